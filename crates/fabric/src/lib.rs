@@ -338,6 +338,10 @@ pub trait Fabric {
         u64::MAX
     }
 
+    /// Says that of shared messages to a peer of so many bytes in all, which that one stores past the caches if they reach
+    /// [`Fabric::past_caches_from`], the next `claimed` bytes are given.
+    fn give_stream(&mut self, _to: u32, _under_way: u64, _claimed: usize) {}
+
     /// Claims the next of `pieces` pieces of a share of process `owner`, at most `most` of them and at least one. `None`: there are
     /// no more to claim.
     fn claim(&mut self, _owner: u32, _share: u64, _pieces: u32, _most: u32) -> Option<Range<u32>> {

@@ -61,6 +61,10 @@ const PIECE: usize = 128 << 10;
 /// takes as long as for 16 KiB.
 const SPREAD_PIECES: [usize; 2] = [512 << 10, 256 << 10];
 
+/// A stream counts as over, as do windows of messages that follow one another, when so many times the limit
+/// ([`Settings::past_caches_from`]) was given while less was under way.
+const STREAM_LASTS: u64 = 4;
+
 /// A message that answers one, while nothing else is under way, is eager if it is no longer than so many times the limit:
 /// there is no stream of them that would drive itself out of the caches.
 const ANSWER_FACTOR: usize = 4;
@@ -167,6 +171,8 @@ pub struct Shm {
     streamed: Arc<AtomicU64>,
     /// The copies that we share with senders.
     shares: Shares,
+    /// Bytes that are given until streams that go past the caches count as over.
+    stream_lasts: u64,
     /// Bytes copied from peers' heaps.
     heap_bytes: u64,
     /// Peers that are dead, of which something may not be read yet.
@@ -285,6 +291,7 @@ impl Shm {
             sections: Sections::new(&boot.config),
             streamed: Arc::default(),
             shares: Shares::default(),
+            stream_lasts: 0,
             heap_bytes: 0,
             buried: Vec::new(),
             parted: Box::default(),

@@ -404,6 +404,10 @@ impl Fabric for Ways {
         by_way!(self, from, way => way.fetching(from, address, len))
     }
 
+    fn give_stream(&mut self, to: u32, under_way: u64, claimed: usize) {
+        by_way!(self, to, way => way.give_stream(to, under_way, claimed));
+    }
+
     fn claim(&mut self, owner: u32, share: u64, pieces: u32, most: u32) -> Option<Range<u32>> {
         by_way!(self, owner, way => way.claim(owner, share, pieces, most))
     }

@@ -46,7 +46,10 @@
 //!    of fewer than four blocks is no part. As long as copies to lines that are written again so
 //!    soon are slow, and a stream is faster without ([`CopyChoice::spreads`]), these messages lie in the other
 //!    part if there is room, senders of long ones wait for room there, and messages of more than 4 KiB that take at most half of
-//!    a block lie further on in it in each lap of the pool, so that the lines of the part take turns: they are *spread*. Copies of
+//!    a block lie further on in it in each lap of the pool, so that the lines of the part take turns: they are *spread*. A stream of
+//!    long messages that its receiver stores past the caches leaves what it reads in its cache, and lines are written with less
+//!    delay after all of them have fallen out: as long as there is one the part has the blocks for streams as well, which come
+//!    behind it ([`Pool::widen`]). It changes only when all of its blocks are reclaimed. Copies of
 //!    messages of 513 bytes to 4 KiB in the other part say too little: whether they are laid as usual, spread, or streamed is tried
 //!    ([`Pool::with_trials`]).
 //! 9. *Answers.* The lines of a message are in the cache of the one who has read it last; wherever else that one writes,
@@ -92,6 +95,9 @@ pub struct Pool {
     /// The halves of the first part, for what rule 8 names, and the other part, for all.
     first: [Part; 2],
     rest: Part,
+    /// Whether the other part has, and had better have, the blocks for streams as well (rule 8).
+    is_wide: bool,
+    wants_wide: bool,
     /// The half in which the last message was laid that lies in one.
     last_half: usize,
     /// For each block taken, for whom.
@@ -118,9 +124,10 @@ impl Pool {
         let destinations = vec![u32::MAX; shape.blocks()].into_boxed_slice();
         let (half, blocks) = (shape.first_half_blocks(), shape.first_blocks());
         let first = [Part::new(0, half, &shape), Part::new(half, blocks - half, &shape)];
-        let rest = Part::new(blocks, shape.blocks() as u32 - blocks, &shape);
+        let rest = Part::new(blocks, shape.usual_blocks() - blocks, &shape);
         let touched = Touched::new(&area);
-        Pool { first, rest, last_half: 0, destinations, answers: Arc::default(), touched, trials: None, area }
+        let (is_wide, wants_wide, last_half, answers, trials) = (false, false, 0, Arc::default(), None);
+        Pool { first, rest, is_wide, wants_wide, last_half, destinations, answers, touched, trials, area }
     }
 
     /// The same where it is tried how streams of short messages had better be laid (rule 8), again after so many laps at most.
@@ -130,8 +137,7 @@ impl Pool {
     #[must_use]
     pub fn with_trials(mut self, after_laps: u32) -> Pool {
         assert!(after_laps > 0, "trials after 0 laps");
-        let PoolShape { bytes, block_bytes } = self.area.shape;
-        let largest_lap = u32::MAX >> bytes.trailing_zeros();
+        let (largest_lap, block_bytes) = (self.area.lap(u32::MAX), self.area.shape.block_bytes);
         self.trials = Some(Trials::new(self.rest.blocks, block_bytes, largest_lap, after_laps));
         self
     }
@@ -139,6 +145,36 @@ impl Pool {
     /// The pool's sizes.
     pub const fn shape(&self) -> PoolShape {
         self.area.shape
+    }
+
+    /// Says whether long messages are a stream that its receiver stores past the caches, so that the larger part had better have the
+    /// blocks for streams as well (rule 8). It changes when nothing lies there.
+    #[inline]
+    pub const fn widen(&mut self, is_stream: bool) {
+        self.wants_wide = is_stream && self.area.shape.streams;
+    }
+
+    /// Gives the larger part the blocks for streams, or takes them from it, if nothing lies there.
+    #[cold]
+    fn change_width(&mut self) {
+        let Pool { rest, answers, area, first, .. } = self;
+        answers.free_all(area);
+        rest.reclaim(area);
+        if rest.taken > 0 {
+            return;
+        }
+        let shape = area.shape;
+        let before = first[1].end / shape.block_bytes;
+        if self.wants_wide {
+            // Memory of zeroes would be the state of a block that was freed at position 0.
+            for block in shape.usual_blocks() as usize..shape.blocks() {
+                area.state(block).store(OWNER, Ordering::Relaxed);
+            }
+            rest.resize(shape.blocks() as u32 - before, area);
+        } else {
+            rest.resize(shape.usual_blocks() - before, area);
+        }
+        self.is_wide = self.wants_wide;
     }
 
     /// Whether a message of `len` bytes could be taken now.
@@ -219,6 +255,9 @@ impl Pool {
 
     #[inline]
     fn has_room_in_rest(&mut self, len: usize) -> bool {
+        if self.is_wide != self.wants_wide {
+            self.change_width();
+        }
         let Pool { rest, answers, area, .. } = self;
         let blocks = area.blocks_of(len);
         rest.has_room(blocks, area) || answers.free_all(area) && rest.has_room(blocks, area)
@@ -230,8 +269,14 @@ impl Pool {
         let Pool { first, rest, answers, area, .. } = self;
         answers.free_all(area);
         first.iter_mut().chain([&mut *rest]).for_each(|part| part.reclaim(area));
-        let taken: u32 = self.parts().map(|part| part.taken).sum();
-        (self.area.shape.blocks() as u32 - taken) as usize * self.area.shape.block_bytes as usize
+        let free: u32 = self.parts().map(|part| part.blocks - part.taken).sum();
+        free as usize * self.area.shape.block_bytes as usize
+    }
+
+    /// Bytes of all parts as they are now.
+    pub fn bytes(&self) -> usize {
+        let blocks: u32 = self.parts().map(|part| part.blocks).sum();
+        blocks as usize * self.area.shape.block_bytes as usize
     }
 
     fn parts(&self) -> impl Iterator<Item = &Part> {
@@ -322,7 +367,7 @@ impl Pool {
     #[inline]
     pub(crate) fn take_short(&mut self, len: usize, to: u32) -> (u32, Option<Way>) {
         let start = self.take_in(None, 1, to);
-        let lap = start >> self.area.shape.bytes.trailing_zeros();
+        let lap = self.area.lap(start);
         let way = self.trials.as_mut().and_then(|trials| trials.lay(len, lap, now));
         match way {
             Some(Way::Spread) => (start + self.area.spread_offset(start, len), way),

@@ -395,7 +395,7 @@ fn receive_pooled(receiver: &mut RingReceiver, tag: u8, len: usize) {
 #[test]
 fn pool_rules_2_to_5_a_block_is_used_again_only_when_it_is_free() {
     check(2, || {
-        let area = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024 });
+        let area = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024, streams: false });
         let (mut sender, mut receiver) = ring_with(&area);
         let mut pool = Pool::new(area);
         // Two blocks each: the pool is full, and what follows is written over what the receiver reads. Odd tags are
@@ -421,7 +421,7 @@ fn pool_rules_2_to_5_a_block_is_used_again_only_when_it_is_free() {
 #[test]
 fn pool_rule_8_a_part_begins_again_only_where_it_was_read() {
     check(2, || {
-        let area = PoolArea::on_heap(PoolShape { bytes: 16 << 10, block_bytes: 1024 });
+        let area = PoolArea::on_heap(PoolShape { bytes: 16 << 10, block_bytes: 1024, streams: false });
         let (mut sender, mut receiver) = ring_with(&area);
         let mut pool = Pool::new(area);
         // Four blocks are the part for messages of two and more.
@@ -446,7 +446,7 @@ fn pool_rule_8_a_part_begins_again_only_where_it_was_read() {
 #[test]
 fn pool_rules_4_and_5_two_receivers() {
     check(2, || {
-        let area = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024 });
+        let area = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024, streams: false });
         let mut pool = Pool::new(area.clone());
         let ([mut first, mut second], receivers) = {
             let ((a, b), (c, d)) = (ring_with(&area), ring_with(&area));
@@ -477,7 +477,7 @@ fn pool_rules_4_and_5_two_receivers() {
 #[test]
 fn pool_rule_9_an_answer_and_its_owner_want_the_same_blocks() {
     check(2, || {
-        let shape = PoolShape { bytes: 4096, block_bytes: 1024 };
+        let shape = PoolShape { bytes: 4096, block_bytes: 1024, streams: false };
         let (own, its) = (PoolArea::on_heap(shape), PoolArea::on_heap(shape));
         let ((mut there, mut its_receiver), (mut back, mut receiver)) = (ring_with(&own), ring_with(&its));
         let (mut pool, mut its_pool) = (Pool::new(own), Pool::new(its));
@@ -515,7 +515,7 @@ fn pool_rule_9_an_answer_and_its_owner_want_the_same_blocks() {
 #[test]
 fn ring_rule_10_a_body_follows_its_frame() {
     check(2, || {
-        let area = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024 });
+        let area = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024, streams: false });
         let (mut sender, mut receiver) = ring_with(&area);
         let thread = thread::spawn(move || {
             let mut pool = Pool::new(area);

@@ -289,6 +289,7 @@ fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
         ring_chunk_bytes: 1 << 10,
         pool_bytes,
         pool_block_bytes,
+        pool_streams: true,
         ..Default::default()
     };
     let segments = [0, 1, 2].map(|_| segment(boot(false, false, config)));
@@ -321,8 +322,11 @@ fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
     let mut senders = [1, 2].map(|to| RingSender::new(segments[to].ring(0, kind)));
     let ways = [1, 2].map(|to| lengths_and_ways(to, longest));
     let [first, second] = ways;
-    let (mut streamed, mut pooled) = (0, 0);
+    let (mut streamed, mut pooled, mut widths) = (0, 0, [0, 0]);
     for (number, both) in first.zip(second).enumerate() {
+        // It changes only while nothing lies in the larger part.
+        pool.widen(number / 100 % 2 == 1);
+        widths[usize::from(pool.bytes() > pool_bytes as usize)] += 1;
         for (to, (len, way)) in [both.0, both.1].into_iter().enumerate() {
             let bytes: Vec<u8> = (0..len).map(|at| byte(number, at)).collect();
             let bytes = Bytes::from(&bytes[..]);
@@ -372,13 +376,17 @@ fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
         }
     }
     threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
-    assert_eq!(pool.free_bytes(), config.pool_bytes as usize, "all blocks have come back");
+    assert_eq!(pool.free_bytes(), pool.bytes(), "all blocks have come back");
+    assert!(
+        widths.iter().all(|messages| *messages > 100),
+        "{widths:?} messages were sent in pools of either width"
+    );
     assert!(streamed > 1000 && pooled - streamed > 1000, "{streamed} of {pooled} pieces were streamed");
 }
 
 #[test]
 fn what_lies_in_place_is_neither_streamed_nor_timed() {
-    let shape = PoolShape { bytes: 2 << 20, block_bytes: 32 << 10 };
+    let shape = PoolShape { bytes: 2 << 20, block_bytes: 32 << 10, streams: false };
     let ring = || {
         let shape = RingShape { slots: 64, data_bytes: 1024, chunk_bytes: 64 };
         let area = RingArea::on_heap(shape, BarrierKind::Symmetric);
@@ -470,7 +478,8 @@ fn what_lies_in_place_is_neither_streamed_nor_timed() {
 
 /// A ring on which a message was sent through a pool of blocks of 8192 bytes.
 fn ring_with_pooled() -> RingReceiver {
-    let mut pool = Pool::new(PoolArea::on_heap(PoolShape { bytes: 32768, block_bytes: 8192 }));
+    let mut pool =
+        Pool::new(PoolArea::on_heap(PoolShape { bytes: 32768, block_bytes: 8192, streams: false }));
     let shape = RingShape { slots: 16, data_bytes: 1024, chunk_bytes: 64 };
     let area = RingArea::on_heap(shape, BarrierKind::Symmetric);
     let pooling = Pooling {
@@ -496,7 +505,7 @@ fn a_pool_that_is_not_known_is_an_error() {
 #[should_panic(expected = "broken ring: a chunk of 8192 bytes at 0 of a pool")]
 fn bytes_outside_of_the_pool_are_an_error() {
     let mut receiver = ring_with_pooled();
-    let smaller = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024 });
+    let smaller = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024, streams: false });
     receiver.set_pool(PoolView::new(smaller, 1));
     receiver.peek();
 }

@@ -327,7 +327,7 @@ parameters! {
         aliases: [], level: Tune,
         help: "Bytes of a rank's pool, through which its longer messages go to all other ranks; 0: none. The \
                best size is beyond the private caches of a core. With more ranks than cores a quarter of it is \
-               used.",
+               used; else long messages that follow one another fast take as much again.",
     }
     shm_pool_from_bytes: usize {
         unit: Unit::Bytes, default: 1024, limits: 57..=1073741824, power_of_two: false,

@@ -469,17 +469,19 @@ impl Directory for ThreadDirectory {
 pub fn segment_config(params: &Params, oversubscribed: bool) -> SegmentConfig {
     let pool_bytes = params.shm_pool_bytes() as u32;
     let least = 4 * SegmentConfig::default().pool_block_bytes;
+    let pool_bytes = match pool_bytes {
+        few if few < least => 0,
+        _ if oversubscribed => (pool_bytes / 4).max(least),
+        _ => pool_bytes,
+    };
     // The registry's limits keep those of 32 bits below 2^32.
     SegmentConfig {
         inbox_cells: params.shm_inbox_cells() as u32,
         ring_slots: params.shm_ring_slots() as u32,
         ring_data_bytes: params.shm_ring_data_bytes() as u32,
         max_rings: params.shm_max_rings() as u32,
-        pool_bytes: match pool_bytes {
-            few if few < least => 0,
-            _ if oversubscribed => (pool_bytes / 4).max(least),
-            _ => pool_bytes,
-        },
+        pool_bytes,
+        pool_streams: !oversubscribed && pool_bytes <= 1 << 29,
         heap_bytes: params.shm_heap_bytes(),
         control_section_pool: control_section_pool(params),
         ..SegmentConfig::default()

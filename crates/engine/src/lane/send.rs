@@ -378,7 +378,11 @@ impl<F: Fabric> Lane<F> {
             // The receiver waits for what is claimed, so nothing is claimed that cannot leave now.
             return false;
         } else if let Some(pieces) = self.fabric.claim(to, share, pieces_of(wanted), most as u32) {
-            bytes_of(pieces, wanted)
+            let (from, end) = bytes_of(pieces, wanted);
+            // About as much, where one is as long as the next.
+            let under_way = self.state.peer(to).streams.len() as u64 * wanted as u64;
+            self.fabric.give_stream(to, under_way, end - from);
+            (from, end)
         } else {
             self.state.peer(to).streams.pop_front();
             if let Some(work) = self.state.requests.send_mut(request) {

@@ -2,7 +2,8 @@
 
 use super::outgoing::{Out, Path, Pools};
 use super::{
-    ANSWER_FACTOR, Link, PIECE, SPREAD_PIECES, Settings, Shm, out_and_pool_of, out_of, sending_to, shares,
+    ANSWER_FACTOR, Link, PIECE, SPREAD_PIECES, STREAM_LASTS, Settings, Shm, out_and_pool_of, out_of,
+    sending_to, shares,
 };
 use crate::{Body, Counts, Fabric, Fetching, Message, Sent, SentNow, Sink, Taken, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
@@ -267,6 +268,17 @@ impl Fabric for Shm {
         self.settings.past_caches_from
     }
 
+    fn give_stream(&mut self, to: u32, under_way: u64, claimed: usize) {
+        let limit = self.settings.past_caches_from;
+        self.stream_lasts = match under_way >= limit {
+            true => limit.saturating_mul(STREAM_LASTS),
+            false => self.stream_lasts.saturating_sub(claimed as u64),
+        };
+        if let (Some(out), Some(pool)) = (out_of(&mut self.links, to), &mut self.pool) {
+            pool.widen(self.stream_lasts > 0 && out.copies.spreads());
+        }
+    }
+
     fn claim(&mut self, owner: u32, share: u64, pieces: u32, most: u32) -> Option<Range<u32>> {
         let segment = if owner == self.me { &self.own } else { &self.out(owner)?.segment };
         shares::claim(segment, share, pieces, most)
@@ -396,7 +408,7 @@ impl Fabric for Shm {
 
     fn counts(&mut self) -> Counts {
         let (pool_bytes, pool_used) = match &mut self.pool {
-            Some(pool) => (pool.shape().bytes as usize, pool.shape().bytes as usize - pool.free_bytes()),
+            Some(pool) => (pool.bytes(), pool.bytes() - pool.free_bytes()),
             None => (0, 0),
         };
         let outs = || self.links.iter().flatten().filter_map(|link| link.out.as_ref());

@@ -15,6 +15,8 @@ pub struct PoolShape {
     pub bytes: u32,
     /// Bytes of a block: a power of two, 1 KiB to a quarter of the pool.
     pub block_bytes: u32,
+    /// Whether as many bytes follow for streams of long messages (rule 8).
+    pub streams: bool,
 }
 
 /// The smallest block in bytes.
@@ -37,7 +39,7 @@ pub(crate) const fn in_blocks(bytes: usize, each: u32) -> usize {
 impl PoolShape {
     /// What is wrong with these sizes, if anything.
     pub fn check(&self) -> Result<(), String> {
-        let PoolShape { bytes, block_bytes } = *self;
+        let PoolShape { bytes, block_bytes, streams } = *self;
         if bytes == 0 {
             return Ok(());
         }
@@ -45,6 +47,9 @@ impl PoolShape {
             return Err(format!(
                 "a pool of {bytes} bytes: the number must be 0 or a power of two from 4096 to 2^30"
             ));
+        }
+        if streams && bytes > 1 << 29 {
+            return Err(format!("a pool of {bytes} bytes with as many for streams: at most 2^29"));
         }
         if !block_bytes.is_power_of_two() || !(SMALLEST..=bytes / 4).contains(&block_bytes) {
             return Err(format!(
@@ -63,12 +68,17 @@ impl PoolShape {
 
     /// Bytes of memory a pool takes.
     pub const fn area_bytes(&self) -> usize {
-        self.data_offset() + self.bytes as usize
+        self.data_offset() + self.lap_bytes() as usize
+    }
+
+    /// All bytes of data, those for streams among them: from a position to the same place in the next lap.
+    pub(super) const fn lap_bytes(&self) -> u32 {
+        if self.streams { 2 * self.bytes } else { self.bytes }
     }
 
     /// Blocks of the first part (rule 8).
     pub(super) const fn first_blocks(&self) -> u32 {
-        let quarter = self.blocks() as u32 / 4;
+        let quarter = self.usual_blocks() / 4;
         if quarter < 4 { 0 } else { quarter }
     }
 
@@ -111,7 +121,12 @@ impl PoolShape {
     }
 
     pub(super) const fn blocks(&self) -> usize {
-        if self.bytes == 0 { 0 } else { in_blocks(self.bytes as usize, self.block_bytes) }
+        if self.bytes == 0 { 0 } else { in_blocks(self.lap_bytes() as usize, self.block_bytes) }
+    }
+
+    /// Blocks without those for streams, which come behind them.
+    pub(super) const fn usual_blocks(&self) -> u32 {
+        if self.bytes == 0 { 0 } else { in_blocks(self.bytes as usize, self.block_bytes) as u32 }
     }
 
     pub(super) const fn data_offset(&self) -> usize {
@@ -146,12 +161,12 @@ impl PoolArea {
         }
         assert!(shape.bytes > 0, "a pool of no bytes");
         let states: Arc<[AtomicU32]> = (0..shape.blocks()).map(|_| AtomicU32::new(0)).collect();
-        let data = heap_data(shape.bytes as usize);
+        let data = heap_data(shape.lap_bytes() as usize);
         PoolArea {
             states: NonNull::from(&states[0]),
             data: NonNull::from(&data[..]).cast(),
             shape,
-            watched: Watched::new(shape.bytes as usize),
+            watched: Watched::new(shape.lap_bytes() as usize),
             _keep: Arc::new((states, data)),
         }
     }
@@ -166,7 +181,13 @@ impl PoolArea {
         debug_assert!(shape.check().is_ok() && shape.bytes > 0);
         // SAFETY: the data lie inside the `area_bytes()` which the caller vouches for.
         let data = unsafe { at.add(shape.data_offset()) };
-        PoolArea { states: at.cast(), data, shape, watched: Watched::new(shape.bytes as usize), _keep: keep }
+        PoolArea {
+            states: at.cast(),
+            data,
+            shape,
+            watched: Watched::new(shape.lap_bytes() as usize),
+            _keep: keep,
+        }
     }
 
     /// The pool's sizes.
@@ -177,7 +198,13 @@ impl PoolArea {
     /// Where `position` lies in the data.
     #[inline(always)]
     pub(super) const fn at(&self, position: u32) -> usize {
-        (position & (self.shape.bytes - 1)) as usize
+        (position & (self.shape.lap_bytes() - 1)) as usize
+    }
+
+    /// The number of the lap in which `position` lies.
+    #[inline(always)]
+    pub(super) const fn lap(&self, position: u32) -> u32 {
+        position >> self.shape.lap_bytes().trailing_zeros()
     }
 
     /// Where `position` lies in its block.
@@ -205,14 +232,14 @@ impl PoolArea {
     pub(super) const fn holds(&self, position: u32, len: usize) -> bool {
         let offset = self.offset(position);
         len <= self.shape.block_bytes as usize - offset
-            || offset == 0 && len <= self.shape.bytes as usize - self.at(position)
+            || offset == 0 && len <= self.shape.lap_bytes() as usize - self.at(position)
     }
 
     /// Where a message of `len` bytes lies in the block that begins at `position` if it is spread (rule 8).
     #[inline]
     pub(super) const fn spread_offset(&self, position: u32, len: usize) -> u32 {
         // Blocks side by side begin with different lines, which lie in different sets of the caches.
-        let turn = (position >> self.shape.bytes.trailing_zeros()).wrapping_add(self.block(position) as u32);
+        let turn = self.lap(position).wrapping_add(self.block(position) as u32);
         turn.wrapping_mul(self.shape.step(len)) & (self.shape.block_bytes - 1)
     }
 

@@ -20,7 +20,20 @@ impl Part {
     /// The part of `blocks` blocks from number `first` on.
     pub(super) const fn new(first: u32, blocks: u32, shape: &PoolShape) -> Part {
         let (head, len) = (first * shape.block_bytes, blocks * shape.block_bytes);
-        Part { blocks, taken: 0, head, tail: head, end: head + len, back: shape.bytes - len }
+        Part { blocks, taken: 0, head, tail: head, end: head + len, back: shape.lap_bytes() - len }
+    }
+
+    /// Makes it a part of so many blocks that begins where it does. Nothing may be taken of it.
+    pub(super) fn resize(&mut self, blocks: u32, area: &PoolArea) {
+        debug_assert_eq!(self.taken, 0, "blocks are taken");
+        let first = self.end - self.blocks * area.shape.block_bytes;
+        let Part { head, .. } = *self;
+        *self = Part::new(first / area.shape.block_bytes, blocks, &area.shape);
+        // What lies behind it now is the beginning of the part in the next lap.
+        let is_behind = area.at(head) as u32 >= self.end;
+        let lap = area.shape.lap_bytes();
+        self.head = if is_behind { (head & !(lap - 1)).wrapping_add(lap + first) } else { head };
+        self.tail = self.head;
     }
 
     /// The position of the block after the one in which `position` lies.

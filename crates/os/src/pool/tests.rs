@@ -1,7 +1,7 @@
 use super::*;
 use crate::bytes::Bytes;
 
-const SHAPE: PoolShape = PoolShape { bytes: 8192, block_bytes: 1024 };
+const SHAPE: PoolShape = PoolShape { bytes: 8192, block_bytes: 1024, streams: false };
 
 /// Where the blocks are that are taken back, or claimed.
 fn take_back(pool: &mut Pool, len: usize, to: u32) -> Option<u32> {
@@ -19,12 +19,15 @@ fn pool() -> (Pool, PoolView) {
 
 #[test]
 fn sizes_that_cannot_be_are_refused_with_their_values() {
-    let wrong = |bytes, block_bytes| PoolShape { bytes, block_bytes }.check().unwrap_err();
+    let wrong = |bytes, block_bytes| PoolShape { bytes, block_bytes, streams: false }.check().unwrap_err();
     assert!(wrong(6000, 1024).contains("6000 bytes"));
     assert!(wrong(1 << 31, 1024).contains("2147483648 bytes"));
     assert!(wrong(8192, 4096).contains("blocks of 4096 bytes"));
     assert!(wrong(8192, 512).contains("blocks of 512 bytes"));
-    assert_eq!(PoolShape { bytes: 0, block_bytes: 0 }.check(), Ok(()));
+    assert_eq!(PoolShape { bytes: 0, block_bytes: 0, streams: false }.check(), Ok(()));
+    let streams = |bytes| PoolShape { bytes, block_bytes: 1024, streams: true }.check();
+    assert_eq!([0, 8192, 1 << 29].map(streams), [const { Ok(()) }; 3]);
+    assert!(streams(1 << 30).is_err_and(|e| e.contains("1073741824 bytes with as many for streams")));
     assert_eq!(SHAPE.area_bytes(), 4096 + 8192);
 }
 
@@ -234,7 +237,7 @@ fn rule_9_kept_blocks_are_of_few_processes_and_the_latest() {
 #[test]
 fn rule_8_streams_keep_to_the_first_quarter() {
     // Too small a quarter for halves.
-    let area = PoolArea::on_heap(PoolShape { bytes: 1 << 15, block_bytes: 1024 });
+    let area = PoolArea::on_heap(PoolShape { bytes: 1 << 15, block_bytes: 1024, streams: false });
     let (mut pool, mut view) = (Pool::new(area.clone()), PoolView::new(area, 7));
     // Takes blocks for process 1, and says which; who reads them frees them at once.
     let mut send = |len: usize, frees: bool| {
@@ -275,7 +278,7 @@ fn rule_8_streams_keep_to_the_first_quarter() {
 
 #[test]
 fn rule_8_a_stream_keeps_to_one_half_while_its_reader_follows() {
-    let area = PoolArea::on_heap(PoolShape { bytes: 1 << 16, block_bytes: 1024 });
+    let area = PoolArea::on_heap(PoolShape { bytes: 1 << 16, block_bytes: 1024, streams: false });
     let (mut pool, mut view) = (Pool::new(area.clone()), PoolView::new(area, 7));
     // The block where a message begins for which there is room.
     let send = |pool: &mut Pool, len: usize| {
@@ -304,7 +307,8 @@ fn rule_8_a_stream_keeps_to_one_half_while_its_reader_follows() {
     assert_eq!(send(&mut pool, 8 << 10) / 1024 % 64, 8);
     assert_eq!(pool.free_bytes(), (64 - 25) << 10);
     // What takes a part of a block lies in both by turns.
-    let mut pool = Pool::new(PoolArea::on_heap(PoolShape { bytes: 1 << 16, block_bytes: 1024 }));
+    let mut pool =
+        Pool::new(PoolArea::on_heap(PoolShape { bytes: 1 << 16, block_bytes: 1024, streams: false }));
     let short = [511, 256, 300, 511].map(|len| send(&mut pool, len) / 1024 % 64);
     assert_eq!(short, [8, 0, 9, 1]);
     assert_eq!(send(&mut pool, 512) / 1024 % 64, 2);
@@ -312,7 +316,7 @@ fn rule_8_a_stream_keeps_to_one_half_while_its_reader_follows() {
 
 #[test]
 fn rule_9_answers_are_not_joined_across_halves() {
-    let area = PoolArea::on_heap(PoolShape { bytes: 1 << 16, block_bytes: 1024 });
+    let area = PoolArea::on_heap(PoolShape { bytes: 1 << 16, block_bytes: 1024, streams: false });
     let (mut pool, mut view) = (Pool::new(area.clone()), PoolView::new(area, 7));
     let messages: Vec<u32> = (0..4).map(|_| pool.take(4096, 7, false)).collect();
     messages.iter().for_each(|at| view.free(*at, 4096));
@@ -324,7 +328,8 @@ fn rule_9_answers_are_not_joined_across_halves() {
 
 #[test]
 fn rule_8_messages_spread_over_the_larger_part_while_it_has_room() {
-    let mut pool = Pool::new(PoolArea::on_heap(PoolShape { bytes: 32 << 10, block_bytes: 1024 }));
+    let mut pool =
+        Pool::new(PoolArea::on_heap(PoolShape { bytes: 32 << 10, block_bytes: 1024, streams: false }));
     let mut view = PoolView::new(pool.area.clone(), 3);
     let mut taken = Vec::new();
     let mut send = |pool: &mut Pool, len: usize, to: u32, spreads: bool| {
@@ -364,7 +369,7 @@ fn rule_8_what_is_spread_lies_further_on_in_its_block_in_each_lap() {
     const KIB: u32 = 1 << 10;
     /// Where messages lie in their blocks, in KiB: three laps of the larger part, which has 48.
     fn laps(len: usize, spreads: bool) -> [Vec<u32>; 3] {
-        let area = PoolArea::on_heap(PoolShape { bytes: 2 << 20, block_bytes: 32 << 10 });
+        let area = PoolArea::on_heap(PoolShape { bytes: 2 << 20, block_bytes: 32 << 10, streams: false });
         let (mut pool, mut view) = (Pool::new(area.clone()), PoolView::new(area, 3));
         let mut send = || {
             assert!(pool.room_for(len));
@@ -392,7 +397,7 @@ fn rule_8_what_is_spread_lies_further_on_in_its_block_in_each_lap() {
 fn rule_8_short_messages_are_laid_in_all_ways_by_turns() {
     let data: Vec<u8> = (0..4096u32).map(|at| (at * 7) as u8).collect();
     for (bytes, block_bytes) in [(2 << 20, 32 << 10), (1 << 16, 16 << 10), (32768, 8192)] {
-        let shape = PoolShape { bytes, block_bytes };
+        let shape = PoolShape { bytes, block_bytes, streams: false };
         for len in [0, 1, 512, 513, 1000, 1024, 1025, 3000, 4096] {
             let area = PoolArea::on_heap(shape);
             let mut pool = Pool::new(area.clone()).with_trials(1);
@@ -422,9 +427,93 @@ fn rule_8_short_messages_are_laid_in_all_ways_by_turns() {
     }
 }
 
+/// Messages of one to twelve blocks that are freed in any order, while the larger part gets the blocks for streams and loses them
+/// again. No two of them may lie in the same bytes.
+#[test]
+fn rule_8_a_part_that_changes_its_width_gives_no_block_twice() {
+    const KIB: u32 = 1 << 10;
+    let shape = PoolShape { bytes: 64 * KIB, block_bytes: KIB, streams: true };
+    // From the start of all time, and in the lap whose last block ends where the positions begin anew.
+    for (seed, lap) in
+        [(1u32, 0), (2, 0), (3, 0u32.wrapping_sub(128 * KIB)), (4, 0u32.wrapping_sub(256 * KIB))]
+    {
+        let area = PoolArea::on_heap(shape);
+        let (mut pool, mut view) = (Pool::new(area.clone()), PoolView::new(area, 7));
+        (pool.rest.head, pool.rest.tail) = (lap + 16 * KIB, lap + 16 * KIB);
+        pool.widen(seed % 2 == 1);
+        let mut random = u64::from(seed);
+        let mut next = |below: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) % below
+        };
+        let mut lying: Vec<(u32, u32)> = Vec::new();
+        let mut widths = [0u32; 2];
+        for step in 0..40_000 {
+            if next(40) == 0 {
+                pool.widen(next(2) == 0);
+            }
+            let len = 1 + next(12 * 1024) as usize;
+            // Now and then all is freed, so that it may change.
+            let is_over = next(60) == 0;
+            if is_over || !pool.has_room_in_rest(len) {
+                let some = if is_over { lying.len() } else { 1 + next(lying.len() as u64) as usize };
+                for _ in 0..some {
+                    let (at, len) = lying.swap_remove(next(lying.len() as u64) as usize);
+                    view.free(at, len as usize);
+                }
+                continue;
+            }
+            let mut position = pool.take(len, 7, true);
+            widths[usize::from(pool.is_wide)] += 1;
+            let mut left = len as u32;
+            while left > 0 {
+                let piece = left.min(pool.side_by_side(position));
+                let begin = pool.area.at(position);
+                let blocks = begin..(begin + piece as usize).next_multiple_of(1024);
+                assert!(
+                    blocks.end <= if pool.is_wide { 128 << 10 } else { 64 << 10 },
+                    "step {step}: {blocks:?}"
+                );
+                for (at, len) in &lying {
+                    let other = pool.area.at(*at);
+                    let other = other..(other + *len as usize).next_multiple_of(1024);
+                    assert!(
+                        blocks.end <= other.start || other.end <= blocks.start,
+                        "step {step}: {blocks:?} are taken where {other:?} are read"
+                    );
+                }
+                lying.push((position, piece));
+                left -= piece;
+                position = pool.after(position.wrapping_add(piece - 1));
+            }
+        }
+        assert!(widths.iter().all(|messages| *messages > 1000), "{widths:?}");
+    }
+}
+
+/// The state of memory of zeroes is that of a block that was freed where positions begin anew.
+#[test]
+fn rule_8_blocks_for_streams_are_not_free_before_they_are_read() {
+    const KIB: u32 = 1 << 10;
+    let shape = PoolShape { bytes: 64 * KIB, block_bytes: KIB, streams: true };
+    let area = PoolArea::on_heap(shape);
+    let (mut pool, mut view) = (Pool::new(area.clone()), PoolView::new(area, 7));
+    let last_lap = 0u32.wrapping_sub(128 * KIB);
+    (pool.rest.head, pool.rest.tail) = (last_lap + 16 * KIB, last_lap + 16 * KIB);
+    pool.widen(true);
+    assert!(pool.has_room_in_rest(1));
+    let starts: Vec<u32> = (0..7).map(|_| pool.take(16 << 10, 7, true)).collect();
+    assert_eq!(pool.after(starts[6].wrapping_add(16 * KIB - 1)), 16 * KIB, "they reach to the end");
+    starts[..6].iter().for_each(|at| view.free(*at, 16 << 10));
+    view.free(starts[6], 15 << 10);
+    assert_eq!(pool.bytes() - pool.free_bytes(), 1 << 10, "the last block is not read yet");
+    view.free(0u32.wrapping_sub(KIB), 1 << 10);
+    assert_eq!(pool.bytes() - pool.free_bytes(), 0);
+}
+
 #[test]
 fn only_what_was_used_before_has_pages() {
-    let area = PoolArea::on_heap(PoolShape { bytes: 2 << 20, block_bytes: 32 << 10 });
+    let area = PoolArea::on_heap(PoolShape { bytes: 2 << 20, block_bytes: 32 << 10, streams: false });
     let (mut pool, mut view) = (Pool::new(area.clone()), PoolView::new(area, 7));
     const KIB: u32 = 1 << 10;
     assert!(!pool.note_use(5 * KIB, 100) && pool.note_use(4 * KIB, 4096));

@@ -9,7 +9,7 @@ pub(super) struct Touched(Box<[u64]>);
 
 impl Touched {
     pub(super) fn new(area: &PoolArea) -> Touched {
-        let pages = (area.shape.bytes as usize).div_ceil(PAGE);
+        let pages = (area.shape.lap_bytes() as usize).div_ceil(PAGE);
         Touched(vec![0; pages.div_ceil(64)].into_boxed_slice())
     }
 

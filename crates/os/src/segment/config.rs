@@ -32,6 +32,8 @@ pub struct SegmentConfig {
     pub pool_bytes: u32,
     /// Bytes of a block of the pool: a power of two.
     pub pool_block_bytes: u32,
+    /// Whether as many bytes follow the pool's for streams.
+    pub pool_streams: bool,
     /// Bytes of the heap, of which whole pages are used; 0: there is none.
     pub heap_bytes: u64,
 }
@@ -49,6 +51,7 @@ impl Default for SegmentConfig {
             control_section_pool: PoolSegments { count: 8, bytes: 64 << 10 },
             pool_bytes: 2 << 20,
             pool_block_bytes: 32 << 10,
+            pool_streams: true,
             heap_bytes: 1 << 30,
         }
     }
@@ -66,7 +69,7 @@ impl SegmentConfig {
 
     /// The sizes of the pool.
     pub const fn pool_shape(&self) -> PoolShape {
-        PoolShape { bytes: self.pool_bytes, block_bytes: self.pool_block_bytes }
+        PoolShape { bytes: self.pool_bytes, block_bytes: self.pool_block_bytes, streams: self.pool_streams }
     }
 
     /// What is wrong with these sizes, if anything.
