@@ -185,10 +185,10 @@ pub trait Fabric {
     /// Longest body of an eager frame to a peer, bytes.
     fn eager_limit(&mut self, to: u32) -> usize;
 
-    /// Whether a message of `len` bytes to a peer had better leave without being asked for: it is no longer than
-    /// [`Fabric::eager_limit`] says, and the peer not far behind.
-    fn is_eager(&mut self, to: u32, len: usize) -> bool {
-        len <= self.eager_limit(to)
+    /// Whether all of `buffer` had better leave to a peer without being asked for: it is no longer than
+    /// [`Fabric::eager_limit`] says, and the peer has room for it.
+    fn is_eager(&mut self, to: u32, buffer: &UserBuf) -> bool {
+        buffer.packed_len() <= self.eager_limit(to)
     }
 
     /// Whether `buffer`, if it is longer than [`Fabric::eager_limit`] can say, is an answer which had better leave without being
@@ -338,9 +338,9 @@ pub trait Fabric {
         u64::MAX
     }
 
-    /// Says that of shared messages to a peer of so many bytes in all, which that one stores past the caches if they reach
-    /// [`Fabric::past_caches_from`], the next `claimed` bytes are given.
-    fn give_stream(&mut self, _to: u32, _under_way: u64, _claimed: usize) {}
+    /// Notes that shared messages of about so many bytes are being given to a peer, which as a rule stores them past the caches if
+    /// they reach [`Fabric::past_caches_from`].
+    fn note_given(&mut self, _to: u32, _under_way: u64) {}
 
     /// Claims the next of `pieces` pieces of a share of process `owner`, at most `most` of them and at least one. `None`: there are
     /// no more to claim.

@@ -57,13 +57,13 @@ use std::sync::{Arc, OnceLock};
 
 /// The longest piece of an announced message, bytes: short enough that others get their turn.
 const PIECE: usize = 128 << 10;
-/// The same if it is spread, over a part of the pool that is three times as large, and there is room: from one to the next a sender
+/// The same if it is spread, over the larger part of the pool, and there is room: from one to the next a sender
 /// takes as long as for 16 KiB.
 const SPREAD_PIECES: [usize; 2] = [512 << 10, 256 << 10];
 
-/// A stream counts as over, as do windows of messages that follow one another, when so many times the limit
-/// ([`Settings::past_caches_from`]) was given while less was under way.
-const STREAM_LASTS: u64 = 4;
+/// A stream counts as over when so many times the limit ([`Settings::past_caches_from`]) was laid in the pool while less was under
+/// way: between two windows of messages that is one limit at the end of the first, and at most one at the beginning of the second.
+const STREAM_LASTS: u64 = 3;
 
 /// A message that answers one, while nothing else is under way, is eager if it is no longer than so many times the limit:
 /// there is no stream of them that would drive itself out of the caches.
@@ -171,8 +171,6 @@ pub struct Shm {
     streamed: Arc<AtomicU64>,
     /// The copies that we share with senders.
     shares: Shares,
-    /// Bytes that are given until streams that go past the caches count as over.
-    stream_lasts: u64,
     /// Bytes copied from peers' heaps.
     heap_bytes: u64,
     /// Peers that are dead, of which something may not be read yet.
@@ -291,7 +289,6 @@ impl Shm {
             sections: Sections::new(&boot.config),
             streamed: Arc::default(),
             shares: Shares::default(),
-            stream_lasts: 0,
             heap_bytes: 0,
             buried: Vec::new(),
             parted: Box::default(),
@@ -422,17 +419,17 @@ impl Shm {
     }
 
     /// Whether a peer is behind, so that a message of `len` bytes had better wait until it asks: where there are more ranks than
-    /// processors, and the peer has not yet read what lies in the pool for it. When it has a processor again it finds all of them at
-    /// once, and what its program does not want yet it has to copy to fresh memory, which takes ten times as long as to
-    /// copy. Shorter messages are hardly worth it, and streams of longer ones to posted receives take half as long again if they
-    /// are asked for.
+    /// processors, and two blocks of the pool or more lie there for the peer, as many as the message takes. When it has a processor
+    /// again it finds all of them at once, and what its program does not want yet it has to copy to fresh memory, which takes ten times as
+    /// long as to copy. Shorter messages are hardly worth it, and streams of longer ones to posted receives take half as long again
+    /// if they are asked for.
     #[inline]
     fn is_behind(&mut self, peer: u32, len: usize) -> bool {
         let Some(pool) = &self.pool else { return false };
         let block = pool.shape().block_bytes as usize;
         (block + 1..=2 * block).contains(&len)
             && self.own.boot().oversubscribed
-            && pool.holds_for(peer)
+            && pool.blocks_for(peer) >= 2
             && self.can_read(peer)
     }
 

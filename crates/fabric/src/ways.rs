@@ -248,8 +248,8 @@ impl Fabric for Ways {
     }
 
     #[inline]
-    fn is_eager(&mut self, to: u32, len: usize) -> bool {
-        by_way!(self, to, way => way.is_eager(to, len))
+    fn is_eager(&mut self, to: u32, buffer: &UserBuf) -> bool {
+        by_way!(self, to, way => way.is_eager(to, buffer))
     }
 
     fn is_eager_answer(&mut self, to: u32, buffer: &UserBuf) -> bool {
@@ -404,8 +404,8 @@ impl Fabric for Ways {
         by_way!(self, from, way => way.fetching(from, address, len))
     }
 
-    fn give_stream(&mut self, to: u32, under_way: u64, claimed: usize) {
-        by_way!(self, to, way => way.give_stream(to, under_way, claimed));
+    fn note_given(&mut self, to: u32, under_way: u64) {
+        by_way!(self, to, way => way.note_given(to, under_way));
     }
 
     fn claim(&mut self, owner: u32, share: u64, pieces: u32, most: u32) -> Option<Range<u32>> {

@@ -48,8 +48,8 @@
 //!    part if there is room, senders of long ones wait for room there, and messages of more than 4 KiB that take at most half of
 //!    a block lie further on in it in each lap of the pool, so that the lines of the part take turns: they are *spread*. A stream of
 //!    long messages that its receiver stores past the caches leaves what it reads in its cache, and lines are written with less
-//!    delay after all of them have fallen out: as long as there is one the part has the blocks for streams as well, which come
-//!    behind it ([`Pool::widen`]). It changes only when all of its blocks are reclaimed. Copies of
+//!    delay after all of them have fallen out: then the part has the blocks for streams as well, which come
+//!    behind it, until enough was laid there after one ([`Pool::widen`]). It changes only when all of its blocks are reclaimed. Copies of
 //!    messages of 513 bytes to 4 KiB in the other part say too little: whether they are laid as usual, spread, or streamed is tried
 //!    ([`Pool::with_trials`]).
 //! 9. *Answers.* The lines of a message are in the cache of the one who has read it last; wherever else that one writes,
@@ -95,9 +95,9 @@ pub struct Pool {
     /// The halves of the first part, for what rule 8 names, and the other part, for all.
     first: [Part; 2],
     rest: Part,
-    /// Whether the other part has, and had better have, the blocks for streams as well (rule 8).
+    /// Whether the other part has the blocks for streams as well (rule 8), and how many blocks are to be taken before it need not.
     is_wide: bool,
-    wants_wide: bool,
+    wide_for: u32,
     /// The half in which the last message was laid that lies in one.
     last_half: usize,
     /// For each block taken, for whom.
@@ -126,8 +126,8 @@ impl Pool {
         let first = [Part::new(0, half, &shape), Part::new(half, blocks - half, &shape)];
         let rest = Part::new(blocks, shape.usual_blocks() - blocks, &shape);
         let touched = Touched::new(&area);
-        let (is_wide, wants_wide, last_half, answers, trials) = (false, false, 0, Arc::default(), None);
-        Pool { first, rest, is_wide, wants_wide, last_half, destinations, answers, touched, trials, area }
+        let (is_wide, wide_for, last_half, answers, trials) = (false, 0, 0, Arc::default(), None);
+        Pool { first, rest, is_wide, wide_for, last_half, destinations, answers, touched, trials, area }
     }
 
     /// The same where it is tried how streams of short messages had better be laid (rule 8), again after so many laps at most.
@@ -147,25 +147,30 @@ impl Pool {
         self.area.shape
     }
 
-    /// Says whether long messages are a stream that its receiver stores past the caches, so that the larger part had better have the
-    /// blocks for streams as well (rule 8). It changes when nothing lies there.
+    /// Says that long messages are a stream that its receiver stores past the caches: until `bytes` bytes have been laid in the larger
+    /// part it had better have the blocks for streams as well (rule 8). It changes when nothing lies there.
     #[inline]
-    pub const fn widen(&mut self, is_stream: bool) {
-        self.wants_wide = is_stream && self.area.shape.streams;
+    pub fn widen(&mut self, bytes: u64) {
+        if self.area.shape.streams {
+            self.wide_for = u32::try_from(bytes / u64::from(self.area.shape.block_bytes)).unwrap_or(u32::MAX);
+        }
     }
 
     /// Gives the larger part the blocks for streams, or takes them from it, if nothing lies there.
     #[cold]
     fn change_width(&mut self) {
         let Pool { rest, answers, area, first, .. } = self;
-        answers.free_all(area);
         rest.reclaim(area);
+        if rest.taken > 0 && answers.free_all(area) {
+            rest.reclaim(area);
+        }
         if rest.taken > 0 {
             return;
         }
         let shape = area.shape;
         let before = first[1].end / shape.block_bytes;
-        if self.wants_wide {
+        let widens = self.wide_for > 0;
+        if widens {
             // Memory of zeroes would be the state of a block that was freed at position 0.
             for block in shape.usual_blocks() as usize..shape.blocks() {
                 area.state(block).store(OWNER, Ordering::Relaxed);
@@ -174,7 +179,7 @@ impl Pool {
         } else {
             rest.resize(shape.usual_blocks() - before, area);
         }
-        self.is_wide = self.wants_wide;
+        self.is_wide = widens;
     }
 
     /// Whether a message of `len` bytes could be taken now.
@@ -183,13 +188,14 @@ impl Pool {
         len <= self.area.shape.max_message() && (self.has_room_in_first(len) || self.has_room_in_rest(len))
     }
 
-    /// Whether something lies here for process `to` that it has not freed.
+    /// In how many blocks something lies for process `to` that it has not freed; where an answer of its lay (rule 9) nothing counts.
     #[cold]
-    pub fn holds_for(&self, to: u32) -> bool {
-        self.parts().flat_map(|part| part.taken(&self.area)).any(|position| {
-            let (block, end) = (self.area.block(position), self.area.block_end(position));
+    pub fn blocks_for(&self, to: u32) -> usize {
+        let unread = |position: &u32| {
+            let (block, end) = (self.area.block(*position), self.area.block_end(*position));
             self.destinations[block] == to && self.area.state(block).load(Ordering::Relaxed) & !OWNER != end
-        })
+        };
+        self.parts().flat_map(|part| part.taken(&self.area)).filter(unread).count()
     }
 
     /// Whether a piece of `len` bytes of a longer message to process `to` could be taken now without running far ahead of that
@@ -238,11 +244,12 @@ impl Pool {
     /// The half of the first part in which a message is to lie, if it may lie there and has room.
     #[inline]
     fn half_with_room(&mut self, len: usize) -> Option<usize> {
-        if !self.area.shape.is_first(len) {
-            return None;
-        }
         let Pool { first, answers, area, last_half, .. } = self;
         let blocks = area.blocks_of(len);
+        // They are as long as each other, but for what does not divide.
+        if !area.shape.is_first(len) || blocks > first[0].blocks.max(first[1].blocks) as usize {
+            return None;
+        }
         let begin = usize::from(*last_half == 0 && area.shape.takes_turns(len));
         let mut half_with_room = || {
             [begin, 1 - begin].into_iter().find(|half| {
@@ -255,7 +262,7 @@ impl Pool {
 
     #[inline]
     fn has_room_in_rest(&mut self, len: usize) -> bool {
-        if self.is_wide != self.wants_wide {
+        if self.is_wide != (self.wide_for > 0) {
             self.change_width();
         }
         let Pool { rest, answers, area, .. } = self;
@@ -341,10 +348,13 @@ impl Pool {
     /// Takes so many blocks of a half of the first part, or of the other part; the position of the first.
     #[inline]
     fn take_in(&mut self, half: Option<usize>, blocks: usize, to: u32) -> u32 {
-        let Pool { first, rest, destinations, area, .. } = self;
+        let Pool { first, rest, destinations, area, wide_for, .. } = self;
         let part = match half {
             Some(half) => &mut first[half],
-            None => rest,
+            None => {
+                *wide_for = wide_for.saturating_sub(blocks as u32);
+                rest
+            }
         };
         let start = part.head;
         for _ in 0..blocks {

@@ -1124,7 +1124,7 @@ fn share_rule_3_close() {
         line.close();
         let second = line.open();
         let late = sender.join().unwrap();
-        assert!(late.is_none_or(|piece| piece == 0));
+        assert!(late.is_none_or(|pieces| pieces == (0..1)));
         // Whatever the sender got was of the first share: the second one is whole.
         assert_eq!(line.claim(second, 1, 1), Some(0..1));
     });

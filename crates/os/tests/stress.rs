@@ -325,7 +325,9 @@ fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
     let (mut streamed, mut pooled, mut widths) = (0, 0, [0, 0]);
     for (number, both) in first.zip(second).enumerate() {
         // It changes only while nothing lies in the larger part.
-        pool.widen(number / 100 % 2 == 1);
+        if number % 200 == 0 {
+            pool.widen(100 * 2 * u64::from(pool_block_bytes));
+        }
         widths[usize::from(pool.bytes() > pool_bytes as usize)] += 1;
         for (to, (len, way)) in [both.0, both.1].into_iter().enumerate() {
             let bytes: Vec<u8> = (0..len).map(|at| byte(number, at)).collect();

@@ -121,6 +121,7 @@ fn small_buffers_lose_nothing() {
     let p = compile(&["p2p_basic", "coll_basic"]);
     for options in [
         &["single_copy", "off"][..],
+        &["shm_ring_slots", "256", "shm_ring_data_bytes", "512k", "shm_pool_bytes", "256k"],
         &["shm_inbox_cells", "4"],
         &["shm_ring_slots", "4"],
         &["shm_ring_data_bytes", "32k"],

@@ -12,8 +12,9 @@ use oxmpi_mem::memory::Owned;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Context as Name, Envelope, Frame};
 
-/// How many pieces of one long message leave in a row before others get a turn.
+/// How many pieces of long messages leave in a row before others get a turn, and of how many bytes in all.
 const PIECES_IN_A_ROW: usize = 8;
+const BYTES_IN_A_ROW: usize = 1 << 20;
 
 impl<F: Fabric> Lane<F> {
     /// Sends a contiguous message of a few bytes in the world's context at once if that needs no thought: nothing older waits
@@ -136,7 +137,7 @@ impl<F: Fabric> Lane<F> {
     fn is_eager(&mut self, context: u32, to: u32, tag: i32, buffer: &UserBuf, own: usize) -> bool {
         // Answers first: whoever asks for other room gives up that of theirs.
         self.state.requests.active_sends() == own && self.fabric.is_eager_answer(to, buffer)
-            || self.fabric.is_eager(to, buffer.packed_len())
+            || self.fabric.is_eager(to, buffer)
             || tag == NOTICE_TAG && self.state.contexts.get(context).is_some_and(|own| is_notice(own.id, tag))
     }
 
@@ -317,7 +318,11 @@ impl<F: Fabric> Lane<F> {
 
     /// Sends pieces of the long messages that the peer has asked for. Returns whether there may be room for more.
     fn flush_streams(&mut self, to: u32) -> bool {
+        let mut given = 0;
         for _ in 0..PIECES_IN_A_ROW {
+            if given >= BYTES_IN_A_ROW {
+                break;
+            }
             let Some(&request) = self.state.peer(to).streams.front() else { return false };
             let gone = match self.state.requests.send_mut(request).map(|work| work.phase) {
                 Some(Phase::Streaming { receiver, wanted, sent }) => {
@@ -328,25 +333,26 @@ impl<F: Fabric> Lane<F> {
                 }
                 _ => {
                     self.state.peer(to).streams.pop_front();
-                    true
+                    Some(0)
                 }
             };
-            if !gone {
-                return false;
+            match gone {
+                Some(bytes) => given += bytes,
+                None => return false,
             }
         }
         true
     }
 
-    /// Sends the next piece of a message. Whether there was room.
+    /// Sends the next piece of a message: how many bytes; `None`: there was no room.
     fn stream_piece(
         &mut self,
         to: u32,
         request: RequestId,
         (receiver, wanted, from): (u64, usize, usize),
-    ) -> bool {
+    ) -> Option<usize> {
         let len = (wanted - from).min(self.fabric.piece_limit(to));
-        let Some(taken) = self.send_piece(to, request, receiver, (from, len)) else { return false };
+        let taken = self.send_piece(to, request, receiver, (from, len))?;
         if from + len == wanted {
             self.state.peer(to).streams.pop_front();
         }
@@ -357,18 +363,18 @@ impl<F: Fabric> Lane<F> {
                 self.state.requests.complete(request, Completion::EMPTY);
             }
         }
-        true
+        Some(len)
     }
 
-    /// Claims and sends a piece of a message that the receiver copies as well. Whether there was room, or nothing to
-    /// claim any more.
+    /// Claims and sends pieces of a message that the receiver copies as well: how many bytes, 0 if there is nothing to claim any
+    /// more; `None`: there was no room.
     fn share_piece(
         &mut self,
         to: u32,
         request: RequestId,
         (receiver, wanted): (u64, usize),
         (share, claimed): (u64, (usize, usize)),
-    ) -> bool {
+    ) -> Option<usize> {
         let room = self.fabric.piece_limit(to);
         // As many as leave at once.
         let most = (room / SHARED_PIECE).max(1);
@@ -376,19 +382,18 @@ impl<F: Fabric> Lane<F> {
             claimed
         } else if !self.fabric.has_room(to, wanted.min(most * SHARED_PIECE)) {
             // The receiver waits for what is claimed, so nothing is claimed that cannot leave now.
-            return false;
+            return None;
         } else if let Some(pieces) = self.fabric.claim(to, share, pieces_of(wanted), most as u32) {
-            let (from, end) = bytes_of(pieces, wanted);
-            // About as much, where one is as long as the next.
+            // If one is as long as the next.
             let under_way = self.state.peer(to).streams.len() as u64 * wanted as u64;
-            self.fabric.give_stream(to, under_way, end - from);
-            (from, end)
+            self.fabric.note_given(to, under_way);
+            bytes_of(pieces, wanted)
         } else {
             self.state.peer(to).streams.pop_front();
             if let Some(work) = self.state.requests.send_mut(request) {
                 work.phase = Phase::Announced;
             }
-            return true;
+            return Some(0);
         };
         let len = room.min(end - from);
         let gone = self.send_piece(to, request, receiver, (from, len)).is_some();
@@ -396,7 +401,7 @@ impl<F: Fabric> Lane<F> {
         if let Some(work) = self.state.requests.send_mut(request) {
             work.phase = Phase::Sharing { receiver, wanted, share, claimed: left };
         }
-        gone
+        gone.then_some(len)
     }
 
     /// Sends the packed bytes `from..from + len` of a message.

@@ -27,8 +27,10 @@ impl Fabric for Shm {
         limit.min(self.longest_body(to, limit))
     }
 
-    fn is_eager(&mut self, to: u32, len: usize) -> bool {
-        len <= self.eager_limit(to) && !self.is_behind(to, len)
+    fn is_eager(&mut self, to: u32, buffer: &UserBuf) -> bool {
+        let len = buffer.packed_len();
+        // What does not lie in one piece is not read by the receiver.
+        len <= self.eager_limit(to) && (buffer.as_contiguous().is_none() || !self.is_behind(to, len))
     }
 
     /// It lies where what it answers lay, or takes back the blocks of the answer before: rule 9 of the pool. If there are too
@@ -60,7 +62,8 @@ impl Fabric for Shm {
         {
             return len;
         }
-        self.longest_body(to, PIECE)
+        // A data ring may take more.
+        self.longest_body(to, PIECE).min(PIECE)
     }
 
     fn has_room(&mut self, to: u32, len: usize) -> bool {
@@ -268,14 +271,13 @@ impl Fabric for Shm {
         self.settings.past_caches_from
     }
 
-    fn give_stream(&mut self, to: u32, under_way: u64, claimed: usize) {
-        let limit = self.settings.past_caches_from;
-        self.stream_lasts = match under_way >= limit {
-            true => limit.saturating_mul(STREAM_LASTS),
-            false => self.stream_lasts.saturating_sub(claimed as u64),
-        };
-        if let (Some(out), Some(pool)) = (out_of(&mut self.links, to), &mut self.pool) {
-            pool.widen(self.stream_lasts > 0 && out.copies.spreads());
+    fn note_given(&mut self, to: u32, under_way: u64) {
+        let limit = self.settings.past_caches_from.max(1);
+        if under_way >= limit
+            && let (Some(out), Some(pool)) = (out_of(&mut self.links, to), &mut self.pool)
+            && out.copies.spreads()
+        {
+            pool.widen(limit.saturating_mul(STREAM_LASTS));
         }
     }
 

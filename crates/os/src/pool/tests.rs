@@ -157,17 +157,18 @@ fn rule_9_an_answer_lies_where_the_message_lay() {
 }
 
 #[test]
-fn it_holds_for_a_process_what_that_one_has_not_freed() {
+fn blocks_that_a_process_has_not_freed_are_counted() {
     let (mut pool, mut view) = pool();
-    assert!(!pool.holds_for(7));
+    let counts = |pool: &Pool| [7, 8, 9].map(|to| pool.blocks_for(to));
+    assert_eq!(counts(&pool), [0, 0, 0]);
     let starts = [7, 8, 7].map(|to| pool.take(1500, to, false));
-    assert_eq!([7, 8, 9].map(|to| pool.holds_for(to)), [true, true, false]);
+    assert_eq!(counts(&pool), [4, 2, 0]);
     view.free(starts[2], 1500);
-    assert_eq!([7, 8].map(|to| pool.holds_for(to)), [true, true], "it has freed the second one alone");
+    assert_eq!(counts(&pool), [2, 2, 0]);
     view.free(starts[0], 1500);
-    assert_eq!([7, 8].map(|to| pool.holds_for(to)), [false, true]);
+    assert_eq!(counts(&pool), [0, 2, 0]);
     assert!(claim(&mut view, 1500).is_some(), "it answers there");
-    assert_eq!([7, 8].map(|to| pool.holds_for(to)), [false, true]);
+    assert_eq!(counts(&pool), [0, 2, 0]);
 }
 
 #[test]
@@ -427,8 +428,8 @@ fn rule_8_short_messages_are_laid_in_all_ways_by_turns() {
     }
 }
 
-/// Messages of one to twelve blocks that are freed in any order, while the larger part gets the blocks for streams and loses them
-/// again. No two of them may lie in the same bytes.
+/// Messages of one to twelve blocks that are freed in any order, and answers where some of them lay, while the larger part gets the
+/// blocks for streams and loses them again. No two of them may lie in the same bytes.
 #[test]
 fn rule_8_a_part_that_changes_its_width_gives_no_block_twice() {
     const KIB: u32 = 1 << 10;
@@ -440,17 +441,20 @@ fn rule_8_a_part_that_changes_its_width_gives_no_block_twice() {
         let area = PoolArea::on_heap(shape);
         let (mut pool, mut view) = (Pool::new(area.clone()), PoolView::new(area, 7));
         (pool.rest.head, pool.rest.tail) = (lap + 16 * KIB, lap + 16 * KIB);
-        pool.widen(seed % 2 == 1);
+        if seed % 2 == 1 {
+            pool.widen(u64::MAX);
+        }
         let mut random = u64::from(seed);
         let mut next = |below: u64| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (random >> 33) % below
         };
-        let mut lying: Vec<(u32, u32)> = Vec::new();
+        let (mut lying, mut answers): (Vec<(u32, u32, bool)>, u32) = (Vec::new(), 0);
+        let own_view = pool.own_view(7);
         let mut widths = [0u32; 2];
         for step in 0..40_000 {
-            if next(40) == 0 {
-                pool.widen(next(2) == 0);
+            if next(80) == 0 {
+                pool.widen(next(300) << 10);
             }
             let len = 1 + next(12 * 1024) as usize;
             // Now and then all is freed, so that it may change.
@@ -458,8 +462,18 @@ fn rule_8_a_part_that_changes_its_width_gives_no_block_twice() {
             if is_over || !pool.has_room_in_rest(len) {
                 let some = if is_over { lying.len() } else { 1 + next(lying.len() as u64) as usize };
                 for _ in 0..some {
-                    let (at, len) = lying.swap_remove(next(lying.len() as u64) as usize);
+                    let (at, len, is_answer) = lying.swap_remove(next(lying.len() as u64) as usize);
+                    if is_answer {
+                        own_view.keep(at, len as usize);
+                        answers += 1;
+                        continue;
+                    }
                     view.free(at, len as usize);
+                    if next(8) == 0
+                        && let Some(at) = claim(&mut view, len as usize)
+                    {
+                        lying.push((at, len, true));
+                    }
                 }
                 continue;
             }
@@ -474,7 +488,7 @@ fn rule_8_a_part_that_changes_its_width_gives_no_block_twice() {
                     blocks.end <= if pool.is_wide { 128 << 10 } else { 64 << 10 },
                     "step {step}: {blocks:?}"
                 );
-                for (at, len) in &lying {
+                for (at, len, _) in &lying {
                     let other = pool.area.at(*at);
                     let other = other..(other + *len as usize).next_multiple_of(1024);
                     assert!(
@@ -482,12 +496,12 @@ fn rule_8_a_part_that_changes_its_width_gives_no_block_twice() {
                         "step {step}: {blocks:?} are taken where {other:?} are read"
                     );
                 }
-                lying.push((position, piece));
+                lying.push((position, piece, false));
                 left -= piece;
                 position = pool.after(position.wrapping_add(piece - 1));
             }
         }
-        assert!(widths.iter().all(|messages| *messages > 1000), "{widths:?}");
+        assert!(widths.iter().all(|messages| *messages > 1000) && answers > 1000, "{widths:?}, {answers}");
     }
 }
 
@@ -500,7 +514,7 @@ fn rule_8_blocks_for_streams_are_not_free_before_they_are_read() {
     let (mut pool, mut view) = (Pool::new(area.clone()), PoolView::new(area, 7));
     let last_lap = 0u32.wrapping_sub(128 * KIB);
     (pool.rest.head, pool.rest.tail) = (last_lap + 16 * KIB, last_lap + 16 * KIB);
-    pool.widen(true);
+    pool.widen(u64::MAX);
     assert!(pool.has_room_in_rest(1));
     let starts: Vec<u32> = (0..7).map(|_| pool.take(16 << 10, 7, true)).collect();
     assert_eq!(pool.after(starts[6].wrapping_add(16 * KIB - 1)), 16 * KIB, "they reach to the end");

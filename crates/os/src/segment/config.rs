@@ -108,10 +108,11 @@ impl SegmentConfig {
         self.heap_bytes as usize & !(PAGE - 1)
     }
 
-    /// These sizes with a heap no longer than leaves room for the rest in a file of `limit` bytes, for which the pools of the
-    /// control sections become smaller as well.
+    /// These sizes with a heap no longer than leaves room for the rest in a file of `limit` bytes, for which there is no memory for
+    /// streams, and the pools of the control sections become smaller as well.
     pub(super) fn within(&self, limit: u64) -> SegmentConfig {
         let mut within = *self;
+        within.pool_streams &= (self.heap_offset() as u64) < limit;
         while within.control_section_pool.bytes > LEAST_SEGMENT && within.heap_offset() as u64 >= limit {
             within.control_section_pool.bytes =
                 (within.control_section_pool.bytes / 2).next_multiple_of(LINE_BYTES as u32);
