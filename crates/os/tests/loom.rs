@@ -444,6 +444,29 @@ fn pool_rule_8_a_part_begins_again_only_where_it_was_read() {
 }
 
 #[test]
+fn pool_rule_8_a_part_changes_its_width_only_when_all_is_read() {
+    check(2, || {
+        let area = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024, streams: true });
+        let (mut sender, mut receiver) = ring_with(&area);
+        let mut pool = Pool::new(area);
+        assert!(send_pooled(&mut sender, &mut pool, 10, 2048));
+        let thread = thread::spawn(move || {
+            // It has eight blocks for the next three, if what lies in its four is read by then.
+            pool.widen(3 * 1024);
+            for (tag, len) in [(12, 2048), (14, 1025), (16, 2048)] {
+                while !send_pooled(&mut sender, &mut pool, tag, len) {
+                    thread::yield_now();
+                }
+            }
+        });
+        for (tag, len) in [(10, 2048), (12, 2048), (14, 1025), (16, 2048)] {
+            receive_pooled(&mut receiver, tag, len);
+        }
+        thread.join().unwrap();
+    });
+}
+
+#[test]
 fn pool_rules_4_and_5_two_receivers() {
     check(2, || {
         let area = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024, streams: false });
