@@ -320,14 +320,14 @@ parameters! {
                posted. Longer ones wait for the receiver (rendezvous), except answers: a message of up to four times as much \
                to a rank from which one came that was not answered yet, while no other send is under way. What is longer than the data ring takes \
                (half of shm_ring_data_bytes) is sent so only while there is room in the pool, and, with more ranks than cores, \
-               what has more than 32 and at most 64 KiB only to a rank that has read what was sent to it so before.",
+               what has more than 32 and at most 64 KiB only while not as much lies there that its receiver has not read.",
     }
     shm_pool_bytes: usize {
         unit: Unit::Bytes, default: 2097152, limits: 0..=1073741824, power_of_two: true,
         aliases: [], level: Tune,
         help: "Bytes of a rank's pool, through which its longer messages go to all other ranks; 0: none. The \
                best size is beyond the private caches of a core. With more ranks than cores a quarter of it is \
-               used; else long messages that follow one another fast take as much again.",
+               used; else streams of long messages may take as much again.",
     }
     shm_pool_from_bytes: usize {
         unit: Unit::Bytes, default: 1024, limits: 57..=1073741824, power_of_two: false,
