@@ -17,9 +17,9 @@ pub struct Counts {
     pub streamed_pieces: u64,
     /// Messages that were spread over the larger part of its pool, as copies to lines written again soon were slow or as trials say.
     pub spread_messages: u64,
-    /// Bytes of this process's pool.
+    /// Bytes of this process's pool, without those for streams.
     pub pool_bytes: u64,
-    /// Bytes of it that are taken now.
+    /// Bytes of it, and of those for streams, that are taken now.
     pub pool_used: u64,
     /// Bytes copied from the heaps of peers (what MPI_Alloc_mem gave there).
     pub heap_bytes: u64,

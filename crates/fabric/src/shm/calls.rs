@@ -410,7 +410,7 @@ impl Fabric for Shm {
 
     fn counts(&mut self) -> Counts {
         let (pool_bytes, pool_used) = match &mut self.pool {
-            Some(pool) => (pool.bytes(), pool.bytes() - pool.free_bytes()),
+            Some(pool) => (pool.shape().bytes as usize, pool.bytes() - pool.free_bytes()),
             None => (0, 0),
         };
         let outs = || self.links.iter().flatten().filter_map(|link| link.out.as_ref());
