@@ -14,12 +14,9 @@ fn options(nodes: &str) -> [&str; 6] {
 
 /// The daemons of a job, by node: in the order in which they were started.
 fn daemons(job: &Job) -> Vec<i32> {
-    let launcher = job.child.id();
-    let children = std::fs::read_to_string(format!("/proc/{launcher}/task/{launcher}/children")).unwrap();
-    let is_daemon = |pid: &&str| {
-        std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line == b"oxmpi\0relay\0")
-    };
-    children.split_whitespace().filter(is_daemon).map(|pid| pid.parse().unwrap()).collect()
+    let is_daemon =
+        |pid: &i32| std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line == b"oxmpi\0relay\0");
+    job.children().into_iter().filter(is_daemon).collect()
 }
 
 #[test]

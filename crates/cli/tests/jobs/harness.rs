@@ -145,6 +145,27 @@ impl Job {
         pids
     }
 
+    /// The children of the launcher, in the order in which they were started. Not by `/proc/PID/task/PID/children`: that leaves some
+    /// out while others end (proc_pid_task(5)).
+    pub(crate) fn children(&self) -> Vec<i32> {
+        let launcher = self.child.id().to_string();
+        let mut children = Vec::new();
+        for entry in std::fs::read_dir("/proc").unwrap() {
+            let name = entry.unwrap().file_name();
+            let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+            // One that has ended since is none.
+            let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
+            // The name may have spaces; behind it come the state, the parent, and as the 20th the time of the start.
+            let behind = stat.rsplit_once(") ").unwrap().1;
+            let fields: Vec<&str> = behind.split(' ').collect();
+            if fields[1] == launcher {
+                children.push((fields[19].parse::<u64>().unwrap(), pid));
+            }
+        }
+        children.sort_unstable();
+        children.into_iter().map(|(_, pid)| pid).collect()
+    }
+
     /// Sends a signal to the launcher.
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();

@@ -101,8 +101,7 @@ fn the_next_job_removes_what_nobody_could() {
     let found = sets_of(launcher);
     assert_eq!(found.len(), 2);
     // The guard first: then nobody is there who could see to them when mpirun is killed.
-    let children = std::fs::read_to_string(format!("/proc/{launcher}/task/{launcher}/children")).unwrap();
-    let children = children.split_ascii_whitespace().map(|pid| pid.parse().unwrap());
+    let children = job.children().into_iter();
     let guards: Vec<i32> = children.filter(|pid| !pids.values().any(|rank| rank == pid)).collect();
     assert_eq!(guards.len(), 1, "{guards:?}");
     kill(guards[0]);
