@@ -95,8 +95,7 @@ pub struct Pool {
     /// The halves of the first part, for what rule 8 names, and the other part, for all.
     first: [Part; 2],
     rest: Part,
-    /// Whether the other part has the blocks for streams as well (rule 8), and how many blocks are to be taken before it need not.
-    is_wide: bool,
+    /// How many blocks of the other part are to be taken before it need not have those for streams as well (rule 8).
     wide_for: u32,
     /// The half in which the last message was laid that lies in one.
     last_half: usize,
@@ -126,8 +125,8 @@ impl Pool {
         let first = [Part::new(0, half, &shape), Part::new(half, blocks - half, &shape)];
         let rest = Part::new(blocks, shape.usual_blocks() - blocks, &shape);
         let touched = Touched::new(&area);
-        let (is_wide, wide_for, last_half, answers, trials) = (false, 0, 0, Arc::default(), None);
-        Pool { first, rest, is_wide, wide_for, last_half, destinations, answers, touched, trials, area }
+        let (wide_for, last_half, answers, trials) = (0, 0, Arc::default(), None);
+        Pool { first, rest, wide_for, last_half, destinations, answers, touched, trials, area }
     }
 
     /// The same where it is tried how streams of short messages had better be laid (rule 8), again after so many laps at most.
@@ -159,7 +158,7 @@ impl Pool {
     /// Gives the larger part the blocks for streams, or takes them from it, if nothing lies there.
     #[cold]
     fn change_width(&mut self) {
-        let Pool { rest, answers, area, first, .. } = self;
+        let Pool { rest, answers, area, wide_for, .. } = self;
         rest.reclaim(area);
         if rest.taken > 0 && answers.free_all(area) {
             rest.reclaim(area);
@@ -168,18 +167,20 @@ impl Pool {
             return;
         }
         let shape = area.shape;
-        let before = first[1].end / shape.block_bytes;
-        let widens = self.wide_for > 0;
-        if widens {
-            // Memory of zeroes would be the state of a block that was freed at position 0.
-            for block in shape.usual_blocks() as usize..shape.blocks() {
-                area.state(block).store(OWNER, Ordering::Relaxed);
-            }
-            rest.resize(shape.blocks() as u32 - before, area);
-        } else {
-            rest.resize(shape.usual_blocks() - before, area);
+        if *wide_for == 0 {
+            return rest.resize(shape.usual_blocks(), area);
         }
-        self.is_wide = widens;
+        // Memory of zeroes would be the state of a block that was freed at position 0.
+        for block in shape.usual_blocks() as usize..shape.blocks() {
+            area.state(block).store(OWNER, Ordering::Relaxed);
+        }
+        rest.resize(shape.blocks() as u32, area);
+    }
+
+    /// Whether the larger part has the blocks for streams as well.
+    #[inline]
+    const fn is_wide(&self) -> bool {
+        self.rest.end > self.area.shape.bytes
     }
 
     /// Whether a message of `len` bytes could be taken now.
@@ -262,7 +263,7 @@ impl Pool {
 
     #[inline]
     fn has_room_in_rest(&mut self, len: usize) -> bool {
-        if self.is_wide != (self.wide_for > 0) {
+        if self.is_wide() != (self.wide_for > 0) {
             self.change_width();
         }
         let Pool { rest, answers, area, .. } = self;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::support::{PARENT, STARTED, STATE, stat_of};
 pub(crate) use crate::support::{installed, root};
 
 /// What no job takes, on the slowest machine.
@@ -154,12 +155,9 @@ impl Job {
             let name = entry.unwrap().file_name();
             let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
             // One that has ended since is none.
-            let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
-            // The name may have spaces; behind it come the state, the parent, and as the 20th the time of the start.
-            let behind = stat.rsplit_once(") ").unwrap().1;
-            let fields: Vec<&str> = behind.split(' ').collect();
-            if fields[1] == launcher {
-                children.push((fields[19].parse::<u64>().unwrap(), pid));
+            let Some(stat) = stat_of(pid) else { continue };
+            if stat[PARENT] == launcher {
+                children.push((stat[STARTED].parse::<u64>().unwrap(), pid));
             }
         }
         children.sort_unstable();
@@ -269,12 +267,11 @@ pub(crate) fn kill(pid: i32) {
 pub(crate) fn await_sleep(pid: i32) {
     let start = Instant::now();
     loop {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-        // The state is the letter after the name, which is in parentheses (proc_pid_stat(5)).
-        if stat.rsplit_once(") ").unwrap().1.starts_with('S') {
+        let stat = stat_of(pid).unwrap();
+        if stat[STATE] == "S" {
             return;
         }
-        assert!(start.elapsed() < LIMIT, "process {pid} does not sleep: {stat}");
+        assert!(start.elapsed() < LIMIT, "process {pid} does not sleep: {stat:?}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -6,13 +6,20 @@ use std::path::{Path, PathBuf};
 /// The process among these that another one of them did not start; a launcher and its guard, for one, have the same arguments.
 /// Their numbers say nothing of it: they begin again where there is no larger one.
 pub(crate) fn eldest(pids: &[i32]) -> Option<i32> {
-    let parent = |pid: &i32| -> Option<i32> {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The parent comes after the state, and that after the name in parentheses (proc_pid_stat(5)).
-        stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
-    };
+    let parent = |pid: &i32| stat_of(*pid)?[PARENT].parse::<i32>().ok();
     pids.iter().copied().find(|pid| parent(pid).is_some_and(|parent| !pids.contains(&parent)))
 }
+
+/// What the kernel says of a process behind its name, which is in parentheses (proc_pid_stat(5)); `None`: it has ended.
+pub(crate) fn stat_of(pid: i32) -> Option<Vec<String>> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(stat.rsplit_once(") ")?.1.split(' ').map(String::from).collect())
+}
+
+/// Where [`stat_of`] has the state, the parent, and the time of the start.
+pub(crate) const STATE: usize = 0;
+pub(crate) const PARENT: usize = 1;
+pub(crate) const STARTED: usize = 19;
 
 /// The project's directory.
 pub(crate) fn root() -> PathBuf {

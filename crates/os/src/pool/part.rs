@@ -23,12 +23,12 @@ impl Part {
         Part { blocks, taken: 0, head, tail: head, end: head + len, back: shape.lap_bytes() - len }
     }
 
-    /// Makes it a part of so many blocks that begins where it does. Nothing may be taken of it.
-    pub(super) fn resize(&mut self, blocks: u32, area: &PoolArea) {
+    /// Makes it end before block number `end`, and begin where it does. Nothing may be taken of it.
+    pub(super) fn resize(&mut self, end: u32, area: &PoolArea) {
         debug_assert_eq!(self.taken, 0, "blocks are taken");
         let first = self.end - self.blocks * area.shape.block_bytes;
-        let Part { head, .. } = *self;
-        *self = Part::new(first / area.shape.block_bytes, blocks, &area.shape);
+        let (head, first_block) = (self.head, first / area.shape.block_bytes);
+        *self = Part::new(first_block, end - first_block, &area.shape);
         // What lies behind it now is the beginning of the part in the next lap.
         let is_behind = area.at(head) as u32 >= self.end;
         let lap = area.shape.lap_bytes();

@@ -478,14 +478,14 @@ fn rule_8_a_part_that_changes_its_width_gives_no_block_twice() {
                 continue;
             }
             let mut position = pool.take(len, 7, true);
-            widths[usize::from(pool.is_wide)] += 1;
+            widths[usize::from(pool.is_wide())] += 1;
             let mut left = len as u32;
             while left > 0 {
                 let piece = left.min(pool.side_by_side(position));
                 let begin = pool.area.at(position);
                 let blocks = begin..(begin + piece as usize).next_multiple_of(1024);
                 assert!(
-                    blocks.end <= if pool.is_wide { 128 << 10 } else { 64 << 10 },
+                    blocks.end <= if pool.is_wide() { 128 << 10 } else { 64 << 10 },
                     "step {step}: {blocks:?}"
                 );
                 for (at, len, _) in &lying {
