@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod frame;
+pub mod noise;
 pub mod relay;
 mod transcript;
 
