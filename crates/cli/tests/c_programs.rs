@@ -191,6 +191,7 @@ macro_rules! programs_with_daemons {
 
 programs_over_postboxes! {
     coll_basic
+    coll_crossed
     mpit_traffic
     p2p_bsend
     p2p_cancel
@@ -212,6 +213,7 @@ programs_over_postboxes! {
 
 programs_with_daemons! {
     coll_basic
+    coll_crossed
     coll_inter_reduce
     coll_nonblocking
     coll_order
@@ -254,6 +256,7 @@ programs_with_daemons! {
 programs_on_nodes! {
     coll_allgatherv
     coll_basic
+    coll_crossed
     coll_inter_reduce
     coll_later
     coll_mixed_types
@@ -283,6 +286,7 @@ programs_over_sockets_alone! {
     coll_allgatherv
     coll_alltoall
     coll_basic
+    coll_crossed
     coll_freed_handles
     coll_order
     coll_scan
@@ -309,6 +313,7 @@ programs! {
     coll_alltoallv
     coll_alltoallw
     coll_basic
+    coll_crossed
     coll_directions
     coll_exscan
     coll_free

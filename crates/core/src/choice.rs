@@ -156,7 +156,7 @@ impl Choice {
                 ranks: team.size(),
                 is_inter: comm.is_inter(),
                 nodes: nodes.as_ref(),
-                has_control_section: comm.control.is_some(),
+                has_control_section: comm.blocking.is_some(),
             };
             let stack = Stack::new(&self.components, &facts, comm.servers.only);
             Box::new(Asked { stack, nodes, since: Default::default() })

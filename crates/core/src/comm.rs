@@ -78,8 +78,10 @@ pub struct Communicator {
     pub(crate) immediates: AtomicU32,
     /// The persistent ones.
     pub(crate) persistents: AtomicU64,
-    /// Where its collectives in shared memory take place.
-    pub(crate) control: Option<Arc<Control>>,
+    /// Where its blocking collectives in shared memory take place.
+    pub(crate) blocking: Option<Arc<Control>>,
+    /// Where its nonblocking ones do.
+    pub(crate) nonblocking: Option<Arc<Control>>,
     /// The components that serve its collectives.
     pub(crate) servers: Servers,
     /// What it has said about its collectives.
@@ -100,7 +102,11 @@ pub struct Heritage {
 }
 
 impl Communicator {
-    pub(crate) fn new(team: Arc<Team>, heritage: Heritage, control: Option<Control>) -> Communicator {
+    pub(crate) fn new(team: Arc<Team>, heritage: Heritage, sections: Option<[Control; 2]>) -> Communicator {
+        let [blocking, nonblocking] = match sections {
+            Some(sections) => sections.map(|control| Some(Arc::new(control))),
+            None => [None, None],
+        };
         Communicator {
             team,
             inter: None,
@@ -112,7 +118,8 @@ impl Communicator {
             collectives: AtomicU32::new(0),
             immediates: AtomicU32::new(0),
             persistents: AtomicU64::new(0),
-            control: control.map(Arc::new),
+            blocking,
+            nonblocking,
             servers: Servers::new(heritage.component),
             told: Told::default(),
             topology: None,
@@ -238,7 +245,8 @@ impl Communicator {
     /// Collectives started on it so far.
     pub(crate) fn collectives_started(&self) -> u64 {
         let tags = [&self.collectives, &self.immediates].map(|tags| u64::from(tags.load(Ordering::Relaxed)));
-        tags[0] + tags[1] + self.control.as_ref().map_or(0, |control| control.operations())
+        let sections = self.blocking.iter().chain(&self.nonblocking);
+        tags[0] + tags[1] + sections.map(|control| control.operations()).sum::<u64>()
     }
 
     /// The process that has this rank, as the other side of a message.

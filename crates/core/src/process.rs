@@ -112,7 +112,7 @@ impl<F: Fabric> Process<F> {
         let errhandler = ErrorHandler::predefined(abi::MPI_ERRORS_ARE_FATAL);
         let heritage = Heritage { errhandler, origin: Origin::WORLD, component: None };
         let may_share = lane.fabric_mut().may_share_section(job.end - job.start, job.clone());
-        let control = may_share.then(|| Control::new(base, 0, 0, is_crowded));
+        let control = may_share.then(|| Control::pair(base, 0, 0, is_crowded));
         let nodes = nodes_of(lane.fabric_mut(), &world.map, &job);
         let mut world = Communicator::new(world, heritage.clone(), control);
         world.set_nodes(nodes);

@@ -1,10 +1,11 @@
 //! Collectives of one node through shared memory, past the plans: the `shmem` component of the components guide.
 //!
-//! Every communicator of one group whose processes share memory has a control section with a message pool in the segment
-//! of its lowest rank (`Control`; `oxmpi_os::control_section` has the protocol), as long as that has one to give: a few
-//! communicators at a time, of at most 64 ranks. A collective is a few numbered steps: in each, those who have data for others
-//! write a piece and publish it, those who need it read it where it lies. Long ones go through the segments of the pool
-//! piece by piece.
+//! Every communicator of one group whose processes share memory has two control sections with message pools in the segment
+//! of its lowest rank (`Control`; `oxmpi_os::control_section` has the protocol), as long as that has any to give: a few
+//! communicators at a time, of at most 64 ranks. One serves blocking collectives, the other one nonblocking ones, each with
+//! steps of its own: so neither kind waits for the other, in whatever order a rank calls them. A collective is a few numbered
+//! steps: in each, those who have data for others write a piece and publish it, those who need it read it where it lies. Long
+//! ones go through the segments of the pool piece by piece.
 //!
 //! Nobody waits for more than it needs. The root of a broadcast or scatter, and all but the root of a gather or reduction,
 //! write and go on; only who comes to a segment that somebody still reads must wait.
@@ -59,7 +60,7 @@ use words::Words;
 
 pub(crate) use later::Later;
 
-/// The control section that a communicator was given.
+/// A control section that a communicator was given: that of its blocking collectives, or that of its nonblocking ones.
 #[derive(Debug)]
 pub(crate) struct Control {
     /// The process in whose segment it lies.
@@ -77,7 +78,7 @@ pub(crate) struct Control {
     free_to: AtomicU64,
     /// Collectives that this rank has begun.
     begun: AtomicU64,
-    /// Nonblocking ones among them that this rank has not come to the end of.
+    /// Nonblocking ones that this rank has not come to the end of.
     open: AtomicU32,
     /// The first step of the one of those whose turn it is (rule 9).
     turn: AtomicU64,
@@ -88,8 +89,13 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// `step` is the last one that was taken in the section.
-    pub(crate) fn new(leader: u32, index: u32, step: u64, is_crowded: bool) -> Control {
+    /// The sections number `index`, for blocking collectives, and `index` + 1, for nonblocking ones, of a leader's segment. `step`
+    /// is the last one that was taken in either.
+    pub(crate) fn pair(leader: u32, index: u32, step: u64, is_crowded: bool) -> [Control; 2] {
+        [index, index + 1].map(|index| Control::new(leader, index, step, is_crowded))
+    }
+
+    fn new(leader: u32, index: u32, step: u64, is_crowded: bool) -> Control {
         Control {
             leader,
             index,
@@ -145,7 +151,7 @@ impl<'a> Served<'a> {
         combine: &Combine,
     ) -> Option<Served<'a>> {
         let ranks = comm.team.size();
-        if ranks < 2 || comm.control.is_none() {
+        if ranks < 2 || comm.blocking.is_none() {
             return None;
         }
         let (collective, bytes, kernel) = kind_of(call, combine)?;
@@ -215,13 +221,21 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Where served collectives of a communicator go. `None`: there is no shared memory for them, as all its ranks find alike.
+    /// Where served blocking collectives of a communicator go. `None`: there is no shared memory for them, as all its ranks
+    /// find alike.
     ///
     /// # Errors
     /// If the control section cannot be reached.
     #[inline]
     pub(crate) fn place_of<'c>(&self, comm: &'c Communicator) -> Result<Option<Place<'c>>> {
-        let Some(control) = &comm.control else { return Ok(None) };
+        match &comm.blocking {
+            Some(control) => self.place_in(comm, control),
+            None => Ok(None),
+        }
+    }
+
+    #[inline]
+    fn place_in<'c>(&self, comm: &'c Communicator, control: &'c Control) -> Result<Option<Place<'c>>> {
         let Some(section) = self.section(comm, control)? else { return Ok(None) };
         let has_room = limits::has_room(section.segment_bytes(), comm.team.size());
         Ok(has_room.then_some(Place { control, section }))
@@ -241,9 +255,6 @@ impl<F: Fabric> Process<F> {
         if comm.team.is_revoked() {
             return Err(of_fault(Fault::Revoked));
         }
-        if control.has_open() {
-            self.end_open(comm, control)?;
-        }
         let steps = Steps::new(self, comm, control, section);
         steps.count(served.collective);
         match served.kernel {
@@ -254,15 +265,17 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// This rank has no use for the section any more.
-    pub(crate) fn leave(&self, comm: &Communicator, control: &Control) {
-        // If it cannot be reached the section stays taken, which costs one of a few.
-        let mapped = matches!(self.section(comm, control), Ok(Some(_)));
-        let mut domain = self.domain.lock();
-        match control.has_open() {
-            // The last of those leaves.
-            true => control.is_left.store(true, Ordering::Relaxed),
-            false => control.leave(&mut domain.lane, comm.team.size(), mapped),
+    /// This rank has no use for the sections of a communicator any more.
+    pub(crate) fn leave_sections(&self, comm: &Communicator) {
+        for control in comm.blocking.iter().chain(&comm.nonblocking) {
+            // If it cannot be reached the section stays taken, which costs one of a few.
+            let mapped = matches!(self.section(comm, control), Ok(Some(_)));
+            let mut domain = self.domain.lock();
+            match control.has_open() {
+                // The last of those leaves.
+                true => control.is_left.store(true, Ordering::Relaxed),
+                false => control.leave(&mut domain.lane, comm.team.size(), mapped),
+            }
         }
     }
 }

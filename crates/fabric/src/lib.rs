@@ -432,8 +432,9 @@ pub trait Fabric {
         Ok(None)
     }
 
-    /// Takes one of this process's own control sections, if one is free: its index and the last step that was taken there.
-    fn reserve_control_section(&mut self) -> Option<(u32, u64)> {
+    /// Takes two of this process's own control sections, if two are free: the index of the first, behind which the other one
+    /// lies, and the last step that was taken in either.
+    fn reserve_control_sections(&mut self) -> Option<(u32, u64)> {
         None
     }
 

@@ -490,8 +490,8 @@ impl Fabric for Ways {
         }
     }
 
-    fn reserve_control_section(&mut self) -> Option<(u32, u64)> {
-        (self.has_near() || self.beside.is_some()).then(|| self.shm.reserve_control_section())?
+    fn reserve_control_sections(&mut self) -> Option<(u32, u64)> {
+        (self.has_near() || self.beside.is_some()).then(|| self.shm.reserve_control_sections())?
     }
 
     fn release_control_section(&mut self, index: u32, team: Option<u32>) {

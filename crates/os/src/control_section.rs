@@ -41,9 +41,10 @@
 //!    another team may use the section, with steps after that one.
 //! 8. *Place.* The lines of a rank, and the beginning of the pool, are where they are whatever the size of the team. So what a
 //!    team finds in the words of its lines are steps of teams before it, none later than the last step of those (rule 7).
-//! 9. *Turn.* A nonblocking collective takes its steps when it is called, and may write and publish them at once (rule 2),
-//!    though the rank is not done with steps before. All else a rank does with its open collectives in the order of their
-//!    steps, the one whose turn it is, so that it is done with steps in their order (rule 4). Rule 5 says nothing of them.
+//! 9. *Turn.* A section serves either blocking collectives or nonblocking ones. A nonblocking one takes its steps when it is
+//!    called, and may write and publish them at once (rule 2), though the rank is not done with steps before. All else a rank
+//!    does with its open collectives in the order of their steps, the one whose turn it is, so that it is done with steps in
+//!    their order (rule 4). Rule 5 says nothing of them.
 //! 10. *Exchange.* Two ranks exchange their parts of the pool with every lap of the segments: each writes where it read a lap
 //!     ago. The lines are in its cache since, and go from core to core once in a step and not twice. So one of two ranks is done
 //!     itself, too, with the step that used a segment last before it writes there. Where a step names the parts (a scatter; an

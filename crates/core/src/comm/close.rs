@@ -26,9 +26,7 @@ impl<F: Fabric> Process<F> {
 
     /// Frees a communicator of which the launcher was told nothing, or has been told all.
     pub(super) fn forget(&self, comm: &Communicator) {
-        if let Some(control) = &comm.control {
-            self.leave(comm, control);
-        }
+        self.leave_sections(comm);
         let mut domain = self.domain.lock();
         domain.leave_agreements_of(comm.union().collective);
         domain.closing.extend(comm.teams().cloned());

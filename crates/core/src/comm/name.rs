@@ -17,7 +17,7 @@ use oxmpi_plan::{Call, Shared};
 use oxmpi_wire::ContextId;
 use std::sync::Arc;
 
-/// What a new communicator is called: its context, and the control section of its lowest rank. An intercommunicator
+/// What a new communicator is called: its context, and the first of two control sections of its lowest rank. An intercommunicator
 /// has the next two contexts as well, for its two groups, and no section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Name {
@@ -46,7 +46,8 @@ impl Name {
     /// The name that begins with the `n`th word.
     pub(super) fn decode(words: &[u64], n: usize) -> Name {
         let word = |at: usize| words.get(n + at).copied().unwrap_or(0);
-        Name { id: ContextId(word(0)), section: u32::try_from(word(1)).ok().map(|index| (index, word(2))) }
+        let index = u32::try_from(word(1)).ok().filter(|index| *index < u32::MAX);
+        Name { id: ContextId(word(0)), section: index.map(|index| (index, word(2))) }
     }
 }
 
@@ -87,7 +88,7 @@ impl<F: Fabric> Process<F> {
         let mut domain = self.domain.lock();
         // Where a process has failed already there will be no communicator: see `release_name`.
         let section = match check_alive(&domain.lane, team) {
-            Ok(()) => domain.lane.fabric_mut().reserve_control_section(),
+            Ok(()) => domain.lane.fabric_mut().reserve_control_sections(),
             Err(_) => None,
         };
         Ok(Name { id, section })
@@ -191,7 +192,7 @@ impl<F: Fabric> Domain<F> {
                     (Some(leader), Some((index, generation))) if self.may_share_section(&map) => {
                         // Processes of another job may have been told something else.
                         let is_crowded = self.is_crowded && self.choice.is_of_job(&map);
-                        Some(Control::new(leader, index, generation, is_crowded))
+                        Some(Control::pair(leader, index, generation, is_crowded))
                     }
                     _ => None,
                 };
@@ -235,7 +236,9 @@ impl<F: Fabric> Domain<F> {
 
     fn release_name(&mut self, name: Name) {
         if let Some((index, _)) = name.section {
-            self.lane.fabric_mut().release_control_section(index, None);
+            for index in [index, index + 1] {
+                self.lane.fabric_mut().release_control_section(index, None);
+            }
         }
     }
 }

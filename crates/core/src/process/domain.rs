@@ -1,7 +1,7 @@
 //! What the lane lock protects, and collectives in execution.
 
 use super::{Then, UserCall, Work};
-use crate::awaited::{Reason, SharedName};
+use crate::awaited::SharedName;
 use crate::buffered::AttachedBuffers;
 use crate::choice::Choice;
 use crate::comm::Communicator;
@@ -281,15 +281,6 @@ impl<F: Fabric> Domain<F> {
                 later.announce_sleep();
             }
         }
-    }
-
-    /// Who is late for the collectives in shared memory of a team.
-    pub(crate) fn reason_of_open(&self, team: &Team) -> Reason {
-        let reasons = self.runs.iter().filter_map(|active| match &active.task {
-            Task::Later(later) if later.team().collective == team.collective => Some(later.reason(self)),
-            _ => None,
-        });
-        Reason::join(reasons.collect(), false)
     }
 
     /// Whether something goes on above the lane: a collective, or what is asked of a window.

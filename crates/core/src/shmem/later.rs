@@ -1,9 +1,9 @@
 //! Nonblocking collectives: what a rank gives is written when it calls, as far as there is room, and what it needs is read
 //! within whatever look finds it there.
 //!
-//! All ranks take the same steps for the same calls, so blocking and nonblocking ones may follow each other in any order. A
-//! blocking one first comes to the end of the open ones, which all other ranks have called before it as well (MPI-5.0,
-//! "Nonblocking Collective Operations").
+//! All ranks take the same steps for the same calls. They have a section of their own: a rank may call a blocking collective
+//! before a nonblocking one that another rank calls the other way round. By the letter (MPI-5.0, "Nonblocking Collective
+//! Operations") such a program is wrong, but programs and their tests do it.
 //!
 //! The rules cited are those of `oxmpi_os::control_section`.
 
@@ -15,7 +15,7 @@ use super::moves::{others, pack, unpack};
 use super::steps::{Piece, Pieces};
 use super::{Control, Place, kind_of, spread};
 use crate::Process;
-use crate::awaited::{Awaited, Reason};
+use crate::awaited::Reason;
 use crate::comm::Communicator;
 use crate::errors::of_fault;
 use crate::failure::check_alive;
@@ -375,12 +375,12 @@ impl<F: Fabric> Process<F> {
         memory: &Memory,
         combine: &Combine,
     ) -> Result<Option<RequestId>> {
-        let Some(control) = &comm.control else { return Ok(None) };
+        let Some(control) = &comm.nonblocking else { return Ok(None) };
         let Some((collective, bytes, kernel)) = kind_of(call, combine) else { return Ok(None) };
         if !limits::serves_later(collective, comm.team.size(), bytes) {
             return Ok(None);
         }
-        let Some(Place { section, .. }) = self.place_of(comm)? else { return Ok(None) };
+        let Some(Place { section, .. }) = self.place_in(comm, control)? else { return Ok(None) };
         let segment_bytes = section.segment_bytes();
         if !limits::fits_later(collective, comm.team.size(), bytes, (segment_bytes, section.segments())) {
             return Ok(None);
@@ -419,16 +419,5 @@ impl<F: Fabric> Process<F> {
         }
         self.look_after_served();
         Ok(Some(request))
-    }
-
-    /// Comes to the end of the nonblocking collectives that are open on a communicator, before a blocking one begins.
-    #[cold]
-    pub(super) fn end_open(&self, comm: &Communicator, control: &Control) -> Result<()> {
-        let reason = |domain: &Domain<F>| domain.reason_of_open(&comm.team);
-        self.wait_for(&Awaited::Said(&reason), |domain| match control.has_open() {
-            true => check_alive(&domain.lane, &comm.team).err().map(Err),
-            false => Some(Ok(())),
-        })
-        .map_err(of_fault)
     }
 }

@@ -44,13 +44,12 @@ impl<F: Fabric> Process<F> {
     /// nothing is said about who serves them.
     #[inline(always)]
     pub fn short_way<'a>(&'a self, comm: &'a Communicator) -> Option<ShortWay<'a, F>> {
-        let control = comm.control.as_ref()?;
+        let control = comm.blocking.as_ref()?;
         let section = control.section.get()?.as_ref()?;
         let ranks = comm.team.size();
         let is_served = limits::serves(Collective::Barrier, ranks, 0)
             && limits::has_room(section.segment_bytes(), ranks)
-            && !comm.team.is_revoked()
-            && !control.has_open();
+            && !comm.team.is_revoked();
         if !is_served || self.is_choosy() {
             return None;
         }

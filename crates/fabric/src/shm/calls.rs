@@ -400,7 +400,7 @@ impl Fabric for Shm {
         self.has_section_for(ranks)
     }
 
-    fn reserve_control_section(&mut self) -> Option<(u32, u64)> {
+    fn reserve_control_sections(&mut self) -> Option<(u32, u64)> {
         self.sections.reserve(&self.own, self.kind)
     }
 

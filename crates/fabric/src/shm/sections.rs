@@ -1,4 +1,4 @@
-//! Which teams use the control sections of our segment.
+//! Which teams use the control sections of our segment. Each team has two that lie side by side.
 
 use oxmpi_os::barrier::BarrierKind;
 use oxmpi_os::segment::{Segment, SegmentConfig};
@@ -20,22 +20,28 @@ enum Section {
 impl Sections {
     pub(super) fn new(config: &SegmentConfig) -> Sections {
         let mut all = vec![Section::Free; config.control_sections as usize];
-        if let Some(first) = all.first_mut() {
-            // All processes know without a word that the first section of the first process is the world's.
+        for first in all.iter_mut().take(2) {
+            // All processes know without a word that the first two sections of the first process are the world's.
             *first = Section::Used;
         }
         Sections(all)
     }
 
-    /// Takes a section: its index, and the last step that was taken there.
+    /// Takes two sections: the index of the first, and the last step that was taken in either.
     pub(super) fn reserve(&mut self, own: &Arc<Segment>, kind: BarrierKind) -> Option<(u32, u64)> {
-        let index = (0..self.0.len() as u32).find(|at| match self.0[*at as usize] {
-            Section::Free => true,
-            Section::Used => false,
-            Section::Leaving(before) => own.control_section(*at, before, kind).reuse(before),
-        })?;
-        self.0[index as usize] = Section::Used;
-        Some((index, own.control_section(index, 1, kind).last_step()))
+        for (at, section) in self.0.iter_mut().enumerate() {
+            if let Section::Leaving(before) = *section
+                && own.control_section(at as u32, before, kind).reuse(before)
+            {
+                *section = Section::Free;
+            }
+        }
+        let is_free = |pair: &[Section]| matches!(pair, [Section::Free, Section::Free]);
+        let pair = self.0.chunks_exact(2).position(is_free)?;
+        self.0[2 * pair..][..2].fill(Section::Used);
+        let index = 2 * pair as u32;
+        let last = |index| own.control_section(index, 1, kind).last_step();
+        Some((index, last(index).max(last(index + 1))))
     }
 
     /// A section is free again: at once if no team got it, else when all ranks of its team have left it.

@@ -22,7 +22,7 @@ pub struct SegmentConfig {
     pub ring_chunk_bytes: u32,
     /// How many rings there are.
     pub max_rings: u32,
-    /// How many control sections there are.
+    /// How many control sections there are: a communicator takes two.
     pub control_sections: u32,
     /// How many ranks a control section has room for, at most: 64.
     pub control_section_ranks: u32,
@@ -46,7 +46,7 @@ impl Default for SegmentConfig {
             ring_data_bytes: 64 << 10,
             ring_chunk_bytes: 2 << 10,
             max_rings: 16,
-            control_sections: 8,
+            control_sections: 16,
             control_section_ranks: MAX_RANKS,
             control_section_pool: PoolSegments { count: 8, bytes: 64 << 10 },
             pool_bytes: 2 << 20,

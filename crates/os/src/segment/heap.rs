@@ -257,14 +257,14 @@ mod tests {
     fn a_limit_on_the_file_makes_the_heap_shorter() {
         let config = SegmentConfig::default();
         assert_eq!(config.within(u64::MAX), config);
-        for limit in [config.bytes() as u64 - 1, 100 << 20, (100 << 20) + 1, 10 << 20] {
+        for limit in [config.bytes() as u64 - 1, 200 << 20, (200 << 20) + 1, 10 << 20] {
             let within = config.within(limit);
             assert!(within.bytes() as u64 <= limit && within.bytes() + PAGE > limit as usize, "{limit}");
         }
         let none = config.within(1);
         assert_eq!((none.heap_len(), none.bytes()), (0, none.mapped_bytes()));
         assert!(none.mapped_bytes() < config.mapped_bytes());
-        assert_eq!(config.within(100 << 20).control_section_pool, config.control_section_pool);
+        assert_eq!(config.within(200 << 20).control_section_pool, config.control_section_pool);
     }
 
     #[test]
