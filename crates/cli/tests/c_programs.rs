@@ -418,6 +418,7 @@ programs! {
     p2p_cancel_end
     p2p_cancel_rest
     p2p_computing
+    p2p_deep_queues
     p2p_derived
     p2p_first
     p2p_flood

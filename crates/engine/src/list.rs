@@ -21,6 +21,8 @@ pub(crate) struct List<T> {
 #[derive(Debug)]
 struct Node<T> {
     value: Option<T>,
+    /// How many elements had been appended before it.
+    number: u64,
     /// Of the first one it says nothing.
     before: u32,
     after: u32,
@@ -57,6 +59,7 @@ impl<T> List<T> {
         let Some(node) = self.nodes.get_mut(key as usize) else { unreachable!("a free node exists") };
         self.free = node.after;
         node.value = Some(value);
+        node.number = self.pushed;
         node.before = last;
         node.after = NONE;
         match self.nodes.get_mut(last as usize) {
@@ -78,7 +81,7 @@ impl<T> List<T> {
             node.after = NONE;
             return;
         }
-        self.nodes.push(Node { value: None, before: NONE, after: NONE });
+        self.nodes.push(Node { value: None, number: 0, before: NONE, after: NONE });
         self.free = (self.nodes.len() - 1) as u32;
     }
 
@@ -120,16 +123,38 @@ impl<T> List<T> {
 
     /// The first element, in order, for which `wanted` holds.
     #[inline]
-    pub(crate) fn find(&self, mut wanted: impl FnMut(&T) -> bool) -> Option<u32> {
+    pub(crate) fn find(&self, wanted: impl FnMut(&T) -> bool) -> Option<u32> {
+        self.find_before(u64::MAX, wanted)
+    }
+
+    /// The same of elements with lower numbers than `end`: see [`List::number`].
+    #[inline]
+    pub(crate) fn find_before(&self, end: u64, mut wanted: impl FnMut(&T) -> bool) -> Option<u32> {
         let mut key = self.first;
         while key != NONE {
             let node = &self.nodes[key as usize];
+            if node.number >= end {
+                return None;
+            }
             if node.value.as_ref().is_some_and(&mut wanted) {
                 return Some(key);
             }
             key = node.after;
         }
         None
+    }
+
+    /// How many elements had been appended before the one of this key: no two have the same number.
+    pub(crate) fn number(&self, key: u32) -> Option<u64> {
+        let node = self.nodes.get(key as usize)?;
+        node.value.as_ref().map(|_| node.number)
+    }
+
+    /// Key and number of all elements, in order.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        let node = |key: u32| self.nodes.get(key as usize);
+        let keys = std::iter::successors(Some(self.first), move |key| Some(node(*key)?.after));
+        keys.map_while(move |key| Some((key, node(key)?.number)))
     }
 
     pub(crate) fn get(&self, key: u32) -> Option<&T> {

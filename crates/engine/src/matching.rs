@@ -1,21 +1,28 @@
 //! Communicator contexts: where messages and receives find each other, in MPI order (MPI-5.0 section 3.5).
 //!
-//! A context keeps the posted receives in the order of their posting and the unexpected messages in the order of
-//! their arrival. A message takes the first receive that wants it, a receive the first message that fits: so two messages of one
+//! A context keeps the posted receives in the order of their posting ([`posted`]) and the unexpected messages in the order of
+//! their arrival ([`unexpected`]). A message takes the first receive that wants it, a receive the first message that fits: so two messages of one
 //! sender with the same tag never overtake each other, whatever wildcards are in play.
 
-use crate::list::List;
-use crate::queue::Queue;
+mod posted;
+mod unexpected;
+
 use crate::request::{RequestId, Source, TagMatch};
 use crate::team::Team;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Context as Name, ContextId, Tags};
+use posted::PostedQueue;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use unexpected::UnexpectedQueue;
 
 /// In the place of a process: any. (As a signed number it is MPI_ANY_SOURCE of the ABI.)
 pub const ANYBODY: u32 = u32::MAX;
 const UNKNOWN: u32 = u32::MAX;
+
+/// So many posted receives or unexpected messages of a context are compared one after the other. What there is beyond is looked
+/// up: a comparison takes about 2 ns, a look-up with all that keeps it possible about 100.
+const LINEAR: usize = 64;
 
 /// The tag of a *notice*: a message about the communicator itself ([`crate::Lane::take_notice`]), in its collective context.
 /// No receive wants it there: no collective has this tag.
@@ -193,8 +200,8 @@ pub(crate) struct Context {
     pub(crate) acknowledged: usize,
     /// What each process calls it, as far as learnt, by process index.
     remote: Vec<u32>,
-    pub(crate) posted: Queue<Posted>,
-    pub(crate) unexpected: List<Unexpected>,
+    pub(crate) posted: PostedQueue,
+    pub(crate) unexpected: UnexpectedQueue,
 }
 
 impl Context {
@@ -206,8 +213,8 @@ impl Context {
             revoked: false,
             acknowledged: 0,
             remote: Vec::new(),
-            posted: Queue::default(),
-            unexpected: List::default(),
+            posted: PostedQueue::default(),
+            unexpected: UnexpectedQueue::default(),
         }
     }
 
@@ -273,7 +280,7 @@ impl Context {
 
     /// Takes a receive out of the posted ones. Whether it was there.
     pub(crate) fn unpost(&mut self, request: RequestId) -> bool {
-        self.posted.take_first(|posted| posted.request == request).is_some()
+        self.posted.take_request(request).is_some()
     }
 
     /// The oldest posted receive, if it wants a message of this source and tag.
@@ -286,12 +293,12 @@ impl Context {
     /// Takes the first posted receive that wants a message of this source and tag.
     #[inline]
     pub(crate) fn take_posted(&mut self, from: u32, tag: i32) -> Option<RequestId> {
-        self.posted.take_first(|posted| posted.wanted().fits(from, tag)).map(|posted| posted.request)
+        self.posted.take_wanting(from, tag).map(|posted| posted.request)
     }
 
     /// The first unexpected message that a receive wants.
-    pub(crate) fn find_unexpected(&self, wanted: Wanted) -> Option<u32> {
-        self.unexpected.find(|u| wanted.fits(u.from, u.tag))
+    pub(crate) fn find_unexpected(&mut self, wanted: Wanted) -> Option<u32> {
+        self.unexpected.find_wanted(wanted)
     }
 
     /// Rank of a process in the context's team, -1 if it has none.
@@ -336,7 +343,7 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    fn of(queue: &List<Unexpected>) -> Traffic {
+    fn of(queue: &UnexpectedQueue) -> Traffic {
         Traffic { came: queue.pushed(), matched: queue.removed() }
     }
 }
@@ -431,11 +438,10 @@ impl Contexts {
 
     /// The unexpected message of a process for whose match this request of its waits: its context and its key there.
     pub(crate) fn find_waiting(&self, from: u32, request: u64) -> Option<(u32, u32)> {
-        let is_it = |one: &Unexpected| one.from == from && one.what.waiting() == Some(request);
         let others =
             (WORLD + 1..).zip(&self.others).filter_map(|(index, other)| Some((index, other.as_ref()?)));
         let mut all = std::iter::once((WORLD, &self.world)).chain(others);
-        all.find_map(|(index, context)| Some((index, context.unexpected.find(is_it)?)))
+        all.find_map(|(index, context)| Some((index, context.unexpected.find_waiting(from, request)?)))
     }
 
     /// What went through all queues of unexpected messages so far.

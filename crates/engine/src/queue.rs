@@ -1,9 +1,10 @@
 //! A queue for elements that are small, have no key, and most often leave at the front, though they may from anywhere: in one vector,
 //! in a circle.
 
-/// A queue of copies. What leaves from the middle lets the shorter part move up: no more work than it took to find it.
+/// A queue of at most `MOST` copies, a power of two of at least 8. What leaves from the middle lets the shorter part move up: no more
+/// work than it took to find it.
 #[derive(Debug)]
-pub(crate) struct Queue<T> {
+pub(crate) struct Queue<T, const MOST: usize> {
     /// A power of two of them, or none. Those that are not in use hold what was there last.
     places: Vec<T>,
     /// The place of the first element, modulo the number of places.
@@ -12,13 +13,13 @@ pub(crate) struct Queue<T> {
     tail: usize,
 }
 
-impl<T> Default for Queue<T> {
+impl<T, const MOST: usize> Default for Queue<T, MOST> {
     fn default() -> Self {
         Queue { places: Vec::new(), head: 0, tail: 0 }
     }
 }
 
-impl<T: Copy> Queue<T> {
+impl<T: Copy, const MOST: usize> Queue<T, MOST> {
     const FEWEST_PLACES: usize = 8;
 
     #[inline(always)]
@@ -37,9 +38,9 @@ impl<T: Copy> Queue<T> {
         number & self.places.len().wrapping_sub(1)
     }
 
-    /// Appends an element.
+    /// Appends an element. `false`: it is full.
     #[inline(always)]
-    pub(crate) fn push(&mut self, element: T) {
+    pub(crate) fn push(&mut self, element: T) -> bool {
         let place = self.place(self.tail);
         if self.len() == self.places.len() {
             return self.push_with_more_places(element);
@@ -48,11 +49,15 @@ impl<T: Copy> Queue<T> {
             *free = element;
             self.tail = self.tail.wrapping_add(1);
         }
+        true
     }
 
     #[cold]
     #[inline(never)]
-    fn push_with_more_places(&mut self, element: T) {
+    fn push_with_more_places(&mut self, element: T) -> bool {
+        if self.places.len() == MOST {
+            return false;
+        }
         let number = (2 * self.places.len()).max(Self::FEWEST_PLACES);
         let mut places = Vec::with_capacity(number);
         places.extend(self.iter());
@@ -60,6 +65,7 @@ impl<T: Copy> Queue<T> {
         // The first of these is in use.
         places.resize(number, element);
         self.places = places;
+        true
     }
 
     /// The first element.
@@ -103,13 +109,6 @@ impl<T: Copy> Queue<T> {
         let (from, to) = (self.place_of(from), self.place_of(to));
         self.places[to] = self.places[from];
     }
-
-    /// Takes all elements out, in order.
-    pub(crate) fn drain(&mut self) -> Vec<T> {
-        let all = self.iter().collect();
-        self.head = self.tail;
-        all
-    }
 }
 
 #[cfg(test)]
@@ -119,10 +118,10 @@ mod tests {
 
     #[test]
     fn the_first_is_none_while_there_is_no_place() {
-        let mut queue = Queue::<u32>::default();
+        let mut queue = Queue::<u32, 64>::default();
         assert!(queue.is_empty() && queue.first().is_none());
         queue.forget_first();
-        assert_eq!((queue.len(), queue.take_first(|_| true), queue.drain()), (0, None, vec![]));
+        assert_eq!((queue.len(), queue.take_first(|_| true)), (0, None));
     }
 
     proptest! {
@@ -132,13 +131,15 @@ mod tests {
             steps in prop::collection::vec((0..4u8, 0..20u32), 0..200),
             start in prop_oneof![Just(0), Just(usize::MAX - 3)],
         ) {
-            let mut queue = Queue { head: start, tail: start, ..Queue::default() };
+            let mut queue = Queue::<u32, 16> { head: start, tail: start, ..Queue::default() };
             let mut model = std::collections::VecDeque::new();
             for (number, (kind, which)) in (0u32..).zip(steps) {
                 match kind {
                     0 | 1 => {
-                        queue.push(number);
-                        model.push_back(number);
+                        prop_assert_eq!(queue.push(number), model.len() < 16);
+                        if model.len() < 16 {
+                            model.push_back(number);
+                        }
                     }
                     2 => {
                         queue.forget_first();
@@ -154,8 +155,6 @@ mod tests {
                 prop_assert_eq!(queue.len(), model.len());
                 prop_assert!(queue.iter().eq(model.iter().copied()));
             }
-            prop_assert_eq!(queue.drain(), Vec::from(model));
-            prop_assert!(queue.is_empty());
         }
     }
 }

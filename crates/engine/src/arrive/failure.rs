@@ -36,10 +36,14 @@ impl State {
         // What it announced and never sent cannot be received any more.
         self.requests.break_messages_of(process);
         for context in self.contexts.iter_mut() {
-            while let Some(key) = context.unexpected.find(|u| u.from == process && u.what.needs_sender())
-                && let Some(unexpected) = context.unexpected.get_mut(key)
-            {
-                unexpected.what = Message::Broken { length: unexpected.what.length() };
+            let keys: Vec<u32> = context.unexpected.keys().map(|(key, _)| key).collect();
+            for key in keys {
+                if let Some(unexpected) = context.unexpected.get_mut(key)
+                    && unexpected.from == process
+                    && unexpected.what.needs_sender()
+                {
+                    unexpected.what = Message::Broken { length: unexpected.what.length() };
+                }
             }
         }
     }

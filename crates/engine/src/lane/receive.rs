@@ -251,7 +251,7 @@ impl<F: Fabric> Lane<F> {
             Source::Any => None,
             Source::Process(p) => Some(p),
         };
-        let Some(own) = self.state.contexts.get(context) else { return Err(Fault::Closed) };
+        let Some(own) = self.state.contexts.get_mut(context) else { return Err(Fault::Closed) };
         if own.revoked {
             return Err(Fault::Revoked);
         }
@@ -389,7 +389,7 @@ impl<F: Fabric> Lane<F> {
         source: Source,
         tag: TagMatch,
     ) -> Result<Option<Completion>, Fault> {
-        let Some(own) = self.state.contexts.get(context) else { return Ok(None) };
+        let Some(own) = self.state.contexts.get_mut(context) else { return Ok(None) };
         if own.revoked {
             return Err(Fault::Revoked);
         }
