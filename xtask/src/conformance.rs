@@ -53,11 +53,11 @@ pub(crate) fn conformance(words: &[&str]) -> Result<(), Failure> {
 /// Modules whose ranks do not speak to each other and answer a very long list of questions: the quick part runs them once.
 const LONG_AND_LOCAL: [&str; 3] = ["test_datatype", "test_pack", "test_util_dtlib"];
 
-/// The part for every change: the suite alone, with few ranks, and [`LONG_AND_LOCAL`] with one alone. It judges the
+/// The part for every change: the suite alone, with few ranks, and [`LONG_AND_LOCAL`] with one alone; and by its own runner. It judges the
 /// installation in `prefix`.
 pub(crate) fn quick(prefix: &Path) -> Result<(), Failure> {
     let options = Options {
-        module: Some("^(test_|bench_)".to_owned()),
+        module: Some("^(test_|bench_|mpi4py_runner)".to_owned()),
         prefix: Some(prefix.to_owned()),
         ..Options::default()
     };

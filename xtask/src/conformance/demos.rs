@@ -1,11 +1,13 @@
 //! mpi4py's demos that judge an MPI library: pools of processes, `mpi4py.run`, starting and ending in all ways, and what
-//! mpi4py makes of the launcher.
+//! mpi4py makes of the launcher. And its suite as its users run it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use super::client::MPI4PY;
 use super::programs::{Launch, Program};
+use crate::run::{Failure, Run};
 
 /// They take seconds; a pool whose workers cannot be started waits for ever.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -75,7 +77,49 @@ pub(super) const CHECK_MPIEXEC: Program = Program {
     ..FUTURES
 };
 
-fn start_script(shell: &mut Command, script: &Path) -> Result<(), crate::run::Failure> {
+/// The suite by its own runner, one job for all modules, with an mpi4py that was built as users build it: a plain `pip install`,
+/// which does not know `mpi-ext.h` and makes other calls for what is there. Only the compiler's optimizations are left out.
+pub(super) const RUNNER: Program = Program {
+    name: "mpi4py_runner",
+    ranks: &[2],
+    limit: Duration::from_secs(600),
+    build: build_plain,
+    start: |mpirun, client, made, _| {
+        mpirun.arg(plain(made).join("bin/python")).arg(client.suite.join("main.py"));
+        for module in super::LONG_AND_LOCAL {
+            mpirun.args(["-e", module]);
+        }
+        Ok(())
+    },
+    ..FUTURES
+};
+
+/// Where the plain mpi4py is.
+fn plain(made: &Path) -> PathBuf {
+    made.join("mpi4py-plain")
+}
+
+fn build_plain(prefix: &Path, made: &Path) -> Result<(), Failure> {
+    let environment = plain(made);
+    // Against this header.
+    let (mark, header) = (environment.join("built-for"), prefix.join("include/mpi.h"));
+    let header =
+        std::fs::read_to_string(&header).map_err(Failure::io(format!("cannot read {}", header.display())))?;
+    let wanted = format!("mpi4py {MPI4PY}\n{header}");
+    if std::fs::read_to_string(&mark).is_ok_and(|found| found == wanted) {
+        return Ok(());
+    }
+    Run::new("python3").args(["-m", "venv", "--clear"]).arg(&environment).show()?;
+    Run::new(environment.join("bin/pip"))
+        .args(["install", "--quiet", "--no-cache-dir", "--no-binary", "mpi4py"])
+        .args([&format!("mpi4py=={MPI4PY}"), "numpy"])
+        .env("MPI4PY_BUILD_MPICC", prefix.join("bin/mpicc"))
+        .env("CFLAGS", "-O0")
+        .show()?;
+    super::write(&mark, &wanted)
+}
+
+fn start_script(shell: &mut Command, script: &Path) -> Result<(), Failure> {
     shell.arg(script);
     Ok(())
 }

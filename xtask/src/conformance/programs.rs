@@ -40,7 +40,7 @@ pub(super) enum Launch {
     ByItself(&'static str),
 }
 
-pub(super) const PROGRAMS: [Program; 13] = [
+pub(super) const PROGRAMS: [Program; 14] = [
     Program {
         name: "bench_helloworld",
         ranks: &[4],
@@ -84,6 +84,7 @@ pub(super) const PROGRAMS: [Program; 13] = [
     demos::TEST_RUN,
     demos::INIT_FINI,
     demos::CHECK_MPIEXEC,
+    demos::RUNNER,
     ferrompi::EXAMPLES,
     hdf5::TESTPHDF5,
 ];
