@@ -117,7 +117,11 @@ impl<F: Fabric> Domain<F> {
     ///
     /// # Errors
     /// MPI_ERR_BUFFER if it does not, or none is attached.
-    pub(crate) fn check_attached(&self, context: u32, len: usize) -> Result<()> {
+    pub(crate) fn check_room(&self, context: u32, len: usize) -> std::result::Result<(), NoRoom> {
+        self.check_attached(context, len).map_err(NoRoom)
+    }
+
+    fn check_attached(&self, context: u32, len: usize) -> Result<()> {
         let owner = self.attached.owner(context);
         let Some(&Attached { bytes, .. }) = self.attached.buffers.get(&owner) else {
             return Err(MpiError::new(
@@ -145,21 +149,35 @@ impl<F: Fabric> Domain<F> {
     }
 }
 
-/// How often [`Process::make_room`] looks: peers that send all the time shall not keep it for ever.
-const LOOKS_FOR_ROOM: usize = 1000;
+/// Why a buffered send cannot start now: the buffer that counts for it has too little room.
+pub(crate) struct NoRoom(MpiError);
+
+/// How often [`Process::start_with_room`] makes progress: peers that send all the time shall not keep it for ever.
+const PROGRESS_FOR_ROOM: usize = 1000;
 
 impl<F: Fabric> Process<F> {
-    /// If a buffered send of `len` bytes finds no room, takes in what has come: it may say that earlier ones are delivered.
-    pub(crate) fn make_room(&self, context: u32, len: usize) {
-        if self.domain.lock().check_attached(context, len).is_ok() {
-            return;
-        }
-        let lacks_room = |domain: &mut Domain<F>| domain.check_attached(context, len).is_err();
-        for _ in 0..LOOKS_FOR_ROOM {
-            if !self.look_all(|domain, came| came && lacks_room(domain)) {
+    /// Starts a buffered send by `attempt`. As long as that finds no room and frames come, it is tried again: they may say that
+    /// earlier messages are delivered. Room is found and taken with the lane locked once, as another thread takes whatever
+    /// lies free in between.
+    pub(crate) fn start_with_room<R>(
+        &self,
+        mut attempt: impl FnMut(&mut Domain<F>) -> std::result::Result<Result<R>, NoRoom>,
+    ) -> Result<R> {
+        let mut lacks = match self.enter(&mut attempt) {
+            Ok(started) => return started,
+            Err(lacks) => lacks,
+        };
+        for _ in 0..PROGRESS_FOR_ROOM {
+            let (started, came) = self.look_all(|domain, came| (attempt(domain), came));
+            match started {
+                Ok(started) => return started,
+                Err(still) => lacks = still,
+            }
+            if !came {
                 break;
             }
         }
+        Err(lacks.0)
     }
 
     /// Allows buffered sends of so many bytes at a time.

@@ -221,16 +221,18 @@ impl<F: Fabric> Process<F> {
         }
         let to = comm.process(dest, "dest")?;
         let context = comm.team.point_to_point;
-        if mode == Mode::Buffered {
-            self.make_room(context, buffer.packed_len());
-        }
-        let (started, look) = self.enter(|domain| {
-            if mode == Mode::Buffered {
-                domain.check_attached(context, buffer.packed_len())?;
-            }
+        let start = |domain: &mut Domain<F>, buffer| {
             let started = domain.lane.start_send(context, mode, buffer, to, tag).map_err(of_fault)?;
             Ok((started, domain.lane.is_look_due(1)))
-        })?;
+        };
+        let (started, look) = if mode == Mode::Buffered {
+            self.start_with_room(|domain| {
+                domain.check_room(context, buffer.packed_len())?;
+                Ok(start(domain, buffer.clone()))
+            })?
+        } else {
+            self.enter(|domain| start(domain, buffer))?
+        };
         if look {
             self.look_now_and_then();
         }

@@ -9,7 +9,6 @@ use oxmpi_engine::{Completion, Mode, Operation, RequestId, StartFault};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
-use std::cell::Cell;
 
 fn of_start(request: u64, fault: StartFault) -> MpiError {
     match fault {
@@ -66,33 +65,23 @@ impl<F: Fabric> Process<F> {
     /// MPI_ERR_REQUEST if it is none or is active; what the operation itself may say.
     pub fn start_request(&self, request: u64) -> Result<()> {
         let id = RequestId::from_raw(request);
-        let lacking = Cell::new(None);
-        let start = || {
-            self.enter(|domain| -> Result<bool> {
-                match domain.lane.startable(id).map_err(|fault| of_start(request, fault))? {
-                    Operation::External { key, .. } => {
-                        let key = *key;
-                        domain.start_kept(id, key).map_err(|fault| of_start(request, fault))?;
-                        return Ok(true);
-                    }
-                    Operation::Send { mode: Mode::Buffered, context, buffer, .. } => {
-                        let (context, len) = (*context, buffer.packed_len());
-                        domain
-                            .check_attached(context, len)
-                            .inspect_err(|_| lacking.set(Some((context, len))))?;
-                    }
-                    _ => {}
+        // Only a buffered send can lack room; all others start at the first attempt.
+        let goes_on_above = self.start_with_room(|domain| {
+            match domain.lane.startable(id) {
+                Ok(Operation::External { key, .. }) => {
+                    let key = *key;
+                    let started = domain.start_kept(id, key);
+                    return Ok(started.map(|()| true).map_err(|fault| of_start(request, fault)));
                 }
-                domain.lane.start(id).map_err(|fault| of_start(request, fault))?;
-                Ok(false)
-            })
-        };
-        let mut started = start();
-        if let Some((context, len)) = lacking.get() {
-            self.make_room(context, len);
-            started = start();
-        }
-        let goes_on_above = started?;
+                Ok(Operation::Send { mode: Mode::Buffered, context, buffer, .. }) => {
+                    let (context, len) = (*context, buffer.packed_len());
+                    domain.check_room(context, len)?;
+                }
+                Ok(_) => {}
+                Err(fault) => return Ok(Err(of_start(request, fault))),
+            }
+            Ok(domain.lane.start(id).map(|()| false).map_err(|fault| of_start(request, fault)))
+        })?;
         if goes_on_above {
             // Its first messages leave now.
             self.look(|_| ());

@@ -22,7 +22,7 @@ mod fortran;
 mod signature;
 
 pub use array::{Distribution, Order};
-pub use external::check_representation;
+pub use external::{check_representation, is_predefined_name};
 pub use signature::Signature;
 
 /// A datatype. Immutable but for its name, its attributes and whether it is committed.

@@ -8,7 +8,7 @@ use super::Shown;
 use oxmpi_abi::constants as abi;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::{Owned, zeros};
-use oxmpi_objects::datatype::Datatype;
+use oxmpi_objects::datatype::{Datatype, is_predefined_name};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::predefined::PredefinedType;
 use oxmpi_os::bytes::{Bytes, BytesMut};
@@ -72,10 +72,11 @@ impl Representation {
         }
     }
 
-    /// The standard's representation of this name.
+    /// The standard's representation of this name, which may be spelled in capitals throughout, as programs that come from
+    /// Fortran do.
     pub fn predefined(name: &[u8]) -> Option<Representation> {
         let all = [Representation::Native, Representation::Internal, Representation::External32];
-        all.into_iter().find(|representation| representation.name() == name)
+        all.into_iter().find(|representation| is_predefined_name(name, representation.name()))
     }
 
     fn is_native(&self) -> bool {

@@ -21,12 +21,17 @@ const WINDOW: usize = 4 << 10;
 /// # Errors
 /// Class `MPI_ERR_UNSUPPORTED_DATAREP` if it is not "external32".
 pub fn check_representation(name: &[u8]) -> Result<()> {
-    if name == EXTERNAL32 {
+    if is_predefined_name(name, EXTERNAL32) {
         return Ok(());
     }
     let text =
         format!("datarep is \"{}\"; packing is for \"external32\" only", String::from_utf8_lossy(name));
     Err(MpiError::new(abi::MPI_ERR_UNSUPPORTED_DATAREP, text))
+}
+
+/// Whether `name` stands for the data representation that the standard calls `predefined`: so, or in capitals throughout.
+pub fn is_predefined_name(name: &[u8], predefined: &[u8]) -> bool {
+    name == predefined || name == predefined.to_ascii_uppercase()
 }
 
 impl Datatype {
