@@ -38,6 +38,8 @@ pub(crate) struct Running {
     pub(crate) modules: Modules,
     /// Whether what no use of an argument would reveal is looked at (parameter mpi_param_check).
     pub(crate) checks: bool,
+    /// Whether operations are carried out only on the datatypes that the standard names (parameter mpi_strict).
+    pub(crate) strict: bool,
     pub(crate) communicators: Table<Arc<Communicator>>,
     pub(crate) files: Table<Arc<File>>,
     pub(crate) groups: Table<Arc<Group>>,

@@ -137,7 +137,7 @@ fn make(threads: bool) -> Result<&'static Running> {
     if library::is_forked() {
         return library::library();
     }
-    let Started { process, client, checks, parent, modules } =
+    let Started { process, client, checks, strict, parent, modules } =
         start_changed(&tool::changes()).map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
     end_jobs_through(client.clone());
     process.keep_pending(true);
@@ -158,6 +158,7 @@ fn make(threads: bool) -> Result<&'static Running> {
         client,
         modules,
         checks,
+        strict,
         communicators,
         files: Table::new(),
         groups,

@@ -53,7 +53,7 @@ pub(crate) fn combining(library: &'static Running, op: OpHandle, datatype: Datat
     let commutative = op.is_commutative();
     let Op::User { function, large_count, .. } = op else {
         // Those of which elements can be exchanged only, which are for accumulates, have none.
-        let kernel = kernel_for(&op, &**library.datatype(datatype)?)?;
+        let kernel = kernel_for(&op, &**library.datatype(datatype)?, library.strict)?;
         if library.predefined.get(datatype as u64).is_some() {
             // If somebody else was here first that one stays.
             library.kernels.slot(handle, datatype).get_or_init(|| (handle, datatype, kernel));

@@ -39,6 +39,8 @@ pub struct Started {
     pub client: Arc<Client>,
     /// Whether the arguments of calls are to be checked where that costs (parameter mpi_param_check).
     pub checks: bool,
+    /// Whether operations are carried out only on the datatypes that the standard names (parameter mpi_strict).
+    pub strict: bool,
     /// The intercommunicator with those who have spawned its job, if anybody has.
     pub parent: Option<Communicator>,
     /// Which modules it uses.
@@ -178,7 +180,7 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     }
     let parent =
         parent.map(|Parent { context, processes, .. }| process.parent_of(Parents { context, processes }));
-    Ok(Started { process, client, checks, parent, modules })
+    Ok(Started { process, client, checks, strict: params.mpi_strict(), parent, modules })
 }
 
 /// The way through postboxes to the peers of this job on this node, and the semaphores to sleep on, if there are some.

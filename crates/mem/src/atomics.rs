@@ -3,11 +3,15 @@
 //! Rules
 //! 1. Elements of 1, 2, 4 and 8 bytes without padding that lie at multiples of their size are changed by atomic
 //!    instructions of the processor.
-//! 2. All others are changed with the *element lock* held: one word for all such elements of a window's process.
+//! 2. All others are changed with the *element lock* held: one word for a window's process ([`robust_lock`](oxmpi_os::robust_lock)).
 //! 3. Which of the two it is follows from the element and its address in the window alone, which does not depend on who
 //!    accesses it from where: memory is mapped at multiples of a page. So all accumulates of one datatype to an element are
 //!    atomic with each other, whoever carries them out.
-//! 4. Nobody waits for anything with the element lock held.
+//! 4. Calls for several elements hold the element lock as well, and change each element by rule 1 all the same, as calls for one
+//!    element do not hold it. So what such a call changes in one piece of up to a cache line is seen whole by all others of
+//!    its kind, beyond what the standard asks for, which promises it for each element alone.
+//! 5. Longer calls release the lock now and then, at the boundaries of cache lines where elements let them.
+//! 6. Nobody waits for anything with the element lock held. Who dies with it held leaves elements half changed, and the lock to the others.
 
 mod instruction;
 
@@ -18,6 +22,7 @@ use crate::kernels::{Loop, Op, Scalar, kernel};
 use crate::layout::Layout;
 use crate::memory::{Scratch, ScratchError};
 use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::robust_lock::Held;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -32,30 +37,11 @@ pub struct Accumulator {
     extent: usize,
 }
 
-/// The element lock, held (rule 2).
-struct Locked<'a>(&'a AtomicU64);
-
-impl<'a> Locked<'a> {
-    fn new(word: &'a AtomicU64) -> Locked<'a> {
-        /// Looks before the processor is given to others: who holds the lock may need it.
-        const LOOKS: u32 = 64;
-        let mut looks = 0;
-        while word.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            looks += 1;
-            if looks < LOOKS { std::hint::spin_loop() } else { std::thread::yield_now() }
-        }
-        Locked(word)
-    }
-}
-
-impl Drop for Locked<'_> {
-    fn drop(&mut self) {
-        self.0.store(0, Ordering::Release);
-    }
-}
-
 /// How many packed bytes are changed at a time with the lock held.
 const PART_BYTES: usize = 4 << 10;
+
+/// The boundaries at which the lock may be released.
+const LINE_BYTES: usize = 64;
 
 macro_rules! atomic_elements {
     ($name:ident, $atomic:ty, $word:ty) => {
@@ -152,18 +138,19 @@ impl Accumulator {
         self.is_plain() && self.size <= 8 && address.is_multiple_of(self.size)
     }
 
-    /// Changes elements without padding that lie one after another; those from before go to `old`.
+    /// Changes elements without padding that lie one after another; those from before go to `old`. `lock` acquires the element
+    /// lock, if that is needed.
     ///
     /// # Panics
     /// If the elements have padding, the lengths are no such number of elements or differ; `left` may be empty if the
     /// operation is [`Op::NoOp`].
     #[inline]
-    pub fn apply(
+    pub fn apply<'l>(
         &self,
         left: Bytes<'_>,
         mut right: BytesMut<'_>,
         old: Option<BytesMut<'_>>,
-        lock: &AtomicU64,
+        lock: impl FnMut() -> Held<'l>,
     ) {
         let len = right.len();
         let operands = left.len() == len || self.op == Op::NoOp;
@@ -175,14 +162,22 @@ impl Accumulator {
             self.size
         );
         let old = old.map_or(std::ptr::null_mut(), |mut old| old.as_mut_ptr());
+        let right = right.as_mut_ptr();
         // SAFETY: all views are mapped and have as many bytes.
-        unsafe { self.change(left.as_ptr(), right.as_mut_ptr(), old, len / self.size, lock) }
+        unsafe {
+            match len == self.size && self.is_atomic_at(right.addr()) {
+                true => self.change(left.as_ptr(), right, old, 1),
+                false => self.change_in_parts(left.as_ptr(), right, old, len / self.size, lock),
+            }
+        }
     }
 
+    /// Changes elements; the element lock is held, unless it is one that is changed by an atomic instruction.
+    ///
     /// # Safety
     /// As for `atomic_8`, but that `right` may be at any address.
     #[inline]
-    unsafe fn change(&self, left: *const u8, right: *mut u8, old: *mut u8, n: usize, lock: &AtomicU64) {
+    unsafe fn change(&self, left: *const u8, right: *mut u8, old: *mut u8, n: usize) {
         // SAFETY: by the contract of this function; the alignment was asked for.
         unsafe {
             match self.size {
@@ -191,38 +186,58 @@ impl Accumulator {
                 2 if self.is_atomic_at(right.addr()) => atomic_2(self, left, right, old, n),
                 1 => atomic_1(self, left, right, old, n),
                 size => {
-                    let per_part = (PART_BYTES / size).max(1);
-                    let mut at = 0;
-                    while at < n {
-                        let part = per_part.min(n - at);
-                        let _locked = Locked::new(lock);
-                        if !old.is_null() {
-                            old.add(at * size).copy_from(right.add(at * size), part * size);
-                        }
-                        let left = if self.op == Op::NoOp { left } else { left.add(at * size) };
-                        (self.run)(left, right.add(at * size), part);
-                        at += part;
+                    if !old.is_null() {
+                        old.copy_from(right, n * size);
                     }
+                    (self.run)(left, right, n);
                 }
             }
         }
     }
 
+    /// Changes elements with the element lock held, and released now and then (rule 5).
+    ///
+    /// # Safety
+    /// As [`Accumulator::change`].
+    unsafe fn change_in_parts<'l>(
+        &self,
+        left: *const u8,
+        right: *mut u8,
+        old: *mut u8,
+        n: usize,
+        mut lock: impl FnMut() -> Held<'l>,
+    ) {
+        let mut at = 0;
+        while at < n {
+            let offset = at * self.size;
+            let until_boundary = PART_BYTES - right.addr().wrapping_add(offset) % LINE_BYTES;
+            let part = (until_boundary / self.size).max(1).min(n - at);
+            let _held = lock();
+            // SAFETY: by the contract of this function: these are `part` of the `n` elements.
+            unsafe {
+                let left = if self.op == Op::NoOp { left } else { left.add(offset) };
+                let old = if old.is_null() { old } else { old.add(offset) };
+                self.change(left, right.add(offset), old, part);
+            }
+            at += part;
+        }
+    }
+
     /// Changes the elements of `target` that are its packed bytes from `from` on, as many as `old` or else `left` has; those
-    /// from before go to `old`. All three are packed.
+    /// from before go to `old`. All three are packed. `lock` is as in [`Accumulator::apply`].
     ///
     /// # Errors
     /// If there is no memory for a copy of elements with padding.
     ///
     /// # Panics
     /// As [`Accumulator::apply`], but for padding; and if `target` has fewer elements.
-    pub fn accumulate(
+    pub fn accumulate<'l>(
         &self,
         left: Bytes<'_>,
         target: &UserBuf,
         from: usize,
         mut old: Option<BytesMut<'_>>,
-        lock: &AtomicU64,
+        mut lock: impl FnMut() -> Held<'l>,
     ) -> Result<(), ScratchError> {
         let len = old.as_ref().map_or(left.len(), |old| old.len());
         self.check_operands(left.len(), target, from, len);
@@ -233,14 +248,29 @@ impl Accumulator {
             self.apply(left, whole.slice(from, len), old, lock);
             return Ok(());
         }
-        let mut done = 0;
+        let (mut done, mut held, mut with_lock) = (0, None, 0);
         target.blocks(from, len, |block, bytes| {
             let operand = if self.op == Op::NoOp { left.as_ptr() } else { left.slice(done, bytes).as_ptr() };
             let old = old.as_mut().map_or(std::ptr::null_mut(), |old| old.slice(done, bytes).as_mut_ptr());
             // SAFETY: `bytes` bytes are mapped at the block, which are whole elements: those without padding are never
             // cut by the blocks of a layout, and `from` and `len` are multiples of their size. Operands and old values were
             // sliced.
-            unsafe { self.change(operand, block, old, bytes / self.size, lock) };
+            unsafe {
+                if len == self.size && self.is_atomic_at(block.addr()) {
+                    self.change(operand, block, old, 1);
+                } else if bytes > PART_BYTES {
+                    held = None;
+                    self.change_in_parts(operand, block, old, bytes / self.size, &mut lock);
+                } else {
+                    // Short blocks share the lock.
+                    if with_lock + bytes > PART_BYTES {
+                        (held, with_lock) = (None, 0);
+                    }
+                    held.get_or_insert_with(&mut lock);
+                    with_lock += bytes;
+                    self.change(operand, block, old, bytes / self.size);
+                }
+            }
             done += bytes;
         });
         Ok(())
@@ -259,13 +289,13 @@ impl Accumulator {
     }
 
     /// Elements with padding: copied, changed and copied back with the lock held.
-    fn padded(
+    fn padded<'l>(
         &self,
         left: Bytes<'_>,
         target: &UserBuf,
         from: usize,
         mut old: Option<BytesMut<'_>>,
-        lock: &AtomicU64,
+        mut lock: impl FnMut() -> Held<'l>,
     ) -> Result<(), ScratchError> {
         let len = old.as_ref().map_or(left.len(), |old| old.len());
         let most = (PART_BYTES / self.size).min(len / self.size);
@@ -279,7 +309,7 @@ impl Accumulator {
                 operands.buf().unpack(0, left.slice(at, bytes));
             }
             let Some(mut room) = packed.buf().as_contiguous_mut() else { break };
-            let _locked = Locked::new(lock);
+            let _held = lock();
             target.pack(from + at, room.slice(0, bytes));
             if let Some(old) = &mut old {
                 room.slice(0, bytes).as_bytes().copy_to(old.slice(at, bytes));
@@ -309,16 +339,17 @@ impl Accumulator {
 }
 
 /// Compares one element with `compare` and, if they are equal, replaces it by `new`; the element from before goes to `old`.
-/// It is atomic with the accumulates to elements of this size.
+/// It is atomic with the accumulates to elements of this size. `lock` is as in [`Accumulator::apply`].
 ///
 /// # Panics
 /// If the four have different lengths, or more than 16 bytes.
-pub fn compare_and_swap(
+#[inline]
+pub fn compare_and_swap<'l>(
     new: Bytes<'_>,
     compare: Bytes<'_>,
     mut element: BytesMut<'_>,
     old: BytesMut<'_>,
-    lock: &AtomicU64,
+    mut lock: impl FnMut() -> Held<'l>,
 ) {
     let len = element.len();
     assert!(
@@ -349,7 +380,7 @@ pub fn compare_and_swap(
         _ => {
             let (mut before, mut expected) = ([0u8; 16], [0u8; 16]);
             compare.copy_to(BytesMut::from(&mut expected[..len]));
-            let _locked = Locked::new(lock);
+            let _held = lock();
             element.as_bytes().copy_to(BytesMut::from(&mut before[..len]));
             if before == expected {
                 new.copy_to(element);
@@ -364,6 +395,10 @@ mod tests {
     use super::*;
     use crate::memory::lend_mut;
 
+    fn held_by_0(lock: &AtomicU64) -> Held<'_> {
+        Held::acquire(lock, 0, |_| false)
+    }
+
     #[test]
     fn threads_lose_nothing_whatever_the_elements() {
         const EACH: u64 = 2000;
@@ -377,7 +412,7 @@ mod tests {
                         let sum = |scalar, at, len, one: &[u8]| {
                             let accumulator = Accumulator::new(Op::Sum, scalar).unwrap();
                             let right = memory.bytes(at, len).unwrap();
-                            accumulator.apply(Bytes::from(one), right, None, &lock);
+                            accumulator.apply(Bytes::from(one), right, None, || held_by_0(&lock));
                         };
                         sum(Scalar::I64, 0, 8, &1i64.to_ne_bytes());
                         sum(Scalar::F64, 8, 8, &1f64.to_ne_bytes());
@@ -406,7 +441,7 @@ mod tests {
             let accumulator = Accumulator::new(Op::Max, Scalar::I32).unwrap();
             let left: Vec<u8> = [5i32, 100].iter().flat_map(|v| v.to_ne_bytes()).collect();
             let old = BytesMut::from(&mut old[..]);
-            accumulator.accumulate(Bytes::from(&left[..]), &strided, 4, Some(old), &lock).unwrap();
+            accumulator.accumulate(Bytes::from(&left[..]), &strided, 4, Some(old), || held_by_0(&lock)).unwrap();
         });
         assert_eq!(target, [10, 11, 12, 13, 100, 15]);
         assert_eq!(old[..4], 12i32.to_ne_bytes());
@@ -428,7 +463,7 @@ mod tests {
         }
         lend_mut(&mut target, |buffer| {
             let pairs = buffer.cast(2, &layout).unwrap();
-            accumulator.accumulate(Bytes::from(&left[..]), &pairs, 0, None, &lock).unwrap();
+            accumulator.accumulate(Bytes::from(&left[..]), &pairs, 0, None, || held_by_0(&lock)).unwrap();
         });
         assert_eq!(target[..8], [3, 0, 7, 7, 30, 0, 0, 0]);
         assert_eq!(target[8..], [9, 0, 7, 7, 7, 7, 7, 7]);
@@ -443,10 +478,57 @@ mod tests {
             for expected in [0u8, 5] {
                 let element = memory.bytes(at, len).unwrap();
                 let (new, compare) = (Bytes::from(&new[..len]), Bytes::from(&zero[..len]));
-                compare_and_swap(new, compare, element, BytesMut::from(&mut old[..len]), &lock);
+                compare_and_swap(new, compare, element, BytesMut::from(&mut old[..len]), || held_by_0(&lock));
                 assert_eq!(old[..len], vec![expected; len]);
             }
             assert_eq!(memory.bytes(at, len).unwrap().as_bytes().to_vec(), vec![5; len]);
         }
+    }
+
+    /// Rules 4 and 5.
+    #[test]
+    fn what_several_elements_in_a_piece_become_is_seen_whole() {
+        const ROUNDS: usize = 20_000;
+        let memory = oxmpi_os::memory::Memory::zeroed(16 << 10, 64).unwrap();
+        let lock = AtomicU64::new(0);
+        let done = std::sync::atomic::AtomicBool::new(false);
+        // In contiguous memory, and two pieces of 32 bytes that are apart.
+        let apart = Arc::new(Layout::hvector(2, 32, 4096, &Layout::basic(1, 1)).unwrap());
+        let replace = Accumulator::new(Op::Replace, Scalar::U8).unwrap();
+        let read = Accumulator::new(Op::NoOp, Scalar::U8).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 0..ROUNDS {
+                    let value = [round as u8; 64];
+                    for at in [8, 4096 - 32] {
+                        let target = memory.bytes(at, 64).unwrap();
+                        replace.apply(Bytes::from(&value), target, None, || held_by_0(&lock));
+                    }
+                    let target = crate::exposed::Exposed::from(memory.clone()).elements(8192, 1, &apart).unwrap();
+                    replace.accumulate(Bytes::from(&value), &target, 0, None, || held_by_0(&lock)).unwrap();
+                }
+                done.store(true, Ordering::Release);
+            });
+            let mut old = [0u8; 64];
+            let mut long = vec![0u8; 6000];
+            let is_whole = |bytes: &[u8]| bytes.iter().all(|byte| *byte == bytes[0]);
+            while !done.load(Ordering::Acquire) {
+                for at in [8, 4096 - 32] {
+                    let target = memory.bytes(at, 64).unwrap();
+                    read.apply(Bytes::empty(), target, Some(BytesMut::from(&mut old[..])), || held_by_0(&lock));
+                    assert!(is_whole(&old), "{old:?} at {at}");
+                }
+                let target = crate::exposed::Exposed::from(memory.clone()).elements(8192, 1, &apart).unwrap();
+                let room = Some(BytesMut::from(&mut old[..]));
+                read.accumulate(Bytes::empty(), &target, 0, room, || held_by_0(&lock)).unwrap();
+                assert!(is_whole(&old), "{old:?} of two pieces");
+                // A longer one sees it whole where it lies in one line or part.
+                let target = memory.bytes(1, 6000).unwrap();
+                let room = Some(BytesMut::from(&mut long[..]));
+                read.apply(Bytes::empty(), target, room, || held_by_0(&lock));
+                assert!(is_whole(&long[7..71]), "{:?}", &long[7..71]);
+            }
+        });
+        assert_eq!(lock.into_inner(), 0);
     }
 }

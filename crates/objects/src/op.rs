@@ -99,13 +99,31 @@ pub fn is_defined(op: PredefinedOp, category: Category) -> bool {
     }
 }
 
+/// Whether the operation is carried out for types of the category. Other libraries go beyond the table of the standard, and so do
+/// programs: `MPI_CHAR` is C's `char`, and logical operations are there for `MPI_AINT`, `MPI_OFFSET` and `MPI_COUNT`. If `strict`, the
+/// table is all there is (parameter mpi_strict).
+#[inline]
+pub fn is_taken(op: PredefinedOp, category: Category, strict: bool) -> bool {
+    is_defined(op, category) || !strict && is_taken_by_others(op, category)
+}
+
+fn is_taken_by_others(op: PredefinedOp, category: Category) -> bool {
+    match category {
+        Category::Char => is_defined(op, Category::CInteger),
+        Category::MultiLanguage => {
+            matches!(op, PredefinedOp::Land | PredefinedOp::Lor | PredefinedOp::Lxor)
+        }
+        _ => false,
+    }
+}
+
 /// The kernel for a reduction with `op` over elements of `datatype`, which must be predefined.
 ///
 /// # Errors
 /// Class `MPI_ERR_OP`: the operation is a user's (it has no kernel), or is for accumulates only (`MPI_REPLACE`, `MPI_NO_OP`),
 /// or is not defined for the datatype, or the datatype is not predefined. Class `MPI_ERR_UNSUPPORTED_OPERATION`: defined, but
-/// arithmetic on this representation is not there.
-pub fn kernel_for(op: &Op, datatype: &Datatype) -> Result<Kernel> {
+/// arithmetic on this representation is not there. What is defined is what [`is_taken`] says.
+pub fn kernel_for(op: &Op, datatype: &Datatype, strict: bool) -> Result<Kernel> {
     let op = predefined_of(op)?;
     if matches!(op, PredefinedOp::Replace | PredefinedOp::NoOp) {
         let text = format!("{} is for one-sided accumulates only (MPI-5.0 section 12.3.4)", name(op));
@@ -118,7 +136,7 @@ pub fn kernel_for(op: &Op, datatype: &Datatype) -> Result<Kernel> {
         );
         return Err(MpiError::new(abi::MPI_ERR_OP, text));
     };
-    kernel_of(op, facts)
+    kernel_of(op, facts, strict)
 }
 
 /// What an accumulate does to the elements of `datatype` (MPI-5.0 section 12.3.4), which may be derived if all its elements
@@ -126,10 +144,10 @@ pub fn kernel_for(op: &Op, datatype: &Datatype) -> Result<Kernel> {
 ///
 /// # Errors
 /// As [`kernel_for`].
-pub fn accumulator_for(op: &Op, datatype: &Datatype) -> Result<Accumulator> {
+pub fn accumulator_for(op: &Op, datatype: &Datatype, strict: bool) -> Result<Accumulator> {
     let op = predefined_of(op)?;
     let Some(facts) = datatype.uniform() else { return Err(mixed(op, datatype)) };
-    if !is_defined(op, facts.category) {
+    if !is_taken(op, facts.category, strict) {
         return Err(undefined(op, facts));
     }
     let accumulator = facts.copied_as().and_then(|scalar| Accumulator::new(op, scalar));
@@ -144,7 +162,10 @@ fn mixed(op: PredefinedOp, datatype: &Datatype) -> MpiError {
 
 #[cold]
 fn undefined(op: PredefinedOp, facts: &PredefinedType) -> MpiError {
-    let text = format!("{} is not defined for {} (MPI-5.0 section 6.9.2)", name(op), facts.name);
+    let mut text = format!("{} is not defined for {} (MPI-5.0 section 6.9.2)", name(op), facts.name);
+    if is_taken_by_others(op, facts.category) {
+        text += "; with the parameter mpi_strict 0 it is carried out all the same";
+    }
     MpiError::new(abi::MPI_ERR_OP, text)
 }
 
@@ -163,8 +184,8 @@ fn predefined_of(op: &Op) -> Result<PredefinedOp> {
     }
 }
 
-fn kernel_of(op: PredefinedOp, facts: &PredefinedType) -> Result<Kernel> {
-    if !is_defined(op, facts.category) {
+fn kernel_of(op: PredefinedOp, facts: &PredefinedType, strict: bool) -> Result<Kernel> {
+    if !is_taken(op, facts.category, strict) {
         return Err(undefined(op, facts));
     }
     let kernel = facts.copied_as().and_then(|scalar| kernels::kernel(op, scalar));

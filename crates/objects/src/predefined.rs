@@ -8,6 +8,7 @@ use oxmpi_abi::constants as abi;
 use oxmpi_mem::external32::Element;
 use oxmpi_mem::kernels::Scalar;
 use oxmpi_mem::layout::Layout;
+use std::ffi::c_char;
 use std::sync::{Arc, OnceLock};
 
 /// The groups of types by which section 6.9.2 says what an operation is defined for.
@@ -29,7 +30,9 @@ pub enum Category {
     MultiLanguage,
     /// Value and index.
     Pair,
-    /// Characters and `MPI_PACKED`: for communication alone.
+    /// `MPI_CHAR`: by the letter for communication alone, but taken for C's `char` ([`crate::op::is_taken`]).
+    Char,
+    /// Other characters and `MPI_PACKED`: for communication alone.
     Other,
 }
 
@@ -159,12 +162,17 @@ types! {
     }
 }
 
-/// The predefined datatypes that are for communication alone.
+/// The predefined datatypes that are for communication alone, by the letter of the standard.
 const COMMUNICATED: &[PredefinedType] = &[
     opaque(abi::MPI_PACKED, "MPI_PACKED", 1),
     opaque(abi::MPI_CHARACTER, "MPI_CHARACTER", 1),
     opaque(abi::MPI_WCHAR, "MPI_WCHAR", 4),
-    opaque(abi::MPI_CHAR, "MPI_CHAR", 1),
+    PredefinedType {
+        category: Category::Char,
+        // Whether C's `char` has a sign depends on the processor.
+        scalar: Some(if c_char::MIN == 0 { Scalar::U8 } else { Scalar::I8 }),
+        ..opaque(abi::MPI_CHAR, "MPI_CHAR", 1)
+    },
 ];
 
 const fn opaque(handle: usize, name: &'static str, size: usize) -> PredefinedType {

@@ -17,7 +17,7 @@
 //! Beside these: [`single_copy`] (one process reads another's memory), [`fdpass`] (file descriptors over a socket), [`local`]
 //! (sockets with names that no file has), [`parcel`] (packets with files), [`mod@file`], [`spawn`] (starting processes),
 //! [`clock`], [`first_look`] (when an answer is looked for first), [`copies`] (which kind is fast where others read), [`cpus`], [`hardware`], [`library`] (where we are installed),
-//! [`lock`] (a lock that costs nothing in a single-threaded process), [`stillness`] (whether another thread was seen asleep),
+//! [`lock`] (a lock that costs nothing in a single-threaded process), [`robust_lock`] (one between processes, which outlives its owner), [`stillness`] (whether another thread was seen asleep),
 //! [`bytes`] (views of memory that somebody else may write).
 //!
 //! The algorithms of ring, inbox, door and lock know only atomics from the internal module `sync`, and run alike between
@@ -37,6 +37,7 @@ pub mod lock;
 pub mod pool;
 pub mod postbox;
 pub mod ring;
+pub mod robust_lock;
 pub mod share;
 mod sync;
 

@@ -6,7 +6,7 @@
 use loom::{
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     thread,
 };
@@ -20,6 +20,7 @@ use oxmpi_os::{
     pool::{CopyChoice, Pool, PoolArea, PoolShape, PoolView},
     postbox::{Packet, PostboxArea, PostboxShape},
     ring::{Pooling, RingArea, RingReceiver, RingSender, RingShape, Slot},
+    robust_lock::Held,
     share::ShareLine,
 };
 
@@ -1326,5 +1327,41 @@ fn control_section_rule_15_words_are_exchanged_and_passed() {
         let thread = thread::spawn(move || run(&other, 1));
         run(&place, 0);
         thread.join().unwrap();
+    });
+}
+
+#[test]
+fn robust_lock_rule_2_what_is_guarded_is_changed_by_one_at_a_time() {
+    check(3, || {
+        let (word, count) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU32::new(0)));
+        let add = |own: u32, word: &AtomicU64, count: &AtomicU32| {
+            let _held = Held::acquire(word, own, |_| false);
+            count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        };
+        let (its_word, its_count) = (word.clone(), count.clone());
+        let thread = thread::spawn(move || (0..2).for_each(|_| add(1, &its_word, &its_count)));
+        (0..2).for_each(|_| add(0, &word, &count));
+        thread.join().unwrap();
+        assert_eq!(count.load(Ordering::Relaxed), 4);
+    });
+}
+
+#[test]
+fn robust_lock_rule_4_one_has_the_lock_of_the_dead() {
+    check(3, || {
+        let (word, count) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU32::new(0)));
+        let is_dead = Arc::new(AtomicBool::new(false));
+        let add = |own: u32, word: &AtomicU64, count: &AtomicU32, is_dead: &AtomicBool| {
+            let _held = Held::acquire(word, own, |owner| owner == 2 && is_dead.load(Ordering::Acquire));
+            count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        };
+        // The owner ends with the lock held.
+        std::mem::forget(Held::acquire(&word, 2, |_| false));
+        let (its_word, its_count, its_death) = (word.clone(), count.clone(), is_dead.clone());
+        let thread = thread::spawn(move || add(1, &its_word, &its_count, &its_death));
+        is_dead.store(true, Ordering::Release);
+        add(0, &word, &count, &is_dead);
+        thread.join().unwrap();
+        assert_eq!((count.load(Ordering::Relaxed), word.load(Ordering::Relaxed)), (2, 0));
     });
 }

@@ -305,6 +305,12 @@ parameters! {
                a datatype that was not committed and MPI_IN_PLACE in the wrong place go unnoticed, and a handle \
                that is no request is met only after those before it in its array. Handles are looked up in any case.",
     }
+    mpi_strict: switch {
+        default: false, aliases: [], level: User,
+        help: "Whether operations are refused (1) that the standard does not define, but other MPI libraries carry out, and so does \
+               OxMPI (0): those of C's integers on MPI_CHAR in reductions and accumulates, MPI_Compare_and_swap of it, and logical \
+               operations on MPI_AINT, MPI_OFFSET and MPI_COUNT.",
+    }
     mpi_virtual_nodes: u32 {
         unit: Unit::Count, default: 1, limits: 1..=65536, power_of_two: false,
         aliases: ["virtual_nodes"], level: Tune,
@@ -772,7 +778,7 @@ mod tests {
         assert_eq!(params.shm_ring_slots(), 65536);
         assert_eq!(params.wait_sleeping(), 1_000_000_000);
         assert_eq!(params.single_copy(), SingleCopy::Off);
-        assert!(params.mpi_param_check() && params.mpi_ft_enable());
+        assert!(params.mpi_param_check() && params.mpi_ft_enable() && params.mpi_strict());
         assert_eq!((params.rpi_shm_priority(), params.rpi_tcp_priority()), (100, 100));
         assert_eq!(params.rpi_lamd_priority(), 100);
         assert_eq!(params.mpi_hostmap(), "mpi_hostmap");

@@ -99,7 +99,7 @@ pub(super) fn accumulate(
         // Any operation makes the same of no data, and elements that are not there are of no datatype.
         return library.process.put(window, &UserBuf::empty(), &at(library, place)?, how);
     }
-    let accumulator = accumulator_for(&operation, &target)?;
+    let accumulator = accumulator_for(&operation, &target, library.strict)?;
     if takes_operands {
         let datatype = library.datatype(origin.datatype)?;
         let same = datatype.uniform().map(|facts| facts.handle) == target.uniform().map(|facts| facts.handle);
@@ -116,7 +116,8 @@ pub(super) fn accumulate(
 #[inline(always)]
 fn accumulator_now(library: &Running, op: Op, datatype: Datatype) -> Option<Accumulator> {
     let operation = op::predefined(op as u64)?;
-    accumulator_for(&op::Op::Predefined(operation), library.predefined.get(datatype as u64)?).ok()
+    let datatype = library.predefined.get(datatype as u64)?;
+    accumulator_for(&op::Op::Predefined(operation), datatype, library.strict).ok()
 }
 
 /// A put that has no request.
@@ -227,7 +228,7 @@ fn fetch_fully(
 
 /// Checks that elements can be compared (MPI-5.0 section 12.3.4) and tells their size.
 fn compared_size(library: &Running, datatype: Datatype) -> Result<usize> {
-    use Category::{Byte, CInteger, FortranInteger, Logical, MultiLanguage};
+    use Category::{Byte, CInteger, Char, FortranInteger, Logical, MultiLanguage};
     let datatype = library.datatype(datatype)?;
     match datatype.facts() {
         Some(facts)
@@ -235,6 +236,7 @@ fn compared_size(library: &Running, datatype: Datatype) -> Result<usize> {
         {
             Ok(facts.size)
         }
+        Some(facts) if facts.category == Char && !library.strict => Ok(facts.size),
         _ => {
             let text = format!("elements of {} cannot be compared: they are no integers", &**datatype);
             Err(MpiError::new(abi::MPI_ERR_TYPE, text))

@@ -9,7 +9,7 @@ fn every_legal_pair_has_a_kernel() {
     let p = Predefined::new();
     for (_, op, op_name) in OPS {
         for facts in all() {
-            let found = accumulator_for(&Op::Predefined(op), p.get(facts.handle.into()).unwrap());
+            let found = accumulator_for(&Op::Predefined(op), p.get(facts.handle.into()).unwrap(), true);
             match found {
                 Ok(kernel) => {
                     assert!(is_defined(op, facts.category));
@@ -30,7 +30,7 @@ fn every_legal_pair_has_a_kernel() {
 #[test]
 fn the_table_of_the_standard() {
     let p = Predefined::new();
-    let legal = |op, handle| kernel_for(&Op::Predefined(op), p.get(handle).unwrap()).is_ok();
+    let legal = |op, handle| kernel_for(&Op::Predefined(op), p.get(handle).unwrap(), true).is_ok();
     assert!(legal(PredefinedOp::Sum, 0x214) && !legal(PredefinedOp::Band, 0x214));
     assert!(legal(PredefinedOp::Band, 0x247) && !legal(PredefinedOp::Sum, 0x247));
     assert!(!legal(PredefinedOp::Sum, 0x243) && !legal(PredefinedOp::Max, 0x216));
@@ -49,10 +49,10 @@ fn replace_and_no_op_are_for_accumulates_only() {
         [(PredefinedOp::Replace, 0x209), (PredefinedOp::Replace, 0x243), (PredefinedOp::NoOp, 0x2e2)]
     {
         let (operation, datatype) = (Op::Predefined(op), p.get(handle).unwrap());
-        let error = kernel_for(&operation, datatype).unwrap_err();
+        let error = kernel_for(&operation, datatype, true).unwrap_err();
         assert_eq!(error.class(), abi::MPI_ERR_OP);
         assert!(error.detail().contains(name(op)) && error.detail().contains("accumulates only"), "{error}");
-        assert!(accumulator_for(&operation, datatype).is_ok());
+        assert!(accumulator_for(&operation, datatype, true).is_ok());
     }
 }
 
@@ -70,8 +70,8 @@ fn derived_types_are_for_accumulate_only() {
     let p = Predefined::new();
     let vector = Arc::new(Datatype::vector(Form::Int, 3, 1, 2, p.get(0x209).unwrap()).unwrap());
     let sum = Op::Predefined(PredefinedOp::Sum);
-    assert_eq!(kernel_for(&sum, &vector).unwrap_err().class(), abi::MPI_ERR_OP);
-    assert_eq!(accumulator_for(&sum, &vector).unwrap().size(), 4);
+    assert_eq!(kernel_for(&sum, &vector, true).unwrap_err().class(), abi::MPI_ERR_OP);
+    assert_eq!(accumulator_for(&sum, &vector, true).unwrap().size(), 4);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn what_is_one_instruction_is_defined() {
         for (op, kind, name) in OPS {
             if instruction(op as u64, handle).is_some() {
                 let datatype = types.get(handle).unwrap();
-                assert!(accumulator_for(&Op::Predefined(kind), datatype).is_ok(), "{name} of {datatype}");
+                assert!(accumulator_for(&Op::Predefined(kind), datatype, true).is_ok(), "{name} of {datatype}");
             }
         }
     }
