@@ -396,6 +396,12 @@ pub trait Fabric {
         false
     }
 
+    /// Whether the launcher counts a process among the dead, which then touches no memory any more. It may be so before
+    /// [`Sink::lost`] says it, which stays as it is. `false` if that is not known.
+    fn has_died(&mut self, _peer: u32) -> bool {
+        false
+    }
+
     /// What wakes a peer that waits for a word in shared memory. `None`: words wake nobody there.
     fn bell(&mut self, _peer: u32) -> Option<Bell> {
         None

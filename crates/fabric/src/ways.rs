@@ -31,6 +31,7 @@ use oxmpi_os::memory::Memory;
 use oxmpi_os::poller::Poller;
 use oxmpi_os::segment::Segment;
 use oxmpi_wire::Tags;
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -70,6 +71,8 @@ struct Obituaries {
     heard: u32,
     /// Of whom.
     dead: Vec<u32>,
+    /// Whose deaths were asked for before they were told, in the order of deaths.
+    ahead: VecDeque<Option<u32>>,
 }
 
 impl Obituaries {
@@ -78,11 +81,21 @@ impl Obituaries {
         let mut dead = Vec::new();
         while self.heard != self.segment.status().deaths() {
             // A launcher that does not answer has ended, and so will this process.
-            dead.extend((self.who)(self.heard));
+            dead.extend(self.ahead.pop_front().unwrap_or_else(|| (self.who)(self.heard)));
             self.heard = self.heard.wrapping_add(1);
         }
         self.dead.extend(&dead);
         dead
+    }
+
+    /// Whether a process has died, as far as the launcher counts, of which nothing is told by that.
+    fn has_died(&mut self, peer: u32) -> bool {
+        let deaths = self.segment.status().deaths().wrapping_sub(self.heard);
+        while (self.ahead.len() as u32) < deaths {
+            let next = self.heard.wrapping_add(self.ahead.len() as u32);
+            self.ahead.push_back((self.who)(next));
+        }
+        self.dead.contains(&peer) || self.ahead.contains(&Some(peer))
     }
 }
 
@@ -160,7 +173,8 @@ impl Ways {
     /// The same, which also hear of the deaths that the launcher counts in this process's `segment`.
     #[must_use]
     pub fn with_obituaries(self, segment: Arc<Segment>, who: Who) -> Ways {
-        let obituaries = Some(Obituaries { segment, who, heard: 0, dead: Vec::new() });
+        let obituaries =
+            Some(Obituaries { segment, who, heard: 0, dead: Vec::new(), ahead: VecDeque::new() });
         Ways { obituaries, looks_are_short: false, ..self }
     }
 
@@ -562,6 +576,10 @@ impl Fabric for Ways {
             None => self.shm.wake(peer),
             Some(tcp) => tcp.wake(peer),
         }
+    }
+
+    fn has_died(&mut self, peer: u32) -> bool {
+        self.obituaries.as_mut().is_some_and(|obituaries| obituaries.has_died(peer))
     }
 
     fn has_left(&mut self, peer: u32) -> bool {

@@ -441,7 +441,9 @@ mod tests {
             let accumulator = Accumulator::new(Op::Max, Scalar::I32).unwrap();
             let left: Vec<u8> = [5i32, 100].iter().flat_map(|v| v.to_ne_bytes()).collect();
             let old = BytesMut::from(&mut old[..]);
-            accumulator.accumulate(Bytes::from(&left[..]), &strided, 4, Some(old), || held_by_0(&lock)).unwrap();
+            accumulator
+                .accumulate(Bytes::from(&left[..]), &strided, 4, Some(old), || held_by_0(&lock))
+                .unwrap();
         });
         assert_eq!(target, [10, 11, 12, 13, 100, 15]);
         assert_eq!(old[..4], 12i32.to_ne_bytes());
@@ -504,7 +506,8 @@ mod tests {
                         let target = memory.bytes(at, 64).unwrap();
                         replace.apply(Bytes::from(&value), target, None, || held_by_0(&lock));
                     }
-                    let target = crate::exposed::Exposed::from(memory.clone()).elements(8192, 1, &apart).unwrap();
+                    let target =
+                        crate::exposed::Exposed::from(memory.clone()).elements(8192, 1, &apart).unwrap();
                     replace.accumulate(Bytes::from(&value), &target, 0, None, || held_by_0(&lock)).unwrap();
                 }
                 done.store(true, Ordering::Release);
@@ -515,7 +518,9 @@ mod tests {
             while !done.load(Ordering::Acquire) {
                 for at in [8, 4096 - 32] {
                     let target = memory.bytes(at, 64).unwrap();
-                    read.apply(Bytes::empty(), target, Some(BytesMut::from(&mut old[..])), || held_by_0(&lock));
+                    read.apply(Bytes::empty(), target, Some(BytesMut::from(&mut old[..])), || {
+                        held_by_0(&lock)
+                    });
                     assert!(is_whole(&old), "{old:?} at {at}");
                 }
                 let target = crate::exposed::Exposed::from(memory.clone()).elements(8192, 1, &apart).unwrap();

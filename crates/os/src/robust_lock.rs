@@ -43,8 +43,7 @@ fn acquire_contended(word: &AtomicU64, mine: u64, mut has_died: impl FnMut(u32) 
     let mut spins = 0u32;
     loop {
         let owner = word.load(Ordering::Relaxed);
-        let exchange =
-            || word.compare_exchange(owner, mine, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        let exchange = || word.compare_exchange(owner, mine, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if owner == FREE {
             if exchange() {
                 return;

@@ -15,6 +15,7 @@ use oxmpi_mem::kernels::Op;
 use oxmpi_mem::layout::Layout;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::robust_lock::Held;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -352,7 +353,7 @@ impl<F: Fabric> Process<F> {
         match self.way(window, target, &place, true)? {
             Way::Mapped(buffer, control) => {
                 let what = Accumulate { operands, fetch, accumulator };
-                let done = accumulate_mapped(&what, &buffer, len, control);
+                let done = accumulate_mapped(&what, &buffer, len, || self.hold_elements(window, control));
                 window.has_stored();
                 done.map(|()| None)
             }
@@ -364,6 +365,19 @@ impl<F: Fabric> Process<F> {
                 })
             }
         }
+    }
+
+    /// Acquires the element lock of a target whose memory is mapped here.
+    #[inline]
+    pub(super) fn hold_elements<'c>(&self, window: &Window, control: &'c Control) -> Held<'c> {
+        control.hold_elements(window.rank(), |rank| self.has_died(window, rank))
+    }
+
+    /// Whether a rank of the window has ended.
+    #[cold]
+    fn has_died(&self, window: &Window, rank: u32) -> bool {
+        let process = window.comm.team.map.process(rank);
+        process.is_some_and(|process| self.domain.lock().lane.fabric_mut().has_died(process))
     }
 
     /// Compares an element of a target with another and replaces it if they are equal (MPI_Compare_and_swap). `new`,
@@ -386,7 +400,7 @@ impl<F: Fabric> Process<F> {
             Way::Mapped(buffer, control) => {
                 let (element, old) = (buffer.as_contiguous_mut(), old.as_contiguous_mut());
                 if let (Some(element), Some(old)) = (element, old) {
-                    compare_and_swap(new, compare, element, old, control.elements());
+                    compare_and_swap(new, compare, element, old, || self.hold_elements(window, control));
                     window.has_stored();
                 }
                 Ok(())
@@ -401,8 +415,13 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-/// Accumulates to memory that is mapped here.
-fn accumulate_mapped(what: &Accumulate, target: &UserBuf, len: usize, control: &Control) -> Result<()> {
+/// Accumulates to memory that is mapped here. `lock` acquires its element lock.
+fn accumulate_mapped<'l>(
+    what: &Accumulate,
+    target: &UserBuf,
+    len: usize,
+    mut lock: impl FnMut() -> Held<'l>,
+) -> Result<()> {
     let Accumulate { operands, fetch, accumulator } = what;
     let no_memory = |error| MpiError::new(abi::MPI_ERR_NO_MEM, format!("{error}"));
     let reads = accumulator.op() != Op::NoOp;
@@ -413,7 +432,7 @@ fn accumulate_mapped(what: &Accumulate, target: &UserBuf, len: usize, control: &
     };
     if let (Some(here), Some(mut room)) = (here, room) {
         let old = room.as_mut().map(|room| room.slice(0, len));
-        return accumulator.accumulate(here, target, 0, old, control.elements()).map_err(no_memory);
+        return accumulator.accumulate(here, target, 0, old, lock).map_err(no_memory);
     }
     let part = PART_BYTES / accumulator.size() * accumulator.size();
     let (mut left, mut old) = (vec![0u8; part.min(len)], vec![0u8; part.min(len)]);
@@ -425,7 +444,7 @@ fn accumulate_mapped(what: &Accumulate, target: &UserBuf, len: usize, control: &
         }
         let operand = if reads { Bytes::from(&left[..n]) } else { Bytes::empty() };
         let room = Some(BytesMut::from(&mut old[..n]));
-        accumulator.accumulate(operand, target, at, room, control.elements()).map_err(no_memory)?;
+        accumulator.accumulate(operand, target, at, room, &mut lock).map_err(no_memory)?;
         if let Some(fetch) = fetch {
             fetch.unpack(at, Bytes::from(&old[..n]));
         }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! word 0        the lock: how many hold it shared, or which rank holds it exclusive; whether somebody waits
-//! word 1        the element lock (oxmpi_mem::atomics)
+//! word 1        the element lock (oxmpi_mem::atomics), whose owner is a rank
 //! word 2        how many access epochs to this process have been completed
 //! words 3, 4    attached regions: how far the list goes; how many found no place in it
 //! from 8 on     a bit for each rank that waits for the lock
@@ -25,8 +25,11 @@
 //!    which tells nothing any more once a rank has died: it may have been between the two. It sets its mark before it takes the
 //!    lock shared, and removes it after it has given the lock up: so whoever has died holding the lock can be told, and whoever
 //!    has died just before it had it is taken for one that had it.
+//! 7. *Elements.* Who accumulates to the memory of this process takes the element lock here, be it this process for others, or a
+//!    peer that has the memory mapped. If a rank has died with it, another one takes it from there.
 
 use oxmpi_os::memory::Memory;
+use oxmpi_os::robust_lock::Held;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The words of one process. Cloning it gives another view of the same ones.
@@ -90,10 +93,10 @@ impl Control {
         self.memory.start().as_ptr().expose_provenance() as u64
     }
 
-    /// The lock of elements that have no atomic instruction.
-    #[inline(always)]
-    pub(crate) fn elements(&self) -> &AtomicU64 {
-        self.memory.word(ELEMENTS)
+    /// Acquires the lock of elements for a rank (rule 7).
+    #[inline]
+    pub(crate) fn hold_elements(&self, rank: u32, has_died: impl FnMut(u32) -> bool) -> Held<'_> {
+        Held::acquire(self.memory.word(ELEMENTS), rank, has_died)
     }
 
     /// Takes the lock for `holder` if it can be had; else notes that `waiter` waits (rule 1).

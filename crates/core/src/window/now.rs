@@ -120,7 +120,7 @@ impl<F: Fabric> Process<F> {
     ) -> bool {
         match window.bytes_now(rank, disp, old.len()) {
             Some((target, control)) => {
-                accumulator.apply(operand, target, Some(old), control.elements());
+                accumulator.apply(operand, target, Some(old), || self.hold_elements(window, control));
                 window.has_stored();
                 true
             }
@@ -139,7 +139,7 @@ impl<F: Fabric> Process<F> {
     ) -> bool {
         match window.bytes_now(rank, disp, old.len()) {
             Some((target, control)) => {
-                compare_and_swap(new, compare, target, old, control.elements());
+                compare_and_swap(new, compare, target, old, || self.hold_elements(window, control));
                 window.has_stored();
                 true
             }

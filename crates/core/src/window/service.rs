@@ -376,8 +376,8 @@ impl Service {
                 };
                 let mut old = [0u8; 16];
                 let (new, compare) = (here.slice(0, len), here.slice(len, len));
-                let lock = self.exposure.control.elements();
-                compare_and_swap(new, compare, target, BytesMut::from(&mut old[..len]), lock);
+                let room = BytesMut::from(&mut old[..len]);
+                compare_and_swap(new, compare, target, room, || self.hold_elements(lane));
                 self.answer(lane, rank, id, (&Owned::new(old[..len].to_vec()).buf(), len));
             }
             Message::Lock { exclusive } => {

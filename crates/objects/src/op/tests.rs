@@ -81,7 +81,10 @@ fn what_is_one_instruction_is_defined() {
         for (op, kind, name) in OPS {
             if instruction(op as u64, handle).is_some() {
                 let datatype = types.get(handle).unwrap();
-                assert!(accumulator_for(&Op::Predefined(kind), datatype, true).is_ok(), "{name} of {datatype}");
+                assert!(
+                    accumulator_for(&Op::Predefined(kind), datatype, true).is_ok(),
+                    "{name} of {datatype}"
+                );
             }
         }
     }

@@ -7,6 +7,7 @@ use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Owned;
 use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::robust_lock::Held;
 
 impl Service {
     fn receive<F: Fabric>(
@@ -103,6 +104,14 @@ impl Service {
         let _ = self.send(lane, rank, data, tag_of_answer(id), None);
     }
 
+    /// Acquires the element lock of this process.
+    pub(super) fn hold_elements<F: Fabric>(&self, lane: &mut Lane<F>) -> Held<'_> {
+        self.exposure.control.hold_elements(self.team.rank, |rank| {
+            let process = self.team.map.process(rank);
+            process.is_some_and(|process| lane.fabric_mut().has_died(process))
+        })
+    }
+
     /// Carries out an accumulate.
     pub(super) fn change<F: Fabric>(
         &mut self,
@@ -117,8 +126,7 @@ impl Service {
             return self.decline(lane, rank, *fetch);
         };
         let room = fetch.is_some().then(|| BytesMut::from(&mut old[..]));
-        let lock = self.exposure.control.elements();
-        if accumulator.accumulate(operands, &target, 0, room, lock).is_err() {
+        if accumulator.accumulate(operands, &target, 0, room, || self.hold_elements(lane)).is_err() {
             self.note_outside(rank);
         }
         if let Some(id) = fetch {
