@@ -100,6 +100,7 @@ static void registered(void)
     CHECK_OK(MPI_Register_datarep_c("flipped", flip_read_c, flip_write, extent_of, &extra));
     CHECK_CLASS(MPI_Register_datarep("flipped", MPI_CONVERSION_FN_NULL, MPI_CONVERSION_FN_NULL, extent_of, NULL), MPI_ERR_DUP_DATAREP);
     CHECK_CLASS(MPI_Register_datarep("native", MPI_CONVERSION_FN_NULL, MPI_CONVERSION_FN_NULL, extent_of, NULL), MPI_ERR_DUP_DATAREP);
+    CHECK_CLASS(MPI_Register_datarep("EXTERNAL32", MPI_CONVERSION_FN_NULL, MPI_CONVERSION_FN_NULL, extent_of, NULL), MPI_ERR_DUP_DATAREP);
     CHECK_CLASS(MPI_Register_datarep("", MPI_CONVERSION_FN_NULL, MPI_CONVERSION_FN_NULL, extent_of, NULL), MPI_ERR_ARG);
     CHECK_OK(MPI_Register_datarep("flipped when read", flip_read, MPI_CONVERSION_FN_NULL, extent_of, &extra));
     MPI_File fh = file_open(MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE);
@@ -130,6 +131,38 @@ static void registered(void)
     CHECK_OK(MPI_File_close(&fh));
 }
 
+/* Programs that come from Fortran write the standard's names in capitals; nothing in between is taken. */
+static void spelled(void)
+{
+    static const struct { const char *given, *name; int byte; } names[] = {
+        {"NATIVE", "native", 1}, {"INTERNAL", "internal", 1}, {"EXTERNAL32", "external32", 0}, {"external32", "external32", 0}};
+    static const char *const wrong[] = {"Native", "NATIVe", "nATIVE", "EXTERNAL", "External32", "NATIVE ", ""};
+    int value = 0x01000100 * (rank + 1);
+    unsigned char byte = 0xaa;
+    MPI_Status status;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char name[MPI_MAX_DATAREP_STRING] = "";
+        MPI_Offset disp = -1, bytes = -1;
+        MPI_Datatype etype, filetype;
+        check_where("%s", names[i].given);
+        MPI_File fh = file_open(MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE);
+        CHECK_OK(MPI_File_set_view(fh, 4 * rank, MPI_INT, MPI_INT, names[i].given, MPI_INFO_NULL));
+        CHECK_OK(MPI_File_get_view(fh, &disp, &etype, &filetype, name));
+        CHECK(strcmp(name, names[i].name) == 0 && disp == 4 * rank);
+        for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++)
+            CHECK_CLASS(MPI_File_set_view(fh, 0, MPI_BYTE, MPI_BYTE, wrong[w], MPI_INFO_NULL), MPI_ERR_UNSUPPORTED_DATAREP);
+        CHECK_OK(MPI_File_write_all(fh, &value, 1, MPI_INT, &status));
+        MPI_Barrier(MPI_COMM_WORLD);
+        CHECK_OK(MPI_File_get_size(fh, &bytes));
+        CHECK_EQ(bytes, 4 * size);
+        CHECK_EQ(file_read_plain(&byte, 1), 1);
+        /* The lowest byte of the number is the first or the last. */
+        CHECK_EQ(byte, names[i].byte ? 0 : 1);
+        MPI_Barrier(MPI_COMM_WORLD);
+        CHECK_OK(MPI_File_close(&fh));
+    }
+}
+
 int main(int argc, char **argv)
 {
     check_begin(&argc, &argv);
@@ -137,5 +170,6 @@ int main(int argc, char **argv)
     file_begin();
     external();
     registered();
+    spelled();
     return check_end();
 }

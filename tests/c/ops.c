@@ -116,6 +116,7 @@ static double signed_value(int whose, int i) { return ((int) (drawn(7, whose, i)
 
 static void integers(void)
 {
+    INTEGER(char, MPI_CHAR); /* beyond the standard's table, as with other libraries */
     INTEGER(signed char, MPI_SIGNED_CHAR);
     INTEGER(unsigned char, MPI_UNSIGNED_CHAR);
     INTEGER(short, MPI_SHORT);
@@ -137,18 +138,21 @@ static void integers(void)
     INTEGER(uint64_t, MPI_UINT64_T);
 }
 
-/* Types shared by the languages: no logical operations. */
+/* Types shared by the languages. Logical operations on them are beyond the standard's table. */
 static void shared_types(void)
 {
     ORDERED(MPI_Aint, MPI_AINT, bits_value);
     ARITHMETIC(MPI_Aint, MPI_AINT);
     BITWISE(MPI_Aint, MPI_AINT);
+    LOGICAL(MPI_Aint, MPI_AINT);
     ORDERED(MPI_Offset, MPI_OFFSET, bits_value);
     ARITHMETIC(MPI_Offset, MPI_OFFSET);
     BITWISE(MPI_Offset, MPI_OFFSET);
+    LOGICAL(MPI_Offset, MPI_OFFSET);
     ORDERED(MPI_Count, MPI_COUNT, bits_value);
     ARITHMETIC(MPI_Count, MPI_COUNT);
     BITWISE(MPI_Count, MPI_COUNT);
+    LOGICAL(MPI_Count, MPI_COUNT);
     BITWISE(unsigned char, MPI_BYTE);
     LOGICAL(bool, MPI_C_BOOL);
 }

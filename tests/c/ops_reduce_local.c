@@ -7,15 +7,16 @@
 
 enum { INTEGER = 1, FORTRAN = 2, FLOAT = 4, LOGICAL = 8, COMPLEX = 16, BYTES = 32, MULTI = 64, PAIR = 128, OTHER = 256 };
 
-/* For which groups of types each operation is defined (MPI-5.0 section 6.9.2). */
+/* For which groups of types each operation is defined (MPI-5.0 section 6.9.2), or carried out all the same, as by other libraries:
+ * on MPI_CHAR as on C's integers, and logical ones on MULTI. */
 static const struct { MPI_Op op; int groups; const char *name; } ops[] = {
     {MPI_MAX, INTEGER | FORTRAN | FLOAT | MULTI, "MPI_MAX"},
     {MPI_MIN, INTEGER | FORTRAN | FLOAT | MULTI, "MPI_MIN"},
     {MPI_SUM, INTEGER | FORTRAN | FLOAT | COMPLEX | MULTI, "MPI_SUM"},
     {MPI_PROD, INTEGER | FORTRAN | FLOAT | COMPLEX | MULTI, "MPI_PROD"},
-    {MPI_LAND, INTEGER | LOGICAL, "MPI_LAND"},
-    {MPI_LOR, INTEGER | LOGICAL, "MPI_LOR"},
-    {MPI_LXOR, INTEGER | LOGICAL, "MPI_LXOR"},
+    {MPI_LAND, INTEGER | LOGICAL | MULTI, "MPI_LAND"},
+    {MPI_LOR, INTEGER | LOGICAL | MULTI, "MPI_LOR"},
+    {MPI_LXOR, INTEGER | LOGICAL | MULTI, "MPI_LXOR"},
     {MPI_BAND, INTEGER | FORTRAN | BYTES | MULTI, "MPI_BAND"},
     {MPI_BOR, INTEGER | FORTRAN | BYTES | MULTI, "MPI_BOR"},
     {MPI_BXOR, INTEGER | FORTRAN | BYTES | MULTI, "MPI_BXOR"},
@@ -45,7 +46,7 @@ static const struct { MPI_Datatype type; int group; const char *name; } types[] 
     TYPE(MPI_COMPLEX16, COMPLEX), TYPE(MPI_COMPLEX32, COMPLEX), TYPE(MPI_BYTE, BYTES), TYPE(MPI_AINT, MULTI),
     TYPE(MPI_OFFSET, MULTI), TYPE(MPI_COUNT, MULTI), TYPE(MPI_FLOAT_INT, PAIR), TYPE(MPI_DOUBLE_INT, PAIR),
     TYPE(MPI_LONG_INT, PAIR), TYPE(MPI_2INT, PAIR), TYPE(MPI_SHORT_INT, PAIR), TYPE(MPI_LONG_DOUBLE_INT, PAIR),
-    TYPE(MPI_2REAL, PAIR), TYPE(MPI_2DOUBLE_PRECISION, PAIR), TYPE(MPI_2INTEGER, PAIR), TYPE(MPI_CHAR, OTHER),
+    TYPE(MPI_2REAL, PAIR), TYPE(MPI_2DOUBLE_PRECISION, PAIR), TYPE(MPI_2INTEGER, PAIR), TYPE(MPI_CHAR, INTEGER),
     TYPE(MPI_WCHAR, OTHER), TYPE(MPI_CHARACTER, OTHER), TYPE(MPI_PACKED, OTHER),
 };
 
@@ -117,10 +118,11 @@ NUMBERS(shorts, short, MPI_SHORT, BITS(short, MPI_SHORT) TRUTH(short, MPI_SHORT)
 NUMBERS(ints, int, MPI_INT, BITS(int, MPI_INT) TRUTH(int, MPI_INT))
 NUMBERS(longs, long, MPI_LONG, BITS(long, MPI_LONG) TRUTH(long, MPI_LONG))
 NUMBERS(signed_chars, signed char, MPI_SIGNED_CHAR, BITS(signed char, MPI_SIGNED_CHAR) TRUTH(signed char, MPI_SIGNED_CHAR))
+NUMBERS(chars, char, MPI_CHAR, BITS(char, MPI_CHAR) TRUTH(char, MPI_CHAR))
 NUMBERS(bytes8, uint8_t, MPI_UINT8_T, BITS(uint8_t, MPI_UINT8_T) TRUTH(uint8_t, MPI_UINT8_T))
 NUMBERS(words, uint16_t, MPI_UINT16_T, BITS(uint16_t, MPI_UINT16_T))
 NUMBERS(unsigned_longs, unsigned long, MPI_UNSIGNED_LONG, BITS(unsigned long, MPI_UNSIGNED_LONG))
-NUMBERS(addresses, MPI_Aint, MPI_AINT, BITS(MPI_Aint, MPI_AINT))
+NUMBERS(addresses, MPI_Aint, MPI_AINT, BITS(MPI_Aint, MPI_AINT) TRUTH(MPI_Aint, MPI_AINT))
 NUMBERS(large_counts, MPI_Count, MPI_COUNT, BITS(MPI_Count, MPI_COUNT))
 NUMBERS(wide, __int128, MPI_INTEGER16, BITS(__int128, MPI_INTEGER16))
 NUMBERS(floats, float, MPI_FLOAT, ;)
@@ -207,7 +209,7 @@ int main(int argc, char **argv)
     return_errors();
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     legality();
-    shorts(); ints(); longs(); signed_chars(); bytes8(); words(); unsigned_longs(); addresses(); large_counts(); wide();
+    shorts(); ints(); longs(); signed_chars(); chars(); bytes8(); words(); unsigned_longs(); addresses(); large_counts(); wide();
     floats(); doubles(); long_doubles(); quads();
     complex_numbers();
     users();

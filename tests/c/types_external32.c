@@ -16,7 +16,7 @@ static void is(const void *data, int count, MPI_Datatype type, const char *hex)
     MPI_Aint room = -1, position = 0;
     int length = (int) strlen(hex) / 2;
     memset(bytes, 0xee, sizeof bytes);
-    CHECK_OK(MPI_Pack_external_size("external32", count, type, &room));
+    CHECK_OK(MPI_Pack_external_size("EXTERNAL32", count, type, &room)); /* capitals are taken as well */
     CHECK_EQ(room, length);
     CHECK_OK(MPI_Pack_external("external32", data, count, type, bytes, length, &position));
     CHECK_EQ(position, length);
@@ -27,7 +27,7 @@ static void is(const void *data, int count, MPI_Datatype type, const char *hex)
     unsigned char back[1024], again[1024];
     memset(back, 0x5a, sizeof back);
     position = 0;
-    CHECK_OK(MPI_Unpack_external("external32", bytes, length, &position, back, count, type));
+    CHECK_OK(MPI_Unpack_external("EXTERNAL32", bytes, length, &position, back, count, type));
     CHECK_EQ(position, length);
     MPI_Count at = 0;
     CHECK_OK(MPI_Pack_external_c("external32", back, count, type, again, sizeof again, &at));

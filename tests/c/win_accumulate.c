@@ -33,6 +33,7 @@ static void sums(enum memory kind)
             CHECK(here[i] == (type) (rank == 0 ? (type) (size * turns) : 0));                                      \
         MPI_Barrier(MPI_COMM_WORLD);                                                                               \
     } while (0)
+    SUM(char, MPI_CHAR);
     SUM(int8_t, MPI_INT8_T);
     SUM(short, MPI_SHORT);
     SUM(int, MPI_INT);
@@ -182,6 +183,39 @@ static void derived(enum memory kind)
     free_window(&w);
 }
 
+/* Nested datatypes of MPI_CHAR, which no standard's table has in accumulates: C's char. */
+static void chars(enum memory kind)
+{
+    enum { N = 20 };
+    check_where("chars, %s", memory_names[kind]);
+    struct window w = make_window(kind, 4 * N, 1, MPI_COMM_WORLD);
+    char *here = w.base, out[2 * N], old[2 * N], one = 1, before = 77;
+    MPI_Datatype pair, row, rows;
+    MPI_Type_contiguous(2, MPI_CHAR, &pair);
+    MPI_Type_create_resized(pair, 0, 4, &row);
+    MPI_Type_contiguous(N, row, &rows);
+    MPI_Type_commit(&rows);
+    for (int i = 0; i < 2 * N; i++) out[i] = (char) (i % 7 - 3), old[i] = 99;
+    CHECK_OK(MPI_Win_fence(0, w.win));
+    for (int to = 0; to < size; to++) CHECK_OK(MPI_Accumulate(out, 2 * N, MPI_CHAR, to, 0, 1, rows, MPI_SUM, w.win));
+    CHECK_OK(MPI_Win_fence(0, w.win));
+    for (int i = 0; i < 4 * N; i++) {
+        int k = i / 4 * 2 + i % 4;
+        CHECK_EQ(here[i], i % 4 < 2 ? size * (k % 7 - 3) : 0);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    CHECK_OK(MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, w.win));
+    CHECK_OK(MPI_Get_accumulate(out, 2 * N, MPI_CHAR, old, 2 * N, MPI_CHAR, rank, 0, 1, rows, MPI_MIN, w.win));
+    CHECK_OK(MPI_Fetch_and_op(&one, &before, MPI_CHAR, rank, 1, MPI_LXOR, w.win));
+    CHECK_OK(MPI_Win_unlock(rank, w.win));
+    for (int i = 0; i < 2 * N; i++) CHECK_EQ(old[i], size * (i % 7 - 3));
+    CHECK(here[1] == (before == 0) && before == 1 % 7 - 3 - (size - 1) * 2);
+    MPI_Type_free(&pair);
+    MPI_Type_free(&row);
+    MPI_Type_free(&rows);
+    free_window(&w);
+}
+
 /* Of no elements it does not matter which they are: a datatype of no bytes fits all others. */
 static void nothing(enum memory kind)
 {
@@ -218,6 +252,7 @@ int main(int argc, char **argv)
         fetching((enum memory) kind);
         order((enum memory) kind);
         derived((enum memory) kind);
+        chars((enum memory) kind);
         nothing((enum memory) kind);
     }
     return check_end();

@@ -22,6 +22,7 @@ static void swaps(enum memory kind)
         CHECK_OK(MPI_Win_fence(0, w.win));                                                                \
         CHECK(won ? there == mine : there == seen);                                                       \
     } while (0)
+    SWAP(char, MPI_CHAR, 1);
     SWAP(int8_t, MPI_INT8_T, 3);
     SWAP(short, MPI_SHORT, 10);
     SWAP(int, MPI_INT, 20);

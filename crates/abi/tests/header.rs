@@ -163,7 +163,7 @@ fn special_addresses_bring_no_warnings() {
 }
 
 #[test]
-fn all_functions_stand_twice_and_fortran_integers_are_absent() {
+fn all_functions_stand_twice() {
     let header = oxmpi_abi::header();
     for id in FuncId::all() {
         for prefix in ["", "P"] {
@@ -171,5 +171,60 @@ fn all_functions_stand_twice_and_fortran_integers_are_absent() {
             assert_eq!(header.matches(&start).count(), 1, "{prefix}{id}");
         }
     }
-    assert!(!header.contains("MPI_Fint"));
+}
+
+/// Each pair of `_toint` and `_fromint` has its names for Fortran's integers, which a program can ask for and leave out.
+const FORTRAN: &str = r"
+#ifdef BEFORE
+#define MPI_Info_c2f(info) 42
+#endif
+#include <mpi.h>
+#ifdef OXMPI_MPI_ABI_STRICT
+#ifdef MPI_Comm_c2f
+#error
+#endif
+typedef long MPI_Fint;
+static MPI_Fint MPI_Comm_c2f(MPI_Comm comm) { return MPI_Comm_toint(comm); }
+int main(void) { return (int) MPI_Comm_c2f(MPI_COMM_WORLD); }
+#else
+#if !defined(MPI_Comm_c2f) || !defined(PMPI_Comm_f2c) || !defined(MPI_Type_f2c) || !defined(MPI_Status_c2f) || !defined(MPI_Fint)
+#error
+#endif
+int main(void) {
+    MPI_Fint status[MPI_F_STATUS_SIZE] = {0};
+    MPI_Status from;
+    MPI_Datatype type = MPI_Type_f2c(MPI_Type_c2f(MPI_INT));
+    MPI_Comm (*convert)(MPI_Fint) = MPI_Comm_f2c;
+    return PMPI_Win_c2f(PMPI_Win_f2c(MPI_Win_c2f(MPI_WIN_NULL))) + MPI_Status_f2c(status, &from) + (type == MPI_INT)
+        + (convert(MPI_Comm_c2f(MPI_COMM_SELF)) == MPI_COMM_SELF) + MPI_Op_c2f(MPI_SUM) + MPI_Request_c2f(MPI_REQUEST_NULL)
+        + MPI_Group_c2f(MPI_GROUP_EMPTY) + MPI_Info_c2f(MPI_INFO_ENV) + MPI_File_c2f(MPI_FILE_NULL)
+        + MPI_Errhandler_c2f(MPI_ERRORS_RETURN) + MPI_Message_c2f(MPI_MESSAGE_NULL) + MPI_Session_c2f(MPI_SESSION_NULL);
+}
+#endif
+";
+
+#[test]
+fn integers_of_fortran_are_inline_and_can_be_left_out() {
+    let include = Include::new("fortran");
+    for standard in ["-std=c90", "-std=c99", "-std=gnu17"] {
+        for more in [&[][..], &["-DBEFORE"], &["-DOXMPI_MPI_ABI_STRICT"]] {
+            // C90 has no integers of 64 bits by the letter.
+            let pedantic = if standard == "-std=c90" { "-Wno-long-long" } else { "-pedantic" };
+            let options = [&[standard, pedantic], more].concat();
+            include.check_text("cc", &options, "fortran.c", FORTRAN).unwrap();
+        }
+    }
+    if Command::new("g++").arg("--version").output().is_ok() {
+        include.check_text("g++", &["-std=c++11", "-pedantic"], "fortran.cpp", FORTRAN).unwrap();
+    }
+    let header = oxmpi_abi::header();
+    let functions = FuncId::all().filter(|id| id.function().name.ends_with("_toint"));
+    for kind in functions.map(|id| id.function().name.trim_end_matches("_toint")) {
+        for name in ["c2f", "f2c"] {
+            for prefix in ["", "P"] {
+                let name = format!("\n#define {prefix}{kind}_{name} {prefix}{kind}_{name}\n");
+                assert_eq!(header.matches(&name).count(), 1, "{name}");
+            }
+        }
+    }
 }

@@ -1,10 +1,9 @@
-/* mpi_compat.h: names that older programs use and that MPI-5.0's binary interface does not have.
+/* mpi_compat.h: names that older programs use and that MPI does not have any more.
  *
  * 'mpicc -mpi-compat' includes it after mpi.h; a program may include it itself. All of it is source: each function is a
  * few words of C around functions of MPI-5.0, so a program that uses it runs with any library of the same interface.
  *
- *   - the integer handles of Fortran: MPI_Fint, MPI_Comm_c2f, MPI_Comm_f2c and their relatives;
- *   - what MPI-3.0 removed from MPI-1: MPI_Address, MPI_Type_struct, MPI_Type_extent, MPI_Errhandler_set and so on.
+ * They are what MPI-3.0 removed from MPI-1: MPI_Address, MPI_Type_struct, MPI_Type_extent, MPI_Errhandler_set and so on.
  *
  * MPI_UB and MPI_LB cannot be had: no datatype of MPI-5.0 behaves like them. MPI_Type_create_resized does their work.
  */
@@ -20,53 +19,6 @@
 #else
 #define OXMPI_COMPAT static
 #endif
-
-/* Integer handles of Fortran. */
-
-typedef int MPI_Fint;
-
-#define OXMPI_COMPAT_HANDLE(Kind) \
-    OXMPI_COMPAT MPI_Fint Kind##_c2f(Kind handle) { return Kind##_toint(handle); } \
-    OXMPI_COMPAT Kind Kind##_f2c(MPI_Fint handle) { return Kind##_fromint(handle); }
-
-OXMPI_COMPAT_HANDLE(MPI_Comm)
-OXMPI_COMPAT_HANDLE(MPI_Errhandler)
-OXMPI_COMPAT_HANDLE(MPI_File)
-OXMPI_COMPAT_HANDLE(MPI_Group)
-OXMPI_COMPAT_HANDLE(MPI_Info)
-OXMPI_COMPAT_HANDLE(MPI_Message)
-OXMPI_COMPAT_HANDLE(MPI_Op)
-OXMPI_COMPAT_HANDLE(MPI_Request)
-OXMPI_COMPAT_HANDLE(MPI_Session)
-OXMPI_COMPAT_HANDLE(MPI_Win)
-#undef OXMPI_COMPAT_HANDLE
-
-OXMPI_COMPAT MPI_Fint MPI_Type_c2f(MPI_Datatype datatype) { return MPI_Type_toint(datatype); }
-OXMPI_COMPAT MPI_Datatype MPI_Type_f2c(MPI_Fint datatype) { return MPI_Type_fromint(datatype); }
-
-/* A status of Fortran is the same eight integers in the same order. */
-
-OXMPI_COMPAT int MPI_Status_c2f(const MPI_Status *c_status, MPI_Fint *f_status)
-{
-    int i;
-    f_status[0] = c_status->MPI_SOURCE;
-    f_status[1] = c_status->MPI_TAG;
-    f_status[2] = c_status->MPI_ERROR;
-    for (i = 0; i < 5; i++)
-        f_status[3 + i] = c_status->MPI_internal[i];
-    return MPI_SUCCESS;
-}
-
-OXMPI_COMPAT int MPI_Status_f2c(const MPI_Fint *f_status, MPI_Status *c_status)
-{
-    int i;
-    c_status->MPI_SOURCE = f_status[0];
-    c_status->MPI_TAG = f_status[1];
-    c_status->MPI_ERROR = f_status[2];
-    for (i = 0; i < 5; i++)
-        c_status->MPI_internal[i] = f_status[3 + i];
-    return MPI_SUCCESS;
-}
 
 /* Addresses and datatypes of MPI-1. */
 

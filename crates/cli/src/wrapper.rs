@@ -1,11 +1,12 @@
 //! `mpicc` and `mpicxx`: a compiler with what it needs to find this installation. The wrapper adds arguments and runs
-//! the compiler in its own place; it changes none and moves none.
+//! the compiler; it changes none and moves none. What the compiler says is passed on as it is, and followed by a line if the
+//! compiler has failed and spoke of a name that MPI has no more ([`removed`]).
 
 mod arguments;
 mod help;
+mod removed;
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -105,12 +106,25 @@ pub(crate) fn main(language: Language, name: &str, args: &[OsString]) -> i32 {
         crate::say(&arguments::shown(&request, words, &compiler, &prefix));
         return 0;
     }
-    run(name, &compiler, &from, &request.all(&prefix))
+    run(name, &compiler, &from, &request, &prefix)
 }
 
-fn run(name: &str, compiler: &[OsString], from: &str, args: &[OsString]) -> i32 {
+fn run(name: &str, compiler: &[OsString], from: &str, request: &Request, prefix: &Path) -> i32 {
     let [program, first @ ..] = compiler else { return 1 };
-    let error = Command::new(program).args(first).args(args).exec();
+    let mut command = Command::new(program);
+    command.args(first);
+    if !request.compat && !request.colours() && removed::takes_colours(program) {
+        command.arg("-fdiagnostics-color=always");
+    }
+    command.args(request.all(prefix));
+    let error = if request.compat {
+        std::os::unix::process::CommandExt::exec(&mut command)
+    } else {
+        match removed::run(name, &mut command) {
+            Ok(code) => return code,
+            Err(error) => error,
+        }
+    };
     eprintln!("{name}: cannot run the compiler '{}' ({from}): {error}", program.display());
     127
 }

@@ -278,6 +278,7 @@ programs_on_nodes! {
     p2p_wildcards
     virtual_nodes
     win_accumulate
+    win_accumulate_whole
     win_lock
     win_pscw
 }
@@ -413,6 +414,7 @@ programs! {
     p2p_basic
     p2p_bsend
     p2p_bsend_room
+    p2p_bsend_threads
     p2p_buffers
     p2p_cancel
     p2p_cancel_end
@@ -484,6 +486,7 @@ programs! {
     ulfm
     virtual_nodes
     win_accumulate
+    win_accumulate_whole
     win_atomics
     win_create
     win_dynamic

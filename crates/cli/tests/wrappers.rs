@@ -284,8 +284,21 @@ fn removed_names_are_there_on_request() {
         ok(&mut compile(wrapper, language, &["-mpi-compat", standard]));
         assert_eq!(runs(&prefix(), &program), "ok\nok\n", "{wrapper} {standard}");
     }
-    let without = compile("mpicc", "c", &[]).output().unwrap();
-    assert!(!without.status.success(), "without -mpi-compat there are no such names");
+    // Without it there are no such names, and the wrapper says so behind what the compiler says.
+    for wrapper in ["mpicc", "mpicxx"] {
+        let language = if wrapper == "mpicc" { "c" } else { "c++" };
+        let without = compile(wrapper, language, &["-Werror=implicit-function-declaration"]).output().unwrap();
+        let err = String::from_utf8_lossy(&without.stderr);
+        let (last, compiler) = (err.lines().next_back().unwrap(), err.lines().next().unwrap());
+        assert_eq!(without.status.code(), Some(1));
+        assert!(compiler.contains("old.c") && err.contains("error:"), "{err}");
+        assert!(
+            last.starts_with(&format!("{wrapper}: MPI-3.0 removed MPI_Address, "))
+                && last.contains("MPI_Type_struct, ")
+                && last.contains(&format!("'{wrapper} -mpi-compat' has them")),
+            "{err}"
+        );
+    }
     // A build sets a variable instead, for what passes the options of the wrapper on to the compiler behind it.
     ok(compile("mpicc", "c", &[]).env("OXMPI_MPI_COMPAT", "1"));
     let off = compile("mpicc", "c", &[]).env("OXMPI_MPI_COMPAT", "0").output().unwrap();
@@ -294,6 +307,86 @@ fn removed_names_are_there_on_request() {
     let output = tool(&prefix(), "mpicc").args(["-mpi-compat", "-c"]).arg(bound).output().unwrap();
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && err.contains("use_MPI_Type_create_resized"), "{err}");
+}
+
+const FORTRAN: &str = r#"
+#include <mpi.h>
+#include <stdio.h>
+#ifndef MPI_Comm_c2f
+#error there is no MPI_Comm_c2f
+#endif
+int main(int argc, char **argv)
+{
+    MPI_Fint world;
+    MPI_Init(&argc, &argv);
+    world = MPI_Comm_c2f(MPI_COMM_WORLD);
+    if (MPI_Comm_f2c(world) == MPI_COMM_WORLD && MPI_Type_f2c(MPI_Type_c2f(MPI_INT)) == MPI_INT)
+        printf("ok\n");
+    MPI_Finalize();
+    return 0;
+}
+"#;
+
+#[test]
+fn integers_of_fortran_are_there_unless_the_interface_is_to_be_strict() {
+    let room = Room::new("fortran");
+    let source = room.write("fortran.c", FORTRAN);
+    let program = room.0.join("fortran");
+    for (wrapper, language) in [("mpicc", "c"), ("mpicxx", "c++")] {
+        let compile = |more: &[&str]| {
+            let mut command = tool(&prefix(), wrapper);
+            command.args(WARNINGS).args(more).args(["-x", language]).arg(&source).arg("-o").arg(&program);
+            command
+        };
+        ok(&mut compile(&[]));
+        assert_eq!(runs(&prefix(), &program), "ok\nok\n", "{wrapper}");
+        // What is compiled asks for names of the binary interface alone.
+        let symbols = ok(Command::new("nm").arg("-u").arg(&program));
+        assert!(symbols.contains("MPI_Comm_toint") && !symbols.contains("c2f"), "{symbols}");
+        ok(&mut compile(&["-mpi-compat"]));
+        let strict = compile(&["-mpi-abi-strict"]).output().unwrap();
+        let err = String::from_utf8_lossy(&strict.stderr);
+        assert!(!strict.status.success() && err.contains("there is no MPI_Comm_c2f"), "{err}");
+        assert!(!err.contains("-mpi-compat"), "{err}");
+    }
+    // Those who go past the wrapper have them as well.
+    let shown = ok(tool(&prefix(), "mpicc").arg("-showme:compile"));
+    let mut pkg_config = Command::new("pkg-config");
+    pkg_config.args(["--cflags", "oxmpi"]).env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig"));
+    for options in [shown, ok(&mut pkg_config)] {
+        let mut compile = Command::new("cc");
+        ok(compile.arg("-fsyntax-only").args(options.split_whitespace()).arg(&source));
+    }
+}
+
+#[test]
+fn what_a_compiler_says_and_how_it_ends_is_passed_on() {
+    let room = Room::new("passed");
+    let source = room.write("a.c", "int main(void) { return 0; }\n");
+    let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
+    let compile = |script: &str| {
+        let compiler = room.write("cc", script);
+        std::fs::set_permissions(&compiler, mode.clone()).unwrap();
+        let mut command = tool(&prefix(), "mpicc");
+        command.arg(format!("-cc={}", compiler.display())).arg("-c").arg(&source).output().unwrap()
+    };
+    let output = compile("#!/bin/sh\nprintf 'a \\377 MPI_Address\\nno end' >&2\necho out\nexit 7\n");
+    assert_eq!(output.status.code(), Some(7));
+    let expected = b"a \xff MPI_Address\nno end\nmpicc: MPI-3.0 removed MPI_Address; ";
+    assert!(output.stderr.starts_with(expected) && output.stdout == b"out\n", "{output:?}");
+    // Nothing is added to words that stop nobody.
+    let output = compile("#!/bin/sh\necho warning: MPI_Address >&2\n");
+    assert_eq!((output.status.code(), &output.stderr[..]), (Some(0), &b"warning: MPI_Address\n"[..]));
+    // A signal is that of the compiler.
+    let output = compile("#!/bin/sh\nkill -TERM $$\n");
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(15), "{output:?}");
+    // Something that the compiler leaves behind with its standard error keeps nobody waiting for long.
+    let started = std::time::Instant::now();
+    let output = compile("#!/bin/sh\nsleep 30 >/dev/null </dev/null &\necho $! >&1\nexit 3\n");
+    assert_eq!(output.status.code(), Some(3));
+    let left = String::from_utf8(output.stdout).unwrap();
+    assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());
+    Command::new("kill").arg(left.trim()).status().unwrap();
 }
 
 const CMAKE: &str = r#"

@@ -421,6 +421,58 @@ static void arguments(int checked)
     MPI_Type_free(&type);
 }
 
+/* STRICT: whether what the standard's tables have not is refused, or done as by other libraries. */
+static void strict(int is_strict)
+{
+    int op_class = is_strict ? MPI_ERR_OP : MPI_SUCCESS, type_class = is_strict ? MPI_ERR_TYPE : MPI_SUCCESS;
+    char c = (char) (rank + 1), sum = 0, old = 0, *here;
+    MPI_Aint a = rank, any = -1;
+    MPI_Datatype pair;
+    MPI_Win win;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    CHECK_CLASS(MPI_Allreduce(&c, &sum, 1, MPI_CHAR, MPI_SUM, MPI_COMM_WORLD), op_class);
+    CHECK_EQ(sum, is_strict ? 0 : size * (size + 1) / 2);
+    CHECK_CLASS(MPI_Reduce_local(&c, &sum, 1, MPI_CHAR, MPI_BAND), op_class);
+    CHECK_CLASS(MPI_Allreduce(&a, &any, 1, MPI_AINT, MPI_LOR, MPI_COMM_WORLD), op_class);
+    CHECK_EQ(any, is_strict ? -1 : size > 1);
+    CHECK_CLASS(MPI_Reduce_local(&a, &any, 1, MPI_OFFSET, MPI_LAND), op_class);
+    CHECK_CLASS(MPI_Reduce_local(&a, &any, 1, MPI_COUNT, MPI_LXOR), op_class);
+    /* What the tables have is there in any case, and what nobody has never. */
+    CHECK_OK(MPI_Allreduce(&a, &any, 1, MPI_AINT, MPI_BOR, MPI_COMM_WORLD));
+    CHECK_OK(MPI_Reduce_local(&c, &sum, 1, MPI_SIGNED_CHAR, MPI_SUM));
+    CHECK_OK(MPI_Reduce_local(&c, &sum, 1, MPI_BYTE, MPI_BXOR));
+    CHECK_CLASS(MPI_Reduce_local(&c, &sum, 1, MPI_BYTE, MPI_SUM), MPI_ERR_OP);
+    CHECK_CLASS(MPI_Reduce_local(&a, &any, 1, MPI_WCHAR, MPI_SUM), MPI_ERR_OP);
+    CHECK_CLASS(MPI_Reduce_local(&c, &sum, 1, MPI_CHARACTER, MPI_MAX), MPI_ERR_OP);
+    MPI_Win_allocate(8, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &here, &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    MPI_Type_contiguous(2, MPI_CHAR, &pair);
+    MPI_Type_commit(&pair);
+    char two[2] = {1, 2}, before[2], none = 0, got = 9;
+    memset(here, 0, 8);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_lock_all(0, win);
+    CHECK_CLASS(MPI_Accumulate(two, 2, MPI_CHAR, 0, 0, 1, pair, MPI_SUM, win), op_class);
+    CHECK_CLASS(MPI_Get_accumulate(two, 2, MPI_CHAR, before, 2, MPI_CHAR, rank, 2, 1, pair, MPI_MAX, win), op_class);
+    CHECK_CLASS(MPI_Fetch_and_op(&c, &old, MPI_CHAR, 0, 4, MPI_SUM, win), op_class);
+    CHECK_CLASS(MPI_Compare_and_swap(&c, &none, &got, MPI_CHAR, rank, 5, win), type_class);
+    CHECK_OK(MPI_Accumulate(&c, 1, MPI_CHAR, rank, 6, 1, MPI_CHAR, MPI_REPLACE, win));
+    CHECK_CLASS(MPI_Accumulate(&c, 1, MPI_BYTE, rank, 7, 1, MPI_BYTE, MPI_SUM, win), MPI_ERR_OP);
+    MPI_Win_unlock_all(win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        CHECK_EQ(here[0], is_strict ? 0 : size);
+        CHECK_EQ(here[1], is_strict ? 0 : 2 * size);
+        CHECK_EQ(here[4], is_strict ? 0 : size * (size + 1) / 2);
+    }
+    CHECK_EQ(here[3], is_strict ? 0 : 2);
+    CHECK_EQ(here[5], is_strict ? 0 : rank + 1);
+    CHECK_EQ(here[6], rank + 1);
+    CHECK_EQ(got, is_strict ? 9 : 0);
+    MPI_Type_free(&pair);
+    MPI_Win_free(&win);
+}
+
 /* What the program has not set a handler for. */
 static void errors(void)
 {
@@ -476,6 +528,7 @@ int main(int argc, char **argv)
     else if (!strcmp(what, "sent")) sent();
     else if (!strcmp(what, "outstanding")) outstanding();
     else if (!strcmp(what, "arguments")) arguments(first);
+    else if (!strcmp(what, "strict")) strict(first);
     else if (!strcmp(what, "errors")) errors();
     else if (!strcmp(what, "collectives")) collectives();
     else CHECK(!"an argument that is known");

@@ -3,6 +3,7 @@
 #include "../check.h"
 
 #include <mpi-ext.h>
+#include <sys/mman.h>
 
 static int gone(int code)
 {
@@ -138,6 +139,47 @@ static void holder(MPI_Comm comm, int by_messages, int type)
     end(comm, win);
 }
 
+static void killed(int signal_number)
+{
+    (void) signal_number;
+    raise(SIGKILL);
+}
+
+/* The dead one has died in the middle of an accumulate to rank 0, whose second half lies where nothing can be read. Whoever accumulates
+ * there next, by itself or by a message, waits for it no longer than until it is dead. */
+static void within(MPI_Comm comm)
+{
+    int *memory;
+    unsigned char mine[16], seen[16];
+    MPI_Win win = window(comm, &memory, 0);
+    CHECK_OK(MPI_Win_lock_all(0, win));
+    if (rank == 1) {
+        long page = sysconf(_SC_PAGESIZE);
+        char *both = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        CHECK(both != MAP_FAILED && mprotect(both + page, page, PROT_NONE) == 0);
+        signal(SIGSEGV, killed);
+        for (int i = 1; i < size; i++) CHECK_OK(MPI_Recv(NULL, 0, MPI_INT, MPI_ANY_SOURCE, 98, comm, MPI_STATUS_IGNORE));
+        CHECK_OK(MPI_Accumulate(both + page - 8, 16, MPI_BYTE, 0, 0, 16, MPI_BYTE, MPI_REPLACE, win));
+        CHECK(!"that what cannot be read was read");
+    }
+    CHECK_OK(MPI_Send(NULL, 0, MPI_INT, 1, 98, comm));
+    for (int when = 0; when < 2; when++) {
+        /* Before and after this rank hears of the death. */
+        for (int turn = 0; turn < 1000; turn++) {
+            memset(mine, rank + turn, sizeof mine);
+            CHECK_OK(MPI_Accumulate(mine, 16, MPI_BYTE, 0, 0, 16, MPI_BYTE, MPI_REPLACE, win));
+        }
+        if (when == 0) hear(comm);
+    }
+    CHECK_OK(MPI_Win_flush(0, win));
+    CHECK_OK(MPI_Get_accumulate(NULL, 0, MPI_BYTE, seen, 16, MPI_BYTE, 0, 0, 16, MPI_BYTE, MPI_NO_OP, win));
+    CHECK_OK(MPI_Win_flush(0, win));
+    memset(mine, seen[0], sizeof mine);
+    CHECK(memcmp(seen, mine, sizeof seen) == 0);
+    CHECK_FAILED(MPI_Win_unlock_all(win));
+    end(comm, win);
+}
+
 /* An epoch among all: the dead one has opened nothing and completed nothing. The living end it with each other. */
 static void epochs(MPI_Comm comm, int by_messages)
 {
@@ -268,6 +310,7 @@ int main(int argc, char **argv)
     if (!strcmp(how, "target")) target(comm, by_messages);
     if (!strcmp(how, "exclusive")) holder(comm, by_messages, MPI_LOCK_EXCLUSIVE);
     if (!strcmp(how, "shared")) holder(comm, by_messages, MPI_LOCK_SHARED);
+    if (!strcmp(how, "within")) within(comm);
     if (!strcmp(how, "epochs")) epochs(comm, by_messages);
     if (!strcmp(how, "revoked")) revoked(comm, by_messages);
     if (!strcmp(how, "create")) create(comm);

@@ -51,6 +51,8 @@ pub(super) struct Request {
     pub(super) compiler: Option<OsString>,
     /// Whether mpi.h is to have the removed names.
     pub(super) compat: bool,
+    /// Whether mpi.h is to have nothing beyond the binary interface.
+    pub(super) strict: bool,
     /// The compiler's arguments.
     args: Vec<OsString>,
 }
@@ -98,7 +100,7 @@ const NO_LINKING: &[&str] = &["-c", "-E", "-S", "-M", "-MM", "-fsyntax-only"];
 impl Request {
     pub(super) fn read(language: Language, args: &[OsString]) -> Request {
         let asked = if args.is_empty() { Asked::Nothing } else { Asked::Run };
-        let mut request = Request { asked, compiler: None, compat: false, args: Vec::new() };
+        let mut request = Request { asked, compiler: None, compat: false, strict: false, args: Vec::new() };
         let mut is_value = false;
         for arg in args {
             let text = arg.to_str().unwrap_or_default();
@@ -109,6 +111,8 @@ impl Request {
                 request.asked = asked;
             } else if text == "-mpi-compat" || text == "--mpi-compat" {
                 request.compat = true;
+            } else if text == "-mpi-abi-strict" || text == "--mpi-abi-strict" {
+                request.strict = true;
             } else if let Some(compiler) = arg.as_bytes().strip_prefix(language.option().as_bytes()) {
                 request.compiler = Some(OsString::from_vec(compiler.to_vec()));
             } else {
@@ -126,6 +130,11 @@ impl Request {
             all.extend(self.link(prefix));
         }
         all
+    }
+
+    /// Whether an argument chooses when the compiler colours what it says.
+    pub(super) fn colours(&self) -> bool {
+        self.args.iter().any(|arg| arg.to_str().is_some_and(|arg| arg.contains("diagnostics-color")))
     }
 
     /// Whether the compiler will link: it is not told to stop before, and has something to link. A compiler that is given
@@ -150,7 +159,8 @@ impl Request {
     fn compile(&self, prefix: &Path) -> Vec<OsString> {
         let include = prefix.join("include");
         let compat = self.compat.then(|| glued("-I", &include.join("compat")));
-        compat.into_iter().chain([glued("-I", &include)]).collect()
+        let strict = self.strict.then(|| OsString::from("-DOXMPI_MPI_ABI_STRICT"));
+        compat.into_iter().chain([glued("-I", &include)]).chain(strict).collect()
     }
 
     fn link(&self, prefix: &Path) -> Vec<OsString> {
@@ -195,8 +205,9 @@ pub(super) fn shown(request: &Request, words: Words, compiler: &[OsString], pref
         Words::Compile => request.compile(prefix),
         Words::Link => request.link(prefix),
         Words::IncludeDirectories => {
-            let directories = request.compile(prefix);
-            directories.iter().map(|word| OsString::from_vec(word.as_bytes()[2..].to_vec())).collect()
+            let options = request.compile(prefix);
+            let directories = options.iter().filter_map(|word| word.as_bytes().strip_prefix(b"-I"));
+            directories.map(|directory| OsString::from_vec(directory.to_vec())).collect()
         }
         Words::LibraryDirectories => vec![prefix.join("lib").into()],
         Words::Libraries => vec!["mpi_abi".into()],
@@ -267,6 +278,10 @@ mod tests {
         assert_eq!(show(&["a.c", "-show", "-c"]), "cc -I/p/include a.c -c\n");
         assert_eq!(joined(&["-cc=gcc", "a.c", "-c"]), "-I/p/include a.c -c");
         assert_eq!(joined(&["-mpi-compat", "a.c", "-c"]), "-I/p/include/compat -I/p/include a.c -c");
+        assert_eq!(
+            joined(&["-mpi-abi-strict", "a.c", "-c"]),
+            "-I/p/include -DOXMPI_MPI_ABI_STRICT a.c -c"
+        );
         assert_eq!(joined(&["-o", "-show", "a.c", "-c"]), "-I/p/include -o -show a.c -c");
         assert_eq!(request(&["-Xlinker", "--help", "a.c"]).asked, Asked::Run);
         assert_eq!(
@@ -283,6 +298,8 @@ mod tests {
         assert_eq!(show(&["-showme:link"]), format!("{LINK}\n"));
         assert_eq!(show(&["-showme:incdirs"]), "/p/include\n");
         assert_eq!(show(&["-showme:incdirs", "-mpi-compat"]), "/p/include/compat /p/include\n");
+        assert_eq!(show(&["-showme:compile", "-mpi-abi-strict"]), "-I/p/include -DOXMPI_MPI_ABI_STRICT\n");
+        assert_eq!(show(&["-showme:incdirs", "-mpi-abi-strict"]), "/p/include\n");
         assert_eq!(show(&["-showme:libdirs"]), "/p/lib\n");
         assert_eq!(show(&["-showme:libs"]), "mpi_abi\n");
         assert_eq!(show(&["-showme:command"]), "cc\n");

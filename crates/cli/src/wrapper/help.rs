@@ -22,8 +22,10 @@ The compiler is '{}', or that of
   {own}, {open_mpi}, {mpich} in the environment, the first that is set
 
   -mpi-compat              let mpi.h have names that were removed from MPI as well: MPI_Address, MPI_Type_struct,
-                           MPI_Errhandler_set, MPI_Comm_f2c and others (see include/mpi_compat.h); OXMPI_MPI_COMPAT=1 in
-                           the environment does the same where an option does not get through, as with libtool
+                           MPI_Errhandler_set and others (see include/mpi_compat.h); OXMPI_MPI_COMPAT=1 in the
+                           environment does the same where an option does not get through, as with libtool
+  -mpi-abi-strict          let mpi.h have nothing beyond the binary interface of MPI-5.0: no MPI_Fint, MPI_Comm_c2f,
+                           MPI_Comm_f2c and their kin, which are inline functions otherwise
 
 These print something instead of compiling:
   -show, -showme           the whole command

@@ -18,6 +18,7 @@ const OBSERVED: &[Row] = &[
     ("jobs/deaths.rs", "codes_other_than_0_may_be_only_noted", &["mpi_abort_on_non_zero_status"]),
     ("jobs/survivors.rs", "a_singleton_survives_its_children", &["mpi_ft_enable"]),
     ("jobs/parameters.rs", "arguments_are_checked_or_trusted", &["mpi_param_check"]),
+    ("jobs/parameters.rs", "operations_beyond_the_standard_are_refused_on_request", &["mpi_strict"]),
     ("jobs/parameters.rs", "errors_go_to_the_handler_that_is_told", &["mpi_initial_errhandler"]),
     ("jobs/selection.rs", "rank_0_tells_the_steps_of_the_selection_once", &["mpi_show_select", "btl"]),
     ("jobs/hangs.rs", "usr1_is_passed_on_if_it_is_asked_for", &["mpi_sigusr1"]),

@@ -26,6 +26,16 @@ fn arguments_are_checked_or_trusted() {
 }
 
 #[test]
+fn operations_beyond_the_standard_are_refused_on_request() {
+    let p = compile(&["jobs/parameters"]);
+    for strict in ["0", "1"] {
+        for way in ["shm", "tcp"] {
+            check(&p, 2, &[("rpi", way), ("mpi_strict", strict)], &["strict", strict]);
+        }
+    }
+}
+
+#[test]
 fn errors_go_to_the_handler_that_is_told() {
     let p = compile(&["jobs/parameters"]);
     check(&p, 1, &[("mpi_initial_errhandler", "mpi_errors_return")], &["errors"]);

@@ -129,6 +129,18 @@ fn nobody_waits_for_the_dead_in_windows_files_and_meetings() {
     }
 }
 
+#[test]
+fn nobody_waits_for_who_has_died_within_an_accumulate() {
+    let p = compile(&["jobs/ulfm_windows"]);
+    // Those of another node ask rank 0 by messages, which then takes the lock from the dead.
+    for (nodes, ranks) in [("1", 3), ("1", 5), ("2", 4), ("2", 6)] {
+        let options = ["--with-ft", "ulfm", "--mca", "mpi_virtual_nodes", nodes];
+        let outcome = p.run(ranks, &options, "ulfm_windows", &["within"]);
+        assert_eq!((outcome.code, notes(&outcome)), (0, 1), "{ranks} on {nodes}: {outcome:?}");
+        assert_eq!(outcome.out, "went on\n", "{ranks} on {nodes}: {outcome:?}");
+    }
+}
+
 /// A program that was started without `mpirun` hears of the deaths of those that it spawns.
 #[test]
 fn a_singleton_survives_its_children() {
