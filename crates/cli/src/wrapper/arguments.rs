@@ -278,10 +278,7 @@ mod tests {
         assert_eq!(show(&["a.c", "-show", "-c"]), "cc -I/p/include a.c -c\n");
         assert_eq!(joined(&["-cc=gcc", "a.c", "-c"]), "-I/p/include a.c -c");
         assert_eq!(joined(&["-mpi-compat", "a.c", "-c"]), "-I/p/include/compat -I/p/include a.c -c");
-        assert_eq!(
-            joined(&["-mpi-abi-strict", "a.c", "-c"]),
-            "-I/p/include -DOXMPI_MPI_ABI_STRICT a.c -c"
-        );
+        assert_eq!(joined(&["-mpi-abi-strict", "a.c", "-c"]), "-I/p/include -DOXMPI_MPI_ABI_STRICT a.c -c");
         assert_eq!(joined(&["-o", "-show", "a.c", "-c"]), "-I/p/include -o -show a.c -c");
         assert_eq!(request(&["-Xlinker", "--help", "a.c"]).asked, Asked::Run);
         assert_eq!(

@@ -169,7 +169,8 @@ mod tests {
     fn they_are_those_of_the_header() {
         let header = include_str!("../../include/mpi_compat.h");
         let functions = header.lines().filter_map(|line| line.strip_prefix("OXMPI_COMPAT int "));
-        let types = header.lines().filter_map(|line| line.strip_prefix("typedef MPI_Comm_errhandler_function "));
+        let types =
+            header.lines().filter_map(|line| line.strip_prefix("typedef MPI_Comm_errhandler_function "));
         let mut there: Vec<_> =
             functions.chain(types).filter_map(|rest| rest.split(['(', ';']).next()).collect();
         there.sort_unstable();
