@@ -6,13 +6,16 @@
 
 #include <pthread.h>
 
-enum { THREADS = 4, MESSAGES = 8, ROUNDS = 20, BYTES = 1 << 20 };
+enum { THREADS = 4, MESSAGES = 8, ROUNDS = 40, BYTES = 1 << 20 };
 
 static char *data;
+static pthread_barrier_t all_there;
 
 static void *send_all(void *kind)
 {
     MPI_Request request;
+    /* All find the buffer full at the same moment. */
+    pthread_barrier_wait(&all_there);
     for (int i = 0; i < MESSAGES; i++) {
         switch ((i + *(int *) kind) % 3) {
         case 0: CHECK_OK(MPI_Bsend(data, BYTES, MPI_BYTE, 1, 0, MPI_COMM_WORLD)); break;
@@ -39,6 +42,7 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     CHECK_EQ(provided, MPI_THREAD_MULTIPLE);
     data = allocate(BYTES);
+    pthread_barrier_init(&all_there, NULL, THREADS);
     void *buffer = allocate((size_t) room);
     CHECK_OK(MPI_Buffer_attach(buffer, room));
     for (int round = 0; round < rounds; round++) {

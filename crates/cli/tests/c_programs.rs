@@ -414,6 +414,7 @@ programs! {
     p2p_basic
     p2p_bsend
     p2p_bsend_room
+    p2p_bsend_taken
     p2p_bsend_threads
     p2p_buffers
     p2p_cancel

@@ -1,0 +1,72 @@
+// ranks: 2
+// not over: tcp, because the rank that sends sees in memory, without a call of MPI, that its message was received
+/* Room in the buffer for buffered sends is taken by the call that finds it: a tool's function that is called when the call has made
+ * progress, and sends as well, comes too late. (So does another thread in that moment, which seldom hits it.) */
+#include "mpit.h"
+
+#include <sched.h>
+
+enum { BYTES = 1 << 20 };
+
+static char *data;
+static int calls, late_class = MPI_SUCCESS;
+
+static void send_too(MPI_T_event_instance instance, MPI_T_event_registration registration, MPI_T_cb_safety safety, void *user_data)
+{
+    (void) instance, (void) registration, (void) safety, (void) user_data;
+    if (calls++ == 0) MPI_Error_class(MPI_Bsend(data, BYTES, MPI_BYTE, 1, 3, MPI_COMM_WORLD), &late_class);
+}
+
+int main(int argc, char **argv)
+{
+    int provided, index = -1, bytes, room = BYTES + MPI_BSEND_OVERHEAD;
+    volatile int *received;
+    void *buffer;
+    MPI_Win win;
+    MPI_Request request;
+    MPI_T_event_registration registration;
+    check_watch();
+    CHECK_OK(MPI_T_init_thread(MPI_THREAD_MULTIPLE, &provided));
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    check_ranks();
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    CHECK_OK(MPI_T_event_get_index("rendezvous_matched", &index));
+    data = allocate(BYTES);
+    char *into = allocate(BYTES);
+    buffer = allocate((size_t) room);
+    CHECK_OK(MPI_Win_allocate_shared(sizeof *received, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &received, &win));
+    MPI_Win_shared_query(win, 0, &(MPI_Aint){0}, &bytes, &received);
+    *received = 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        CHECK_OK(MPI_Buffer_attach(buffer, room));
+        CHECK_OK(MPI_Irecv(into, BYTES, MPI_BYTE, 1, 2, MPI_COMM_WORLD, &request));
+        CHECK_OK(MPI_Bsend(data, BYTES, MPI_BYTE, 1, 1, MPI_COMM_WORLD));
+        CHECK_CLASS(MPI_Bsend(data, BYTES, MPI_BYTE, 1, 1, MPI_COMM_WORLD), MPI_ERR_BUFFER);
+        MPI_Barrier(MPI_COMM_WORLD);
+        CHECK_OK(MPI_T_event_handle_alloc(index, NULL, MPI_INFO_NULL, &registration));
+        CHECK_OK(MPI_T_event_register_callback(registration, MPI_T_CB_REQUIRE_NONE, MPI_INFO_NULL, NULL, send_too));
+        while (!__atomic_load_n(received, __ATOMIC_ACQUIRE)) sched_yield();
+        /* In one look: there is room, and an event. */
+        CHECK_OK(MPI_Bsend(data, BYTES, MPI_BYTE, 1, 1, MPI_COMM_WORLD));
+        CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        CHECK(calls > 0);
+        CHECK_EQ(late_class, MPI_ERR_BUFFER);
+        CHECK_OK(MPI_T_event_handle_free(registration, NULL, NULL));
+        CHECK_OK(MPI_Buffer_detach(&buffer, &bytes));
+    } else {
+        MPI_Barrier(MPI_COMM_WORLD);
+        CHECK_OK(MPI_Recv(into, BYTES, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        CHECK_OK(MPI_Isend(data, BYTES, MPI_BYTE, 0, 2, MPI_COMM_WORLD, &request));
+        __atomic_store_n(received, 1, __ATOMIC_RELEASE);
+        CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        CHECK_OK(MPI_Recv(into, BYTES, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    }
+    MPI_Win_free(&win);
+    free(buffer);
+    free(data);
+    free(into);
+    int result = check_end();
+    MPI_T_finalize();
+    return result;
+}
