@@ -286,9 +286,11 @@ fn removed_names_are_there_on_request() {
     }
     // Without it there are no such names, and the wrapper says so behind what the compiler says.
     for wrapper in ["mpicc", "mpicxx"] {
-        let language = if wrapper == "mpicc" { "c" } else { "c++" };
-        let without =
-            compile(wrapper, language, &["-Werror=implicit-function-declaration"]).output().unwrap();
+        let (language, options): (_, &[&str]) = match wrapper {
+            "mpicc" => ("c", &["-Werror=implicit-function-declaration"]),
+            _ => ("c++", &[]),
+        };
+        let without = compile(wrapper, language, options).output().unwrap();
         let err = String::from_utf8_lossy(&without.stderr);
         let (last, compiler) = (err.lines().next_back().unwrap(), err.lines().next().unwrap());
         assert_eq!(without.status.code(), Some(1));

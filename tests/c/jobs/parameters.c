@@ -430,6 +430,7 @@ static void strict(int is_strict)
     MPI_Datatype pair;
     MPI_Win win;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     CHECK_CLASS(MPI_Allreduce(&c, &sum, 1, MPI_CHAR, MPI_SUM, MPI_COMM_WORLD), op_class);
     CHECK_EQ(sum, is_strict ? 0 : size * (size + 1) / 2);
     CHECK_CLASS(MPI_Reduce_local(&c, &sum, 1, MPI_CHAR, MPI_BAND), op_class);

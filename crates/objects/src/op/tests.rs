@@ -43,6 +43,34 @@ fn the_table_of_the_standard() {
 }
 
 #[test]
+fn what_other_libraries_carry_out_beyond_the_table() {
+    let p = Predefined::new();
+    for (_, op, _) in OPS {
+        for facts in all() {
+            let (operation, datatype) = (Op::Predefined(op), p.get(facts.handle.into()).unwrap());
+            let (strict, usual) =
+                [true, false].map(|strict| accumulator_for(&operation, datatype, strict).is_ok()).into();
+            let more = match usize::from(facts.handle) {
+                abi::MPI_CHAR => is_defined(op, Category::CInteger),
+                abi::MPI_AINT | abi::MPI_OFFSET | abi::MPI_COUNT => {
+                    matches!(op, PredefinedOp::Land | PredefinedOp::Lor | PredefinedOp::Lxor)
+                }
+                _ => false,
+            };
+            assert_eq!(usual, strict || more, "{op:?} on {}", facts.name);
+            let error = accumulator_for(&operation, datatype, true).err();
+            let is_told = error.is_some_and(|error| error.detail().contains("mpi_strict 0"));
+            assert_eq!(is_told, more && !strict, "{op:?} on {}", facts.name);
+        }
+    }
+    // A nested datatype has the elements of the predefined one.
+    let chars = Arc::new(Datatype::vector(Form::Int, 3, 1, 2, p.get(abi::MPI_CHAR as u64).unwrap()).unwrap());
+    let sum = Op::Predefined(PredefinedOp::Sum);
+    assert_eq!(accumulator_for(&sum, &chars, false).unwrap().size(), 1);
+    assert_eq!(accumulator_for(&sum, &chars, true).unwrap_err().class(), abi::MPI_ERR_OP);
+}
+
+#[test]
 fn replace_and_no_op_are_for_accumulates_only() {
     let p = Predefined::new();
     for (op, handle) in
