@@ -55,6 +55,7 @@ oxmpi: an MPI library and launcher
 ";
 
 fn main() {
+    oxmpi_os::spawn::heed_children();
     let mut args: Vec<OsString> = std::env::args_os().collect();
     let mut name =
         args.first().and_then(|a| Path::new(a).file_name()).map(|n| n.to_string_lossy().into_owned());

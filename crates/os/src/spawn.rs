@@ -13,7 +13,7 @@ mod signals;
 
 pub use self::guard::{GUARD_VARIABLE, Guard, MAX_GUARDED, WARD_GRACE_MS};
 pub use self::inherited::{close_others, inherited_is_control, inherited_is_segment, take_inherited};
-pub use self::signals::{SignalMask, Signals};
+pub use self::signals::{HEEDED, SignalMask, Signals, heed_children};
 
 use self::signals::{full_mask, set_mask};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -36,6 +36,9 @@ pub struct Program<'a> {
     pub fds: &'a [(BorrowedFd<'a>, RawFd)],
     /// The signal mask to start with.
     pub mask: &'a SignalMask,
+    /// Whether it starts with no signal ignored. Otherwise it ignores what the launcher was started to ignore, which leaves out
+    /// SIGPIPE and SIGCHLD ([`heed_children`]).
+    pub ignores_none: bool,
     /// The limit on open files to start with (soft, hard), if not the launcher's.
     pub open_files: Option<(u64, u64)>,
     /// The processors to run on, if not the launcher's: bit `n % 64` of word `n / 64` is processor `n`.
@@ -55,6 +58,8 @@ pub struct Process {
 
 /// Numbers that a program's descriptors can get lie below this; they are moved above it before they are put in place.
 const SCRATCH: RawFd = 64;
+/// The last signal of Linux.
+const LAST_SIGNAL: c_int = 64;
 /// Descriptors that a program can be given at most.
 pub const MAX_FDS: usize = 8;
 
@@ -176,6 +181,12 @@ fn prepare_and_exec(child: &Child<'_>) -> c_int {
         }
         // Rust programs ignore SIGPIPE, and execve would hand that on.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        if program.ignores_none {
+            for signal in 1..=LAST_SIGNAL {
+                // It fails for SIGKILL, SIGSTOP and those that the C library keeps for itself, which nobody ignores.
+                libc::signal(signal, libc::SIG_DFL);
+            }
+        }
         libc::pthread_sigmask(libc::SIG_SETMASK, &program.mask.0, std::ptr::null_mut());
         libc::execve(program.path.as_ptr(), child.argv, child.envp);
         errno()
@@ -245,6 +256,7 @@ mod tests {
             directory: Some(c"/"),
             fds,
             mask: &mask,
+            ignores_none: true,
             open_files: None,
             cpus,
             is_tied: true,

@@ -6,7 +6,9 @@
 //! - Each rank leads a process group of its own and dies with the launcher (PR_SET_PDEATHSIG); a guard process kills
 //!   what is left of the groups even if the launcher is killed by SIGKILL, and what has left them, which it knows by a mark in
 //!   the environment.
-//! - Ended ranks are not reaped before the job is over, so that the number of a group cannot become somebody else's.
+//! - Ended ranks are not reaped before the job is over, so that the number of a group cannot become somebody else's. What they
+//!   have left behind is (`orphans.rs`).
+//! - A signal that was ignored when the launcher was started does nothing to it, as with nohup(1); ranks ignore it, too.
 //! - Nothing that the launcher writes blocks it, so that Ctrl-C always works: see `output.rs`.
 
 mod abroad;
@@ -349,6 +351,8 @@ pub(crate) fn prepare() -> Result<Signals, LaunchError> {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())),
     )?;
     let passed_on = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
-    let wanted: Vec<i32> = passed_on.into_iter().chain([Signal::TSTP, QUIESCE]).map(Signal::as_raw).collect();
+    // A file that may not grow any more is told by a signal besides the error.
+    let others = [Signal::TSTP, Signal::CHILD, Signal::XFSZ, QUIESCE];
+    let wanted: Vec<i32> = passed_on.into_iter().chain(others).map(Signal::as_raw).collect();
     Signals::new(&wanted).map_err(|e| LaunchError::Kernel("watch signals", e))
 }

@@ -31,6 +31,7 @@ pub mod job;
 pub mod launch;
 mod link;
 mod lost;
+mod orphans;
 mod ports;
 pub mod postboxes;
 mod quiesce;

@@ -1,4 +1,8 @@
 //! Sets of signals, and signals as something to poll and read (signalfd(2)).
+//!
+//! A program inherits which signals are ignored. One of [`HEEDED`] that was ignored when this program started stays so: nohup(1)
+//! has it for SIGHUP, a shell without job control for SIGINT and SIGQUIT of what runs in the background. SIGCHLD is an exception
+//! ([`heed_children`]).
 
 use std::ffi::c_int;
 use std::io;
@@ -54,6 +58,29 @@ pub(super) fn set_mask(how: c_int, set: &libc::sigset_t) -> io::Result<SignalMas
     Ok(SignalMask(unsafe { old.assume_init() }))
 }
 
+/// Signals that end or stop a program which does nothing about them, and that whoever starts it may have ignored so that they do
+/// not.
+pub const HEEDED: [i32; 5] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGTSTP];
+
+/// Whether this process ignores a signal.
+pub(super) fn is_ignored(signal: c_int) -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: sigaction(2) only asks here, and fills `action` if it succeeds.
+    unsafe {
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) == 0
+            && action.assume_init().sa_sigaction == libc::SIG_IGN
+    }
+}
+
+/// Lets this process hear of the ends of its children even if it was started with SIGCHLD ignored: the kernel would reap them by
+/// itself, and nobody would know how they have ended (wait(2)). A program that starts others does this first.
+pub fn heed_children() {
+    if is_ignored(libc::SIGCHLD) {
+        // SAFETY: the default action runs no code of ours.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    }
+}
+
 /// Signals as something to poll and read. While it lives, they are blocked in the thread that made it.
 #[derive(Debug)]
 pub struct Signals {
@@ -62,12 +89,14 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Blocks `signals` in this thread (and those it will start) and collects them.
+    /// Blocks `signals` in this thread (and those it will start) and collects them. Those of [`HEEDED`] that this process ignores
+    /// stay ignored: while they are blocked the kernel would keep them all the same.
     ///
     /// # Errors
     /// What signalfd(2) says, such as too many open files.
     pub fn new(signals: &[i32]) -> io::Result<Signals> {
-        let set = mask_of(signals);
+        let is_wanted = |signal: &i32| !(HEEDED.contains(signal) && is_ignored(*signal));
+        let set = mask_of(&signals.iter().copied().filter(is_wanted).collect::<Vec<_>>());
         let before = set_mask(libc::SIG_BLOCK, &set)?;
         // SAFETY: `set` is valid; -1 asks for a new descriptor, which nobody else owns.
         let fd = unsafe {
@@ -132,5 +161,27 @@ mod tests {
         let now = set_mask(libc::SIG_BLOCK, &mask_of(&[])).unwrap();
         // SAFETY: asks whether a signal is in a valid set.
         assert_eq!(unsafe { libc::sigismember(&now.0, libc::SIGUSR1) }, 0);
+    }
+
+    /// Nextest runs each test in a process of its own; otherwise nobody else here has to do with these signals.
+    #[test]
+    fn what_is_ignored_stays_so_and_children_are_heard_of() {
+        let ignore = |signal| {
+            // SAFETY: ignoring runs no code of ours.
+            unsafe { libc::signal(signal, libc::SIG_IGN) };
+        };
+        ignore(libc::SIGHUP);
+        let signals = Signals::new(&[libc::SIGHUP, libc::SIGQUIT]).unwrap();
+        for signal in [libc::SIGHUP, libc::SIGQUIT] {
+            // SAFETY: sends a signal, ignored or blocked here, to this thread.
+            unsafe { libc::pthread_kill(libc::pthread_self(), signal) };
+        }
+        assert_eq!(signals.next().unwrap(), Some(libc::SIGQUIT));
+        assert_eq!(signals.next().unwrap(), None);
+        ignore(libc::SIGCHLD);
+        heed_children();
+        assert!(!is_ignored(libc::SIGCHLD) && is_ignored(libc::SIGHUP));
+        // SAFETY: the default actions from before.
+        unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
     }
 }

@@ -67,6 +67,7 @@ impl Client {
             directory: None,
             fds: &[(null.as_fd(), 0), (self.fd.as_fd(), SERVED_SEGMENT), (theirs.as_fd(), SERVED_CONTROL)],
             mask: &SignalMask::none(),
+            ignores_none: false,
             open_files: None,
             cpus: None,
             // It ends by itself, and not with a thread of the program.

@@ -24,6 +24,7 @@ use rustix::process::{
 
 use super::Ended;
 use super::message::Exec;
+use crate::orphans::children_where;
 
 /// How long a program has between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
@@ -119,6 +120,7 @@ impl Programs {
             directory: Some(&c(directory.as_os_str().as_bytes())?),
             fds: &[(stdio, 0), (stdio, 1), (errors, 2)],
             mask: &SignalMask::none(),
+            ignores_none: true,
             open_files: self.open_files,
             cpus: None,
             is_tied: true,
@@ -202,7 +204,7 @@ impl Programs {
         // Each killed child may leave children of its own to this process.
         loop {
             let children: Vec<Pid> =
-                children().into_iter().filter(|pid| Some(pid.as_raw_pid()) != guard).collect();
+                children_where(|_| true).into_iter().filter(|pid| Some(pid.as_raw_pid()) != guard).collect();
             if children.is_empty() {
                 break;
             }
@@ -224,25 +226,6 @@ fn signal(group: i32, signal: Signal) {
         // It fails if nothing is left of it but a zombie.
         let _ = kill_process_group(pid, signal);
     }
-}
-
-fn children() -> Vec<Pid> {
-    children_where(|_| true)
-}
-
-/// The children of this process in such a state (proc(5)).
-fn children_where(is_wanted: impl Fn(&str) -> bool) -> Vec<Pid> {
-    let own = rustix::process::getpid().as_raw_pid().to_string();
-    let Ok(all) = std::fs::read_dir("/proc") else { return Vec::new() };
-    let child = |entry: std::fs::DirEntry| {
-        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
-        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
-        // The name, in parentheses, may have any characters in it.
-        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-        let (state, parent) = (fields.next()?, fields.next()?);
-        (parent == own && is_wanted(state)).then(|| Pid::from_raw(pid))?
-    };
-    all.flatten().filter_map(child).collect()
 }
 
 /// Where a program is to start.

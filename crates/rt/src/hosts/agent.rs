@@ -29,6 +29,7 @@ use super::stream::Stream;
 use crate::hostmap::Hostmap;
 use crate::launch::parts::{Binding, Crew, Inputs, Place, Prepared, Recruits, Relay, boot, raise_open_files};
 use crate::launch::{App, Bind, Launch, LaunchError, Stdin, Wanted, end};
+use crate::orphans::Orphans;
 
 /// Bytes of output that may be under way to the head.
 pub(crate) const WINDOW: u64 = 1 << 20;
@@ -101,6 +102,7 @@ struct Agent<'a> {
     /// How often it says that it is there, and when it does next.
     alive: Duration,
     next_alive: Instant,
+    orphans: Orphans,
     buffer: Vec<u8>,
 }
 
@@ -139,6 +141,7 @@ impl<'a> Agent<'a> {
             secret: [0; 32],
             alive: ALIVE,
             next_alive: Instant::now() + ALIVE,
+            orphans: Orphans::default(),
             buffer: vec![0; 64 << 10],
         };
         agent.listen(&agent.events, agent.head.input(), HEAD, 0).map_err(kernel)?;
@@ -176,7 +179,9 @@ impl<'a> Agent<'a> {
         }
         self.head.flush();
         self.await_room()?;
-        let left = self.next_alive.saturating_duration_since(now);
+        self.reap_orphans(now);
+        let next = self.orphans.time().map_or(self.next_alive, |time| time.min(self.next_alive));
+        let left = next.saturating_duration_since(now);
         let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         let may_send = self.under_way < WINDOW;
         let mut fds = vec![PollFd::new(&self.events, PollFlags::IN)];
@@ -193,6 +198,14 @@ impl<'a> Agent<'a> {
             return Ok(Err(over));
         }
         self.take_events(true)
+    }
+
+    /// Reaps what ranks have left behind.
+    fn reap_orphans(&mut self, now: Instant) {
+        let ranks = self.members.values().map(|member| member.rank.process.pid);
+        let others =
+            self.relay.as_ref().map(Relay::pid).into_iter().chain(self.guard.as_ref().map(Guard::pid));
+        self.orphans.reap(now, || ranks.chain(others).collect());
     }
 
     /// Listens for room in the stream, or not.
@@ -251,8 +264,10 @@ impl<'a> Agent<'a> {
     fn signalled(&mut self) -> Result<(), Over> {
         while let Ok(Some(number)) = self.signals.next() {
             let signal = Signal::from_named_raw(number);
-            if ![Some(Signal::USR1), Some(Signal::USR2), Some(Signal::TSTP)].contains(&signal) {
-                return Err(Over);
+            match signal {
+                Some(Signal::CHILD) => self.orphans.note(),
+                Some(Signal::USR1 | Signal::USR2 | Signal::TSTP | Signal::XFSZ) => {}
+                _ => return Err(Over),
             }
         }
         Ok(())

@@ -94,6 +94,7 @@ impl Opening {
             directory: None,
             fds: &[(their_input.as_fd(), 0), (their_output.as_fd(), 1), (their_errors.as_fd(), 2)],
             mask: signals.before(),
+            ignores_none: false,
             open_files: None,
             cpus: None,
             is_tied: true,

@@ -9,6 +9,7 @@ use rustix::process::{
 };
 
 use super::start::Rank;
+use crate::orphans::children;
 
 /// Sends `signal` to the process group of a rank. The rank has not been reaped, so the group is its own. One that the
 /// launcher has not started has no group of which that is known: the signal is for its process alone.
@@ -51,13 +52,4 @@ pub(crate) fn reap<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone, guard: Gua
         std::thread::sleep(Duration::from_millis(1));
     }
     guard.dismiss();
-}
-
-/// The launcher's children; none if this kernel does not list them.
-fn children() -> Vec<Pid> {
-    std::fs::read_to_string("/proc/thread-self/children")
-        .unwrap_or_default()
-        .split_ascii_whitespace()
-        .filter_map(|pid| Pid::from_raw(pid.parse().ok()?))
-        .collect()
 }

@@ -24,6 +24,7 @@ use super::{Launch, LaunchError, QUIESCE, Stdin, end, start};
 use crate::hosts::agent::stage;
 use crate::hosts::head::Far;
 use crate::job::{Event, Exit, Glimpse, Job, Stage, WATCH_INTERVAL};
+use crate::orphans::Orphans;
 use crate::ports::Ports;
 use crate::universe::Parent;
 
@@ -118,6 +119,7 @@ pub(super) struct Launcher<'a> {
     /// How far the messages are on the way to standing still.
     pub(super) standing: Standing,
     pub(super) grace: Option<Instant>,
+    orphans: Orphans,
     timeout: Option<Instant>,
     watch: Option<Instant>,
     pub(super) watchdogs: Vec<Watchdog>,
@@ -168,6 +170,7 @@ impl<'a> Launcher<'a> {
             deaths: Vec::new(),
             standing: Standing::default(),
             grace: None,
+            orphans: Orphans::default(),
             timeout: launch.timeout.map(|t| Instant::now() + t),
             watch: None,
             watchdogs: Watchdog::all(&launch.params),
@@ -324,6 +327,7 @@ impl<'a> Launcher<'a> {
             self.deferred_until,
             self.far_time(),
             self.standing.time(),
+            self.orphans.time(),
             watchdogs,
         ];
         let timeout = times.into_iter().flatten().min().map(|t| {
@@ -356,6 +360,7 @@ impl<'a> Launcher<'a> {
         self.take_events(true)?;
         self.sinks.iter_mut().for_each(Sink::write);
         self.look_after_far();
+        self.reap_orphans(Instant::now());
         Ok(())
     }
 
@@ -472,6 +477,10 @@ impl<'a> Launcher<'a> {
                 self.signal_running(signal);
             } else if signal == QUIESCE {
                 self.quiesce();
+            } else if signal == Signal::CHILD {
+                self.orphans.note();
+            } else if signal == Signal::XFSZ {
+                // The error of the call says the same.
             } else if signal == Signal::TSTP {
                 self.signal_running(Signal::STOP);
                 rustix::process::kill_process(rustix::process::getpid(), Signal::STOP)?;
@@ -513,6 +522,15 @@ impl<'a> Launcher<'a> {
                 all.into_iter().for_each(|rank| self.close(rank, kind));
             }
         }
+    }
+
+    /// Reaps what ranks have left behind.
+    fn reap_orphans(&mut self, now: Instant) {
+        let ranks = self.members.values().filter_map(|member| member.rank.as_ref());
+        let ranks = ranks.filter(|rank| rank.is_child).map(|rank| rank.process.pid);
+        let others = self.relays.pids().chain([self.guard.pid()]);
+        let carriers = self.far.iter().flatten().filter_map(Far::carrier);
+        self.orphans.reap(now, || ranks.chain(others).chain(carriers).collect());
     }
 
     pub(super) fn glimpses(&self) -> Vec<(u32, Glimpse)> {

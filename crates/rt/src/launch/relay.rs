@@ -61,6 +61,7 @@ impl Relay {
             directory: None,
             fds: &fds,
             mask: signals.before(),
+            ignores_none: false,
             // Files that wait are open.
             open_files: Some((most, most)),
             cpus: None,

@@ -36,6 +36,11 @@ pub(super) struct Relays {
 }
 
 impl Relays {
+    /// The processes that are relays.
+    pub(super) fn pids(&self) -> impl Iterator<Item = i32> {
+        self.of.values().map(Relay::pid)
+    }
+
     /// Ends all.
     pub(super) fn end(&mut self, guard: &Guard) {
         std::mem::take(&mut self.of).into_values().for_each(|relay| relay.end(guard));

@@ -392,6 +392,7 @@ fn start_one(
         directory: directory.as_deref(),
         fds: &fds,
         mask: hands.signals.before(),
+        ignores_none: false,
         open_files: hands.open_files,
         cpus: hands.cpus,
         is_tied: true,

@@ -110,6 +110,9 @@ mpi-ext.h), and the code is 0 if one of them comes to its end and none fails.
 With -nw mpirun returns 0 as soon as the command line, the parameters and the programs have been looked at; its copy
 runs the job, which gets no input and no Ctrl-C, and ends it when the copy is killed.
 Ctrl-C ends the job, a second Ctrl-C at once. USR2 is passed on to the ranks, Ctrl-Z stops them too.
+HUP, INT, QUIT, TERM and TSTP do nothing if they were ignored when mpirun was started, as with nohup, or behind '&' in
+a script. Ranks start with the signals ignored and blocked that were when mpirun was, but for PIPE and CHLD, which do as
+usual; on other hosts the remote shell may change that, and what daemons start has all signals as usual.
 USR1 has mpirun print what each rank does and for whom it waits on what ('kill -USR1 PID' of mpirun); with the
 parameter mpi_sigusr1=forward it is passed on instead, with both as well. It prints the same by itself, once, when a
 rank has waited for 10 s (mpi_watch_ended) for one that has ended, and with --watchdog SECONDS when any wait takes so

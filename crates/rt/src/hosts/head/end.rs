@@ -17,6 +17,14 @@ use crate::launch::LaunchError;
 const ENDING: Duration = Duration::from_secs(2);
 
 impl Far {
+    /// The process here that passes the stream on, if there is one.
+    pub(crate) fn carrier(&self) -> Option<i32> {
+        match &self.carrier {
+            Carrier::Process(process) => Some(process.pid),
+            Carrier::Agent(_) => None,
+        }
+    }
+
     /// Why the stream has ended before the ranks ran.
     pub(super) fn why_ended(&mut self, error: Option<io::Error>) -> LaunchError {
         let how = self.how_ended(error);

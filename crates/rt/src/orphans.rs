@@ -1,0 +1,107 @@
+//! Children that others have left to this process, which is a subreaper: reaped when they have ended.
+//!
+//! A launcher, an agent and a daemon inherit what their programs' processes leave behind, and what has ended stays in the table of
+//! processes until it is reaped. Ranks that run other programs in the background would fill that table in the time of a job.
+//!
+//! 1. Children that this process has started are never reaped here: somebody waits for each, by its descriptor.
+//! 2. A look at all children is made a while after SIGCHLD has come, for all that end in that while; it is repeated as long as looks find
+//!    something, as the kernel's list may leave some out while others end (proc_pid_task(5)).
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+
+/// How long after the first signal the look is made.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// When to look for orphans that have ended.
+#[derive(Debug, Default)]
+pub(crate) struct Orphans {
+    due: Option<Instant>,
+}
+
+impl Orphans {
+    /// SIGCHLD has come.
+    pub(crate) fn note(&mut self) {
+        self.due.get_or_insert_with(|| Instant::now() + PAUSE);
+    }
+
+    /// When [`Orphans::reap`] is to be called next.
+    pub(crate) fn time(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Reaps what has ended, if it is time for that, of all children but `own`, those that this process has started.
+    pub(crate) fn reap(&mut self, now: Instant, own: impl FnOnce() -> HashSet<i32>) {
+        if self.due.is_none_or(|due| due > now) {
+            return;
+        }
+        let own = own();
+        let orphans = children().into_iter().filter(|pid| !own.contains(&pid.as_raw_pid()));
+        let ended = |pid: &Pid| {
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+            waitid(WaitId::Pid(*pid), options).is_ok_and(|status| status.is_some())
+        };
+        let found = orphans.filter(ended).count();
+        self.due = (found > 0).then(|| now + PAUSE);
+    }
+}
+
+/// The children of this thread, by the kernel's list; of this process, by a look at all processes, if this kernel has no such list.
+pub(crate) fn children() -> Vec<Pid> {
+    match std::fs::read_to_string("/proc/thread-self/children") {
+        Ok(list) => {
+            list.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
+        }
+        Err(_) => children_where(|_| true),
+    }
+}
+
+/// The children of this process in such a state (proc_pid_stat(5)), by a look at all processes.
+pub(crate) fn children_where(is_wanted: impl Fn(&str) -> bool) -> Vec<Pid> {
+    let own = rustix::process::getpid().as_raw_pid().to_string();
+    let Ok(all) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let child = |entry: std::fs::DirEntry| {
+        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        // The name, in parentheses, may have any characters in it.
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+        let (state, parent) = (fields.next()?, fields.next()?);
+        (parent == own && is_wanted(state)).then(|| Pid::from_raw(pid))?
+    };
+    all.flatten().filter_map(child).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    fn is_zombie(pid: u32) -> bool {
+        let zombies = children_where(|state| state == "Z");
+        zombies.iter().any(|zombie| zombie.as_raw_pid().unsigned_abs() == pid)
+    }
+
+    #[test]
+    fn rule_1_only_what_nobody_waits_for_is_reaped() {
+        let start = || Command::new("/bin/true").stdin(Stdio::null()).spawn().unwrap();
+        let (mut own, orphan) = (start(), start());
+        while !(is_zombie(own.id()) && is_zombie(orphan.id())) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let mut orphans = Orphans::default();
+        let all = || HashSet::from([own.id().cast_signed()]);
+        orphans.reap(Instant::now(), || unreachable!("nothing was noted"));
+        orphans.note();
+        orphans.reap(Instant::now(), || unreachable!("it is not time yet"));
+        let later = orphans.time().unwrap();
+        orphans.reap(later, all);
+        assert!(is_zombie(own.id()) && !is_zombie(orphan.id()));
+        // One was found, so there is one look more, and no other.
+        assert_eq!(orphans.time(), Some(later + PAUSE));
+        orphans.reap(later + PAUSE, all);
+        assert_eq!(orphans.time(), None);
+        assert!(own.wait().unwrap().success());
+    }
+}
