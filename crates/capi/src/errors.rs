@@ -263,7 +263,7 @@ pub(crate) fn end_job(code: c_int, text: &str) -> ! {
     let status = if code & 0xff == 0 { 1 } else { code & 0xff };
     if library::is_forked() {
         // The rank goes on; this child of it ends alone.
-        eprintln!("{text}");
+        oxmpi_os::complain!("{text}");
         // SAFETY: as below.
         unsafe { libc::_exit(status) }
     }
@@ -274,7 +274,7 @@ pub(crate) fn end_job(code: c_int, text: &str) -> ! {
             client.segment().status().set_state(RankState::Aborting);
             client.abort(status, text);
         }
-        None => eprintln!("{text}"),
+        None => oxmpi_os::complain!("{text}"),
     }
     // SAFETY: ends the process at once: exit handlers may need what other threads hold.
     unsafe { libc::_exit(status) }

@@ -22,6 +22,7 @@
 //! against the table in `oxmpi-abi`), and no panic crosses into C: an `extern "C"` function that panics ends the process with
 //! a message.
 #![deny(unsafe_op_in_unsafe_fn)]
+#![deny(clippy::print_stdout, clippy::print_stderr)] // they panic where nobody reads
 
 #[macro_use]
 mod export;

@@ -65,7 +65,7 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     let options = match parse(&words) {
         Ok(options) => options,
         Err(text) => {
-            eprintln!("oxmpi bench: {text} ('oxmpi bench --help' explains)");
+            oxmpi_os::complain!("oxmpi bench: {text} ('oxmpi bench --help' explains)");
             return 2;
         }
     };
@@ -75,7 +75,7 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
             0
         }
         Err(text) => {
-            eprintln!("oxmpi bench: {text}");
+            oxmpi_os::complain!("oxmpi bench: {text}");
             1
         }
     }
@@ -138,7 +138,7 @@ fn run(options: &Options) -> Result<String, String> {
     let page = options.markdown.as_deref().map(read).transpose()?;
     let mut all = Vec::new();
     for transport in &options.transports {
-        eprintln!("oxmpi bench: {transport} ...");
+        oxmpi_os::complain!("oxmpi bench: {transport} ...");
         all.push((transport.clone(), measure(options, transport)?));
     }
     match (&options.markdown, page) {

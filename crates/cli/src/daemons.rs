@@ -151,7 +151,7 @@ fn main(name: &str, help: &str, done: Result<Option<i32>, Stop>) -> i32 {
             0
         }
         Err(Stop(text, code)) => {
-            eprintln!("oxmpi {name}: {text}");
+            oxmpi_os::complain!("oxmpi {name}: {text}");
             code
         }
     }
@@ -186,7 +186,7 @@ fn try_boot(args: &[OsString]) -> Result<Option<i32>, Stop> {
     };
     let mut say = |text: &str| {
         if command.verbose {
-            eprintln!("oxmpi boot: {text}");
+            oxmpi_os::complain!("oxmpi boot: {text}");
         }
     };
     let nodes = daemon::boot(&boot, &mut say).map_err(|error| match error {
@@ -269,7 +269,7 @@ fn try_nodes(args: &[OsString]) -> Result<Option<i32>, Stop> {
         let marks: Vec<&str> = marks.iter().filter(|(_, is)| *is).map(|(mark, _)| *mark).collect();
         crate::say(&format!("{numbered}{shown}{cpus}:{}\n", marks.join(",")));
         if let Some(trouble) = trouble {
-            eprintln!("oxmpi nodes: n{number} ({}) does not answer: {trouble}", node.name);
+            oxmpi_os::complain!("oxmpi nodes: n{number} ({}) does not answer: {trouble}", node.name);
         }
     }
     Ok(Some(0))

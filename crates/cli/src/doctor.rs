@@ -80,7 +80,10 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
         [probe::SHOWS] => return probe::show(),
         [probe::READS, pid, address, word] => return probe::read(pid, address, word),
         _ => {
-            eprintln!("oxmpi doctor: unknown word '{}' ('oxmpi doctor --help' explains)", words.join(" "));
+            oxmpi_os::complain!(
+                "oxmpi doctor: unknown word '{}' ('oxmpi doctor --help' explains)",
+                words.join(" ")
+            );
             return 2;
         }
     };

@@ -67,7 +67,10 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     let asked = parse(&words);
     match asked.and_then(|asked| Ok((settings(&asked)?, asked))) {
         Ok(((settings, of_job), asked)) => {
-            settings.warnings.iter().for_each(|warning| eprintln!("oxmpi explain: warning: {warning}"));
+            settings
+                .warnings
+                .iter()
+                .for_each(|warning| oxmpi_os::complain!("oxmpi explain: warning: {warning}"));
             let decision = settings.selection.decide_on(&asked.facts, asked.distribution);
             let served = served(&asked, (&settings, &of_job), &decision);
             let told = if asked.json { in_json } else { in_text };
@@ -75,7 +78,7 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
             i32::from(decision.is_err() || served.by.iter().any(|(_, by)| by.is_err()))
         }
         Err(text) => {
-            eprintln!("oxmpi explain: {text}");
+            oxmpi_os::complain!("oxmpi explain: {text}");
             2
         }
     }

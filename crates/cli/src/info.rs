@@ -110,14 +110,14 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     let asked = match parse(&words) {
         Ok(asked) => asked,
         Err(text) => {
-            eprintln!("oxmpi info: {text}");
+            oxmpi_os::complain!("oxmpi info: {text}");
             return 2;
         }
     };
     let params = match chosen(asked.only.as_deref()) {
         Ok(params) => params,
         Err(text) => {
-            eprintln!("oxmpi info: {text}");
+            oxmpi_os::complain!("oxmpi info: {text}");
             return 2;
         }
     };
@@ -126,11 +126,11 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     let facts = Facts { prefix: directory.map(|p| p.display().to_string()), found, params };
     crate::say(&if asked.json { json::json(&asked, &facts) } else { text::text(&asked, &facts) });
     for error in &facts.found.errors {
-        eprintln!("oxmpi info: {error}");
+        oxmpi_os::complain!("oxmpi info: {error}");
     }
     let refused = asked.select.then(|| selected(&facts.found.params, asked.ranks).err()).flatten();
     if let Some(error) = &refused {
-        eprintln!("oxmpi info: {error}");
+        oxmpi_os::complain!("oxmpi info: {error}");
     }
     i32::from(!facts.found.errors.is_empty() || refused.is_some())
 }

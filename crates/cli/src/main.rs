@@ -10,6 +10,7 @@
 //!
 //! `oxmpi mpirun ...` is the same as `mpirun ...`, and so on.
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)] // they panic where nobody reads
 
 mod bench;
 mod collectives;
@@ -27,10 +28,10 @@ mod words;
 mod wrapper;
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::exit;
 
+use oxmpi_os::stdio;
 use oxmpi_rt::launch::RELAY_WORD;
 use wrapper::Language;
 
@@ -70,7 +71,7 @@ fn main() {
         name = Some(args.remove(0).to_string_lossy().into_owned());
     }
     let name = name.as_deref().unwrap_or_default();
-    exit(match Language::of(name) {
+    let code = match Language::of(name) {
         Some(language) => wrapper::main(language, name, &args),
         None if name == "mpirun" || name == "mpiexec" => mpirun::main(name, &args),
         None if ompi_info::NAMES.contains(&name) => ompi_info::main(name, &args),
@@ -80,12 +81,13 @@ fn main() {
             }
             oxmpi(&args)
         }
-    })
+    };
+    exit(stdio::end(if name.is_empty() { "oxmpi" } else { name }, code))
 }
 
-/// Prints a text that a person asked for. If nobody reads to its end (`| head`), that is fine.
+/// Prints a text that a person asked for. What cannot be printed counts at the end ([`stdio::end`]).
 fn say(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    stdio::say(text.as_bytes());
 }
 
 fn oxmpi(args: &[OsString]) -> i32 {
@@ -113,7 +115,7 @@ fn oxmpi(args: &[OsString]) -> i32 {
         [wrong, ..] => {
             let hint = oxmpi_param::nearest::nearest(wrong, words::WORDS.iter().copied());
             let hint = hint.map(|h| format!("; did you mean '{h}'?")).unwrap_or_default();
-            eprintln!("oxmpi: unknown word '{wrong}'{hint} ('oxmpi --help' lists all)");
+            oxmpi_os::complain!("oxmpi: unknown word '{wrong}'{hint} ('oxmpi --help' lists all)");
             return 2;
         }
     }
@@ -130,7 +132,7 @@ fn tune_rank() -> i32 {
     match oxmpi_tune::rank::main() {
         Ok(()) => 0,
         Err(text) => {
-            eprintln!("oxmpi tune: {text}");
+            oxmpi_os::complain!("oxmpi tune: {text}");
             1
         }
     }

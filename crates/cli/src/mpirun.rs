@@ -44,7 +44,7 @@ pub(crate) fn main(name: &str, args: &[OsString]) -> i32 {
     match done {
         Ok(code) => code,
         Err(Stop { texts, code }) => {
-            texts.iter().for_each(|text| eprintln!("{name}: {text}"));
+            texts.iter().for_each(|text| oxmpi_os::complain!("{name}: {text}"));
             code
         }
     }
@@ -221,7 +221,7 @@ pub(crate) fn agent() -> i32 {
     match agent::serve(&setup) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("oxmpi agent: {error}");
+            oxmpi_os::complain!("oxmpi agent: {error}");
             1
         }
     }
@@ -265,11 +265,11 @@ fn timeout(options: &Options) -> Result<Option<Duration>, Stop> {
 /// Says which parameters have no effect, and which variables for Open MPI look as if they had been meant for us.
 fn warn(found: &Found) {
     for no_effect in &found.no_effect {
-        eprintln!("mpirun: warning: {no_effect}");
+        oxmpi_os::complain!("mpirun: warning: {no_effect}");
     }
     for ignored in &found.ignored {
         if let Some(nearest) = ignored.nearest {
-            eprintln!(
+            oxmpi_os::complain!(
                 "mpirun: warning: the environment variable {} is ignored, as OxMPI has no parameter of this name; did you \
                  mean '{nearest}'?",
                 ignored.variable

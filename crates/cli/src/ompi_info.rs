@@ -73,13 +73,13 @@ pub(crate) fn main(name: &str, args: &[OsString]) -> i32 {
     let asked = match parse(&words).and_then(|asked| check(&asked).map(|()| asked)) {
         Ok(asked) => asked,
         Err(text) => {
-            eprintln!("{name}: {text} ('{name} --help' explains)");
+            oxmpi_os::complain!("{name}: {text} ('{name} --help' explains)");
             return 2;
         }
     };
     let found = Found::gather(std::env::vars_os(), prefix::find().as_deref());
     crate::say(&answer(&asked, &found.params));
-    found.errors.iter().for_each(|error| eprintln!("{name}: {error}"));
+    found.errors.iter().for_each(|error| oxmpi_os::complain!("{name}: {error}"));
     i32::from(!found.errors.is_empty())
 }
 

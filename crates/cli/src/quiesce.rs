@@ -49,6 +49,6 @@ fn ask(pid: Pid) -> i32 {
 }
 
 fn wrong(code: i32, text: &str) -> i32 {
-    eprintln!("oxmpi quiesce: {text}");
+    oxmpi_os::complain!("oxmpi quiesce: {text}");
     code
 }

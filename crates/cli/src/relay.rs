@@ -10,7 +10,9 @@ pub(crate) fn main() -> i32 {
     close_others(&[RELAY_CONTROL]);
     let control = inherited_is_control(RELAY_CONTROL).then(|| take_inherited(RELAY_CONTROL)).flatten();
     let Some(control) = control else {
-        eprintln!("oxmpi relay: mpirun starts this, for '--mca rpi lamd'; it is of no use otherwise");
+        oxmpi_os::complain!(
+            "oxmpi relay: mpirun starts this, for '--mca rpi lamd'; it is of no use otherwise"
+        );
         return 2;
     };
     // Half of the descriptors are left to sockets, and to files that only pass.
@@ -18,7 +20,7 @@ pub(crate) fn main() -> i32 {
     let relay = match Relay::new(control, usize::try_from(limit / 2).unwrap_or(usize::MAX)) {
         Ok(relay) => relay,
         Err(error) => {
-            eprintln!("oxmpi relay: {error}");
+            oxmpi_os::complain!("oxmpi relay: {error}");
             return 1;
         }
     };

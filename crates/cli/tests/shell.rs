@@ -170,3 +170,176 @@ fn what_ranks_leave_behind_is_reaped_while_they_run() {
         assert!(ended.err.contains("exited with code 7"), "{ended:?}");
     }
 }
+
+#[test]
+fn output_for_which_there_is_no_room_is_counted_and_the_job_goes_on() {
+    let room = Room::new();
+    for hosts in ["-n 2", "--mca plm_rsh_agent $REMOTE -H a.invalid,b.invalid"] {
+        let script = "$OXMPI mpirun HOSTS sh -c 'echo one; sleep 0.1; printf two; touch $DIR/$OXMPI_COMM_WORLD_RANK' >/dev/full
+             echo \"ended with $?\"; rm $DIR/[01] && echo done";
+        let ended = room.run(&script.replace("HOSTS", hosts));
+        assert_eq!(&*ended.out, "ended with 1\ndone\n", "{ended:?}");
+        let first =
+            "mpirun: warning: cannot write the standard output: No space left on device (os error 28);";
+        assert!(ended.err.starts_with(first), "{ended:?}");
+        let last = "mpirun: output was lost: 14 bytes in 3 lines of the standard output (No space left on device (os error 28))\n  \
+                    The job ends with exit code 1.\n";
+        assert!(ended.err.ends_with(last), "{ended:?}");
+        assert_eq!(ended.err.matches("mpirun: ").count(), 2, "{ended:?}");
+    }
+}
+
+#[test]
+fn a_job_that_fails_ends_with_its_code_though_its_output_is_lost() {
+    let ended = run("exec $OXMPI mpirun -n 1 sh -c 'echo x; exit 7' >/dev/full");
+    assert!(ended.code == 7 && ended.err.contains("2 bytes in 1 line of the standard output"), "{ended:?}");
+    assert!(ended.err.ends_with("The job ends with exit code 7.\n"), "{ended:?}");
+}
+
+#[test]
+fn a_file_that_may_not_grow_keeps_what_it_has_and_the_rest_is_counted() {
+    let room = Room::new();
+    // The limit is for mpirun alone, and not for the memory of ranks, which is a file as well.
+    let limited = |options: &str, script: &str, then: &str| {
+        let wait = "touch $DIR/up.$OXMPI_COMM_WORLD_RANK; until [ -e $DIR/go ]; do sleep 0.01; done";
+        room.run(&format!(
+            "rm -f $DIR/up.* $DIR/go; $OXMPI mpirun {options} sh -c '{wait}; {script}' >$DIR/out 2>$DIR/err &
+             until [ -e $DIR/up.0 -a -e $DIR/up.1 ]; do sleep 0.01; done; prlimit --pid $! --fsize=4096; touch $DIR/go
+             wait $!; echo \"ended with $? and\" {then}; cat $DIR/err >&2"
+        ))
+    };
+    let script = "if [ $OXMPI_COMM_WORLD_RANK = 0 ]; then head -c 10000 /dev/zero; sleep 0.1; echo; fi";
+    let ended = limited("-n 2", script, "$(stat -c %s $DIR/out)");
+    assert_eq!(&*ended.out, "ended with 1 and 4096\n", "{ended:?}");
+    assert!(ended.err.contains("5905 bytes in 1 line of the standard output (File too large"), "{ended:?}");
+    let then = "$(cat $DIR/files/rank.*/stderr) $(stat -c %s $DIR/files/rank.*/stdout)";
+    let script = "head -c 10000 /dev/zero; echo e >&2";
+    let ended = limited("-n 2 --output-filename $DIR/files:nocopy", script, then);
+    assert_eq!(&*ended.out, "ended with 1 and e e 4096 4096\n", "{ended:?}");
+    for rank in [0, 1] {
+        let text =
+            format!("5904 bytes in 1 line of {}/files/rank.{rank}/stdout (File too large", room.0.display());
+        assert!(ended.err.contains(&text), "{text}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_rank_itself_feels_the_limit_of_files_as_ever() {
+    let ended = run("exec $OXMPI mpirun -n 1 sh -c 'ulimit -f 4; exec head -c 10000 /dev/zero >$DIR/x'");
+    assert!(ended.code == 128 + 25 && ended.err.contains("SIGXFSZ"), "{ended:?}");
+    // The memory of ranks is a file, for which there is no room either.
+    let ended = run("ulimit -f 4; exec $OXMPI mpirun -n 1 true");
+    assert!(ended.code == 1 && ended.err.contains("File too large"), "{ended:?}");
+}
+
+#[test]
+fn a_full_standard_error_panics_nobody_and_is_no_good_end() {
+    for (what, code) in [
+        ("mpirun -n 2 sh -c 'echo e >&2'", 1),
+        ("mpirun -n 2 sh -c 'exit 9'", 9),
+        ("mpirun no-such-program-anywhere", 127),
+        ("mpirun --no-such-option", 2),
+        ("mpirun --mca plm_rsh_agent $REMOTE -H a.invalid sh -c 'exit 9'", 9),
+        ("mpicc", 1),
+        ("explain coll no-such-collective --ranks 4", 2),
+        ("no-such-word", 2),
+        ("info --no-such-option", 2),
+        ("doctor --no-such-option", 2),
+        ("tune --no-such-option", 2),
+        ("quiesce 0", 2),
+        ("nodes", 1),
+        ("exec n0 true", 1),
+    ] {
+        let ended = run(&format!("exec $OXMPI {what} 2>/dev/full"));
+        assert_eq!(ended.code, code, "{what}: {ended:?}");
+    }
+}
+
+/// What prints, and ends by itself with code 0.
+const PRINTS: [&str; 12] = [
+    "--help",
+    "--version",
+    "mpirun --help",
+    "mpirun --version",
+    "mpicc --help",
+    "ompi_info",
+    "info",
+    "info --params",
+    "man mpirun",
+    "completions bash",
+    "explain coll allreduce --ranks 4",
+    "tune --help",
+];
+
+#[test]
+fn commands_whose_output_is_lost_say_so_and_do_not_end_well() {
+    for what in PRINTS {
+        let ended = run(&format!("exec $OXMPI {what} >/dev/full"));
+        assert_eq!(ended.code, 1, "{what}: {ended:?}");
+        let text = "cannot write the standard output: No space left on device (os error 28)\n";
+        assert!(ended.err.ends_with(text) && ended.err.lines().count() == 1, "{what}: {ended:?}");
+    }
+    let ended = run("exec $OXMPI doctor --json >/dev/full");
+    assert!(ended.code == 1 && ended.err.contains("cannot write the standard output"), "{ended:?}");
+}
+
+/// Descriptor 4 is a pipe that nobody reads.
+const UNREAD: &str = "mkfifo $DIR/unread; exec 3<>$DIR/unread 4>$DIR/unread 3>&-; ";
+
+#[test]
+fn commands_whose_output_nobody_reads_end_as_by_sigpipe_without_a_word() {
+    for what in PRINTS {
+        let ended = run(&format!("{UNREAD} exec $OXMPI {what} >&4"));
+        assert_eq!((ended.code, &*ended.err), (141, ""), "{what}");
+    }
+}
+
+#[test]
+fn a_job_whose_output_nobody_reads_ends_as_by_sigpipe_without_a_word() {
+    for hosts in ["-n 2", "--mca plm_rsh_agent $REMOTE -H a.invalid,b.invalid"] {
+        for (what, to) in [
+            ("yes", ">&4"),
+            ("sh -c 'yes >&2'", "2>&4"),
+            // One that has it from its parents to ignore signals, as programs in Python and Java ignore SIGPIPE.
+            ("sh -c \"trap '' PIPE TERM; while :; do echo x 2>/dev/null; done\"", ">&4"),
+            // Only the first rank writes at all; the others end as well.
+            ("sh -c '[ $OXMPI_COMM_WORLD_RANK = 0 ] && echo x; sleep 50'", ">&4"),
+            // It has ended before anything is written.
+            ("echo x", ">&4"),
+        ] {
+            let ended = run(&format!("{UNREAD} exec $OXMPI mpirun {hosts} {what} {to}"));
+            assert_eq!((ended.code, &*ended.err), (141, ""), "{what}");
+        }
+    }
+    let ended = run("$OXMPI mpirun -n 2 yes | head -1; echo ${PIPESTATUS[0]}");
+    assert_eq!((&*ended.out, &*ended.err), ("y\n141\n", ""));
+    // A failure is told as ever.
+    let ended = run(&format!("{UNREAD} exec $OXMPI mpirun -n 1 sh -c 'exit 3' >&4"));
+    assert!(ended.code == 3 && ended.err.contains("exited with code 3"), "{ended:?}");
+}
+
+#[test]
+fn an_interrupt_ends_the_wait_for_a_slow_reader() {
+    // The ranks have ended; what they wrote is more than a pipe holds.
+    let script = "mkfifo $DIR/slow; exec 3<>$DIR/slow
+         $OXMPI mpirun -n 1 sh -c 'head -c 300000 /dev/zero; touch $DIR/done' >$DIR/slow & until [ -e $DIR/done ]; do sleep 0.01; done
+         sleep 0.5; kill -INT $!; wait $!; echo \"ended with $?\"";
+    // Not from a script's background, where it would be ignored.
+    let ended = run(&format!("set -m; {script}"));
+    assert_eq!(&*ended.out, "ended with 130\n", "{ended:?}");
+}
+
+#[test]
+fn what_programs_under_daemons_say_is_not_lost_in_silence_either() {
+    let script = "$OXMPI boot >/dev/null || exit
+         $OXMPI exec n0 echo x >/dev/full; echo \"ended with $?\"
+         $OXMPI exec n0 sh -c 'echo x >&2' 2>/dev/full; echo \"ended with $?\"
+         $OXMPI exec n0 sh -c 'echo x; exit 5' >/dev/full; echo \"ended with $?\"
+         $OXMPI exec n0 yes >&4; echo \"ended with $?\"
+         $OXMPI exec n0 sh -c 'yes >&2' 2>&4; echo \"ended with $?\"
+         $OXMPI nodes >/dev/full; echo \"ended with $?\"
+         $OXMPI halt";
+    let ended = run(&format!("{UNREAD}{script}"));
+    let codes: Vec<&str> = ended.out.lines().filter_map(|line| line.strip_prefix("ended with ")).collect();
+    assert_eq!(codes, ["1", "1", "5", "141", "141", "1"], "{ended:?}");
+}

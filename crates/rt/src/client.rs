@@ -130,7 +130,7 @@ impl Client {
         // something else of this number: that is a singleton, not an error.
         if !spawn::inherited_is_segment(segment) || !spawn::inherited_is_control(control) {
             if let Some(text) = lost::warning(segment, control) {
-                eprintln!("{text}");
+                oxmpi_os::complain!("{text}");
             }
             return Ok(None);
         }
@@ -211,7 +211,7 @@ impl Client {
             fdpass::send(&*socket, &request.encode(), None)
         });
         if !matches!(sent, Some(Ok(()))) && !text.is_empty() {
-            eprintln!("{}", text.trim_end());
+            oxmpi_os::complain!("{}", text.trim_end());
         }
     }
 }

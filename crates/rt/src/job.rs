@@ -41,6 +41,8 @@
 //! 12. The end of a daemon through which the messages go ends all jobs, also where rule 8 holds.
 //! 13. When the agent of another host is lost, the processes there are dead: that fails what they are connected with, and is one
 //!     report; or, if rule 8 holds, they are survived.
+//! 14. When nobody reads the launcher's output any more, all jobs are ended without a word, as SIGPIPE ends a program that
+//!     writes there itself.
 
 mod bonds;
 mod ending;
@@ -73,6 +75,8 @@ const MAX_SAID: usize = 1000;
 const SIGINT: i32 = 2;
 /// SIGKILL of Linux.
 const SIGKILL: i32 = 9;
+/// SIGPIPE of Linux.
+const SIGPIPE: i32 = 13;
 /// SIGTERM of Linux.
 const SIGTERM: i32 = 15;
 
@@ -345,6 +349,7 @@ impl Job {
             Event::Seen { all, is_new } => self.look(&all, is_new, &mut out),
             Event::TimedOut { time, seen } => self.timed_out(time, seen, &mut out),
             Event::Hung { text } => self.hung(text, &mut out),
+            Event::Unread => self.unread(&mut out),
             Event::Signal(signal) => self.signalled(signal, &mut out),
             Event::GraceOver => self.kill(&mut out),
         }

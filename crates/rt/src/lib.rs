@@ -18,6 +18,7 @@
 //! | [`daemon`] | the user's daemons, one on each node |
 //! | [`launch`] | what `mpirun` does: start processes, pass on their output, carry out the decisions |
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)] // they panic where nobody reads
 
 mod blob;
 pub mod client;

@@ -203,6 +203,16 @@ pub(crate) fn survived_other(name: &str, others: usize) -> String {
     format!("mpirun: {name} has died\n  {}.\n", going_on(others))
 }
 
+/// What is lost of the output, by its destinations, of which each has a text.
+pub(crate) fn lost_output(lost: &[String], code: i32) -> String {
+    const SHOWN: usize = 4;
+    let mut all = lost[..lost.len().min(SHOWN)].join(",\n  ");
+    if lost.len() > SHOWN {
+        all += &format!(",\n  and more of {} others", lost.len() - SHOWN);
+    }
+    format!("mpirun: output was lost: {all}\n  The job ends with exit code {code}.\n")
+}
+
 /// What other launchers are told of a report.
 pub(crate) fn first_line(report: &str) -> String {
     let line = report.lines().next().unwrap_or_default();

@@ -16,29 +16,30 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, IsTerminal as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use oxmpi_os::stdio;
+
 /// Does what the words behind `oxmpi tune` say and returns the exit code: 1 if it has failed, 2 if the words are wrong.
 #[must_use]
 pub fn main(words: &[String]) -> i32 {
     if words.iter().any(|word| word == "--help" || word == "-h") {
-        // If nobody reads to the end (`| head`), that is fine.
-        let _ = std::io::stdout().write_all(HELP.as_bytes());
+        stdio::say(HELP.as_bytes());
         return 0;
     }
     let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     let options = match parse(words, processors) {
         Ok(options) => options,
         Err(text) => {
-            eprintln!("oxmpi tune: {text}");
+            oxmpi_os::complain!("oxmpi tune: {text}");
             return 2;
         }
     };
     match tune(&options) {
         Ok(text) => {
-            let _ = std::io::stdout().write_all(text.as_bytes());
+            stdio::say(text.as_bytes());
             0
         }
         Err(text) => {
-            eprintln!("oxmpi tune: {text}");
+            oxmpi_os::complain!("oxmpi tune: {text}");
             1
         }
     }
@@ -161,7 +162,7 @@ fn measure(options: &Options) -> Result<(Vec<Outcome>, State), String> {
         Some(path) => resume(path, options)?,
         None => (options.settings.clone(), Campaign::new(&options.settings), begin(options)?),
     };
-    eprintln!(
+    oxmpi_os::complain!(
         "oxmpi tune: all measurements go to {0}; after Ctrl-C, '--resume {0}' goes on",
         state.path.display()
     );
@@ -217,7 +218,9 @@ fn resume(path: &Path, options: &Options) -> Result<(Settings, Campaign, State),
         state::resume(&path.display().to_string(), &bytes).map_err(|error| error.to_string())?;
     file.set_len(good_bytes).map_err(named)?;
     let (done, all) = campaign.progress();
-    eprintln!("oxmpi tune: going on after {answers} measurements, {done} of {all} comparisons are over");
+    oxmpi_os::complain!(
+        "oxmpi tune: going on after {answers} measurements, {done} of {all} comparisons are over"
+    );
     let is_own = is_same(path, &own_state(options));
     Ok((settings, campaign, State { path: path.to_path_buf(), file, is_own }))
 }

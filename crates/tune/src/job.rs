@@ -74,7 +74,7 @@ impl Job {
             }
             match parse_answer(&line) {
                 Some(answer) => return Ok(answer),
-                None => eprint!("{line}"),
+                None => oxmpi_os::stdio::complain(format_args!("{line}")),
             }
         }
     }

@@ -15,6 +15,7 @@
 //! | [`command`], [`options`] | the command and its words |
 //! | [`document`] | tables and pictures of the chapter on collectives |
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)] // they panic where nobody reads
 
 pub mod bout;
 pub mod campaign;

@@ -3,7 +3,6 @@
 //! Ranks 0 and 1 measure, the others wait in a barrier. A figure is the median over its batches.
 
 use std::hint::black_box;
-use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use oxmpi::{Communicator, Result};
@@ -25,7 +24,7 @@ pub(crate) fn main(words: &[&str]) -> i32 {
     match measure(words) {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("oxmpi bench: {error}");
+            oxmpi_os::complain!("oxmpi bench: {error}");
             1
         }
     }
@@ -72,7 +71,7 @@ impl Pair<'_> {
     fn tell(&self, what: What, bytes: usize, values: &[f64]) {
         if self.is_first {
             // If nobody reads any more the job ends anyway.
-            let _ = std::io::stdout().write_all(line(what, bytes, values).as_bytes());
+            oxmpi_os::stdio::say(line(what, bytes, values).as_bytes());
         }
     }
 

@@ -1,10 +1,11 @@
 //! `oxmpi exec`, `lamexec`: run a program on some nodes of the universe, and show what all of them say.
 
 use std::ffi::OsString;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use oxmpi_os::poller::{Poller, Ready};
+use oxmpi_os::stdio;
 use oxmpi_rt::daemon::{self, Ended, Program, Running, UniverseError};
 use rustix::net::{RecvFlags, Shutdown, shutdown};
 
@@ -255,10 +256,12 @@ fn watch(shows: &mut [Show]) -> io::Result<()> {
                 show.lines[which].is_open = false;
             }
             let text = show.lines[which].take(&bytes[..came]);
-            // If nobody reads it, that is not the programs' fault.
-            let _ = if which == 0 { io::stdout().write_all(&text) } else { io::stderr().write_all(&text) };
+            let goes_on = if which == 0 { stdio::say(&text) } else { stdio::pass_error(&text) };
+            if !goes_on {
+                // The daemons end the programs when this process is gone.
+                return Ok(());
+            }
         }
-        let _ = io::stdout().flush();
     }
     Ok(())
 }
@@ -274,7 +277,7 @@ fn report(shows: &[Show], program: &OsString) -> i32 {
             Some(Err(error)) => (format!("was lost: {error}"), 1),
             None => continue,
         };
-        eprintln!("oxmpi exec: {}: '{}' {text}", show.name, program.display());
+        oxmpi_os::complain!("oxmpi exec: {}: '{}' {text}", show.name, program.display());
         if code == 0 {
             code = own;
         }

@@ -249,7 +249,7 @@ pub(super) fn enter_universe(options: &mut Options, params: &Params) -> Result<O
         Ok(None) => return Ok(None),
         Err(error) => {
             if !options.quiet {
-                eprintln!("mpirun: warning: the daemons of 'oxmpi boot' are not used: {error}");
+                oxmpi_os::complain!("mpirun: warning: the daemons of 'oxmpi boot' are not used: {error}");
             }
             return Ok(None);
         }

@@ -81,7 +81,8 @@ pub fn heed_children() {
     }
 }
 
-/// Signals as something to poll and read. While it lives, they are blocked in the thread that made it.
+/// Signals as something to poll and read. While it lives, they are blocked in the thread that made it; what was not read then is
+/// dropped.
 #[derive(Debug)]
 pub struct Signals {
     fd: OwnedFd,
@@ -141,6 +142,8 @@ impl AsFd for Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
+        // What has come and was not read shall not end this process now, such as a SIGXFSZ whose error was seen.
+        while let Ok(Some(_)) = self.next() {}
         // Nothing to be done if it fails; it cannot with a valid mask.
         let _ = set_mask(libc::SIG_SETMASK, &self.before.0);
     }

@@ -120,7 +120,7 @@ pub fn serve() -> i32 {
     let seed = match read_seed(&mut boot) {
         Ok(seed) => seed,
         Err(text) => {
-            eprintln!("oxmpi daemon: {text}");
+            oxmpi_os::complain!("oxmpi daemon: {text}");
             return 1;
         }
     };

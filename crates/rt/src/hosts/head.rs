@@ -328,7 +328,7 @@ impl Far {
                 FromAgent::Failed { is_program, text, .. } => {
                     return Err(LaunchError::Host { host: self.host.clone(), is_program, text });
                 }
-                FromAgent::Text { text } => eprint!("{text}"),
+                FromAgent::Text { text } => oxmpi_os::stdio::complain(format_args!("{text}")),
                 FromAgent::Alive => {}
                 _ => {
                     let text = "its agent says what it must not at this time".to_string();

@@ -1,10 +1,11 @@
-//! Jobs that are ended, and what is told of why (rules 4, 5, 11 and 12).
+//! Jobs that are ended, and what is told of why (rules 4, 5, 11, 12 and 14).
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use super::{
-    Action, Exit, FAILURE_GRACE, Glimpse, INTERRUPT_GRACE, Job, Phase, SIGINT, SIGKILL, SIGTERM, TIMEOUT_CODE,
+    Action, Exit, FAILURE_GRACE, Glimpse, INTERRUPT_GRACE, Job, Phase, SIGINT, SIGKILL, SIGPIPE, SIGTERM,
+    TIMEOUT_CODE,
 };
 use crate::report::{self, Fault, Subject};
 
@@ -82,6 +83,15 @@ impl Job {
         let text = report::first_line(&report);
         out.push(Action::Print(report));
         self.end(&worlds, code, SIGTERM, FAILURE_GRACE, &text, out);
+    }
+
+    /// Rule 14.
+    pub(super) fn unread(&mut self, out: &mut Vec<Action>) {
+        let worlds = self.in_phase(Phase::Running);
+        if !worlds.is_empty() {
+            let text = "nobody reads the output of this job any more";
+            self.end(&worlds, 128 + SIGPIPE, SIGTERM, FAILURE_GRACE, text, out);
+        }
     }
 
     pub(super) fn signalled(&mut self, signal: i32, out: &mut Vec<Action>) {

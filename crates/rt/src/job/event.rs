@@ -170,6 +170,8 @@ pub enum Event {
         /// The report.
         text: String,
     },
+    /// Nobody reads the standard output or the standard error of `mpirun` any more (rule 14).
+    Unread,
     /// `mpirun` got this signal.
     Signal(i32),
     /// The time of [`Action::Grace`] is over.

@@ -229,6 +229,17 @@ fn rule_4_an_abort_ends_the_job_with_its_code() {
 }
 
 #[test]
+fn rule_14_output_that_nobody_reads_ends_the_job_without_a_word() {
+    let mut job = Job::new(2, "h");
+    let all = job.on(Event::Unread);
+    assert!(!all.iter().any(|action| matches!(action, Action::Print(_))), "{all:?}");
+    assert_eq!(signals(&all), [15]);
+    assert_eq!(job.on(Event::Unread), []);
+    assert_eq!(job.on(exited(0, Exit::Signal(13), Stage::Untouched)), []);
+    assert_eq!(job.on(exited(1, Exit::Signal(15), Stage::Initialized)), [Action::Finish(141)]);
+}
+
+#[test]
 fn rule_5_a_second_interrupt_kills_at_once() {
     let mut job = Job::new(2, "h");
     assert_eq!(signals(&job.on(Event::Signal(2))), [2]);

@@ -3,17 +3,22 @@
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
+use oxmpi_os::stdio::UNREAD_CODE;
 use oxmpi_param::Transport;
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::files::Files;
 use super::launcher::{Launcher, Member};
 use super::output::{Came, Sink, is_ready, read_some};
 use crate::job::Event;
+use crate::report;
 
 /// How long the output of a job is awaited when its ranks have ended but others still hold their pipes.
 const DRAIN_GRACE: Duration = Duration::from_millis(200);
 /// How long it is awaited that agents pass on what daemons have said.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+/// The exit code of a job that has ended well and whose output is lost in part.
+const LOST_CODE: i32 = 1;
 /// How often it is looked then whether output of other hosts may still come.
 const DRAIN_STEP: Duration = Duration::from_millis(10);
 
@@ -40,7 +45,8 @@ impl Launcher<'_> {
             lines.end(self.sinks[kind].queue());
             self.close(rank, kind);
         } else {
-            if self.launch.output_files.as_ref().is_none_or(|files| files.print) {
+            let has_file = self.files.as_ref().is_some_and(|files| files.has(rank));
+            if !has_file || self.launch.output_files.as_ref().is_none_or(|files| files.print) {
                 lines.take(bytes, self.sinks[kind].queue());
             }
             if let Some(text) = self.files.as_mut().and_then(|files| files.write(rank, kind, bytes)) {
@@ -98,7 +104,7 @@ impl Launcher<'_> {
             }
             self.grace = Some(if full { now + DRAIN_GRACE } else { end.max(now + DRAIN_STEP) });
             self.wait()?;
-            if self.sinks.iter().any(Sink::is_broken) {
+            if self.sinks.iter().any(Sink::is_broken) || self.interrupted.is_some() {
                 break;
             }
         }
@@ -112,18 +118,63 @@ impl Launcher<'_> {
         self.grace = None;
         // Whoever reads our output may take its time, and nobody else is to wait for that.
         self.part_with_others();
-        while self.sinks.iter().any(|s| s.waiting().is_some()) {
+        self.flush_sinks()
+    }
+
+    /// Waits until all is written, or the user does not want to wait for a slow reader.
+    fn flush_sinks(&mut self) -> rustix::io::Result<()> {
+        while self.interrupted.is_none() && self.sinks.iter().any(|s| s.waiting().is_some()) {
             self.sinks.iter_mut().for_each(Sink::write);
             let waiting: Vec<BorrowedFd<'_>> = self.sinks.iter().filter_map(Sink::waiting).collect();
             let mut fds = vec![PollFd::new(self.signals, PollFlags::IN)];
             fds.extend(waiting.iter().map(|fd| PollFd::new(fd, PollFlags::OUT)));
             if fds.len() > 1 {
-                poll(&mut fds, None)?;
+                match poll(&mut fds, None) {
+                    Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                    Err(error) => return Err(error),
+                }
             }
-            if is_ready(self.signals, PollFlags::IN) {
-                break; // the user does not want to wait for a slow reader
-            }
+            self.signalled()?;
         }
         Ok(())
+    }
+
+    /// Says for the first time that the standard output cannot be written; ends the job if nobody reads an output.
+    pub(super) fn look_at_sinks(&mut self) {
+        if let Some(error) = self.sinks[0].lost.untold() {
+            let text = format!(
+                "warning: cannot write the standard output: {error}; what does not fit there is lost, and the job goes on, but \
+                 mpirun will not end with code 0"
+            );
+            self.tell(Event::Say { text });
+        }
+        for kind in [0, 1] {
+            if self.sinks[kind].is_broken() {
+                // Let the ranks feel it as if they wrote there themselves.
+                let all: Vec<u32> = self.members.keys().copied().collect();
+                all.into_iter().for_each(|rank| self.close(rank, kind));
+                self.tell(Event::Unread);
+            }
+        }
+    }
+
+    /// Says what was lost of the output. Returns the exit code: that of the job, unless it has ended well and its output has not.
+    pub(super) fn settle(&mut self, code: i32) -> rustix::io::Result<i32> {
+        if let Some(signal) = self.interrupted {
+            return Ok(if code == 0 { 128 + signal } else { code });
+        }
+        let outputs = self.sinks.iter().zip(["the standard output", "the standard error"]);
+        let mut lost: Vec<String> = outputs.filter_map(|(sink, name)| sink.lost.shown(name)).collect();
+        lost.extend(self.files.iter().flat_map(Files::lost));
+        if !lost.is_empty() {
+            self.print(&report::lost_output(&lost, if code == 0 { LOST_CODE } else { code }));
+            self.flush_sinks()?;
+        }
+        let is_lost = !lost.is_empty() || self.sinks.iter().any(|sink| sink.lost.is_any());
+        Ok(match code {
+            0 if is_lost => LOST_CODE,
+            0 if self.sinks.iter().any(Sink::is_broken) => UNREAD_CODE,
+            code => code,
+        })
     }
 }

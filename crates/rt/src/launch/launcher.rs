@@ -124,6 +124,8 @@ pub(super) struct Launcher<'a> {
     watch: Option<Instant>,
     pub(super) watchdogs: Vec<Watchdog>,
     pub(super) finished: Option<i32>,
+    /// The user's signal that has come since.
+    pub(super) interrupted: Option<i32>,
     pub(super) buffer: Vec<u8>,
 }
 
@@ -175,6 +177,7 @@ impl<'a> Launcher<'a> {
             watch: None,
             watchdogs: Watchdog::all(&launch.params),
             finished: None,
+            interrupted: None,
             buffer: vec![0; 64 << 10],
         };
         let listened = launcher.listen(&launcher.events, signals.as_fd(), SIGNALS, 0);
@@ -306,7 +309,7 @@ impl<'a> Launcher<'a> {
         loop {
             if let Some(code) = self.finished {
                 self.drain()?;
-                return Ok(code);
+                return self.settle(code);
             }
             self.wait()?;
             self.times();
@@ -485,6 +488,9 @@ impl<'a> Launcher<'a> {
                 self.signal_running(Signal::STOP);
                 rustix::process::kill_process(rustix::process::getpid(), Signal::STOP)?;
                 self.signal_running(Signal::CONT);
+            } else if self.finished.is_some() {
+                // Nothing is left to be ended but the wait for whoever reads the output.
+                self.interrupted = Some(number);
             } else {
                 self.tell(Event::Signal(number));
             }
@@ -515,13 +521,7 @@ impl<'a> Launcher<'a> {
             self.tell(Event::Seen { all, is_new });
         }
         self.look_at_missing();
-        for kind in [0, 1] {
-            if self.sinks[kind].is_broken() {
-                // Nobody reads our output: let the ranks feel it as if they wrote there themselves.
-                let all: Vec<u32> = self.members.keys().copied().collect();
-                all.into_iter().for_each(|rank| self.close(rank, kind));
-            }
-        }
+        self.look_at_sinks();
     }
 
     /// Reaps what ranks have left behind.

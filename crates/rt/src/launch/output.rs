@@ -1,5 +1,7 @@
 //! Output of the ranks on its way to the launcher's own output: whole lines, never mixed.
 
+use std::fmt::Display;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -84,7 +86,51 @@ pub(crate) fn read_some(fd: impl AsFd, buffer: &mut [u8]) -> Came {
     }
 }
 
-/// One output of the launcher. It never blocks the launcher: what cannot be written yet waits.
+/// Output that could not be written, as on a full disk.
+#[derive(Debug, Default)]
+pub(crate) struct Lost {
+    bytes: u64,
+    /// Ends of lines among them.
+    ends: u64,
+    /// Whether the last byte is none.
+    is_amid_line: bool,
+    /// The first error.
+    error: Option<io::Error>,
+    is_told: bool,
+}
+
+impl Lost {
+    /// Takes note of bytes that an error has kept from being written.
+    pub(crate) fn note(&mut self, bytes: &[u8], error: io::Error) {
+        self.bytes += bytes.len() as u64;
+        self.ends += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+        self.is_amid_line = bytes.last().map_or(self.is_amid_line, |byte| *byte != b'\n');
+        self.error.get_or_insert(error);
+    }
+
+    pub(crate) fn is_any(&self) -> bool {
+        self.error.is_some()
+    }
+
+    /// The error, once.
+    pub(crate) fn untold(&mut self) -> Option<&io::Error> {
+        let error = self.error.as_ref().filter(|_| !self.is_told)?;
+        self.is_told = true;
+        Some(error)
+    }
+
+    /// How much it is, of what, for a person; `None` if nothing is lost.
+    pub(crate) fn shown(&self, of: impl Display) -> Option<String> {
+        let error = self.error.as_ref()?;
+        let (bytes, lines) = (self.bytes, self.ends + u64::from(self.is_amid_line));
+        let (byte, line) =
+            (if bytes == 1 { "byte" } else { "bytes" }, if lines == 1 { "line" } else { "lines" });
+        Some(format!("{bytes} {byte} in {lines} {line} of {of} ({error})"))
+    }
+}
+
+/// One output of the launcher. It never blocks the launcher: what cannot be written yet waits. What cannot be written for another
+/// reason is lost, and counted; later output may find room again.
 #[derive(Debug)]
 pub(crate) struct Sink<'a> {
     fd: BorrowedFd<'a>,
@@ -93,6 +139,7 @@ pub(crate) struct Sink<'a> {
     written: usize,
     /// Nobody reads it any more.
     broken: bool,
+    pub(crate) lost: Lost,
 }
 
 impl<'a> Sink<'a> {
@@ -100,7 +147,7 @@ impl<'a> Sink<'a> {
         let is_file =
             rustix::fs::fstat(fd).is_ok_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::RegularFile);
         let piece = if is_file { usize::MAX } else { ATOMIC };
-        Sink { fd, piece, queue: Vec::new(), written: 0, broken: false }
+        Sink { fd, piece, queue: Vec::new(), written: 0, broken: false, lost: Lost::default() }
     }
 
     /// Where to put bytes that shall be written; call [`Sink::write`] afterwards.
@@ -121,6 +168,13 @@ impl<'a> Sink<'a> {
         (!self.queue.is_empty()).then_some(self.fd)
     }
 
+    /// Gives up what waits.
+    pub(crate) fn lose(&mut self, error: io::Error) {
+        self.lost.note(&self.queue[self.written..], error);
+        self.queue.clear();
+        self.written = 0;
+    }
+
     /// Writes as much as can be written now.
     pub(crate) fn write(&mut self) {
         while self.written < self.queue.len() && !self.broken && is_ready(self.fd, PollFlags::OUT) {
@@ -129,7 +183,8 @@ impl<'a> Sink<'a> {
                 Ok(n) => self.written += n,
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => {}
-                Err(_) => self.broken = true,
+                Err(Errno::PIPE | Errno::CONNRESET) => self.broken = true,
+                Err(error) => self.lose(error.into()),
             }
         }
         if self.broken || self.written == self.queue.len() {
@@ -199,6 +254,22 @@ mod tests {
         assert_eq!(read_some(&write, &mut buffer), Came::End);
         drop(write);
         assert_eq!(read_some(&read, &mut buffer), Came::End);
+    }
+
+    #[test]
+    fn a_sink_that_cannot_be_written_counts_what_is_lost_and_goes_on() {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut sink = Sink::new(full.as_fd());
+        assert_eq!(sink.lost.shown("x"), None);
+        for text in ["one\ntwo\n", "three"] {
+            sink.queue().extend(text.as_bytes());
+            sink.write();
+            assert!(sink.waiting().is_none() && !sink.is_broken());
+        }
+        assert_eq!(sink.lost.untold().map(io::Error::kind), Some(io::ErrorKind::StorageFull));
+        assert!(sink.lost.untold().is_none());
+        let shown = "13 bytes in 3 lines of x (No space left on device (os error 28))";
+        assert_eq!(sink.lost.shown("x").as_deref(), Some(shown));
     }
 
     #[test]

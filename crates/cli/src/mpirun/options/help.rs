@@ -67,6 +67,9 @@ OMPI_ in front. OXMPI_UNIVERSE_SIZE and OMPI_UNIVERSE_SIZE say for how many rank
         text: "\
 Output of all ranks is passed on by whole lines. Standard input goes to one rank; the others find it empty. With
 -stdin all each rank gets all of it.
+What cannot be written, as on a full disk (also to files of --output-filename), is lost while the job goes on: mpirun
+says so at once, at the end how much of what, and ends with code 1 if the job has ended well. When nobody reads its
+output any more ('| head') mpirun ends the job without a word, with code 141, as SIGPIPE ends other programs.
 ",
     },
     Page {
@@ -105,7 +108,7 @@ OXMPI_PARAM_FILES names files in place of those in ~ and PREFIX, or is 'none'.
         text: "\
 Exit code: 0; or that of the first rank that failed (128 + signal if one killed it); or MPI_Abort's; 124 after a
 timeout (--timeout, or MPIEXEC_TIMEOUT in the environment); 126 if the program cannot be run, 127 if there is none;
-2 for a wrong command line. A rank that dies ends the job with one report. With --with-ft ulfm the others go on (see
+2 for a wrong command line; 1 if output was lost, 141 if nobody reads it. A rank that dies ends the job with one report. With --with-ft ulfm the others go on (see
 mpi-ext.h), and the code is 0 if one of them comes to its end and none fails.
 With -nw mpirun returns 0 as soon as the command line, the parameters and the programs have been looked at; its copy
 runs the job, which gets no input and no Ctrl-C, and ends it when the copy is killed.
