@@ -165,18 +165,35 @@ impl Accumulator {
         let right = right.as_mut_ptr();
         // SAFETY: all views are mapped and have as many bytes.
         unsafe {
-            match len == self.size && self.is_atomic_at(right.addr()) {
-                true => self.change(left.as_ptr(), right, old, 1),
-                false => self.change_in_parts(left.as_ptr(), right, old, len / self.size, lock),
+            if len != self.size || !self.change_one(left.as_ptr(), right, old) {
+                self.change_in_parts(left.as_ptr(), right, old, len / self.size, lock);
             }
         }
     }
 
-    /// Changes elements; the element lock is held, unless it is one that is changed by an atomic instruction.
+    /// Changes one element by an atomic instruction (rule 1). `false`: there is none for it, and nothing was done.
+    ///
+    /// # Safety
+    /// As for `atomic_8` and one element, but that `right` may be at any address.
+    #[inline(always)]
+    unsafe fn change_one(&self, left: *const u8, right: *mut u8, old: *mut u8) -> bool {
+        // SAFETY: by the contract of this function; the alignment was asked for.
+        unsafe {
+            match self.size {
+                8 if self.is_atomic_at(right.addr()) => atomic_8(self, left, right, old, 1),
+                4 if self.is_atomic_at(right.addr()) => atomic_4(self, left, right, old, 1),
+                2 if self.is_atomic_at(right.addr()) => atomic_2(self, left, right, old, 1),
+                1 => atomic_1(self, left, right, old, 1),
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// Changes elements with the element lock held (rules 2 and 4).
     ///
     /// # Safety
     /// As for `atomic_8`, but that `right` may be at any address.
-    #[inline]
     unsafe fn change(&self, left: *const u8, right: *mut u8, old: *mut u8, n: usize) {
         // SAFETY: by the contract of this function; the alignment was asked for.
         unsafe {
@@ -199,6 +216,7 @@ impl Accumulator {
     ///
     /// # Safety
     /// As [`Accumulator::change`].
+    #[inline(never)]
     unsafe fn change_in_parts<'l>(
         &self,
         left: *const u8,
@@ -256,8 +274,8 @@ impl Accumulator {
             // cut by the blocks of a layout, and `from` and `len` are multiples of their size. Operands and old values were
             // sliced.
             unsafe {
-                if len == self.size && self.is_atomic_at(block.addr()) {
-                    self.change(operand, block, old, 1);
+                if len == self.size && self.change_one(operand, block, old) {
+                    // It is done.
                 } else if bytes > PART_BYTES {
                     held = None;
                     self.change_in_parts(operand, block, old, bytes / self.size, &mut lock);
