@@ -606,3 +606,43 @@ impl Fabric for Ways {
         self.obituaries.is_some() && postboxes.is_some_and(|postboxes| !postboxes.is_finished())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oxmpi_os::segment::{Boot, SegmentConfig};
+
+    /// Who asks early hears no other deaths, and each once, than who waits to be told.
+    #[test]
+    fn a_death_can_be_asked_for_before_it_is_told() {
+        let config = SegmentConfig { heap_bytes: 0, ..SegmentConfig::default() };
+        let created = Segment::create(&Boot { config, ..Boot::on_one_node(3, 0, 8) }).unwrap();
+        let segment = Segment::map(created).unwrap();
+        let order = [5, 2, 7, 3];
+        let mut asked = 0;
+        // Of one of them the launcher does not say who it was.
+        let who = move |number| {
+            assert_eq!(number, asked, "each is asked for once");
+            asked += 1;
+            Some(order[number as usize]).filter(|dead| *dead != 7)
+        };
+        let mut obituaries = Obituaries {
+            segment: segment.clone(),
+            who: Box::new(who),
+            heard: 0,
+            dead: Vec::new(),
+            ahead: VecDeque::new(),
+        };
+        assert!(!obituaries.has_died(5) && obituaries.new_dead().is_empty());
+        segment.status().note_death();
+        assert!(obituaries.has_died(5) && !obituaries.has_died(2));
+        segment.status().note_death();
+        segment.status().note_death();
+        assert!(obituaries.has_died(2) && obituaries.has_died(5) && !obituaries.has_died(7));
+        segment.status().note_death();
+        assert_eq!(obituaries.new_dead(), [5, 2, 3]);
+        assert_eq!((obituaries.heard, obituaries.ahead.len()), (4, 0));
+        assert!(obituaries.has_died(2) && obituaries.has_died(3) && !obituaries.has_died(7));
+        assert_eq!(obituaries.new_dead(), [0; 0]);
+    }
+}

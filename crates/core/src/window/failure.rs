@@ -1,7 +1,7 @@
 //! Windows of which a process has failed, or that were revoked (User-Level Failure Mitigation, the functions of `mpi-ext.h`).
 //!
-//! Nothing waits for the dead: what is asked of them fails, a lock that one of them holds is had by nobody any more, and epochs
-//! are over without them. Calls that only tell others something tell the living; the error comes from the call that would hear
+//! Nothing waits for the dead: what is asked of them fails, a lock that one of them holds is had by nobody any more (but the next
+//! one has the lock of elements, rule 7 of `control`), and epochs are over without them. Calls that only tell others something tell the living; the error comes from the call that would hear
 //! of the dead: MPI_Win_wait, MPI_Win_complete, MPI_Win_flush and the unlocking calls, MPI_Win_fence. A window of which a
 //! process has failed is freed without the others, and revoked by that, so that none of them waits in it.
 //!
