@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::harness::{Job, Outcome, Programs, SOON, compile, kill};
+use crate::harness::{Job, Outcome, Programs, SOON, compile, installed, kill};
 
 const WAYS: [&str; 3] = ["shm", "tcp", "lamd"];
 
@@ -258,4 +258,34 @@ fn looking_up_names_leaves_no_descriptors_open() {
     p.file("gate", b"", 0o600);
     is_fine(&asker.wait(), "asker", 1);
     is_fine(&publisher.end(), "publisher", 1);
+}
+
+#[test]
+fn names_that_another_user_has_taken_are_in_nobodys_way() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can be another user");
+        return;
+    }
+    let p = compile(&["jobs/meeting", "jobs/squatter"]);
+    // In a network of its own, so that other jobs of this machine keep their names.
+    let script = "set -e
+         ip link set lo up 2>/dev/null || :
+         until_line() { until grep -qs \"$1\" $2; do sleep 0.01; done; }
+         mkfifo in; sleep 50 >in & ./squatter 65534 0 lagoon <in >squat & squatter=$!; until_line taken squat
+         mpirun() { $MPIRUN --timeout 50 --mca rpi shm -n $1 ./meeting $2 $3; }
+         mpirun 2 publisher lagoon >published & publisher=$!; until_line published published
+         mpirun 1 asker lagoon gate >asked & asker=$!; until_line asked asked; touch gate; wait $asker
+         mpirun 1 seeker lagoon; wait $publisher
+         mpirun 1 server 1 >port & server=$!; until_line oxmpi port; mpirun 2 client $(head -1 port); wait $server
+         kill $squatter %1; cat published asked port >&2";
+    let mut command = Command::new("unshare");
+    command.args(["--net", "bash", "-c", script, p.marker()]).env("MPIRUN", installed("mpirun"));
+    let outcome = p.start(command).end();
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    for fine in ["seeker fine", "client fine"] {
+        assert!(outcome.out.contains(fine), "{fine}: {outcome:?}");
+    }
+    for fine in ["publisher fine", "asker fine", "server fine"] {
+        assert!(outcome.err.contains(fine), "{fine}: {outcome:?}");
+    }
 }

@@ -3,13 +3,15 @@
 //! A launcher that is to be found takes a *place*: a small number of which only one launcher of the user has it at a time, since
 //! it is part of the name of the socket where others connect. That name is in no file system, and gone with the launcher. Ports
 //! and names of processes say the place, and the launcher's *universe*, which tells a stale one from the launcher that has
-//! the place now. Who connects, and who is connected to, must belong to the same user (SO_PEERCRED).
+//! the place now. Who connects, and who is connected to, must belong to the same user (SO_PEERCRED); a name that another user
+//! has taken is in nobody's way (`claims.rs`).
 //!
 //! Processes of others get numbers of ours, a job in a row. Over a connection one launcher asks for its processes what they would
 //! ask their own, so that the other answers as if they were its own; and says what becomes of its processes. Nothing here
 //! waits: what does not fit a socket is kept until it does.
 
 mod asking;
+mod claims;
 mod doors;
 mod ends;
 mod greeting;
@@ -25,6 +27,7 @@ use oxmpi_os::local::{self, Peer};
 use oxmpi_os::{fdpass, net};
 use rustix::event::epoll;
 
+use self::claims::Refused;
 use super::abroad::Reach;
 use super::launcher::{DOORS, LINK, Launcher};
 use crate::control::{MAX_MESSAGE, Reply, Request};
@@ -112,7 +115,7 @@ struct OtherJob {
     size: u32,
 }
 
-/// The name of the socket of a place.
+/// The name of the socket of a place (see `claims.rs`).
 fn door_name(place: u32) -> String {
     format!("oxmpi.{}.{place}", user())
 }
@@ -166,15 +169,17 @@ impl Launcher<'_> {
         let [a, b, c, d, e, f, g, h, i, j, k, l, secret @ ..] = drawn;
         let start = u32::from_le_bytes([a, b, c, d]) % MAX_PLACE;
         for place in (0..MAX_PLACE).map(|at| (start + at) % MAX_PLACE + 1) {
-            match local::listen_as(&door_name(place)) {
+            match claims::claim(&door_name(place)) {
                 Ok(listener) => {
                     self.listen(&self.events, listener.as_fd(), DOORS, 0).map_err(|e| e.to_string())?;
                     (self.links.door, self.links.secret) = (Some((place, listener)), secret);
                     self.links.port_word = u64::from_le_bytes([e, f, g, h, i, j, k, l]);
                     return Ok(place);
                 }
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
-                Err(error) => return Err(format!("other mpiruns cannot find this one: {error}")),
+                Err(Refused::Taken) => {}
+                Err(Refused::Failed(error)) => {
+                    return Err(format!("other mpiruns cannot find this one: {error}"));
+                }
             }
         }
         Err(format!("{MAX_PLACE} mpiruns of this user have to do with others already, which is the limit"))
@@ -183,11 +188,7 @@ impl Launcher<'_> {
     /// Connects to who listens under a name.
     fn call(&mut self, name: &str, wanted: u64, search: Option<(u32, String)>) -> Result<Peer, String> {
         let place = self.reach()?;
-        let socket = local::connect(name).map_err(|error| match error.kind() {
-            io::ErrorKind::ConnectionRefused => "its mpirun has ended".to_string(),
-            _ => format!("its mpirun cannot be reached: {error}"),
-        })?;
-        let peer = trusted(&socket).map_err(|why| format!("its mpirun is not to be trusted: {why}"))?;
+        let (socket, peer) = claims::find(name)?;
         let hello = Message::Hello(self.own_hello(wanted, place));
         let connection = self.connect(socket, peer, (Some(wanted), search))?;
         self.post(connection, hello.encode(), None);

@@ -91,11 +91,7 @@ pub(super) fn read_seed(boot: &mut Channel) -> Result<Seed, String> {
 pub(super) fn prepare(seed: Seed, boot: &mut Channel) -> Result<Option<Daemon>, String> {
     check_suffix(&seed.suffix)?;
     let door = local::bind_stream(&socket_name(&seed.suffix)).map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => format!(
-            "a daemon of user {} runs on {} already, of this universe or of another ('oxmpi halt' there ends it)",
-            rustix::process::geteuid().as_raw(),
-            host::name()
-        ),
+        io::ErrorKind::AddrInUse => taken(&seed.suffix),
         _ => format!("cannot take the name of the daemon's socket: {error}"),
     })?;
     let listeners = if seed.size > 1 { listen(&seed)? } else { Vec::new() };
@@ -137,6 +133,25 @@ pub(super) fn prepare(seed: Seed, boot: &mut Channel) -> Result<Option<Daemon>, 
     };
     daemon.tell_when_connected().map_err(told)?;
     Ok(Some(daemon))
+}
+
+/// Who has the name of the daemon's socket, for a person.
+fn taken(suffix: &str) -> String {
+    let own = rustix::process::geteuid().as_raw();
+    let holder = local::connect_stream(&socket_name(suffix)).and_then(local::peer);
+    match holder {
+        Ok(peer) if peer.user != own => format!(
+            "user {} has taken the name of the socket that a daemon of user {own} would have on {} (process {}); name another \
+             one with '--mca boot_session_suffix WORD' for all commands, and tell who runs the machine",
+            peer.user,
+            host::name(),
+            peer.pid
+        ),
+        _ => format!(
+            "a daemon of user {own} runs on {} already, of this universe or of another ('oxmpi halt' there ends it)",
+            host::name()
+        ),
+    }
 }
 
 /// Raises the limit on open files as far as it goes: each other node takes one. Returns what it was, if it was lower.

@@ -1,11 +1,9 @@
 //! Published names that processes of other launchers can look up: a socket for each, named after it.
 
-use std::io;
 use std::os::fd::AsFd;
 
-use oxmpi_os::local;
-
 use super::super::launcher::{DOORS, Launcher};
+use super::claims::{self, Refused};
 use super::user;
 
 /// The name of the socket of a published name (FNV-1a: it can be longer than a socket's name).
@@ -23,12 +21,12 @@ impl Launcher<'_> {
     /// If another launcher has published it.
     pub(in super::super) fn publish_everywhere(&mut self, owner: u32, service: &str) -> Result<(), String> {
         self.reach()?;
-        let listener = local::listen_as(&service_name(service)).map_err(|error| match error.kind() {
-            io::ErrorKind::AddrInUse => format!(
+        let listener = claims::claim(&service_name(service)).map_err(|refused| match refused {
+            Refused::Taken => format!(
                 "'{service}' is published already, by another mpirun; with the info key ompi_global_scope = false a name is \
                  known within its own mpirun"
             ),
-            _ => format!("'{service}' cannot be published: {error}"),
+            Refused::Failed(error) => format!("'{service}' cannot be published: {error}"),
         })?;
         self.listen(&self.events, listener.as_fd(), DOORS, 0).map_err(|error| error.to_string())?;
         self.links.names.insert(service.to_string(), (owner, listener));
