@@ -450,7 +450,7 @@ fn daemons_on_several_hosts_are_one_universe() {
             format!("exec 3<>/dev/tcp/10.93.7.12/{port}; printf '{bytes}' >&3; timeout 20 cat <&3 | wc -c");
         hosts.on(0, &["bash", "-c", &script]).1.trim().to_string()
     };
-    let (noise, hello) = ("GET / HTTP/1.0\\r\\n\\r\\n", format!("OxMPI daemon 001{}", "\\x41".repeat(64)));
+    let (noise, hello) = ("GET / HTTP/1.0\\r\\n\\r\\n", format!("OxMPI daemon 002{}", "\\x41".repeat(48)));
     assert_eq!((knock(noise), knock(&hello)), ("0".into(), "0".into()));
     assert_eq!(hosts.oxmpi(0, &["exec", "n2", "true"]).0, 0);
 

@@ -10,6 +10,7 @@ use std::ffi::CStr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 /// Pieces of memory that one call of the kernel takes at most here. Its own limit is 1024 (IOV_MAX), and that on the bytes
 /// of a call 0x7ffff000, beyond which it takes a part.
@@ -235,6 +236,32 @@ impl AsFd for Socket {
 #[derive(Debug)]
 pub struct Listener(OwnedFd);
 
+/// Has the kernel end a connection (ETIMEDOUT, or what it knows of why nothing gets through) when its other end's has not
+/// answered for such a time. It asks by itself when nothing is said, and the other kernel answers also for a process that is stopped.
+///
+/// This is for connections over which little is sent: data for which a stopped process has no room for so long count as
+/// unanswered, too (tcp(7), TCP_USER_TIMEOUT).
+///
+/// # Errors
+/// If the kernel does not know one of these options.
+pub fn end_when_unanswered(fd: impl AsFd, time: Duration) -> io::Result<()> {
+    let seconds = time.as_secs().clamp(1, MAX_UNANSWERED);
+    // It asks first when half of the time is over, then more often, so that one answer that is lost does no harm.
+    sockopt::set_tcp_keepidle(&fd, Duration::from_secs((seconds / 2).clamp(1, MAX_IDLE)))?;
+    sockopt::set_tcp_keepintvl(&fd, Duration::from_secs((seconds / 10).clamp(1, MAX_IDLE)))?;
+    // With the time below only that decides.
+    sockopt::set_tcp_keepcnt(&fd, MAX_PROBES)?;
+    sockopt::set_tcp_user_timeout(&fd, (seconds * 1000) as u32)?;
+    Ok(sockopt::set_socket_keepalive(&fd, true)?)
+}
+
+/// The longest time in seconds of [`end_when_unanswered`]: the kernel counts milliseconds in 31 bits.
+const MAX_UNANSWERED: u64 = 2_000_000;
+/// What the kernel takes at most for the time before it asks, and between two questions, in seconds.
+const MAX_IDLE: u64 = 32_767;
+/// The most questions that the kernel asks.
+const MAX_PROBES: u32 = 127;
+
 /// Whether an address is this host's: one can only bind a socket to an address of one's own.
 pub fn is_own(address: IpAddr) -> bool {
     !address.is_unspecified() && std::net::UdpSocket::bind((address, 0)).is_ok()
@@ -430,7 +457,6 @@ pub fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::poller::Poller;
-    use std::time::Duration;
 
     const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -519,6 +545,16 @@ mod tests {
             matches!(kind, io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset),
             "and no SIGPIPE: {kind}"
         );
+    }
+
+    #[test]
+    fn any_time_is_one_after_which_a_connection_ends() {
+        let (a, _b) = connected();
+        for (seconds, wanted) in [(0, 1000), (1, 1000), (60, 60_000), (u64::MAX, 2_000_000_000)] {
+            end_when_unanswered(&a, Duration::from_secs(seconds)).unwrap();
+            assert_eq!(sockopt::tcp_user_timeout(&a).unwrap(), wanted);
+        }
+        assert!(sockopt::socket_keepalive(&a).unwrap());
     }
 
     #[test]

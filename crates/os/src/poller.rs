@@ -28,6 +28,15 @@ pub struct Ready {
     pub writable: bool,
 }
 
+/// What a descriptor is waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Interest {
+    /// Something to read.
+    pub read: bool,
+    /// Room to write.
+    pub write: bool,
+}
+
 /// The name of the clock among what is ready.
 pub const CLOCK: u64 = u64::MAX;
 /// The name of the alarm; never shown.
@@ -73,6 +82,27 @@ impl Poller {
     /// What epoll_ctl(2) says.
     pub fn change(&self, fd: impl AsFd, name: u64, writable: bool) -> io::Result<()> {
         Ok(epoll::modify(&self.set, fd, epoll::EventData::new_u64(name), flags(writable))?)
+    }
+
+    /// Has a descriptor told of that was waited for what `old` says, and is to be for what `new` says. One for which nothing is
+    /// waited is not in the set: there the kernel would go on to tell of its errors and its end.
+    ///
+    /// # Errors
+    /// What epoll_ctl(2) says.
+    pub fn set_interest(&self, fd: impl AsFd, name: u64, old: Interest, new: Interest) -> io::Result<()> {
+        let flags = match (new.read, new.write) {
+            (true, true) => epoll::EventFlags::IN | epoll::EventFlags::OUT,
+            (true, false) => epoll::EventFlags::IN,
+            (false, true) => epoll::EventFlags::OUT,
+            (false, false) => epoll::EventFlags::empty(),
+        };
+        let data = epoll::EventData::new_u64(name);
+        Ok(match (old == Interest::default(), new == Interest::default()) {
+            _ if old == new => (),
+            (true, _) => epoll::add(&self.set, fd, data, flags)?,
+            (false, true) => epoll::delete(&self.set, fd)?,
+            (false, false) => epoll::modify(&self.set, fd, data, flags)?,
+        })
     }
 
     /// Takes a descriptor out, before it is closed: a forked child may have it still, and then it would stay.
@@ -215,5 +245,24 @@ mod tests {
         poller.remove(&read);
         poller.look(&mut ready);
         assert_eq!(ready, []);
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_not_told() {
+        let poller = Poller::new().unwrap();
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let mut ready = Vec::new();
+        let mut old = Interest::default();
+        let mut told = |read, write| {
+            let new = Interest { read, write };
+            poller.set_interest(&ours, 3, old, new).unwrap();
+            old = new;
+            poller.look(&mut ready);
+            ready.iter().map(|ready| (ready.readable, ready.writable)).collect::<Vec<_>>()
+        };
+        assert_eq!((told(true, false), told(true, true)), (vec![], vec![(false, true)]));
+        drop(theirs);
+        assert_eq!((told(true, false), told(false, false)), (vec![(true, false)], vec![]));
+        assert_eq!(told(false, true), [(true, true)]);
     }
 }

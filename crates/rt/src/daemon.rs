@@ -1,13 +1,16 @@
 //! The user's daemons, one on each node: `oxmpi boot` starts them, `oxmpi halt` ends them, and what they have in common is a
-//! *universe*. They do one thing for others: run a program on a node, with a socket as its standard input and output.
+//! *universe*. They do one thing for others: run a program on a node, with sockets as its standard streams.
 //!
 //! - On its own host a daemon is found under a name that only processes of the same network namespace can see (unix(7), abstract
 //!   addresses), and which contains the user's number; both sides ask the kernel who the other is.
-//! - From other hosts it is reached over TCP by who has the universe's secret (`channel.rs`). The secret travels through the
-//!   agent (ssh) that starts a daemon, and from a daemon to programs of the same user on its own host; never in clear over TCP.
+//! - From other hosts it is reached over TCP by who has the universe's secret; everything there is encrypted and authenticated
+//!   (`channel.rs`). The secret travels through the agent (ssh) that starts a daemon, and from a daemon to programs of the same user
+//!   on its own host; never over TCP.
 //! - A connection is for one thing: to ask, to become a stream of a program, or to be the link between two daemons. Daemons keep
-//!   a link with each other, so each sees when another ends.
-//! - The programs that a daemon has started end with it, and with the connection over which they were asked for.
+//!   a link with each other, so each sees when another ends. A local socket becomes the stream itself; what comes over TCP the daemon
+//!   passes on (`passage.rs`).
+//! - The programs that a daemon has started end with it, and with the connection over which they were asked for, also when nothing
+//!   gets through to the other host for so long as who has asked says.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -15,16 +18,17 @@
 //! | `notation` | `n0-3`, `c1`, `N`, `C`: which nodes and processors |
 //! | `message`, `channel` | what is said, and how: pure |
 //! | `boot`, `agent` | starting all daemons, or none |
-//! | `serve`, `programs`, `links` | a daemon |
+//! | `serve`, `programs`, `passage`, `links` | a daemon |
 //! | `client` | what the user's programs ask: [`Universe`] |
 
 mod agent;
 mod boot;
-mod channel;
+pub(crate) mod channel;
 mod client;
 mod links;
-mod message;
+pub(crate) mod message;
 mod notation;
+mod passage;
 mod programs;
 mod schema;
 mod serve;
@@ -32,10 +36,11 @@ mod serve;
 use std::net::SocketAddr;
 
 pub use self::boot::{Boot, BootError, Wish, boot};
-pub use self::client::{Program, Running, Universe, UniverseError};
+pub use self::client::{Program, Running, Stdio, Universe, UniverseError};
 pub use self::notation::{NotationError, Place, is_notation, places};
 pub use self::schema::{Host, SchemaError, hosts};
 pub use self::serve::serve;
+pub use crate::hosts::stream::Stream;
 
 /// A node of a universe.
 #[derive(Clone, Debug, PartialEq, Eq)]

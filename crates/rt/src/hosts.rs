@@ -17,4 +17,4 @@ pub(crate) mod head;
 pub mod message;
 pub mod opening;
 pub mod placement;
-mod stream;
+pub(crate) mod stream;

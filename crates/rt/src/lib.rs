@@ -38,5 +38,6 @@ pub mod postboxes;
 mod quiesce;
 pub mod report;
 pub mod state;
+mod strangers;
 pub mod universe;
 pub mod waiting;

@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::time::Duration;
 
-use oxmpi_os::poller::{Poller, Ready};
 use oxmpi_os::stdio;
-use oxmpi_rt::daemon::{self, Ended, Program, Running, UniverseError};
-use rustix::net::{RecvFlags, Shutdown, shutdown};
+use oxmpi_rt::daemon::{self, Ended, Program, Running, Stdio, Stream, UniverseError};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 
 use super::{Command, Stop, failed, main, usage};
 
@@ -127,20 +127,20 @@ fn try_exec(args: &[OsString]) -> Result<Option<i32>, Stop> {
         env: wanted.env,
         directory: directory.map_err(|error| failed(format!("where is this? {error}")))?,
         is_strict: wanted.directory.is_some(),
+        silence: Duration::from_secs(command.params.mpi_agent_silence_s()),
     };
     let mut shows = Vec::new();
     for place in &places {
-        let running = universe.exec(place.node, &program).map_err(not_run)?;
+        let (running, stdio) = universe.exec(place.node, &program).map_err(not_run)?;
         let name = format!("n{} ({})", place.node, nodes[place.node].name);
         let tag = if wanted.is_tagged { format!("[n{}] ", place.node) } else { String::new() };
-        shows.push(Show::new(name, &tag, running));
+        shows.push(Show::new(name, &tag, running, stdio));
     }
-    match &shows[..] {
-        [only] => feed(only).map_err(|error| failed(format!("cannot pass on the input: {error}")))?,
-        // Nothing more can be done about one that has ended.
-        all => all.iter().for_each(|show| _ = shutdown(&show.running.stream, Shutdown::Write)),
+    let is_fed = shows.len() == 1;
+    if !is_fed {
+        shows.iter_mut().for_each(|show| show.stdio.stream.finish());
     }
-    watch(&mut shows).map_err(|error| failed(format!("cannot wait for the programs: {error}")))?;
+    watch(&mut shows, is_fed).map_err(|error| failed(format!("cannot wait for the programs: {error}")))?;
     Ok(Some(report(&shows, &program.args[0])))
 }
 
@@ -154,22 +154,11 @@ fn not_run(error: UniverseError) -> Stop {
     Stop(error.to_string(), code)
 }
 
-/// Passes on the standard input, to its end or that of the program.
-fn feed(only: &Show) -> io::Result<()> {
-    let stream = only.running.stream.try_clone()?;
-    std::thread::spawn(move || {
-        let mut to = std::fs::File::from(stream);
-        // If the program does not want it any more, nobody does.
-        let _ = io::copy(&mut io::stdin().lock(), &mut to);
-        let _ = shutdown(&to, Shutdown::Write);
-    });
-    Ok(())
-}
-
 /// A program whose output is shown.
 struct Show {
     name: String,
     running: Running,
+    stdio: Stdio,
     /// Standard output and standard error.
     lines: [Lines; 2],
     ended: Option<Result<Ended, UniverseError>>,
@@ -183,9 +172,9 @@ struct Lines {
 }
 
 impl Show {
-    fn new(name: String, tag: &str, running: Running) -> Show {
+    fn new(name: String, tag: &str, running: Running, stdio: Stdio) -> Show {
         let lines = || Lines { tag: tag.into(), begun: Vec::new(), is_open: true };
-        Show { name, running, lines: [lines(), lines()], ended: None }
+        Show { name, running, stdio, lines: [lines(), lines()], ended: None }
     }
 
     fn is_over(&self) -> bool {
@@ -197,12 +186,22 @@ impl Show {
         }
     }
 
-    fn fd(&self, which: usize) -> BorrowedFd<'_> {
-        match which {
-            0 => self.running.stream.as_fd(),
-            1 => self.running.errors.as_fd(),
-            _ => self.running.end(),
+    /// Shows what has come of one of its streams. `false`: nobody reads it.
+    fn hear(&mut self, which: usize, stream: fn(&mut Stdio) -> &mut Stream) -> bool {
+        let stream = stream(&mut self.stdio);
+        let read = stream.read();
+        self.lines[which].is_open = matches!(read, Ok(true));
+        let came = stream.came().len();
+        let text = self.lines[which].take(stream.take(came));
+        let goes_on = if which == 0 { stdio::say(&text) } else { stdio::pass_error(&text) };
+        match read {
+            // A program that ends with input unread resets its stream; that is its end.
+            Err(error) if error.kind() != io::ErrorKind::ConnectionReset => {
+                self.ended = Some(Err(UniverseError::Io { node: self.name.clone(), error }));
+            }
+            _ => {}
         }
+        goes_on
     }
 }
 
@@ -225,38 +224,64 @@ impl Lines {
     }
 }
 
-/// Shows what the programs say until all have ended.
-fn watch(shows: &mut [Show]) -> io::Result<()> {
-    let poller = Poller::new()?;
-    for (number, show) in shows.iter().enumerate() {
-        for which in 0..3 {
-            poller.add(show.fd(which), (number * 3 + which) as u64, false)?;
-        }
-    }
-    let mut ready = Vec::new();
+/// What is waited for.
+#[derive(Clone, Copy)]
+enum Awaited {
+    /// Standard input of the only program.
+    Input,
+    /// Room for it.
+    Room(usize),
+    Output(usize),
+    Errors(usize),
+    End(usize),
+}
+
+/// Shows what the programs say until all have ended. With `is_fed` the only one gets the standard input, to its end.
+fn watch(shows: &mut [Show], mut is_fed: bool) -> io::Result<()> {
     let mut bytes = vec![0; 1 << 16];
     while !shows.iter().all(Show::is_over) {
-        poller.wait(None);
-        poller.look(&mut ready);
-        for &Ready { name, .. } in &ready {
-            let (show, which) = (&mut shows[name as usize / 3], name as usize % 3);
-            if which == 2 {
-                poller.remove(show.fd(2));
-                show.ended = Some(show.running.wait());
-                continue;
+        let mut awaited = Vec::new();
+        let mut fds = Vec::new();
+        let stdin = rustix::stdio::stdin();
+        let mut wait = |fd, flags, what| {
+            fds.push(PollFd::from_borrowed_fd(fd, flags));
+            awaited.push(what);
+        };
+        for (at, show) in shows.iter().enumerate() {
+            let Stdio { stream, errors } = &show.stdio;
+            let [out, err] = &show.lines;
+            if out.is_open {
+                wait(stream.input(), PollFlags::IN, Awaited::Output(at));
+                if stream.is_behind() {
+                    wait(stream.output(), PollFlags::OUT, Awaited::Room(at));
+                } else if is_fed && show.ended.is_none() {
+                    wait(stdin, PollFlags::IN, Awaited::Input);
+                }
             }
-            let came = match rustix::net::recv(show.fd(which), &mut bytes[..], RecvFlags::DONTWAIT) {
-                Ok((n, _)) => n,
-                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => continue,
-                // A program that ends with input unread resets its stream; that is its end.
-                Err(_) => 0,
-            };
-            if came == 0 {
-                poller.remove(show.fd(which));
-                show.lines[which].is_open = false;
+            if err.is_open {
+                wait(errors.input(), PollFlags::IN, Awaited::Errors(at));
             }
-            let text = show.lines[which].take(&bytes[..came]);
-            let goes_on = if which == 0 { stdio::say(&text) } else { stdio::pass_error(&text) };
+            if show.ended.is_none() {
+                wait(show.running.end(), PollFlags::IN, Awaited::End(at));
+            }
+        }
+        match poll(&mut fds, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let ready = fds.iter().map(|fd| !fd.revents().is_empty());
+        let ready: Vec<Awaited> =
+            awaited.iter().zip(ready).filter(|(_, ready)| *ready).map(|(what, _)| *what).collect();
+        for what in ready {
+            let mut goes_on = true;
+            match what {
+                Awaited::Input => is_fed = feed(&mut shows[0].stdio.stream, &mut bytes),
+                Awaited::Room(at) => shows[at].stdio.stream.flush(),
+                Awaited::Output(at) => goes_on = shows[at].hear(0, |stdio| &mut stdio.stream),
+                Awaited::Errors(at) => goes_on = shows[at].hear(1, |stdio| &mut stdio.errors),
+                Awaited::End(at) if shows[at].ended.is_some() => {}
+                Awaited::End(at) => shows[at].ended = Some(shows[at].running.wait()),
+            }
             if !goes_on {
                 // The daemons end the programs when this process is gone.
                 return Ok(());
@@ -264,6 +289,22 @@ fn watch(shows: &mut [Show]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Passes on some of the standard input. Whether there may be more.
+fn feed(to: &mut Stream, bytes: &mut [u8]) -> bool {
+    match rustix::io::read(rustix::stdio::stdin(), &mut *bytes) {
+        Err(Errno::AGAIN | Errno::INTR) => true,
+        Ok(0) | Err(_) => {
+            to.finish();
+            false
+        }
+        Ok(n) => {
+            to.post(&bytes[..n]);
+            to.flush();
+            true
+        }
+    }
 }
 
 /// Says who has not ended well. Returns the exit code.

@@ -1,51 +1,49 @@
-//! Messages over a stream of bytes, in both directions: greeting, frames and MACs, without a system call.
+//! Messages over a stream of bytes, in both directions: handshake, records and frames, without a system call.
 //!
-//! Over TCP both sides first prove that they have the universe's secret (`oxmpi_wire::Transcript`):
+//! Over TCP everything is encrypted and authenticated by the universe's secret (`oxmpi_wire::noise`):
 //!
 //! ```text
-//! initiator                              acceptor
-//!   Hello    magic, nonce         ->                       closes if the MAC is wrong
-//!            closes if it is wrong <-      Welcome  nonce
-//!   Proof                         ->                       closes if the MAC is wrong
-//!   frames                       <->      frames
+//! initiator                                        acceptor
+//!   magic (16 bytes), handshake message    ->                closes if it cannot open it
+//!     closes if it cannot open it         <-      handshake message
+//!   records                              <->      records
 //! ```
 //!
-//! A Hello can be a recording, so it changes nothing; the Proof answers a nonce of the acceptor's, so it is new. A frame is the
-//! length of its message (four bytes, little endian), the message, and the MAC over both, which counts the frames of its
-//! direction. Over a Unix socket, whose kernel says who the other is, there is no greeting and no MAC.
+//! The *prologue* of the handshake is the magic, which has the version of all that follows, and the number of the node that the
+//! initiator means: a connection that somebody has led to another daemon is understood by none. The first message of the handshake
+//! can be a recording, so it changes nothing; what the first record carries is new.
+//!
+//! Within the records are *frames*: a length (four bytes, little endian), and so many bytes, which are a message. When a connection
+//! has become a stream of a program they are its bytes, and an empty frame is its end: a connection that ends without one was cut.
+//!
+//! Over a Unix socket, whose kernel says who the other is, there is no handshake, and frames are sent as they are.
 
-use oxmpi_wire::{MAC, Nonce, Sealer, Secret, Transcript, WrongMac};
+use oxmpi_wire::Secret;
+use oxmpi_wire::noise::{Cipher, HANDSHAKE, Handshake, MAX_RECORD, NoiseError, RECORD_LENGTH};
 
 use super::message::{Message, Nonsense};
 
 /// The longest message in bytes.
 pub(crate) const MAX_MESSAGE: usize = 4 << 20;
 
-/// The beginning of a Hello, with the version of all that follows.
-const MAGIC: [u8; 16] = *b"OxMPI daemon 001";
-/// Bytes of a Hello.
-pub(crate) const HELLO: usize = MAGIC.len() + 32 + MAC;
-/// Bytes of a Welcome.
-const WELCOME: usize = 32 + MAC;
-/// Bytes of a Proof.
-const PROOF: usize = MAC;
-
-// Labels of MACs.
-const LABEL_HELLO: u8 = 0x11;
-const LABEL_WELCOME: u8 = 0x12;
-const LABEL_PROOF: u8 = 0x13;
-const LABEL_FROM_INITIATOR: u8 = 0x14;
-const LABEL_FROM_ACCEPTOR: u8 = 0x15;
+/// The beginning of what an initiator says, with the version of all that follows.
+const MAGIC: [u8; 16] = *b"OxMPI daemon 002";
+/// Bytes of the first that an initiator says.
+pub(crate) const HELLO: usize = MAGIC.len() + HANDSHAKE;
+/// Bytes of the length of a frame.
+const LENGTH: usize = 4;
+/// The most bytes of a program's stream in a frame: such a frame is one record.
+const MAX_PIECE: usize = MAX_RECORD - LENGTH;
 
 /// Why a channel ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ChannelError {
     /// The bytes are no greeting of this version.
     #[error("what it says is no greeting of a daemon of this version")]
-    Noise,
-    /// A MAC is wrong.
-    #[error("it does not know the secret of this universe")]
-    Stranger,
+    Foreign,
+    /// Somebody without the secret, or on the way, has said it.
+    #[error(transparent)]
+    Forged(#[from] NoiseError),
     /// A message is too long.
     #[error("a message of {0} bytes is longer than the {MAX_MESSAGE} that are allowed")]
     TooLong(u64),
@@ -54,61 +52,83 @@ pub(crate) enum ChannelError {
     Nonsense(#[from] Nonsense),
 }
 
-impl From<WrongMac> for ChannelError {
-    fn from(_: WrongMac) -> ChannelError {
-        ChannelError::Stranger
-    }
+/// What has come of a program's stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// Bytes.
+    Bytes,
+    /// Its end.
+    End,
 }
 
-/// Where the greeting is.
+/// Where the handshake is.
 #[derive(Debug)]
 enum Stage {
-    /// An acceptor waits for the Hello.
-    Hello(Secret, Nonce),
-    /// An initiator waits for the Welcome.
-    Welcome(Transcript),
-    /// An acceptor waits for the Proof.
-    Proof(Transcript),
-    /// Frames. With a sealer for what is sent and one for what comes.
-    Open(Option<(Sealer, Sealer)>),
-    /// The greeting has failed: nothing is believed any more.
-    Failed,
+    /// An acceptor waits for the initiator.
+    Hello(Secret, Vec<u8>),
+    /// An initiator waits for the acceptor; nothing, if that has answered wrongly.
+    Answer(Option<Box<Handshake>>),
+    /// Records. To an acceptor the first proves that the initiator is there.
+    Records { cipher: Box<Cipher>, is_proved: bool },
+    /// No records, as nobody else can be there.
+    Trusted,
 }
 
 /// One side of a connection.
 #[derive(Debug)]
 pub(crate) struct Channel {
     stage: Stage,
-    /// What has come and was not understood yet.
+    /// What has come and was not opened yet.
     input: Vec<u8>,
-    /// What is to be sent.
+    /// What was opened and not understood yet.
+    plain: Vec<u8>,
     output: Vec<u8>,
-    /// Messages that wait for the greeting.
+    /// How much of `output` was sent.
+    sent: usize,
+    /// Frames that wait for the handshake.
     waiting: Vec<Vec<u8>>,
+    /// Why nothing is believed any more.
+    failed: Option<ChannelError>,
+}
+
+/// What both sides of a connection to the daemon of a node agree on beforehand.
+fn prologue(node: u32) -> Vec<u8> {
+    [&MAGIC[..], &node.to_le_bytes()].concat()
 }
 
 impl Channel {
     fn new(stage: Stage) -> Channel {
-        Channel { stage, input: Vec::new(), output: Vec::new(), waiting: Vec::new() }
+        Channel {
+            stage,
+            input: Vec::new(),
+            plain: Vec::new(),
+            output: Vec::new(),
+            sent: 0,
+            waiting: Vec::new(),
+            failed: None,
+        }
     }
 
     /// Over a socket of which the kernel has said who the other is.
     pub(crate) fn trusted() -> Channel {
-        Channel::new(Stage::Open(None))
+        Channel::new(Stage::Trusted)
     }
 
-    /// Who has connected.
-    pub(crate) fn initiator(secret: &Secret, nonce: &Nonce) -> Channel {
-        let mut transcript = Transcript::new(secret, HELLO + WELCOME + PROOF);
-        let hello: [u8; HELLO] = transcript.seal(LABEL_HELLO, &[&MAGIC[..], nonce].concat());
-        let mut channel = Channel::new(Stage::Welcome(transcript));
-        channel.output.extend(hello);
-        channel
+    /// Who has connected to the daemon of a node.
+    ///
+    /// # Errors
+    /// If the kernel has no random bytes.
+    pub(crate) fn initiator(secret: &Secret, node: u32) -> Result<Channel, ChannelError> {
+        let (handshake, message) = Handshake::initiator(secret, &prologue(node))?;
+        let mut channel = Channel::new(Stage::Answer(Some(Box::new(handshake))));
+        channel.output.extend(MAGIC);
+        channel.output.extend(message);
+        Ok(channel)
     }
 
-    /// Who was connected to.
-    pub(crate) fn acceptor(secret: &Secret, nonce: &Nonce) -> Channel {
-        Channel::new(Stage::Hello(secret.clone(), *nonce))
+    /// The daemon of a node, which was connected to.
+    pub(crate) fn acceptor(secret: &Secret, node: u32) -> Channel {
+        Channel::new(Stage::Hello(secret.clone(), prologue(node)))
     }
 
     /// Takes a message to be sent.
@@ -120,54 +140,87 @@ impl Channel {
         if bytes.len() > MAX_MESSAGE {
             return Err(ChannelError::TooLong(bytes.len() as u64));
         }
-        self.waiting.push(bytes);
-        self.write();
-        Ok(())
+        self.send_frame(&bytes)
+    }
+
+    /// Takes bytes of a program's stream to be sent.
+    ///
+    /// # Errors
+    /// If no more can be encrypted.
+    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), ChannelError> {
+        bytes.chunks(MAX_PIECE).try_for_each(|piece| self.send_frame(piece))
+    }
+
+    /// The program's stream ends here.
+    ///
+    /// # Errors
+    /// If no more can be encrypted.
+    pub(crate) fn send_end(&mut self) -> Result<(), ChannelError> {
+        self.send_frame(&[])
+    }
+
+    fn send_frame(&mut self, bytes: &[u8]) -> Result<(), ChannelError> {
+        self.waiting.push([&(bytes.len() as u32).to_le_bytes()[..], bytes].concat());
+        self.write()
     }
 
     /// What is to be sent; [`Channel::sent`] says how much of it was.
     pub(crate) fn output(&self) -> &[u8] {
-        &self.output
+        &self.output[self.sent..]
     }
 
     /// So many bytes of the output were sent.
     pub(crate) fn sent(&mut self, bytes: usize) {
-        self.output.drain(..bytes);
+        self.sent += bytes;
+        // What is moved is shorter than what was sent before.
+        if self.sent > self.output.len() / 2 {
+            self.output.drain(..self.sent);
+            self.sent = 0;
+        }
     }
 
     /// Takes bytes that have come.
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
-        self.input.extend_from_slice(bytes);
+        match self.stage {
+            Stage::Trusted => self.plain.extend_from_slice(bytes),
+            _ => self.input.extend_from_slice(bytes),
+        }
     }
 
     /// Whether bytes have come that nobody has read.
     pub(crate) fn has_input(&self) -> bool {
-        !self.input.is_empty()
+        !self.input.is_empty() || !self.plain.is_empty()
     }
 
     /// Whether the other side has proved who it is.
     pub(crate) fn is_open(&self) -> bool {
-        matches!(self.stage, Stage::Open(_))
+        matches!(self.stage, Stage::Trusted | Stage::Records { is_proved: true, .. })
+    }
+
+    /// Whether the other side has begun a handshake that a recording could have begun as well.
+    pub(crate) fn has_greeted(&self) -> bool {
+        matches!(self.stage, Stage::Records { .. })
     }
 
     /// Bytes that are missing until [`Channel::next`] can do something, at least 1. Who reads no more than that leaves the next
-    /// message where poll(2) sees it.
+    /// message where poll(2) sees it, as each message has records of its own.
     pub(crate) fn wanted(&self) -> usize {
-        let whole = match &self.stage {
-            Stage::Hello(..) => HELLO,
-            Stage::Welcome(_) => WELCOME,
-            Stage::Proof(_) => PROOF,
-            Stage::Open(sealers) => {
-                self.frame().map_or(4, |end| if sealers.is_some() { end + MAC } else { end })
+        let (whole, have) = match &self.stage {
+            Stage::Hello(..) => (HELLO, &self.input),
+            Stage::Answer(_) => (HANDSHAKE, &self.input),
+            Stage::Trusted => (self.frame().unwrap_or(LENGTH), &self.plain),
+            Stage::Records { .. } => {
+                let length = self.input.first_chunk::<RECORD_LENGTH>();
+                let record = length.map_or(0, |bytes| usize::from(u16::from_le_bytes(*bytes)));
+                (RECORD_LENGTH + record, &self.input)
             }
-            Stage::Failed => 1,
         };
-        whole.saturating_sub(self.input.len()).max(1)
+        whole.saturating_sub(have.len()).max(1)
     }
 
-    /// Where the message of the first frame ends, if its length has come.
+    /// Where the first frame ends, if its length has come.
     fn frame(&self) -> Option<usize> {
-        self.input.first_chunk::<4>().map(|bytes| 4 + u32::from_le_bytes(*bytes) as usize)
+        self.plain.first_chunk::<LENGTH>().map(|bytes| LENGTH + u32::from_le_bytes(*bytes) as usize)
     }
 
     /// The next message that has come whole.
@@ -175,97 +228,99 @@ impl Channel {
     /// # Errors
     /// If what has come is none. There is nothing more to be said then.
     pub(crate) fn next(&mut self) -> Result<Option<Message>, ChannelError> {
-        while !self.is_open() {
-            if !self.greet()? {
+        loop {
+            if let Some(end) = self.frame() {
+                if end > LENGTH + MAX_MESSAGE {
+                    return Err(ChannelError::TooLong((end - LENGTH) as u64));
+                }
+                if end <= self.plain.len() {
+                    let message = Message::decode(&self.plain[LENGTH..end])?;
+                    self.plain.drain(..end);
+                    return Ok(Some(message));
+                }
+            }
+            if !self.advance()? {
                 return Ok(None);
             }
         }
-        let Some(end) = self.frame() else { return Ok(None) };
-        if end > 4 + MAX_MESSAGE {
-            return Err(ChannelError::TooLong(end as u64 - 4));
-        }
-        let Stage::Open(sealers) = &mut self.stage else { return Ok(None) };
-        let all = if sealers.is_some() { end + MAC } else { end };
-        if self.input.len() < all {
-            return Ok(None);
-        }
-        if let Some((_, theirs)) = sealers {
-            let mut mac = [0; MAC];
-            mac.copy_from_slice(&self.input[end..all]);
-            theirs.check(&self.input[..end], mac)?;
-        }
-        let message = Message::decode(&self.input[4..end])?;
-        self.input.drain(..all);
-        Ok(Some(message))
     }
 
-    /// Takes a message of the greeting; returns whether there was one.
-    fn greet(&mut self) -> Result<bool, ChannelError> {
-        let wanted = match self.stage {
-            Stage::Hello(..) => HELLO,
-            Stage::Welcome(_) => WELCOME,
-            Stage::Proof(_) => PROOF,
-            Stage::Open(_) => return Ok(false),
-            Stage::Failed => return Err(ChannelError::Stranger),
-        };
-        if matches!(self.stage, Stage::Hello(..))
-            && !MAGIC.starts_with(&self.input[..self.input.len().min(MAGIC.len())])
-        {
-            return Err(ChannelError::Noise);
+    /// What has come next of a program's stream; its bytes are appended to `to`. `None`: nothing.
+    ///
+    /// # Errors
+    /// If it was not sent by the other side.
+    pub(crate) fn next_piece(&mut self, to: &mut Vec<u8>) -> Result<Option<Piece>, ChannelError> {
+        loop {
+            if let Some(end) = self.frame() {
+                if end > LENGTH + MAX_PIECE {
+                    return Err(ChannelError::TooLong((end - LENGTH) as u64));
+                }
+                if end <= self.plain.len() {
+                    to.extend_from_slice(&self.plain[LENGTH..end]);
+                    self.plain.drain(..end);
+                    return Ok(Some(if end == LENGTH { Piece::End } else { Piece::Bytes }));
+                }
+            }
+            if !self.advance()? {
+                return Ok(None);
+            }
         }
-        if self.input.len() < wanted {
-            return Ok(false);
+    }
+
+    /// Takes a message of the handshake, or opens a record; returns whether there was one.
+    fn advance(&mut self) -> Result<bool, ChannelError> {
+        if let Some(error) = self.failed {
+            return Err(error);
         }
-        let rest = self.input.split_off(wanted);
-        let came = std::mem::replace(&mut self.input, rest);
-        self.stage = match std::mem::replace(&mut self.stage, Stage::Failed) {
-            Stage::Hello(secret, nonce) => {
-                let mut transcript = Transcript::new(&secret, HELLO + WELCOME + PROOF);
-                transcript.open::<HELLO>(LABEL_HELLO, &array(&came))?;
-                self.output.extend(transcript.seal::<WELCOME>(LABEL_WELCOME, &nonce));
-                Stage::Proof(transcript)
+        let advanced = self.try_advance();
+        self.failed = advanced.err();
+        advanced
+    }
+
+    fn try_advance(&mut self) -> Result<bool, ChannelError> {
+        match &mut self.stage {
+            Stage::Trusted => return Ok(false),
+            Stage::Hello(secret, prologue) => {
+                if !MAGIC.starts_with(&self.input[..self.input.len().min(MAGIC.len())]) {
+                    return Err(ChannelError::Foreign);
+                }
+                let hello = self.input.first_chunk::<HELLO>();
+                let Some(message) = hello.and_then(|hello| hello.last_chunk()) else { return Ok(false) };
+                let (cipher, answer) = Handshake::accept(secret, prologue, message)?;
+                self.output.extend(answer);
+                self.input.drain(..HELLO);
+                self.stage = Stage::Records { cipher: Box::new(cipher), is_proved: false };
             }
-            Stage::Welcome(mut transcript) => {
-                transcript.open::<WELCOME>(LABEL_WELCOME, &array(&came))?;
-                self.output.extend(transcript.seal::<PROOF>(LABEL_PROOF, &[]));
-                Stage::Open(Some((
-                    transcript.sealer(LABEL_FROM_INITIATOR),
-                    transcript.sealer(LABEL_FROM_ACCEPTOR),
-                )))
+            Stage::Answer(handshake) => {
+                let Some(answer) = self.input.first_chunk() else { return Ok(false) };
+                let Some(handshake) = handshake.take() else { return Ok(false) };
+                let cipher = Box::new(handshake.answered(answer)?);
+                self.input.drain(..HANDSHAKE);
+                self.stage = Stage::Records { cipher, is_proved: true };
             }
-            Stage::Proof(mut transcript) => {
-                transcript.open::<PROOF>(LABEL_PROOF, &array(&came))?;
-                Stage::Open(Some((
-                    transcript.sealer(LABEL_FROM_ACCEPTOR),
-                    transcript.sealer(LABEL_FROM_INITIATOR),
-                )))
+            Stage::Records { cipher, is_proved } => {
+                let Some(taken) = cipher.open(&self.input, &mut self.plain)? else { return Ok(false) };
+                self.input.drain(..taken);
+                *is_proved = true;
             }
-            other @ (Stage::Open(_) | Stage::Failed) => other,
-        };
-        self.write();
+        }
+        self.write()?;
         Ok(true)
     }
 
-    /// Makes frames of the messages that wait, if the greeting is over.
-    fn write(&mut self) {
-        let Stage::Open(sealers) = &mut self.stage else { return };
-        for message in self.waiting.drain(..) {
-            let at = self.output.len();
-            self.output.extend((message.len() as u32).to_le_bytes());
-            self.output.extend(message);
-            if let Some((ours, _)) = sealers {
-                let mac = ours.mac(&self.output[at..]);
-                self.output.extend(mac);
+    /// Sends the frames that wait, if the other side has proved who it is. Each has records of its own.
+    fn write(&mut self) -> Result<(), ChannelError> {
+        match &mut self.stage {
+            Stage::Trusted => self.waiting.drain(..).for_each(|frame| self.output.extend(frame)),
+            Stage::Records { cipher, is_proved: true } => {
+                for frame in self.waiting.drain(..) {
+                    cipher.seal(&frame, &mut self.output)?;
+                }
             }
+            _ => {}
         }
+        Ok(())
     }
-}
-
-/// The bytes, of which there are as many.
-fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
-    let mut array = [0; N];
-    array.copy_from_slice(bytes);
-    array
 }
 
 #[cfg(test)]
@@ -280,22 +335,36 @@ mod tests {
         bytes.chunks(step).for_each(|piece| to.feed(piece));
     }
 
-    fn pair(ours: u8, theirs: u8) -> (Channel, Channel) {
-        (
-            Channel::initiator(&Secret([ours; 32]), &[1; 32]),
-            Channel::acceptor(&Secret([theirs; 32]), &[2; 32]),
-        )
+    /// Two sides with these secrets; the one means node 3, the other is this node.
+    fn pair(ours: u8, theirs: u8, node: u32) -> (Channel, Channel) {
+        (Channel::initiator(&Secret([ours; 32]), 3).unwrap(), Channel::acceptor(&Secret([theirs; 32]), node))
     }
+
+    /// Two sides that know of each other.
+    fn greeted() -> (Channel, Channel) {
+        let (mut a, mut b) = pair(5, 5, 3);
+        a.send(&Message::Ask).unwrap();
+        carry(&mut a, &mut b, 1000);
+        assert_eq!(b.next(), Ok(None));
+        carry(&mut b, &mut a, 1000);
+        assert_eq!(a.next(), Ok(None));
+        carry(&mut a, &mut b, 1000);
+        assert_eq!(b.next(), Ok(Some(Message::Ask)));
+        (a, b)
+    }
+
+    const FORGED: ChannelError = ChannelError::Forged(NoiseError::Forged);
 
     #[test]
     fn who_has_the_secret_is_heard() {
         for step in [1, 7, 1000] {
-            let (mut a, mut b) = pair(5, 5);
+            let (mut a, mut b) = pair(5, 5, 3);
             a.send(&Message::Ask).unwrap();
             b.send(&Message::Go).unwrap();
-            // Hello, Welcome, Proof with the first message, and the answer.
             carry(&mut a, &mut b, step);
             assert_eq!(b.next(), Ok(None));
+            assert!(b.has_greeted() && !b.is_open(), "it may be a recording");
+            assert_eq!(b.output().len(), HANDSHAKE, "which is told nothing");
             carry(&mut b, &mut a, step);
             assert_eq!(a.next(), Ok(None));
             carry(&mut a, &mut b, step);
@@ -308,13 +377,55 @@ mod tests {
             b.feed(&bytes);
             assert_eq!(b.next(), Ok(Some(Message::Halt)));
             b.feed(&bytes);
-            assert_eq!(b.next(), Err(ChannelError::Stranger), "the same again");
+            assert_eq!(b.next(), Err(FORGED), "the same again");
+            a.sent(bytes.len());
+            a.send(&Message::Ask).unwrap();
+            carry(&mut a, &mut b, step);
+            assert_eq!(b.next(), Err(FORGED), "nothing is believed any more");
         }
     }
 
     #[test]
+    fn nothing_can_be_read_on_the_way() {
+        let (mut a, mut b) = greeted();
+        a.send(&Message::Refused { reason: "a word".into() }).unwrap();
+        assert!(!a.output().windows(6).any(|window| window == b"a word"));
+        carry(&mut a, &mut b, 1000);
+        assert_eq!(b.next(), Ok(Some(Message::Refused { reason: "a word".into() })));
+        a.send_bytes(b"a word").unwrap();
+        assert!(!a.output().windows(6).any(|window| window == b"a word"));
+    }
+
+    #[test]
+    fn a_long_message_and_a_stream_come_whole() {
+        let (mut a, mut b) = greeted();
+        let reason: String = (0..300_000).map(|i| char::from(b'a' + (i % 26) as u8)).collect();
+        a.send(&Message::Refused { reason: reason.clone() }).unwrap();
+        let bytes: Vec<u8> = (0..3 * MAX_PIECE + 5).map(|i| i as u8).collect();
+        a.send_bytes(&bytes).unwrap();
+        a.send_end().unwrap();
+        let (mut said, mut came, mut has_ended) = (None, Vec::new(), false);
+        while !a.output().is_empty() {
+            let piece = a.output()[..a.output().len().min(1000)].to_vec();
+            a.sent(piece.len());
+            b.feed(&piece);
+            if said.is_none() {
+                said = b.next().unwrap();
+            }
+            while said.is_some()
+                && let Some(piece) = b.next_piece(&mut came).unwrap()
+            {
+                assert!(!has_ended);
+                has_ended = piece == Piece::End;
+            }
+        }
+        assert_eq!(said, Some(Message::Refused { reason }));
+        assert!(has_ended && came == bytes && !b.has_input());
+    }
+
+    #[test]
     fn who_reads_what_is_wanted_reads_no_more() {
-        let (mut a, mut b) = pair(5, 5);
+        let (mut a, mut b) = pair(5, 5, 3);
         a.send(&Message::Ask).unwrap();
         a.send(&Message::Go).unwrap();
         let mut came = Vec::new();
@@ -337,23 +448,37 @@ mod tests {
 
     #[test]
     fn who_has_not_is_not() {
-        let (mut a, mut b) = pair(5, 6);
+        // Without the secret, and with it but led to another node.
+        for (secret, node) in [(6, 3), (5, 4)] {
+            let (mut a, mut b) = pair(5, secret, node);
+            a.send(&Message::Halt).unwrap();
+            carry(&mut a, &mut b, 1000);
+            assert_eq!(b.next(), Err(FORGED));
+            assert!(b.output().is_empty() && !b.is_open() && !b.has_greeted());
+            b.feed(&[4, 0, 0, 0]);
+            assert_eq!(b.next(), Err(FORGED), "and stays so");
+        }
+        // Who only repeats what was said before cannot prove anything.
+        let (mut a, mut b) = pair(5, 5, 3);
         a.send(&Message::Halt).unwrap();
+        let mut recorded = a.output().to_vec();
         carry(&mut a, &mut b, 1000);
-        assert_eq!(b.next(), Err(ChannelError::Stranger));
-        assert!(b.output().is_empty() && !b.is_open());
-        b.feed(&[4, 0, 0, 0]);
-        assert_eq!(b.next(), Err(ChannelError::Stranger), "and stays so");
-        // Who only repeats a Hello cannot prove anything.
-        let (a, mut b) = pair(5, 5);
-        b.feed(a.output());
         assert_eq!(b.next(), Ok(None));
-        b.feed(&[0; PROOF]);
-        assert_eq!(b.next(), Err(ChannelError::Stranger));
+        carry(&mut b, &mut a, 1000);
+        assert_eq!(a.next(), Ok(None));
+        recorded.extend_from_slice(a.output());
+        let (_, mut other) = pair(5, 5, 3);
+        other.feed(&recorded);
+        assert_eq!(other.next(), Err(FORGED));
+        assert!(!other.is_open());
         // Nor can an acceptor without the secret.
-        let (mut a, _) = pair(5, 5);
-        a.feed(&[0; WELCOME]);
-        assert_eq!(a.next(), Err(ChannelError::Stranger));
+        let (mut a, _) = pair(5, 5, 3);
+        a.feed(&[0; HANDSHAKE]);
+        assert_eq!(a.next(), Err(FORGED));
+        assert!(!a.is_open());
+        let mut old = Channel::acceptor(&Secret([5; 32]), 3);
+        old.feed(b"OxMPI daemon 001");
+        assert_eq!(old.next(), Err(ChannelError::Foreign));
         let mut long = Channel::trusted();
         long.feed(&(MAX_MESSAGE as u32 + 1).to_le_bytes());
         assert_eq!(long.next(), Err(ChannelError::TooLong(MAX_MESSAGE as u64 + 1)));
@@ -364,26 +489,60 @@ mod tests {
         fn garbage_is_refused_or_waited_for(
             bytes in proptest::collection::vec(prop_oneof![1 => 0u8..2, 1 => any::<u8>()], 0..300),
             step in 1usize..50,
+            has_magic: bool,
+            is_stream: bool,
         ) {
             let secret = Secret([3; 32]);
-            for mut channel in [
-                Channel::trusted(),
-                Channel::acceptor(&secret, &[1; 32]),
-                Channel::initiator(&secret, &[1; 32]),
-            ] {
+            let bytes = if has_magic { [&MAGIC[..], &bytes].concat() } else { bytes };
+            let sealed = [Channel::acceptor(&secret, 1), Channel::initiator(&secret, 1).unwrap()];
+            for mut channel in [Channel::trusted()].into_iter().chain(sealed) {
                 let is_sealed = !channel.is_open();
+                let mut plain = Vec::new();
                 'all: for piece in bytes.chunks(step) {
                     channel.feed(piece);
                     loop {
-                        match channel.next() {
-                            Ok(Some(_)) => prop_assert!(!is_sealed),
-                            Ok(None) => break,
+                        let came = match is_stream {
+                            true => channel.next_piece(&mut plain).map(|piece| piece.is_some()),
+                            false => channel.next().map(|message| message.is_some()),
+                        };
+                        match came {
+                            Ok(true) => prop_assert!(!is_sealed),
+                            Ok(false) => break,
                             Err(_) => break 'all,
                         }
                     }
                 }
                 prop_assert!(!is_sealed || !channel.is_open());
             }
+        }
+
+        /// Whatever somebody on the way does to what was said: what is heard is the beginning of it.
+        #[test]
+        fn what_was_changed_on_the_way_is_not_heard(
+            pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..40), 1..6),
+            at: prop::sample::Index,
+            how in 0u8..4,
+            bit in 0u8..8,
+        ) {
+            let (mut a, mut b) = greeted();
+            pieces.iter().for_each(|piece| a.send_bytes(piece).unwrap());
+            a.send_end().unwrap();
+            let mut bytes = a.output().to_vec();
+            let at = at.index(bytes.len());
+            match how {
+                0 => bytes[at] ^= 1 << bit,
+                1 => _ = bytes.remove(at),
+                2 => bytes.insert(at, bit),
+                _ => bytes.truncate(at),
+            }
+            let whole = bytes.starts_with(a.output());
+            b.feed(&bytes);
+            let (mut came, mut has_ended) = (Vec::new(), false);
+            while let Ok(Some(piece)) = b.next_piece(&mut came) {
+                has_ended |= piece == Piece::End;
+            }
+            prop_assert!(pieces.concat().starts_with(&came));
+            prop_assert!(!has_ended || whole);
         }
     }
 }

@@ -3,18 +3,18 @@
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use oxmpi_os::local;
+use oxmpi_os::{local, net};
 use oxmpi_wire::Secret;
 
-use super::channel::Channel;
+use super::channel::{Channel, ChannelError};
 use super::message::{Exec, Message, Purpose, View};
-use super::serve::nonce;
 use super::{Ended, Node, socket_name};
+use crate::hosts::stream::Stream;
 
 /// How long a daemon may take to answer, and to be connected to.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -53,6 +53,16 @@ pub enum UniverseError {
         node: String,
         /// Why.
         reason: String,
+    },
+    /// What came is not from it.
+    #[error(
+        "the daemon of {node} is not there, or what it has said was changed on the way ({what}): it belongs to another universe,          or somebody on the network takes its place"
+    )]
+    Forged {
+        /// Its node.
+        node: String,
+        /// What is wrong.
+        what: String,
     },
     /// It says what makes no sense.
     #[error("the daemon of {node} says what makes no sense ({what}): is it of another version of OxMPI?")]
@@ -93,19 +103,26 @@ pub struct Program {
     pub directory: PathBuf,
     /// Whether it must start there. Else, if there is no such directory, it starts in the home directory.
     pub is_strict: bool,
+    /// After how long without an answer from this host, as its kernel gives, the daemon of another ends it.
+    pub silence: Duration,
 }
 
 /// A program that runs on a node. When this is dropped, the program and its process group are ended (SIGTERM, two seconds later
 /// SIGKILL).
 #[derive(Debug)]
 pub struct Running {
-    /// Its standard input and output: a connected stream socket, blocking.
-    pub stream: OwnedFd,
-    /// Its standard error, the same.
-    pub errors: OwnedFd,
     /// Its process id on its node.
     pub pid: u32,
     control: Connection,
+}
+
+/// The standard streams of a program that runs on a node.
+#[derive(Debug)]
+pub struct Stdio {
+    /// Its standard input and output.
+    pub stream: Stream,
+    /// Its standard error.
+    pub errors: Stream,
 }
 
 impl Running {
@@ -169,8 +186,9 @@ impl Universe {
     ///
     /// # Errors
     /// If the node's daemon cannot be reached, or cannot run it.
-    pub fn exec(&self, node: usize, program: &Program) -> Result<Running, UniverseError> {
+    pub fn exec(&self, node: usize, program: &Program) -> Result<(Running, Stdio), UniverseError> {
         let (mut control, id) = self.connect(node, &Purpose::Control)?;
+        control.end_when_unanswered(program.silence);
         let stream = |stream| self.connect(node, &Purpose::Stream { connection: id, stream });
         let (stream, errors) = (stream(STDIO)?.0.into_stream()?, stream(ERRORS)?.0.into_stream()?);
         control.send(&Message::Exec(Exec {
@@ -181,9 +199,10 @@ impl Universe {
             env: program.env.clone(),
             directory: program.directory.clone(),
             is_strict: program.is_strict,
+            silence_s: u32::try_from(program.silence.as_secs()).unwrap_or(u32::MAX),
         }))?;
         match control.next(Some(PATIENCE))? {
-            Message::Started { pid, .. } => Ok(Running { stream, errors, pid, control }),
+            Message::Started { pid, .. } => Ok((Running { pid, control }, Stdio { stream, errors })),
             Message::Failed { error, reason, .. } => {
                 Err(UniverseError::Failed { node: control.node, error, reason })
             }
@@ -214,7 +233,7 @@ impl Universe {
         let found = if node == self.own() {
             Connection::near(name(), &self.suffix, purpose)?
         } else {
-            Some(Connection::far(name(), &seen.node.addresses, &self.view.secret, purpose)?)
+            Some(Connection::far((name(), node as u32), &seen.node.addresses, &self.view.secret, purpose)?)
         };
         let gone = || UniverseError::Io { node: name(), error: io::ErrorKind::ConnectionRefused.into() };
         let connection = found.ok_or_else(gone)?;
@@ -286,7 +305,7 @@ impl Connection {
     }
 
     fn far(
-        node: String,
+        (node, number): (String, u32),
         addresses: &[SocketAddr],
         secret: &Secret,
         purpose: &Purpose,
@@ -295,13 +314,11 @@ impl Connection {
         for address in addresses {
             match TcpStream::connect_timeout(address, PATIENCE) {
                 Ok(socket) => {
-                    let nonce = nonce().ok_or_else(|| UniverseError::Io {
-                        node: node.clone(),
-                        error: io::Error::other("the kernel has no random numbers"),
-                    })?;
+                    let failed =
+                        |error| UniverseError::Io { node: node.clone(), error: io::Error::other(error) };
+                    let channel = Channel::initiator(secret, number).map_err(failed)?;
                     // It only makes small messages slower.
                     let _ = socket.set_nodelay(true);
-                    let channel = Channel::initiator(secret, &nonce);
                     return Connection::introduced(node, Socket::Far(socket), channel, purpose);
                 }
                 Err(why) => error = io::Error::new(why.kind(), format!("{address}: {why}")),
@@ -345,7 +362,10 @@ impl Connection {
     }
 
     fn send(&mut self, message: &Message) -> Result<(), UniverseError> {
-        let long = |error| UniverseError::Io { node: self.node.clone(), error: io::Error::other(error) };
+        let long = |error: ChannelError| UniverseError::Io {
+            node: self.node.clone(),
+            error: io::Error::other(error),
+        };
         self.channel.send(message).map_err(long)?;
         self.flush()
     }
@@ -368,14 +388,24 @@ impl Connection {
                 Ok(Some(message)) => return Ok(message),
                 Ok(None) => {}
                 Err(error) => {
-                    return Err(UniverseError::Nonsense { node: self.node.clone(), what: error.to_string() });
+                    let (node, what) = (self.node.clone(), error.to_string());
+                    return Err(match error {
+                        ChannelError::Forged(_) => UniverseError::Forged { node, what },
+                        _ => UniverseError::Nonsense { node, what },
+                    });
                 }
             }
             let room = self.channel.wanted().min(bytes.len());
             let read = self.socket.set_patience(patience).and_then(|()| self.socket.read(&mut bytes[..room]));
             match read {
                 Ok(0) => {
-                    let text = "it has closed the connection";
+                    let text = match self.channel.is_open() {
+                        true => "it has closed the connection",
+                        false => {
+                            "it has closed the connection before it said that it knows the secret of this universe: it belongs \
+                             to another one, or what it was told was changed on the way"
+                        }
+                    };
                     return Err(self.failed(io::Error::new(io::ErrorKind::UnexpectedEof, text)));
                 }
                 Ok(n) => self.channel.feed(&bytes[..n]),
@@ -386,11 +416,20 @@ impl Connection {
     }
 
     /// What was accepted as a stream of a program.
-    fn into_stream(self) -> Result<OwnedFd, UniverseError> {
-        self.socket.set_patience(None).map_err(|error| self.failed(error))?;
-        Ok(match self.socket {
-            Socket::Near(socket) => socket.into(),
-            Socket::Far(socket) => socket.into(),
-        })
+    fn into_stream(self) -> Result<Stream, UniverseError> {
+        let stream = match self.socket {
+            Socket::Near(socket) => Stream::over(socket.into(), None),
+            Socket::Far(socket) => Stream::over(socket.into(), Some(self.channel)),
+        };
+        stream.map_err(|error| UniverseError::Io { node: self.node, error })
+    }
+
+    /// Ends with the other host, whose kernel answers as long as it is there. The same over the streams of a program would take
+    /// one that is stopped for one that is gone, when what it was sent fills its buffers.
+    fn end_when_unanswered(&self, silence: Duration) {
+        if let Socket::Far(socket) = &self.socket {
+            // Where the kernel does not know it, a host that is gone is noticed later.
+            let _ = net::end_when_unanswered(socket, silence);
+        }
     }
 }

@@ -7,17 +7,16 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use oxmpi_os::net::{self, Interface, Socket};
-use rustix::net::sockopt;
 
 use super::Node;
 use super::channel::Channel;
 use super::message::{Message, Purpose};
-use super::serve::{Connection, Daemon, Link, Role, nonce};
+use super::serve::{Connection, Daemon, Link, Role};
 
 /// How long to wait before a link is made again, at first and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// After so long without a sign of life the kernel asks for one, so often, and so many times.
-const ALIVE: (Duration, Duration, u32) = (Duration::from_secs(30), Duration::from_secs(10), 3);
+/// How long the kernel of another daemon's host may not answer.
+const SILENCE: Duration = Duration::from_secs(60);
 
 /// Another daemon, or this one.
 pub(super) struct Peer {
@@ -107,10 +106,12 @@ impl Daemon {
         let Some(to) = peer.node.addresses.get(dial.address).copied() else {
             return self.not_reached(node, "its addresses are not known");
         };
-        let Some(nonce) = nonce() else { return self.not_reached(node, "there are no random numbers") };
+        let channel = match Channel::initiator(&self.seed.secret, node) {
+            Ok(channel) => channel,
+            Err(error) => return self.not_reached(node, &error.to_string()),
+        };
         match Socket::connect(to, None) {
             Ok(socket) => {
-                let channel = Channel::initiator(&self.seed.secret, &nonce);
                 if self.add(Link::Far(socket), channel, Role::Dialling(node)).is_none() {
                     self.not_reached(node, "no descriptor is left");
                 }
@@ -205,12 +206,10 @@ impl Daemon {
         let Some(connection) = self.connections.get_mut(&number) else { return };
         connection.role = Role::Peer(node);
         connection.limit = None;
-        let (idle, interval, count) = ALIVE;
-        // Where the kernel does not know them, a host that has gone is noticed later.
-        let _ = sockopt::set_socket_keepalive(&connection.link, true);
-        let _ = sockopt::set_tcp_keepidle(&connection.link, idle);
-        let _ = sockopt::set_tcp_keepintvl(&connection.link, interval);
-        let _ = sockopt::set_tcp_keepcnt(&connection.link, count);
+        if let Link::Far(socket) = &connection.link {
+            // Where the kernel does not know it, a host that has gone is noticed later.
+            let _ = net::end_when_unanswered(socket, SILENCE);
+        }
         let peer = &mut self.peers[node as usize];
         peer.link = Some(number);
         peer.trouble = None;

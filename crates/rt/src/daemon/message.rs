@@ -14,7 +14,7 @@ use oxmpi_wire::Secret;
 use super::{Ended, Node};
 
 /// The version of these messages. Daemons and programs of one universe come from one installation.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// What a connection is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +53,8 @@ pub(crate) struct Exec {
     pub(crate) directory: PathBuf,
     /// Whether it must start there; else the home directory will do.
     pub(crate) is_strict: bool,
+    /// After how many seconds without an answer of the host of who asks the connection, and the program with it, ends.
+    pub(crate) silence_s: u32,
 }
 
 /// What a new daemon is told first.
@@ -223,6 +225,7 @@ impl Message {
                     .list(&exec.env, |to, (name, value)| to.os(name).os(value))
                     .os(exec.directory.as_os_str())
                     .u32(exec.is_strict.into())
+                    .u32(exec.silence_s)
                     .0
             }
             Message::Started { id, pid } => Writer::new(7).u32(*id).u32(*pid).0,
@@ -420,6 +423,7 @@ impl Reader<'_> {
             env: self.list(|from| from.os().zip(from.os()))?,
             directory: self.os()?.into(),
             is_strict: self.bool()?,
+            silence_s: self.u32()?,
         })
     }
 
@@ -507,6 +511,7 @@ mod tests {
                 env: vec![("A".into(), text.clone().into())],
                 directory: "/tmp".into(),
                 is_strict: yes,
+                silence_s: number,
             };
             let seed = Seed {
                 secret: Secret(secret),

@@ -6,44 +6,42 @@
 
 mod beginning;
 mod ending;
+mod strangers;
+mod streams;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use oxmpi_os::local;
-use oxmpi_os::net::{self, Listener, Socket};
-use oxmpi_os::poller::{Poller, Ready};
+use oxmpi_os::net::{Listener, Socket};
+use oxmpi_os::poller::{Interest, Poller, Ready};
 use oxmpi_os::spawn::Signals;
-use oxmpi_wire::Nonce;
 use rustix::process::Signal;
 
 use self::beginning::{prepare, read_seed, tell_boot};
 use self::ending::Ending;
 use super::channel::{Channel, ChannelError};
 use super::links::Peer;
-use super::message::{Exec, Message, Purpose, Seed, Seen, View};
-use super::programs::{Failure, Programs};
+use super::message::{Message, Purpose, Seed, Seen, View};
+use super::passage::Passage;
+use super::programs::Programs;
 
 /// What a daemon writes to its standard output before its messages: what a login shell has said comes before it.
 pub(super) const MAGIC: &[u8] = b"\noxmpi-daemon-1\n";
 
-/// Connections at most whose other end has not yet said what for.
-const MAX_STRANGERS: usize = 64;
-/// How long one may take to say so.
+/// How long somebody who has connected may take to say what for.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long nobody is let in when there was no room.
-const PAUSE: Duration = Duration::from_secs(1);
 /// Bytes that wait for one reader at most.
 const MAX_OUTPUT: usize = 16 << 20;
 
-// Names in the poller; connections have numbers from `FIRST`.
+// Names in the poller; connections have numbers from `FIRST`, and the program at the other end of one has the same with a bit more.
 const DOOR: u64 = 0;
 const SIGNALS: u64 = 1;
 const BOOT: u64 = 2;
 const LISTENERS: u64 = 3;
 const FIRST: u64 = 100;
+const PROGRAM: u64 = 1 << 62;
 
 /// The two kinds of sockets.
 pub(super) enum Link {
@@ -73,9 +71,21 @@ pub(super) enum Role {
     /// The link with that node's daemon.
     Peer(u32),
     /// A program of the user's, with the streams that it has made.
-    Control(BTreeMap<u32, Link>),
+    Control(BTreeMap<u32, Held>),
     /// It becomes a stream of that connection when our answer is out.
     Stream(u64, u32),
+    /// It is one, and waits for its program. Nobody listens to it.
+    Held(u64, u32),
+    /// It passes on what a program writes and is to read.
+    Passing(Passage),
+}
+
+/// A stream that waits for its program.
+pub(super) enum Held {
+    /// It will be the program's own.
+    Near(OwnedFd),
+    /// The connection of this number will be passed on.
+    Far(u64),
 }
 
 /// A connection.
@@ -89,6 +99,8 @@ pub(super) struct Connection {
     is_closing: bool,
     /// Whether the poller tells of room to write.
     is_full: bool,
+    /// For what the poller waits on both sides of a passage.
+    interests: [Interest; 2],
 }
 
 /// A daemon.
@@ -101,8 +113,8 @@ pub(super) struct Daemon {
     /// Where this host's programs knock, under the name of the user's daemon; `None` at its end.
     door: Option<OwnedFd>,
     listeners: Vec<Listener>,
-    /// When others are let in again.
-    shut: Option<Instant>,
+    /// Who is not let in before when, as there were no descriptors.
+    shut: BTreeMap<u64, Instant>,
     /// What `oxmpi boot` says, as long as it does.
     boot: Option<Channel>,
     /// Since it has gone into the background.
@@ -166,6 +178,7 @@ impl Daemon {
                             return Ok(1);
                         }
                     }
+                    name if name & PROGRAM != 0 => self.pass(name & !PROGRAM),
                     name if name >= FIRST => self.attend(name, readable, writable),
                     name => self.welcome_far((name - LISTENERS) as usize),
                 }
@@ -181,7 +194,7 @@ impl Daemon {
         let limits = self.connections.values().filter_map(|connection| connection.limit);
         let programs = self.background.as_ref().and_then(|(_, programs)| programs.time());
         let ending = self.ending.as_ref().map(|ending| ending.limit);
-        limits.chain(programs).chain(ending).chain(self.shut).chain(self.dial_time()).min()
+        limits.chain(programs).chain(ending).chain(self.shut.values().copied()).chain(self.dial_time()).min()
     }
 
     /// Does what is due.
@@ -192,16 +205,7 @@ impl Daemon {
         if let Some((_, programs)) = &mut self.background {
             programs.kill_late(now);
         }
-        if self.shut.is_some_and(|shut| shut <= now) {
-            self.shut = None;
-            let kernel = |error: io::Error| format!("cannot listen again: {error}");
-            if let Some(door) = &self.door {
-                self.poller.add(door, DOOR, false).map_err(kernel)?;
-            }
-            for (name, listener) in (LISTENERS..).zip(&self.listeners) {
-                self.poller.add(listener, name, false).map_err(kernel)?;
-            }
-        }
+        self.open_doors(now).map_err(|error| format!("cannot listen again: {error}"))?;
         if self.ending.is_none() {
             self.dial_due(now);
         }
@@ -229,61 +233,24 @@ impl Daemon {
         }
     }
 
-    fn welcome_near(&mut self) {
-        while let Some(door) = &self.door {
-            match local::accept(door) {
-                Ok(Some(socket)) => {
-                    let own = rustix::process::geteuid().as_raw();
-                    if local::peer(&socket).is_ok_and(|peer| peer.user == own) {
-                        self.add(Link::Near(socket), Channel::trusted(), Role::Stranger);
-                    }
-                }
-                Ok(None) => return,
-                // No descriptors are left, or no memory.
-                Err(_) => return self.shut_doors(),
-            }
-        }
-    }
-
-    fn welcome_far(&mut self, listener: usize) {
-        loop {
-            let strangers = self.connections.values().filter(|c| matches!(c.role, Role::Stranger)).count();
-            if strangers >= MAX_STRANGERS {
-                return self.shut_doors();
-            }
-            match self.listeners[listener].accept() {
-                Ok(Some((socket, _))) => {
-                    let Some(nonce) = nonce() else { return };
-                    let channel = Channel::acceptor(&self.seed.secret, &nonce);
-                    self.add(Link::Far(socket), channel, Role::Stranger);
-                }
-                Ok(None) => return,
-                Err(_) => return self.shut_doors(),
-            }
-        }
-    }
-
-    /// Lets nobody in for a while.
-    fn shut_doors(&mut self) {
-        self.door.iter().for_each(|door| self.poller.remove(door));
-        self.listeners.iter().for_each(|listener| self.poller.remove(listener));
-        self.shut = Some(Instant::now() + PAUSE);
-    }
-
     /// Adds a connection and returns its number.
     pub(super) fn add(&mut self, link: Link, channel: Channel, role: Role) -> Option<u64> {
         let number = self.next;
-        let is_full = matches!(role, Role::Dialling(_));
+        let (is_full, interests) = (matches!(role, Role::Dialling(_)), <[Interest; 2]>::default());
         self.poller.add(&link, number, is_full).ok()?;
         self.next += 1;
         let limit = Some(Instant::now() + PATIENCE);
-        let connection = Connection { link, channel, role, limit, is_closing: false, is_full };
+        let connection = Connection { link, channel, role, limit, is_closing: false, is_full, interests };
         self.connections.insert(number, connection);
         Some(number)
     }
 
     /// Sees to a connection that is ready.
     fn attend(&mut self, number: u64, readable: bool, writable: bool) {
+        if self.connections.get(&number).is_some_and(|connection| matches!(connection.role, Role::Passing(_)))
+        {
+            return self.pass(number);
+        }
         if writable && !self.dialled(number) {
             return;
         }
@@ -306,6 +273,9 @@ impl Daemon {
                 Err(error) => return self.lose(number, &io::Error::from(error).to_string()),
             }
             while let Some(connection) = self.connections.get_mut(&number) {
+                if matches!(connection.role, Role::Held(..)) {
+                    return;
+                }
                 match connection.channel.next() {
                     Ok(Some(message)) => self.hear(number, message),
                     Ok(None) => break,
@@ -347,7 +317,7 @@ impl Daemon {
     /// Sends what there is room for.
     pub(super) fn flush(&mut self, number: u64) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
-        if matches!(connection.role, Role::Dialling(_)) {
+        if matches!(connection.role, Role::Dialling(_) | Role::Held(..) | Role::Passing(_)) {
             return;
         }
         let flags = rustix::net::SendFlags::NOSIGNAL | rustix::net::SendFlags::DONTWAIT;
@@ -387,7 +357,7 @@ impl Daemon {
             Role::Control(_) => 1,
             Role::Asking(_) => 2,
             Role::Peer(_) => 3,
-            Role::Dialling(_) | Role::Stream(..) => 4,
+            Role::Dialling(_) | Role::Stream(..) | Role::Held(..) | Role::Passing(_) => 4,
         };
         match (role, message) {
             (0, Message::Purpose(purpose)) => self.introduce(number, purpose),
@@ -442,40 +412,6 @@ impl Daemon {
         self.tell(number, &Message::Accepted { connection: number });
     }
 
-    /// Our answer is out: from now on its bytes are a program's.
-    fn become_stream(&mut self, number: u64, of: u64, stream: u32) {
-        let Some(connection) = self.connections.remove(&number) else { return };
-        self.poller.remove(&connection.link);
-        if connection.channel.has_input() {
-            return; // it has not waited for the answer
-        }
-        if let Some(Connection { role: Role::Control(streams), .. }) = self.connections.get_mut(&of) {
-            streams.insert(stream, connection.link);
-        }
-    }
-
-    fn exec(&mut self, number: u64, exec: &Exec) {
-        let Some(Connection { role: Role::Control(streams), .. }) = self.connections.get_mut(&number) else {
-            return;
-        };
-        let (stdio, errors) = (streams.remove(&exec.stdio), streams.remove(&exec.errors));
-        let started = match (stdio, errors, &mut self.background) {
-            (Some(stdio), Some(errors), Some((_, programs))) => {
-                // What the program reads and writes is to block it.
-                match blocking(&stdio).and_then(|()| blocking(&errors)) {
-                    Ok(()) => programs.start(number, exec, stdio.as_fd(), errors.as_fd()),
-                    Err(error) => Err(Failure { error: 0, reason: error.to_string() }),
-                }
-            }
-            _ => Err(Failure { error: 0, reason: "its streams are not there".into() }),
-        };
-        let answer = match started {
-            Ok(pid) => Message::Started { id: exec.id, pid: pid.cast_unsigned() },
-            Err(Failure { error, reason }) => Message::Failed { id: exec.id, error, reason },
-        };
-        self.tell(number, &answer);
-    }
-
     fn view(&self) -> View {
         let seen = |peer: &Peer| Seen { node: peer.node.clone(), trouble: peer.trouble() };
         View {
@@ -490,7 +426,8 @@ impl Daemon {
         let Some(connection) = self.connections.remove(&number) else { return };
         self.poller.remove(&connection.link);
         match connection.role {
-            Role::Control(_) => {
+            Role::Control(streams) => {
+                self.drop_streams(number, streams);
                 if let Some((_, programs)) = &mut self.background {
                     programs.end(Some(number));
                 }
@@ -507,19 +444,13 @@ impl Daemon {
                     ending.missing.insert(node);
                 }
             }
+            Role::Held(of, stream) => {
+                if let Some(Connection { role: Role::Control(streams), .. }) = self.connections.get_mut(&of) {
+                    streams.remove(&stream);
+                }
+            }
+            Role::Passing(passage) => self.poller.remove(passage.program()),
             Role::Stranger | Role::Stream(..) => {}
         }
     }
-}
-
-/// Random bytes for a greeting; `None` if the kernel has none.
-pub(super) fn nonce() -> Option<Nonce> {
-    let mut nonce = [0; 32];
-    net::fill_random(&mut nonce).ok()?;
-    Some(nonce)
-}
-
-fn blocking(fd: impl AsFd) -> io::Result<()> {
-    let flags = rustix::fs::fcntl_getfl(&fd)?;
-    Ok(rustix::fs::fcntl_setfl(&fd, flags - rustix::fs::OFlags::NONBLOCK)?)
 }

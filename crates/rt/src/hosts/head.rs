@@ -3,7 +3,7 @@
 mod end;
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use oxmpi_os::segment::Boot;
@@ -31,7 +31,7 @@ pub(crate) struct Far {
     /// Which of the nodes it is.
     pub(crate) node: u32,
     pub(crate) stream: Stream,
-    pub(crate) errors: Option<OwnedFd>,
+    pub(crate) errors: Option<Stream>,
     /// The last complaints.
     said: Vec<u8>,
     carrier: Carrier,
@@ -108,7 +108,7 @@ impl Far {
         signals: &Signals,
     ) -> Result<Far, LaunchError> {
         let shown = opening.shown();
-        let Opened { stream, errors, carrier } = opening.open(signals).map_err(|error| {
+        let Opened { stream, errors, carrier } = opening.open(silence, signals).map_err(|error| {
             let next = opening.remedy();
             let text = format!("cannot start an agent there: '{shown}': {error}\n  Next:    {next}");
             host_error(host, text)
@@ -118,7 +118,7 @@ impl Far {
             host: host.into(),
             node,
             stream,
-            errors,
+            errors: Some(errors),
             said: Vec::new(),
             carrier,
             shown,
@@ -373,14 +373,14 @@ impl Far {
     /// Reads complaints. They are kept for a report, and returned for the user.
     pub(crate) fn read_errors(&mut self) -> Vec<u8> {
         let mut all = Vec::new();
-        let mut piece = [0; 4096];
-        while let Some(errors) = &self.errors {
-            match rustix::io::read(errors, &mut piece) {
-                Ok(0) => self.errors = None,
-                Ok(n) => all.extend_from_slice(&piece[..n]),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::AGAIN) => break,
-                Err(_) => self.errors = None,
+        while let Some(errors) = &mut self.errors {
+            let goes_on = matches!(errors.read(), Ok(true));
+            let came = errors.came().len();
+            all.extend_from_slice(errors.take(came));
+            if !goes_on {
+                self.errors = None;
+            } else if came == 0 {
+                break;
             }
         }
         self.said.extend_from_slice(&all);
@@ -394,7 +394,7 @@ impl Far {
         if self.stream.is_behind() {
             fds.push(PollFd::from_borrowed_fd(self.stream.output(), PollFlags::OUT));
         }
-        fds.extend(self.errors.iter().map(|errors| PollFd::new(errors, PollFlags::IN)));
+        fds.extend(self.errors.iter().map(|errors| PollFd::from_borrowed_fd(errors.input(), PollFlags::IN)));
     }
 }
 

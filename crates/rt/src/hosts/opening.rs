@@ -3,10 +3,11 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use oxmpi_os::spawn::{Process, Program, Signals, spawn};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -52,26 +53,24 @@ pub(crate) enum Carrier {
 pub(crate) struct Opened {
     pub(crate) stream: Stream,
     /// What the agent, or who opened the stream, complains about.
-    pub(crate) errors: Option<OwnedFd>,
+    pub(crate) errors: Stream,
     pub(crate) carrier: Carrier,
 }
 
 impl Opening {
-    /// Begins to open the stream.
+    /// Begins to open the stream. An agent that a daemon starts ends when this host has not answered for `silence`.
     ///
     /// # Errors
     /// The program cannot be run, the daemon refuses or is not reached, or the kernel refuses something.
-    pub(crate) fn open(&self, signals: &Signals) -> io::Result<Opened> {
+    pub(crate) fn open(&self, silence: Duration, signals: &Signals) -> io::Result<Opened> {
         let (path, args) = match self {
             Opening::Command { path, args } => (path, args),
             Opening::Daemon { universe, node, .. } => {
-                let running = universe.exec(*node, &self.agent()).map_err(io::Error::other)?;
-                let errors = running.errors.try_clone()?;
-                rustix::fs::fcntl_setfl(&errors, rustix::fs::OFlags::NONBLOCK)?;
-                let stream = Stream::new(running.stream.try_clone()?, running.stream.try_clone()?)?;
+                let program = self.agent(silence);
+                let (running, stdio) = universe.exec(*node, &program).map_err(io::Error::other)?;
                 return Ok(Opened {
-                    stream,
-                    errors: Some(errors),
+                    stream: stdio.stream,
+                    errors: stdio.errors,
                     carrier: Carrier::Agent(Box::new(running)),
                 });
             }
@@ -99,9 +98,8 @@ impl Opening {
             cpus: None,
             is_tied: true,
         })?;
-        rustix::fs::fcntl_setfl(&errors, rustix::fs::OFlags::NONBLOCK)?;
-        let stream = Stream::new(our_input, our_output)?;
-        Ok(Opened { stream, errors: Some(errors), carrier: Carrier::Process(process) })
+        let (stream, errors) = (Stream::new(our_input, our_output)?, Stream::over(errors, None)?);
+        Ok(Opened { stream, errors, carrier: Carrier::Process(process) })
     }
 
     /// What is done, for a person.
@@ -110,7 +108,9 @@ impl Opening {
             |args: &[OsString]| args.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
         match self {
             Opening::Command { args, .. } => shown(args),
-            Opening::Daemon { node, .. } => format!("oxmpi exec n{node} {}", shown(&self.agent().args)),
+            Opening::Daemon { node, .. } => {
+                format!("oxmpi exec n{node} {}", shown(&self.agent(Duration::ZERO).args))
+            }
         }
     }
 
@@ -125,7 +125,7 @@ impl Opening {
     }
 
     /// What a daemon is to run.
-    fn agent(&self) -> daemon::Program {
+    fn agent(&self, silence: Duration) -> daemon::Program {
         let program = match self {
             Opening::Daemon { program: Some(program), .. } => program.as_os_str(),
             // The daemon's child looks at this before it becomes another program, so it is the daemon's, wherever that lies.
@@ -136,6 +136,7 @@ impl Opening {
             env: Vec::new(),
             directory: "/".into(),
             is_strict: true,
+            silence,
         }
     }
 }

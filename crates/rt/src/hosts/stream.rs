@@ -1,27 +1,36 @@
-//! Messages over a pair of descriptors, none of which may be waited for.
+//! Streams of bytes of which none may be waited for: of messages between a head and an agent, or of a program that a daemon runs.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
+use rustix::net::{Shutdown, shutdown};
 
 use super::message::{self, StreamError};
+use crate::daemon::channel::{Channel, ChannelError, Piece};
 
 /// Bytes that one read takes at most.
 const PIECE: usize = 64 << 10;
 
 /// Bytes that come, and bytes that go as soon as there is room.
 #[derive(Debug)]
-pub(crate) struct Stream {
+pub struct Stream {
     input: OwnedFd,
     output: OwnedFd,
+    /// Over TCP: what encrypts them.
+    sealed: Option<Channel>,
     came: Vec<u8>,
     /// How much of `came` was taken.
     taken: usize,
+    /// Whether the other side has said that nothing more comes.
+    has_ended: bool,
     waiting: Vec<u8>,
     /// How much of `waiting` was written.
     written: usize,
+    /// Whether this side has said that nothing more comes, and whether it was to.
+    is_finished: bool,
+    is_to_finish: bool,
 }
 
 impl Stream {
@@ -33,42 +42,83 @@ impl Stream {
         for fd in [&input, &output] {
             fcntl_setfl(fd, fcntl_getfl(fd)? | OFlags::NONBLOCK)?;
         }
-        Ok(Stream { input, output, came: Vec::new(), taken: 0, waiting: Vec::new(), written: 0 })
+        Ok(Stream {
+            input,
+            output,
+            sealed: None,
+            came: Vec::new(),
+            taken: 0,
+            has_ended: false,
+            waiting: Vec::new(),
+            written: 0,
+            is_finished: false,
+            is_to_finish: false,
+        })
     }
 
-    pub(crate) fn input(&self) -> BorrowedFd<'_> {
+    /// The same over one socket, or one end of a pipe, of which only one direction is used then. With a channel what goes over it
+    /// is encrypted.
+    ///
+    /// # Errors
+    /// What fcntl(2) says.
+    pub(crate) fn over(socket: OwnedFd, sealed: Option<Channel>) -> io::Result<Stream> {
+        Ok(Stream { sealed, ..Stream::new(socket.try_clone()?, socket)? })
+    }
+
+    /// Becomes readable when something comes.
+    pub fn input(&self) -> BorrowedFd<'_> {
         self.input.as_fd()
     }
 
-    pub(crate) fn output(&self) -> BorrowedFd<'_> {
+    /// Becomes writable when there is room.
+    pub fn output(&self) -> BorrowedFd<'_> {
         self.output.as_fd()
     }
 
     /// Reads some of what is there. Whether the stream goes on.
     ///
     /// # Errors
-    /// What read(2) says, but that there is nothing.
-    pub(crate) fn read(&mut self) -> io::Result<bool> {
+    /// What read(2) says, but that there is nothing; and if what has come is not what the other side has sent, whole.
+    pub fn read(&mut self) -> io::Result<bool> {
         self.came.drain(..self.taken);
         self.taken = 0;
+        if self.has_ended {
+            return Ok(false);
+        }
         let old = self.came.len();
         self.came.resize(old + PIECE, 0);
         let read = rustix::io::read(&self.input, &mut self.came[old..]);
-        self.came.truncate(old + read.unwrap_or(0));
-        match read {
-            Ok(n) => Ok(n > 0),
-            Err(Errno::AGAIN | Errno::INTR) => Ok(true),
-            Err(error) => Err(error.into()),
+        let came = match (read, &mut self.sealed) {
+            (Ok(n), None) => {
+                self.came.truncate(old + n);
+                return Ok(n > 0);
+            }
+            (Ok(0), Some(_)) => Err(cut("it has ended before it should")),
+            (Ok(n), Some(channel)) => {
+                channel.feed(&self.came[old..old + n]);
+                Ok(())
+            }
+            (Err(Errno::AGAIN | Errno::INTR), _) => Ok(()),
+            (Err(error), None) => Err(error.into()),
+            (Err(error), Some(_)) => Err(cut(&io::Error::from(error).to_string())),
+        };
+        self.came.truncate(old);
+        came?;
+        if let Some(channel) = &mut self.sealed {
+            while let Some(piece) = channel.next_piece(&mut self.came).map_err(forged)? {
+                self.has_ended |= piece == Piece::End;
+            }
         }
+        Ok(!self.has_ended)
     }
 
     /// What has come and was not taken.
-    pub(crate) fn came(&self) -> &[u8] {
+    pub fn came(&self) -> &[u8] {
         &self.came[self.taken..]
     }
 
     /// Takes so many bytes of it.
-    pub(crate) fn take(&mut self, bytes: usize) -> &[u8] {
+    pub fn take(&mut self, bytes: usize) -> &[u8] {
         let from = self.taken;
         self.taken += bytes;
         &self.came[from..self.taken]
@@ -83,31 +133,159 @@ impl Stream {
     }
 
     /// Sends bytes, with the next [`Stream::flush`] or when there is room.
-    pub(crate) fn post(&mut self, bytes: &[u8]) {
+    pub fn post(&mut self, bytes: &[u8]) {
         self.waiting.extend_from_slice(bytes);
     }
 
+    /// Nothing more will be sent: the other side sees the end behind what it was sent.
+    pub fn finish(&mut self) {
+        self.is_to_finish = true;
+        self.flush();
+    }
+
     /// Writes as much as there is room for. Of a stream that is broken the end is read.
-    pub(crate) fn flush(&mut self) {
-        while self.written < self.waiting.len() {
-            match rustix::io::write(&self.output, &self.waiting[self.written..]) {
-                Ok(n) => self.written += n,
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => break,
-                Err(_) => self.written = self.waiting.len(),
-            }
+    pub fn flush(&mut self) {
+        match &mut self.sealed {
+            None => self.written += write(&self.output, &self.waiting[self.written..]),
+            Some(channel) => loop {
+                let sent = write(&self.output, channel.output());
+                channel.sent(sent);
+                // What is encrypted is sent; so no more is than there is room for.
+                let next = &self.waiting[self.written..];
+                if !channel.output().is_empty() || next.is_empty() {
+                    break;
+                }
+                let next = &next[..next.len().min(PIECE)];
+                self.written += next.len();
+                if channel.send_bytes(next).is_err() {
+                    // After 2^64 records.
+                    self.written = self.waiting.len();
+                    break;
+                }
+            },
         }
         if self.written == self.waiting.len() {
             self.waiting.clear();
             self.written = 0;
-        } else if self.written > PIECE {
+        } else if self.written > self.waiting.len() / 2 {
             self.waiting.drain(..self.written);
             self.written = 0;
+        }
+        if self.is_to_finish && !self.is_finished && self.waiting.is_empty() {
+            self.is_finished = true;
+            match &mut self.sealed {
+                // It fails if the other side is gone, and then it knows.
+                None => _ = shutdown(&self.output, Shutdown::Write),
+                Some(channel) => {
+                    if channel.send_end().is_ok() {
+                        self.flush();
+                    }
+                }
+            }
         }
     }
 
     /// Whether something waits for room.
-    pub(crate) fn is_behind(&self) -> bool {
-        !self.waiting.is_empty()
+    pub fn is_behind(&self) -> bool {
+        !self.waiting.is_empty() || self.sealed.as_ref().is_some_and(|channel| !channel.output().is_empty())
+    }
+
+    /// Bytes that wait for room.
+    pub fn behind(&self) -> usize {
+        self.waiting.len() - self.written
+    }
+}
+
+/// Writes as much as there is room for; all, as it were, if nobody will read it.
+fn write(to: &OwnedFd, bytes: &[u8]) -> usize {
+    let mut written = 0;
+    while written < bytes.len() {
+        match rustix::io::write(to, &bytes[written..]) {
+            Ok(n) => written += n,
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => break,
+            Err(_) => written = bytes.len(),
+        }
+    }
+    written
+}
+
+fn cut(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, format!("the connection was cut: {why}"))
+}
+
+fn forged(error: ChannelError) -> io::Error {
+    let text = format!("what has come over the network is not what was sent: {error}");
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon::message::Message;
+    use oxmpi_wire::Secret;
+    use std::os::unix::net::UnixStream;
+
+    /// Two ends of an encrypted stream.
+    fn sealed() -> (Stream, Stream) {
+        let secret = Secret([1; 32]);
+        let (mut a, mut b) = (Channel::initiator(&secret, 0).unwrap(), Channel::acceptor(&secret, 0));
+        a.send(&Message::Ask).unwrap();
+        let carry = |from: &mut Channel, to: &mut Channel| {
+            to.feed(from.output());
+            from.sent(from.output().len());
+            to.next().unwrap()
+        };
+        carry(&mut a, &mut b);
+        carry(&mut b, &mut a);
+        assert_eq!(carry(&mut a, &mut b), Some(Message::Ask));
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let over = |socket: UnixStream, channel| Stream::over(socket.into(), Some(channel)).unwrap();
+        (over(ours, a), over(theirs, b))
+    }
+
+    #[test]
+    fn more_than_there_is_room_for_comes_whole_and_with_its_end() {
+        let (mut a, mut b) = sealed();
+        let bytes: Vec<u8> = (0..5_000_000u32).map(|i| (i / 3) as u8).collect();
+        a.post(&bytes);
+        a.finish();
+        assert!(a.is_behind() && a.behind() > 0);
+        let mut came = Vec::new();
+        loop {
+            a.flush();
+            let goes_on = b.read().unwrap();
+            let n = b.came().len();
+            came.extend_from_slice(b.take(n));
+            if !goes_on {
+                break;
+            }
+        }
+        assert!(came == bytes && !a.is_behind());
+        // The other direction goes on.
+        b.post(b"word");
+        b.flush();
+        assert!(a.read().unwrap());
+        assert_eq!(a.came(), b"word");
+        assert!(!b.read().unwrap(), "it stays ended");
+    }
+
+    #[test]
+    fn a_stream_that_is_cut_has_no_end() {
+        let (mut a, mut b) = sealed();
+        a.post(b"word");
+        a.flush();
+        drop(a);
+        assert!(b.read().unwrap());
+        assert_eq!(b.came(), b"word");
+        assert_eq!(b.read().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn bytes_of_somebody_else_are_refused() {
+        let (a, mut b) = sealed();
+        rustix::io::write(a.output(), &[0, 1, 0].repeat(100)).unwrap();
+        assert_eq!(b.read().unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert!(b.came().is_empty());
     }
 }

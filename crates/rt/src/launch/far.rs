@@ -66,7 +66,7 @@ impl Launcher<'_> {
             let Some(far) = &self.far[at] else { continue };
             self.listen(&self.events, far.stream.input(), FAR, at as u64)?;
             if let Some(errors) = &far.errors {
-                self.listen(&self.events, errors.as_fd(), FAR_ERRORS, at as u64)?;
+                self.listen(&self.events, errors.input(), FAR_ERRORS, at as u64)?;
             }
             let pids = far.pids.clone();
             for (number, pid) in pids {

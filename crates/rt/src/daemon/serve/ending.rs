@@ -103,7 +103,10 @@ impl Daemon {
         ending.peers.iter().for_each(|peer| self.tell(*peer, &Message::Halt));
         let limit = Instant::now() + FAREWELL;
         let mut ready = Vec::new();
-        while self.connections.values().any(|connection| connection.is_full) && Instant::now() < limit {
+        // What its programs have written goes, too.
+        while (!self.pass_last() || self.connections.values().any(|connection| connection.is_full))
+            && Instant::now() < limit
+        {
             self.poller.wait(Some(limit.saturating_duration_since(Instant::now())));
             self.poller.look(&mut ready);
             ready.iter().filter(|ready| ready.writable).for_each(|ready| self.flush(ready.name));
