@@ -97,12 +97,13 @@ impl Poller {
             (false, false) => epoll::EventFlags::empty(),
         };
         let data = epoll::EventData::new_u64(name);
-        Ok(match (old == Interest::default(), new == Interest::default()) {
-            _ if old == new => (),
+        match (old == Interest::default(), new == Interest::default()) {
+            _ if old == new => {}
             (true, _) => epoll::add(&self.set, fd, data, flags)?,
             (false, true) => epoll::delete(&self.set, fd)?,
             (false, false) => epoll::modify(&self.set, fd, data, flags)?,
-        })
+        }
+        Ok(())
     }
 
     /// Takes a descriptor out, before it is closed: a forked child may have it still, and then it would stay.

@@ -7,6 +7,7 @@
 //! | [`opening`] | how the stream to an agent is opened: a program such as ssh |
 //! | [`head`] | the head's side until the ranks run; then it is the launcher's (`launch/far.rs`) |
 //! | [`agent`] | the agent |
+//! | `lifeline` | how an agent notices that the host of its head is gone |
 //!
 //! Descriptors never cross hosts: segments, control sockets and pipes are the agent's own. It answers its ranks what it knows,
 //! and passes all else on to the head, whose state machine ([`crate::job`]) decides alone. Whatever ends the stream ends the
@@ -14,6 +15,7 @@
 
 pub mod agent;
 pub(crate) mod head;
+pub(crate) mod lifeline;
 pub mod message;
 pub mod opening;
 pub mod placement;

@@ -22,6 +22,7 @@ mod far;
 mod files;
 mod input;
 mod launcher;
+mod lifelines;
 mod links;
 mod output;
 mod places;

@@ -2,7 +2,9 @@
 //! OXMPI_FUZZ_SECONDS (1) says how long, OXMPI_FUZZ_SEED replays one case.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
-use oxmpi_rt::hosts::message::{FromAgent, Order, Program, Seen, ToAgent, find_greeting, greeting, next};
+use oxmpi_rt::hosts::message::{
+    FromAgent, LifelineOffer, Order, Program, Seen, ToAgent, find_greeting, greeting, next,
+};
 use oxmpi_rt::job::{Exit, Stage};
 use oxmpi_rt::launch::Bind;
 use std::hash::{BuildHasher, RandomState};
@@ -85,6 +87,10 @@ fn to_agent(random: &mut Random) -> ToAgent {
                 bind: Bind::Cores(2),
                 report_bindings: random.below(2) == 0,
                 fed: random.numbers(),
+                lifeline: (random.below(2) == 0).then(|| LifelineOffer {
+                    addresses: vec!["10.0.0.1:77".parse().unwrap(), "[fe80::1]:5".parse().unwrap()],
+                    secret: [3; 32],
+                }),
             }))
         }
         1 => ToAgent::Answer {

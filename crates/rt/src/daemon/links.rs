@@ -3,15 +3,16 @@
 //! A link that breaks is made again by the side that has made it: after a second, then after longer and longer times. A daemon
 //! that refuses at all its addresses has ended, as the ports of a new one are others; then nobody tries any more.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use oxmpi_os::net::{self, Interface, Socket};
+use oxmpi_os::net::{self, Socket};
 
 use super::Node;
 use super::channel::Channel;
 use super::message::{Message, Purpose};
 use super::serve::{Connection, Daemon, Link, Role};
+use crate::interfaces;
 
 /// How long to wait before a link is made again, at first and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
@@ -47,8 +48,7 @@ impl Peer {
     pub(super) fn new(mut node: Node, number: u32, own: u32) -> Peer {
         if number < own {
             // Those of a network that we are on come first.
-            let there = net::interfaces().unwrap_or_default();
-            node.addresses.sort_by_key(|address| !there.iter().any(|i| shares(i, address.ip())));
+            interfaces::near_first(&mut node.addresses);
         }
         let dial = (number < own).then(|| Dial {
             address: 0,
@@ -71,16 +71,6 @@ impl Peer {
             (false, None) => Some("there is no connection with it yet".into()),
         }
     }
-}
-
-/// Whether an address is on the network of an interface.
-fn shares(interface: &Interface, address: IpAddr) -> bool {
-    let common = match (interface.address, address) {
-        (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
-        (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
-        _ => return false,
-    };
-    common >= u32::from(interface.prefix)
 }
 
 impl Daemon {

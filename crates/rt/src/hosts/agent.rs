@@ -24,6 +24,7 @@ use rustix::process::Signal;
 
 pub(crate) use self::ranks::stage;
 use self::ranks::{Member, Relic};
+use super::lifeline::{Fate, Lifeline};
 use super::message::{FromAgent, Order, Program, ToAgent, greeting};
 use super::stream::Stream;
 use crate::hostmap::Hostmap;
@@ -45,6 +46,7 @@ const HEAD_ROOM: u64 = 6;
 const INPUT: u64 = 7;
 const RELAY: u64 = 8;
 const RELAY_ENDED: u64 = 9;
+const LIFELINE: u64 = 10;
 
 /// What the agent's program knows.
 #[derive(Clone, Debug)]
@@ -99,6 +101,8 @@ struct Agent<'a> {
     /// What is kept of processes of spawned jobs that are over.
     relics: BTreeMap<u32, Relic>,
     secret: [u8; 32],
+    /// By which the end of the head's host is noticed, if ssh is between them.
+    lifeline: Option<Lifeline>,
     /// How often it says that it is there, and when it does next.
     alive: Duration,
     next_alive: Instant,
@@ -139,6 +143,7 @@ impl<'a> Agent<'a> {
             members: BTreeMap::new(),
             relics: BTreeMap::new(),
             secret: [0; 32],
+            lifeline: None,
             alive: ALIVE,
             next_alive: Instant::now() + ALIVE,
             orphans: Orphans::default(),
@@ -240,6 +245,12 @@ impl<'a> Agent<'a> {
                 RELAY => self.hear_relay(),
                 RELAY_ENDED => self.relay_ended()?,
                 HEAD_ROOM => self.head.flush(),
+                LIFELINE => {
+                    let fate = self.lifeline.as_mut().map(|lifeline| lifeline.ready(&self.events));
+                    if fate == Some(Fate::Broken) {
+                        return Ok(Err(Over));
+                    }
+                }
                 SIGNALS => {
                     if let Err(over) = self.signalled() {
                         return Ok(Err(over));
@@ -361,6 +372,11 @@ impl<'a> Agent<'a> {
         let launch = launch(self.setup, &order)?;
         self.alive = ALIVE.min(Duration::from_secs(launch.params.mpi_agent_silence_s()) / 4);
         self.next_alive = Instant::now() + self.alive;
+        if let (Some(offer), None) = (&order.lifeline, &self.lifeline) {
+            let silence = Duration::from_secs(launch.params.mpi_agent_silence_s());
+            let events = (&self.events, LIFELINE << 32);
+            self.lifeline = Some(Lifeline::begin(offer, (order.node, silence), events));
+        }
         let given: u64 = launch.apps.iter().map(|app| u64::from(app.ranks)).sum();
         if here.is_empty() || given != u64::from(size) {
             let why = format!("{} ranks of {size}, whose programs have {given}", here.len());

@@ -11,7 +11,7 @@ use oxmpi_os::spawn::Signals;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
-use super::message::{self, FromAgent, Order, Program, StreamError, ToAgent};
+use super::message::{self, FromAgent, LifelineOffer, Order, Program, StreamError, ToAgent};
 use super::opening::{Carrier, Opened, Opening};
 use super::stream::Stream;
 use crate::launch::{App, Launch, LaunchError};
@@ -148,6 +148,7 @@ impl Far {
         (boot, secret): (&Boot, [u8; 32]),
         nodes: &[u32],
         fed: &[u32],
+        lifeline: Option<&LifelineOffer>,
     ) -> Order {
         let own = |rank: &&u32| nodes.get(**rank as usize) == Some(&self.node);
         Order {
@@ -166,7 +167,13 @@ impl Far {
             bind: launch.bind,
             report_bindings: launch.report_bindings,
             fed: fed.iter().filter(own).copied().collect(),
+            lifeline: lifeline.filter(|_| self.needs_lifeline()).cloned(),
         }
+    }
+
+    /// Whether the stream is none that ends when this host does not answer any more.
+    pub(crate) fn needs_lifeline(&self) -> bool {
+        matches!(self.carrier, Carrier::Process(_))
     }
 
     /// Tells all agents what to do, and waits until they are ready.

@@ -13,6 +13,7 @@ use super::binding::Binding;
 use super::far::{FarInput, hosts_of, own_node};
 use super::files::Files;
 use super::input::Feed;
+use super::lifelines::Lifelines;
 use super::links::Links;
 use super::output::{Lines, Sink, is_ready};
 use super::plugs::Plug;
@@ -44,6 +45,8 @@ pub(super) const FAR: u64 = 7;
 pub(super) const FAR_ERRORS: u64 = 8;
 /// Standard input for a process there.
 pub(super) const FAR_INPUT: u64 = 9;
+/// What agents hold on to.
+pub(super) const LIFELINES: u64 = 12;
 
 /// A process of any job.
 pub(super) struct Member {
@@ -86,6 +89,7 @@ pub(super) struct Launcher<'a> {
     pub(super) far: Vec<Option<Far>>,
     /// What is to go to processes there as their standard input.
     pub(super) far_inputs: Vec<FarInput>,
+    pub(super) lifelines: Lifelines,
     /// Those that have said something that was not heeded then.
     pub(super) late: Vec<usize>,
     /// What is told when all agents have answered a look.
@@ -135,8 +139,19 @@ impl<'a> Launcher<'a> {
         signals: &'a Signals,
         started: Started,
     ) -> Result<Self, LaunchError> {
-        let Started { boot, nodes, ranks, outputs: pipes, guard, feed, plugs, secret, far, far_inputs } =
-            started;
+        let Started {
+            boot,
+            nodes,
+            ranks,
+            outputs: pipes,
+            guard,
+            feed,
+            plugs,
+            secret,
+            far,
+            far_inputs,
+            lifelines,
+        } = started;
         let host = oxmpi_os::host::name();
         let size = nodes.len() as u32;
         let epoll = || start::kernel("wait for the ranks", epoll::create(epoll::CreateFlags::CLOEXEC));
@@ -151,6 +166,7 @@ impl<'a> Launcher<'a> {
             guard,
             far: far.into_iter().map(Some).collect(),
             far_inputs: Vec::new(),
+            lifelines,
             late: Vec::new(),
             deferred: Vec::new(),
             deferred_until: None,
@@ -184,6 +200,7 @@ impl<'a> Launcher<'a> {
         let mut plugs = plugs.into_iter();
         let app = |number| app_of(&launch.apps, number);
         let tag = |number: u32| launch.tag_output.then(|| number.to_string());
+        let listened = listened.and_then(|()| launcher.await_lifelines());
         let enlisted = listened.and_then(|()| launcher.enlist_far(&nodes, far_inputs)).and_then(|()| {
             ranks
                 .into_iter()
@@ -389,6 +406,7 @@ impl<'a> Launcher<'a> {
                 FAR => self.far_ready(rank as usize),
                 FAR_ERRORS => self.far_complains(rank as usize),
                 FAR_INPUT => self.far_input(rank),
+                LIFELINES => self.lifeline_ready(rank),
                 kind => self.output(rank, kind as usize),
             }
         }

@@ -186,6 +186,7 @@ impl Launcher<'_> {
                 bind: Bind::None,
                 report_bindings: false,
                 fed: Vec::new(),
+                lifeline: None,
             };
             far.post(&ToAgent::Order(Box::new(order)));
         }

@@ -23,6 +23,7 @@ use rustix::process::{
 use super::binding::Binding;
 use super::environment::environment;
 use super::input::{Feed, Inputs};
+use super::lifelines::{self, Lifelines};
 use super::places::{Place, has_sockets, nodes_of};
 use super::plugs::{Plug, plugs};
 use super::{App, Launch, LaunchError};
@@ -46,10 +47,11 @@ const FILES_PER_RANK: u64 = 2;
 const FEEDS_PER_RANK: u64 = 2;
 /// Descriptors that the launcher keeps for a daemon: its socket and its process; and what it will listen on, at first.
 const FDS_PER_DAEMON: u64 = 3;
-/// Descriptors that the launcher keeps for another host: two for its agent's stream, one for its complaints, its process.
-const FDS_PER_HOST: u64 = 4;
+/// Descriptors that the launcher keeps for another host: two for its agent's stream and two for its complaints, its process or the
+/// connection with a daemon, its lifeline, and somebody who has connected in its place.
+const FDS_PER_HOST: u64 = 7;
 /// Descriptors that the launcher has beside those, and some that it may have inherited.
-const FDS_OTHERWISE: u64 = 24;
+const FDS_OTHERWISE: u64 = 24 + lifelines::MAX_STRANGERS as u64;
 /// Descriptors that a rank over sockets has beside one for each rank: its own, connections of those who have not yet said
 /// who they are, and what its program opens.
 const FDS_OF_RANK_OTHERWISE: u64 = 128;
@@ -106,6 +108,8 @@ pub(crate) struct Started {
     /// The agents on other hosts, and what standard input is for ranks there.
     pub(crate) far: Vec<Far>,
     pub(crate) far_inputs: Vec<(u32, OwnedFd)>,
+    /// What agents hold on to.
+    pub(crate) lifelines: Lifelines,
 }
 
 /// A job that is started: the first one, or one that was spawned.
@@ -164,19 +168,33 @@ pub(crate) fn start(
         let prepared = crew.prepare()?;
         let mut far = Far::open_all(launch, signals)?;
         let fed: Vec<u32> = far_inputs.iter().map(|(rank, _)| *rank).collect();
-        let order = |far: &Far| far.order(launch, (&boot, secret), &nodes, &fed);
+        let agents = far.iter().filter(|far| far.needs_lifeline()).count();
+        let (lifelines, offer) = Lifelines::listen(launch, agents);
+        let order = |far: &Far| far.order(launch, (&boot, secret), &nodes, &fed, offer.as_ref());
         Far::prepare_all(&mut far, order, signals)?;
         let recruits = crew.start(prepared, &guard, signals, &inputs, binding, open_files)?;
         if let Err(error) = Far::start_all(&mut far, signals) {
             recruits.ranks.iter().for_each(|rank| super::end::bury(rank, &guard));
             return Err(error);
         }
-        Ok((recruits, far))
+        Ok((recruits, far, lifelines))
     };
     match run() {
-        Ok((Recruits { ranks, outputs, plugs }, far)) => {
+        Ok((Recruits { ranks, outputs, plugs }, far, lifelines)) => {
             let ranks = crew.here.iter().copied().zip(ranks).collect();
-            Ok(Started { boot, nodes, ranks, outputs, guard, feed, plugs, secret, far, far_inputs })
+            Ok(Started {
+                boot,
+                nodes,
+                ranks,
+                outputs,
+                guard,
+                feed,
+                plugs,
+                secret,
+                far,
+                far_inputs,
+                lifelines,
+            })
         }
         Err(error) => {
             guard.dismiss();
@@ -210,6 +228,7 @@ pub(crate) fn adopt(segment_fd: OwnedFd, control: OwnedFd) -> Result<Started, La
         secret: draw_secret()?,
         far: Vec::new(),
         far_inputs: Vec::new(),
+        lifelines: Lifelines::default(),
     })
 }
 

@@ -1,6 +1,7 @@
 //! The order to make ready for ranks: all that an agent must know to start them.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
@@ -44,6 +45,17 @@ pub struct Order {
     pub report_bindings: bool,
     /// The ranks whose standard input the head sends.
     pub fed: Vec<u32>,
+    /// Where the agent can hold a lifeline, if it needs one.
+    pub lifeline: Option<LifelineOffer>,
+}
+
+/// Where an agent can hold a lifeline (`hosts/lifeline.rs`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LifelineOffer {
+    /// Where the head listens.
+    pub addresses: Vec<SocketAddr>,
+    /// By which the two know each other.
+    pub secret: [u8; 32],
 }
 
 /// A program of an [`Order`].
@@ -91,6 +103,11 @@ impl Order {
         out.number(cores);
         out.number(self.report_bindings.into());
         out.list(&self.fed, |out, rank| out.number((*rank).into()));
+        out.number(self.lifeline.is_some().into());
+        if let Some(LifelineOffer { addresses, secret }) = &self.lifeline {
+            out.list(addresses, |out, address| out.bytes(address.to_string().as_bytes()));
+            out.bytes(secret);
+        }
     }
 
     pub(super) fn read(from: &mut Reader<'_>) -> Option<Order> {
@@ -117,6 +134,13 @@ impl Order {
             },
             report_bindings: from.bool()?,
             fed: from.list(Reader::word)?,
+            lifeline: match from.bool()? {
+                true => Some(LifelineOffer {
+                    addresses: from.list(|from| address(&from.text()?))?,
+                    secret: from.bytes()?.try_into().ok()?,
+                }),
+                false => None,
+            },
         })
     }
 }
@@ -144,6 +168,11 @@ impl Program {
             directory: from.os_string()?.into(),
         })
     }
+}
+
+/// An address as it is written; there are others ways to write the same.
+fn address(text: &str) -> Option<SocketAddr> {
+    text.parse().ok().filter(|address: &SocketAddr| address.to_string() == text)
 }
 
 fn write_variables(out: &mut Writer, all: &[Variable]) {

@@ -82,6 +82,10 @@ fn order(universe: u64, nodes: Vec<u32>, bind: Bind, fed: Vec<u32>) -> Order {
         bind,
         report_bindings: true,
         fed,
+        lifeline: universe.is_multiple_of(2).then(|| LifelineOffer {
+            addresses: vec!["10.0.0.1:77".parse().unwrap(), "[fe80::1]:5".parse().unwrap()],
+            secret: [8; 32],
+        }),
     }
 }
 

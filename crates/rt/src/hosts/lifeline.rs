@@ -1,0 +1,265 @@
+//! The lifeline of an agent that ssh has started: a connection with its head over which nothing is sent.
+//!
+//! The kernel asks the head's now and then whether it is there (TCP keepalive), which answers for a process that is stopped or
+//! debugged as well. When no answer has come for as long as `mpi_agent_silence_s` says, the host of the head is gone, or the network
+//! to it, and the agent ends its ranks as if its stream had ended; so it does when that host says that it knows nothing of the
+//! connection, as after a restart. If the head closes it, its stream will tell what that means. If no lifeline can be made the agent goes
+//! on without.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use oxmpi_os::net::{self, Socket};
+use oxmpi_wire::Secret;
+use rustix::event::epoll;
+
+use super::message::LifelineOffer;
+use crate::daemon::channel::Channel;
+use crate::daemon::message::{Message, Purpose};
+
+/// In place of the number of a node in the prologue: a head is no daemon, and has a secret of its own.
+pub(crate) const HEAD: u32 = u32::MAX;
+
+/// A connection with the head, or the attempt to make one.
+#[derive(Debug)]
+pub(crate) struct Lifeline {
+    /// Where to try next.
+    addresses: VecDeque<SocketAddr>,
+    secret: Secret,
+    node: u32,
+    silence: Duration,
+    /// What an event of it is called.
+    name: u64,
+    line: Option<Line>,
+}
+
+#[derive(Debug)]
+struct Line {
+    socket: Socket,
+    channel: Channel,
+    is_connected: bool,
+}
+
+/// What has become of a lifeline.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It holds, or will.
+    Holds,
+    /// There is none.
+    None,
+    /// The head does not answer any more.
+    Broken,
+}
+
+impl Lifeline {
+    /// Begins to connect. Events of the set that have this name are for [`Lifeline::ready`].
+    pub(crate) fn begin(
+        offer: &LifelineOffer,
+        (node, silence): (u32, Duration),
+        (events, name): (&OwnedFd, u64),
+    ) -> Lifeline {
+        let mut addresses = offer.addresses.clone();
+        crate::interfaces::near_first(&mut addresses);
+        let addresses = VecDeque::from(addresses);
+        let mut lifeline =
+            Lifeline { addresses, secret: Secret(offer.secret), node, silence, name, line: None };
+        lifeline.try_next(events);
+        lifeline
+    }
+
+    /// Tries the next address.
+    fn try_next(&mut self, events: &OwnedFd) -> Fate {
+        // Closing takes it out of the epoll set, too.
+        self.line = None;
+        while let Some(address) = self.addresses.pop_front() {
+            let Ok(socket) = Socket::connect(address, None) else { continue };
+            let Ok(channel) = Channel::initiator(&self.secret, HEAD) else { continue };
+            // Without it the connection is worth nothing.
+            if net::end_when_unanswered(&socket, self.silence).is_err() {
+                continue;
+            }
+            let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT;
+            if epoll::add(events, &socket, epoll::EventData::new_u64(self.name), flags).is_ok() {
+                self.line = Some(Line { socket, channel, is_connected: false });
+                return Fate::Holds;
+            }
+        }
+        Fate::None
+    }
+
+    /// Something has happened to it.
+    pub(crate) fn ready(&mut self, events: &OwnedFd) -> Fate {
+        let (node, name) = (self.node, self.name);
+        let Some(line) = &mut self.line else { return Fate::None };
+        let had_answer = line.channel.is_open();
+        match line.advance(node, (events, name)) {
+            Ok(()) => Fate::Holds,
+            Err(error) if had_answer => {
+                self.line = None;
+                if is_silence(&error) { Fate::Broken } else { Fate::None }
+            }
+            Err(_) => self.try_next(events),
+        }
+    }
+}
+
+impl Line {
+    fn advance(&mut self, node: u32, (events, name): (&OwnedFd, u64)) -> io::Result<()> {
+        if !self.is_connected {
+            self.socket.outcome()?;
+            if self.socket.send_bytes(&[]).is_err() {
+                // Not yet.
+                return Ok(());
+            }
+            self.is_connected = true;
+            self.channel.send(&Message::Purpose(Purpose::Peer { node })).map_err(io::Error::other)?;
+            epoll::modify(events, &self.socket, epoll::EventData::new_u64(name), epoll::EventFlags::IN)?;
+        }
+        self.flush()?;
+        let mut bytes = [0; 512];
+        loop {
+            match self.socket.receive(&mut bytes) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => self.channel.feed(&bytes[..n]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            // The head says nothing after its greeting.
+            if self.channel.next().map_err(io::Error::other)?.is_some() {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            self.flush()?;
+        }
+    }
+
+    /// A greeting always has room.
+    fn flush(&mut self) -> io::Result<()> {
+        let sent = self.socket.send_bytes(self.channel.output())?;
+        self.channel.sent(sent);
+        Ok(())
+    }
+}
+
+/// Whether this is how the kernel says that no answer comes, or that the other has forgotten the connection.
+fn is_silence(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    let kinds = [
+        Kind::TimedOut,
+        Kind::HostUnreachable,
+        Kind::NetworkUnreachable,
+        Kind::NetworkDown,
+        Kind::ConnectionReset,
+    ];
+    kinds.contains(&error.kind())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oxmpi_os::net::Listener;
+    use std::net::{IpAddr, Ipv4Addr};
+
+    fn offer(addresses: Vec<SocketAddr>) -> LifelineOffer {
+        LifelineOffer { addresses, secret: [4; 32] }
+    }
+
+    fn events() -> OwnedFd {
+        epoll::create(epoll::CreateFlags::CLOEXEC).unwrap()
+    }
+
+    fn wait(events: &OwnedFd) {
+        let mut list = Vec::with_capacity(4);
+        let time = rustix::event::Timespec { tv_sec: 10, tv_nsec: 0 };
+        epoll::wait(events, rustix::buffer::spare_capacity(&mut list), Some(&time)).unwrap();
+        assert_eq!(list.len(), 1, "it comes to nothing");
+    }
+
+    /// What an acceptor makes of it.
+    fn meet(
+        listener: &Listener,
+        secret: u8,
+        lifeline: &mut Lifeline,
+        events: &OwnedFd,
+    ) -> (Socket, Channel, Fate) {
+        wait(events);
+        lifeline.ready(events);
+        let (socket, _) = loop {
+            match listener.accept().unwrap() {
+                Some(came) => break came,
+                None => std::thread::yield_now(),
+            }
+        };
+        let mut channel = Channel::acceptor(&Secret([secret; 32]), HEAD);
+        let mut bytes = [0; 512];
+        let mut round = |channel: &mut Channel| {
+            let n = loop {
+                match socket.receive(&mut bytes) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
+                    other => break other.unwrap(),
+                }
+            };
+            channel.feed(&bytes[..n]);
+            let said = channel.next();
+            socket.send_bytes(channel.output()).unwrap();
+            channel.sent(channel.output().len());
+            said
+        };
+        if round(&mut channel).is_err() {
+            drop(socket);
+            wait(events);
+            let fate = lifeline.ready(events);
+            return (Socket::connect(listener.address().unwrap(), None).unwrap(), channel, fate);
+        }
+        wait(events);
+        let fate = lifeline.ready(events);
+        let said = round(&mut channel).unwrap();
+        assert_eq!(said, Some(Message::Purpose(Purpose::Peer { node: 7 })));
+        (socket, channel, fate)
+    }
+
+    #[test]
+    fn a_head_that_closes_it_is_not_one_that_is_silent() {
+        let (events, loopback) = (events(), IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let (refusing, listener) =
+            (Listener::bind(loopback, None).unwrap(), Listener::bind(loopback, None).unwrap());
+        let addresses = vec![refusing.address().unwrap(), listener.address().unwrap()];
+        // Nobody listens there any more.
+        drop(refusing);
+        let time = Duration::from_secs(60);
+        let mut lifeline = Lifeline::begin(&offer(addresses), (7, time), (&events, 1));
+        if lifeline.addresses.len() == 1 {
+            wait(&events);
+            assert_eq!(lifeline.ready(&events), Fate::Holds);
+        }
+        let (socket, _, fate) = meet(&listener, 4, &mut lifeline, &events);
+        assert_eq!(fate, Fate::Holds);
+        drop(socket);
+        wait(&events);
+        assert_eq!((lifeline.ready(&events), lifeline.ready(&events)), (Fate::None, Fate::None));
+    }
+
+    #[test]
+    fn who_has_not_the_secret_is_no_head() {
+        let (events, listener) = (events(), Listener::bind(IpAddr::V4(Ipv4Addr::LOCALHOST), None).unwrap());
+        let addresses = vec![listener.address().unwrap()];
+        let mut lifeline = Lifeline::begin(&offer(addresses), (7, Duration::from_secs(60)), (&events, 1));
+        let (_, channel, fate) = meet(&listener, 5, &mut lifeline, &events);
+        assert!(fate == Fate::None && !channel.is_open());
+    }
+
+    #[test]
+    fn what_the_kernel_says_of_silence_is_known() {
+        for error in
+            [rustix::io::Errno::TIMEDOUT, rustix::io::Errno::HOSTUNREACH, rustix::io::Errno::CONNRESET]
+        {
+            assert!(is_silence(&error.into()), "{error}");
+        }
+        assert!(
+            !is_silence(&io::ErrorKind::UnexpectedEof.into())
+                && !is_silence(&io::ErrorKind::BrokenPipe.into())
+        );
+    }
+}
