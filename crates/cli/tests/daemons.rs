@@ -481,6 +481,43 @@ fn daemons_on_several_hosts_are_one_universe() {
     await_that("nothing is left", || (0..3).all(|host| hosts.processes(host).is_empty()));
 }
 
+/// What passes between a client and a program on another host waits for whoever does not read, and not in a daemon.
+#[test]
+fn streams_over_the_network_wait_and_end_as_a_socket_does() {
+    let Some(hosts) = Hosts::new("streams", 2) else { return };
+    let (code, _, err) = hosts.boot("");
+    assert_eq!(code, 0, "{err}");
+    // Each direction ends by itself.
+    let script = format!("printf abc | {OXMPI} exec n1 sh -c 'cat; echo and more; echo errors >&2'");
+    assert_eq!(hosts.on(0, &["sh", "-c", &script]), (0, "abcand more\n".into(), "errors\n".into()));
+    // A program that ends before its input does.
+    let script = format!("yes | {OXMPI} exec n1 sh -c 'head -c 10; exit 5'");
+    let (code, out, _) = hosts.on(0, &["sh", "-c", &script]);
+    assert_eq!((code, &*out), (5, "y\ny\ny\ny\ny\n"));
+    // One that reads nothing, and one whose output nobody reads, for a while.
+    let daemon = eldest(&hosts.processes(1)).unwrap();
+    let peak = || {
+        let status = fs::read_to_string(format!("/proc/{daemon}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+    };
+    let before = peak();
+    let script = format!(
+        "{OXMPI} exec n1 sh -c 'sleep 1; head -c 20000000' </dev/zero | wc -c; \
+         {OXMPI} exec n1 head -c 20000000 /dev/zero | (sleep 1; wc -c)"
+    );
+    let (code, out, err) = hosts.on(0, &["sh", "-c", &script]);
+    assert_eq!((code, &*out, &*err), (0, "20000000\n20000000\n", ""));
+    assert!(peak() < before + 4096, "from {before} to {} kB", peak());
+    // All is shown that was written before the universe is halted.
+    let script = format!(
+        "({OXMPI} exec n1 sh -c 'head -c 1000000 /dev/zero; sleep 100' 2>/dev/null | wc -c) & sleep 0.5; {OXMPI} halt; wait"
+    );
+    let (code, out, err) = hosts.on(0, &["sh", "-c", &script]);
+    assert_eq!((code, &*out, &*err), (0, "1000000\n", ""));
+    await_that("nothing is left", || (0..2).all(|host| hosts.processes(host).is_empty()));
+}
+
 #[test]
 fn mpirun_starts_ranks_on_the_nodes_of_the_universe_by_the_daemons() {
     let Some(hosts) = Hosts::new("ranks", 3) else { return };

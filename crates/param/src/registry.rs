@@ -252,7 +252,9 @@ parameters! {
         unit: Unit::Count, default: 60, limits: 1..=2147483647, power_of_two: false,
         aliases: [], level: User,
         help: "Seconds after which mpirun takes the agent of another host for lost, and with it the ranks there, if nothing has come \
-               from it while they run. An agent says four times as often that it is there, at least every 15 seconds.",
+               from it while they run. An agent says four times as often that it is there, at least every 15 seconds. It ends its \
+               ranks when the host of mpirun has not answered for so long, as its kernel does also for a stopped mpirun; and so does \
+               a daemon with what 'oxmpi exec' has started.",
     }
     mpi_ft_enable: switch {
         default: false, aliases: ["ft_enable"], level: User,

@@ -4,12 +4,14 @@
 
 mod connected;
 mod daemons;
+mod gone;
 mod quiesce;
 mod silence;
 mod spawned;
 #[path = "../support/mod.rs"]
 mod support;
 mod testbed;
+mod wire;
 
 use std::fs;
 use std::io::Write as _;

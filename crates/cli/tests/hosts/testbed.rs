@@ -3,11 +3,13 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Lines};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::LinkNameSpaceType;
 
 use super::support::{eldest, installed, root};
 
@@ -69,7 +71,7 @@ impl Begun {
     }
 }
 
-fn switch() -> String {
+pub(crate) fn switch() -> String {
     format!("oxmpi-{}s", std::process::id())
 }
 
@@ -103,7 +105,7 @@ fn why_not() -> Option<String> {
         .then(|| format!("'ip netns add' says: {}", String::from_utf8_lossy(&made.stderr).trim()))
 }
 
-fn run(words: &str) {
+pub(crate) fn run(words: &str) {
     let mut words = words.split(' ');
     let output = Command::new(words.next().unwrap()).args(words.clone()).output().unwrap();
     let all: Vec<&str> = words.collect();
@@ -228,18 +230,25 @@ impl Testbed {
         Begun { child, first, lines }
     }
 
-    /// `oxmpi` on the head, which has to succeed.
-    fn oxmpi(&self, words: &[&str]) {
-        let mut command = self.on(HEAD, installed("oxmpi").to_str().unwrap());
-        let (code, out, err) = outcome(command.args(words).stdin(Stdio::null()).output().unwrap());
-        assert_eq!(code, Some(0), "{words:?}: {out}{err}");
+    /// `oxmpi` on a host, to its end.
+    pub(crate) fn oxmpi_on(&self, machine: Machine, words: &[&str]) -> (Option<i32>, String, String) {
+        let mut command = self.on(machine, "timeout");
+        command.args(["-k", "1", "50", installed("oxmpi").to_str().unwrap()]).args(words);
+        outcome(command.stdin(Stdio::null()).output().unwrap())
     }
 
-    /// Makes the hosts of a file a universe.
-    pub(crate) fn boot(&self, lines: &str) {
+    /// `oxmpi` on the head, which has to succeed. What it says besides.
+    fn oxmpi(&self, words: &[&str]) -> String {
+        let (code, out, err) = self.oxmpi_on(HEAD, words);
+        assert_eq!(code, Some(0), "{words:?}: {out}{err}");
+        err
+    }
+
+    /// Makes the hosts of a file a universe. What that says of its steps.
+    pub(crate) fn boot(&self, lines: &str) -> String {
         let file = self.directory.join("universe");
         fs::write(&file, lines).unwrap();
-        self.oxmpi(&["boot", "--mca", "plm_rsh_agent", &self.shell(), file.to_str().unwrap()]);
+        self.oxmpi(&["boot", "-v", "--mca", "plm_rsh_agent", &self.shell(), file.to_str().unwrap()])
     }
 
     /// Ends it.
@@ -331,6 +340,16 @@ impl Testbed {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         program.to_str().unwrap().to_string()
     }
+}
+
+/// Does something in a network namespace, where its sockets stay.
+pub(crate) fn inside<T: Send>(namespace: &str, act: impl FnOnce() -> T + Send) -> T {
+    let at = fs::File::open(Path::new("/run/netns").join(namespace)).unwrap();
+    let within = || {
+        rustix::thread::move_into_link_name_space(at.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+        act()
+    };
+    std::thread::scope(|scope| scope.spawn(within).join().unwrap())
 }
 
 /// Removes what tests have left that were killed.

@@ -399,12 +399,12 @@ impl Connection {
             let read = self.socket.set_patience(patience).and_then(|()| self.socket.read(&mut bytes[..room]));
             match read {
                 Ok(0) => {
-                    let text = match self.channel.is_open() {
-                        true => "it has closed the connection",
-                        false => {
-                            "it has closed the connection before it said that it knows the secret of this universe: it belongs \
-                             to another one, or what it was told was changed on the way"
+                    let text = match (self.id, &self.socket) {
+                        (0, Socket::Far(_)) => {
+                            "it has closed the connection at once: it belongs to another universe, or what it was told was \
+                             changed on the way"
                         }
+                        _ => "it has closed the connection",
                     };
                     return Err(self.failed(io::Error::new(io::ErrorKind::UnexpectedEof, text)));
                 }

@@ -289,7 +289,7 @@ impl Daemon {
     fn refuse(&mut self, number: u64, error: &ChannelError) {
         let text = error.to_string();
         if self.connections.get(&number).is_some_and(|connection| connection.channel.is_open()) {
-            self.answer_last(number, text);
+            self.answer_last(number, format!("what it was told is not understood: {text}"));
         } else {
             self.lose(number, &text);
         }

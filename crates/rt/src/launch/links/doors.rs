@@ -9,14 +9,15 @@ use rustix::net::Shutdown;
 
 use super::super::launcher::{DOORS, Launcher};
 use super::{Links, trusted};
+use crate::strangers::{self, AT_ONCE};
 
-/// Connections at most whose other end has not yet said who it is. Others wait to be accepted.
+/// Connections at most whose other end has not yet said who it is.
 const MAX_STRANGERS: usize = 64;
 /// How long one that was accepted may take to say who it is.
 const GUEST: Duration = Duration::from_secs(5);
 /// How long one to which we have connected may: others may be before us.
 const HOST: Duration = Duration::from_secs(15);
-/// How long nobody is let in when there was no room.
+/// How long nobody is let in when no descriptors are left.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// How long the other end of a connection may take to say who it is.
@@ -33,43 +34,46 @@ impl Links {
 }
 
 impl Launcher<'_> {
-    /// Others have connected.
+    /// Others have connected. All are let in; if there are too many who have not said who they are, the oldest loses its place.
     pub(in super::super) fn welcome_others(&mut self) {
-        let links = &self.links;
-        let strangers = links.connections.values().filter(|connection| connection.universe.is_none()).count();
-        let mut room = MAX_STRANGERS.saturating_sub(strangers);
-        let (mut came, mut is_full) = (Vec::new(), false);
-        for (_, door) in links.door.iter().chain(links.names.values()) {
-            loop {
-                if room == 0 {
-                    is_full = true;
-                    break;
-                }
+        for at in 0..=self.links.names.len() {
+            for _ in 0..AT_ONCE {
+                let names = self.links.names.values();
+                let Some((_, door)) = self.links.door.iter().chain(names).nth(at) else { break };
                 match local::accept(door) {
                     Ok(Some(socket)) => {
-                        came.push(socket);
-                        room -= 1;
+                        let Ok(peer) = trusted(&socket) else { continue };
+                        self.make_room(MAX_STRANGERS);
+                        // If it fails the socket is closed, and the other sees that.
+                        let _ = self.connect(socket, peer, (None, None));
                     }
                     Ok(None) => break,
-                    Err(_) => {
-                        // No descriptors are left, or no memory.
-                        is_full = true;
-                        break;
-                    }
+                    // No descriptors are left, or no memory.
+                    Err(_) if self.make_room(1) => {}
+                    Err(_) => return self.shut_doors(),
                 }
             }
         }
-        if is_full {
-            let doors = links.door.iter().chain(links.names.values());
-            // It fails for one that is not in the set, which is as good.
-            doors.for_each(|(_, door)| _ = epoll::delete(&self.events, door));
-            self.links.shut = Some(Instant::now() + PAUSE);
-        }
-        for socket in came {
-            let Ok(peer) = trusted(&socket) else { continue };
-            // If it fails the socket is closed, and the other sees that.
-            let _ = self.connect(socket, peer, (None, None));
-        }
+    }
+
+    /// If there are `most` strangers that have connected to us one loses its place. Whether one has.
+    fn make_room(&mut self, most: usize) -> bool {
+        let strangers = self.links.connections.iter();
+        let strangers = strangers.filter(|(_, other)| other.universe.is_none() && other.wanted.is_none());
+        // Nobody greets here without saying who it is.
+        let Some(number) = strangers::loser(strangers.map(|(number, _)| (*number, false)), most) else {
+            return false;
+        };
+        self.lose(number, "others have come since");
+        true
+    }
+
+    /// Lets nobody in for a while.
+    fn shut_doors(&mut self) {
+        let doors = self.links.door.iter().chain(self.links.names.values());
+        // It fails for one that is not in the set, which is as good.
+        doors.for_each(|(_, door)| _ = epoll::delete(&self.events, door));
+        self.links.shut = Some(Instant::now() + PAUSE);
     }
 
     /// Gives up who does not say who it is, and lets others in again.
