@@ -24,7 +24,9 @@
 //!    (hints it does not need). From then on neither waits for the other: not when it ends, and not when the connection breaks.
 //! 7. Who connects and is not of the job costs a few bytes and some time: greetings have one place each, of which there
 //!    are few; who needs one takes that of the one who has been silent longest.
-//! 8. Where messages can be quiesced, all processes stop sending at the launcher's word, wait until everything is
+//! 8. A connection whose ends want it is encrypted (`greeting.rs` rule 6, `sealed.rs`): the same records go through a cipher, whose
+//!    keys are of this connection alone. What cannot be opened ends the connection, and rule 3 holds.
+//! 9. Where messages can be quiesced, all processes stop sending at the launcher's word, wait until everything is
 //!    acknowledged, and end their connections and listeners (`quiesce.rs`). Then each listens anew, wherever it is by then, and
 //!    connects when it has something to send, as if a connection had broken (rule 3). `ways/quiesce.rs` goes through the steps.
 //!
@@ -44,6 +46,7 @@ mod peer;
 mod quiesce;
 mod reading;
 mod record;
+mod sealed;
 mod settings;
 mod straight;
 mod timers;
@@ -60,7 +63,7 @@ pub use incoming::{Incoming, Upper};
 pub use link::Link;
 pub use outgoing::Pieces;
 pub use record::{ALIGNMENT, Header, Kind, Point, RECORD_HEADER};
-pub use settings::{Address, Find, SecretOf, Settings, Tell, Whereabouts};
+pub use settings::{Address, Encrypt, Find, SecretOf, Settings, Tell, Whereabouts};
 
 use self::greetings::Greetings;
 use self::lending::LEND_FROM;
@@ -107,6 +110,8 @@ pub struct Tcp {
     ahead: Ahead,
     /// A record that is written from one piece.
     record: Vec<u8>,
+    /// What an encrypted record carries.
+    plain: Vec<u8>,
     /// How many records may be kept when one is written before it is kept.
     records_with_room: usize,
     /// One thread calls, and says when it sleeps.
@@ -176,6 +181,7 @@ impl Tcp {
             buffer: vec![0; BUFFER],
             ahead: Ahead::new(),
             record: Vec::new(),
+            plain: Vec::new(),
             records_with_room,
             is_alone: false,
             ready: Vec::new(),
@@ -238,7 +244,7 @@ impl Tcp {
     }
 
     fn is_up(&self, at: u32) -> bool {
-        matches!(self.peers.get(at as usize), Some(Some(peer)) if matches!(peer.way, Way::Up(_)))
+        matches!(self.peers.get(at as usize), Some(Some(peer)) if peer.way.connection().is_some())
     }
 
     fn known(&mut self, at: u32) -> Option<&mut Peer> {
@@ -251,7 +257,7 @@ impl Tcp {
         match &peer.way {
             Way::Connecting { .. } => self.on_connected(at),
             Way::Greeting { .. } => self.on_greeted(at),
-            Way::Up(_) => {
+            Way::Up(_) | Way::Sealed(_) => {
                 if ready.writable {
                     peer.is_blocked = peer.is_broken;
                 }
@@ -395,7 +401,7 @@ impl Fabric for Tcp {
         let peers = self.peers.iter().flatten();
         let mut counts = Counts { ways: InUse::Sockets, ..Counts::default() };
         for peer in peers {
-            counts.connections += u64::from(matches!(peer.way, Way::Up(_)));
+            counts.connections += u64::from(peer.way.connection().is_some());
             counts.connections_made += u64::from(peer.connections);
             counts.connections_remade += u64::from(peer.connections.saturating_sub(1));
         }

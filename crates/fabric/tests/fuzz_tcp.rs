@@ -241,18 +241,53 @@ fn nonce(random: &mut Random) -> [u8; 32] {
     std::array::from_fn(|_| random.draw() as u8)
 }
 
+/// Somebody who connects, and wants encryption or not.
+fn initiate(secret: &Secret, random: &mut Random) -> (Initiator, [u8; HELLO]) {
+    let encrypt = random.below(2) == 0;
+    Initiator::new(identity(2), 3, secret, &nonce(random), encrypt).unwrap()
+}
+
+/// Somebody who is connected to, likewise.
+fn accept(
+    own: Identity,
+    secret: &Secret,
+    hello: &[u8; HELLO],
+    random: &mut Random,
+) -> Result<(Acceptor, [u8; WELCOME]), GreetingError> {
+    let encrypt = random.below(2) == 0;
+    Acceptor::new(own, secret, hello, &nonce(random), encrypt)
+}
+
 /// Both messages of each side, and what the sides learn, if nobody interferes.
 fn greeting(random: &mut Random, secret: &Secret) -> ([u8; HELLO], [u8; PROOF]) {
     let (points, accepts) = ([0, 1].map(|_| point(random)), random.below(2) == 0);
-    let (mut initiator, hello) = Initiator::new(identity(2), 3, secret, &nonce(random));
-    let (mut acceptor, welcome) = Acceptor::new(identity(3), secret, &hello, &nonce(random)).unwrap();
+    let wants = [0, 1].map(|_| random.below(2) == 0);
+    let (mut initiator, hello) = Initiator::new(identity(2), 3, secret, &nonce(random), wants[0]).unwrap();
+    let (mut acceptor, welcome) =
+        Acceptor::new(identity(3), secret, &hello, &nonce(random), wants[1]).unwrap();
     assert_eq!(acceptor.from(), (2, 1));
     let (incarnation, proof) = initiator.welcomed(&welcome, points[0]).unwrap();
     assert_eq!(incarnation, 1);
     assert_eq!(acceptor.proved(&proof), Ok(points[0]));
+    let cipher = acceptor.take_cipher();
     let verdict = acceptor.judge(accepts.then_some(points[1]));
     let judged = initiator.judged(&verdict);
     assert_eq!(judged, if accepts { Ok(points[1]) } else { Err(GreetingError::Refused) });
+    match (initiator.into_cipher(), cipher) {
+        (Some(mut own), Some(mut theirs)) => {
+            assert!(wants != [false; 2], "nobody has asked for it");
+            for _ in 0..2 {
+                let (one, other) = (&mut own, &mut theirs);
+                let (mut sealed, mut plain) = (Vec::new(), Vec::new());
+                one.seal(b"a record", &mut sealed).unwrap();
+                assert_eq!(other.open(&sealed, &mut plain), Ok(Some(sealed.len())));
+                assert_eq!(plain, b"a record");
+                std::mem::swap(&mut own, &mut theirs);
+            }
+        }
+        (None, None) => assert_eq!(wants, [false; 2], "who wants it has it"),
+        (own, theirs) => panic!("one side encrypts: {own:?}, {theirs:?}"),
+    }
     (hello, proof)
 }
 
@@ -269,37 +304,37 @@ fn members_believe_each_other_and_nobody_else() {
         // A changed message, or another secret.
         let mut wrong = hello;
         wrong[random.below(HELLO as u64) as usize] ^= 1 << random.below(8);
-        assert!(Acceptor::new(identity(3), &secret, &wrong, &nonce(random)).is_err());
+        assert!(accept(identity(3), &secret, &wrong, random).is_err());
         let other = Secret(nonce(random));
-        let stranger = Acceptor::new(identity(3), &other, &hello, &nonce(random));
+        let stranger = accept(identity(3), &other, &hello, random);
         assert_eq!(stranger.err(), Some(GreetingError::Stranger));
         // Not for this process, or of another job.
         for elsewhere in [identity(1), Identity { job: 7, ..identity(3) }, identity(2)] {
-            let result = Acceptor::new(elsewhere, &secret, &hello, &nonce(random));
+            let result = accept(elsewhere, &secret, &hello, random);
             assert_eq!(result.err(), Some(GreetingError::Elsewhere));
         }
 
         // A recording of both messages: the acceptor's nonce is new.
-        let (mut acceptor, welcome) = Acceptor::new(identity(3), &secret, &hello, &nonce(random)).unwrap();
+        let (mut acceptor, welcome) = accept(identity(3), &secret, &hello, random).unwrap();
         assert_eq!(acceptor.proved(&proof), Err(GreetingError::Stranger));
 
         // A welcome to somebody else, and a changed one.
-        let (mut initiator, _) = Initiator::new(identity(2), 3, &secret, &nonce(random));
+        let (mut initiator, _) = initiate(&secret, random);
         assert_eq!(initiator.welcomed(&welcome, Point::default()), Err(GreetingError::Stranger));
-        let (mut initiator, hello) = Initiator::new(identity(2), 3, &secret, &nonce(random));
-        let (_, mut welcome) = Acceptor::new(identity(3), &secret, &hello, &nonce(random)).unwrap();
+        let (mut initiator, hello) = initiate(&secret, random);
+        let (_, mut welcome) = accept(identity(3), &secret, &hello, random).unwrap();
         welcome[random.below(WELCOME as u64) as usize] ^= 1 << random.below(8);
         assert!(initiator.welcomed(&welcome, Point::default()).is_err());
 
         // A changed proof, a changed verdict.
-        let (mut initiator, hello) = Initiator::new(identity(2), 3, &secret, &nonce(random));
-        let (mut acceptor, welcome) = Acceptor::new(identity(3), &secret, &hello, &nonce(random)).unwrap();
+        let (mut initiator, hello) = initiate(&secret, random);
+        let (mut acceptor, welcome) = accept(identity(3), &secret, &hello, random).unwrap();
         let (_, proof) = initiator.welcomed(&welcome, point(random)).unwrap();
         let mut wrong = proof;
         wrong[random.below(PROOF as u64) as usize] ^= 1 << random.below(8);
         assert!(acceptor.proved(&wrong).is_err());
-        let (mut initiator, hello) = Initiator::new(identity(2), 3, &secret, &nonce(random));
-        let (mut acceptor, welcome) = Acceptor::new(identity(3), &secret, &hello, &nonce(random)).unwrap();
+        let (mut initiator, hello) = initiate(&secret, random);
+        let (mut acceptor, welcome) = accept(identity(3), &secret, &hello, random).unwrap();
         let (_, proof) = initiator.welcomed(&welcome, point(random)).unwrap();
         acceptor.proved(&proof).unwrap();
         let mut verdict = acceptor.judge(Some(point(random)));
@@ -313,12 +348,9 @@ fn noise_is_no_greeting() {
     fuzz(|random| {
         let secret = Secret(nonce(random));
         let mut hello: [u8; HELLO] = std::array::from_fn(|_| random.draw() as u8);
-        assert_eq!(
-            Acceptor::new(identity(3), &secret, &hello, &nonce(random)).err(),
-            Some(GreetingError::Noise)
-        );
-        hello[..16].copy_from_slice(b"OxMPItcp\x03\x01\0\0\0\0\0\0");
-        let result = Acceptor::new(identity(3), &secret, &hello, &nonce(random));
+        assert_eq!(accept(identity(3), &secret, &hello, random).err(), Some(GreetingError::NotGreeting));
+        hello[..16].copy_from_slice(b"OxMPItcp\x04\x01\0\0\0\0\0\0");
+        let result = accept(identity(3), &secret, &hello, random);
         assert_eq!(result.err(), Some(GreetingError::Stranger));
     });
 }

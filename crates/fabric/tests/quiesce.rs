@@ -54,10 +54,9 @@ impl Coordinator for Launcher {
 }
 
 /// A process that receives and sends nothing, so that only the peer connects, at the one of its listeners that it was told of.
-fn is_found_again(is_known_abroad: bool) {
+fn is_found_again(is_known_abroad: bool, plans: [Plan; 2]) {
     const MESSAGES: u32 = 5;
     const TIMES: u32 = 3;
-    let plans = [Plan::new(), Plan::new()];
     let (mut peer, mut end) = (End::new(0, &plans[0]), End::new(1, &plans[1]));
     plans[0].at(end.address);
     plans[1].at(peer.address);
@@ -96,10 +95,12 @@ fn is_found_again(is_known_abroad: bool) {
 
 #[test]
 fn who_has_stood_still_is_found_again() {
-    is_found_again(false);
+    is_found_again(false, [Plan::new(), Plan::new()]);
+    is_found_again(false, [Plan::encrypted(), Plan::encrypted()]);
 }
 
 #[test]
 fn who_is_sought_by_other_launchers_is_found_again_by_them() {
-    is_found_again(true);
+    is_found_again(true, [Plan::new(), Plan::new()]);
+    is_found_again(true, [Plan::encrypted(), Plan::encrypted()]);
 }

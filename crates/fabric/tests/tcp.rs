@@ -9,12 +9,13 @@ mod support;
 
 use chaos::Chaos;
 use ends::{End, LIMIT, Plan, pair, until};
+use oxmpi_fabric::sim::Random;
 use oxmpi_fabric::tcp::{HELLO, PROOF, Whereabouts};
 use oxmpi_fabric::{Fabric, Sent};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
-use support::{fuzz, with_message};
+use support::{content, fuzz, with_message};
 
 /// Who may have connected and not said who it is: strangers, and one for each process.
 const PLACES: usize = 32 + 2;
@@ -42,20 +43,41 @@ fn both_may_connect_at_once() {
     }
 }
 
+/// Rule 8: whoever wants it.
+#[test]
+fn both_may_connect_at_once_if_one_wants_encryption() {
+    for _ in 0..10 {
+        for plans in [[Plan::encrypted(), Plan::encrypted()], [Plan::new(), Plan::encrypted()]] {
+            exchange(&mut pair(&plans), 30);
+        }
+    }
+}
+
 #[test]
 fn connections_may_die_at_any_time() {
-    fuzz(|random| {
-        let chaos = Chaos::new();
-        let mut plans = [Plan::new(), Plan::new()];
-        for plan in &mut plans {
-            plan.settings.patience = LIMIT;
-        }
-        let mut ends = [End::new(0, &plans[0]), End::new(1, &plans[1])];
-        plans[0].at(chaos.to(ends[1].address, random.draw()));
-        plans[1].at(chaos.to(ends[0].address, random.draw()));
-        exchange_through(&mut ends, 200, &plans);
-        assert!(chaos.kills() > 0);
-    });
+    fuzz(|random| exchange_in(&Chaos::new(), [Plan::new(), Plan::new()], random));
+}
+
+#[test]
+fn encrypted_connections_may_die_at_any_time() {
+    fuzz(|random| exchange_in(&Chaos::new(), [Plan::encrypted(), Plan::encrypted()], random));
+}
+
+/// Of what somebody in between changes, repeats, adds or leaves out nothing is believed, and nothing is lost.
+#[test]
+fn whoever_changes_what_is_encrypted_has_only_killed_a_connection() {
+    fuzz(|random| exchange_in(&Chaos::spoiling(), [Plan::encrypted(), Plan::encrypted()], random));
+}
+
+fn exchange_in(chaos: &Chaos, mut plans: [Plan; 2], random: &mut Random) {
+    for plan in &mut plans {
+        plan.settings.patience = LIMIT;
+    }
+    let mut ends = [End::new(0, &plans[0]), End::new(1, &plans[1])];
+    plans[0].at(chaos.to(ends[1].address, random.draw()));
+    plans[1].at(chaos.to(ends[0].address, random.draw()));
+    exchange_through(&mut ends, 200, &plans);
+    assert!(chaos.kills() > 0);
 }
 
 /// As [`exchange`]; who comes too late to hear a goodbye hears of it from the launcher.
@@ -326,7 +348,11 @@ fn an_older_incarnation_is_refused_and_a_newer_one_ends_the_older() {
 
 #[test]
 fn many_messages_that_nobody_acknowledges_wait() {
-    let plans = [Plan::new(), Plan::new()];
+    wait_for_each_other([Plan::new(), Plan::new()]);
+    wait_for_each_other([Plan::encrypted(), Plan::encrypted()]);
+}
+
+fn wait_for_each_other(plans: [Plan; 2]) {
     let mut ends = pair(&plans);
     until(&mut ends, |ends| ends[0].send() != Sent::Full);
     // The other side does not look: the first one fills what the kernel takes and then keeps nothing more.
@@ -341,4 +367,63 @@ fn many_messages_that_nobody_acknowledges_wait() {
     assert!(pushed < 10_000, "{pushed} messages were taken");
     until(&mut ends, |ends| ends[1].recorder.next == pushed);
     exchange(&mut ends, pushed + 10);
+}
+
+/// What two processes that find each other say, each way of all connections by itself.
+fn recorded(plans: &[Plan; 2]) -> Vec<Vec<u8>> {
+    let mut ends = [End::new(0, &plans[0]), End::new(1, &plans[1])];
+    let taps = [0, 1].map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+    let places = [0, 1].map(|at: usize| taps[at].local_addr().unwrap());
+    let addresses = [ends[1].address, ends[0].address];
+    plans[0].at(places[0]);
+    plans[1].at(places[1]);
+    std::thread::scope(|scope| {
+        let seen = [0, 1].map(|at| {
+            let (tap, address) = (&taps[at], addresses[at]);
+            scope.spawn(move || record(tap, address))
+        });
+        exchange(&mut ends, 20);
+        drop(ends);
+        // A process that has not connected is waited for no longer.
+        places.iter().for_each(|place| drop(TcpStream::connect(place)));
+        seen.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+/// Carries a connection to an address, and returns what went over it, each way.
+fn record(tap: &TcpListener, to: SocketAddr) -> Vec<Vec<u8>> {
+    let (from, _) = tap.accept().unwrap();
+    let Ok(to) = TcpStream::connect(to) else { return Vec::new() };
+    let copy = |mut source: TcpStream, mut sink: TcpStream| {
+        let (mut seen, mut buffer) = (Vec::new(), [0; 10_000]);
+        while let Ok(n @ 1..) = source.read(&mut buffer) {
+            seen.extend_from_slice(&buffer[..n]);
+            let _ = sink.write_all(&buffer[..n]);
+        }
+        let _ = sink.shutdown(Shutdown::Write);
+        seen
+    };
+    let back = (to.try_clone().unwrap(), from.try_clone().unwrap());
+    let back = std::thread::spawn(move || copy(back.0, back.1));
+    vec![copy(from, to), back.join().unwrap()]
+}
+
+#[test]
+fn what_is_encrypted_cannot_be_read_on_its_way() {
+    // A part of each longer message, in either direction.
+    let part = &content(0, 3000)[1000..1016];
+    let is_seen = |bytes: &Vec<u8>| bytes.windows(part.len()).any(|window| window == part);
+    let long = |bytes: &Vec<u8>| bytes.len() > 100_000;
+    for (plans, is_encrypted) in [
+        ([Plan::new(), Plan::new()], false),
+        ([Plan::encrypted(), Plan::encrypted()], true),
+        ([Plan::new(), Plan::encrypted()], true),
+        ([Plan::encrypted(), Plan::new()], true),
+    ] {
+        let ways = recorded(&plans);
+        assert!(ways.iter().filter(|bytes| long(bytes)).count() >= 2, "the messages went elsewhere");
+        let seen = ways.iter().filter(|bytes| long(bytes) && is_seen(bytes)).count();
+        assert_eq!(seen >= 2, !is_encrypted);
+        assert!(!is_encrypted || !ways.iter().any(is_seen));
+    }
 }

@@ -12,7 +12,13 @@ use support::{buffer_of, content};
 
 #[test]
 fn nobody_sleeps_while_a_message_is_lent_that_could_be_copied() {
-    let mut ends = pair(&[Plan::new(), Plan::new()]);
+    for plan in [Plan::new, Plan::encrypted] {
+        copies_before_it_sleeps([plan(), plan()]);
+    }
+}
+
+fn copies_before_it_sleeps(plans: [Plan; 2]) {
+    let mut ends = pair(&plans);
     until(&mut ends, |ends| ends[0].pushed > 0 || ends[0].send() != Sent::Full);
     until(&mut ends, |ends| ends[1].recorder.next == 1);
     // From now on the peer does not look, so nothing is acknowledged.

@@ -194,15 +194,23 @@ impl Socket {
         }
     }
 
+    /// Whether both ends of the connection are on this host, or at least in this network namespace: they have the same address, or
+    /// addresses of the loopback. `false` if there is no connection.
+    pub fn is_within_host(&self) -> bool {
+        let ip = |address: rustix::net::SocketAddrAny| {
+            SocketAddr::try_from(address).map(|at| at.ip().to_canonical())
+        };
+        match (getsockname(&self.0).map(ip), getpeername(&self.0).map(|peer| peer.map(ip))) {
+            (Ok(Ok(own)), Ok(Some(Ok(peer)))) => own == peer || own.is_loopback() && peer.is_loopback(),
+            _ => false,
+        }
+    }
+
     /// Chooses the plain congestion control (RFC 5681) if both ends of the connection are on this host: there is no network
     /// between them that could be congested, and what the administrator has chosen for networks may pace what is sent (BBR does),
     /// or take long for each acknowledgement.
     pub fn tune_within_host(&self) {
-        let ip = |address: rustix::net::SocketAddrAny| SocketAddr::try_from(address).map(|at| at.ip());
-        if let (Ok(own), Ok(peer)) = (getsockname(&self.0), getpeername(&self.0))
-            && let (Ok(own), Some(Ok(peer))) = (ip(own), peer.map(ip))
-            && (own == peer || own.is_loopback())
-        {
+        if self.is_within_host() {
             // Every kernel has it, and lets everybody use it. If not, the connection works as it is.
             let _ = sockopt::set_tcp_congestion(&self.0, "reno");
         }

@@ -3,9 +3,11 @@
 use super::greeting::{Acceptor, Initiator};
 use super::peer::{Bond, Failure, Way};
 use super::record::Point;
+use super::sealed::Sealed;
 use super::{GREETING, PEER, Tcp, Whereabouts, greetings, trouble};
 use crate::Connected;
 use oxmpi_os::net::{Socket, fill_random};
+use oxmpi_wire::noise::Cipher;
 use std::io::ErrorKind;
 use std::time::Duration;
 
@@ -24,7 +26,7 @@ impl Tcp {
         let poller = self.poller.clone();
         self.forget_watched(at);
         let Some(peer) = self.known(at) else { return };
-        if let Way::Connecting { socket, .. } | Way::Greeting { socket, .. } | Way::Up(socket) = &peer.way {
+        if let Some(socket) = peer.way.socket() {
             poller.remove(socket);
         }
         if matches!(way, Way::Left | Way::Lost(_)) {
@@ -55,7 +57,7 @@ impl Tcp {
             // Nobody waits for anything.
             return self.part(at, Way::Apart);
         }
-        let was_up = matches!(peer.way, Way::Up(_));
+        let was_up = peer.way.connection().is_some();
         if was_up && now.saturating_sub(peer.up_since) > STABLE {
             peer.trouble.over();
         }
@@ -146,17 +148,19 @@ impl Tcp {
 
     /// An attempt to connect is decided: if it went well, the greeting begins.
     pub(super) fn on_connected(&mut self, at: u32) {
-        let (own, secret) = (self.own, self.secret.clone());
+        let (own, secret, encrypt) = (self.own, self.secret.clone(), self.settings.encrypt);
         let poller = self.poller.clone();
         let Some(peer) = self.known(at) else { return };
         let Way::Connecting { socket, .. } = &peer.way else { return };
         let greeted = socket.outcome().and_then(|()| {
             let mut nonce = [0; 32];
             fill_random(&mut nonce)?;
+            let encrypt = encrypt.wants(socket);
             let (greeting, hello) = match &peer.stranger {
-                Some((stranger, secret)) => Initiator::to_stranger(own, *stranger, secret, &nonce),
-                None => Initiator::new(own, at, &secret, &nonce),
-            };
+                Some((stranger, secret)) => Initiator::to_stranger(own, *stranger, secret, &nonce, encrypt),
+                None => Initiator::new(own, at, &secret, &nonce, encrypt),
+            }
+            .map_err(std::io::Error::other)?;
             greetings::send_whole(socket, &hello)?;
             poller.change(socket, PEER | u64::from(at), false)?;
             Ok(greeting)
@@ -177,8 +181,8 @@ impl Tcp {
         match peer.greeted() {
             Ok(None) => {}
             Ok(Some(point)) => {
-                if let Way::Greeting { socket, .. } = std::mem::replace(&mut peer.way, Way::Apart) {
-                    self.begin(at, socket, point);
+                if let Way::Greeting { socket, greeting, .. } = std::mem::replace(&mut peer.way, Way::Apart) {
+                    self.begin(at, (socket, greeting.into_cipher()), point);
                 }
             }
             Err(failure) => self.cut(at, &failure),
@@ -186,11 +190,14 @@ impl Tcp {
     }
 
     /// Both sides believe each other: the connection is used. Its descriptor is in the poller under the peer's name.
-    fn begin(&mut self, at: u32, socket: Socket, point: Point) {
+    fn begin(&mut self, at: u32, (socket, cipher): (Socket, Option<Box<Cipher>>), point: Point) {
         let now = self.now();
         socket.tune_within_host();
         let peer = self.peer(at);
-        peer.way = Way::Up(socket);
+        peer.way = match cipher {
+            None => Way::Up(socket),
+            Some(cipher) => Way::Sealed(Box::new(Sealed::new(socket, cipher))),
+        };
         peer.up_since = now;
         let before = peer.connections;
         peer.connections = before.saturating_add(1);
@@ -254,7 +261,8 @@ impl Tcp {
 
     /// Something came from somebody who has connected.
     pub(super) fn on_greeting(&mut self, place: u64) {
-        match self.greetings.greeted(place, self.own, &self.secret, &mut self.secret_of) {
+        let secret = (&self.secret, self.settings.encrypt);
+        match self.greetings.greeted(place, self.own, secret, &mut self.secret_of) {
             Ok(None) => {}
             Ok(Some((acceptor, point))) => {
                 if let Some(socket) = self.greetings.take(place) {
@@ -271,7 +279,7 @@ impl Tcp {
     }
 
     /// A peer has proved who it is: takes the connection, or not.
-    fn judge(&mut self, acceptor: Acceptor, socket: Socket, point: Point) {
+    fn judge(&mut self, mut acceptor: Acceptor, socket: Socket, point: Point) {
         let (at, incarnation) = acceptor.from();
         if !matches!(socket.receive(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock) {
             // It has given this attempt up meanwhile, for a better one, or says what it must not.
@@ -299,16 +307,15 @@ impl Tcp {
         peer.other_job = acceptor.other_job();
         self.forget_watched(at);
         let peer = self.peer(at);
-        if let Way::Connecting { socket: old, .. } | Way::Greeting { socket: old, .. } | Way::Up(old) =
-            std::mem::replace(&mut peer.way, Way::Apart)
-        {
-            poller.remove(&old);
+        if let Some(old) = std::mem::replace(&mut peer.way, Way::Apart).socket() {
+            poller.remove(old);
         }
+        let cipher = acceptor.take_cipher();
         let verdict = acceptor.judge(Some(peer.link.point()));
         let welcome = greetings::send_whole(&socket, &verdict)
             .and_then(|()| poller.add(&socket, PEER | u64::from(at), false));
         match welcome {
-            Ok(()) => self.begin(at, socket, point),
+            Ok(()) => self.begin(at, (socket, cipher), point),
             Err(error) => self.cut(at, &error.into()),
         }
     }

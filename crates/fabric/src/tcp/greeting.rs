@@ -13,6 +13,9 @@
 //!   records                            <->      records
 //! ```
 //!
+//! Hello and Welcome carry the two messages of a Noise handshake as well (`oxmpi_wire::noise`), so that keys for the records cost
+//! no way more.
+//!
 //! Rules
 //! 1. A Hello can be a recording, so it changes nothing but that the acceptor waits longer. The Proof answers a nonce of the
 //!    acceptor's, so it is new.
@@ -27,9 +30,12 @@
 //! 5. Between processes of different launchers the ranks are those of the acceptor's, and the secret is one that the acceptor's
 //!    launcher has told the initiator's. The job in a Hello is the initiator's, so that the acceptor knows which secret is
 //!    meant.
+//! 6. Records are encrypted if either side wants that. Hello and Welcome say it under their MACs, so nobody in between can talk
+//!    the two out of it. The initiator's keys are made for each connection, and what it says of itself is the handshake's prologue.
 
 use super::record::{ALIGNMENT, Point};
 use crate::shm::Stranger;
+use oxmpi_wire::noise::{Cipher, HANDSHAKE, Handshake, NoiseError};
 use oxmpi_wire::{MAC, Transcript, WrongMac};
 
 pub use oxmpi_wire::{Nonce, Secret};
@@ -52,7 +58,7 @@ pub struct Identity {
 pub enum GreetingError {
     /// The bytes are no greeting of this version.
     #[error("what it says is no greeting of this version of OxMPI")]
-    Noise,
+    NotGreeting,
     /// The MAC is wrong, so it does not have the secret.
     #[error("it does not know the secret of the job")]
     Stranger,
@@ -62,6 +68,12 @@ pub enum GreetingError {
     /// The acceptor does not take the connection (rules 3 and 4).
     #[error("it has refused the connection")]
     Refused,
+    /// This side wants encryption, and the acceptor has answered without (rule 6).
+    #[error("it has answered without encryption, which parameter 'mpi_encrypt' asks for")]
+    Plain,
+    /// The keys of the handshake.
+    #[error(transparent)]
+    Keys(#[from] NoiseError),
 }
 
 impl From<WrongMac> for GreetingError {
@@ -72,9 +84,9 @@ impl From<WrongMac> for GreetingError {
 
 // All are multiples of `ALIGNMENT`, so that the records behind them begin at one.
 /// Bytes of a Hello.
-pub const HELLO: usize = 96 + MAC;
+pub const HELLO: usize = 160 + MAC;
 /// Bytes of a Welcome.
-pub const WELCOME: usize = 96 + MAC;
+pub const WELCOME: usize = 160 + MAC;
 /// Bytes of a Proof.
 pub const PROOF: usize = 32 + MAC;
 /// Bytes of a Verdict.
@@ -84,7 +96,15 @@ pub const VERDICT: usize = 32 + MAC;
 const ROOM: usize = HELLO + WELCOME + PROOF + VERDICT;
 const _: () = assert!((HELLO | WELCOME | PROOF | VERDICT).is_multiple_of(ALIGNMENT));
 const MAGIC: [u8; 8] = *b"OxMPItcp";
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
+
+/// Where a Hello and a Welcome say whether records are to be encrypted; the handshake's message follows.
+const HELLO_ENCRYPT: usize = 72;
+const WELCOME_ENCRYPT: usize = 56;
+/// Bytes that say it.
+const FLAG: usize = 8;
+const _: () = assert!(HELLO_ENCRYPT + FLAG + HANDSHAKE <= HELLO - MAC);
+const _: () = assert!(WELCOME_ENCRYPT + FLAG + HANDSHAKE <= WELCOME - MAC);
 
 /// Writes a message without its MAC.
 struct Writer(Vec<u8>);
@@ -140,28 +160,52 @@ pub struct Initiator {
     /// What the Welcome is to say: the job, who the peer is, and who this process is there.
     expected: (u64, u32, u32),
     transcript: Transcript,
+    /// It wants encryption.
+    encrypt: bool,
+    handshake: Option<Box<Handshake>>,
+    /// After the Welcome, if records are encrypted.
+    cipher: Option<Box<Cipher>>,
 }
 
 impl Initiator {
-    /// Begins, with what to send first.
-    pub fn new(own: Identity, to: u32, secret: &Secret, nonce: &Nonce) -> (Initiator, [u8; HELLO]) {
+    /// Begins, with what to send first. `encrypt`: records are to be encrypted, whatever the acceptor wants.
+    ///
+    /// # Errors
+    /// If no keys can be made.
+    pub fn new(
+        own: Identity,
+        to: u32,
+        secret: &Secret,
+        nonce: &Nonce,
+        encrypt: bool,
+    ) -> Result<(Initiator, [u8; HELLO]), GreetingError> {
         let there = Stranger { job: own.job, number: to, known_as: own.rank };
-        Initiator::to_stranger(own, there, secret, nonce)
+        Initiator::to_stranger(own, there, secret, nonce, encrypt)
     }
 
     /// The same to a process of another launcher.
+    ///
+    /// # Errors
+    /// As there.
     pub fn to_stranger(
         own: Identity,
         Stranger { job, number, known_as }: Stranger,
         secret: &Secret,
         nonce: &Nonce,
-    ) -> (Initiator, [u8; HELLO]) {
+        encrypt: bool,
+    ) -> Result<(Initiator, [u8; HELLO]), GreetingError> {
         let mut transcript = Transcript::new(secret, ROOM);
         let mut hello = Writer::new(KIND_HELLO).u64(own.job).u32(known_as).u32(number).u64(own.incarnation).0;
         hello.extend(nonce);
+        debug_assert_eq!(hello.len(), HELLO_ENCRYPT);
+        hello.extend(u64::from(encrypt).to_le_bytes());
+        let (handshake, message) = Handshake::initiator(secret, &hello)?;
+        hello.extend(message);
         hello.resize(HELLO - MAC, 0);
         let hello = transcript.seal(KIND_HELLO, &hello);
-        (Initiator { expected: (job, number, known_as), transcript }, hello)
+        let handshake = Some(Box::new(handshake));
+        let expected = (job, number, known_as);
+        Ok((Initiator { expected, transcript, encrypt, handshake, cipher: None }, hello))
     }
 
     /// Answers a Welcome, and says what was received. Returns the peer's incarnation, and what to send.
@@ -178,6 +222,13 @@ impl Initiator {
         let (job, rank, to, incarnation) = (reader.u64(), reader.u32(), reader.u32(), reader.u64());
         if (job, rank, to) != self.expected {
             return Err(GreetingError::Elsewhere);
+        }
+        let (encrypt, message) = encryption(welcome, WELCOME_ENCRYPT)?;
+        let handshake = self.handshake.take().ok_or(GreetingError::NotGreeting)?;
+        match (encrypt, self.encrypt) {
+            (true, _) => self.cipher = Some(Box::new(handshake.answered(&message)?)),
+            (false, true) => return Err(GreetingError::Plain),
+            (false, false) => {}
         }
         let proof = Writer(Vec::new())
             .u64(KIND_PROOF.into())
@@ -200,6 +251,22 @@ impl Initiator {
             _ => Err(GreetingError::Refused),
         }
     }
+
+    /// What seals and opens the records, if they are encrypted. The greeting is over.
+    pub fn into_cipher(self) -> Option<Box<Cipher>> {
+        self.cipher
+    }
+}
+
+/// Whether a Hello or a Welcome asks for encryption, and its message of the handshake.
+fn encryption(message: &[u8], at: usize) -> Result<(bool, [u8; HANDSHAKE]), GreetingError> {
+    let mut reader = Reader(&message[at..]);
+    let encrypt = match reader.u64() {
+        0 => false,
+        1 => true,
+        _ => return Err(GreetingError::NotGreeting),
+    };
+    Ok((encrypt, reader.array()))
 }
 
 fn point(reader: &mut Reader<'_>) -> Point {
@@ -215,6 +282,7 @@ pub struct Acceptor {
     from: u32,
     job: u64,
     incarnation: u64,
+    cipher: Option<Box<Cipher>>,
 }
 
 /// Of which job the sender of a Hello says it is; nothing is proved.
@@ -223,7 +291,7 @@ pub(super) fn job_of(hello: &[u8; HELLO]) -> u64 {
 }
 
 impl Acceptor {
-    /// Begins with the first message, and what to answer.
+    /// Begins with the first message, and what to answer. `encrypt`: records are to be encrypted, whatever the initiator wants.
     ///
     /// # Errors
     /// If it is not from a process of the job, or not for this one.
@@ -232,8 +300,9 @@ impl Acceptor {
         secret: &Secret,
         hello: &[u8; HELLO],
         nonce: &Nonce,
+        encrypt: bool,
     ) -> Result<(Acceptor, [u8; WELCOME]), GreetingError> {
-        Acceptor::of_job(own, own.job, secret, hello, nonce)
+        Acceptor::of_job(own, own.job, secret, hello, nonce, encrypt)
     }
 
     /// The same with a process of `job`, which may be another launcher's.
@@ -246,10 +315,11 @@ impl Acceptor {
         secret: &Secret,
         hello: &[u8; HELLO],
         nonce: &Nonce,
+        encrypt: bool,
     ) -> Result<(Acceptor, [u8; WELCOME]), GreetingError> {
         let mut reader = Reader(hello);
         if reader.array() != MAGIC || reader.array() != [VERSION, KIND_HELLO, 0, 0, 0, 0, 0, 0] {
-            return Err(GreetingError::Noise);
+            return Err(GreetingError::NotGreeting);
         }
         let mut transcript = Transcript::new(secret, ROOM);
         transcript.open(KIND_HELLO, hello)?;
@@ -259,9 +329,25 @@ impl Acceptor {
         }
         let mut welcome = Writer(Vec::new()).u64(own.job).u32(own.rank).u32(from).u64(own.incarnation).0;
         welcome.extend(nonce);
+        debug_assert_eq!(welcome.len(), WELCOME_ENCRYPT);
+        let (is_wanted, message) = encryption(hello, HELLO_ENCRYPT)?;
+        let encrypt = encrypt || is_wanted;
+        welcome.extend(u64::from(encrypt).to_le_bytes());
+        let mut cipher = None;
+        if encrypt {
+            let prologue = &hello[..HELLO_ENCRYPT + FLAG];
+            let (own, answer) = Handshake::accept(secret, prologue, &message)?;
+            cipher = Some(Box::new(own));
+            welcome.extend(answer);
+        }
         welcome.resize(WELCOME - MAC, 0);
         let welcome = transcript.seal(KIND_WELCOME, &welcome);
-        Ok((Acceptor { own, transcript, from, job, incarnation }, welcome))
+        Ok((Acceptor { own, transcript, from, job, incarnation, cipher }, welcome))
+    }
+
+    /// What seals and opens the records, if they are encrypted; `None` the second time.
+    pub fn take_cipher(&mut self) -> Option<Box<Cipher>> {
+        self.cipher.take()
     }
 
     /// Who has sent the Hello, and its incarnation; certain only after the Proof.
@@ -290,7 +376,7 @@ impl Acceptor {
         self.transcript.open(KIND_PROOF, proof)?;
         let mut reader = Reader(proof);
         if reader.u64() != KIND_PROOF.into() {
-            return Err(GreetingError::Noise);
+            return Err(GreetingError::NotGreeting);
         }
         Ok(point(&mut reader))
     }

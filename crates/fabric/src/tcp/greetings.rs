@@ -1,8 +1,8 @@
 //! Those who have connected and have not proved who they are (rule 7 of the module).
 
-use super::SecretOf;
 use super::greeting::{Acceptor, GreetingError, HELLO, Identity, PROOF, Secret, job_of};
 use super::record::Point;
+use super::{Encrypt, SecretOf};
 use oxmpi_os::bytes::Bytes;
 use oxmpi_os::net::Socket;
 use std::io;
@@ -81,13 +81,13 @@ impl Greetings {
         &mut self,
         place: u64,
         own: Identity,
-        secret: &Secret,
+        (secret, encrypt): (&Secret, Encrypt),
         secret_of: &mut SecretOf,
     ) -> Result<Option<(Acceptor, Point)>, GreetingError> {
         let Some(Some(greeting)) = self.places.get_mut(place as usize) else { return Ok(None) };
         let Greeting { socket, got, acceptor, .. } = greeting;
         let whole = if acceptor.is_some() { PROOF } else { HELLO };
-        if !receive_up_to(socket, got, whole).map_err(|_| GreetingError::Noise)? {
+        if !receive_up_to(socket, got, whole).map_err(|_| GreetingError::NotGreeting)? {
             return Ok(None);
         }
         if let Some(mut acceptor) = acceptor.take() {
@@ -97,11 +97,12 @@ impl Greetings {
         }
         let Some(hello) = got.first_chunk::<HELLO>() else { return Ok(None) };
         let mut nonce = [0; 32];
-        oxmpi_os::net::fill_random(&mut nonce).map_err(|_| GreetingError::Noise)?;
+        oxmpi_os::net::fill_random(&mut nonce).map_err(|_| GreetingError::NotGreeting)?;
         let job = job_of(hello);
         let other = if job == own.job { None } else { Some(secret_of(job).ok_or(GreetingError::Stranger)?) };
-        let (new, welcome) = Acceptor::of_job(own, job, other.as_ref().unwrap_or(secret), hello, &nonce)?;
-        send_whole(socket, &welcome).map_err(|_| GreetingError::Noise)?;
+        let secret = other.as_ref().unwrap_or(secret);
+        let (new, welcome) = Acceptor::of_job(own, job, secret, hello, &nonce, encrypt.wants(socket))?;
+        send_whole(socket, &welcome).map_err(|_| GreetingError::NotGreeting)?;
         got.clear();
         *acceptor = Some(new);
         Ok(None)

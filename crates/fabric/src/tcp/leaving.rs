@@ -26,7 +26,9 @@ impl Tcp {
             } else {
                 self.write(at);
             }
-            if let Some(Peer { way: Way::Up(_), link, is_broken: false, .. }) = self.known(at) {
+            if let Some(Peer { way: Way::Up(_) | Way::Sealed(_), link, is_broken: false, .. }) =
+                self.known(at)
+            {
                 all &= link.is_settled();
             }
         }
@@ -82,7 +84,7 @@ impl Tcp {
                 self.leaving = Some(now);
                 self.stop_listening();
                 for at in 0..self.peers.len() as u32 {
-                    if let Some(Peer { way: Way::Up(_), link, .. }) = self.known(at) {
+                    if let Some(Peer { way: Way::Up(_) | Way::Sealed(_), link, .. }) = self.known(at) {
                         link.say_bye();
                         self.write(at);
                     }
@@ -105,7 +107,7 @@ impl Tcp {
     /// Whether a peer's kernel has our goodbye, or needs none.
     fn has_parted(&mut self, at: u32, is_late: bool) -> bool {
         let Some(peer) = self.known(at) else { return true };
-        let Way::Up(socket) = &peer.way else {
+        let Some(socket) = peer.way.connection() else {
             // Nobody there who waits; who comes later finds nobody.
             self.part(at, Way::Left);
             return true;

@@ -3,10 +3,12 @@
 use super::greeting::{Initiator, PROOF, VERDICT, WELCOME};
 use super::greetings::{receive_up_to, send_whole};
 use super::record::Point;
+use super::sealed::Sealed;
 use super::trouble::Trouble;
 use super::{ANYBODY, Address, GreetingError, Link, RecordError, Secret};
 use crate::shm::Stranger;
 use oxmpi_os::net::Socket;
+use oxmpi_wire::noise::NoiseError;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -30,12 +32,33 @@ pub(super) enum Way {
     },
     /// Over a connection.
     Up(Socket),
+    /// Over an encrypted one.
+    Sealed(Box<Sealed>),
     /// Another attempt will be made.
     Pause { until: Duration },
     /// It has ended as it should: what is sent to it is dropped.
     Left,
     /// It cannot be reached.
     Lost(String),
+}
+
+impl Way {
+    /// The connection, if there is one over which records go.
+    pub(super) fn connection(&self) -> Option<&Socket> {
+        match self {
+            Way::Up(socket) => Some(socket),
+            Way::Sealed(sealed) => Some(sealed.socket()),
+            _ => None,
+        }
+    }
+
+    /// The connection, or what is to become one.
+    pub(super) fn socket(&self) -> Option<&Socket> {
+        match self {
+            Way::Connecting { socket, .. } | Way::Greeting { socket, .. } => Some(socket),
+            _ => self.connection(),
+        }
+    }
 }
 
 /// Why a connection, or an attempt to make one, has failed.
@@ -46,6 +69,13 @@ pub(super) struct Failure {
     /// It was silent too long, or closed the connection: a process that is well does that if it has no time, or no
     /// place, for us.
     pub(super) is_vague: bool,
+}
+
+impl Failure {
+    /// The other side has closed the connection.
+    pub(super) fn closed() -> Failure {
+        Failure { why: "the connection was closed".into(), is_vague: true }
+    }
 }
 
 impl From<String> for Failure {
@@ -69,6 +99,12 @@ impl From<io::Error> for Failure {
 
 impl From<GreetingError> for Failure {
     fn from(error: GreetingError) -> Failure {
+        error.to_string().into()
+    }
+}
+
+impl From<NoiseError> for Failure {
+    fn from(error: NoiseError) -> Failure {
         error.to_string().into()
     }
 }

@@ -3,7 +3,7 @@
 //! The data of a long message go from the kernel straight to where its receive wants them, as soon as its header is known. So of
 //! a peer that sends long messages only a little is read beside that, which is the next header.
 
-use super::peer::{Failure, Way};
+use super::peer::{Failure, Peer, Way};
 use super::{BUFFER, GREETING, LISTENER, Link, PEER, Tcp};
 use crate::Sink;
 use oxmpi_os::net::{Refusal, Socket};
@@ -26,7 +26,8 @@ impl Tcp {
         let at = self.watched.last?;
         let peer = self.peers.get(at as usize)?.as_ref()?;
         // Room is told by the poller.
-        (self.watched.has_looked_lately() && !peer.is_blocked && matches!(peer.way, Way::Up(_))).then_some(at)
+        (self.watched.has_looked_lately() && !peer.is_blocked && peer.way.connection().is_some())
+            .then_some(at)
     }
 
     /// Looks at one peer. Returns whether anything had come.
@@ -80,7 +81,7 @@ impl Tcp {
     /// Reads what has come from a peer, and hands it up. Returns whether anything had, if only the end.
     pub(super) fn read<S: Sink>(&mut self, at: u32, sink: &mut S) -> bool {
         let Some(Some(peer)) = self.peers.get_mut(at as usize) else { return false };
-        let Way::Up(socket) = &peer.way else { return false };
+        let Way::Up(socket) = &peer.way else { return self.read_sealed(at, sink) };
         let ahead = self.ahead.take(at);
         let mut any = !ahead.is_empty();
         let mut end = peer.link.take(at, ahead, sink).err().map(Failure::from);
@@ -111,11 +112,48 @@ impl Tcp {
                 break;
             }
         }
-        let left = peer.link.has_left();
-        if left {
+        if peer.link.has_left() || end.is_some() {
+            self.read_last(at, end);
+        }
+        any
+    }
+
+    /// What was read from a peer is the last of its connection: it has said goodbye, or something has failed.
+    fn read_last(&mut self, at: u32, end: Option<Failure>) {
+        if self.known(at).is_some_and(|peer| peer.link.has_left()) {
             self.part(at, Way::Left);
         } else if let Some(failure) = end {
             self.cut(at, &failure);
+        }
+    }
+
+    /// As [`Tcp::read`], from an encrypted connection, if there is one.
+    fn read_sealed<S: Sink>(&mut self, at: u32, sink: &mut S) -> bool {
+        let Tcp { peers, buffer, plain, .. } = self;
+        let Some(Some(peer)) = peers.get_mut(at as usize) else { return false };
+        let Peer { way: Way::Sealed(sealed), link, trouble, .. } = &mut **peer else { return false };
+        let (mut any, mut end) = (false, None);
+        for _ in 0..READS {
+            let read = sealed.receive(buffer, plain, |plain| {
+                trouble.over();
+                link.take(at, plain, sink)
+            });
+            match read {
+                Ok(None) => break,
+                Ok(Some(is_full)) => {
+                    any = true;
+                    if !is_full {
+                        break;
+                    }
+                }
+                Err(failure) => {
+                    (any, end) = (true, Some(failure));
+                    break;
+                }
+            }
+        }
+        if link.has_left() || end.is_some() {
+            self.read_last(at, end);
         }
         any
     }
@@ -163,10 +201,7 @@ fn read_once<S: Sink>(
         }
     };
     let came = match result {
-        Ok(0) => {
-            let why = "the connection was closed".into();
-            return Err(Trouble::Failed(Failure { why, is_vague: true }));
-        }
+        Ok(0) => return Err(Trouble::Failed(Failure::closed())),
         Ok(came) => came,
         Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
         Err(error) => return Err(Trouble::Failed(error.into())),

@@ -2,6 +2,7 @@
 
 use super::Secret;
 use crate::shm::Stranger;
+use oxmpi_os::net::Socket;
 use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -16,11 +17,42 @@ pub struct Settings {
     pub buffers: Option<usize>,
     /// How long to try to reach a peer before it counts as lost.
     pub patience: Duration,
+    /// Which connections this side wants to be encrypted.
+    pub encrypt: Encrypt,
+}
+
+/// Which connections one side wants to be encrypted. They are if either side wants it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encrypt {
+    /// None.
+    Never,
+    /// Those that lead to another host. What is compared are the addresses at both ends: within a host, or a network namespace, they
+    /// are the same or those of the loopback. The names of hosts say nothing of the network between two namespaces.
+    #[default]
+    BetweenHosts,
+    /// All.
+    Always,
+}
+
+impl Encrypt {
+    /// Whether this connection is to be encrypted.
+    pub(super) fn wants(self, socket: &Socket) -> bool {
+        match self {
+            Encrypt::Never => false,
+            Encrypt::BetweenHosts => !socket.is_within_host(),
+            Encrypt::Always => true,
+        }
+    }
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { eager_limit: 65535, buffers: Some(65535), patience: Duration::from_secs(10) }
+        Settings {
+            eager_limit: 65535,
+            buffers: Some(65535),
+            patience: Duration::from_secs(10),
+            encrypt: Encrypt::default(),
+        }
     }
 }
 

@@ -5,6 +5,8 @@
 //! that the kernel has given and nobody has taken in. They are handed up by the next poll, or taken by the next receive from
 //! the same peer; if the connection ends before that, they have not come, and are sent again.
 //!
+//! An encrypted connection has no straight way: its records are sealed and opened by `sealed.rs`.
+//!
 //! Bytes ahead are seen by no thread that sleeps on the descriptors, so a process of several threads has no such receives.
 
 use super::Tcp;

@@ -5,7 +5,6 @@
 //! reads it; before the process sleeps, and as soon as something comes from another peer, it is put back. Not with several
 //! threads: one may sleep while another one looks.
 
-use super::peer::Way;
 use super::{PEER, Tcp};
 use oxmpi_os::clock;
 
@@ -82,7 +81,7 @@ impl Tcp {
         if watched.in_a_row == IN_A_ROW
             && self.is_alone
             && let Some(Some(peer)) = self.peers.get(at as usize)
-            && let Way::Up(socket) = &peer.way
+            && let Some(socket) = peer.way.connection()
             && !peer.wants_room
         {
             self.poller.remove(socket);
@@ -97,7 +96,7 @@ impl Tcp {
         self.watched.is_out = false;
         if let Some(at) = out
             && let Some(Some(peer)) = self.peers.get(at as usize)
-            && let Way::Up(socket) = &peer.way
+            && let Some(socket) = peer.way.connection()
             && let Err(error) = self.poller.add(socket, PEER | u64::from(at), peer.wants_room)
         {
             // Nobody would see what comes.

@@ -1,6 +1,6 @@
 //! Writing to sockets: as much as there is room for, and what follows if there is none.
 
-use super::peer::Way;
+use super::peer::{Peer, Way};
 use super::{PEER, Pieces, Tcp};
 use crate::Unreachable;
 use oxmpi_os::net::{Refusal, Socket};
@@ -20,7 +20,7 @@ impl Tcp {
             Way::Lost(why) => Err(Unreachable { peer: to, why: why.clone() }),
             Way::Connecting { .. } | Way::Greeting { .. } | Way::Pause { .. } => Ok(false),
             Way::Left => Ok(true),
-            Way::Up(_) => {
+            Way::Up(_) | Way::Sealed(_) => {
                 let peer = self.peer(to);
                 if peer.link.has_room(len) {
                     return Ok(!peer.is_blocked);
@@ -41,7 +41,7 @@ impl Tcp {
         let (own, start) = (self.own.rank, self.start);
         let mut starved_until = None;
         let Some(Some(peer)) = self.peers.get_mut(at as usize) else { return };
-        let Way::Up(socket) = &peer.way else { return };
+        let Way::Up(socket) = &peer.way else { return self.write_sealed(at) };
         while !peer.is_blocked
             && let Some(pieces) = peer.link.pending()
         {
@@ -70,13 +70,53 @@ impl Tcp {
                 }
             }
         }
+        if peer.is_blocked || peer.wants_room || peer.starved_until.is_some() {
+            self.await_room(at, starved_until);
+        }
+    }
+
+    /// As [`Tcp::write`], to an encrypted connection, if there is one.
+    fn write_sealed(&mut self, at: u32) {
+        let start = self.start;
+        let mut starved_until = None;
+        let Tcp { peers, plain, .. } = self;
+        let Some(Some(peer)) = peers.get_mut(at as usize) else { return };
+        let Peer { way: Way::Sealed(sealed), link, is_blocked, is_broken, .. } = &mut **peer else { return };
+        while !*is_blocked {
+            if sealed.is_sent() {
+                let Some(pieces) = link.pending() else { break };
+                if let Err(error) = sealed.seal(&pieces, plain) {
+                    return self.cut(at, &error.into());
+                }
+            }
+            match sealed.send() {
+                // Not before: what the kernel has not got whole the engine must know of (rule 2).
+                Ok(Some(carried)) => link.wrote(carried),
+                Ok(None) => *is_blocked = true,
+                Err(error) => {
+                    *is_blocked = true;
+                    match Socket::refusal(&error) {
+                        Refusal::Full => {}
+                        Refusal::Ended => *is_broken = true,
+                        Refusal::NoMemory => starved_until = Some(start.elapsed() + STARVED),
+                        Refusal::BadAddress | Refusal::Other => return self.cut(at, &error.into()),
+                    }
+                }
+            }
+        }
+        self.await_room(at, starved_until);
+    }
+
+    /// Has the poller tell of room if the kernel takes no more of what is for a peer; if it has no memory, asks again then.
+    fn await_room(&mut self, at: u32, starved_until: Option<Duration>) {
+        let Some(Some(peer)) = self.peers.get_mut(at as usize) else { return };
         peer.starved_until = starved_until;
         let wants = peer.is_blocked && !peer.is_broken && starved_until.is_none();
         if wants != peer.wants_room {
             peer.wants_room = wants;
             if self.watched.out() == Some(at) {
                 self.watch_all();
-            } else {
+            } else if let Some(socket) = peer.way.connection() {
                 // It fails only if the descriptor is not there, and it is.
                 let _ = self.poller.change(socket, PEER | u64::from(at), wants);
             }

@@ -1,7 +1,8 @@
-//! A proxy that kills connections.
-#![allow(clippy::unwrap_used)] // a failure is the test's
+//! A proxy that kills connections, and spoils what goes over them if it shall.
+#![allow(clippy::unwrap_used, dead_code)] // a failure is the test's; not every test uses all
 
 use oxmpi_fabric::sim::Random;
+use oxmpi_fabric::tcp::{HELLO, PROOF, VERDICT, WELCOME};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -10,14 +11,25 @@ use std::time::Duration;
 
 /// Something in between that kills connections at random, after a random number of bytes, and hands on in random
 /// pieces.
+#[derive(Default)]
 pub(crate) struct Chaos {
     over: Arc<AtomicBool>,
     kills: Arc<AtomicU32>,
+    /// Instead of killing a connection it changes, repeats, adds or leaves out bytes there.
+    spoils: bool,
 }
+
+/// Bytes of both greetings, in which nothing is spoilt.
+const GREETINGS: usize = HELLO + WELCOME + PROOF + VERDICT;
 
 impl Chaos {
     pub(crate) fn new() -> Chaos {
-        Chaos { over: Arc::default(), kills: Arc::default() }
+        Chaos::default()
+    }
+
+    /// One that spoils what goes over connections, but for their greetings.
+    pub(crate) fn spoiling() -> Chaos {
+        Chaos { over: Arc::default(), kills: Arc::default(), spoils: true }
     }
 
     /// How many connections were killed.
@@ -30,7 +42,7 @@ impl Chaos {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let here = listener.local_addr().unwrap();
         listener.set_nonblocking(true).unwrap();
-        let (over, kills) = (self.over.clone(), self.kills.clone());
+        let (over, kills, spoils) = (self.over.clone(), self.kills.clone(), self.spoils);
         std::thread::spawn(move || {
             let mut random = Random::new(seed);
             while !over.load(Ordering::Relaxed) {
@@ -42,8 +54,9 @@ impl Chaos {
                             1 => random.below(20_000),
                             _ => random.below(3_000_000),
                         };
+                        let bytes = if spoils { GREETINGS as u64 + bytes } else { bytes };
                         let (seed, kills) = (random.draw(), kills.clone());
-                        std::thread::spawn(move || carry(from, address, bytes, seed, &kills));
+                        std::thread::spawn(move || carry(from, address, (bytes, spoils), seed, &kills));
                     }
                     Err(error) => {
                         assert_eq!(error.kind(), ErrorKind::WouldBlock);
@@ -62,8 +75,8 @@ impl Drop for Chaos {
     }
 }
 
-/// Carries so many bytes in either direction, and then kills the connection.
-fn carry(from: TcpStream, to: SocketAddr, bytes: u64, seed: u64, kills: &Arc<AtomicU32>) {
+/// Carries so many bytes in either direction, and then kills the connection, or spoils what comes behind them.
+fn carry(from: TcpStream, to: SocketAddr, (bytes, spoils): (u64, bool), seed: u64, kills: &Arc<AtomicU32>) {
     from.set_nonblocking(false).unwrap();
     let Ok(to) = TcpStream::connect(to) else { return };
     let left = Arc::new(Mutex::new(bytes));
@@ -85,13 +98,20 @@ fn carry(from: TcpStream, to: SocketAddr, bytes: u64, seed: u64, kills: &Arc<Ato
                         Ok(n) => n,
                         Err(_) => break,
                     };
-                    let (n, is_over) = {
+                    let (whole, is_over) = {
                         let mut left = left.lock().unwrap();
-                        let n = (n as u64).min(*left);
-                        *left -= n;
-                        (n as usize, *left == 0)
+                        let whole = (n as u64).min(*left);
+                        *left -= whole;
+                        (whole as usize, *left == 0)
                     };
-                    if sink.write_all(&buffer[..n]).is_err() || is_over {
+                    if sink.write_all(&buffer[..whole]).is_err() {
+                        break;
+                    }
+                    if is_over && spoils {
+                        let wrong = spoilt(&buffer[whole..n], &mut random);
+                        let _ = sink.write_all(&wrong).and_then(|()| hand_on(&mut source, &mut sink));
+                    }
+                    if is_over {
                         break;
                     }
                 }
@@ -100,4 +120,28 @@ fn carry(from: TcpStream, to: SocketAddr, bytes: u64, seed: u64, kills: &Arc<Ato
             });
         }
     });
+}
+
+/// What comes instead of these bytes: others, more, or none.
+fn spoilt(bytes: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut wrong = bytes.to_vec();
+    match (random.below(4), wrong.len() as u64) {
+        (0, 1..) => wrong[random.below(bytes.len() as u64) as usize] ^= 1 << random.below(8),
+        (1, 1..) => wrong.extend_from_slice(bytes),
+        (2, 1..) => wrong.clear(),
+        _ => wrong.extend((0..1 + random.below(100_000)).map(|_| random.draw() as u8)),
+    }
+    wrong
+}
+
+/// Hands on what comes until nothing does for some time, so that whoever has got wrong bytes can read what follows them.
+fn hand_on(source: &mut TcpStream, sink: &mut TcpStream) -> std::io::Result<()> {
+    source.set_read_timeout(Some(Duration::from_millis(20)))?;
+    let mut buffer = [0; 10_000];
+    loop {
+        match source.read(&mut buffer)? {
+            0 => return Ok(()),
+            n => sink.write_all(&buffer[..n])?,
+        }
+    }
 }

@@ -98,7 +98,7 @@ pub(crate) fn connect(
     let own = Identity { job: JOB, rank: from, size, incarnation: 1 };
     let mut stream = TcpStream::connect(end.address).unwrap();
     stream.set_nodelay(true).unwrap();
-    let (mut initiator, hello) = Initiator::new(own, end.me, &Secret([7; 32]), &[9; 32]);
+    let (mut initiator, hello) = Initiator::new(own, end.me, &Secret([7; 32]), &[9; 32], false).unwrap();
     stream.write_all(&hello).unwrap();
     let welcome = answer(end, &mut stream, &mut poll);
     let (_, proof) = initiator.welcomed(&welcome, Point::default()).unwrap();

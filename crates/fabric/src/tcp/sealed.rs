@@ -1,0 +1,106 @@
+//! An encrypted connection: its bytes are records of `oxmpi_wire::noise`, which carry those of a connection as it is.
+//!
+//! What the link has to write is sealed in pieces of up to [`MAX_RECORD`] bytes, each when the one before it is with the kernel. A
+//! piece counts as written when all of its sealed bytes are with the kernel: before, the peer can open none of it. So there are
+//! never more sealed bytes here than those of one record, and nothing that the engine does not know of.
+//!
+//! What comes is opened record by record. The bytes of one that has not come whole are kept until the next look, when the poller
+//! tells of the rest.
+
+use super::peer::Failure;
+use super::{BUFFER, Pieces, RecordError};
+use oxmpi_os::net::Socket;
+use oxmpi_wire::noise::{Cipher, MAX_RECORD, NoiseError, RECORD_LENGTH, TAG};
+use std::io::{self, ErrorKind};
+
+/// Bytes of the longest record.
+const LONGEST: usize = RECORD_LENGTH + MAX_RECORD + TAG;
+const _: () = assert!(LONGEST < BUFFER);
+
+/// A connection whose records are encrypted.
+#[derive(Debug)]
+pub(super) struct Sealed {
+    socket: Socket,
+    cipher: Box<Cipher>,
+    /// A sealed record, and how much of it the kernel has.
+    out: Vec<u8>,
+    sent: usize,
+    /// How many bytes it carries.
+    carries: usize,
+    /// The beginning of a record that has not come whole.
+    came: Vec<u8>,
+}
+
+impl Sealed {
+    /// After a greeting.
+    pub(super) fn new(socket: Socket, cipher: Box<Cipher>) -> Sealed {
+        Sealed { socket, cipher, out: Vec::new(), sent: 0, carries: 0, came: Vec::new() }
+    }
+
+    pub(super) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// Whether the kernel has all that was sealed.
+    pub(super) fn is_sent(&self) -> bool {
+        self.sent == self.out.len()
+    }
+
+    /// Seals as much of the pieces as one record carries, when everything before is sent. `plain` is memory to gather them in.
+    ///
+    /// # Errors
+    /// If the keys are used up.
+    pub(super) fn seal(&mut self, pieces: &Pieces<'_>, plain: &mut Vec<u8>) -> Result<(), NoiseError> {
+        debug_assert!(self.is_sent());
+        plain.clear();
+        for piece in pieces.as_slice() {
+            let room = MAX_RECORD - plain.len();
+            piece.slice(0, piece.len().min(room)).append_to(plain);
+        }
+        self.out.clear();
+        self.sent = 0;
+        self.carries = plain.len();
+        self.cipher.seal(plain, &mut self.out)
+    }
+
+    /// Sends what is sealed. When the kernel has all of it: how many bytes it carries; `None` if it takes no more.
+    ///
+    /// # Errors
+    /// What [`Socket::send_bytes`] says.
+    pub(super) fn send(&mut self) -> io::Result<Option<usize>> {
+        self.sent += self.socket.send_bytes(&self.out[self.sent..])?;
+        Ok(self.is_sent().then_some(self.carries))
+    }
+
+    /// Receives what has come into the `buffer`, opens the records that are whole, and hands on what each carries, which lies in
+    /// `plain` meanwhile. Returns whether there may be more; `None`: nothing has come.
+    ///
+    /// # Errors
+    /// If the connection is over, or is of no use any more.
+    pub(super) fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        plain: &mut Vec<u8>,
+        mut take: impl FnMut(&[u8]) -> Result<(), RecordError>,
+    ) -> Result<Option<bool>, Failure> {
+        let have = self.came.len();
+        let came = match self.socket.receive(&mut buffer[have..]) {
+            Ok(0) => return Err(Failure::closed()),
+            Ok(came) => came,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        buffer[..have].copy_from_slice(&self.came);
+        let is_full = have + came == buffer.len();
+        let mut rest = &buffer[..have + came];
+        loop {
+            plain.clear();
+            let Some(opened) = self.cipher.open(rest, plain)? else { break };
+            take(plain)?;
+            rest = &rest[opened..];
+        }
+        self.came.clear();
+        self.came.extend_from_slice(rest);
+        Ok(Some(is_full))
+    }
+}
