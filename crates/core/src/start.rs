@@ -20,7 +20,9 @@ use oxmpi_os::poller::Poller;
 use oxmpi_os::semaphore::OwnSemaphores;
 use oxmpi_os::{host, library};
 use oxmpi_param::{Param, ParamError, Params, SelectError, SingleCopy, Source, Transport};
-use oxmpi_rt::client::{BootError, Client, Directory, Found, Listening, UniverseError, socket_buffers};
+use oxmpi_rt::client::{
+    BootError, Client, Directory, Found, Listening, UniverseError, encrypt, socket_buffers,
+};
 use oxmpi_rt::postboxes::postbox_sizes;
 use oxmpi_rt::universe::{Contact, Parent, ProcessName};
 use oxmpi_tuned::settings::{self, SettingsError};
@@ -386,6 +388,7 @@ fn sockets_with(
     let settings = tcp::Settings {
         eager_limit: params.sockets_short(),
         buffers: Some(socket_buffers(params)),
+        encrypt: encrypt(params),
         ..tcp::Settings::default()
     };
     let (directory, teller) = (client.clone(), client.clone());

@@ -194,7 +194,8 @@ pub fn world_shared<R: Send>(
     let plugs = options.sockets.as_ref().map(|sockets| {
         let made = Plugs::new(ranks, sockets).and_then(|mut plugs| {
             let node = |rank| options.node(rank).unwrap_or(0);
-            plugs.daemons = options.daemons.then(|| Daemons::new(ranks, node, plugs.secret)).transpose()?;
+            let keys = (plugs.secret, sockets.settings.encrypt);
+            plugs.daemons = options.daemons.then(|| Daemons::new(ranks, node, keys)).transpose()?;
             Ok(plugs)
         });
         Arc::new(made.unwrap_or_else(|e| panic!("no sockets for the ranks: {e}")))

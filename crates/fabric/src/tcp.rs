@@ -62,8 +62,9 @@ pub use greeting::{
 pub use incoming::{Incoming, Upper};
 pub use link::Link;
 pub use outgoing::Pieces;
+pub use oxmpi_wire::noise::Encrypt;
 pub use record::{ALIGNMENT, Header, Kind, Point, RECORD_HEADER};
-pub use settings::{Address, Encrypt, Find, SecretOf, Settings, Tell, Whereabouts};
+pub use settings::{Address, Find, SecretOf, Settings, Tell, Whereabouts};
 
 use self::greetings::Greetings;
 use self::lending::LEND_FROM;

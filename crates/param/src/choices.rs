@@ -9,6 +9,17 @@ pub enum SingleCopy {
     Off,
 }
 
+/// Which messages over sockets are encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encrypt {
+    /// None.
+    Off,
+    /// All.
+    On,
+    /// Those between hosts.
+    Auto,
+}
+
 /// The error handler that counts until a program sets another one (MPI-5.0 section 11.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InitialErrhandler {

@@ -48,7 +48,7 @@ mod source;
 pub mod tuned;
 
 pub use absent::{Absence, NoEffect, absence};
-pub use choices::{InitialErrhandler, SingleCopy, Transport};
+pub use choices::{Encrypt, InitialErrhandler, SingleCopy, Transport};
 pub use definition::{Change, Level, Param, Value};
 pub use load::{Found, Ignored};
 pub use parse::{ParamError, SWITCH_WORDS, Unit};

@@ -1,6 +1,6 @@
 //! The one table of parameters, and a set of their values.
 
-use crate::choices::{InitialErrhandler, SingleCopy};
+use crate::choices::{Encrypt, InitialErrhandler, SingleCopy};
 use crate::definition::{Change, Level, Param, Value};
 use crate::parse::{ParamError, Unit};
 use crate::source::Source;
@@ -117,6 +117,15 @@ impl Params {
         match self.number(Id::single_copy) {
             0 => SingleCopy::Auto,
             _ => SingleCopy::Off,
+        }
+    }
+
+    /// Which messages over sockets are encrypted.
+    pub fn mpi_encrypt(&self) -> Encrypt {
+        match self.number(Id::mpi_encrypt) {
+            0 => Encrypt::Off,
+            1 => Encrypt::On,
+            _ => Encrypt::Auto,
         }
     }
 
@@ -255,6 +264,13 @@ parameters! {
                from it while they run. An agent says four times as often that it is there, at least every 15 seconds. It ends its \
                ranks when the host of mpirun has not answered for so long, as its kernel does also for a stopped mpirun; and so does \
                a daemon with what 'oxmpi exec' has started.",
+    }
+    mpi_encrypt: by_hand {
+        unit: Unit::Choice(&["0", "1", "auto"]), default: 2, limits: 0..=2, power_of_two: false,
+        aliases: [], level: User,
+        help: "Whether messages over sockets are encrypted, between ranks and between the daemons of rpi lamd. auto: those \
+               between hosts, not those within one (where both ends have the same address, or addresses of the loopback). 1: \
+               all. 0: none, and then whoever is in between can read and change them. It is enough if one of two ranks wants it.",
     }
     mpi_ft_enable: switch {
         default: false, aliases: ["ft_enable"], level: User,
@@ -799,6 +815,21 @@ mod tests {
         assert_eq!(params.rpi_lamd_priority(), 10);
         assert_eq!((params.rpi_tcp_short(), params.rpi_tcp_sockbuf()), (65535, -1));
         assert_eq!((params.btl_tcp_if_include(), params.btl_tcp_if_exclude()), ("", ""));
+    }
+
+    #[test]
+    fn what_is_encrypted_is_one_of_three_words() {
+        assert_eq!(Params::default().mpi_encrypt(), Encrypt::Auto);
+        for (word, encrypt) in [("0", Encrypt::Off), ("1", Encrypt::On), ("auto", Encrypt::Auto)] {
+            assert_eq!(Params::default().with("mpi_encrypt", word).unwrap().mpi_encrypt(), encrypt);
+        }
+        for word in ["2", "-1", "", "on please", "aut"] {
+            let error = Params::default().with("mpi_encrypt", word).unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("'{word}'")) && error.contains("one of 0, 1, auto"),
+                "{word}: {error}"
+            );
+        }
     }
 
     #[test]

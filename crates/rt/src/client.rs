@@ -20,6 +20,7 @@ use oxmpi_os::control_section::PoolSegments;
 use oxmpi_os::segment::{Boot, Segment, SegmentConfig, SegmentError};
 use oxmpi_os::{cpus, fdpass, spawn};
 use oxmpi_param::Params;
+use oxmpi_wire::noise::Encrypt;
 
 use crate::control::{DecodeError, MAX_MESSAGE, Reply, Request};
 use crate::lost;
@@ -500,6 +501,15 @@ pub fn control_section_pool(params: &Params) -> PoolSegments {
 /// Bytes that the kernel shall buffer for each socket by the parameters.
 pub fn socket_buffers(params: &Params) -> usize {
     params.sockets_buffers().max(LEAST_BUFFERS)
+}
+
+/// Which connections are to be encrypted by the parameters.
+pub fn encrypt(params: &Params) -> Encrypt {
+    match params.mpi_encrypt() {
+        oxmpi_param::Encrypt::Off => Encrypt::Never,
+        oxmpi_param::Encrypt::On => Encrypt::Always,
+        oxmpi_param::Encrypt::Auto => Encrypt::BetweenHosts,
+    }
 }
 
 /// With less a connection waits for the kernel's timers, as one segment of the loopback does not fit.

@@ -33,6 +33,32 @@ pub const RECORD_LENGTH: usize = 2;
 /// The most bytes that one record carries.
 pub const MAX_RECORD: usize = u16::MAX as usize - TAG;
 
+/// Which connections one side wants to be encrypted. They are if either side wants it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encrypt {
+    /// None.
+    Never,
+    /// Those that lead to another host.
+    #[default]
+    BetweenHosts,
+    /// All.
+    Always,
+}
+
+impl Encrypt {
+    const ALL: [Encrypt; 3] = [Encrypt::Never, Encrypt::BetweenHosts, Encrypt::Always];
+
+    /// Its number in messages.
+    pub fn number(self) -> u32 {
+        self as u32
+    }
+
+    /// That of this number.
+    pub fn of(number: u32) -> Option<Encrypt> {
+        Encrypt::ALL.into_iter().find(|one| one.number() == number)
+    }
+}
+
 /// What came is not from a process that has the secret and runs this protocol, or was changed on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoiseError {

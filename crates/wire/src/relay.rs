@@ -17,6 +17,7 @@
 //! The question is whether everything has been passed on that a process has sent before its end; the answer comes behind all of
 //! that, once that process has ended.
 
+use crate::noise::Encrypt;
 use crate::{Frame, HEADER_LEN, MAX_FRAME_LEN, Received, WireError};
 
 /// Bytes of a packet's header.
@@ -192,6 +193,8 @@ pub enum Order {
         nodes: u32,
         /// What only relays and processes of this launcher know.
         secret: [u8; 32],
+        /// Which connections to other relays are to be encrypted.
+        encrypt: Encrypt,
     },
     /// The descriptor beside this is the socket of a process of your node.
     Process {
@@ -311,9 +314,9 @@ impl Order {
     /// The order as bytes, at most [`MAX_ORDER`].
     pub fn encode(&self) -> Vec<u8> {
         match self {
-            Order::Begin { job, node, nodes, secret } => {
+            Order::Begin { job, node, nodes, secret, encrypt } => {
                 let rest = [&job.to_le_bytes()[..], secret].concat();
-                said(kind::BEGIN, [*node, *nodes, 0], &rest)
+                said(kind::BEGIN, [*node, *nodes, encrypt.number()], &rest)
             }
             Order::Process { number } => said(kind::PROCESS, [*number, 0, 0], &[]),
             Order::Ended { number } => said(kind::ENDED, [*number, 0, 0], &[]),
@@ -331,10 +334,11 @@ impl Order {
     /// Anything that [`Order::encode`] cannot have made.
     pub fn decode(bytes: &[u8]) -> Result<Order, OrderError> {
         let order = heard(bytes).and_then(|(kind, numbers, rest)| match (kind, numbers) {
-            (kind::BEGIN, [node, nodes, 0]) => {
+            (kind::BEGIN, [node, nodes, encrypt]) => {
                 let (job, secret) = rest.split_first_chunk::<8>()?;
                 let job = u64::from_le_bytes(*job);
-                Some(Order::Begin { job, node, nodes, secret: secret.try_into().ok()? })
+                let (secret, encrypt) = (secret.try_into().ok()?, Encrypt::of(encrypt)?);
+                Some(Order::Begin { job, node, nodes, secret, encrypt })
             }
             (kind::PROCESS, [number, 0, 0]) if rest.is_empty() => Some(Order::Process { number }),
             (kind::ENDED, [number, 0, 0]) if rest.is_empty() => Some(Order::Ended { number }),
@@ -418,7 +422,8 @@ mod tests {
     #[test]
     fn orders_and_notices_survive_their_bytes() {
         for order in [
-            Order::Begin { job: 1 << 60, node: 1, nodes: 2, secret: [7; 32] },
+            Order::Begin { job: 1 << 60, node: 1, nodes: 2, secret: [7; 32], encrypt: Encrypt::Always },
+            Order::Begin { job: 1, node: 0, nodes: 1, secret: [8; 32], encrypt: Encrypt::Never },
             Order::Process { number: 4 },
             Order::Ended { number: 5 },
             Order::Relay { node: 1, name: "host a".into(), addresses: "127.0.0.1:5%lo".into() },

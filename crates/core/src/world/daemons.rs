@@ -6,6 +6,7 @@ use oxmpi_os::bytes::Bytes;
 use oxmpi_os::net::Listener;
 use oxmpi_os::parcel;
 use oxmpi_os::poller::Poller;
+use oxmpi_wire::noise::Encrypt;
 use oxmpi_wire::relay::Order;
 use std::io;
 use std::net::Ipv4Addr;
@@ -21,7 +22,11 @@ pub(super) struct Daemons {
 
 impl Daemons {
     /// Of the nodes on which ranks are, as `node` says.
-    pub(super) fn new(ranks: u32, node: impl Fn(u32) -> u32, secret: [u8; 32]) -> io::Result<Daemons> {
+    pub(super) fn new(
+        ranks: u32,
+        node: impl Fn(u32) -> u32,
+        (secret, encrypt): ([u8; 32], Encrypt),
+    ) -> io::Result<Daemons> {
         let nodes = ranks.checked_sub(1).map_or(0, |last| node(last) + 1);
         let say = |to: &OwnedFd, order: &Order, fd: Option<BorrowedFd<'_>>| {
             parcel::send(to, &[Bytes::from(&order.encode()[..])], fd)
@@ -35,7 +40,7 @@ impl Daemons {
             });
             let listener = Listener::bind(Ipv4Addr::LOCALHOST.into(), None)?;
             addresses.push(format!("{}%lo", listener.address()?));
-            let begin = Order::Begin { job: 1, node, nodes, secret };
+            let begin = Order::Begin { job: 1, node, nodes, secret, encrypt };
             say(&ours, &begin, (nodes > 1).then(|| listener.as_fd()))?;
             controls.push(ours);
         }

@@ -17,7 +17,7 @@ mod parcels;
 
 use self::far::Far;
 use self::parcels::{Load, Parcel, Queue};
-use crate::tcp::Address;
+use crate::tcp::{Address, Settings};
 use oxmpi_os::bytes::Bytes;
 use oxmpi_os::net::Listener;
 use oxmpi_os::parcel;
@@ -187,12 +187,13 @@ impl Relay {
     fn carry_out(&mut self, order: Order, fd: Option<OwnedFd>) -> Result<(), RelayError> {
         let kernel = |error: io::Error| RelayError(format!("the kernel refuses: {error}"));
         match order {
-            Order::Begin { job, node, nodes, secret } => {
+            Order::Begin { job, node, nodes, secret, encrypt } => {
                 self.node = node;
                 if let Some(fd) = fd {
                     let listener = Listener::from_fd(fd).map_err(kernel)?;
-                    let far =
-                        Far::new((job, node, nodes), secret, listener, self.patience).map_err(kernel)?;
+                    let settings =
+                        Settings { buffers: None, patience: self.patience, encrypt, ..Settings::default() };
+                    let far = Far::new((job, node, nodes), secret, listener, settings).map_err(kernel)?;
                     self.poller.add(far.poller(), RELAYS, false).map_err(kernel)?;
                     self.far = Some(far);
                 }

@@ -4,6 +4,7 @@ use super::greeting::{Acceptor, Initiator};
 use super::peer::{Bond, Failure, Way};
 use super::record::Point;
 use super::sealed::Sealed;
+use super::settings::wants_encryption;
 use super::{GREETING, PEER, Tcp, Whereabouts, greetings, trouble};
 use crate::Connected;
 use oxmpi_os::net::{Socket, fill_random};
@@ -155,7 +156,7 @@ impl Tcp {
         let greeted = socket.outcome().and_then(|()| {
             let mut nonce = [0; 32];
             fill_random(&mut nonce)?;
-            let encrypt = encrypt.wants(socket);
+            let encrypt = wants_encryption(encrypt, socket);
             let (greeting, hello) = match &peer.stranger {
                 Some((stranger, secret)) => Initiator::to_stranger(own, *stranger, secret, &nonce, encrypt),
                 None => Initiator::new(own, at, &secret, &nonce, encrypt),

@@ -1,10 +1,12 @@
 //! Those who have connected and have not proved who they are (rule 7 of the module).
 
+use super::SecretOf;
 use super::greeting::{Acceptor, GreetingError, HELLO, Identity, PROOF, Secret, job_of};
 use super::record::Point;
-use super::{Encrypt, SecretOf};
+use super::settings::wants_encryption;
 use oxmpi_os::bytes::Bytes;
 use oxmpi_os::net::Socket;
+use oxmpi_wire::noise::Encrypt;
 use std::io;
 
 /// Connections accepted in one look.
@@ -101,7 +103,8 @@ impl Greetings {
         let job = job_of(hello);
         let other = if job == own.job { None } else { Some(secret_of(job).ok_or(GreetingError::Stranger)?) };
         let secret = other.as_ref().unwrap_or(secret);
-        let (new, welcome) = Acceptor::of_job(own, job, secret, hello, &nonce, encrypt.wants(socket))?;
+        let (new, welcome) =
+            Acceptor::of_job(own, job, secret, hello, &nonce, wants_encryption(encrypt, socket))?;
         send_whole(socket, &welcome).map_err(|_| GreetingError::NotGreeting)?;
         got.clear();
         *acceptor = Some(new);

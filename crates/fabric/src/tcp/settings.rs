@@ -3,6 +3,7 @@
 use super::Secret;
 use crate::shm::Stranger;
 use oxmpi_os::net::Socket;
+use oxmpi_wire::noise::Encrypt;
 use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -21,27 +22,14 @@ pub struct Settings {
     pub encrypt: Encrypt,
 }
 
-/// Which connections one side wants to be encrypted. They are if either side wants it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Encrypt {
-    /// None.
-    Never,
-    /// Those that lead to another host. What is compared are the addresses at both ends: within a host, or a network namespace, they
-    /// are the same or those of the loopback. The names of hosts say nothing of the network between two namespaces.
-    #[default]
-    BetweenHosts,
-    /// All.
-    Always,
-}
-
-impl Encrypt {
-    /// Whether this connection is to be encrypted.
-    pub(super) fn wants(self, socket: &Socket) -> bool {
-        match self {
-            Encrypt::Never => false,
-            Encrypt::BetweenHosts => !socket.is_within_host(),
-            Encrypt::Always => true,
-        }
+/// Whether one side wants this connection to be encrypted. What is compared for [`Encrypt::BetweenHosts`] are the addresses at both
+/// ends: within a host, or a network namespace, they are the same or those of the loopback. The names of hosts say nothing of the
+/// network between two namespaces.
+pub(super) fn wants_encryption(encrypt: Encrypt, socket: &Socket) -> bool {
+    match encrypt {
+        Encrypt::Never => false,
+        Encrypt::BetweenHosts => !socket.is_within_host(),
+        Encrypt::Always => true,
     }
 }
 

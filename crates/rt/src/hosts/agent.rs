@@ -463,7 +463,7 @@ impl<'a> Agent<'a> {
         };
         let binding = Binding::decide(launch.bind, here.len(), cores, cpus::usable());
         if let Some(listener) = relay {
-            self.start_relay(&order, guard, &listener)?;
+            self.start_relay((&order, &launch), guard, &listener)?;
         }
         let inputs = Inputs::of_ranks(order.fed.iter().copied());
         let (inputs, fed) = crate::launch::kernel("open standard input for the ranks", inputs)?;

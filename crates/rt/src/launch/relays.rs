@@ -16,6 +16,7 @@ use oxmpi_wire::relay::{Notice, Order};
 use super::launcher::Launcher;
 use super::relay::Relay;
 use super::{LaunchError, plugs, start};
+use crate::client::encrypt;
 use crate::control::Reply;
 use crate::hosts::message::ToAgent;
 use crate::job::{Event, Exit};
@@ -53,7 +54,7 @@ impl Launcher<'_> {
         if self.launch.transport != Transport::Lamd {
             return Ok(());
         }
-        let (job, secret) = (self.universe, self.secret);
+        let (job, secret, encrypt) = (self.universe, self.secret, encrypt(&self.launch.params));
         // Of several hosts this one has a relay even if no rank is here: whom they spawn may be.
         let (here, nodes) = match &self.launch.spread {
             Some(spread) => {
@@ -77,7 +78,7 @@ impl Launcher<'_> {
         for node in here {
             let (listener, address) = plugs.next().unzip();
             addresses.extend(address.map(|address| (node, address)));
-            let begin = Order::Begin { job, node, nodes, secret };
+            let begin = Order::Begin { job, node, nodes, secret, encrypt };
             let relay = Relay::start(self.signals, &self.guard, &begin, listener.as_ref())?;
             if self.launch.verbose {
                 self.print(&format!("mpirun: daemon of node {node}: pid {}\n", relay.pid()));

@@ -20,7 +20,6 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 /// What people are told that the node of a relay is called, and where the relay can be reached; by node.
 type Addresses = Arc<Mutex<HashMap<u32, (String, Vec<Address>)>>>;
@@ -53,7 +52,7 @@ impl Far {
         (job, node, nodes): (u64, u32, u32),
         secret: [u8; 32],
         listener: Listener,
-        patience: Duration,
+        settings: Settings,
     ) -> io::Result<Far> {
         let poller = Arc::new(Poller::new()?);
         let own = Identity { job, rank: node, size: nodes, incarnation: 1 };
@@ -70,7 +69,6 @@ impl Far {
             let text = with_names(text, &names);
             tell.lock().unwrap_or_else(PoisonError::into_inner).push(text);
         };
-        let settings = Settings { buffers: None, patience, ..Settings::default() };
         let tcp = Tcp::new(
             own,
             Secret(secret),

@@ -10,6 +10,7 @@ use rustix::event::epoll;
 
 use super::super::message::{FromAgent, Order};
 use super::{Agent, RELAY, RELAY_ENDED};
+use crate::client::encrypt;
 use crate::control::Reply;
 use crate::launch::parts::{Relay, listeners};
 use crate::launch::{Launch, LaunchError, kernel};
@@ -26,13 +27,19 @@ impl Agent<'_> {
     /// Starts the relay. Where the others are the head tells it.
     pub(super) fn start_relay(
         &mut self,
-        order: &Order,
+        (order, launch): (&Order, &Launch),
         guard: &Guard,
         listener: &Listener,
     ) -> Result<(), LaunchError> {
         // The head's host is one more.
         let nodes = order.nodes.iter().max().map_or(1, |last| last.saturating_add(2));
-        let begin = RelayOrder::Begin { job: order.universe, node: order.node, nodes, secret: order.secret };
+        let begin = RelayOrder::Begin {
+            job: order.universe,
+            node: order.node,
+            nodes,
+            secret: order.secret,
+            encrypt: encrypt(&launch.params),
+        };
         let relay = Relay::start(self.signals, guard, &begin, Some(listener))?;
         let listened = self
             .listen(&self.events, relay.control(), RELAY, 0)
