@@ -7,7 +7,7 @@ mod probe;
 use std::ffi::OsString;
 
 use oxmpi_os::net;
-use oxmpi_param::{Found, Job, ThreadLevel};
+use oxmpi_param::{Found, Job, Nodes, ThreadLevel};
 use oxmpi_rt::launch::network;
 use serde_json::{Value, json};
 
@@ -129,7 +129,8 @@ fn all() -> Vec<Finding> {
             .map(|error| problem("parameters", error.to_string(), "correct it, or leave it out")),
     );
     let no_sockets = network(&given.params).err().map(|error| error.to_string());
-    let job = Job { no_sockets, ..Job::default() };
+    let nodes = Nodes::virtual_ones(&given.params, None);
+    let job = Job { no_sockets, nodes, ..Job::default() };
     found.push(match given.params.select(&job, ThreadLevel::Single) {
         Ok(chosen) => good("selection", format!("messages go by rpi {}", chosen.rpi)),
         Err(error) => {

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 
 use oxmpi_param::Param;
 use oxmpi_param::nearest::nearest;
-use oxmpi_param::{Decision, Found, Job, Params, SelectError, ThreadLevel};
+use oxmpi_param::{Decision, Found, Job, Nodes, Params, SelectError, ThreadLevel};
 use oxmpi_rt::launch::network;
 
 use crate::prefix;
@@ -139,7 +139,8 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
 fn selected(params: &Params, ranks: Option<u32>) -> Result<Decision, SelectError> {
     let no_sockets = network(params).err().map(|error| error.to_string());
     let no_daemons = no_sockets.clone().filter(|_| params.mpi_virtual_nodes() > 1);
-    params.select(&Job { ranks, no_daemons, no_sockets }, ThreadLevel::Single)
+    let nodes = Nodes::virtual_ones(params, ranks);
+    params.select(&Job { ranks, no_daemons, no_sockets, nodes }, ThreadLevel::Single)
 }
 
 fn parse(words: &[String]) -> Result<Asked, String> {

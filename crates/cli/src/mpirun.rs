@@ -15,7 +15,7 @@ use std::time::Duration;
 use oxmpi_abi::FuncId;
 use oxmpi_os::{host, spawn};
 use oxmpi_param::profile::{self, Profile};
-use oxmpi_param::{Found, Job, Params, SelectError, Source, ThreadLevel, Transport};
+use oxmpi_param::{Found, Job, Nodes, Params, SelectError, Source, ThreadLevel, Transport};
 use oxmpi_rt::client::{SERVE_OPTION, SERVED_CONTROL, SERVED_SEGMENT, UNIVERSE_SIZE_VARIABLE};
 use oxmpi_rt::daemon::Universe;
 use oxmpi_rt::hostmap::Hostmap;
@@ -178,7 +178,8 @@ fn launch(options: &Options, params: Params, universe: Option<&Arc<Universe>>) -
         [UNIVERSE_SIZE_VARIABLE, "OMPI_UNIVERSE_SIZE"]
             .map(|name| (name.into(), universe_size.clone().into())),
     );
-    let transport = transport(&params, size, spread.is_none())?;
+    let hosts = spread.as_ref().map(|spread| spread.hosts.len());
+    let transport = transport(&params, size, hosts)?;
     Ok(Launch {
         apps,
         env,
@@ -201,15 +202,21 @@ fn launch(options: &Options, params: Params, universe: Option<&Arc<Universe>>) -
 }
 
 /// Selects the way of messages. Whether there is a network is only looked at if it is needed.
-fn transport(params: &Params, ranks: u32, is_here: bool) -> Result<Transport, Stop> {
-    let mut job = Job { ranks: Some(ranks), ..Job::default() };
+fn transport(params: &Params, ranks: u32, hosts: Option<usize>) -> Result<Transport, Stop> {
+    let is_here = hosts.is_none();
+    let nodes = match hosts {
+        Some(hosts) => (hosts > 1).then_some(Nodes::Hosts(hosts)),
+        None => Nodes::virtual_ones(params, Some(ranks)),
+    };
+    let mut job = Job { ranks: Some(ranks), nodes, ..Job::default() };
     let wrong = |error: SelectError| stop(USAGE, error);
     let chosen = params.select(&job, ThreadLevel::Single).map_err(wrong)?.transport();
     let no_network = || launch::network(params).err().map(|error| error.to_string());
     match chosen {
         Transport::Tcp | Transport::Crtcp if is_here => job.no_sockets = no_network(),
         // Daemons of one node need no network.
-        Transport::Lamd if is_here && params.mpi_virtual_nodes() > 1 => job.no_daemons = no_network(),
+        Transport::Lamd if is_here && nodes.is_some() => job.no_daemons = no_network(),
+        _ if is_here && nodes.is_some() => job.no_sockets = no_network(),
         _ => {}
     }
     Ok(params.select(&job, ThreadLevel::Single).map_err(wrong)?.transport())

@@ -362,6 +362,9 @@ fn strangers(params: &Params, client: &Arc<Client>) -> AskWay {
     let (params, client) = (params.clone(), client.clone());
     Box::new(move |has_sockets| {
         let Some(given) = client.listener_abroad().map_err(|e| e.to_string())? else { return Ok(None) };
+        if let Some(why) = params.no_way_between() {
+            return Err(format!("no memory is shared with them, and sockets are left out: {why}"));
+        }
         if has_sockets {
             let listener = Listener::from_fd(given.socket).map_err(|e| e.to_string())?;
             return Ok(Some(StrangersWay::Listener(listener)));

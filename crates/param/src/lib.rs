@@ -53,7 +53,7 @@ pub use definition::{Change, Level, Param, Value};
 pub use load::{Found, Ignored};
 pub use parse::{ParamError, SWITCH_WORDS, Unit};
 pub use registry::Params;
-pub use select::{Decision, Job, SelectError, ThreadLevel};
+pub use select::{Decision, Job, Nodes, SelectError, ThreadLevel};
 pub use source::{Place, Source};
 
 use std::ffi::OsStr;

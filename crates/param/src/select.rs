@@ -9,7 +9,7 @@ pub mod modules;
 mod transports;
 
 pub use level::{LEVEL_VARIABLE, LevelError, ThreadLevel};
-pub use modules::Job;
+pub use modules::{Job, Nodes};
 pub use transports::SelectError;
 
 use std::fmt;
@@ -23,6 +23,8 @@ pub enum Framework {
     Coll,
     /// Checkpoint and restart. One module at most is selected.
     Cr,
+    /// How messages travel between nodes if the selected module of [`Framework::Rpi`] does not leave the node.
+    Between,
 }
 
 impl Framework {
@@ -32,6 +34,7 @@ impl Framework {
             Framework::Rpi => "rpi",
             Framework::Coll => "coll",
             Framework::Cr => "cr",
+            Framework::Between => "between nodes",
         }
     }
 }
@@ -55,6 +58,8 @@ pub struct Row {
     pub left_out: Option<String>,
     /// Why it cannot be used here, if it cannot.
     pub unavailable: Option<String>,
+    /// Of what carries messages: by which module of [`Framework::Between`] they go to other nodes, if not by itself alone.
+    pub between: Option<&'static str>,
 }
 
 /// What a process asks for.
@@ -66,6 +71,8 @@ pub struct Wish {
     pub by: String,
     /// A module for checkpoints that was asked for by name.
     pub cr: Option<&'static str>,
+    /// On what the job is, if that is several nodes: "2 virtual nodes".
+    pub nodes: Option<String>,
 }
 
 /// What one of the eight steps has done.
@@ -93,6 +100,8 @@ pub struct Decision {
     pub level: ThreadLevel,
     /// The module that carries messages.
     pub rpi: &'static str,
+    /// The module that carries them between nodes, if it is another one and was not dropped.
+    pub between: Option<&'static str>,
     /// The modules for collectives, the strongest first.
     pub coll: Vec<&'static str>,
     /// The module that writes checkpoints.
@@ -118,6 +127,7 @@ impl fmt::Display for Impossible {
             Framework::Rpi => ("rpi", "carries the messages of this job"),
             Framework::Coll => ("coll", "serves the collectives of this job"),
             Framework::Cr => ("cr", "writes the checkpoints that were asked for"),
+            Framework::Between => ("between nodes", "carries the messages of this job between nodes"),
         };
         write!(f, "no module of '{name}' {what}")?;
         let start = format!("{name} ");
@@ -155,27 +165,40 @@ pub fn decide(rows: &[Row], wish: &Wish) -> Result<Decision, Impossible> {
     let mut course = Course { wish, level: wish.level, steps, left, left_out };
     course.set_level();
     course.drop_if("what parameters leave out or what cannot be used here is dropped", |row| {
-        row.left_out.clone().or_else(|| row.unavailable.clone())
+        row.dropped().or_else(|| row.misses_way(rows, wish))
     });
     course.find_level()?;
-    let rpi = course.select_rpi();
+    let (rpi, between) = course.select_rpi();
     let level = course.level;
     course.drop_if("what cannot run at this thread level, or with the selected rpi, is dropped", |row| {
         match row.framework {
-            Framework::Rpi => None,
+            Framework::Rpi | Framework::Between => None,
             Framework::Coll => row.misses(level),
             Framework::Cr => row.misses(level).or_else(|| row.refused_as_cr(rpi, wish)),
         }
     });
     let coll = course.list_coll()?;
     let cr = course.select_cr()?;
-    Ok(Decision { level, rpi: rpi.name, coll, cr, steps: course.steps })
+    Ok(Decision { level, rpi: rpi.name, between, coll, cr, steps: course.steps })
 }
 
 impl Row {
     /// Framework and name.
     fn title(&self) -> String {
         format!("{} {}", self.framework.name(), self.name)
+    }
+
+    /// Why it is not used, whatever the job is on.
+    fn dropped(&self) -> Option<String> {
+        self.left_out.clone().or_else(|| self.unavailable.clone())
+    }
+
+    /// Why it does not carry messages to all nodes of a job.
+    fn misses_way(&self, rows: &[Row], wish: &Wish) -> Option<String> {
+        let (nodes, way) = (wish.nodes.as_ref()?, self.between?);
+        let row = rows.iter().find(|row| row.framework == Framework::Between && row.name == way)?;
+        let why = row.dropped()?;
+        Some(format!("the job is on {nodes}, between which messages go by {way}: {why}"))
     }
 
     /// Why it does not run at that thread level.
@@ -254,8 +277,8 @@ impl<'a> Course<'a> {
         if found.is_some() { Ok(()) } else { Err(self.fail(Framework::Rpi)) }
     }
 
-    /// Step 5. Something is left.
-    fn select_rpi(&mut self) -> &'a Row {
+    /// Step 5. Something is left. Returns also what carries messages between nodes, if that is something else.
+    fn select_rpi(&mut self) -> (&'a Row, Option<&'static str>) {
         let all = self.ranked(Framework::Rpi);
         let winner = all[0];
         let mut text =
@@ -264,11 +287,18 @@ impl<'a> Course<'a> {
             self.level = winner.lowest;
             text += &format!("; the thread level is raised to {}, from which on it runs", self.level);
         }
+        let is_left = |way: &&str| self.ranked(Framework::Between).iter().any(|row| row.name == *way);
+        let between = winner.between.filter(is_left);
+        text += &match (winner.between, between) {
+            (Some(_), Some(way)) => format!("; between nodes, if there are several, messages go by {way}"),
+            (Some(_), None) => "; nothing is left that carries messages between nodes".to_string(),
+            (None, _) => String::new(),
+        };
         self.drop_if(&text, |row| {
             let loses = row.framework == Framework::Rpi && row.name != winner.name;
             loses.then(|| format!("its priority is {}", row.priority))
         });
-        winner
+        (winner, between)
     }
 
     /// Step 7. Who asks for checkpoints gets no collectives that do not support them.

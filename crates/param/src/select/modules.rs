@@ -5,6 +5,7 @@ use super::{Decision, Framework, Row, ThreadLevel, Wish, decide};
 use crate::choices::Transport;
 use crate::components::Component;
 use crate::registry::Params;
+use std::fmt;
 
 /// What is known of a job before its modules are selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,7 +16,38 @@ pub struct Job {
     pub no_sockets: Option<String>,
     /// Why its messages cannot go through daemons, if they cannot.
     pub no_daemons: Option<String>,
+    /// On which nodes it is, if these are several.
+    pub nodes: Option<Nodes>,
 }
+
+/// Several nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nodes {
+    /// So many hosts.
+    Hosts(usize),
+    /// So many nodes on one host, as the parameter `mpi_virtual_nodes` says.
+    Virtual(u32),
+}
+
+impl Nodes {
+    /// The virtual nodes of a job of so many processes by the parameters, if there are several; `None`: of several processes.
+    pub fn virtual_ones(params: &Params, ranks: Option<u32>) -> Option<Nodes> {
+        let nodes = params.mpi_virtual_nodes().min(ranks.unwrap_or(u32::MAX));
+        (nodes > 1).then_some(Nodes::Virtual(nodes))
+    }
+}
+
+impl fmt::Display for Nodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Nodes::Hosts(hosts) => write!(f, "{hosts} hosts"),
+            Nodes::Virtual(nodes) => write!(f, "{nodes} virtual nodes (parameter 'mpi_virtual_nodes')"),
+        }
+    }
+}
+
+/// The name of sockets as the way between nodes.
+const SOCKETS: &str = "tcp";
 
 /// A transport's row: what does not depend on the job.
 struct Fixed {
@@ -24,6 +56,8 @@ struct Fixed {
     highest: ThreadLevel,
     priority: fn(&Params) -> u32,
     unavailable: fn(&Job) -> Option<String>,
+    /// What carries its messages between nodes, if that is something else.
+    between: Option<&'static str>,
 }
 
 const TRANSPORTS: [Fixed; 6] = [
@@ -32,7 +66,8 @@ const TRANSPORTS: [Fixed; 6] = [
         lowest: ThreadLevel::Single,
         highest: ThreadLevel::Multiple,
         priority: Params::rpi_shm_priority,
-        unavailable: |_| None, // a job runs on one host
+        unavailable: |_| None,
+        between: Some(SOCKETS),
     },
     Fixed {
         transport: Transport::Tcp,
@@ -40,6 +75,7 @@ const TRANSPORTS: [Fixed; 6] = [
         highest: ThreadLevel::Multiple,
         priority: Params::rpi_tcp_priority,
         unavailable: |job| job.no_sockets.clone(),
+        between: None,
     },
     Fixed {
         transport: Transport::Usysv,
@@ -47,6 +83,7 @@ const TRANSPORTS: [Fixed; 6] = [
         highest: ThreadLevel::Multiple,
         priority: Params::rpi_usysv_priority,
         unavailable: |_| None,
+        between: Some(SOCKETS),
     },
     Fixed {
         transport: Transport::Sysv,
@@ -54,6 +91,7 @@ const TRANSPORTS: [Fixed; 6] = [
         highest: ThreadLevel::Multiple,
         priority: Params::rpi_sysv_priority,
         unavailable: |_| None,
+        between: Some(SOCKETS),
     },
     Fixed {
         transport: Transport::Crtcp,
@@ -61,6 +99,7 @@ const TRANSPORTS: [Fixed; 6] = [
         highest: ThreadLevel::Multiple,
         priority: Params::rpi_crtcp_priority,
         unavailable: |job| job.no_sockets.clone(),
+        between: None,
     },
     Fixed {
         transport: Transport::Lamd,
@@ -68,6 +107,7 @@ const TRANSPORTS: [Fixed; 6] = [
         highest: ThreadLevel::Multiple,
         priority: Params::rpi_lamd_priority,
         unavailable: |job| job.no_daemons.clone(),
+        between: Some(SOCKETS),
     },
 ];
 
@@ -127,7 +167,19 @@ fn rows(params: &Params, job: &Job, ask: &Ask) -> Vec<Row> {
         checkpoints: fixed.transport.can_quiesce(),
         left_out: ask.left_out(fixed.transport),
         unavailable: (fixed.unavailable)(job),
+        between: fixed.between,
     });
+    let between = Row {
+        framework: Framework::Between,
+        name: SOCKETS,
+        priority: params.rpi_tcp_priority(),
+        lowest: ThreadLevel::Single,
+        highest: ThreadLevel::Multiple,
+        checkpoints: true,
+        left_out: ask.left_out_between(),
+        unavailable: job.no_sockets.clone(),
+        between: None,
+    };
     // Which of these are for a communicator is found out when it is made.
     let coll = Component::all().map(|component| Row {
         framework: Framework::Coll,
@@ -138,8 +190,9 @@ fn rows(params: &Params, job: &Job, ask: &Ask) -> Vec<Row> {
         checkpoints: true,
         left_out: ask.left_out_of_coll(component),
         unavailable: None,
+        between: None,
     });
-    transports.chain(coll).collect()
+    transports.chain([between]).chain(coll).collect()
 }
 
 impl Params {
@@ -155,7 +208,13 @@ impl Params {
             None => (level, "as the program asks".to_string()),
         };
         let ask = Ask::of(self, job)?;
-        Ok(decide(&rows(self, job, &ask), &Wish { level, by, cr: None })?)
+        let nodes = job.nodes.map(|nodes| nodes.to_string());
+        Ok(decide(&rows(self, job, &ask), &Wish { level, by, cr: None, nodes })?)
+    }
+
+    /// Why the parameters leave out sockets as the way to processes with which no memory is shared, if they do; for a person.
+    pub fn no_way_between(&self) -> Option<String> {
+        Ask::of(self, &Job::default()).ok()?.left_out_between()
     }
 
     /// All modules, whatever is asked for.

@@ -11,6 +11,7 @@ fn row(framework: Framework, name: &'static str, priority: u32, levels: [ThreadL
         checkpoints: false,
         left_out: None,
         unavailable: None,
+        between: None,
     }
 }
 
@@ -25,7 +26,7 @@ fn basic() -> Row {
 }
 
 fn at(level: ThreadLevel) -> Wish {
-    Wish { level, by: "a test".into(), cr: None }
+    Wish { level, by: "a test".into(), cr: None, nodes: None }
 }
 
 #[test]
@@ -68,6 +69,34 @@ fn without_transport_or_collectives_nothing_runs_and_the_reasons_are_told() {
     let error = decide(&rows, &at(Single)).unwrap_err();
     assert_eq!(error.framework, Framework::Coll);
     assert!(error.to_string().contains("coll x: it runs up to MPI_THREAD_FUNNELED"), "{error}");
+}
+
+#[test]
+fn a_way_between_nodes_is_part_of_the_decision() {
+    let near = Row { between: Some("tcp"), ..rpi("near", 60, ALL) };
+    let all = [near, rpi("far", 20, ALL), basic(), row(Framework::Between, "tcp", 0, ALL)];
+    let nodes = Wish { nodes: Some("2 nodes".into()), ..at(Single) };
+    for wish in [&at(Single), &nodes] {
+        let found = decide(&all, wish).unwrap();
+        assert_eq!((found.rpi, found.between), ("near", Some("tcp")));
+        assert!(found.steps[4].text.ends_with("messages go by tcp"), "{}", found.steps[4].text);
+    }
+    // Left out: on one node that says the report, on several what needs it cannot be used.
+    let without = |row: Row| match row.framework {
+        Framework::Between => Row { left_out: Some("nobody wants it".into()), ..row },
+        _ => row,
+    };
+    let rows = all.map(without);
+    let found = decide(&rows, &at(Single)).unwrap();
+    assert_eq!((found.rpi, found.between), ("near", None));
+    assert_eq!(found.steps[1].drops, [("between nodes tcp".to_string(), "nobody wants it".to_string())]);
+    assert!(found.steps[4].text.ends_with("nothing is left that carries messages between nodes"));
+    let found = decide(&rows, &nodes).unwrap();
+    assert_eq!((found.rpi, found.between), ("far", None));
+    let why = "the job is on 2 nodes, between which messages go by tcp: nobody wants it";
+    assert!(found.steps[1].drops.contains(&("rpi near".to_string(), why.to_string())));
+    let error = decide(&[rows[0].clone(), rows[2].clone(), rows[3].clone()], &nodes).unwrap_err();
+    assert!(error.framework == Framework::Rpi && error.to_string().contains(why), "{error}");
 }
 
 #[test]

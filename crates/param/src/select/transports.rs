@@ -1,5 +1,6 @@
 //! What `rpi`, and Open MPI's `pml`, `btl` and `mtl`, say about transports, and `coll` about collectives.
 
+use super::modules::Nodes;
 use super::{Impossible, Job, LevelError};
 use crate::choices::Transport;
 use crate::components::{Asked, BadName, Component};
@@ -37,6 +38,23 @@ pub enum SelectError {
         list: String,
         /// Where that comes from.
         list_from: String,
+    },
+    /// There is no way from one node to another.
+    #[error(
+        "parameter '{parameter}' is '{value}' (from {from}): it leaves out 'tcp', by which messages go between nodes, and the job \
+         is on {nodes}: add 'tcp' ('--mca btl self,sm,tcp'), leave the parameter out, or {one_node}"
+    )]
+    Between {
+        /// The parameter.
+        parameter: &'static str,
+        /// Its value.
+        value: String,
+        /// Where it comes from.
+        from: Source,
+        /// On what the job is.
+        nodes: Nodes,
+        /// How it is on one node.
+        one_node: &'static str,
     },
     /// Nothing is left.
     #[error(transparent)]
@@ -257,6 +275,18 @@ impl Ask {
             }
             return Err(btl.wrong("it leaves no way from one process to another: add 'sm' or 'tcp'".into()));
         }
+        if let Some(nodes) = job.nodes.filter(|_| !left.sockets) {
+            return Err(SelectError::Between {
+                parameter: btl.parameter,
+                value: btl.value.into(),
+                from: btl.from.clone(),
+                nodes,
+                one_node: match nodes {
+                    Nodes::Hosts(_) => "run all ranks on one host",
+                    Nodes::Virtual(_) => "have no virtual nodes ('--mca mpi_virtual_nodes 1')",
+                },
+            });
+        }
         let btl = Some((left, format!("'btl' is '{}' (from {})", btl.value, btl.from)));
         Ok(Ask { rpi, btl, coll })
     }
@@ -269,6 +299,12 @@ impl Ask {
         let is_asked_for = self.rpi.as_ref().is_some_and(|(asked, _)| *asked == transport);
         let btl = self.btl.as_ref().filter(|(left, _)| !left.has(transport, is_asked_for));
         rpi.or(btl.map(|(_, text)| text.clone()))
+    }
+
+    /// Why the parameters leave out sockets as the way between nodes, if they do. `rpi` says nothing of it: where one of its modules
+    /// does not leave the node that is asked for, sockets do.
+    pub(super) fn left_out_between(&self) -> Option<String> {
+        self.btl.as_ref().filter(|(left, _)| !left.sockets).map(|(_, text)| text.clone())
     }
 
     /// Why the parameter `coll` leaves a component out, if it does.
@@ -361,6 +397,53 @@ mod tests {
         ] {
             let error = chosen(pairs).unwrap_err();
             assert!(texts.iter().all(|text| error.contains(text)), "{pairs:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_job_on_several_nodes_needs_a_way_between_them() {
+        let lists = ["^tcp", "self,sm", "self,vader", "^tcp,openib"];
+        let hosts = (Nodes::Hosts(3), "3 hosts", "run all ranks on one host");
+        let virtual_ones = (Nodes::Virtual(2), "2 virtual nodes", "--mca mpi_virtual_nodes 1");
+        for (nodes, texts) in [hosts, virtual_ones].map(|(nodes, one, two)| (nodes, [one, two])) {
+            let job = Job { ranks: Some(4), nodes: Some(nodes), ..Job::default() };
+            let select = |pairs: &[(&'static str, &str)]| params(pairs).select(&job, ThreadLevel::Single);
+            for list in lists {
+                for more in [None, Some(("rpi", "shm")), Some(("rpi", "lamd")), Some(("pml", "ob1"))] {
+                    let pairs: Vec<_> = [("btl", list)].into_iter().chain(more).collect();
+                    if (list, more) == ("self,sm", Some(("rpi", "lamd"))) {
+                        continue; // the two exclude each other on one node as well
+                    }
+                    let error = select(&pairs).unwrap_err().to_string();
+                    let said = format!("'btl' is '{list}' (from --mca btl {list})");
+                    let [on, remedy] = texts;
+                    for text in [on, remedy, "leaves out 'tcp'", "--mca btl self,sm,tcp", &said] {
+                        assert!(error.contains(text), "{pairs:?}: {error}");
+                    }
+                }
+            }
+            for pairs in [
+                &[][..],
+                &[("btl", "self,sm,tcp")],
+                &[("btl", "^openib")],
+                &[("btl", "self,tcp")],
+                &[("rpi", "shm")],
+                &[("rpi", "usysv")],
+                &[("rpi", "lamd")],
+            ] {
+                let found = select(pairs).unwrap();
+                let between = (!matches!(found.transport(), Transport::Tcp)).then_some("tcp");
+                assert_eq!(found.between, between, "{pairs:?}");
+            }
+            let none = Job { no_sockets: Some("there is no network".into()), ..job.clone() };
+            let error = params(&[]).select(&none, ThreadLevel::Single).unwrap_err().to_string();
+            assert!(error.contains("between which messages go by tcp: there is no network"), "{error}");
+        }
+        for list in lists {
+            let found = params(&[("btl", list)]).select(&Job::default(), ThreadLevel::Single).unwrap();
+            assert_eq!((found.transport(), found.between), (Transport::Shm, None), "{list}");
+            let why = format!("'btl' is '{list}' (from --mca btl {list})");
+            assert!(found.steps[1].drops.contains(&("between nodes tcp".into(), why)), "{list}");
         }
     }
 
