@@ -3,7 +3,7 @@
 //! A test program says in its first line with how many ranks it runs, `// ranks: 1 2 4 7`, exits with 0 and prints `ok` as its
 //! last line. A second line may name options for the compiler, `// flags: -pthread`. Each program runs over shared memory and
 //! over sockets, unless one of its first lines says `// not over: tcp` and why; some run on virtual nodes as well, which have
-//! shared memory within and sockets between them, some over sockets without the component `shmem`, some over the guide's
+//! shared memory within and sockets between them, some over sockets without the component `shmem`, as they are and encrypted, some over the guide's
 //! postboxes, and some with daemons (rpi lamd). Each program and way is a test case of its own, so that a slow one is named.
 //! `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
@@ -23,6 +23,8 @@ const NODES: &str = "nodes";
 const DAEMONS: &str = "lamd";
 /// Sockets for collectives, too, which otherwise go through the memory of the host.
 const SOCKETS_ALONE: &str = "tcp-alone";
+/// The same, encrypted.
+const ENCRYPTED: &str = "tcp-encrypted";
 /// The highest such number.
 const RANKS_WITH_DAEMONS: u32 = 4;
 
@@ -39,6 +41,7 @@ fn run(program: &Path, ranks: u32, way: &str) -> Result<String, String> {
         .args(match way {
             NODES => vec!["mpi_virtual_nodes", "2"],
             SOCKETS_ALONE => vec!["rpi", "tcp", "--mca", "coll", "^shmem"],
+            ENCRYPTED => vec!["rpi", "tcp", "--mca", "coll", "^shmem", "--mca", "mpi_encrypt", "1"],
             _ => vec!["rpi", way],
         })
         .args(if way == DAEMONS { &["--mca", "mpi_virtual_nodes", "2"][..] } else { &[] })
@@ -79,7 +82,7 @@ fn says_ok(name: &str, way: &str) {
     let path = root().join("tests/c").join(name).with_extension("c");
     let source = std::fs::read_to_string(&path).unwrap();
     let mut sizes = ranks(&source).expect("the first line is not of the form '// ranks: 1 2 4'");
-    if way == DAEMONS {
+    if [DAEMONS, ENCRYPTED].contains(&way) {
         sizes = sizes.into_iter().filter(|size| *size <= RANKS_WITH_DAEMONS).max().into_iter().collect();
     }
     assert!(!sizes.is_empty(), "the first line names no number of ranks");
@@ -176,6 +179,19 @@ macro_rules! programs_over_sockets_alone {
     };
 }
 
+macro_rules! programs_over_encrypted_sockets {
+    ($($name:ident)*) => {
+        mod program_over_encrypted_sockets {
+            $(
+                #[test]
+                fn $name() {
+                    super::says_ok(stringify!($name), super::ENCRYPTED);
+                }
+            )*
+        }
+    };
+}
+
 macro_rules! programs_with_daemons {
     ($($name:ident)*) => {
         mod program_with_daemons {
@@ -209,6 +225,33 @@ programs_over_postboxes! {
     postboxes
     thread_multiple
     win_put_get
+}
+
+programs_over_encrypted_sockets! {
+    coll_basic
+    coll_nonblocking
+    coll_types
+    comm_disconnect
+    intercomm_merge
+    p2p_bsend
+    p2p_cancel
+    p2p_derived
+    p2p_first
+    p2p_flood
+    p2p_large
+    p2p_order
+    p2p_persistent
+    p2p_probe
+    p2p_truncate
+    p2p_wildcards
+    partitioned_threads
+    ports
+    session_cycles
+    spawn
+    thread_multiple
+    ulfm
+    win_accumulate
+    win_lock
 }
 
 programs_with_daemons! {

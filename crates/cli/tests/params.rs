@@ -310,6 +310,25 @@ fn transports_are_selected_in_the_words_of_open_mpi() {
     assert_eq!((code, &selection["thread_level"], err.as_str()), (0, &"MPI_THREAD_MULTIPLE".into(), ""));
     let (code, _, err) = selected(&[("OXMPI_MPI_THREAD_LEVEL", "many")]);
     assert!(code == 1 && err.contains("OXMPI_MPI_THREAD_LEVEL: 'many' is no thread level"), "{err}");
+    // The way between nodes is part of it, and what leaves it out.
+    let nodes = ("OMPI_MCA_mpi_virtual_nodes", "2");
+    let (code, selection, err) = selected(&[nodes]);
+    assert_eq!((code, &selection["between_nodes"], err.as_str()), (0, &"tcp".into(), ""));
+    let (code, selection, err) = selected(&[("OMPI_MCA_btl", "^tcp")]);
+    assert_eq!((code, &selection["rpi"], err.as_str()), (0, &"shm".into(), ""));
+    assert!(selection["between_nodes"].is_null());
+    let dropped = &selection["steps"][1]["drops"];
+    let is_between = |drop: &Value| drop["module"] == "between nodes tcp";
+    let between = dropped.as_array().unwrap().iter().find(|drop| is_between(drop)).unwrap();
+    assert!(between["reason"].as_str().unwrap().starts_with("'btl' is '^tcp'"), "{between}");
+    let (code, selection, err) = selected(&[("OMPI_MCA_btl", "self,sm"), nodes]);
+    let why = "parameter 'btl' is 'self,sm' (from environment variable OMPI_MCA_btl): it leaves out 'tcp'";
+    assert!(code == 1 && err.contains(why) && selection["error"].as_str().unwrap().contains(why), "{err}");
+    for word in ["2", "yes please", "between"] {
+        let (code, _, err) = home.run(&["mpirun", "-n", "1", "--mca", "mpi_encrypt", word, "true"], &[]);
+        let texts = [&format!("'{word}'"), "one of 0, 1, auto", "mpi_encrypt"];
+        assert!(code == 2 && texts.iter().all(|text| err.contains(*text)), "{err}");
+    }
     let env = [("OMPI_MCA_btl", "self,sm")];
     let (code, out, err) = home.run(&["mpirun", "-n", "2", "--mca", "rpi", "tcp", "true"], &env);
     assert_eq!((code, out.as_str()), (2, ""));

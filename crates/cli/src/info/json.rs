@@ -69,6 +69,7 @@ fn selection(asked: &Asked, params: &Params) -> Json {
     match super::selected(params, asked.ranks) {
         Ok(found) => json!({
             "rpi": found.rpi,
+            "between_nodes": found.between,
             "coll": found.coll,
             "cr": found.cr,
             "thread_level": found.level.name(),

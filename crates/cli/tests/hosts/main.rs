@@ -4,6 +4,7 @@
 
 mod connected;
 mod daemons;
+mod encrypted;
 mod gone;
 mod quiesce;
 mod silence;

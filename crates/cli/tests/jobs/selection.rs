@@ -48,3 +48,36 @@ fn rank_0_tells_the_steps_of_the_selection_once() {
     );
     assert!(err.contains("1. the thread level is MPI_THREAD_SERIALIZED"), "{err}");
 }
+
+/// No message leaves a node over sockets that parameters leave out: on one node the job runs, on several it is refused.
+#[test]
+fn a_job_on_several_nodes_is_refused_if_the_way_between_them_is_left_out() {
+    let programs = compile(&["jobs/level"]);
+    let nodes = ["--mca", "mpi_virtual_nodes", "2"];
+    for list in ["^tcp", "self,sm", "self,vader", "^tcp,ofi"] {
+        let btl = ["--mca", "btl", list];
+        for more in [&[][..], &["--mca", "rpi", "shm"], &["--mca", "pml", "ob1"]] {
+            let (code, out, err) = run(&programs, &[&btl, more].concat(), "0", None);
+            assert_eq!((code, out.as_str(), err.as_str()), (0, "level 0\n", ""), "{list} {more:?}");
+            let (code, out, err) = run(&programs, &[&btl, &nodes[..], more].concat(), "0", None);
+            assert_eq!((code, out.as_str()), (2, ""), "{list} {more:?}: {err}");
+            let said = format!("parameter 'btl' is '{list}' (from --mca btl {list})");
+            for text in [&said, "2 virtual nodes", "'--mca btl self,sm,tcp'", "'--mca mpi_virtual_nodes 1'"] {
+                assert!(err.contains(text), "{list} {more:?}: {err}");
+            }
+        }
+        // One rank is on one node.
+        let command = programs.mpirun(1, &[&btl, &nodes[..]].concat(), "level", &["0"]);
+        let outcome = programs.start(command).end();
+        assert_eq!((outcome.code, outcome.out.as_str()), (0, "level 0\n"), "{list}: {}", outcome.err);
+    }
+    for list in ["self,sm,tcp", "^ofi", "self,tcp"] {
+        let (code, _, err) = run(&programs, &[&["--mca", "btl", list], &nodes[..]].concat(), "0", None);
+        assert_eq!((code, err.as_str()), (0, ""), "{list}");
+    }
+    let lamd = ["--mca", "rpi", "lamd", "--mca", "btl", "^tcp"];
+    let (code, _, err) = run(&programs, &lamd, "0", None);
+    assert_eq!((code, err.as_str()), (0, ""), "a daemon has nobody to talk to");
+    let (code, _, err) = run(&programs, &[&lamd, &nodes[..]].concat(), "0", None);
+    assert!(code == 2 && err.contains("it leaves out 'tcp', by which messages go between nodes"), "{err}");
+}
