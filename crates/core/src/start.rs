@@ -23,6 +23,7 @@ use oxmpi_param::{Param, ParamError, Params, SelectError, SingleCopy, Source, Tr
 use oxmpi_rt::client::{
     BootError, Client, Directory, Found, Listening, UniverseError, encrypt, socket_buffers,
 };
+use oxmpi_rt::foreign::{Task, may_be_singleton};
 use oxmpi_rt::postboxes::postbox_sizes;
 use oxmpi_rt::universe::{Contact, Parent, ProcessName};
 use oxmpi_tuned::settings::{self, SettingsError};
@@ -58,6 +59,8 @@ pub enum StartError {
     Select(SelectError),
     /// What the launcher has handed over is unusable.
     Boot(BootError),
+    /// Another launcher has started the process as one of several.
+    OtherLauncher(Task),
     /// A parameter names an algorithm of a collective that is none, or a rules file is wrong.
     Tuned(SettingsError),
     /// The job is over sockets, and this process has none. The text is for a person.
@@ -74,6 +77,7 @@ impl fmt::Display for StartError {
             StartError::Param(e) => write!(f, "{e}"),
             StartError::Select(e) => write!(f, "{e}"),
             StartError::Boot(e) => write!(f, "{e}"),
+            StartError::OtherLauncher(e) => write!(f, "{e}"),
             StartError::Parent(why) => write!(f, "cannot find out who has spawned this process: {why}"),
             StartError::Tuned(e) => write!(f, "{e}"),
             StartError::Postboxes(why) => write!(f, "no postboxes for this rank: {why}"),
@@ -105,7 +109,10 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     let tuned = settings::Settings::new(&params, read_rules).map_err(StartError::Tuned)?;
     let client = match Client::from_env().map_err(StartError::Boot)? {
         Some(client) => client,
-        None => Client::singleton(&params).map_err(StartError::Boot)?,
+        None => {
+            may_be_singleton(&params).map_err(StartError::OtherLauncher)?;
+            Client::singleton(&params).map_err(StartError::Boot)?
+        }
     };
     let client = Arc::new(client);
     let modules = Modules::new(&params, &client).map_err(StartError::Select)?;

@@ -329,6 +329,12 @@ parameters! {
                OxMPI (0): those of C's integers on MPI_CHAR in reductions and accumulates, MPI_Compare_and_swap of it, and logical \
                operations on MPI_AINT, MPI_OFFSET and MPI_COUNT.",
     }
+    mpi_allow_singletons: switch {
+        default: false, aliases: ["allow_singletons"], level: User,
+        help: "Whether a process that another launcher (srun, Hydra's mpiexec, Open MPI's mpirun) has started as one of several may \
+               be a job of one rank (1), or MPI_Init fails there (0). With 1 nothing is said either where variables of such a \
+               launcher speak of several tasks.",
+    }
     mpi_virtual_nodes: u32 {
         unit: Unit::Count, default: 1, limits: 1..=65536, power_of_two: false,
         aliases: ["virtual_nodes"], level: Tune,

@@ -13,6 +13,7 @@
 //! | [`hosts`] | a job on several hosts: the agents that start ranks on the others |
 //! | [`hostmap`] | which address a host tells its peers |
 //! | [`interfaces`] | which network the sockets of a job use |
+//! | [`foreign`] | whether another launcher has started this process as one of several |
 //! | [`job`] | what `mpirun` decides: a state machine without a system call in it |
 //! | [`report`] | the one text that a failed job prints |
 //! | [`daemon`] | the user's daemons, one on each node |
@@ -25,6 +26,7 @@ pub mod client;
 mod codec;
 pub mod control;
 pub mod daemon;
+pub mod foreign;
 pub mod hostmap;
 pub mod hosts;
 pub mod interfaces;

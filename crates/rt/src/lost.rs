@@ -9,6 +9,8 @@ use std::process::id;
 
 use oxmpi_os::segment::Segment;
 
+use crate::foreign::parent_of;
+
 /// The environment variable with the launcher's process number.
 pub(crate) const LAUNCHER_VARIABLE: &str = "OXMPI_LAUNCHER";
 
@@ -49,22 +51,9 @@ fn is_lost(launcher: u32, segment: i32) -> bool {
     false
 }
 
-fn parent_of(process: u32) -> Option<u32> {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The second word is a name in parentheses that may contain anything; state and parent follow (proc_pid_stat(5)).
-    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_parent_is_read_from_the_kernel() {
-        assert_eq!(parent_of(id()), Some(std::os::unix::process::parent_id()));
-        assert_eq!(parent_of(1), Some(0));
-        assert_eq!(parent_of(u32::MAX), None);
-    }
 
     #[test]
     fn a_process_right_below_the_launcher_should_have_been_the_rank() {

@@ -58,6 +58,20 @@ pub fn inherited_is_control(number: RawFd) -> bool {
     failed == 0 && kind == libc::SOCK_SEQPACKET
 }
 
+/// Whether descriptor `number` is open, and a socket whose other end is not closed.
+pub fn is_live_socket(number: RawFd) -> bool {
+    let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: fstat(2) fails on a number that is no descriptor, and fills `stat` if it succeeds.
+    let is_socket = unsafe {
+        number >= 0
+            && libc::fstat(number, stat.as_mut_ptr()) == 0
+            && stat.assume_init().st_mode & libc::S_IFMT == libc::S_IFSOCK
+    };
+    let mut polled = libc::pollfd { fd: number, events: 0, revents: 0 };
+    // SAFETY: `polled` is one structure, which lives during the call; poll(2) takes any number for a descriptor.
+    is_socket && unsafe { libc::poll(&raw mut polled, 1, 0) } >= 0 && polled.revents == 0
+}
+
 fn inherited_mode(number: RawFd) -> Option<libc::stat> {
     let mut stat = std::mem::MaybeUninit::uninit();
     // SAFETY: fcntl(2) and fstat(2) fail on a number that is no descriptor; fstat fills `stat` if it succeeds.
@@ -87,5 +101,15 @@ mod tests {
         let taken = take_inherited(number).unwrap();
         assert!(take_inherited(number).is_none());
         drop(taken);
+    }
+
+    #[test]
+    fn a_socket_lives_as_long_as_its_other_end() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let (a, b) = crate::fdpass::pair().unwrap();
+        assert!(is_live_socket(a.as_raw_fd()));
+        assert!(![-1, 9990, file.as_raw_fd()].into_iter().any(is_live_socket));
+        drop(b);
+        assert!(!is_live_socket(a.as_raw_fd()));
     }
 }

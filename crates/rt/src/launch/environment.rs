@@ -9,11 +9,14 @@ use super::places::Place;
 use super::start::{CONTROL_NUMBER, SEGMENT_NUMBER};
 use super::{App, Launch};
 use crate::client::{BOOT_VARIABLE, BOOT_VERSION};
+use crate::foreign::is_of_other_launcher;
 use crate::lost::LAUNCHER_VARIABLE;
 
 /// What the ranks of a program have in their environment.
 fn base_environment(launch: &Launch, app: &App) -> Vec<(OsString, OsString)> {
-    let mut env: Vec<_> = app.inherited.iter().filter(|(key, _)| key != BOOT_VARIABLE).cloned().collect();
+    // Who mpirun is to another launcher, or to an mpirun of ours, its ranks are not.
+    let is_kept = |key: &OsStr| key != BOOT_VARIABLE && !key.to_str().is_some_and(is_of_other_launcher);
+    let mut env: Vec<_> = app.inherited.iter().filter(|(key, _)| is_kept(key)).cloned().collect();
     for (key, value) in launch.env.iter().chain(&app.env) {
         set(&mut env, key, value.clone());
     }
