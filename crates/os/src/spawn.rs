@@ -12,7 +12,9 @@ mod marked;
 mod signals;
 
 pub use self::guard::{GUARD_VARIABLE, Guard, MAX_GUARDED, WARD_GRACE_MS};
-pub use self::inherited::{close_others, inherited_is_control, inherited_is_segment, is_live_socket, take_inherited};
+pub use self::inherited::{
+    close_others, inherited_is_control, inherited_is_segment, is_live_socket, take_inherited,
+};
 pub use self::signals::{HEEDED, SignalMask, Signals, heed_children};
 
 use self::signals::{full_mask, set_mask};

@@ -21,8 +21,8 @@ use std::fmt;
 
 use oxmpi_param::Params;
 
-pub(crate) use self::evidence::parent_of;
 use self::evidence::Evidence;
+pub(crate) use self::evidence::parent_of;
 
 /// Variables by which other launchers tell a process who it is: one that starts with any of these belongs to them.
 /// Those by which a user sets them (OMPI_MCA_, HYDRA_, MPIR_CVAR_, I_MPI_) do not, nor does SLURM_, which scripts read.
@@ -164,7 +164,8 @@ fn doubt(evidence: &Evidence) -> Option<String> {
         ("SLURM_STEP_NUM_TASKS", slurm.step_tasks),
         ("SLURM_NTASKS", slurm.tasks),
     ];
-    let (name, tasks) = said.into_iter().find_map(|(name, size)| Some((name, size.filter(|size| *size > 1)?)))?;
+    let (name, tasks) =
+        said.into_iter().find_map(|(name, size)| Some((name, size.filter(|size| *size > 1)?)))?;
     Some(format!(
         "OxMPI: this is a job of one rank, although {name}={tasks}; for {tasks} ranks: mpirun -n {tasks} PROGRAM \
          (mpi_allow_singletons 1 leaves this line out)"
@@ -247,17 +248,28 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         let Verdict::OneOfSeveral(task) = verdict(&pmix(None, true)) else { panic!("it is one of several") };
-        assert!(task.to_string().contains("several processes") && task.to_string().contains(SERVER), "{task}");
+        assert!(
+            task.to_string().contains("several processes") && task.to_string().contains(SERVER),
+            "{task}"
+        );
         let Verdict::Doubtful(line) = verdict(&slurm(Some(4), None, None)) else { panic!("it is doubtful") };
         assert!(line.contains("SLURM_NTASKS=4") && line.contains("mpirun -n 4") && !line.contains('\n'));
     }
 
     #[test]
     fn what_tells_a_process_who_it_is_is_told_from_what_a_user_sets() {
-        let others =
-            ["PMI_FD", "PMI_RANK", "PMI2_x", "PMIX_RANK", "PMIX_SERVER_URI2", "OMPI_COMM_WORLD_NODE_RANK", "HYDI_CONTROL_FD"];
+        let others = [
+            "PMI_FD",
+            "PMI_RANK",
+            "PMI2_x",
+            "PMIX_RANK",
+            "PMIX_SERVER_URI2",
+            "OMPI_COMM_WORLD_NODE_RANK",
+            "HYDI_CONTROL_FD",
+        ];
         assert!(others.iter().all(|name| is_of_other_launcher(name)));
-        let ours = ["SLURM_NTASKS", "OMPI_MCA_btl", "HYDRA_LAUNCHER", "OXMPI_BOOT", "PMI", "MPIR_CVAR_X", "PATH"];
+        let ours =
+            ["SLURM_NTASKS", "OMPI_MCA_btl", "HYDRA_LAUNCHER", "OXMPI_BOOT", "PMI", "MPIR_CVAR_X", "PATH"];
         assert!(!ours.iter().any(|name| is_of_other_launcher(name)));
     }
 }

@@ -24,6 +24,7 @@ mod input;
 mod launcher;
 mod lifelines;
 mod links;
+mod other_library;
 mod output;
 mod places;
 mod plugs;
@@ -193,6 +194,21 @@ pub enum LaunchError {
         program: PathBuf,
         /// What execve(2) said.
         error: io::Error,
+    },
+    /// A program is linked against another MPI library.
+    #[error(
+        "'{}' is linked against {library}, which belongs to {owner}: under OxMPI's mpirun each of its processes would be a \
+         job of one rank; compile it with OxMPI's mpicc, or start it with the mpirun of that library ('--mca \
+         mpi_allow_singletons 1' runs it all the same)",
+        program.display()
+    )]
+    OtherLibrary {
+        /// The file.
+        program: PathBuf,
+        /// The library's file.
+        library: String,
+        /// What it belongs to.
+        owner: &'static str,
     },
     /// The kernel refused something.
     #[error("cannot {0}: {1}")]

@@ -15,6 +15,7 @@ mod harness;
 mod launcher;
 mod mpiruns;
 mod observed;
+mod other_launchers;
 mod parameters;
 mod postboxes;
 mod programs;

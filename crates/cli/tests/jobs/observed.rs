@@ -17,6 +17,7 @@ const OBSERVED: &[Row] = &[
     // What a job does.
     ("jobs/deaths.rs", "codes_other_than_0_may_be_only_noted", &["mpi_abort_on_non_zero_status"]),
     ("jobs/survivors.rs", "a_singleton_survives_its_children", &["mpi_ft_enable"]),
+    ("jobs/other_launchers.rs", "a_program_of_another_mpi_library_is_refused", &["mpi_allow_singletons"]),
     ("jobs/parameters.rs", "arguments_are_checked_or_trusted", &["mpi_param_check"]),
     ("jobs/parameters.rs", "operations_beyond_the_standard_are_refused_on_request", &["mpi_strict"]),
     ("jobs/parameters.rs", "errors_go_to_the_handler_that_is_told", &["mpi_initial_errhandler"]),

@@ -24,6 +24,7 @@ use super::binding::Binding;
 use super::environment::environment;
 use super::input::{Feed, Inputs};
 use super::lifelines::{self, Lifelines};
+use super::other_library;
 use super::places::{Place, has_sockets, nodes_of};
 use super::plugs::{Plug, plugs};
 use super::{App, Launch, LaunchError};
@@ -267,6 +268,7 @@ pub(crate) fn boot(params: &Params, job_id: u64, (size, here): (u32, u32), socke
 impl Crew<'_> {
     /// Makes what the ranks need. All segments exist before the first rank runs: it may ask for any of them. So do the sockets.
     pub(crate) fn prepare(&self) -> Result<Prepared, LaunchError> {
+        self.check_libraries()?;
         let segments = self.make_segments()?;
         // Who is spawned on this host has peers on the others.
         let is_alone = self.launch.spread.is_none() && !self.has_others;
@@ -276,6 +278,16 @@ impl Crew<'_> {
             false => Vec::new(),
         };
         Ok(Prepared { segments, plugs })
+    }
+
+    /// Refuses programs of other MPI libraries.
+    fn check_libraries(&self) -> Result<(), LaunchError> {
+        if self.launch.params.mpi_allow_singletons() {
+            return Ok(());
+        }
+        let mut all: Vec<usize> = self.here.iter().map(|rank| self.app_of(*rank)).collect();
+        all.dedup();
+        all.into_iter().try_for_each(|app| other_library::refuse(&self.apps[app].path))
     }
 
     /// Whether ranks of this host use sockets to each other.

@@ -1,0 +1,33 @@
+/* Says which rank of how many it is. With "session": by a session. With "until FILE": a rank other than 0 ends when that file is there.
+ * With "twice FILE": as the one program of a script that runs two. */
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+
+int main(int argc, char **argv)
+{
+    int rank, size;
+    if (argc > 1 && strcmp(argv[1], "session") == 0) {
+        MPI_Session session;
+        MPI_Group group;
+        if (MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session) != MPI_SUCCESS) {
+            puts("no session");
+            return 3;
+        }
+        MPI_Group_from_session_pset(session, "mpi://WORLD", &group);
+        MPI_Group_rank(group, &rank);
+        MPI_Group_size(group, &size);
+        printf("rank %d of %d\n", rank, size);
+        MPI_Group_free(&group);
+        MPI_Session_finalize(&session);
+        return 0;
+    }
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    int sum = 0, one = 1;
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    printf("rank %d of %d\n", rank, sum == size ? size : -1);
+    MPI_Finalize();
+    return 0;
+}
