@@ -268,7 +268,7 @@ pub(crate) fn end_job(code: c_int, text: &str) -> ! {
         unsafe { libc::_exit(status) }
     }
     // Before MPI_Init the launcher's descriptors still lie where it has put them.
-    let launcher = LAUNCHER.get().cloned().or_else(|| Client::from_env().ok().flatten().map(Arc::new));
+    let launcher = LAUNCHER.get().cloned().or_else(|| Client::inherited().map(Arc::new));
     match launcher {
         Some(client) => {
             client.segment().status().set_state(RankState::Aborting);

@@ -125,6 +125,7 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
         let alarm = client.alarm(boot.rank).map_err(|e| StartError::Sockets(e.to_string()))?;
         let poller = Poller::with_alarm(alarm).map_err(|e| StartError::Sockets(e.to_string()))?;
         let poller = Arc::new(poller);
+        end_if_closed(&poller, &client);
         door = door.with_descriptors(poller.clone());
         Some(far(&params, &client, poller).map_err(StartError::Sockets)?)
     } else {
@@ -165,7 +166,7 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     }
     // Over sockets, too: shared windows are there for all processes of a node.
     let opener = client.clone();
-    let heap = Heap::new(own, Box::new(move || opener.segment_fd().try_clone_to_owned()));
+    let heap = Heap::new(own, Box::new(move || opener.segment_file()));
     let mut process =
         Process::of_job(boot.rank, job, fabric, Some(door)).on_node(node_identity(boot.node)).with_heap(heap);
     // Virtual nodes are all on one host, and share its processors.
@@ -220,6 +221,21 @@ fn postboxes(
     let pause = pause(params, transport);
     let settings = postboxes::Settings { max_alloc, write_looks, pause, sleeps, lock };
     Ok((Postboxes::new(boot.rank, members, area, settings)?, semaphores))
+}
+
+/// The job ends when the program closes what the process sleeps on: else it would sleep for ever.
+fn end_if_closed(poller: &Poller, client: &Arc<Client>) {
+    let client = client.clone();
+    poller.when_closed(Box::new(move |closed| {
+        let text = format!(
+            "{closed}, and cannot be opened again: a program may close the descriptors that it has opened, and all of them only \
+             before MPI_Init"
+        );
+        if !client.abort(abi::MPI_ERR_OTHER, &text) {
+            // Nobody else ends it.
+            std::process::abort();
+        }
+    }));
 }
 
 /// How a process over postboxes gives its processor to others.
@@ -379,6 +395,7 @@ fn strangers(params: &Params, client: &Arc<Client>) -> AskWay {
         let boot = client.segment().boot();
         let alarm = client.alarm(boot.rank).map_err(|e| e.to_string())?;
         let poller = Arc::new(Poller::with_alarm(alarm).map_err(|e| e.to_string())?);
+        end_if_closed(&poller, &client);
         let tcp = Box::new(sockets_with(&params, &client, poller.clone(), given)?);
         let nodes = nodes(boot.node.unwrap_or(0), &client);
         Ok(Some(StrangersWay::Sockets { tcp, nodes, poller }))

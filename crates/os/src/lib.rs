@@ -14,8 +14,9 @@
 //!
 //! Processes that share no memory talk over sockets ([`net`]) and sleep on a [`poller`].
 //!
-//! Beside these: [`single_copy`] (one process reads another's memory), [`fdpass`] (file descriptors over a socket), [`local`]
-//! (sockets with names that no file has), [`parcel`] (packets with files), [`mod@file`], [`spawn`] (starting processes), [`stdio`] (what a command says),
+//! Beside these: [`single_copy`] (one process reads another's memory), [`descriptor`] (those that a program may close),
+//! [`fdpass`] (file descriptors over a socket), [`local`] (sockets with names that no file has), [`parcel`] (packets with files),
+//! [`mod@file`], [`spawn`] (starting processes), [`stdio`] (what a command says),
 //! [`clock`], [`first_look`] (when an answer is looked for first), [`copies`] (which kind is fast where others read), [`cpus`], [`hardware`], [`library`] (where we are installed),
 //! [`lock`] (a lock that costs nothing in a single-threaded process), [`robust_lock`] (one between processes, which outlives its owner), [`stillness`] (whether another thread was seen asleep),
 //! [`bytes`] (views of memory that somebody else may write).
@@ -47,6 +48,8 @@ pub mod clock;
 pub mod copies;
 #[cfg(not(loom))]
 pub mod cpus;
+#[cfg(not(loom))]
+pub mod descriptor;
 #[cfg(not(loom))]
 pub mod fdpass;
 #[cfg(not(loom))]

@@ -6,8 +6,12 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use crate::descriptor::Closed;
 
 /// A set of descriptors (epoll(7)), which stay ready until somebody has seen to them.
 #[derive(Debug)]
@@ -15,6 +19,17 @@ pub struct Poller {
     set: OwnedFd,
     alarm: OwnedFd,
     clock: OwnedFd,
+    /// Who is told, once, that the program has closed one of them.
+    closed: OnceLock<Told>,
+}
+
+/// Who is told.
+struct Told(Box<dyn Fn(Closed) + Send + Sync>, AtomicBool);
+
+impl std::fmt::Debug for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Told").field(&self.1).finish_non_exhaustive()
+    }
 }
 
 /// A descriptor that is ready.
@@ -62,10 +77,25 @@ impl Poller {
         let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let clock =
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
-        let poller = Poller { set, alarm, clock };
+        let poller = Poller { set, alarm, clock, closed: OnceLock::new() };
         poller.add(&poller.alarm, ALARM, false)?;
         poller.add(&poller.clock, CLOCK, false)?;
         Ok(poller)
+    }
+
+    /// Tells `told` when it is found that the program has closed what the process sleeps on: nothing is ever ready any more.
+    pub fn when_closed(&self, told: Box<dyn Fn(Closed) + Send + Sync>) {
+        // The first one stays.
+        let _ = self.closed.set(Told(told, AtomicBool::new(false)));
+    }
+
+    fn tell_closed(&self, fd: &OwnedFd) {
+        let what = "what OxMPI sleeps on until messages come";
+        if let Some(Told(told, has_told)) = self.closed.get()
+            && !has_told.swap(true, Ordering::Relaxed)
+        {
+            told(Closed { number: fd.as_raw_fd(), what });
+        }
     }
 
     /// Adds a descriptor under a name; with `writable` it is ready when there is room to write, too.
@@ -125,8 +155,13 @@ impl Poller {
     fn collect(&self, ready: &mut Vec<Ready>, time: Option<&Timespec>) {
         ready.clear();
         let mut events = [const { std::mem::MaybeUninit::<epoll::Event>::uninit() }; AT_ONCE];
-        // Interrupted: the caller looks again anyway. No other error is possible for a set of our own.
-        let Ok((events, _)) = epoll::wait(&self.set, &mut events, time) else { return };
+        let events = match epoll::wait(&self.set, &mut events, time) {
+            Ok((events, _)) => events,
+            // The caller looks again anyway.
+            Err(Errno::INTR) => return,
+            // It is no set, or nothing at all, any more.
+            Err(_) => return self.tell_closed(&self.set),
+        };
         for event in events {
             let (name, flags) = (event.data.u64(), event.flags);
             match name {
@@ -148,8 +183,12 @@ impl Poller {
     /// Sleeps until something is ready, the alarm is raised, `timeout` is over, or for no reason.
     pub fn wait(&self, timeout: Option<Duration>) {
         let timeout = timeout.and_then(|t| Timespec::try_from(t).ok());
+        let mut set = [PollFd::new(&self.set, PollFlags::IN)];
         // Interrupted is as good as any reason to look again.
-        let _ = poll(&mut [PollFd::new(&self.set, PollFlags::IN)], timeout.as_ref());
+        let _ = poll(&mut set, timeout.as_ref());
+        if set[0].revents().contains(PollFlags::NVAL) {
+            self.tell_closed(&self.set);
+        }
     }
 
     /// Wakes whoever waits, and all who will until the alarm is lowered.
@@ -172,8 +211,9 @@ impl Poller {
             None => zero,
         };
         let times = Itimerspec { it_interval: zero, it_value: value };
-        let set = timerfd_settime(&self.clock, TimerfdTimerFlags::empty(), &times);
-        debug_assert!(set.is_ok(), "timerfd: {set:?}");
+        if timerfd_settime(&self.clock, TimerfdTimerFlags::empty(), &times).is_err() {
+            self.tell_closed(&self.clock);
+        }
     }
 }
 
@@ -195,8 +235,8 @@ pub fn new_alarm() -> io::Result<OwnedFd> {
 /// Raises an alarm, of this process or of another.
 pub fn raise_alarm(alarm: impl AsFd) {
     match rustix::io::write(alarm, &1u64.to_ne_bytes()) {
-        // The counter is full: it is raised.
-        Ok(_) | Err(Errno::AGAIN) => {}
+        // The counter is full: it is raised. Or the program has closed it, and then what its process sleeps on as well.
+        Ok(_) | Err(Errno::AGAIN | Errno::BADF) => {}
         Err(error) => debug_assert!(false, "eventfd: {error}"),
     }
 }
@@ -210,6 +250,27 @@ fn flags(writable: bool) -> epoll::EventFlags {
 mod tests {
     use super::*;
     use std::time::Instant;
+
+    #[test]
+    fn a_program_that_closes_it_is_told_of_once() {
+        use std::sync::Arc;
+        use std::sync::atomic::AtomicU32;
+
+        let poller = std::mem::ManuallyDrop::new(Poller::new().unwrap());
+        let count = Arc::new(AtomicU32::new(0));
+        let (counted, number) = (count.clone(), poller.set.as_raw_fd());
+        poller.when_closed(Box::new(move |closed| {
+            assert_eq!(closed.number, number);
+            counted.fetch_add(1, Ordering::Relaxed);
+        }));
+        poller.wait(Some(Duration::from_millis(1)));
+        assert_eq!(count.load(Ordering::Relaxed), 0);
+        // SAFETY: as a program does it; the poller is not dropped.
+        unsafe { libc::close(number) };
+        poller.wait(None);
+        poller.look(&mut Vec::new());
+        assert_eq!(count.load(Ordering::Relaxed), 1);
+    }
 
     #[test]
     fn alarm_clock_and_descriptors_end_the_sleep() {

@@ -1,28 +1,35 @@
 //! A rank's side of the start-up: who am I, where are the others, and how do I end the job.
 //!
 //! `mpirun` names two descriptors in the environment, `OXMPI_BOOT=1:<segment>:<control>`. [`Client::from_env`] takes
-//! them; the first process of a rank that does so *is* the rank. Without a launcher, or in a process that a rank
-//! itself started, there is nothing to take and the process is a *singleton*: a job of one rank
-//! (MPI-5.0 section 11.5.2 "Starting Processes and Establishing Communication" expects MPI_Init to work there).
+//! them; the first process of a rank that does so *is* the rank. Where they are not, or belong to a program before, the launcher
+//! is asked by its name (`entering.rs`). Without a launcher, or in a process that a rank itself started, the process is a
+//! *singleton*: a job of one rank (MPI-5.0 section 11.5.2 "Starting Processes and Establishing Communication" expects MPI_Init to
+//! work there).
 
+mod entering;
 mod serving;
 mod universe;
 
+pub use self::entering::WAY_IN_VARIABLE;
+pub(crate) use self::entering::WayIn;
 pub use self::serving::{SERVE_OPTION, SERVED_CONTROL, SERVED_SEGMENT};
 pub use self::universe::{Meeting, UniverseError};
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use oxmpi_os::control_section::PoolSegments;
-use oxmpi_os::segment::{Boot, Segment, SegmentConfig, SegmentError};
+use oxmpi_os::descriptor::Descriptor;
+use oxmpi_os::segment::{Boot, RankState, Segment, SegmentConfig, SegmentError};
 use oxmpi_os::{cpus, fdpass, spawn};
 use oxmpi_param::Params;
 use oxmpi_wire::noise::Encrypt;
 
+use self::entering::Entered;
 use crate::control::{DecodeError, MAX_MESSAGE, Reply, Request};
+use crate::foreign::is_alive;
 use crate::lost;
 use crate::postboxes::{SharedPostboxes, heard};
 use crate::universe::{Contact, decode_words};
@@ -31,6 +38,8 @@ use crate::universe::{Contact, decode_words};
 pub const BOOT_VARIABLE: &str = "OXMPI_BOOT";
 /// The environment variable that tells a rank for how many ranks its launcher has slots, on all hosts (MPI_UNIVERSE_SIZE).
 pub const UNIVERSE_SIZE_VARIABLE: &str = "OXMPI_UNIVERSE_SIZE";
+/// What the control socket is called where it was closed.
+const CONTROL: &str = "OxMPI's connection with mpirun";
 /// The node of those of whom it is not known.
 pub const NOWHERE: u32 = u32::MAX;
 /// The version of what stands in [`BOOT_VARIABLE`].
@@ -91,6 +100,9 @@ pub enum BootError {
         /// The variable's value.
         value: String,
     },
+    /// The process cannot be the rank that it was started to be.
+    #[error("this process cannot become a rank of its job: {0}")]
+    NotAdmitted(String),
     /// The segment is unusable.
     #[error("the segment that mpirun made for this rank: {0}")]
     Segment(#[from] SegmentError),
@@ -103,9 +115,9 @@ pub enum BootError {
 #[derive(Debug)]
 pub struct Client {
     segment: Arc<Segment>,
-    fd: OwnedFd,
+    fd: Descriptor,
     /// Empty in a singleton, until it needs a launcher. Locked from a question to its answer.
-    control: OnceLock<Mutex<OwnedFd>>,
+    control: OnceLock<Mutex<Descriptor>>,
     /// Held while a singleton gets its launcher.
     getting_launcher: Mutex<()>,
     /// The launcher's place among those of the user on this machine, when processes of others matter.
@@ -114,10 +126,11 @@ pub struct Client {
 
 impl Client {
     /// The rank that `mpirun` started this process as, or `None`: no launcher, or the rank is another process
-    /// already and this one was started by it. The environment is left as it is.
+    /// already and this one was started by it. The environment is left as it is. Waits for other ranks if this is the second
+    /// program of a script.
     ///
     /// # Errors
-    /// The launcher is there but does not fit this library; see [`BootError`].
+    /// The launcher is there but does not fit this library, or does not admit this process; see [`BootError`].
     pub fn from_env() -> Result<Option<Client>, BootError> {
         match std::env::var(BOOT_VARIABLE) {
             Ok(value) => Client::from_value(&value),
@@ -125,14 +138,33 @@ impl Client {
         }
     }
 
+    /// The rank that `mpirun` started this process as, if the descriptors are there and nobody has taken them: waits for nobody.
+    pub fn inherited() -> Option<Client> {
+        let (segment, control) = parse_boot(&std::env::var(BOOT_VARIABLE).ok()?).ok()?;
+        Client::of_inherited(segment, control).ok()?
+    }
+
     fn from_value(value: &str) -> Result<Option<Client>, BootError> {
         let (segment, control) = parse_boot(value)?;
-        // A process that a rank started finds the descriptors closed (close-on-exec), or, if it opened files itself,
-        // something else of this number: that is a singleton, not an error.
-        if !spawn::inherited_is_segment(segment) || !spawn::inherited_is_control(control) {
-            if let Some(text) = lost::warning(segment, control) {
-                oxmpi_os::complain!("{text}");
+        if let Some(client) = Client::of_inherited(segment, control)? {
+            return Ok(Some(client));
+        }
+        match Client::enter()? {
+            Entered::Rank(client) => Ok(Some(client)),
+            Entered::Singleton => Ok(None),
+            Entered::NoLauncher => {
+                if let Some(text) = lost::warning(segment, control) {
+                    oxmpi_os::complain!("{text}");
+                }
+                Ok(None)
             }
+        }
+    }
+
+    /// A process that a rank started finds the descriptors closed (close-on-exec), or, if it opened files itself, something else of
+    /// this number: that is no error.
+    fn of_inherited(segment: i32, control: i32) -> Result<Option<Client>, BootError> {
+        if !spawn::inherited_is_segment(segment) || !spawn::inherited_is_control(control) {
             return Ok(None);
         }
         let (Some(fd), Some(control)) = (spawn::take_inherited(segment), spawn::take_inherited(control))
@@ -140,16 +172,31 @@ impl Client {
             return Ok(None);
         };
         let segment = Segment::map(&fd)?;
-        if segment.status().claim(std::process::id()).is_err() {
-            return Ok(None);
+        let Err(owner) = segment.status().claim(std::process::id()) else {
+            return Client::of_rank(segment, fd, control).map(Some);
+        };
+        let has_left = matches!(segment.status().state(), RankState::Finalized | RankState::Resting);
+        if has_left && !is_alive(owner) && std::env::var_os(WAY_IN_VARIABLE).is_none() {
+            return Err(BootError::NotAdmitted(format!(
+                "it is the second MPI program of a script, which is served only where all ranks are on the host of mpirun: start \
+                 each program by an mpirun of its own, or this one as a job of one rank: env -u {BOOT_VARIABLE} PROGRAM"
+            )));
         }
-        Ok(Some(Client {
-            segment,
-            fd,
-            control: OnceLock::from(Mutex::new(control)),
-            getting_launcher: Mutex::default(),
-            place: OnceLock::new(),
-        }))
+        Ok(None)
+    }
+
+    fn of_rank(segment: Arc<Segment>, fd: OwnedFd, control: OwnedFd) -> Result<Client, BootError> {
+        let client = Client::alone(segment, fd)?;
+        let control = Descriptor::new(control).map_err(BootError::Create)?;
+        // It is empty.
+        let _ = client.control.set(Mutex::new(control));
+        Ok(client)
+    }
+
+    fn alone(segment: Arc<Segment>, fd: OwnedFd) -> Result<Client, BootError> {
+        let fd = Descriptor::new(fd).map_err(BootError::Create)?;
+        let (getting_launcher, place) = (Mutex::default(), OnceLock::new());
+        Ok(Client { segment, fd, control: OnceLock::new(), getting_launcher, place })
     }
 
     /// A job of one rank, without a launcher.
@@ -175,8 +222,7 @@ impl Client {
         let segment = Segment::map(&fd)?;
         // The segment is new: the claim cannot fail.
         let _ = segment.status().claim(std::process::id());
-        let (getting_launcher, place) = (Mutex::default(), OnceLock::new());
-        Ok(Client { segment, fd, control: OnceLock::new(), getting_launcher, place })
+        Client::alone(segment, fd)
     }
 
     /// The rank's own segment, mapped and claimed. It has the boot record: rank, size, job.
@@ -184,9 +230,38 @@ impl Client {
         &self.segment
     }
 
-    /// The descriptor of the rank's own segment.
-    pub fn segment_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+    /// The file of the rank's own segment, a new descriptor. If the program has closed that which was there, the launcher gives it
+    /// once more.
+    ///
+    /// # Errors
+    /// Neither is to be had.
+    pub fn segment_file(&self) -> io::Result<OwnedFd> {
+        match self.fd.get("the memory that OxMPI's other processes share with it") {
+            Ok(fd) => fd.try_clone_to_owned(),
+            Err(closed) => {
+                let rank = self.segment.boot().rank;
+                let again =
+                    self.open_peer(rank).map_err(|error| io::Error::other(format!("{closed}: {error}")));
+                again.map(|(fd, _)| fd)
+            }
+        }
+    }
+
+    /// The control socket, made again if the program has closed it; `None` in a singleton without a launcher.
+    fn control(&self) -> Option<io::Result<MutexGuard<'_, Descriptor>>> {
+        // A poisoned lock is a thread that panicked between question and answer.
+        let mut control = self.control.get()?.lock().unwrap_or_else(PoisonError::into_inner);
+        let Err(closed) = control.get(CONTROL) else { return Some(Ok(control)) };
+        let no_way = || "mpirun has told no name under which it can be reached again".to_string();
+        let again = WayIn::from_env().ok_or_else(no_way).and_then(|way_in| way_in.connect_again());
+        let again = again.and_then(|socket| Descriptor::new(socket).map_err(|error| error.to_string()));
+        Some(match again {
+            Ok(socket) => {
+                *control = socket;
+                Ok(control)
+            }
+            Err(error) => Err(io::Error::other(format!("{closed}, and cannot be opened again: {error}"))),
+        })
     }
 
     /// Whether there is no launcher (yet).
@@ -195,9 +270,9 @@ impl Client {
     }
 
     /// Asks the launcher to end the job with `code` and to print `text` (or, if it is empty, that this rank called
-    /// MPI_Abort). Returns at once; the caller ends its process. In a singleton the text is printed here.
-    pub fn abort(&self, code: i32, text: &str) {
-        self.tell(&Request::Abort { code, text: text.to_string() }, text);
+    /// MPI_Abort). Returns at once whether it was asked; the caller ends its process. In a singleton the text is printed here.
+    pub fn abort(&self, code: i32, text: &str) -> bool {
+        self.tell(&Request::Abort { code, text: text.to_string() }, text)
     }
 
     /// Asks the launcher to print a warning once, whichever ranks say it. In a singleton it is printed here.
@@ -205,15 +280,21 @@ impl Client {
         self.tell(&Request::Say { text: text.to_string() }, text);
     }
 
-    fn tell(&self, request: &Request, text: &str) {
-        let sent = self.control.get().map(|control| {
-            // A poisoned lock is a thread that panicked between question and answer; telling needs no answer.
-            let socket = control.lock().unwrap_or_else(PoisonError::into_inner);
-            fdpass::send(&*socket, &request.encode(), None)
-        });
-        if !matches!(sent, Some(Ok(()))) && !text.is_empty() {
+    fn tell(&self, request: &Request, text: &str) -> bool {
+        let is_sent = matches!(self.send(request, None), Some(Ok(())));
+        if !is_sent && !text.is_empty() {
             oxmpi_os::complain!("{}", text.trim_end());
         }
+        is_sent
+    }
+
+    /// Says something to the launcher that it does not answer; `None`: there is none.
+    fn send(&self, request: &Request, fd: Option<BorrowedFd<'_>>) -> Option<io::Result<()>> {
+        let control = self.control()?;
+        Some(control.and_then(|control| {
+            let socket = control.get(CONTROL).map_err(io::Error::other)?;
+            fdpass::send(socket, &request.encode(), fd)
+        }))
     }
 }
 
@@ -368,24 +449,25 @@ impl Client {
         request: &Request,
         fd: Option<BorrowedFd<'_>>,
     ) -> Result<(Reply, Option<OwnedFd>), DirectoryError> {
-        let Some(control) = self.control.get() else {
+        let Some(control) = self.control() else {
             let reason = "this process was started without mpirun and is a job of one rank";
             return Err(refused(rank, reason.into()));
         };
-        let socket = control.lock().unwrap_or_else(PoisonError::into_inner);
-        question(&socket, rank, request, fd)
+        let launcher = |error| DirectoryError::Launcher { rank, error };
+        let control = control.map_err(launcher)?;
+        question(control.get(CONTROL).map_err(io::Error::other).map_err(launcher)?, rank, request, fd)
     }
 }
 
 /// Asks the launcher, and waits for the answer.
 fn question(
-    socket: &OwnedFd,
+    socket: impl AsFd,
     rank: u32,
     request: &Request,
     fd: Option<BorrowedFd<'_>>,
 ) -> Result<(Reply, Option<OwnedFd>), DirectoryError> {
     let launcher = |error| DirectoryError::Launcher { rank, error };
-    fdpass::send(socket, &request.encode(), fd).map_err(launcher)?;
+    fdpass::send(&socket, &request.encode(), fd).map_err(launcher)?;
     let mut bytes = [0; MAX_MESSAGE];
     let (n, fd) = fdpass::receive(socket, &mut bytes).map_err(launcher)?;
     if n == 0 {
@@ -586,13 +668,8 @@ mod tests {
     fn a_peer_is_asked_for_over_the_socket() {
         let (ours, theirs) = fdpass::pair().unwrap();
         let single = Client::singleton(&Params::default()).unwrap();
-        let client = Client {
-            segment: single.segment,
-            fd: single.fd,
-            control: OnceLock::from(Mutex::new(ours)),
-            getting_launcher: Mutex::default(),
-            place: OnceLock::new(),
-        };
+        let file = single.segment_file().unwrap();
+        let client = Client::of_rank(single.segment, file, ours).unwrap();
         let launcher = std::thread::spawn(move || {
             let mut bytes = [0; MAX_MESSAGE];
             for _ in 0..2 {
@@ -619,7 +696,7 @@ mod tests {
     #[test]
     fn a_thread_directory_opens_its_own_ranks_only() {
         let single = Client::singleton(&Params::default()).unwrap();
-        let directory = ThreadDirectory::new(vec![single.segment_fd().try_clone_to_owned().unwrap()]);
+        let directory = ThreadDirectory::new(vec![single.segment_file().unwrap()]);
         assert_eq!(Segment::map(directory.open_peer(0).unwrap().0).unwrap().boot().size, 1);
         assert!(directory.open_peer(1).unwrap_err().to_string().contains("1 ranks"));
     }

@@ -155,6 +155,22 @@ pub enum Request {
     },
     /// Give me the segment with postboxes of my job on my node. Answered by [`Reply::Postboxes`] or a refusal.
     Postboxes,
+    /// This process, which descends from that of a rank, wants to be the rank. The first that comes over a new connection. Answered
+    /// by [`Reply::Segment`], by [`Reply::Refused`] if it is a singleton, or by [`Reply::Failed`]; perhaps not at once.
+    Enter {
+        /// The rank's number among the launcher's processes.
+        number: u32,
+        /// What was in its environment.
+        secret: String,
+    },
+    /// This process is the rank, and has closed its control socket: this connection takes its place. Answered by [`Reply::Done`] or
+    /// a refusal.
+    Return {
+        /// The rank's number among the launcher's processes.
+        number: u32,
+        /// What was in its environment.
+        secret: String,
+    },
     /// End the job: MPI_Abort (MPI-5.0 section 9.4.1 "Startup"), or an error that the program did not handle.
     /// Not answered.
     Abort {
@@ -225,6 +241,11 @@ pub enum Reply {
     Death {
         /// Its number among all processes of the launcher.
         process: u32,
+    },
+    /// The process cannot be the rank that it wants to be, and must not be anything else.
+    Failed {
+        /// Why.
+        reason: String,
     },
     /// What was asked for is not to be had.
     Refused {
@@ -298,6 +319,8 @@ mod kind {
     pub(super) const POSTBOXES: u8 = 40;
     pub(super) const RELAY: u8 = 41;
     pub(super) const ABROAD: u8 = 42;
+    pub(super) const ENTER: u8 = 43;
+    pub(super) const RETURN: u8 = 44;
     pub(super) const HERE: u8 = 65;
     pub(super) const REFUSED: u8 = 66;
     pub(super) const LISTEN_HERE: u8 = 67;
@@ -309,6 +332,7 @@ mod kind {
     pub(super) const ALARM_HERE: u8 = 73;
     pub(super) const POSTBOXES_HERE: u8 = 90;
     pub(super) const RELAY_HERE: u8 = 100;
+    pub(super) const FAILED: u8 = 101;
 }
 
 impl Request {
@@ -344,6 +368,8 @@ impl Request {
             Request::Quiesced { step } => encode(kind::QUIESCED, *step, ""),
             Request::Postboxes => encode(kind::POSTBOXES, 0, ""),
             Request::Relay => encode(kind::RELAY, 0, ""),
+            Request::Enter { number, secret } => encode(kind::ENTER, *number, secret),
+            Request::Return { number, secret } => encode(kind::RETURN, *number, secret),
             Request::Abroad => encode(kind::ABROAD, 0, ""),
             Request::LookUp { service } => encode(kind::LOOK_UP, 0, service),
         }
@@ -363,6 +389,8 @@ impl Request {
             kind::ADDRESSES => no_text(kind, text).map(|()| Request::Addresses { rank: number }),
             kind::TICKET => Ok(Request::Ticket { ticket: number, port: utf8(kind, text)? }),
             kind::GIVE_BACK => Ok(Request::GiveBack { ticket: number, port: utf8(kind, text)? }),
+            kind::ENTER => Ok(Request::Enter { number, secret: utf8(kind, text)? }),
+            kind::RETURN => Ok(Request::Return { number, secret: utf8(kind, text)? }),
             kind::DEATH => no_text(kind, text).map(|()| Request::Death { number }),
             kind::ALARM => no_text(kind, text).map(|()| Request::Alarm { rank: number }),
             kind::NODES => no_text(kind, text).map(|()| Request::Nodes { from: number }),
@@ -417,6 +445,7 @@ impl Reply {
             Reply::Given => encode(kind::GIVEN, 0, ""),
             Reply::Death { process } => encode(kind::DIED, *process, ""),
             Reply::Alarm { rank } => encode(kind::ALARM_HERE, *rank, ""),
+            Reply::Failed { reason } => encode(kind::FAILED, 0, reason),
             Reply::Relay => encode(kind::RELAY_HERE, 0, ""),
         }
     }
@@ -438,6 +467,7 @@ impl Reply {
             kind::GIVEN if number == 0 => no_text(kind, text).map(|()| Reply::Given),
             kind::DIED => no_text(kind, text).map(|()| Reply::Death { process: number }),
             kind::ALARM_HERE => no_text(kind, text).map(|()| Reply::Alarm { rank: number }),
+            kind::FAILED if number == 0 => Ok(Reply::Failed { reason: utf8(kind, text)? }),
             kind::RELAY_HERE if number == 0 => no_text(kind, text).map(|()| Reply::Relay),
             _ => Err(DecodeError::Kind { kind }),
         }
@@ -501,6 +531,8 @@ mod tests {
             any::<u32>().prop_map(|rank| Request::Addresses { rank }),
             any::<u32>().prop_map(|number| Request::Death { number }),
             any::<u32>().prop_map(|step| Request::Quiesced { step }),
+            (any::<u32>(), ".{0,80}").prop_map(|(number, secret)| Request::Enter { number, secret }),
+            (any::<u32>(), ".{0,80}").prop_map(|(number, secret)| Request::Return { number, secret }),
             Just(Request::Listener),
             Just(Request::Relay),
             Just(Request::Abroad),
@@ -545,6 +577,7 @@ mod tests {
                 Reply::Listener { incarnation: rank, secret: text.clone() },
                 Reply::Addresses { rank, addresses: text.clone() },
                 Reply::Postboxes { shape: text.clone() },
+                Reply::Failed { reason: text.clone() },
                 Reply::Done { number: rank, text },
                 Reply::Given,
                 Reply::Left { rank },

@@ -22,7 +22,7 @@ use std::fmt;
 use oxmpi_param::Params;
 
 use self::evidence::Evidence;
-pub(crate) use self::evidence::parent_of;
+pub(crate) use self::evidence::{is_alive, line_of, parent_of};
 
 /// Variables by which other launchers tell a process who it is: one that starts with any of these belongs to them.
 /// Those by which a user sets them (OMPI_MCA_, HYDRA_, MPIR_CVAR_, I_MPI_) do not, nor does SLURM_, which scripts read.
@@ -114,7 +114,7 @@ pub fn may_be_singleton(params: &Params) -> Result<(), Task> {
     match verdict(&Evidence::gather()) {
         Verdict::Alone => Ok(()),
         Verdict::Doubtful(line) => {
-            eprintln!("{line}");
+            oxmpi_os::complain!("{line}");
             Ok(())
         }
         Verdict::OneOfSeveral(task) => Err(task),

@@ -222,6 +222,20 @@ impl Job {
         self.in_phase(Phase::Running).is_empty()
     }
 
+    /// Whether nothing is kept of other jobs than this one.
+    pub fn is_only(&self, first: u32) -> bool {
+        self.worlds.keys().all(|other| *other == first)
+    }
+
+    /// The ranks of a job are other processes from now on (see [`crate::generation`]).
+    pub fn renew(&mut self, first: u32) {
+        let Some(world) = self.worlds.get_mut(&first) else { return };
+        (world.absent, world.leaver) = (None, None);
+        for process in world.processes.clone() {
+            self.bonds.forget_process(process);
+        }
+    }
+
     /// Leaves out so many numbers: processes that were not started after all.
     pub fn skip(&mut self, ranks: u32) {
         self.next = self.next.saturating_add(ranks);

@@ -17,6 +17,7 @@ mod answers;
 mod binding;
 mod draining;
 pub(crate) mod end;
+mod entrance;
 mod environment;
 mod far;
 mod files;

@@ -14,6 +14,7 @@
 //! | [`hostmap`] | which address a host tells its peers |
 //! | [`interfaces`] | which network the sockets of a job use |
 //! | [`foreign`] | whether another launcher has started this process as one of several |
+//! | [`generation`] | which process is a rank, of several that one after the other want to be |
 //! | [`job`] | what `mpirun` decides: a state machine without a system call in it |
 //! | [`report`] | the one text that a failed job prints |
 //! | [`daemon`] | the user's daemons, one on each node |
@@ -27,6 +28,7 @@ mod codec;
 pub mod control;
 pub mod daemon;
 pub mod foreign;
+pub mod generation;
 pub mod hostmap;
 pub mod hosts;
 pub mod interfaces;

@@ -1,5 +1,4 @@
-/* Says which rank of how many it is. With "session": by a session. With "until FILE": a rank other than 0 ends when that file is there.
- * With "twice FILE": as the one program of a script that runs two. */
+/* Says which rank of how many it is. With "session": by a session. With "alone": its ranks do not wait for each other. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,8 +24,9 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    int sum = 0, one = 1;
-    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    int sum = size, one = 1;
+    if (argc < 2 || strcmp(argv[1], "alone") != 0)
+        MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     printf("rank %d of %d\n", rank, sum == size ? size : -1);
     MPI_Finalize();
     return 0;

@@ -10,6 +10,7 @@ mod daemons;
 mod deaths;
 mod errors;
 mod forced;
+mod generations;
 mod hangs;
 mod harness;
 mod launcher;

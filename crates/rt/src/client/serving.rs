@@ -10,11 +10,12 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use oxmpi_os::descriptor::Descriptor;
 use oxmpi_os::spawn::{Program, SignalMask, spawn};
 use oxmpi_os::{fdpass, library};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
-use super::{BOOT_VARIABLE, Client, UniverseError};
+use super::{BOOT_VARIABLE, Client, UniverseError, WAY_IN_VARIABLE};
 
 /// The option with which `mpirun` serves a singleton.
 pub const SERVE_OPTION: &str = "--serve-singleton";
@@ -36,7 +37,7 @@ impl Client {
         })?;
         let control = self.start_launcher(&prefix.join("bin/mpirun"))?;
         // It is empty, and nobody else fills it.
-        let _ = self.control.set(Mutex::new(control));
+        let _ = self.control.set(Mutex::new(Descriptor::new(control)?));
         Ok(())
     }
 
@@ -47,7 +48,7 @@ impl Client {
         let path = CString::new(mpirun.as_os_str().as_bytes()).map_err(|e| failed(e.into()))?;
         let args = [c"mpirun".to_owned(), CString::new(SERVE_OPTION).map_err(|e| failed(e.into()))?];
         let env: Vec<CString> = std::env::vars_os()
-            .filter(|(name, _)| name != BOOT_VARIABLE)
+            .filter(|(name, _)| name != BOOT_VARIABLE && name != WAY_IN_VARIABLE)
             .filter_map(|(mut name, value)| {
                 name.push("=");
                 name.push(value);
@@ -60,12 +61,13 @@ impl Client {
             rustix::fs::Mode::empty(),
         )
         .map_err(|e| failed(e.into()))?;
+        let segment = self.segment_file().map_err(failed)?;
         let program = Program {
             path: &path,
             args: &args,
             env: &env,
             directory: None,
-            fds: &[(null.as_fd(), 0), (self.fd.as_fd(), SERVED_SEGMENT), (theirs.as_fd(), SERVED_CONTROL)],
+            fds: &[(null.as_fd(), 0), (segment.as_fd(), SERVED_SEGMENT), (theirs.as_fd(), SERVED_CONTROL)],
             mask: &SignalMask::none(),
             ignores_none: false,
             open_files: None,

@@ -259,11 +259,8 @@ impl Client {
     }
 
     fn tell_with(&self, request: &Request, fd: Option<&OwnedFd>) {
-        if let Some(control) = self.control.get() {
-            let socket = control.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            // If the launcher is gone this process is about to be.
-            let _ = oxmpi_os::fdpass::send(&*socket, &request.encode(), fd.map(AsFd::as_fd));
-        }
+        // If the launcher is gone this process is about to be.
+        let _ = self.send(request, fd.map(AsFd::as_fd));
     }
 }
 

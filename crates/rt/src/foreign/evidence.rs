@@ -90,7 +90,7 @@ fn number<T: std::str::FromStr>(variable: &str) -> Option<T> {
 }
 
 /// A process and its ancestors up to an `mpirun`, and whether that is there.
-fn line_of(process: u32, mpirun: Option<u32>) -> (Vec<i32>, bool) {
+pub(crate) fn line_of(process: u32, mpirun: Option<u32>) -> (Vec<i32>, bool) {
     let mut line = Vec::new();
     let mut next = Some(process);
     while let Some(process) = next.filter(|process| *process > 0 && line.len() < GENERATIONS) {
@@ -101,6 +101,13 @@ fn line_of(process: u32, mpirun: Option<u32>) -> (Vec<i32>, bool) {
         next = parent_of(process);
     }
     (line, false)
+}
+
+/// Whether a process has not ended.
+pub(crate) fn is_alive(process: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"));
+    let state = stat.ok().and_then(|stat| stat.rsplit_once(") ")?.1.chars().next());
+    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
 /// The parent of a process; 0 if that is none of this PID namespace.
@@ -207,6 +214,7 @@ mod tests {
         assert!(line.starts_with(&[own, parent.cast_signed()]) && !is_below, "{line:?}");
         assert_eq!(line_of(id(), Some(parent)), (vec![own], true));
         assert_eq!(line_of(id(), Some(id())), (vec![], true));
+        assert!(is_alive(id()) && !is_alive(u32::MAX));
         assert_eq!((parent_of(id()), parent_of(1), parent_of(u32::MAX)), (Some(parent), Some(0), None));
     }
 }

@@ -401,6 +401,7 @@ impl<'a> Agent<'a> {
             places: places.clone(),
             here: here.clone(),
             has_others: order.several,
+            way_in: None,
         };
         let prepared = crew.prepare()?;
         let address =
@@ -474,6 +475,7 @@ impl<'a> Agent<'a> {
             places: crew_places,
             here,
             has_others: order.several,
+            way_in: None,
         };
         let Recruits { ranks, outputs, plugs } =
             crew.start(prepared, guard, self.signals, &inputs, &binding, open_files)?;

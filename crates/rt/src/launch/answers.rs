@@ -16,7 +16,7 @@ use crate::job::Event;
 use crate::ports::{Going, PortName, Ticket};
 use crate::universe::{Contact, Parent, ProcessName, Spawn, decode_words, encode_words};
 
-/// How often each rank has been started, this time included.
+/// How often each rank has been started, this time included, where nothing is known of generations.
 pub(crate) const INCARNATION: u32 = 1;
 
 impl Launcher<'_> {
@@ -180,6 +180,11 @@ impl Launcher<'_> {
                 let seen = self.glimpse(rank);
                 self.tell_in_turn(Event::Abort { rank, code, text, seen });
             }
+            // They are for those who have just connected.
+            Request::Enter { .. } | Request::Return { .. } => {
+                let reason = "it has its control socket".into();
+                self.answer(rank, &Reply::Refused { rank, reason }, None);
+            }
             Request::Say { .. } if self.launch.quiet => {}
             Request::Say { text } => self.tell(Event::Say { text }),
         }
@@ -264,7 +269,7 @@ impl Launcher<'_> {
     fn give_listener(&mut self, rank: u32) {
         let plug = self.members.get_mut(&rank).and_then(|member| member.plug.as_mut());
         let listener = plug.and_then(|plug| plug.listener.take());
-        let reply = Reply::listener(rank, listener.is_some(), (INCARNATION, &self.secret));
+        let reply = Reply::listener(rank, listener.is_some(), (self.incarnation(rank), &self.secret));
         self.answer(rank, &reply, listener.as_ref().map(AsFd::as_fd));
     }
 

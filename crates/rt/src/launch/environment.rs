@@ -8,14 +8,16 @@ use oxmpi_os::spawn::GUARD_VARIABLE;
 use super::places::Place;
 use super::start::{CONTROL_NUMBER, SEGMENT_NUMBER};
 use super::{App, Launch};
-use crate::client::{BOOT_VARIABLE, BOOT_VERSION};
+use crate::client::{BOOT_VARIABLE, BOOT_VERSION, WAY_IN_VARIABLE};
 use crate::foreign::is_of_other_launcher;
 use crate::lost::LAUNCHER_VARIABLE;
 
 /// What the ranks of a program have in their environment.
 fn base_environment(launch: &Launch, app: &App) -> Vec<(OsString, OsString)> {
     // Who mpirun is to another launcher, or to an mpirun of ours, its ranks are not.
-    let is_kept = |key: &OsStr| key != BOOT_VARIABLE && !key.to_str().is_some_and(is_of_other_launcher);
+    let is_kept = |key: &OsStr| {
+        key != BOOT_VARIABLE && key != WAY_IN_VARIABLE && !key.to_str().is_some_and(is_of_other_launcher)
+    };
     let mut env: Vec<_> = app.inherited.iter().filter(|(key, _)| is_kept(key)).cloned().collect();
     for (key, value) in launch.env.iter().chain(&app.env) {
         set(&mut env, key, value.clone());
@@ -38,7 +40,7 @@ pub(super) fn environment(
     app: &App,
     (rank, size): (u32, u32),
     place: Place,
-    mark: &str,
+    (mark, way_in): (&str, Option<String>),
 ) -> Vec<CString> {
     let mut env = base_environment(launch, app);
     if let Some(directory) = &app.directory {
@@ -48,6 +50,9 @@ pub(super) fn environment(
     set(&mut env, OsStr::new(BOOT_VARIABLE), boot.into());
     set(&mut env, OsStr::new(LAUNCHER_VARIABLE), std::process::id().to_string().into());
     set(&mut env, OsStr::new(GUARD_VARIABLE), mark.into());
+    if let Some(way_in) = way_in {
+        set(&mut env, OsStr::new(WAY_IN_VARIABLE), way_in.into());
+    }
     for prefix in ["OXMPI", "OMPI"] {
         let Place { local_rank, local_size, .. } = place;
         for (name, value) in

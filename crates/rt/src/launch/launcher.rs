@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::Signal;
 
 use super::binding::Binding;
+use super::entrance::{ENTRANCE, ENTRANT, Entrance};
 use super::far::{FarInput, hosts_of, own_node};
 use super::files::Files;
 use super::input::Feed;
@@ -31,7 +32,7 @@ use crate::universe::Parent;
 
 /// What an event of the poll set is about, packed into its 64 bits.
 const OUTPUT: [u64; 2] = [0, 1];
-const CONTROL: u64 = 2;
+pub(super) const CONTROL: u64 = 2;
 const ENDED: u64 = 3;
 const SIGNALS: u64 = 4;
 /// A connection with another launcher.
@@ -104,6 +105,8 @@ pub(super) struct Launcher<'a> {
     /// Other launchers.
     pub(super) links: Links,
     pub(super) relays: Relays,
+    /// Where processes ask that want to be ranks later.
+    pub(super) entrance: Option<Entrance>,
     /// Names all jobs of this launcher.
     pub(super) universe: u64,
     pub(super) ports: Ports,
@@ -139,19 +142,8 @@ impl<'a> Launcher<'a> {
         signals: &'a Signals,
         started: Started,
     ) -> Result<Self, LaunchError> {
-        let Started {
-            boot,
-            nodes,
-            ranks,
-            outputs: pipes,
-            guard,
-            feed,
-            plugs,
-            secret,
-            far,
-            far_inputs,
-            lifelines,
-        } = started;
+        let Started { boot, nodes, ranks, outputs: pipes, guard, feed, plugs, secret, .. } = started;
+        let Started { far, far_inputs, lifelines, entrance, .. } = started;
         let host = oxmpi_os::host::name();
         let size = nodes.len() as u32;
         let epoll = || start::kernel("wait for the ranks", epoll::create(epoll::CreateFlags::CLOEXEC));
@@ -175,6 +167,7 @@ impl<'a> Launcher<'a> {
             parents: HashMap::new(),
             links: Links::default(),
             relays: Relays::default(),
+            entrance,
             universe: boot.job_id,
             ports: Ports::default(),
             secret,
@@ -197,6 +190,7 @@ impl<'a> Launcher<'a> {
             buffer: vec![0; 64 << 10],
         };
         let listened = launcher.listen(&launcher.events, signals.as_fd(), SIGNALS, 0);
+        let listened = listened.and_then(|()| launcher.watch_entrance());
         let mut plugs = plugs.into_iter();
         let app = |number| app_of(&launch.apps, number);
         let tag = |number: u32| launch.tag_output.then(|| number.to_string());
@@ -348,6 +342,7 @@ impl<'a> Launcher<'a> {
             self.far_time(),
             self.standing.time(),
             self.orphans.time(),
+            self.entrance.as_ref().and_then(Entrance::time),
             watchdogs,
         ];
         let timeout = times.into_iter().flatten().min().map(|t| {
@@ -401,6 +396,8 @@ impl<'a> Launcher<'a> {
                 SIGNALS => self.signalled()?,
                 LINK => self.link_ready(rank),
                 DOORS => self.welcome_others(),
+                ENTRANCE => self.welcome_entrants(),
+                ENTRANT => self.hear_entrant(rank),
                 RELAY => self.hear_relay(rank),
                 RELAY_ENDED => self.relay_ended(rank)?,
                 FAR => self.far_ready(rank as usize),
@@ -539,6 +536,7 @@ impl<'a> Launcher<'a> {
             self.tell(Event::Seen { all, is_new });
         }
         self.look_at_missing();
+        self.look_at_entrants(now);
         self.look_at_sinks();
     }
 

@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::binding::Binding;
+use super::entrance::Entrance;
 use super::input::Inputs;
 use super::launcher::{Launcher, Member};
 use super::places::Place;
@@ -160,7 +161,8 @@ impl Launcher<'_> {
             None => self.node,
         };
         places.iter_mut().zip(homes).for_each(|(place, home)| place.node = node(home));
-        let crew = Crew { launch: self.launch, apps, boot, places, here, has_others: false };
+        let way_in = self.entrance.as_ref().map(Entrance::way_in);
+        let crew = Crew { launch: self.launch, apps, boot, places, here, has_others: false, way_in };
         let prepared = match crew.here.is_empty() {
             true => None,
             false => Some(crew.prepare().map_err(told)?),

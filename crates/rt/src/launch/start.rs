@@ -21,6 +21,7 @@ use rustix::process::{
 };
 
 use super::binding::Binding;
+use super::entrance::Entrance;
 use super::environment::environment;
 use super::input::{Feed, Inputs};
 use super::lifelines::{self, Lifelines};
@@ -28,7 +29,7 @@ use super::other_library;
 use super::places::{Place, has_sockets, nodes_of};
 use super::plugs::{Plug, plugs};
 use super::{App, Launch, LaunchError};
-use crate::client::{is_oversubscribed, new_universe, segment_config};
+use crate::client::{WayIn, is_oversubscribed, new_universe, segment_config};
 use crate::hosts::head::Far;
 use crate::job::Exit;
 use crate::postboxes::{PostboxFile, postbox_sizes};
@@ -111,6 +112,8 @@ pub(crate) struct Started {
     pub(crate) far_inputs: Vec<(u32, OwnedFd)>,
     /// What agents hold on to.
     pub(crate) lifelines: Lifelines,
+    /// Where processes ask that want to be ranks later, on one host.
+    pub(crate) entrance: Option<Entrance>,
 }
 
 /// A job that is started: the first one, or one that was spawned.
@@ -126,6 +129,8 @@ pub(crate) struct Crew<'a> {
     pub(crate) here: Vec<u32>,
     /// Whether processes of other jobs are on other hosts, though none of this one is.
     pub(crate) has_others: bool,
+    /// How processes ask that want to be one of its ranks later.
+    pub(crate) way_in: Option<WayIn>,
 }
 
 /// Ranks that were just started.
@@ -158,7 +163,16 @@ pub(crate) fn start(
     let size: u32 = launch.apps.iter().map(|app| app.ranks).sum();
     let (nodes, here) = (launch.nodes(size), launch.here(size));
     let boot = first_boot(launch, size, here.len() as u32);
-    let crew = Crew { launch, apps: &launch.apps, boot, places: Place::all(&nodes), here, has_others: false };
+    let entrance = launch.spread.is_none().then(Entrance::open).transpose()?;
+    let crew = Crew {
+        launch,
+        apps: &launch.apps,
+        boot,
+        places: Place::all(&nodes),
+        here,
+        has_others: false,
+        way_in: entrance.as_ref().map(Entrance::way_in),
+    };
     let secret = draw_secret()?;
     let guard = Guard::start().map_err(|e| LaunchError::Kernel("start the guard process", e))?;
     let far = (0..size).filter(|rank| crew.here.binary_search(rank).is_err()).collect();
@@ -195,6 +209,7 @@ pub(crate) fn start(
                 far,
                 far_inputs,
                 lifelines,
+                entrance,
             })
         }
         Err(error) => {
@@ -230,6 +245,7 @@ pub(crate) fn adopt(segment_fd: OwnedFd, control: OwnedFd) -> Result<Started, La
         far: Vec::new(),
         far_inputs: Vec::new(),
         lifelines: Lifelines::default(),
+        entrance: Some(Entrance::open()?),
     })
 }
 
@@ -309,11 +325,15 @@ impl Crew<'_> {
         open_files: Option<(u64, u64)>,
     ) -> Result<Recruits, LaunchError> {
         let mut recruits = Recruits { ranks: Vec::new(), outputs: Vec::new(), plugs };
-        let postboxes = self.make_postboxes()?;
+        let places = self.here.iter().map(|rank| self.places[*rank as usize]);
+        let places = places.map(|place| (place.node, place.local_size));
+        let postboxes = postboxes_of(self.launch, self.boot.sockets, places)?;
         for ((at, rank), made) in (0..).zip(self.here.iter().copied()).zip(segments) {
             let place = self.places[rank as usize];
             let app = &self.apps[self.app_of(rank)];
-            let env = environment(self.launch, app, (rank, self.boot.size), place, guard.mark());
+            let way_in = self.way_in.clone().map(|way_in| WayIn { number: self.boot.base + rank, ..way_in });
+            let way_in = way_in.as_ref().map(WayIn::write);
+            let env = environment(self.launch, app, (rank, self.boot.size), place, (guard.mark(), way_in));
             let cpus = binding.mask(at);
             let hands = Hands { stdin: inputs.of(rank), signals, open_files, cpus: cpus.as_deref() };
             match start_one(app, &env, made, &hands) {
@@ -338,32 +358,6 @@ impl Crew<'_> {
         app_of(self.apps, rank)
     }
 
-    /// One segment for the ranks of each node, if the transport has them.
-    fn make_postboxes(&self) -> Result<BTreeMap<Option<u32>, Arc<PostboxFile>>, LaunchError> {
-        let mut made = BTreeMap::new();
-        for Place { node, local_size, .. } in self.here.iter().map(|rank| self.places[*rank as usize]) {
-            let sizes = postbox_sizes(&self.launch.params, self.launch.transport, local_size);
-            if let (Some((shape, _)), btree_map::Entry::Vacant(entry)) = (sizes, made.entry(node)) {
-                let mut file = PostboxFile::create(shape).map_err(LaunchError::Postboxes)?;
-                file.semaphores = self.make_semaphores(local_size)?;
-                entry.insert(Arc::new(file));
-            }
-        }
-        Ok(made)
-    }
-
-    /// The semaphores of so many ranks of a node, if they sleep on some.
-    fn make_semaphores(&self, ranks: u32) -> Result<Option<SemaphoreSets>, LaunchError> {
-        let Launch { params, transport, .. } = self.launch;
-        if *transport != Transport::Sysv || !params.rpi_sysv_semaphores() {
-            return Ok(None);
-        }
-        if self.boot.sockets {
-            return Err(LaunchError::SemaphoresAndSockets);
-        }
-        Ok(if ranks > 1 { Some(SemaphoreSets::create(ranks)?) } else { None })
-    }
-
     fn make_segments(&self) -> Result<Vec<Made>, LaunchError> {
         let make = |number: &u32| {
             let Place { node, local_rank, local_size } = self.places[*number as usize];
@@ -376,6 +370,36 @@ impl Crew<'_> {
         };
         self.here.iter().map(make).collect()
     }
+}
+
+/// One segment for the ranks of each node, if the transport has them. Of each rank it is given on which node it is, and beside how
+/// many.
+pub(super) fn postboxes_of(
+    launch: &Launch,
+    sockets: bool,
+    places: impl Iterator<Item = (Option<u32>, u32)>,
+) -> Result<BTreeMap<Option<u32>, Arc<PostboxFile>>, LaunchError> {
+    let mut made = BTreeMap::new();
+    for (node, local_size) in places {
+        let sizes = postbox_sizes(&launch.params, launch.transport, local_size);
+        if let (Some((shape, _)), btree_map::Entry::Vacant(entry)) = (sizes, made.entry(node)) {
+            let mut file = PostboxFile::create(shape).map_err(LaunchError::Postboxes)?;
+            file.semaphores = make_semaphores(launch, sockets, local_size)?;
+            entry.insert(Arc::new(file));
+        }
+    }
+    Ok(made)
+}
+
+/// The semaphores of so many ranks of a node, if they sleep on some.
+fn make_semaphores(launch: &Launch, sockets: bool, ranks: u32) -> Result<Option<SemaphoreSets>, LaunchError> {
+    if launch.transport != Transport::Sysv || !launch.params.rpi_sysv_semaphores() {
+        return Ok(None);
+    }
+    if sockets {
+        return Err(LaunchError::SemaphoresAndSockets);
+    }
+    Ok(if ranks > 1 { Some(SemaphoreSets::create(ranks)?) } else { None })
 }
 
 /// Which of the programs a rank runs; they have the ranks in their order.

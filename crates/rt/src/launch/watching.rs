@@ -112,7 +112,7 @@ impl Launcher<'_> {
     pub(super) fn report_state(&mut self) {
         let sights = self.sights();
         let head = "mpirun: what the ranks do (SIGUSR1):\n".to_string();
-        let text = head + &self.lines(&sights);
+        let text = head + &self.lines(&sights) + &self.entrant_lines();
         self.print(&text);
     }
 
@@ -129,14 +129,18 @@ impl Launcher<'_> {
     fn look_for_hang(&mut self, at: usize, now: Instant) {
         let Watchdog { hang, limit, ends_job, .. } = self.watchdogs[at];
         // Mostly nobody waits long: then the kernel is not asked about anybody.
-        let may_hang = self.job.is_running() && self.has_wait_of(limit);
+        let may_hang = self.job.is_running() && (self.has_wait_of(limit) || self.has_entrant_of(limit));
         let sights = if may_hang { self.sights() } else { Vec::new() };
-        let is_hung = hang.is_in(&sights, limit);
+        let is_hung = hang.is_in(&sights, limit) || hang == Hang::LongWait && self.has_entrant_of(limit);
         if !self.watchdogs[at].sees(is_hung, now) {
             return;
         }
         let goes_on = if ends_job { "" } else { "; the job goes on" };
-        let text = format!("mpirun: {}{goes_on}:\n{}", hang.words(limit), self.lines(&sights));
+        let text = format!(
+            "mpirun: {}{goes_on}:\n{}",
+            hang.words(limit),
+            self.lines(&sights) + &self.entrant_lines()
+        );
         if ends_job {
             self.tell(Event::Hung { text });
         } else {

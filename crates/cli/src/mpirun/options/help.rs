@@ -57,7 +57,11 @@ programs, behind it for its own. What is set is stronger than what is passed on.
 
 Each rank finds its number in OXMPI_COMM_WORLD_RANK, the number of ranks in OXMPI_COMM_WORLD_SIZE; the same with
 OMPI_ in front. OXMPI_UNIVERSE_SIZE and OMPI_UNIVERSE_SIZE say for how many ranks there are slots on all hosts
-(MPI_UNIVERSE_SIZE). LD_LIBRARY_PATH starts with the directory of this library.
+(MPI_UNIVERSE_SIZE). LD_LIBRARY_PATH starts with the directory of this library. Variables by which another launcher
+tells its processes who they are (PMI_*, PMIX_*, OMPI_COMM_WORLD_* and their kin) are not passed on; SLURM_* are.
+
+The MPI programs of a script ('mpirun -n 4 sh -c "./a; ./b"') are ranks one after the other; an MPI program that a rank
+starts while it is in MPI is a job of one. See docs/ranks.md.
 ",
     },
     Page {
