@@ -77,7 +77,7 @@ mod tests {
         assert!(closed.to_string().contains("a socket, was closed by the program"));
         // SAFETY: `b` is open; the number is free, so that nothing is closed by this.
         let other = unsafe { libc::dup2(b.as_raw_fd(), closed.number) };
-        assert_eq!((other, ours.get("a socket")), (closed.number, Err(closed)));
+        assert_eq!((other, ours.get("a socket").unwrap_err()), (closed.number, closed));
         drop(ours);
         // SAFETY: fcntl(2) only asks; then the copy is closed, which nobody else owns.
         unsafe {

@@ -60,7 +60,7 @@ OMPI_ in front. OXMPI_UNIVERSE_SIZE and OMPI_UNIVERSE_SIZE say for how many rank
 (MPI_UNIVERSE_SIZE). LD_LIBRARY_PATH starts with the directory of this library. Variables by which another launcher
 tells its processes who they are (PMI_*, PMIX_*, OMPI_COMM_WORLD_* and their kin) are not passed on; SLURM_* are.
 
-The MPI programs of a script ('mpirun -n 4 sh -c "./a; ./b"') are ranks one after the other; an MPI program that a rank
+The MPI programs of a script (mpirun -n 4 sh -c './a; ./b') are ranks one after the other; an MPI program that a rank
 starts while it is in MPI is a job of one. See docs/ranks.md.
 ",
     },
