@@ -268,15 +268,19 @@ fn names_that_another_user_has_taken_are_in_nobodys_way() {
     }
     let p = compile(&["jobs/meeting", "jobs/squatter"]);
     // In a network of its own, so that other jobs of this machine keep their names.
+    // A publisher accepts once, and then its name is gone.
     let script = "set -e
          ip link set lo up 2>/dev/null || :
          until_line() { until grep -qs \"$1\" $2; do sleep 0.01; done; }
          mkfifo in; sleep 50 >in & ./squatter 65534 0 lagoon <in >squat & squatter=$!; until_line taken squat
-         mpirun() { $MPIRUN --timeout 50 --mca rpi shm -n $1 ./meeting $2 $3; }
+         mpirun() { $MPIRUN --timeout 50 --mca rpi shm -n $1 ./meeting \"${@:2}\"; }
          mpirun 2 publisher lagoon >published & publisher=$!; until_line published published
-         mpirun 1 asker lagoon gate >asked & asker=$!; until_line asked asked; touch gate; wait $asker
+         mpirun 1 asker lagoon gate >asked & asker=$!; until_line asked asked
+         touch gate; wait $asker; wait $publisher; cat published asked >&2
+         mpirun 2 publisher lagoon >published & publisher=$!; until_line published published
          mpirun 1 seeker lagoon; wait $publisher
-         mpirun 1 server 1 >port & server=$!; until_line oxmpi port; mpirun 2 client $(head -1 port); wait $server
+         mpirun 1 server 2 >port & server=$!; until_line oxmpi port
+         mpirun 2 client $(head -1 port); wait $server
          kill $squatter %1; cat published asked port >&2";
     let mut command = Command::new("unshare");
     command.args(["--net", "bash", "-c", script, p.marker()]).env("MPIRUN", installed("mpirun"));

@@ -48,7 +48,7 @@ pub(super) fn claim(name: &str) -> Result<OwnedFd, Refused> {
     let (listener, own) = match local::listen_as(name) {
         Ok(listener) => (listener, name.to_string()),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            if matches!(holder(name).map_err(Refused::Failed)?, Holder::Own(..)) {
+            if matches!(holder(name, LOOKS).map_err(Refused::Failed)?, Holder::Own(..)) {
                 return Err(Refused::Taken);
             }
             let mut word = [0; 8];
@@ -65,7 +65,7 @@ pub(super) fn claim(name: &str) -> Result<OwnedFd, Refused> {
         Err(error) => return Err(Refused::Failed(error)),
     };
     for other in longer.iter().map(String::as_str).chain([name]).filter(|other| *other != own) {
-        if let Ok(Holder::Own(..)) = holder(other) {
+        if let Ok(Holder::Own(..)) = holder(other, LOOKS) {
             return Err(Refused::Taken);
         }
     }
@@ -78,7 +78,7 @@ pub(super) fn claim(name: &str) -> Result<OwnedFd, Refused> {
 /// Why there is none, for a person.
 pub(super) fn find(name: &str) -> Result<(OwnedFd, Peer), String> {
     let mut why = "its mpirun has ended".to_string();
-    let mut ask = |name: &str| match holder(name) {
+    let mut ask = |name: &str, looks| match holder(name, looks) {
         Ok(Holder::Own(socket, peer)) => Some((socket, peer)),
         Ok(Holder::Nobody) => None,
         Ok(Holder::Stranger(stranger)) => {
@@ -90,15 +90,16 @@ pub(super) fn find(name: &str) -> Result<(OwnedFd, Peer), String> {
             None
         }
     };
-    if let Some(found) = ask(name) {
+    // Nobody waits for one who lets nobody in as long as there may be another.
+    if let Some(found) = ask(name, 1) {
         return Ok(found);
     }
-    let found = longer(name).unwrap_or_default().iter().find_map(|longer| ask(longer));
-    found.ok_or(why)
+    let found = longer(name).unwrap_or_default().iter().find_map(|longer| ask(longer, LOOKS));
+    found.or_else(|| ask(name, LOOKS)).ok_or(why)
 }
 
-fn holder(name: &str) -> io::Result<Holder> {
-    let mut looks = 0;
+/// Who has a name. One who lets nobody in is looked at so often.
+fn holder(name: &str, mut looks: u32) -> io::Result<Holder> {
     loop {
         match local::connect(name) {
             Ok(socket) => {
@@ -110,8 +111,8 @@ fn holder(name: &str) -> io::Result<Holder> {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(Holder::Nobody),
             // A launcher of this user would let in who waits.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                looks += 1;
-                if looks == LOOKS {
+                looks -= 1;
+                if looks == 0 {
                     return Ok(Holder::Stranger("it lets nobody in".to_string()));
                 }
                 std::thread::sleep(BETWEEN_LOOKS);
