@@ -4,6 +4,7 @@
 use rustix::fs::fstat;
 use std::io;
 use std::mem::ManuallyDrop;
+use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 
 /// A descriptor of which it is known what it was when it was taken. What has its number since is left alone, at its end, too.
@@ -43,6 +44,16 @@ impl Descriptor {
             Ok(identity) if identity == self.identity => Ok(self.fd.as_fd()),
             _ => Err(Closed { number: self.fd.as_raw_fd(), what }),
         }
+    }
+}
+
+/// The descriptor as it was: for system calls that do no harm to what may have its number, as those of sockets fail on files.
+impl Deref for Descriptor {
+    type Target = OwnedFd;
+
+    #[inline(always)]
+    fn deref(&self) -> &OwnedFd {
+        &self.fd
     }
 }
 

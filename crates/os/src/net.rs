@@ -1,6 +1,7 @@
 //! Sockets and the networks of this host: nonblocking, close-on-exec, without SIGPIPE.
 
 use crate::bytes::{Bytes, BytesMut};
+use crate::descriptor::Descriptor;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, acceptfrom_with, bind, connect,
@@ -23,7 +24,7 @@ const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
 
 /// One end of a connection, or of one that is being made.
 #[derive(Debug)]
-pub struct Socket(OwnedFd);
+pub struct Socket(Descriptor);
 
 /// Why a socket did not take what was to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +54,7 @@ impl Socket {
         sockopt::set_tcp_nodelay(&fd, true)?;
         match connect(&fd, &to) {
             // An interrupted connect goes on as if it had not been (connect(2)).
-            Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(Socket(fd)),
+            Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(Socket(Descriptor::new(fd)?)),
             Err(error) => Err(error.into()),
         }
     }
@@ -63,7 +64,7 @@ impl Socket {
     /// # Errors
     /// Why there is no connection.
     pub fn outcome(&self) -> io::Result<()> {
-        Ok(sockopt::socket_error(&self.0)??)
+        Ok(sockopt::socket_error(&*self.0)??)
     }
 
     /// Sends as much of the pieces, one after the other, as there is room for, and returns how much that was. Only the
@@ -128,7 +129,7 @@ impl Socket {
     /// `WouldBlock` if there is nothing; else what recv(2) says.
     pub fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
         loop {
-            match recv(&self.0, &mut *into, RecvFlags::empty()) {
+            match recv(&*self.0, &mut *into, RecvFlags::empty()) {
                 Ok((n, _)) => return Ok(n),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -186,7 +187,7 @@ impl Socket {
     /// As [`Socket::send`].
     pub fn send_bytes(&self, bytes: &[u8]) -> io::Result<usize> {
         loop {
-            match send(&self.0, bytes, SendFlags::NOSIGNAL) {
+            match send(&*self.0, bytes, SendFlags::NOSIGNAL) {
                 Ok(sent) => return Ok(sent),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -200,7 +201,7 @@ impl Socket {
         let ip = |address: rustix::net::SocketAddrAny| {
             SocketAddr::try_from(address).map(|at| at.ip().to_canonical())
         };
-        match (getsockname(&self.0).map(ip), getpeername(&self.0).map(|peer| peer.map(ip))) {
+        match (getsockname(&*self.0).map(ip), getpeername(&*self.0).map(|peer| peer.map(ip))) {
             (Ok(Ok(own)), Ok(Some(Ok(peer)))) => own == peer || own.is_loopback() && peer.is_loopback(),
             _ => false,
         }
@@ -212,7 +213,7 @@ impl Socket {
     pub fn tune_within_host(&self) {
         if self.is_within_host() {
             // Every kernel has it, and lets everybody use it. If not, the connection works as it is.
-            let _ = sockopt::set_tcp_congestion(&self.0, "reno");
+            let _ = sockopt::set_tcp_congestion(&*self.0, "reno");
         }
     }
 
@@ -230,7 +231,7 @@ impl Socket {
     /// Says to the other side that nothing more comes.
     pub fn finish(&self) {
         // It fails if the connection is gone: then the other side knows.
-        let _ = shutdown(&self.0, Shutdown::Write);
+        let _ = shutdown(&*self.0, Shutdown::Write);
     }
 }
 
@@ -242,7 +243,7 @@ impl AsFd for Socket {
 
 /// A socket that others connect to.
 #[derive(Debug)]
-pub struct Listener(OwnedFd);
+pub struct Listener(Descriptor);
 
 /// Has the kernel end a connection (ETIMEDOUT, or what it knows of why nothing gets through) when its other end's has not
 /// answered for such a time. It asks by itself when nothing is said, and the other kernel answers also for a process that is stopped.
@@ -306,7 +307,7 @@ impl Listener {
         set_buffers(fd.as_fd(), buffers)?;
         bind(&fd, &to)?;
         listen(&fd, BACKLOG)?;
-        Ok(Listener(fd))
+        Ok(Listener(Descriptor::new(fd)?))
     }
 
     /// A listening socket that somebody else has made, such as the launcher.
@@ -317,7 +318,7 @@ impl Listener {
         if !sockopt::socket_acceptconn(&fd)? {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the socket does not listen"));
         }
-        Ok(Listener(fd))
+        Ok(Listener(Descriptor::new(fd)?))
     }
 
     /// Where it listens.
@@ -325,7 +326,7 @@ impl Listener {
     /// # Errors
     /// What getsockname(2) says.
     pub fn address(&self) -> io::Result<SocketAddr> {
-        let any = getsockname(&self.0)?;
+        let any = getsockname(&*self.0)?;
         SocketAddr::try_from(any).map_err(|_| io::Error::other("the socket has no internet address"))
     }
 
@@ -335,11 +336,14 @@ impl Listener {
     /// What accept(2) says, such as that there are too many open files.
     pub fn accept(&self) -> io::Result<Option<(Socket, Option<SocketAddr>)>> {
         loop {
-            match acceptfrom_with(&self.0, FLAGS) {
+            match acceptfrom_with(&*self.0, FLAGS) {
                 Ok((fd, from)) => {
                     // It fails if the connection is gone already, which its reader will see.
                     let _ = sockopt::set_tcp_nodelay(&fd, true);
-                    return Ok(Some((Socket(fd), from.and_then(|a| SocketAddr::try_from(a).ok()))));
+                    return Ok(Some((
+                        Socket(Descriptor::new(fd)?),
+                        from.and_then(|a| SocketAddr::try_from(a).ok()),
+                    )));
                 }
                 Err(Errno::AGAIN) => return Ok(None),
                 // The connection was gone before it was accepted (accept(2) names these).

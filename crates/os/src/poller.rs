@@ -1,6 +1,6 @@
 //! What a process with sockets sleeps on: all its descriptors, an alarm for its own threads, and a clock.
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, epoll, eventfd, poll};
+use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::io::Errno;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
@@ -183,11 +183,11 @@ impl Poller {
     /// Sleeps until something is ready, the alarm is raised, `timeout` is over, or for no reason.
     pub fn wait(&self, timeout: Option<Duration>) {
         let timeout = timeout.and_then(|t| Timespec::try_from(t).ok());
-        let mut set = [PollFd::new(&self.set, PollFlags::IN)];
-        // Interrupted is as good as any reason to look again.
-        let _ = poll(&mut set, timeout.as_ref());
-        if set[0].revents().contains(PollFlags::NVAL) {
-            self.tell_closed(&self.set);
+        let mut events = [const { std::mem::MaybeUninit::<epoll::Event>::uninit() }; 1];
+        // What is ready stays so. Interrupted is as good as any reason to look again.
+        match epoll::wait(&self.set, &mut events, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => self.tell_closed(&self.set),
         }
     }
 

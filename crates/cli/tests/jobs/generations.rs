@@ -115,7 +115,7 @@ fn who_waits_for_the_first_program_of_a_peer_is_named_with_it() {
     std::thread::sleep(Duration::from_millis(200));
     std::fs::write(p.path("go"), "").unwrap();
     let outcome = job.end();
-    assert_eq!((outcome.code, outcome.out.matches("of 2").count()), (0, 2), "{outcome:?}");
+    assert_eq!((outcome.code, outcome.out.matches("of 2").count()), (0, 4), "{outcome:?}");
     let named =
         outcome.err.contains("waits in MPI_Init") && outcome.err.contains("for rank 1, whose first program");
     assert!(named, "{outcome:?}");
