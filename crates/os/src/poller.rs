@@ -1,6 +1,6 @@
 //! What a process with sockets sleeps on: all its descriptors, an alarm for its own threads, and a clock.
 
-use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, epoll, eventfd, poll};
 use rustix::io::Errno;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
@@ -8,7 +8,7 @@ use rustix::time::{
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::descriptor::Closed;
@@ -19,6 +19,8 @@ pub struct Poller {
     set: OwnedFd,
     alarm: OwnedFd,
     clock: OwnedFd,
+    /// How often something was ready.
+    wakes: AtomicU32,
     /// Who is told, once, that the program has closed one of them.
     closed: OnceLock<Told>,
 }
@@ -57,6 +59,8 @@ pub const CLOCK: u64 = u64::MAX;
 /// The name of the alarm; never shown.
 const ALARM: u64 = u64::MAX - 1;
 
+/// Once in so many times that something is ready it is checked that the set is one.
+const CHECKED: u32 = 64;
 /// Descriptors shown in one look.
 const AT_ONCE: usize = 64;
 
@@ -77,7 +81,7 @@ impl Poller {
         let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let clock =
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
-        let poller = Poller { set, alarm, clock, closed: OnceLock::new() };
+        let poller = Poller { set, alarm, clock, wakes: AtomicU32::new(0), closed: OnceLock::new() };
         poller.add(&poller.alarm, ALARM, false)?;
         poller.add(&poller.clock, CLOCK, false)?;
         Ok(poller)
@@ -87,6 +91,16 @@ impl Poller {
     pub fn when_closed(&self, told: Box<dyn Fn(Closed) + Send + Sync>) {
         // The first one stays.
         let _ = self.closed.set(Told(told, AtomicBool::new(false)));
+    }
+
+    /// Tells of the end of the set if there is something else in its place, which may be ready at any time.
+    fn check(&self) {
+        let mut events = [const { std::mem::MaybeUninit::<epoll::Event>::uninit() }; 1];
+        // What is ready stays so.
+        let looked = epoll::wait(&self.set, &mut events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+        if looked.is_err_and(|error| error != Errno::INTR) {
+            self.tell_closed(&self.set);
+        }
     }
 
     fn tell_closed(&self, fd: &OwnedFd) {
@@ -183,11 +197,14 @@ impl Poller {
     /// Sleeps until something is ready, the alarm is raised, `timeout` is over, or for no reason.
     pub fn wait(&self, timeout: Option<Duration>) {
         let timeout = timeout.and_then(|t| Timespec::try_from(t).ok());
-        let mut events = [const { std::mem::MaybeUninit::<epoll::Event>::uninit() }; 1];
-        // What is ready stays so. Interrupted is as good as any reason to look again.
-        match epoll::wait(&self.set, &mut events, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(_) => self.tell_closed(&self.set),
+        let mut set = [PollFd::new(&self.set, PollFlags::IN)];
+        // Interrupted is as good as any reason to look again.
+        let _ = poll(&mut set, timeout.as_ref());
+        let ready = set[0].revents();
+        if ready.contains(PollFlags::NVAL) {
+            self.tell_closed(&self.set);
+        } else if !ready.is_empty() && self.wakes.fetch_add(1, Ordering::Relaxed) % CHECKED == CHECKED - 1 {
+            self.check();
         }
     }
 
@@ -254,7 +271,6 @@ mod tests {
     #[test]
     fn a_program_that_closes_it_is_told_of_once() {
         use std::sync::Arc;
-        use std::sync::atomic::AtomicU32;
 
         let poller = std::mem::ManuallyDrop::new(Poller::new().unwrap());
         let count = Arc::new(AtomicU32::new(0));
@@ -270,6 +286,23 @@ mod tests {
         poller.wait(None);
         poller.look(&mut Vec::new());
         assert_eq!(count.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_file_in_place_of_the_set_is_noticed() {
+        use std::sync::Arc;
+
+        let poller = std::mem::ManuallyDrop::new(Poller::new().unwrap());
+        let told = Arc::new(AtomicU32::new(0));
+        let counted = told.clone();
+        poller.when_closed(Box::new(move |_| _ = counted.fetch_add(1, Ordering::Relaxed)));
+        let file = std::fs::File::open("/dev/zero").unwrap();
+        // SAFETY: both are open; the number of the set is a file's from now on, and the poller is not dropped.
+        unsafe { libc::dup2(file.as_raw_fd(), poller.set.as_raw_fd()) };
+        for _ in 0..CHECKED {
+            poller.wait(None);
+        }
+        assert_eq!(told.load(Ordering::Relaxed), 1);
     }
 
     #[test]
