@@ -393,3 +393,33 @@ impl Acceptor {
         self.transcript.seal(KIND_VERDICT, &verdict)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Only a process that does not keep to rule 6 does that: nobody else can make the MAC.
+    #[test]
+    fn who_wants_encryption_takes_no_answer_without() {
+        let secret = Secret([7; 32]);
+        let own = |rank| Identity { job: 5, rank, size: 2, incarnation: 1 };
+        for (wants, encrypt, error) in [
+            (false, 0, None),
+            (true, 0, Some(GreetingError::Plain)),
+            (false, 1, Some(GreetingError::Keys(NoiseError::Forged))),
+            (true, 1, Some(GreetingError::Keys(NoiseError::Forged))),
+            (false, 2, Some(GreetingError::NotGreeting)),
+        ] {
+            let (mut initiator, hello) = Initiator::new(own(0), 1, &secret, &[1; 32], wants).unwrap();
+            let mut transcript = Transcript::new(&secret, ROOM);
+            transcript.open(KIND_HELLO, &hello).unwrap();
+            let mut welcome = Writer(Vec::new()).u64(5).u32(1).u32(0).u64(1).0;
+            welcome.extend([2; 32]);
+            welcome.extend(u64::to_le_bytes(encrypt));
+            welcome.resize(WELCOME - MAC, 0);
+            let welcome = transcript.seal(KIND_WELCOME, &welcome);
+            let result = initiator.welcomed(&welcome, Point::default());
+            assert_eq!(result.err(), error, "{wants} {encrypt}");
+        }
+    }
+}
