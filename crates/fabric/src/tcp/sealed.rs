@@ -1,8 +1,9 @@
 //! An encrypted connection: its bytes are records of `oxmpi_wire::noise`, which carry those of a connection as it is.
 //!
-//! What the link has to write is sealed in pieces of up to [`MAX_RECORD`] bytes, each when the one before it is with the kernel. A
-//! piece counts as written when all of its sealed bytes are with the kernel: before, the peer can open none of it. So there are
-//! never more sealed bytes here than those of one record, and nothing that the engine does not know of.
+//! What the link has to write is sealed in batches of up to [`BATCH`] bytes, each when the one before it is with the kernel. What a
+//! record carries counts as written when all of its sealed bytes are with the kernel: before, the peer can open none of it, and from
+//! then on it may acknowledge it. So there are never more sealed bytes here than those of a batch, and nothing that the engine does
+//! not know of.
 //!
 //! What comes is opened record by record. The bytes of one that has not come whole are kept until the next look, when the poller
 //! tells of the rest.
@@ -13,20 +14,27 @@ use oxmpi_os::net::Socket;
 use oxmpi_wire::noise::{Cipher, MAX_RECORD, NoiseError, RECORD_LENGTH, TAG};
 use std::io::{self, ErrorKind};
 
-/// Bytes of the longest record.
+/// Bytes that one record carries at most: so many stay in the processor's first cache while they are sealed (a record of 64 KiB
+/// takes a third more time for each byte, measured on AMD EPYC family 25 model 17).
+const CARRIED: usize = 16 << 10;
+/// Bytes that are sealed at a time.
+const BATCH: usize = 4 * CARRIED;
+/// Bytes of the longest record that is sent here, and of the longest that may come.
+const SENT: usize = RECORD_LENGTH + CARRIED + TAG;
 const LONGEST: usize = RECORD_LENGTH + MAX_RECORD + TAG;
-const _: () = assert!(LONGEST < BUFFER);
+const _: () = assert!(LONGEST < BUFFER && CARRIED <= MAX_RECORD);
 
 /// A connection whose records are encrypted.
 #[derive(Debug)]
 pub(super) struct Sealed {
     socket: Socket,
     cipher: Box<Cipher>,
-    /// A sealed record, and how much of it the kernel has.
+    /// Sealed records, and how many of their bytes the kernel has.
     out: Vec<u8>,
     sent: usize,
-    /// How many bytes it carries.
-    carries: usize,
+    /// How many bytes they carry, and how many of these count as written.
+    carried: usize,
+    written: usize,
     /// The beginning of a record that has not come whole.
     came: Vec<u8>,
 }
@@ -34,7 +42,7 @@ pub(super) struct Sealed {
 impl Sealed {
     /// After a greeting.
     pub(super) fn new(socket: Socket, cipher: Box<Cipher>) -> Sealed {
-        Sealed { socket, cipher, out: Vec::new(), sent: 0, carries: 0, came: Vec::new() }
+        Sealed { socket, cipher, out: Vec::new(), sent: 0, carried: 0, written: 0, came: Vec::new() }
     }
 
     pub(super) fn socket(&self) -> &Socket {
@@ -46,7 +54,7 @@ impl Sealed {
         self.sent == self.out.len()
     }
 
-    /// Seals as much of the pieces as one record carries, when everything before is sent. `plain` is memory to gather them in.
+    /// Seals as much of the pieces as a batch holds, when everything before is sent. `plain` is memory to gather them in.
     ///
     /// # Errors
     /// If the keys are used up.
@@ -54,22 +62,22 @@ impl Sealed {
         debug_assert!(self.is_sent());
         plain.clear();
         for piece in pieces.as_slice() {
-            let room = MAX_RECORD - plain.len();
+            let room = BATCH - plain.len();
             piece.slice(0, piece.len().min(room)).append_to(plain);
         }
         self.out.clear();
-        self.sent = 0;
-        self.carries = plain.len();
-        self.cipher.seal(plain, &mut self.out)
+        (self.sent, self.carried, self.written) = (0, plain.len(), 0);
+        plain.chunks(CARRIED).try_for_each(|record| self.cipher.seal(record, &mut self.out))
     }
 
-    /// Sends what is sealed. When the kernel has all of it: how many bytes it carries; `None` if it takes no more.
+    /// Sends what is sealed. Returns how many bytes more count as written.
     ///
     /// # Errors
     /// What [`Socket::send_bytes`] says.
-    pub(super) fn send(&mut self) -> io::Result<Option<usize>> {
+    pub(super) fn send(&mut self) -> io::Result<usize> {
         self.sent += self.socket.send_bytes(&self.out[self.sent..])?;
-        Ok(self.is_sent().then_some(self.carries))
+        let written = if self.is_sent() { self.carried } else { self.sent / SENT * CARRIED };
+        Ok(written - std::mem::replace(&mut self.written, written))
     }
 
     /// Receives what has come into the `buffer`, opens the records that are whole, and hands on what each carries, which lies in

@@ -91,8 +91,10 @@ impl Tcp {
             }
             match sealed.send() {
                 // Not before: what the kernel has not got whole the engine must know of (rule 2).
-                Ok(Some(carried)) => link.wrote(carried),
-                Ok(None) => *is_blocked = true,
+                Ok(written) => {
+                    link.wrote(written);
+                    *is_blocked = !sealed.is_sent();
+                }
                 Err(error) => {
                     *is_blocked = true;
                     match Socket::refusal(&error) {
