@@ -12,7 +12,8 @@
 //! 4. Who asks earlier waits in MPI_Init, for those that are named in the state report.
 //! 5. If the owner of a rank has ended without finalizing MPI, there is no next generation: that is a failure of the job. So it is
 //!    if a rank's script has ended, and another's runs one more program.
-//! 6. A process that executes another program is gone as an owner as if it had ended.
+//! 6. A process that executes another program is gone as an owner as if it had ended. (One that asks again in the same program is
+//!    not among those that ask.)
 
 /// Who is a rank in the present generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use rustix::event::epoll;
 
 use super::launcher::{CONTROL, Launcher};
 use super::plugs::{self, Plug};
-use super::start::{self, postboxes_of};
+use super::start::{self, Rank, postboxes_of};
 use super::{Launch, LaunchError};
 use crate::client::{BOOT_VARIABLE, WayIn, to_hex};
 use crate::control::{MAX_MESSAGE, Reply, Request};
@@ -161,6 +161,10 @@ impl Launcher<'_> {
         }
         if returns {
             return self.take_back(id, number, pid);
+        }
+        if self.rank(number).is_some_and(|rank| is_owner_still(rank, pid)) {
+            let reason = "it is the rank already".into();
+            return self.end_entrant(id, &Reply::Refused { rank: number, reason });
         }
         if let Some(entrant) = self.entrance.as_mut().and_then(|entrance| entrance.entrants.get_mut(&id)) {
             entrant.wants = Some((number, Instant::now()));
@@ -407,6 +411,23 @@ fn owner_of(segment: &Arc<Segment>) -> Owner {
         (_, true) => Owner::Inside { pid },
         (_, false) => Owner::Died { pid },
     }
+}
+
+/// Whether a process is the owner of a rank and runs the program still with which it became that, as it has the segment mapped: it
+/// has the library twice. Another program that it has executed has not.
+fn is_owner_still(rank: &Rank, pid: u32) -> bool {
+    if rank.segment.status().pid() != Some(pid) {
+        return false;
+    }
+    let Ok(stat) = rustix::fs::fstat(&rank.segment_fd) else { return false };
+    // Where that cannot be read it is not made a rank again.
+    let Ok(maps) = std::fs::read_to_string(format!("/proc/{pid}/maps")) else { return true };
+    // Address, rights, offset, device, inode, name (proc_pid_maps(5)).
+    let is_it = |line: &str| {
+        let inode = line.split_ascii_whitespace().nth(4);
+        inode.and_then(|inode| inode.parse().ok()) == Some(stat.st_ino) && line.contains("/memfd:")
+    };
+    maps.lines().any(is_it)
 }
 
 /// Sockets for ranks of one host, if they have some.
