@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: OxMPI beside other MPI libraries and beside what the machine allows.
 //!
-//! The programs are in `bench/`: `p2p.c` is compiled with each library's mpicc, `limit.c` needs no MPI. A launch of the
+//! The programs are in `bench/`: `p2p.c` and `patterns.c` are compiled with each library's mpicc, `limit.c` needs no MPI. A launch of the
 //! table in [`groups`] goes through all libraries in turn ([`rounds`]), until each figure has its samples, of near cores and
 //! of far ones ([`distance`]). What comes out ([`results`]) is written as JSON, as tables ([`report`]) and as pictures
 //! ([`picture`]).
@@ -10,6 +10,7 @@ mod figures;
 mod groups;
 mod launch;
 mod machine;
+mod means;
 mod mpi;
 mod options;
 mod picture;
@@ -27,6 +28,7 @@ use crate::install::install;
 use crate::root;
 use crate::run::{Failure, Run};
 use distance::Distance;
+use groups::Program;
 use machine::Machine;
 use mpi::{Mpi, OURS, PEERS};
 use options::{Asked, HELP, Options};
@@ -71,7 +73,8 @@ pub(crate) fn bench(words: &[&str]) -> Result<(), Failure> {
 pub(crate) fn compile_programs(prefix: &Path) -> Result<(), Failure> {
     let out = prefix.join("bench");
     make_directory(&out)?;
-    for (compiler, name) in [(prefix.join("bin/mpicc"), "p2p"), (PathBuf::from("cc"), "limit")] {
+    let with_mpi = Program::ALL.map(|program| (prefix.join("bin/mpicc"), program.name()));
+    for (compiler, name) in with_mpi.into_iter().chain([(PathBuf::from("cc"), "limit")]) {
         let warnings = ["-O1", "-Wall", "-Wextra", "-Werror", "-o"];
         Run::new(compiler).args(warnings).arg(out.join(name)).arg(source(name)).show()?;
     }
@@ -103,11 +106,11 @@ fn measure(mut options: Options) -> Result<(), Failure> {
         return Err(Failure::new(format!("cannot compile {}: {}", source("limit").display(), failed.why)));
     }
     for mpi in std::iter::once(ours).chain(peers) {
-        measurement.admit(mpi, &source("p2p"));
+        measurement.admit(mpi, |program| source(program.name()));
     }
     if measurement.mpis.first().is_none_or(|mpi| mpi.kind.name != OURS.name) {
         let why = measurement.results.failures.first().map_or("", |failure| &failure.why);
-        return Err(Failure::new(format!("OxMPI does not run the benchmark program: {why}")));
+        return Err(Failure::new(format!("OxMPI does not run a benchmark program: {why}")));
     }
     measurement.run_all(|results| save(results, &options.out))?;
     println!("wrote {}", options.out.join(RESULTS).display());

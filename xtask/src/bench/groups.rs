@@ -16,14 +16,33 @@ pub(crate) struct Group {
     pub(crate) has_limit: bool,
 }
 
-/// One run of the benchmark program.
+/// One run of a benchmark program.
 #[derive(Debug)]
 pub(crate) struct Launch {
+    pub(crate) program: Program,
     pub(crate) ranks: u32,
-    /// Arguments of `bench/p2p.c`.
     pub(crate) args: &'static [&'static str],
     pub(crate) gives: Gives,
     pub(crate) limit: Duration,
+}
+
+/// A benchmark program that is compiled with each library's mpicc. Its tests `check` and `version` serve to admit a library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Program {
+    P2p,
+    Patterns,
+}
+
+impl Program {
+    pub(crate) const ALL: [Program; 2] = [Program::P2p, Program::Patterns];
+
+    /// That of its source in `bench/`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Program::P2p => "p2p",
+            Program::Patterns => "patterns",
+        }
+    }
 }
 
 /// Where the figures of a launch come from.
@@ -44,10 +63,25 @@ const FEW_SIZES: &str = "8,1024,65536";
 const COLLECTIVE_SIZES: &str = "8,64,1024,8192,65536,262144,1048576";
 
 const fn launch(ranks: u32, args: &'static [&'static str], gives: Gives, seconds: u64) -> Launch {
-    Launch { ranks, args, gives, limit: Duration::from_secs(seconds) }
+    Launch { program: Program::P2p, ranks, args, gives, limit: Duration::from_secs(seconds) }
 }
 
-pub(crate) const GROUPS: [Group; 9] = [
+const fn patterns(ranks: u32, args: &'static [&'static str]) -> Launch {
+    let limit = Duration::from_secs(if ranks == 2 { 120 } else { 240 });
+    Launch { program: Program::Patterns, ranks, args, gives: Gives::Points, limit }
+}
+
+/// How a program is asked to have the kernel refuse single copy.
+const DENIED: &str = "-D";
+
+impl Launch {
+    /// Whether the kernel refuses single copy.
+    pub(crate) fn denies_single_copy(&self) -> bool {
+        self.args.contains(&DENIED)
+    }
+}
+
+pub(crate) const GROUPS: [Group; 14] = [
     Group {
         name: "latency",
         title: "Latency",
@@ -126,6 +160,66 @@ pub(crate) const GROUPS: [Group; 9] = [
             launch(2, &["memory"], Gives::PointsOfMeeting, 60),
             launch(8, &["memory"], Gives::PointsOfMeeting, 90),
             launch(64, &["memory-init"], Gives::PointsOfMeeting, 90),
+        ],
+        has_limit: false,
+    },
+    Group {
+        name: "patterns-2",
+        title: "Patterns of 2 ranks",
+        subject: "what programs do, beyond a ping-pong on MPI_COMM_WORLD",
+        launches: &[
+            patterns(2, &["-p", "-t", "10", "p2p"]),
+            patterns(2, &["-p", "-t", "10", "coll"]),
+            patterns(2, &["-p", "-t", "10", "rma"]),
+            patterns(2, &["-p", "-t", "10", "objects"]),
+        ],
+        has_limit: false,
+    },
+    Group {
+        name: "patterns-4",
+        title: "Patterns of 4 ranks",
+        subject: "the same, not bound to cores",
+        launches: &[
+            patterns(4, &["-t", "10", "p2p"]),
+            patterns(4, &["-t", "10", "coll"]),
+            patterns(4, &["-t", "10", "rma"]),
+            patterns(4, &["-t", "10", "objects"]),
+        ],
+        has_limit: false,
+    },
+    Group {
+        name: "patterns-8",
+        title: "Patterns of 8 ranks",
+        subject: "the same, not bound to cores",
+        launches: &[
+            patterns(8, &["-t", "10", "p2p"]),
+            patterns(8, &["-t", "10", "coll"]),
+            patterns(8, &["-t", "10", "rma"]),
+            patterns(8, &["-t", "10", "objects"]),
+        ],
+        has_limit: false,
+    },
+    Group {
+        name: "patterns-threads",
+        title: "Patterns with MPI_THREAD_MULTIPLE",
+        subject: "the same of 2 ranks that have asked for all threads",
+        launches: &[
+            patterns(2, &["-p", "-t", "10", "-M", "p2p"]),
+            patterns(2, &["-p", "-t", "10", "-M", "coll"]),
+            patterns(2, &["-p", "-t", "10", "-M", "rma"]),
+            patterns(2, &["-p", "-t", "10", "-M", "objects"]),
+        ],
+        has_limit: false,
+    },
+    Group {
+        name: "patterns-denied",
+        title: "Patterns without single copy",
+        subject: "the same of 2 ranks to which the kernel refuses process_vm_readv and process_vm_writev",
+        launches: &[
+            patterns(2, &["-p", "-t", "10", DENIED, "p2p"]),
+            patterns(2, &["-p", "-t", "10", DENIED, "coll"]),
+            patterns(2, &["-p", "-t", "10", DENIED, "rma"]),
+            patterns(2, &["-p", "-t", "10", DENIED, "objects"]),
         ],
         has_limit: false,
     },

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use super::groups::Program;
 use super::launch::{Ended, Failed, launch};
 use crate::run::{Failure, Run};
 
@@ -20,6 +21,8 @@ pub(crate) struct Kind {
     flags: &'static [&'static str],
     /// More options where there are more ranks than cores.
     oversubscribed: &'static [&'static str],
+    /// More of the environment where the kernel refuses single copy.
+    denied: &'static [(&'static str, &'static str)],
 }
 
 /// Our own.
@@ -30,6 +33,7 @@ pub(crate) const OURS: Kind = Kind {
     environment: &[],
     flags: &["--bind-to", "none"],
     oversubscribed: &[],
+    denied: &[],
 };
 
 /// The others.
@@ -42,6 +46,8 @@ pub(crate) const PEERS: [Kind; 3] = [
         environment: &[("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")],
         flags: &["--bind-to", "none"],
         oversubscribed: &["--map-by", ":OVERSUBSCRIBE"],
+        // It waits for ever otherwise.
+        denied: &[("OMPI_MCA_smsc", "^cma")],
     },
     Kind {
         name: "mpich",
@@ -50,6 +56,8 @@ pub(crate) const PEERS: [Kind; 3] = [
         environment: &[],
         flags: &[],
         oversubscribed: &[],
+        // It ends the job otherwise.
+        denied: &[("MPIR_CVAR_CH4_CMA_ENABLE", "0")],
     },
     Kind {
         name: "impi",
@@ -58,6 +66,7 @@ pub(crate) const PEERS: [Kind; 3] = [
         environment: &[("I_MPI_ROOT", "{prefix}"), ("LD_LIBRARY_PATH", "{prefix}/lib"), ("I_MPI_PIN", "0")],
         flags: &[],
         oversubscribed: &[],
+        denied: &[],
     },
 ];
 
@@ -71,50 +80,54 @@ pub(crate) fn title(name: &str) -> &str {
 pub(crate) struct Mpi {
     pub(crate) kind: &'static Kind,
     prefix: PathBuf,
-    /// The benchmark program, compiled with its mpicc.
-    program: PathBuf,
+    /// Where the benchmark programs are that its mpicc compiled.
+    out: PathBuf,
 }
 
 impl Mpi {
-    /// The library in `prefix`, if mpicc and mpirun are there. Its program will be in `out`.
+    /// The library in `prefix`, if mpicc and mpirun are there. Its programs will be in `out`.
     pub(crate) fn find(kind: &'static Kind, prefix: &Path, out: &Path) -> Option<Mpi> {
         let prefix = std::path::absolute(prefix).ok()?;
         let there = ["mpicc", "mpirun"].iter().all(|name| prefix.join("bin").join(name).exists());
-        there.then(|| Mpi { kind, prefix, program: out.join(format!("p2p-{}", kind.name)) })
+        there.then(|| Mpi { kind, prefix, out: out.to_owned() })
     }
 
-    /// Compiles the benchmark program.
-    pub(crate) fn compile(&self, source: &Path, out: &Path) -> Result<(), Failed> {
+    /// Compiles a benchmark program from its source.
+    pub(crate) fn compile(&self, program: Program, source: &Path) -> Result<(), Failed> {
         let mut command = self.command("mpicc");
-        command.args(["-O2", "-o"]).arg(&self.program).arg(source);
-        launch(command, Duration::from_secs(120), out).map(drop)
+        command.args(["-O2", "-o"]).arg(self.program(program)).arg(source);
+        launch(command, Duration::from_secs(120), &self.out).map(drop)
     }
 
-    /// Runs the program on `ranks` ranks of a machine with `cores` cores.
-    pub(crate) fn run(
-        &self,
-        ranks: u32,
-        cores: u32,
-        args: &[String],
-        limit: Duration,
-        out: &Path,
-    ) -> Result<Ended, Failed> {
+    /// Runs a program on a machine with `cores` cores.
+    pub(crate) fn run(&self, cores: u32, execution: &Execution) -> Result<Ended, Failed> {
         let mut command = self.command("mpirun");
         command.args(self.kind.flags);
-        if ranks > cores {
+        if execution.ranks > cores {
             command.args(self.kind.oversubscribed);
         }
+        if execution.denies_single_copy {
+            command.envs(self.kind.denied.iter().copied());
+        }
         // Whatever a launcher does when it is killed, its ranks end by themselves soon after the limit.
-        let alarm = (limit + Duration::from_secs(10)).as_secs().to_string();
-        command.args(["-n", &ranks.to_string()]).arg(&self.program).args(["-a", &alarm]).args(args);
-        launch(command, limit, out)
+        let alarm = (execution.limit + Duration::from_secs(10)).as_secs().to_string();
+        command.args(["-n", &execution.ranks.to_string()]).arg(self.program(execution.program));
+        command.args(["-a", &alarm]).args(&execution.args);
+        launch(command, execution.limit, &self.out)
+    }
+
+    fn program(&self, program: Program) -> PathBuf {
+        self.out.join(format!("{}-{}", program.name(), self.kind.name))
     }
 
     /// What stands before the program, for the report.
     pub(crate) fn settings(&self) -> String {
+        let text = |(key, value): &(&str, &str)| format!("{key}={value}");
         let shown = self.kind.environment.iter().filter(|(_, value)| !value.contains("{prefix}"));
-        let environment = shown.map(|(key, value)| format!("{key}={value}"));
-        environment.chain(self.kind.flags.iter().map(|flag| (*flag).to_owned())).collect::<Vec<_>>().join(" ")
+        let always = shown.map(text).chain(self.kind.flags.iter().map(|flag| (*flag).to_owned()));
+        let denied =
+            self.kind.denied.iter().map(|variable| format!("{} (without single copy)", text(variable)));
+        always.chain(denied).collect::<Vec<_>>().join(" ")
     }
 
     fn command(&self, name: &str) -> Command {
@@ -131,6 +144,16 @@ impl Mpi {
         }
         command
     }
+}
+
+/// How a program is run.
+pub(crate) struct Execution {
+    pub(crate) program: Program,
+    pub(crate) ranks: u32,
+    pub(crate) args: Vec<String>,
+    /// Whether the arguments have the kernel refuse single copy.
+    pub(crate) denies_single_copy: bool,
+    pub(crate) limit: Duration,
 }
 
 /// Makes a prefix of each peer in `directory`, by pip in a virtual environment. What is there stays.

@@ -1,9 +1,10 @@
 //! The options of `cargo xtask bench`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::groups::{GROUPS, Group};
+use super::groups::{GROUPS, Group, Program};
 use crate::root;
 use crate::run::Failure;
 
@@ -13,9 +14,10 @@ cargo xtask bench [options]        measure OxMPI beside other MPI libraries and 
   --peers DIR           the other libraries: prefixes DIR/openmpi, DIR/mpich, DIR/impi, as far as they are there
   --rounds N            how often everything is measured, 5 if not given, with near cores and with far ones where the
                         machine has both; figures are medians
-  --minutes M           measure no longer than about so many minutes, 15 if not given
+  --minutes M           measure no longer than about so many minutes, 30 if not given
   --groups A,B          what is measured, everything if not given:
                         latency bandwidth rate derived collectives over4 over8 start memory
+                        patterns-2 patterns-4 patterns-8 patterns-threads patterns-denied; patterns stands for these five
   --out DIR             where report.md, results.json and the pictures go, target/bench if not given
 
 cargo xtask bench --install-peers DIR   make these prefixes with pip (a Python 3 with venv is needed)
@@ -46,7 +48,7 @@ pub(crate) struct Options {
 /// Reads the words after `bench`. An error names the word.
 pub(crate) fn read(words: &[&str]) -> Result<Asked, Failure> {
     let (mut peers, mut rounds, mut out) = (None, 5, root().join("target/bench"));
-    let mut time = minutes("15")?;
+    let mut time = minutes("30")?;
     let (mut results, mut groups) = (None, GROUPS.iter().collect());
     let mut words = words.iter().copied();
     while let Some(word) = words.next() {
@@ -67,7 +69,7 @@ pub(crate) fn read(words: &[&str]) -> Result<Asked, Failure> {
             "--out" => out = PathBuf::from(value()?),
             "--rounds" => rounds = count(value()?)?,
             "--minutes" => time = minutes(value()?)?,
-            "--groups" => groups = value()?.split(',').map(group).collect::<Result<_, _>>()?,
+            "--groups" => groups = read_groups(value()?)?,
             "--install-peers" => return Ok(Asked::InstallPeers(PathBuf::from(value()?))),
             "--report" => results = Some(PathBuf::from(value()?)),
             _ => return Err(Failure::new(format!("bench has no option '{word}'\n\n{HELP}"))),
@@ -92,10 +94,28 @@ fn minutes(text: &str) -> Result<Duration, Failure> {
     time.ok_or_else(|| Failure::new(format!("--minutes '{text}' is not a number of minutes above 0")))
 }
 
-fn group(name: &str) -> Result<&'static Group, Failure> {
-    let names = || GROUPS.iter().map(|group| group.name).collect::<Vec<_>>().join(" ");
-    let found = GROUPS.iter().find(|group| group.name == name);
-    found.ok_or_else(|| Failure::new(format!("--groups '{name}' is none of: {}", names())))
+/// Groups by their names, or by what stands before the hyphen in all of their names.
+fn read_groups(text: &str) -> Result<Vec<&'static Group>, Failure> {
+    let mut groups: Vec<&Group> = Vec::new();
+    for name in text.split(',') {
+        let is_meant = |group: &&Group| {
+            group.name == name || group.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'))
+        };
+        let before = groups.len();
+        groups.extend(GROUPS.iter().filter(is_meant));
+        if groups.len() == before {
+            let names = GROUPS.iter().map(|group| group.name).collect::<Vec<_>>().join(" ");
+            return Err(Failure::new(format!("--groups '{name}' is none of: {names}")));
+        }
+    }
+    Ok(groups)
+}
+
+impl Options {
+    /// The programs of the groups.
+    pub(crate) fn programs(&self) -> BTreeSet<Program> {
+        self.groups.iter().flat_map(|group| group.launches).map(|launch| launch.program).collect()
+    }
 }
 
 #[cfg(test)]
@@ -129,10 +149,27 @@ mod tests {
             (&["--minutes", "-1"], "'-1'"),
             (&["--minutes", "soon"], "'soon'"),
             (&["--groups", "latency,speed"], "'speed'"),
+            (&["--groups", "pattern"], "'pattern'"),
+            (&["--groups", ""], "''"),
         ] {
             let error = read(words).unwrap_err().to_string();
             assert!(error.contains(named), "{error}");
         }
+    }
+
+    #[test]
+    fn a_name_before_the_hyphen_stands_for_all_such_groups() {
+        let Ok(Asked::Measure(options)) = read(&["--groups", "patterns,rate"]) else { panic!() };
+        let names: Vec<_> = options.groups.iter().map(|group| group.name).collect();
+        let patterns = ["patterns-2", "patterns-4", "patterns-8", "patterns-threads", "patterns-denied"];
+        assert_eq!(names, [&patterns[..], &["rate"]].concat());
+        assert_eq!(options.programs(), [Program::P2p, Program::Patterns].into());
+    }
+
+    #[test]
+    fn a_program_that_no_group_needs_is_not_among_them() {
+        let Ok(Asked::Measure(options)) = read(&["--groups", "patterns-2"]) else { panic!() };
+        assert_eq!(options.programs(), [Program::Patterns].into());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::distance::Distance;
 use super::figures::{bytes_text, text};
 use super::groups::{GROUPS, Group};
+use super::means;
 use super::mpi::title;
 use super::results::{At, Results, Row};
 
@@ -37,7 +38,7 @@ pub(crate) fn report(results: &Results) -> String {
 
 /// The parts of a group's samples.
 fn parts(results: &Results, group: &Group) -> Vec<At> {
-    results.parts(results.rows_of(group.name, None))
+    results.parts_of(group.name)
 }
 
 /// `, near`
@@ -145,6 +146,7 @@ fn summary(report: &mut String, results: &Results) {
             );
         }
     }
+    mean_table(report, results);
     let behind = rows.iter().filter(|row| row.0 > TIE).count();
     if behind > 0 {
         let _ =
@@ -152,6 +154,20 @@ fn summary(report: &mut String, results: &Results) {
     }
     for (ratio, row, at) in rows.iter().take(behind.min(MOST_BEHIND)) {
         let _ = writeln!(report, "| {} | {}{} | {} |", row.group, what(row), suffix(*at), text(*ratio));
+    }
+}
+
+/// By group how we stand on the whole.
+fn mean_table(report: &mut String, results: &Results) {
+    let _ = writeln!(
+        report,
+        "\n| group | kind | rows | geometric mean of OxMPI / best other | rows above {} |\n|---|---|---|---|---|",
+        text(means::BEHIND)
+    );
+    for mean in means::means(results) {
+        let (group, kind, at) = (mean.group, mean.kind.unwrap_or("all"), suffix(mean.at));
+        let (rows, behind) = (mean.rows, mean.behind);
+        let _ = writeln!(report, "| {group}{at} | {kind} | {rows} | {} | {behind} |", text(mean.ratio));
     }
 }
 
@@ -261,6 +277,13 @@ mod tests {
         let report = report(&sample());
         assert!(report.contains("Of 4 rows OxMPI is ahead of the best other in 2, behind in 2"), "{report}");
         assert!(report.contains("| bandwidth | bandwidth, 8 B, 2 ranks | 4.00 |"), "{report}");
+    }
+
+    #[test]
+    fn the_summary_has_the_mean_of_each_group() {
+        let report = report(&sample());
+        assert!(report.contains("| latency | all | 2 | 0.500 | 0 |"), "{report}");
+        assert!(report.contains("| bandwidth | all | 2 | 4.00 | 2 |"), "{report}");
     }
 
     #[test]

@@ -127,6 +127,11 @@ impl Results {
         }
     }
 
+    /// The parts of a group.
+    pub(crate) fn parts_of(&self, group: &str) -> Vec<At> {
+        self.parts(self.rows_of(group, None))
+    }
+
     /// The rows of a group that have a figure in the part `at`.
     pub(crate) fn rows_of(&self, group: &str, at: At) -> impl Iterator<Item = &Row> {
         let rows = self.rows.iter().filter(move |row| row.group == group);

@@ -4,15 +4,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::distance::{Distance, told_apart};
 use super::figures::{Point, Subject, Unit, points};
-use super::groups::{Gives, Group, Launch};
+use super::groups::{Gives, Group, Launch, Program};
 use super::launch::{Ended, Failed, launch};
-use super::mpi::Mpi;
+use super::mpi::{Execution, Mpi};
 use super::options::Options;
 use super::results::{LIMIT, Library, Results, are_enough};
 use crate::run::Failure;
@@ -22,7 +22,7 @@ const LIMIT_POINT: &str = "5";
 
 pub(crate) struct Measurement<'a> {
     pub(crate) options: &'a Options,
-    /// Those whose program is compiled; ours is the first.
+    /// Those whose programs are compiled; ours is the first.
     pub(crate) mpis: Vec<Mpi>,
     /// The compiled `bench/limit.c`.
     pub(crate) limit: &'a Path,
@@ -73,16 +73,23 @@ impl<'a> Measurement<'a> {
         Measurement { options, mpis: Vec::new(), limit, results, courses: BTreeMap::new() }
     }
 
-    /// Takes in a library if messages arrive whole with it; otherwise says why not.
-    pub(crate) fn admit(&mut self, mpi: Mpi, source: &Path) {
-        let out = &self.options.out;
-        let admitted = mpi.compile(source, out).and_then(|()| {
-            self.run(&mpi, 2, &["-p".into(), "check".into()], Duration::from_secs(90))?;
-            self.run(&mpi, 1, &["version".into()], Duration::from_secs(60))
+    /// Takes in a library if messages arrive whole with it in all programs that are needed; otherwise says why not. `source` is
+    /// where the source of a program is.
+    pub(crate) fn admit(&mut self, mpi: Mpi, source: impl Fn(Program) -> PathBuf) {
+        let admitted = self.options.programs().into_iter().try_fold(None, |_, program| {
+            mpi.compile(program, &source(program))?;
+            let run = |ranks, args: &[&str]| {
+                let args = args.iter().map(|&arg| arg.to_owned()).collect();
+                let limit = Duration::from_secs(90);
+                self.run(&mpi, &Execution { program, ranks, args, denies_single_copy: false, limit })
+            };
+            run(2, &["-p", "check"])?;
+            run(1, &["version"]).map(Some)
         });
         match admitted {
             Ok(ended) => {
-                let version = ended.output.lines().find_map(|line| line.strip_prefix("version "));
+                let output = ended.as_ref().map_or("", |ended| &ended.output);
+                let version = output.lines().find_map(|line| line.strip_prefix("version "));
                 self.results.libraries.push(Library {
                     name: mpi.kind.name.into(),
                     version: version.map_or("unknown".into(), shortened),
@@ -212,7 +219,9 @@ impl<'a> Measurement<'a> {
                 .map_err(|e| Failed::new(format!("cannot write {}: {e}", meeting.display())))?;
             args.splice(0..0, ["-m".into(), meeting.display().to_string()]);
         }
-        let ended = self.run(mpi, launch.ranks, &args, launch.limit)?;
+        let Launch { program, ranks, limit, .. } = *launch;
+        let denies_single_copy = launch.denies_single_copy();
+        let ended = self.run(mpi, &Execution { program, ranks, args, denies_single_copy, limit })?;
         if launch.gives == Gives::WallTime {
             let subject =
                 Subject { test: "start".into(), ranks: launch.ranks, bytes: 0, unit: Unit::Seconds };
@@ -235,8 +244,8 @@ impl<'a> Measurement<'a> {
         points(&ended.output).map_err(Failed::new)
     }
 
-    fn run(&self, mpi: &Mpi, ranks: u32, args: &[String], limit: Duration) -> Result<Ended, Failed> {
-        mpi.run(ranks, self.results.machine.cores, args, limit, &self.options.out)
+    fn run(&self, mpi: &Mpi, execution: &Execution) -> Result<Ended, Failed> {
+        mpi.run(self.results.machine.cores, execution)
     }
 }
 

@@ -1,0 +1,66 @@
+/* One-sided accesses, for patterns.c, to memory of the program's own: `in` of the partner, by MPI_Win_create. The first rank of each
+ * pair accesses it in one epoch of MPI_Win_lock_all, with MPI_Win_flush behind each access; the other one waits in a barrier. */
+#ifndef PATTERNS_RMA_H
+#define PATTERNS_RMA_H
+
+static char *fetched;
+
+static void begin_window(size_t bytes)
+{
+    set_length(bytes);
+    fetched = malloc(bytes);
+    if (!fetched)
+        MPI_Abort(WORLD, 1);
+    memset(fetched, 0x55, bytes);
+    MPI_Win_create(in, (MPI_Aint)room, 1, MPI_INFO_NULL, WORLD, &window);
+    MPI_Win_lock_all(0, window);
+}
+
+static void end_window(void)
+{
+    MPI_Win_unlock_all(window);
+    MPI_Win_free(&window);
+    free(fetched);
+}
+
+/* `call` accesses `words` words of 8 bytes. */
+#define ACCESS(name, call)                                \
+    static void name(long repeats)                        \
+    {                                                     \
+        int words = (int)(length / 8);                    \
+        (void)words;                                      \
+        for (long i = 0; is_first && i < repeats; i++) {  \
+            call;                                         \
+            MPI_Win_flush(partner, window);               \
+        }                                                 \
+    }
+
+ACCESS(put, MPI_Put(out, (int)length, MPI_BYTE, partner, 0, (int)length, MPI_BYTE, window))
+ACCESS(accumulate, MPI_Accumulate(out, words, MPI_UINT64_T, partner, 0, words, MPI_UINT64_T, MPI_SUM, window))
+ACCESS(get_accumulate, MPI_Get_accumulate(out, words, MPI_UINT64_T, fetched, words, MPI_UINT64_T, partner, 0, words,
+                                          MPI_UINT64_T, MPI_SUM, window))
+ACCESS(fetch_and_op, MPI_Fetch_and_op(out, fetched, MPI_UINT64_T, partner, 0, MPI_SUM, window))
+
+/* What was put, or added to zeros, is there. */
+static int is_put(void)
+{
+    return is_first || is_from_partner();
+}
+
+/* The same, and what was there before was fetched. */
+static int is_fetched(void)
+{
+    for (size_t at = 0; is_first && at < length; at++)
+        if (fetched[at] != 0)
+            return 0;
+    return is_put();
+}
+
+static const struct pattern rma_patterns[] = {
+    {"rma/put", {8, KIB, 64 * KIB, 1024 * KIB}, 1, begin_window, put, is_put, end_window},
+    {"rma/accumulate", {8, KIB, 64 * KIB}, 1, begin_window, accumulate, is_put, end_window},
+    {"rma/get_accumulate", {8, KIB, 64 * KIB}, 1, begin_window, get_accumulate, is_fetched, end_window},
+    {"rma/fetch_and_op", {8}, 1, begin_window, fetch_and_op, is_fetched, end_window},
+};
+
+#endif
