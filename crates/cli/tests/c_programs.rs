@@ -478,6 +478,7 @@ programs! {
     p2p_procnull
     p2p_secret
     p2p_self
+    p2p_send_alone
     p2p_truncate
     p2p_waits
     p2p_wildcards
