@@ -92,6 +92,7 @@ static void settle(void)
 /* Repeats the pattern once more. Whether every rank then has what it should have. */
 static int arrives_whole(const struct pattern *pattern)
 {
+    settle(); /* another rank may still access this one's memory */
     memset(in, 0, room);
     settle();
     pattern->repeat(1);
