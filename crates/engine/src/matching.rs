@@ -4,6 +4,7 @@
 //! their arrival ([`unexpected`]). A message takes the first receive that wants it, a receive the first message that fits: so two messages of one
 //! sender with the same tag never overtake each other, whatever wildcards are in play.
 
+mod line;
 mod posted;
 mod unexpected;
 
@@ -21,7 +22,7 @@ pub const ANYBODY: u32 = u32::MAX;
 const UNKNOWN: u32 = u32::MAX;
 
 /// So many posted receives or unexpected messages of a context are compared one after the other. What there is beyond is looked
-/// up: a comparison takes about 2 ns, a look-up with all that keeps it possible about 100.
+/// up.
 const LINEAR: usize = 64;
 
 /// The tag of a *notice*: a message about the communicator itself ([`crate::Lane::take_notice`]), in its collective context.

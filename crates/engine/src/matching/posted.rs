@@ -4,10 +4,12 @@
 //! source and tag, by source, by tag, or those that want anything. A message looks at the fronts of the four lines that could
 //! want it, and takes the oldest of these. When the others are over, the oldest of the index take their place.
 
+use super::line::Line;
 use super::{ANYBODY, LINEAR, Posted, Wanted};
 use crate::queue::Queue;
 use crate::request::RequestId;
-use std::collections::{HashMap, VecDeque};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 
 /// The posted receives.
 #[derive(Debug, Default)]
@@ -25,9 +27,9 @@ struct Index {
     /// How many have not left.
     len: usize,
     /// The numbers of a class in order, with those of receives that have left.
-    lines: HashMap<(u32, Option<i32>), VecDeque<u64>>,
+    lines: FxHashMap<(u32, Option<i32>), Line<u64>>,
     entries: usize,
-    by_request: HashMap<RequestId, u64>,
+    by_request: FxHashMap<RequestId, u64>,
 }
 
 impl PostedQueue {
@@ -130,7 +132,7 @@ impl Index {
     fn push(&mut self, posted: Posted) {
         let number = self.base + self.places.len() as u64;
         self.places.push_back(Some(posted));
-        self.lines.entry(posted.wanted().class()).or_default().push_back(number);
+        self.lines.entry(posted.wanted().class()).or_default().push(number);
         self.by_request.insert(posted.request, number);
         self.entries += 1;
         self.len += 1;
@@ -181,11 +183,11 @@ impl Index {
 
     /// The oldest of a class that has not left.
     fn first_of(&mut self, class: (u32, Option<i32>)) -> Option<u64> {
-        while let Some(&number) = self.lines.get(&class)?.front() {
+        while let Some(&number) = self.lines.get(&class)?.first() {
             if self.place(number).is_some_and(|place| place.is_some()) {
                 return Some(number);
             }
-            self.lines.get_mut(&class)?.pop_front();
+            self.lines.get_mut(&class)?.forget_first();
             self.entries -= 1;
         }
         self.lines.remove(&class);

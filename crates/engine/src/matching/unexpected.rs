@@ -5,9 +5,10 @@
 //! that wants anything at the front of the queue. What leaves the queue stays in the index until somebody comes across it
 //! there; numbers tell it from what is in its place now.
 
+use super::line::Line;
 use super::{ANYBODY, LINEAR, Unexpected, Wanted};
 use crate::list::List;
-use std::collections::{HashMap, VecDeque};
+use rustc_hash::FxHashMap;
 use std::ops::{Deref, DerefMut};
 
 /// The unexpected queue.
@@ -31,11 +32,11 @@ type Class = (u32, Option<i32>);
 #[derive(Debug)]
 struct Index {
     begin: u64,
-    lines: HashMap<Class, VecDeque<Entry>>,
+    lines: FxHashMap<Class, Line<Entry>>,
     /// How many entries the lines have, with those of messages that have left.
     entries: usize,
     /// The messages for whose match their sender waits, by sender and request.
-    waiting: HashMap<(u32, u64), Entry>,
+    waiting: FxHashMap<(u32, u64), Entry>,
 }
 
 // Whatever is taken out of the list is found missing by the index.
@@ -113,7 +114,7 @@ impl List<Unexpected> {
 
 impl Index {
     fn new(begin: u64) -> Index {
-        Index { begin, lines: HashMap::new(), entries: 0, waiting: HashMap::new() }
+        Index { begin, lines: FxHashMap::default(), entries: 0, waiting: FxHashMap::default() }
     }
 
     /// The index of the messages from number `begin` on.
@@ -127,13 +128,10 @@ impl Index {
 
     fn add(&mut self, entry: Entry, list: &List<Unexpected>) {
         let Some(Unexpected { from, tag, what }) = list.get(entry.key) else { return };
-        let mut classes = vec![(*from, Some(*tag)), (ANYBODY, Some(*tag))];
+        let classes = [(*from, Some(*tag)), (ANYBODY, Some(*tag)), (*from, None)];
         // No wildcard takes a message of the library.
-        if *tag >= 0 {
-            classes.push((*from, None));
-        }
-        for class in classes {
-            self.lines.entry(class).or_default().push_back(entry);
+        for class in &classes[..if *tag < 0 { 2 } else { 3 }] {
+            self.lines.entry(*class).or_default().push(entry);
             self.entries += 1;
         }
         if let Some(request) = what.waiting() {
@@ -144,11 +142,11 @@ impl Index {
     /// The oldest message of a class that is still in the list.
     fn first_of(&mut self, class: Class, list: &List<Unexpected>) -> Option<u32> {
         let line = self.lines.get_mut(&class)?;
-        while let Some(entry) = line.front() {
+        while let Some(entry) = line.first() {
             if list.has(entry) {
                 return Some(entry.key);
             }
-            line.pop_front();
+            line.forget_first();
             self.entries -= 1;
         }
         self.lines.remove(&class);

@@ -1,0 +1,36 @@
+//! A line of an index: most have one entry, for which no memory is fetched.
+
+use std::collections::VecDeque;
+
+/// Entries in their order.
+#[derive(Debug)]
+pub(super) struct Line<T> {
+    first: Option<T>,
+    others: VecDeque<T>,
+}
+
+impl<T> Default for Line<T> {
+    fn default() -> Self {
+        Line { first: None, others: VecDeque::new() }
+    }
+}
+
+impl<T> Line<T> {
+    /// Appends an entry.
+    pub(super) fn push(&mut self, entry: T) {
+        match self.first {
+            None => self.first = Some(entry),
+            Some(_) => self.others.push_back(entry),
+        }
+    }
+
+    /// The oldest entry.
+    pub(super) fn first(&self) -> Option<&T> {
+        self.first.as_ref()
+    }
+
+    /// Takes out the oldest entry, if there is one.
+    pub(super) fn forget_first(&mut self) {
+        self.first = self.others.pop_front();
+    }
+}
