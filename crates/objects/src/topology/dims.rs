@@ -4,7 +4,7 @@ use crate::error::{MpiError, Result};
 use oxmpi_abi::constants as abi;
 
 /// Fills in the dimensions that are 0, so that the grid has `nodes` ranks. They are as close to each other as the divisors
-/// allow: the largest is as small as it can be, then the second, and so on; and they do not increase.
+/// allow: the largest and the smallest differ as little as they can; and they do not increase.
 ///
 /// # Errors
 /// Class `MPI_ERR_ARG` if there is no node. Class `MPI_ERR_DIMS` if a dimension is negative, or the number of nodes is
@@ -36,45 +36,83 @@ pub fn dims_create(nodes: i32, dims: &mut [i32]) -> Result<()> {
     Ok(())
 }
 
-/// `how_many` factors of `number`, not increasing, the first as small as possible, then the second, and so on.
+/// `how_many` factors of `number`, not increasing. Of all with the smallest difference between the first and the last they are
+/// those with the smallest first.
 fn balanced(number: i32, how_many: usize) -> Vec<i32> {
-    let divisors: Vec<i32> = {
-        let small = (1..).take_while(|d| i64::from(*d) * i64::from(*d) <= i64::from(number));
-        let mut all: Vec<i32> = small.filter(|d| number % d == 0).flat_map(|d| [d, number / d]).collect();
-        all.sort_unstable();
-        all.dedup();
-        all
-    };
-    let mut factors = Vec::with_capacity(how_many);
-    if factor(number, how_many, number, &divisors, &mut factors) { factors } else { vec![1; how_many] }
+    // More factors than bits are 1.
+    let count = how_many.min(32);
+    let divisors = divisors(number);
+    let mut best: Option<(i32, Vec<i32>)> = None;
+    for largest in divisors.iter().copied().filter(|largest| power(*largest, count) >= i64::from(number)) {
+        let least = best.as_ref().map_or(i32::MAX, |(least, _)| *least);
+        let Some((difference, factors)) = closest(number, count, largest, least, &divisors) else { continue };
+        best = Some((difference, factors));
+        if difference == 0 {
+            break;
+        }
+    }
+    let mut factors = best.map_or_else(Vec::new, |(_, factors)| factors);
+    factors.resize(how_many, 1);
+    factors
 }
 
-/// Appends the best factors of `number` that are at most `limit`; false if there are none.
-fn factor(number: i32, how_many: usize, limit: i32, divisors: &[i32], factors: &mut Vec<i32>) -> bool {
-    let enough = |largest: i32| {
-        let mut product = 1_i64;
-        // More factors than bits change nothing, unless they are 1.
-        (0..how_many.min(32)).any(|_| {
-            product = product.saturating_mul(i64::from(largest));
-            product >= i64::from(number)
-        })
-    };
-    if number == 1 {
-        factors.extend(std::iter::repeat_n(1, how_many));
-        return true;
+/// The factors whose first is `largest` and whose last is as large as it can be, and their difference, if it is below `least`.
+fn closest(number: i32, count: usize, largest: i32, least: i32, divisors: &[i32]) -> Option<(i32, Vec<i32>)> {
+    let rest = number / largest;
+    if count < 2 {
+        return (rest == 1).then(|| (0, vec![largest]));
     }
-    if how_many == 0 || !enough(limit) {
+    let may_be_last = |last: i32| rest % last == 0 && power(last, count - 1) <= i64::from(rest);
+    let up_to_largest = &divisors[..divisors.partition_point(|d| *d <= largest)];
+    let lasts = up_to_largest.iter().rev().copied().take_while(|last| largest - last < least);
+    lasts.filter(|last| may_be_last(*last)).find_map(|last| {
+        let mut factors = vec![largest];
+        if !between(rest / last, count - 2, (last, largest), divisors, &mut factors) {
+            return None;
+        }
+        factors.push(last);
+        Some((largest - last, factors))
+    })
+}
+
+/// Appends `count` factors of `number` that do not increase and lie within the limits; false if there are none.
+fn between(
+    number: i32,
+    count: usize,
+    (low, high): (i32, i32),
+    divisors: &[i32],
+    factors: &mut Vec<i32>,
+) -> bool {
+    if count == 0 {
+        return number == 1;
+    }
+    if power(low, count) > i64::from(number) {
         return false;
     }
-    for largest in divisors.iter().copied().take_while(|d| *d <= limit) {
-        if number % largest != 0 || !enough(largest) {
+    let within = &divisors[divisors.partition_point(|d| *d < low)..divisors.partition_point(|d| *d <= high)];
+    for largest in within.iter().copied().filter(|d| number % d == 0) {
+        if power(largest, count) < i64::from(number) {
             continue;
         }
         factors.push(largest);
-        if factor(number / largest, how_many - 1, largest, divisors, factors) {
+        if between(number / largest, count - 1, (low, largest), divisors, factors) {
             return true;
         }
         factors.pop();
     }
     false
+}
+
+/// All divisors, in order.
+fn divisors(number: i32) -> Vec<i32> {
+    let small = (1..).take_while(|d| i64::from(*d) * i64::from(*d) <= i64::from(number));
+    let mut all: Vec<i32> = small.filter(|d| number % d == 0).flat_map(|d| [d, number / d]).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// A power, or the largest number there is if it is larger.
+fn power(base: i32, exponent: usize) -> i64 {
+    i64::from(base).saturating_pow(exponent as u32)
 }
