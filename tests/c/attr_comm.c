@@ -191,6 +191,12 @@ static void freed_keys(void)
     CHECK_OK(MPI_Comm_free_keyval(&keyval));
     CHECK_EQ(keyval, MPI_KEYVAL_INVALID);
     HAS(comm, number, 40);
+    /* Another part of the program has a copy of the number, and gives it up too. */
+    keyval = number;
+    CHECK_OK(MPI_Comm_free_keyval(&keyval));
+    CHECK_EQ(keyval, MPI_KEYVAL_INVALID);
+    keyval = number;
+    CHECK_CLASS(MPI_Type_free_keyval(&keyval), MPI_ERR_KEYVAL);
     CHECK_CLASS(MPI_Comm_set_attr(comm, number, as_value(41)), MPI_ERR_KEYVAL);
     HAS(comm, number, 40);
     CHECK_OK(MPI_Comm_dup(comm, &second));
@@ -203,6 +209,7 @@ static void freed_keys(void)
     CHECK_CLASS(MPI_Comm_get_attr(comm, number, &value, &flag), MPI_ERR_KEYVAL);
     CHECK_OK(MPI_Comm_free(&second));
     SEEN(-1140);
+    CHECK_CLASS(MPI_Comm_free_keyval(&keyval), MPI_ERR_KEYVAL); /* no attribute has it any more */
     CHECK_OK(MPI_Comm_free(&comm));
     SEEN_NOTHING();
 }

@@ -7,7 +7,7 @@ use crate::error::{MpiError, Result};
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::extensions::{MPIX_COLL_BASE_ASSOCIATIVE, MPIX_MCA_COLL};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// What kind of object a key is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +74,8 @@ pub struct Keyvals {
 #[derive(Debug, Default)]
 struct State {
     live: HashMap<i32, Arc<Keyval>>,
+    /// Those given up, some of which attributes still have.
+    given_up: HashMap<i32, Weak<Keyval>>,
     made: i32,
 }
 
@@ -113,14 +115,19 @@ impl Keyvals {
         check(locked(&self.state).live.get(&number), kind, number)
     }
 
-    /// The program gives a key up (`MPI_Comm_free_keyval`). Attributes that have it keep it.
+    /// The program gives a key up (`MPI_Comm_free_keyval`). Attributes that have it keep it; as long as there are any, it may
+    /// be given up again, by a part of the program that has a copy of its number.
     ///
     /// # Errors
     /// As [`Keyvals::get`].
     pub fn free(&self, kind: ObjectKind, number: i32) -> Result<()> {
         let mut state = locked(&self.state);
-        check(state.live.get(&number), kind, number)?;
-        state.live.remove(&number);
+        state.given_up.retain(|_, keyval| keyval.strong_count() > 0);
+        let in_use = state.given_up.get(&number).and_then(Weak::upgrade);
+        let keyval = check(state.live.get(&number).or(in_use.as_ref()), kind, number)?;
+        if state.live.remove(&number).is_some() {
+            state.given_up.insert(number, Arc::downgrade(&keyval));
+        }
         Ok(())
     }
 }
@@ -239,9 +246,25 @@ mod tests {
         assert_eq!(class(ObjectKind::Comm, abi::MPI_KEYVAL_INVALID), abi::MPI_ERR_KEYVAL);
         assert_eq!(class(ObjectKind::Comm, abi::MPI_TAG_UB), abi::MPI_ERR_KEYVAL);
         assert!(keyvals.free(ObjectKind::Win, key.number).is_err());
-        keyvals.free(ObjectKind::Comm, key.number).unwrap();
-        assert!(keyvals.free(ObjectKind::Comm, key.number).is_err());
-        assert_ne!(keyval(&keyvals, ObjectKind::Comm).number, key.number);
+        let number = key.number;
+        drop(key);
+        keyvals.free(ObjectKind::Comm, number).unwrap();
+        assert!(keyvals.free(ObjectKind::Comm, number).is_err());
+        assert_ne!(keyval(&keyvals, ObjectKind::Comm).number, number);
+    }
+
+    #[test]
+    fn a_key_in_use_may_be_freed_twice() {
+        let (keyvals, attributes) = (Keyvals::default(), Attributes::default());
+        let key = keyval(&keyvals, ObjectKind::Comm);
+        let number = key.number;
+        attributes.add(key, 1);
+        keyvals.free(ObjectKind::Comm, number).unwrap();
+        keyvals.free(ObjectKind::Comm, number).unwrap();
+        assert!(keyvals.free(ObjectKind::Win, number).is_err());
+        assert!(keyvals.get(ObjectKind::Comm, number).is_err());
+        attributes.take(number);
+        assert!(keyvals.free(ObjectKind::Comm, number).is_err());
     }
 
     #[test]
