@@ -131,6 +131,11 @@ static void errors(void)
     CHECK_CLASS(MPI_Cart_create(MPI_COMM_WORLD, 2, NULL, periods, 0, &grid), MPI_ERR_ARG);
     CHECK_CLASS(MPI_Cart_create(MPI_COMM_WORLD, 2, dims, periods, 0, NULL), MPI_ERR_ARG);
     CHECK_CLASS(MPI_Cart_map(MPI_COMM_WORLD, 2, many, periods, &r), MPI_ERR_DIMS);
+    r = -9;
+    CHECK_OK(MPI_Cart_map(MPI_COMM_WORLD, 2, zero, periods, &r)); /* a grid without places */
+    CHECK_EQ(r, MPI_UNDEFINED);
+    zero[0] = -1;
+    CHECK_CLASS(MPI_Cart_map(MPI_COMM_WORLD, 2, zero, periods, &r), MPI_ERR_DIMS);
     CHECK_CLASS(MPI_Cartdim_get(MPI_COMM_WORLD, &r), MPI_ERR_TOPOLOGY);
     CHECK_CLASS(MPI_Cart_rank(MPI_COMM_WORLD, coords, &r), MPI_ERR_TOPOLOGY);
     CHECK_CLASS(MPI_Cart_shift(MPI_COMM_WORLD, 0, 1, &r, &r), MPI_ERR_TOPOLOGY);

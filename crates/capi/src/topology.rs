@@ -394,6 +394,12 @@ mpi! {
     /// MPI-5.0 section 8.5.8. Ranks stay what they are.
     fn MPI_Cart_map(comm: Comm, ndims: c_int, dims: *const c_int, periods: *const c_int, newrank: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Cart_map, comm, |_, communicator| {
+            let lengths = integers(dims, check_length(ndims, "ndims")?, "dims")?;
+            if lengths.contains(&0) && lengths.iter().all(|length| *length >= 0) {
+                // A grid without places, of which no rank gets one.
+                // SAFETY: the C program passes a place for an integer.
+                return unsafe { put(newrank, abi::MPI_UNDEFINED, "newrank") };
+            }
             let grid = grid(ndims, dims, periods)?;
             check_cartesian_size(communicator, &grid)?;
             let rank = communicator.rank();
