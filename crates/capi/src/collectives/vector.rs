@@ -77,6 +77,13 @@ impl Side {
             Side::Receive => "recvtypes",
         }
     }
+
+    fn one_type(self) -> &'static str {
+        match self {
+            Side::Send => "sendtype",
+            Side::Receive => "recvtype",
+        }
+    }
 }
 
 /// Blocks that a call names.
@@ -113,15 +120,34 @@ impl NamedBlocks {
                 return Ok(UserBuf::empty());
             }
             let (datatype, unit) = match self.types {
-                Types::One(datatype) => (datatype, library.datatype(datatype)?.layout().extent()),
+                Types::One(datatype) => {
+                    let found = library.datatype(datatype);
+                    let found = found.map_err(|error| error.within(self.side.one_type().to_owned()))?;
+                    (datatype, found.layout().extent())
+                }
+                // Nobody asks what kind of nothing it is: programs leave the types of such blocks unset.
+                Types::Each(_) if *count == 0 && types[index] == abi::MPI_DATATYPE_NULL => {
+                    return Ok(UserBuf::empty());
+                }
                 Types::Each(_) => (types[index], 1),
             };
             let offset = unit.wrapping_mul(*displacement as isize);
-            self.block(library, *count, offset, datatype)
-                .map_err(|error| error.within(format!("{}[{index}]", self.side.counts())))
+            self.block(library, *count, offset, datatype).map_err(|error| {
+                let argument = self.argument_of(index, error.class());
+                error.within(argument)
+            })
         };
         let blocks = counts.iter().zip(&displacements).enumerate().map(block);
         Ok(BlockList::new(blocks.collect::<Result<Vec<_>>>()?))
+    }
+
+    /// What is wrong, by the class of the error, if something is wrong with a block.
+    fn argument_of(&self, index: usize, class: c_int) -> String {
+        match self.types {
+            _ if class != abi::MPI_ERR_TYPE => format!("{}[{index}]", self.side.counts()),
+            Types::One(_) => self.side.one_type().to_owned(),
+            Types::Each(_) => format!("{}[{index}]", self.side.types()),
+        }
     }
 
     fn block(&self, library: &Running, count: i64, offset: isize, datatype: Datatype) -> Result<UserBuf> {
