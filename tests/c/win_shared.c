@@ -35,9 +35,17 @@ static void shared(int apart)
         CHECK_EQ(bytes, 8 * (ranks > 1 ? r * 3 : 2));
         CHECK_EQ(int_unit, 8);
         for (int i = 0; i < bytes / 8; i++) CHECK_EQ(theirs[i], 100 * r + i);
-        if (!apart && next && bytes > 0) CHECK(theirs == next);
-        if (bytes > 0) next = theirs + bytes / 8;
-        if (r == me) CHECK(theirs == mine || bytes == 0);
+        /* The piece of a rank without any has a place, too. */
+        CHECK(theirs != NULL);
+        if (!apart && next) CHECK(theirs == next);
+        next = theirs + bytes / 8;
+        if (r == me) {
+            CHECK(theirs == mine);
+            void *base = NULL;
+            int flag = 0;
+            CHECK_OK(MPI_Win_get_attr(win, MPI_WIN_BASE, &base, &flag));
+            CHECK(flag && base == mine);
+        }
         CHECK_OK(MPI_Win_shared_query_c(win, r, &bytes, &unit, &theirs));
         CHECK_EQ(unit, 8);
     }

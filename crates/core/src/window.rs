@@ -295,7 +295,11 @@ impl<F: Fabric> Process<F> {
         }
         // Without its words there is no lock for its elements.
         if near.control.is_some() && target.size == 0 {
-            near.memory = Some(Exposed::NONE);
+            // Programs count from the place of an empty piece of shared memory to those beside it.
+            let shared = window.flavor == Flavor::Shared;
+            let heap = if shared { fabric.map_heap(target.owner) } else { None };
+            let place = heap.and_then(|heap| part(heap, target.base, 0));
+            near.memory = Some(place.map_or(Exposed::NONE, Exposed::from));
         } else if near.control.is_some() {
             let memory = fabric.map_heap(target.owner).and_then(|heap| part(heap, target.base, target.size));
             near.memory = memory.map(Exposed::from);

@@ -277,11 +277,13 @@ impl<F: Fabric> Process<F> {
             return Some(());
         }
         let (base, size) = (target.base, usize::try_from(target.size).ok()?);
-        let memory = if size == 0 {
-            Exposed::NONE
-        } else {
-            let (there, heap) = self.domain.lock().lane.fabric_mut().map_heap(target.owner)?;
-            Exposed::from(heap.part(usize::try_from(base.checked_sub(there)?).ok()?, size)?)
+        let mapped = self.domain.lock().lane.fabric_mut().map_heap(target.owner);
+        let part = mapped.and_then(|(there, heap)| {
+            heap.part(usize::try_from(base.checked_sub(there)?).ok()?, size).map(Exposed::from)
+        });
+        let memory = match part {
+            None if size == 0 => Exposed::NONE,
+            part => part?,
         };
         window.facts.base = memory.address();
         window.facts.size = size.cast_signed();
