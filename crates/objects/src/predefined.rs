@@ -60,6 +60,7 @@ const FIRST: u64 = abi::MPI_DATATYPE_NULL as u64;
 /// One more than the distance to the highest.
 const END: usize = abi::MPI_COMPLEX32 - abi::MPI_DATATYPE_NULL + 1;
 
+// Of two names of one datatype the standard calls one a synonym: here stands the other.
 macro_rules! types {
     ($($category:ident { $($name:ident $scalar:ident align $align:literal;)* })*) => {
         /// All predefined datatypes on which operations are defined.
@@ -82,7 +83,7 @@ types! {
         MPI_SHORT I16 align 2;
         MPI_INT I32 align 4;
         MPI_LONG I64 align 8;
-        MPI_LONG_LONG I64 align 8;
+        MPI_LONG_LONG_INT I64 align 8;
         MPI_UNSIGNED_SHORT U16 align 2;
         MPI_UNSIGNED U32 align 4;
         MPI_UNSIGNED_LONG U64 align 8;
@@ -128,7 +129,7 @@ types! {
         MPI_LOGICAL16 Bool128 align 16;
     }
     Complex {
-        MPI_C_FLOAT_COMPLEX C32 align 4;
+        MPI_C_COMPLEX C32 align 4;
         MPI_CXX_FLOAT_COMPLEX C32 align 4;
         MPI_C_DOUBLE_COMPLEX C64 align 8;
         MPI_CXX_DOUBLE_COMPLEX C64 align 8;
