@@ -47,6 +47,33 @@ static void no_resource(void)
     }
 }
 
+/* The info may name a set of processes. */
+static void process_sets(void)
+{
+    const char *names[] = {"mpi://WORLD", "mpi://SELF", "MPI://self", "mpi://other"};
+    for (int i = 0; i < 4; i++) {
+        MPI_Info info;
+        MPI_Comm part = MPI_COMM_SELF;
+        int want[64] = {rank};
+        check_where("process set %s", names[i]);
+        CHECK_OK(MPI_Info_create(&info));
+        CHECK_OK(MPI_Info_set(info, "mpi_pset_name", names[i]));
+        CHECK_OK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_RESOURCE_GUIDED, -rank, info, &part));
+        if (i == 3) {
+            CHECK(part == MPI_COMM_NULL);
+        } else {
+            for (int r = 0; i == 0 && r < size; r++) want[r] = size - 1 - r;
+            CHECK_MEMBERS(part, want, i == 0 ? size : 1);
+            use(part);
+            CHECK_OK(MPI_Comm_free(&part));
+        }
+        /* It is no kind of hardware. */
+        CHECK_OK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_HW_GUIDED, 0, info, &part));
+        CHECK(part == MPI_COMM_NULL);
+        CHECK_OK(MPI_Info_free(&info));
+    }
+}
+
 /* Both groups of an intercommunicator are on the host. */
 static void two_groups(void)
 {
@@ -88,6 +115,7 @@ int main(int argc, char **argv)
     return_all_errors();
     shared();
     some_undefined();
+    process_sets();
     no_resource();
     two_groups();
     arguments();

@@ -118,6 +118,12 @@ fn end(function: FuncId, comm: *mut Comm, how: End) -> c_int {
     outcome(function, Some(On::Comm(handle)), result)
 }
 
+/// What an info says of the resource by which a communicator is split.
+fn resource(info: &oxmpi_objects::info::Info, split_type: c_int) -> Option<&str> {
+    let set = info.hint("mpi_pset_name").filter(|_| split_type == abi::MPI_COMM_TYPE_RESOURCE_GUIDED);
+    set.or_else(|| info.hint("mpi_hw_resource_type"))
+}
+
 mpi! {
     /// MPI-5.0 section 7.4.1.
     fn MPI_Comm_rank(comm: Comm, rank: *mut c_int) -> c_int {
@@ -159,7 +165,7 @@ mpi! {
         on_comm(FuncId::MPI_Comm_split_type, comm, |library, communicator| {
             let wanted = info::given(info).and_then(|info| Ok((Wanted::of(&info)?, info)));
             let (how, component, resource) = match &wanted {
-                Ok((wanted, info)) => (split_type, wanted.component, info.hint("mpi_hw_resource_type")),
+                Ok((wanted, info)) => (split_type, wanted.component, resource(info, split_type)),
                 // The others must not wait for this rank's part.
                 Err(_) => (abi::MPI_UNDEFINED, None, None),
             };

@@ -15,6 +15,7 @@ use crate::strings::{self, put_text};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Errhandler, Group as GroupHandle, Info as InfoHandle, Session as SessionHandle};
+use oxmpi_core::comm::ProcessSet;
 use oxmpi_core::handler::HandlerCell;
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
@@ -38,9 +39,6 @@ pub(crate) struct Session {
     /// It is being finalised.
     is_ending: AtomicBool,
 }
-
-/// The process sets that there are (MPI-5.0, "Processes Sets"): the two that the standard asks for.
-const PROCESS_SETS: [&str; 2] = ["mpi://WORLD", "mpi://SELF"];
 
 /// The kinds of memory that are always there (MPI-5.0, "Memory Allocation Kinds").
 const MEMORY_KINDS: [&[u8]; 2] = [b"mpi", b"system"];
@@ -152,26 +150,23 @@ fn finalize(handle: SessionHandle) -> Result<()> {
     freed.map_err(|bad| MpiError::new(abi::MPI_ERR_SESSION, bad.to_string()))
 }
 
-/// The processes of a process set. URIs of this form do not tell capital letters from small ones (RFC 3986).
+/// The processes of a process set.
 ///
 /// # Safety
 /// `name` must be null or a string that lives during the call.
 unsafe fn process_set(library: &Running, name: *const c_char) -> Result<Group> {
     // SAFETY: by the contract of this function.
     let name = unsafe { strings::text(name, "pset_name") }?;
-    let [world, own] = PROCESS_SETS.map(|set| set.as_bytes().eq_ignore_ascii_case(name));
-    if world {
-        return library.process.world().group();
+    let name = String::from_utf8_lossy(name);
+    match ProcessSet::named(&name) {
+        Some(ProcessSet::World) => library.process.world().group(),
+        Some(ProcessSet::Own) => Group::contiguous(library.process.rank(), 1),
+        None => {
+            let sets = ProcessSet::ALL.map(ProcessSet::name).join(" and ");
+            let text = format!("pset_name is \"{name}\"; the process sets are {sets}");
+            Err(MpiError::new(abi::MPI_ERR_ARG, text))
+        }
     }
-    if own {
-        return Group::contiguous(library.process.rank(), 1);
-    }
-    let text = format!(
-        "pset_name is \"{}\"; the process sets are {}",
-        String::from_utf8_lossy(name),
-        PROCESS_SETS.join(" and ")
-    );
-    Err(MpiError::new(abi::MPI_ERR_ARG, text))
 }
 
 mpi! {
@@ -200,7 +195,7 @@ mpi! {
         on_session(FuncId::MPI_Session_get_num_psets, session, |_, _| {
             info::given(info)?;
             // SAFETY: the C program passes a place for an integer.
-            unsafe { put(npset_names, PROCESS_SETS.len() as c_int, "npset_names") }
+            unsafe { put(npset_names, ProcessSet::ALL.len() as c_int, "npset_names") }
         })
     }
 
@@ -215,8 +210,8 @@ mpi! {
     ) -> c_int {
         on_session(FuncId::MPI_Session_get_nth_pset, session, |_, _| {
             info::given(info)?;
-            let Some(name) = usize::try_from(n).ok().and_then(|n| PROCESS_SETS.get(n)) else {
-                let text = format!("n is {n}; there are {} process sets, counted from 0", PROCESS_SETS.len());
+            let Some(name) = usize::try_from(n).ok().and_then(|n| ProcessSet::ALL.get(n)).map(|set| set.name()) else {
+                let text = format!("n is {n}; there are {} process sets, counted from 0", ProcessSet::ALL.len());
                 return Err(MpiError::new(abi::MPI_ERR_ARG, text));
             };
             // SAFETY: the C program passes a place with an integer, and as much room.

@@ -29,7 +29,7 @@ pub use dup::Dup;
 pub use inter::Inter;
 pub use intercomm::{IntercommCreate, Peer};
 pub use merge::Merge;
-pub use split::Split;
+pub use split::{ProcessSet, Split};
 
 use crate::awaited::SharedName;
 use crate::choice::{Servers, Told};

@@ -39,6 +39,33 @@ impl std::fmt::Debug for Split {
     }
 }
 
+/// The sets of processes that have names (MPI-5.0 section 11.3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessSet {
+    /// All of the job.
+    World,
+    /// Each process for itself.
+    Own,
+}
+
+impl ProcessSet {
+    /// All, in the order in which they are told.
+    pub const ALL: [ProcessSet; 2] = [ProcessSet::World, ProcessSet::Own];
+
+    /// The name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ProcessSet::World => "mpi://WORLD",
+            ProcessSet::Own => "mpi://SELF",
+        }
+    }
+
+    /// The set of a name. URIs of this form do not tell capital letters from small ones (RFC 3986).
+    pub fn named(name: &str) -> Option<ProcessSet> {
+        ProcessSet::ALL.into_iter().find(|set| set.name().eq_ignore_ascii_case(name))
+    }
+}
+
 /// What a rank wants.
 #[derive(Debug)]
 struct Wish {
@@ -142,7 +169,8 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Communicators of those who have a resource in common (MPI_Comm_split_type). `resource` is what the info says of
-    /// it. `None` for those who give MPI_UNDEFINED, and for all if the resource is not known. Collective.
+    /// it: a kind of hardware or, with MPI_COMM_TYPE_RESOURCE_GUIDED, the name of a process set. `None` for those who give
+    /// MPI_UNDEFINED, and for all if the resource is not known. Collective.
     ///
     /// What is known is which processes can share memory. So MPI_COMM_TYPE_HW_UNGUIDED gives the nodes, if there are
     /// several: a part must be less than the whole.
@@ -190,6 +218,9 @@ impl<F: Fabric> Process<F> {
         let node = Some(self.node);
         let (color, wrong) = match split_type {
             abi::MPI_COMM_TYPE_SHARED | abi::MPI_COMM_TYPE_HW_UNGUIDED => (node, None),
+            abi::MPI_COMM_TYPE_RESOURCE_GUIDED if let Some(set) = resource.and_then(ProcessSet::named) => {
+                (Some(self.color_of_set(comm, set)), None)
+            }
             abi::MPI_COMM_TYPE_HW_GUIDED | abi::MPI_COMM_TYPE_RESOURCE_GUIDED => {
                 (node.filter(|_| resource == Some(SHARED_MEMORY)), None)
             }
@@ -202,6 +233,19 @@ impl<F: Fabric> Process<F> {
         };
         let common = Common::Type(split_type, split_type == abi::MPI_COMM_TYPE_HW_UNGUIDED);
         self.start_parting(comm, Wish { color, key, common, wrong })
+    }
+
+    /// The same at all ranks that are together in a process set, and at no others.
+    fn color_of_set(&self, comm: &Communicator, set: ProcessSet) -> u64 {
+        let all = comm.union();
+        match set {
+            ProcessSet::Own => u64::from(all.rank),
+            ProcessSet::World => {
+                let job = self.choice.job();
+                let first = (0..all.size()).find(|r| all.map.process(*r).is_some_and(|p| job.contains(&p)));
+                u64::from(all.size()) + u64::from(first.unwrap_or(all.rank))
+            }
+        }
     }
 
     /// A communicator of the members of `group` (MPI_Comm_create). `None` for who is no member. Collective over all of
