@@ -236,6 +236,18 @@ static void collectives(void)
     CHECK(algorithm > 0);
     for (int i = 0; i < 7; i++) MPI_Barrier(comm);
     CHECK_EQ(value(session, on_comm), 17);
+    /* A persistent one counts at each start, and is no call before. */
+    MPI_Bcast_init(&word, 1, MPI_INT, 0, comm, MPI_INFO_NULL, &request);
+    CHECK_EQ(value(session, on_comm), 17);
+    for (int i = 0; i < 3; i++) {
+        MPI_Start(&request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    MPI_Request_free(&request);
+    sum = 0;
+    for (int i = 0; i < names; i++) sum += value(session, counters[i]);
+    CHECK_EQ(sum, 13);
+    CHECK_EQ(value(session, on_comm), 20);
     MPI_Comm_free(&comm);
 }
 

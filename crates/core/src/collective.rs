@@ -127,7 +127,11 @@ impl<F: Fabric> Process<F> {
             return Err(MpiError::new(abi::MPI_ERR_OTHER, text));
         }
         let run = new_run(plan, (team, tag), memory, combine)?;
-        let key = domain.kept.keep(Kept::Collective(Box::new(Collective::new(run, user))));
+        let key = domain.kept.keep(Kept::Collective(Box::new(Collective::new(
+            run,
+            user,
+            Arc::clone(&comm.persistent_starts),
+        ))));
         Ok(domain.lane.open_persistent(Operation::External { context: team.collective, key }))
     }
 

@@ -78,6 +78,8 @@ pub struct Communicator {
     pub(crate) immediates: AtomicU32,
     /// The persistent ones.
     pub(crate) persistents: AtomicU64,
+    /// How often persistent collectives of it were started.
+    pub(crate) persistent_starts: Arc<AtomicU64>,
     /// Where its blocking collectives in shared memory take place.
     pub(crate) blocking: Option<Arc<Control>>,
     /// Where its nonblocking ones do.
@@ -118,6 +120,7 @@ impl Communicator {
             collectives: AtomicU32::new(0),
             immediates: AtomicU32::new(0),
             persistents: AtomicU64::new(0),
+            persistent_starts: Arc::default(),
             blocking,
             nonblocking,
             servers: Servers::new(heritage.component),
@@ -246,7 +249,8 @@ impl Communicator {
     pub(crate) fn collectives_started(&self) -> u64 {
         let tags = [&self.collectives, &self.immediates].map(|tags| u64::from(tags.load(Ordering::Relaxed)));
         let sections = self.blocking.iter().chain(&self.nonblocking);
-        tags[0] + tags[1] + sections.map(|control| control.operations()).sum::<u64>()
+        let persistent = self.persistent_starts.load(Ordering::Relaxed);
+        tags[0] + tags[1] + persistent + sections.map(|control| control.operations()).sum::<u64>()
     }
 
     /// The process that has this rank, as the other side of a message.

@@ -8,6 +8,8 @@ use oxmpi_coll::Run;
 use oxmpi_engine::{Completion, Lane, Team};
 use oxmpi_fabric::Fabric;
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What one persistent request keeps.
 pub(crate) enum Kept {
@@ -23,12 +25,15 @@ pub(crate) enum Kept {
 pub(crate) struct Collective {
     run: Run,
     call: Option<UserCall>,
+    /// How often the persistent collectives of the communicator were started.
+    starts: Arc<AtomicU64>,
 }
 
 impl Collective {
-    /// A collective that runs as `run`. `call` is the user's function, if it combines by one.
-    pub(crate) fn new(run: Run, call: Option<UserCall>) -> Collective {
-        Collective { run, call }
+    /// A collective that runs as `run`. `call` is the user's function, if it combines by one; `starts` counts its rounds and those
+    /// of others.
+    pub(crate) fn new(run: Run, call: Option<UserCall>, starts: Arc<AtomicU64>) -> Collective {
+        Collective { run, call, starts }
     }
 }
 
@@ -75,6 +80,7 @@ impl Shelf {
     pub(crate) fn begin(&mut self, key: usize) -> Option<UserCall> {
         match self.get_mut(key)? {
             Kept::Collective(collective) => {
+                collective.starts.fetch_add(1, Ordering::Relaxed);
                 collective.run.restart();
                 collective.call.clone()
             }

@@ -175,6 +175,10 @@ impl<F: Fabric> Domain<F> {
     pub(crate) fn start_kept(&mut self, persistent: RequestId, key: usize) -> Result<(), StartFault> {
         let request = self.lane.start_external(persistent)?;
         let call = self.kept.begin(key);
+        if let Some(run) = self.kept.run(key) {
+            self.calls.count(run);
+            self.notes.collective(run);
+        }
         let team = self.kept.team(key);
         let doom = team.and_then(|team| check_alive(&self.lane, team).err());
         self.runs.push(Active { request, task: Task::Kept(key), call, then: None, in_call: false, doom });
