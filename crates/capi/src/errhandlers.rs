@@ -18,6 +18,7 @@ use oxmpi_core::handler::{ErrorHandler, HandlerCell};
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::c_int;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 /// What kind of object a handler is for.
@@ -212,8 +213,11 @@ mpi! {
 
     /// MPI-5.0 section 9.3.1. Test: tests/c/errhandler_inherit.c.
     fn MPI_Comm_set_errhandler(comm: Comm, errhandler: Errhandler) -> c_int {
-        on_comm(FuncId::MPI_Comm_set_errhandler, comm, |_, communicator| {
+        on_comm(FuncId::MPI_Comm_set_errhandler, comm, |library, communicator| {
             communicator.errhandler_cell().set(attach(errhandler, Kind::Comm)?);
+            if comm == abi::MPI_COMM_SELF {
+                library.own_handler_is_set.store(true, Ordering::Relaxed);
+            }
             Ok(())
         })
     }

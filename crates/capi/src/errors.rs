@@ -22,6 +22,7 @@ use oxmpi_os::segment::RankState;
 use oxmpi_rt::client::Client;
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 /// The connection to the launcher, from MPI_Init on; it stays after MPI_Finalize, because a job can still fail then.
@@ -155,7 +156,8 @@ impl Counting {
 }
 
 /// The handler that counts: that of the object if it has one, or that which a call names for the object that it makes; else
-/// that of MPI_COMM_SELF, and the initial one before MPI_Init and after MPI_Finalize (MPI-5.0 section 9.3).
+/// that of MPI_COMM_SELF, and the initial one before MPI_Init and after MPI_Finalize (MPI-5.0 section 9.3). Programs of MPI-3, where
+/// such errors were those of MPI_COMM_WORLD, set that one's alone: then it counts, unless the parameter mpi_strict is set.
 fn counting(on: Option<On>) -> Counting {
     if let Some(On::File(file)) = on {
         let made = running().and_then(|library| files::handler_of(library, file));
@@ -199,8 +201,11 @@ fn counting(on: Option<On>) -> Counting {
         _ => {}
     }
     match running() {
-        Some(library) => {
+        Some(library) if library.strict || library.own_handler_is_set.load(Ordering::Relaxed) => {
             Counting::of(library.process.own().errhandler_cell(), abi::MPI_COMM_SELF, Kind::Comm)
+        }
+        Some(library) => {
+            Counting::of(library.process.world().errhandler_cell(), abi::MPI_COMM_WORLD, Kind::Comm)
         }
         None => Counting::predefined(objects().initial_handler),
     }

@@ -49,6 +49,8 @@ pub(crate) struct Running {
     pub(crate) operations: Table<Op>,
     pub(crate) kernels: Kernels,
     pub(crate) windows: Table<Arc<Window>>,
+    /// Whether the program has given MPI_COMM_SELF an error handler.
+    pub(crate) own_handler_is_set: AtomicBool,
     /// Whether MPI_COMM_WORLD and MPI_COMM_SELF are there for the program: between MPI_Init and MPI_Finalize.
     pub(crate) has_world: AtomicBool,
     /// Whether calls may come from several threads.

@@ -168,6 +168,7 @@ fn make(threads: bool) -> Result<&'static Running> {
         operations,
         kernels: Kernels::default(),
         windows,
+        own_handler_is_set: AtomicBool::new(false),
         has_world: AtomicBool::new(false),
         has_threads: AtomicBool::new(false),
         world: OnceLock::new(),
