@@ -35,7 +35,11 @@ fn signatures() -> Result<String, Box<dyn Error>> {
     for id in FuncId::all() {
         let types: Vec<_> = params(id.function().params).map(|param| param.rust_type()).collect();
         let result = rust_base(id.function().result);
-        writeln!(text, "pub(crate) type {id} = unsafe extern \"C\" fn({}) -> {result};", types.join(", "))?;
+        writeln!(
+            text,
+            "pub(crate) type {id} = unsafe extern \"C-unwind\" fn({}) -> {result};",
+            types.join(", ")
+        )?;
     }
     Ok(text)
 }

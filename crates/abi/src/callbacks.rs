@@ -142,59 +142,63 @@ pub static CALLBACKS: [Callback; 27] = [
     Callback { name: "MPI_Session_errhandler_fn", result: "", params: "MPI_Session_errhandler_function" },
 ];
 
+// They may end by an exception of C++, which passes through the library.
+
 /// `MPI_User_function`.
-pub type UserFunction = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut Datatype);
+pub type UserFunction = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_int, *mut Datatype);
 /// `MPI_User_function_c`.
-pub type UserFunctionC = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut Count, *mut Datatype);
+pub type UserFunctionC = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut Count, *mut Datatype);
 /// `MPI_Grequest_query_function`.
-pub type GrequestQueryFunction = unsafe extern "C" fn(*mut c_void, *mut Status) -> c_int;
+pub type GrequestQueryFunction = unsafe extern "C-unwind" fn(*mut c_void, *mut Status) -> c_int;
 /// `MPI_Grequest_free_function`.
-pub type GrequestFreeFunction = unsafe extern "C" fn(*mut c_void) -> c_int;
+pub type GrequestFreeFunction = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
 /// `MPI_Grequest_cancel_function`.
-pub type GrequestCancelFunction = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
+pub type GrequestCancelFunction = unsafe extern "C-unwind" fn(*mut c_void, c_int) -> c_int;
 /// `MPI_Copy_function`.
 pub type CopyFunction =
-    unsafe extern "C" fn(Comm, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+    unsafe extern "C-unwind" fn(Comm, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
 /// `MPI_Delete_function`.
-pub type DeleteFunction = unsafe extern "C" fn(Comm, c_int, *mut c_void, *mut c_void) -> c_int;
+pub type DeleteFunction = unsafe extern "C-unwind" fn(Comm, c_int, *mut c_void, *mut c_void) -> c_int;
 /// `MPI_Comm_copy_attr_function`.
 pub type CommCopyAttrFunction =
-    unsafe extern "C" fn(Comm, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+    unsafe extern "C-unwind" fn(Comm, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
 /// `MPI_Comm_delete_attr_function`.
-pub type CommDeleteAttrFunction = unsafe extern "C" fn(Comm, c_int, *mut c_void, *mut c_void) -> c_int;
+pub type CommDeleteAttrFunction = unsafe extern "C-unwind" fn(Comm, c_int, *mut c_void, *mut c_void) -> c_int;
 /// `MPI_Type_copy_attr_function`.
 pub type TypeCopyAttrFunction =
-    unsafe extern "C" fn(Datatype, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+    unsafe extern "C-unwind" fn(Datatype, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
 /// `MPI_Type_delete_attr_function`.
-pub type TypeDeleteAttrFunction = unsafe extern "C" fn(Datatype, c_int, *mut c_void, *mut c_void) -> c_int;
+pub type TypeDeleteAttrFunction =
+    unsafe extern "C-unwind" fn(Datatype, c_int, *mut c_void, *mut c_void) -> c_int;
 /// `MPI_Win_copy_attr_function`.
 pub type WinCopyAttrFunction =
-    unsafe extern "C" fn(Win, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+    unsafe extern "C-unwind" fn(Win, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
 /// `MPI_Win_delete_attr_function`.
-pub type WinDeleteAttrFunction = unsafe extern "C" fn(Win, c_int, *mut c_void, *mut c_void) -> c_int;
+pub type WinDeleteAttrFunction = unsafe extern "C-unwind" fn(Win, c_int, *mut c_void, *mut c_void) -> c_int;
 /// `MPI_Datarep_extent_function`.
-pub type DatarepExtentFunction = unsafe extern "C" fn(Datatype, *mut Aint, *mut c_void) -> c_int;
+pub type DatarepExtentFunction = unsafe extern "C-unwind" fn(Datatype, *mut Aint, *mut c_void) -> c_int;
 /// `MPI_Datarep_conversion_function`.
 pub type DatarepConversionFunction =
-    unsafe extern "C" fn(*mut c_void, Datatype, c_int, *mut c_void, Offset, *mut c_void) -> c_int;
+    unsafe extern "C-unwind" fn(*mut c_void, Datatype, c_int, *mut c_void, Offset, *mut c_void) -> c_int;
 /// `MPI_Datarep_conversion_function_c`.
 pub type DatarepConversionFunctionC =
-    unsafe extern "C" fn(*mut c_void, Datatype, Count, *mut c_void, Offset, *mut c_void) -> c_int;
+    unsafe extern "C-unwind" fn(*mut c_void, Datatype, Count, *mut c_void, Offset, *mut c_void) -> c_int;
 /// `MPI_Comm_errhandler_function`.
-pub type CommErrhandlerFunction = unsafe extern "C" fn(*mut Comm, *mut c_int, ...);
+pub type CommErrhandlerFunction = unsafe extern "C-unwind" fn(*mut Comm, *mut c_int, ...);
 /// `MPI_File_errhandler_function`.
-pub type FileErrhandlerFunction = unsafe extern "C" fn(*mut File, *mut c_int, ...);
+pub type FileErrhandlerFunction = unsafe extern "C-unwind" fn(*mut File, *mut c_int, ...);
 /// `MPI_Win_errhandler_function`.
-pub type WinErrhandlerFunction = unsafe extern "C" fn(*mut Win, *mut c_int, ...);
+pub type WinErrhandlerFunction = unsafe extern "C-unwind" fn(*mut Win, *mut c_int, ...);
 /// `MPI_Session_errhandler_function`.
-pub type SessionErrhandlerFunction = unsafe extern "C" fn(*mut Session, *mut c_int, ...);
+pub type SessionErrhandlerFunction = unsafe extern "C-unwind" fn(*mut Session, *mut c_int, ...);
 /// `MPI_T_event_cb_function`.
-pub type TEventCbFunction = unsafe extern "C" fn(TEventInstance, TEventRegistration, TCbSafety, *mut c_void);
+pub type TEventCbFunction =
+    unsafe extern "C-unwind" fn(TEventInstance, TEventRegistration, TCbSafety, *mut c_void);
 /// `MPI_T_event_free_cb_function`.
-pub type TEventFreeCbFunction = unsafe extern "C" fn(TEventRegistration, TCbSafety, *mut c_void);
+pub type TEventFreeCbFunction = unsafe extern "C-unwind" fn(TEventRegistration, TCbSafety, *mut c_void);
 /// `MPI_T_event_dropped_cb_function`.
 pub type TEventDroppedCbFunction =
-    unsafe extern "C" fn(Count, TEventRegistration, c_int, TCbSafety, *mut c_void);
+    unsafe extern "C-unwind" fn(Count, TEventRegistration, c_int, TCbSafety, *mut c_void);
 /// Older name of [`CommErrhandlerFunction`] (`MPI_Comm_errhandler_fn`).
 pub type CommErrhandlerFn = CommErrhandlerFunction;
 /// Older name of [`FileErrhandlerFunction`] (`MPI_File_errhandler_fn`).

@@ -127,6 +127,35 @@ fn call_delete(object: usize, attribute: &Attribute) -> Result<()> {
     }
 }
 
+/// As [`call_delete`], of an attribute that was taken out of its object. If the function fails, or throws, it is put back.
+fn call_delete_taken(object: usize, attributes: &Attributes, attribute: Attribute) -> Result<()> {
+    let taken = Taken { attributes, attribute: Some(attribute) };
+    let Some(attribute) = &taken.attribute else { return Ok(()) };
+    call_delete(object, attribute)?;
+    taken.is_gone();
+    Ok(())
+}
+
+/// An attribute that goes back to its object unless it is gone for good.
+struct Taken<'a> {
+    attributes: &'a Attributes,
+    attribute: Option<Attribute>,
+}
+
+impl Taken<'_> {
+    fn is_gone(mut self) {
+        self.attribute = None;
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if let Some(attribute) = self.attribute.take() {
+            self.attributes.restore(attribute);
+        }
+    }
+}
+
 /// Attributes for a duplicate that does not exist yet. What is not given to one is deleted.
 pub(crate) struct Copied(Vec<(Arc<Keyval>, usize)>);
 
@@ -170,10 +199,7 @@ pub(crate) fn copy_attributes(object: usize, from: &Attributes) -> Result<Copied
 /// and all that are older stay, and so must the object. Hold no borrow of the library's tables.
 pub(crate) fn delete_attributes(object: usize, attributes: &Attributes) -> Result<()> {
     while let Some(attribute) = attributes.take_youngest() {
-        if let Err(error) = call_delete(object, &attribute) {
-            attributes.restore(attribute);
-            return Err(error);
-        }
+        call_delete_taken(object, attributes, attribute)?;
     }
     Ok(())
 }
@@ -186,7 +212,7 @@ pub(crate) fn delete(kind: ObjectKind, object: usize, attributes: &Attributes, n
         let text = format!("the object has no attribute with key {}", keyval.number);
         return Err(MpiError::new(abi::MPI_ERR_KEYVAL, text));
     };
-    call_delete(object, &attribute).inspect_err(|_| attributes.restore(attribute))
+    call_delete_taken(object, attributes, attribute)
 }
 
 /// Sets an attribute; an older value of the key is deleted first (MPI-5.0 section 7.7.2).
@@ -199,7 +225,7 @@ pub(crate) fn set(
 ) -> Result<()> {
     let keyval = objects().keyvals.get(kind, number)?;
     if let Some(before) = attributes.take(number) {
-        call_delete(object, &before).inspect_err(|_| attributes.restore(before))?;
+        call_delete_taken(object, attributes, before)?;
     }
     match attributes.add(keyval, value.expose_provenance()) {
         None => Ok(()),

@@ -1,5 +1,8 @@
 //! How a function gets out of this library under its two names.
 
+use crate::errors;
+use oxmpi_abi::FuncId;
+use oxmpi_os::lock::LockError;
 use std::sync::atomic::{AtomicPtr, AtomicU16, Ordering};
 
 /// Where calls are noted before the launcher's page is known, and when there is no launcher.
@@ -23,9 +26,43 @@ pub(crate) fn entered(id: u16) {
     unsafe { &*NOTE.load(Ordering::Relaxed) }.store(id + 1, Ordering::Relaxed);
 }
 
+/// Lies in the frame of every function and goes only when that is left by unwinding. Exceptions of C++ that a function of the
+/// program's has thrown pass through to the program; a panic of the library's own ends the process, also where the program
+/// would catch it.
+pub(crate) struct EndsPanics;
+
+impl Drop for EndsPanics {
+    #[cold]
+    #[inline(never)]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // The words of the panic have been said.
+            std::process::abort();
+        }
+    }
+}
+
+/// A panic for which the program is to blame ends the job with one report, instead of the words for a fault of the library.
+pub(crate) fn report_misuse() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let misuse =
+            panic.payload_as_str().filter(|text| LockError::ALL.iter().any(|e| e.to_string() == *text));
+        let Some(text) = misuse else { return before(panic) };
+        let call = FuncId::all().nth(usize::from(last_call()).wrapping_sub(1));
+        errors::end_job(1, &call.map_or_else(|| text.to_owned(), |call| format!("{call}: {text}")));
+    }));
+}
+
+/// The number of the last call, as [`entered`] has noted it.
+fn last_call() -> u16 {
+    // SAFETY: as in `entered`.
+    unsafe { &*NOTE.load(Ordering::Relaxed) }.load(Ordering::Relaxed)
+}
+
 /// Defines functions of the interface: `fn MPI_X(argument: Type, ...) -> Result { body }`, any number of them.
 ///
-/// The body becomes an `unsafe extern "C"` function, exported as `PMPI_X` with the weak name `MPI_X`; inside the crate it is
+/// The body becomes an `unsafe extern "C-unwind"` function, exported as `PMPI_X` with the weak name `MPI_X`; inside the crate it is
 /// called `MPI_X`. It starts by noting the call ([`entered`]). Its type must be that of the standard, with the aliases of
 /// [`oxmpi_abi::types`]; any other type is an error of the compiler that names the function. Pointers are
 /// nullable, callbacks are `Option<...>`.
@@ -43,9 +80,12 @@ macro_rules! mpi {
         #[allow(non_snake_case)]
         // SAFETY: the symbol is one that the standard reserves for MPI libraries.
         #[unsafe(export_name = concat!("P", stringify!($name)))]
-        pub(crate) unsafe extern "C" fn $name($($arg: $type),*) -> $result {
+        pub(crate) unsafe extern "C-unwind" fn $name($($arg: $type),*) -> $result {
             $crate::export::entered(const { ::oxmpi_abi::FuncId::$name.index() });
-            $body
+            let ends = $crate::export::EndsPanics;
+            let result = (move || -> $result { $body })();
+            ::std::mem::forget(ends);
+            result
         }
 
         const _: $crate::signatures::$name = $name;
@@ -68,9 +108,12 @@ macro_rules! mpix {
         #[allow(non_snake_case)]
         // SAFETY: the symbol begins with a prefix that the standard leaves to extensions.
         #[unsafe(export_name = stringify!($name))]
-        pub(crate) unsafe extern "C" fn $name($($arg: $type),*) -> ::std::ffi::c_int {
+        pub(crate) unsafe extern "C-unwind" fn $name($($arg: $type),*) -> ::std::ffi::c_int {
             $crate::export::entered(const { ::oxmpi_abi::FuncId::$name.index() });
-            $body
+            let ends = $crate::export::EndsPanics;
+            let result = (move || -> ::std::ffi::c_int { $body })();
+            ::std::mem::forget(ends);
+            result
         }
     )* };
 }

@@ -19,8 +19,8 @@
 //! The build script reads which functions are there; one that nobody wrote is an error of the build.
 //!
 //! Invariants: the exports are exactly those of the standard, the signatures are those of the standard (the compiler checks each
-//! against the table in `oxmpi-abi`), and no panic crosses into C: an `extern "C"` function that panics ends the process with
-//! a message.
+//! against the table in `oxmpi-abi`), and no panic crosses into C: a function that panics ends the process with
+//! a message. Exceptions that the program's own functions throw pass through: they are called with nothing locked.
 #![deny(unsafe_op_in_unsafe_fn)]
 #![deny(clippy::print_stdout, clippy::print_stderr)] // they panic where nobody reads
 

@@ -140,6 +140,7 @@ fn make(threads: bool) -> Result<&'static Running> {
     let Started { process, client, checks, strict, parent, modules } =
         start_changed(&tool::changes()).map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
     end_jobs_through(client.clone());
+    export::report_misuse();
     process.keep_pending(true);
     let attribute_values = Values::new(&client);
     let (communicators, groups) = (Table::new(), Table::new());

@@ -111,6 +111,86 @@ int main(int argc, char **argv)
 }
 "#;
 
+/// Exceptions from the functions that a program gives to MPI.
+const EXCEPTIONS: &str = r#"
+#include <mpi.h>
+#include <cstdio>
+#include <stdexcept>
+static int key, combined;
+static void op(void *, void *, int *, MPI_Datatype *)
+{
+    if (combined++ == 0) throw std::runtime_error("operation");
+}
+static int copy(MPI_Comm, int, void *, void *, void *, int *) { throw std::runtime_error("copy"); }
+static bool keep = true;
+static int remove(MPI_Comm, int, void *, void *)
+{
+    if (keep) throw std::runtime_error("delete");
+    return MPI_SUCCESS;
+}
+static void handler(MPI_Comm *, int *, ...) { throw std::runtime_error("handler"); }
+template <class Call> static void caught(Call call)
+{
+    try {
+        call();
+        std::printf("nothing\n");
+    } catch (std::exception &error) {
+        std::printf("%s\n", error.what());
+    }
+}
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    int one = 1, two = 2, flag = 0, size = 0;
+    void *value;
+    MPI_Op sum;
+    MPI_Op_create(op, 1, &sum);
+    caught([&] { MPI_Reduce_local(&one, &two, 1, MPI_INT, sum); });
+    caught([&] { combined = 0; MPI_Scan(&one, &two, 1, MPI_INT, sum, MPI_COMM_WORLD); });
+    MPI_Comm copied;
+    MPI_Comm_create_keyval(copy, remove, &key, nullptr);
+    MPI_Comm_set_attr(MPI_COMM_WORLD, key, &one);
+    caught([&] { MPI_Comm_dup(MPI_COMM_WORLD, &copied); });
+    caught([&] { MPI_Comm_delete_attr(MPI_COMM_WORLD, key); });
+    MPI_Comm_get_attr(MPI_COMM_WORLD, key, &value, &flag);
+    keep = false;
+    MPI_Comm_delete_attr(MPI_COMM_WORLD, key);
+    MPI_Errhandler throws;
+    MPI_Comm_create_errhandler(handler, &throws);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, throws);
+    caught([&] { MPI_Send(&one, 1, MPI_INT, 99, 0, MPI_COMM_WORLD); });
+    /* All goes on. */
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Allreduce(&one, &two, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    std::printf("attribute %d, sum %s\n", flag, two == size ? "right" : "wrong");
+    MPI_Finalize();
+}
+"#;
+
+#[test]
+fn exceptions_of_cxx_pass_through() {
+    let room = Room::new("exceptions");
+    let prefix = prefix();
+    let (source, program) = (room.write("exceptions.cc", EXCEPTIONS), room.0.join("exceptions"));
+    ok(tool(&prefix, "mpicxx").args(["-std=c++11", "-Wall"]).arg(&source).arg("-o").arg(&program));
+    for (ranks, rpi) in [("1", "usysv"), ("2", "usysv"), ("2", "tcp")] {
+        let mut mpirun = tool(&prefix, "mpirun");
+        let out = ok(mpirun.args(["-n", ranks, "--timeout", "60", "--mca", "rpi", rpi]).arg(&program));
+        let mut seen: Vec<&str> = out.lines().collect();
+        seen.sort_unstable();
+        // The first rank of a scan combines nothing.
+        let mut wanted = vec!["nothing", "operation"];
+        for _ in 0..ranks.parse::<usize>().unwrap() {
+            wanted.extend(["copy", "delete", "handler", "operation", "attribute 1, sum right"]);
+        }
+        if ranks == "1" {
+            wanted.remove(1);
+        }
+        wanted.sort_unstable();
+        assert_eq!(seen, wanted, "{ranks} ranks, rpi {rpi}");
+    }
+}
+
 const WARNINGS: &[&str] = &["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
 
 #[test]

@@ -57,7 +57,7 @@ pub enum Fault {
     #[error("no memory for temporary space")]
     NoMemory,
     /// The operation of a reduction cannot work on the buffers given.
-    #[error("the reduction operation does not fit the layout of the buffers")]
+    #[error("the reduction operation does not fit the layout of the buffers, or was left by an exception")]
     Operation,
     /// An operation on a file, of which the engine itself knows nothing.
     #[error("the operation on the file has failed")]

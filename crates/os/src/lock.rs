@@ -53,13 +53,20 @@ unsafe impl<T: Send> Sync for LaneLock<T> {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LockError {
     /// The calling thread holds it.
-    #[error("this thread is inside the library already: a callback has called a function it may not call")]
+    #[error(
+        "this thread is inside the library already: a handler of a signal that came meanwhile, or a callback, has called a function that it may not call"
+    )]
     Reentered,
     /// Another thread has used it, and nobody has asked for threads.
     #[error(
         "a second thread calls the library, which was initialised for one thread: ask for MPI_THREAD_MULTIPLE or MPI_THREAD_SERIALIZED with MPI_Init_thread"
     )]
     OtherThread,
+}
+
+impl LockError {
+    /// All.
+    pub const ALL: [LockError; 2] = [LockError::Reentered, LockError::OtherThread];
 }
 
 impl<T> LaneLock<T> {

@@ -3,7 +3,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/time.h>
 
 static int rank, size;
 
@@ -28,6 +30,14 @@ static void leave(MPI_Comm *comm, int *code, ...)
     (void) comm;
     (void) code;
     exit(9);
+}
+
+/* What no handler of a signal may do. */
+static void probe(int signal)
+{
+    int flag;
+    (void) signal;
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
 }
 
 int main(int argc, char **argv)
@@ -70,6 +80,22 @@ int main(int argc, char **argv)
         int late = MPI_Comm_rank(MPI_COMM_WORLD, &rank);
         printf("before %d, between %d, after %d, handlers %s %s\n", early, between, late, name(world), name(self));
         return 0;
+    }
+    if (!strcmp(what, "no-object")) {
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+        printf("returned %d\n", MPI_Type_size(MPI_DATATYPE_NULL, &value));
+        fflush(stdout);
+        MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+        if (argc > 3) MPI_Type_size(MPI_DATATYPE_NULL, &value);
+        MPI_Finalize();
+        return 0;
+    }
+    if (!strcmp(what, "signal") && rank == 1) {
+        struct itimerval often = {{0, 200}, {0, 200}};
+        int flag;
+        signal(SIGALRM, probe);
+        setitimer(ITIMER_REAL, &often, NULL);
+        for (;;) MPI_Iprobe(MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
     }
     if (!strcmp(what, "handler-exits")) {
         MPI_Errhandler handler;

@@ -103,6 +103,28 @@ fn without_the_world_model_the_initial_error_handler_counts() {
 }
 
 #[test]
+fn an_error_of_no_object_is_for_the_handler_of_self_or_else_of_world() {
+    let p = compile(&["jobs/errors"]);
+    // The marker is an argument, too.
+    errors(&p, &["no-object"]).is_fine(3, "returned 3");
+    let self_is_set = errors(&p, &["no-object", "0"]);
+    self_is_set.reports(3, "rank ");
+    assert!(self_is_set.out.contains("returned 3"), "{self_is_set:?}");
+    let strict = p.run(2, &["--mca", "mpi_strict", "1"], "errors", &["no-object"]);
+    strict.reports(3, "rank ");
+    assert!(!strict.out.contains("returned"), "{strict:?}");
+}
+
+#[test]
+fn a_call_from_a_handler_of_a_signal_is_told_in_one_report() {
+    let p = compile(&["jobs/errors"]);
+    let outcome = errors(&p, &["signal"]);
+    outcome.reports(1, "rank 1 ");
+    assert!(outcome.err.contains("MPI_Iprobe: this thread is inside the library already"), "{outcome:?}");
+    assert!(!outcome.err.contains("panicked") && outcome.err.lines().count() < 12, "{outcome:?}");
+}
+
+#[test]
 fn a_user_handler_may_end_the_program() {
     let p = compile(&["jobs/errors"]);
     errors(&p, &["handler-exits", "9"]).reports(9, "rank ");

@@ -334,6 +334,15 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
+    /// The user's function was left by an exception: the collective cannot come to its end.
+    #[cold]
+    pub(super) fn callback_left(&mut self, request: RequestId) {
+        if let Some(active) = self.runs.iter_mut().find(|a| a.request == request) {
+            active.in_call = false;
+            active.doom = active.doom.or(Some(Fault::Operation));
+        }
+    }
+
     /// Ends a request whatever its state. `false`: it is a collective whose user's function is being called, so its
     /// buffers are in use; try again.
     pub(crate) fn abandon(&mut self, request: RequestId) -> bool {

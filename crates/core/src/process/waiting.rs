@@ -4,7 +4,7 @@ use super::Process;
 use super::domain::{Domain, Due};
 use crate::awaited::{Awaited, Telling};
 use crate::tool::Seen;
-use oxmpi_engine::Rest;
+use oxmpi_engine::{RequestId, Rest};
 use oxmpi_fabric::Fabric;
 use oxmpi_os::door::Next;
 use std::sync::atomic::Ordering;
@@ -97,7 +97,9 @@ impl<F: Fabric> Process<F> {
     fn carry_out(&self, due: Due<F>) {
         match due {
             Due::Call { request, call, reduction } => {
+                let left = Left { process: self, request };
                 call(&reduction);
+                std::mem::forget(left);
                 self.domain.lock().callback_done(request);
             }
             Due::Works(works) => works.into_iter().for_each(|work| work(self)),
@@ -272,5 +274,17 @@ impl<F: Fabric> Process<F> {
             }
             at_once = came && wait.renew();
         }
+    }
+}
+
+/// A call of a user's function, which an exception may leave.
+struct Left<'a, F: Fabric> {
+    process: &'a Process<F>,
+    request: RequestId,
+}
+
+impl<F: Fabric> Drop for Left<'_, F> {
+    fn drop(&mut self) {
+        self.process.domain.lock().callback_left(self.request);
     }
 }
