@@ -132,7 +132,7 @@ fn call_delete_taken(object: usize, attributes: &Attributes, attribute: Attribut
     let taken = Taken { attributes, attribute: Some(attribute) };
     let Some(attribute) = &taken.attribute else { return Ok(()) };
     call_delete(object, attribute)?;
-    taken.is_gone();
+    taken.forget();
     Ok(())
 }
 
@@ -143,7 +143,7 @@ struct Taken<'a> {
 }
 
 impl Taken<'_> {
-    fn is_gone(mut self) {
+    fn forget(mut self) {
         self.attribute = None;
     }
 }

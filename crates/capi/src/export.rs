@@ -83,7 +83,8 @@ macro_rules! mpi {
         pub(crate) unsafe extern "C-unwind" fn $name($($arg: $type),*) -> $result {
             $crate::export::entered(const { ::oxmpi_abi::FuncId::$name.index() });
             let ends = $crate::export::EndsPanics;
-            let result = (move || -> $result { $body })();
+            let body = move || -> $result { $body };
+            let result = body();
             ::std::mem::forget(ends);
             result
         }
@@ -111,7 +112,8 @@ macro_rules! mpix {
         pub(crate) unsafe extern "C-unwind" fn $name($($arg: $type),*) -> ::std::ffi::c_int {
             $crate::export::entered(const { ::oxmpi_abi::FuncId::$name.index() });
             let ends = $crate::export::EndsPanics;
-            let result = (move || -> ::std::ffi::c_int { $body })();
+            let body = move || -> ::std::ffi::c_int { $body };
+            let result = body();
             ::std::mem::forget(ends);
             result
         }
