@@ -380,6 +380,7 @@ programs! {
     coll_short
     coll_types
     coll_v_errors
+    coll_w_unset_types
     coll_words
     coll_wrap_tags
     comm_compare

@@ -34,6 +34,11 @@ const OBSERVED: &[Row] = &[
     ("params.rs", "hosts_tell_the_address_of_the_hostmap", &["mpi_hostmap"]),
     ("mpirun.rs", "a_slow_reader_gets_all_output_of_other_hosts", &["plm_rsh_agent"]),
     ("daemons.rs", "universes_with_different_words_know_nothing_of_each_other", &["boot_session_suffix"]),
+    (
+        "hosts/encrypted.rs",
+        "messages_between_hosts_cannot_be_read_unless_somebody_wants_that",
+        &["mpi_encrypt"],
+    ),
     // Which transport.
     ("params.rs", "transports_are_selected_in_the_words_of_open_mpi", &["mtl", "pml"]),
     ("jobs/parameters.rs", "longer_messages_are_announced", &["rpi"]),
