@@ -75,6 +75,8 @@ pub mod pause;
 #[cfg(not(loom))]
 pub mod poller;
 #[cfg(not(loom))]
+pub mod process_stat;
+#[cfg(not(loom))]
 pub mod segment;
 #[cfg(not(loom))]
 pub mod semaphore;

@@ -21,11 +21,11 @@ pub struct Poller {
     clock: OwnedFd,
     /// How often something was ready.
     wakes: AtomicU32,
-    /// Who is told, once, that the program has closed one of them.
+    /// The callback for a descriptor that the program has closed; it is called once.
     closed: OnceLock<Told>,
 }
 
-/// Who is told.
+/// The callback.
 struct Told(Box<dyn Fn(Closed) + Send + Sync>, AtomicBool);
 
 impl std::fmt::Debug for Told {
@@ -171,7 +171,7 @@ impl Poller {
         let mut events = [const { std::mem::MaybeUninit::<epoll::Event>::uninit() }; AT_ONCE];
         let events = match epoll::wait(&self.set, &mut events, time) {
             Ok((events, _)) => events,
-            // The caller looks again anyway.
+            // The caller polls again anyway.
             Err(Errno::INTR) => return,
             // It is no set, or nothing at all, any more.
             Err(_) => return self.tell_closed(&self.set),

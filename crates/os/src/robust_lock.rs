@@ -9,7 +9,7 @@
 //!    nothing any more and become owners no more, so one succeeds, and the lock is then its own.
 //! 5. What the lock guards may be half changed after that: it must be such that others can go on with it.
 //! 6. Nobody waits for anything else with the lock held. So a living owner releases it as soon as it runs, and waiting is spinning,
-//!    and then leaving the processor to others; whether the owner has died is asked seldom.
+//!    and then leaving the processor to others; whether the owner has died is queried seldom.
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -18,7 +18,7 @@ use crate::sync::{AtomicU64, Ordering};
 pub struct Held<'a>(&'a AtomicU64);
 
 impl<'a> Held<'a> {
-    /// Acquires the lock for the process with the number `own`. `has_died` tells whether the process with a number has ended for
+    /// Acquires the lock for the process with the number `own`. `has_died` says whether the process with a number has ended for
     /// sure; it may not need this lock.
     #[inline]
     pub fn acquire(word: &'a AtomicU64, own: u32, has_died: impl FnMut(u32) -> bool) -> Held<'a> {

@@ -20,6 +20,7 @@
 //!    the next launcher that makes some: a set is abandoned when no process lives that has been the last to use any semaphore
 //!    of it. The launcher is the first to use each, and nobody else uses the second one of the set of the pool.
 
+use crate::process_stat::ProcessStat;
 use std::ffi::c_int;
 use std::io;
 use std::time::Duration;
@@ -384,11 +385,7 @@ fn lives(pid: i32) -> bool {
     // SAFETY: signal 0 is sent to nobody.
     let is_there =
         unsafe { libc::kill(pid, 0) } == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EPERM);
-    let has_ended = || {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // The name before it may have anything in it.
-        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
-    };
+    let has_ended = || ProcessStat::of(pid.cast_unsigned()).is_some_and(|stat| stat.has_ended());
     is_there && !has_ended()
 }
 

@@ -1,7 +1,7 @@
 //! What a command says on its standard output and error: without a panic where that is full or where nobody reads it, and without
 //! silence about it.
 //!
-//! Rust ignores SIGPIPE and its macros panic when they cannot print. What is said here is written, or noted as lost; [`end`] tells of
+//! Rust ignores SIGPIPE and its macros panic when they cannot print. What is said here is written, or noted as lost; [`end`] reports
 //! that, and gives the exit code: as other commands have it, 1 for a full disk, and for a pipe that nobody reads that of
 //! SIGPIPE and no word.
 

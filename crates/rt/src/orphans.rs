@@ -4,18 +4,19 @@
 //! processes until it is reaped. Ranks that run other programs in the background would fill that table in the time of a job.
 //!
 //! 1. Children that this process has started are never reaped here: somebody waits for each, by its descriptor.
-//! 2. A look at all children is made a while after SIGCHLD has come, for all that end in that while; it is repeated as long as looks find
+//! 2. All children are checked a while after SIGCHLD has come, for all that end in that while; it is repeated as long as checks find
 //!    something, as the kernel's list may leave some out while others end (proc_pid_task(5)).
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use oxmpi_os::process_stat::ProcessStat;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-/// How long after the first signal the look is made.
+/// How long after the first signal children are checked.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// When to look for orphans that have ended.
+/// When to check for orphans that have ended.
 #[derive(Debug, Default)]
 pub(crate) struct Orphans {
     due: Option<Instant>,
@@ -48,7 +49,7 @@ impl Orphans {
     }
 }
 
-/// The children of this thread, by the kernel's list; of this process, by a look at all processes, if this kernel has no such list.
+/// The children of this thread, by the kernel's list; of this process, from all processes, if this kernel has no such list.
 pub(crate) fn children() -> Vec<Pid> {
     match std::fs::read_to_string("/proc/thread-self/children") {
         Ok(list) => {
@@ -58,17 +59,14 @@ pub(crate) fn children() -> Vec<Pid> {
     }
 }
 
-/// The children of this process in such a state (proc_pid_stat(5)), by a look at all processes.
-pub(crate) fn children_where(is_wanted: impl Fn(&str) -> bool) -> Vec<Pid> {
-    let own = rustix::process::getpid().as_raw_pid().to_string();
+/// The children of this process in such a state (proc_pid_stat(5)), found among all processes.
+pub(crate) fn children_where(is_wanted: impl Fn(char) -> bool) -> Vec<Pid> {
+    let own = std::process::id();
     let Ok(all) = std::fs::read_dir("/proc") else { return Vec::new() };
     let child = |entry: std::fs::DirEntry| {
-        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
-        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
-        // The name, in parentheses, may have any characters in it.
-        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-        let (state, parent) = (fields.next()?, fields.next()?);
-        (parent == own && is_wanted(state)).then(|| Pid::from_raw(pid))?
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let stat = ProcessStat::of(pid)?;
+        (stat.parent == own && is_wanted(stat.state)).then(|| Pid::from_raw(pid.cast_signed()))?
     };
     all.flatten().filter_map(child).collect()
 }
@@ -79,7 +77,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     fn is_zombie(pid: u32) -> bool {
-        let zombies = children_where(|state| state == "Z");
+        let zombies = children_where(|state| state == 'Z');
         zombies.iter().any(|zombie| zombie.as_raw_pid().unsigned_abs() == pid)
     }
 
@@ -98,7 +96,7 @@ mod tests {
         let later = orphans.time().unwrap();
         orphans.reap(later, all);
         assert!(is_zombie(own.id()) && !is_zombie(orphan.id()));
-        // One was found, so there is one look more, and no other.
+        // One was found, so there is one more check, and no other.
         assert_eq!(orphans.time(), Some(later + PAUSE));
         orphans.reap(later + PAUSE, all);
         assert_eq!(orphans.time(), None);

@@ -161,7 +161,7 @@ impl Programs {
         }
         if leaders.is_empty() {
             // Then it was one that others have left to us.
-            for pid in children_where(|state| state == "Z") {
+            for pid in children_where(|state| state == 'Z') {
                 if !self.running.contains_key(&pid.as_raw_pid()) {
                     let _ = waitid(WaitId::Pid(pid), look);
                 }

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::process::id;
 use std::time::Duration;
 
+use oxmpi_os::process_stat::ProcessStat;
 use oxmpi_os::spawn::is_live_socket;
 
 use crate::lost::LAUNCHER_VARIABLE;
@@ -20,7 +21,7 @@ pub(super) struct Evidence {
     pub(super) pmi: Pmi,
     pub(super) pmix: Pmix,
     pub(super) slurm: Slurm,
-    /// Which of the tasks this one is, if that is told.
+    /// Which of the tasks this one is, if a variable says so.
     pub(super) task_rank: Option<u32>,
     /// This process and its ancestors, up to but without an `mpirun` of ours.
     pub(super) line: Vec<i32>,
@@ -105,16 +106,12 @@ pub(crate) fn line_of(process: u32, mpirun: Option<u32>) -> (Vec<i32>, bool) {
 
 /// Whether a process has not ended.
 pub(crate) fn is_alive(process: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"));
-    let state = stat.ok().and_then(|stat| stat.rsplit_once(") ")?.1.chars().next());
-    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+    ProcessStat::of(process).is_some_and(|stat| !stat.has_ended())
 }
 
 /// The parent of a process; 0 if that is none of this PID namespace.
 pub(crate) fn parent_of(process: u32) -> Option<u32> {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The second word is a name in parentheses that may contain anything; state and parent follow (proc_pid_stat(5)).
-    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+    ProcessStat::of(process).map(|stat| stat.parent)
 }
 
 /// Where a PMIx server that the environment names takes a connection.

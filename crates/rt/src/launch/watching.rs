@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use oxmpi_os::clock;
+use oxmpi_os::process_stat::ProcessStat;
 use oxmpi_os::segment::Segment;
 use oxmpi_os::wait_note::WaitNote;
 use oxmpi_param::Params;
@@ -188,18 +189,15 @@ impl Launcher<'_> {
 
 /// What the kernel says of a process that has not ended, and how many threads it has.
 fn doing(pid: u32, segment: &Segment) -> (Doing, u32) {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return (Doing::Unknown, 0) };
-    // The name of the program stands in parentheses, and may have some itself (proc(5)).
-    let Some((_, rest)) = stat.rsplit_once(')') else { return (Doing::Unknown, 0) };
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    let threads = fields.get(17).and_then(|threads| threads.parse().ok()).unwrap_or(0);
-    let doing = match fields.first().copied() {
-        Some("T" | "t") => Doing::Stopped,
+    let Some(stat) = ProcessStat::of(pid) else { return (Doing::Unknown, 0) };
+    let threads = stat.threads;
+    let doing = match stat.state {
+        'T' | 't' => Doing::Stopped,
         // Its first thread may have ended before others.
-        Some("Z" | "X") if threads <= 1 => Doing::Ended,
-        Some("S" | "D" | "I") if segment.door_word().has_sleepers() => Doing::SleepsInMpi,
-        Some("S" | "D" | "I") => Doing::Sleeps,
-        Some("R") => Doing::Runs,
+        'Z' | 'X' if threads <= 1 => Doing::Ended,
+        'S' | 'D' | 'I' if segment.door_word().has_sleepers() => Doing::SleepsInMpi,
+        'S' | 'D' | 'I' => Doing::Sleeps,
+        'R' => Doing::Runs,
         _ => Doing::Unknown,
     };
     (doing, threads)

@@ -1,0 +1,55 @@
+//! What the kernel says of a process in /proc (proc_pid_stat(5)).
+
+/// A process that is there, or that has ended and was not reaped yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessStat {
+    /// What it does: `R` runs, `S`, `D` and `I` sleep, `T` and `t` are stopped, `Z` and `X` have ended.
+    pub state: char,
+    /// Its parent; 0: none of this PID namespace.
+    pub parent: u32,
+    /// Its threads; 0: not known.
+    pub threads: u32,
+}
+
+impl ProcessStat {
+    /// Of a process; `None`, if there is none of this number, or /proc cannot be read.
+    pub fn of(pid: u32) -> Option<ProcessStat> {
+        ProcessStat::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// Whether it has ended. Its first thread may have, while others run.
+    pub const fn has_ended(&self) -> bool {
+        matches!(self.state, 'Z' | 'X')
+    }
+
+    fn parse(stat: &str) -> Option<ProcessStat> {
+        // The second field is a name in parentheses that may have anything in it, parentheses too.
+        let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+        let (state, parent) = (fields.next()?.chars().next()?, fields.next()?.parse().ok()?);
+        // The 20th field; the parent was the fourth.
+        let threads = fields.nth(15).and_then(|threads| threads.parse().ok()).unwrap_or(0);
+        Some(ProcessStat { state, parent, threads })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_have_anything_in_it() {
+        let stat = "7 (a) R 1 (b) S 42 7 7 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 3 0 99 0\n";
+        let wanted = ProcessStat { state: 'S', parent: 42, threads: 3 };
+        assert_eq!(ProcessStat::parse(stat), Some(wanted));
+        assert_eq!(ProcessStat::parse("7 (a) Z 1"), Some(ProcessStat { state: 'Z', parent: 1, threads: 0 }));
+        assert_eq!((ProcessStat::parse(""), ProcessStat::parse("7 (a)")), (None, None));
+    }
+
+    #[test]
+    fn this_process_runs_below_its_parent() {
+        let own = ProcessStat::of(std::process::id()).unwrap();
+        assert_eq!(own.parent, std::os::unix::process::parent_id());
+        assert!(!own.has_ended() && own.threads > 0);
+        assert_eq!(ProcessStat::of(u32::MAX), None);
+    }
+}
