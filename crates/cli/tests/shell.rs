@@ -313,7 +313,7 @@ fn a_job_whose_output_nobody_reads_ends_as_by_sigpipe_without_a_word() {
     }
     let ended = run("$OXMPI mpirun -n 2 yes | head -1; echo ${PIPESTATUS[0]}");
     assert_eq!((&*ended.out, &*ended.err), ("y\n141\n", ""));
-    // A failure is told as ever.
+    // A failure is reported as ever.
     let ended = run(&format!("{UNREAD} exec $OXMPI mpirun -n 1 sh -c 'exit 3' >&4"));
     assert!(ended.code == 3 && ended.err.contains("exited with code 3"), "{ended:?}");
 }

@@ -23,7 +23,7 @@ use oxmpi_param::{Param, ParamError, Params, SelectError, SingleCopy, Source, Tr
 use oxmpi_rt::client::{
     BootError, Client, Directory, Found, Listening, UniverseError, encrypt, socket_buffers,
 };
-use oxmpi_rt::foreign::{Task, may_be_singleton};
+use oxmpi_rt::foreign::{ForeignTask, may_be_singleton};
 use oxmpi_rt::postboxes::postbox_sizes;
 use oxmpi_rt::universe::{Contact, Parent, ProcessName};
 use oxmpi_tuned::settings::{self, SettingsError};
@@ -60,7 +60,7 @@ pub enum StartError {
     /// What the launcher has handed over is unusable.
     Boot(BootError),
     /// Another launcher has started the process as one of several.
-    OtherLauncher(Task),
+    OtherLauncher(ForeignTask),
     /// A parameter names an algorithm of a collective that is none, or a rules file is wrong.
     Tuned(SettingsError),
     /// The job is over sockets, and this process has none. The text is for a person.

@@ -165,6 +165,11 @@ impl<T> List<T> {
         self.nodes.get_mut(key as usize)?.value.as_mut()
     }
 
+    /// All elements, in no order.
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.nodes.iter_mut().filter_map(|node| node.value.as_mut())
+    }
+
     /// Takes an element out.
     #[inline(always)]
     pub(crate) fn remove(&mut self, key: u32) -> Option<T> {

@@ -4,7 +4,7 @@
 //! their arrival ([`unexpected`]). A message takes the first receive that wants it, a receive the first message that fits: so two messages of one
 //! sender with the same tag never overtake each other, whatever wildcards are in play.
 
-mod line;
+mod bucket;
 mod posted;
 mod unexpected;
 

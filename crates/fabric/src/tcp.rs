@@ -62,7 +62,7 @@ pub use greeting::{
 pub use incoming::{Incoming, Upper};
 pub use link::Link;
 pub use outgoing::Pieces;
-pub use oxmpi_wire::noise::Encrypt;
+pub use oxmpi_wire::noise::Encryption;
 pub use record::{ALIGNMENT, Header, Kind, Point, RECORD_HEADER};
 pub use settings::{Address, Find, SecretOf, Settings, Tell, Whereabouts};
 

@@ -71,7 +71,7 @@ struct Obituaries {
     heard: u32,
     /// Of whom.
     dead: Vec<u32>,
-    /// Whose deaths were asked for before they were told, in the order of deaths.
+    /// Processes whose deaths were queried before they were delivered, in the order of deaths.
     ahead: VecDeque<Option<u32>>,
 }
 

@@ -10,7 +10,7 @@ mod support;
 use chaos::Chaos;
 use oxmpi_fabric::lamd::Lamd;
 use oxmpi_fabric::lamd::relay::{Relay, RelayError};
-use oxmpi_fabric::tcp::{Address, Encrypt, Identity, Secret, Settings, Tcp, Whereabouts};
+use oxmpi_fabric::tcp::{Address, Encryption, Identity, Secret, Settings, Tcp, Whereabouts};
 use oxmpi_fabric::{Body, Fabric, Message, Sent};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::Bytes;
@@ -45,14 +45,14 @@ fn say(to: &OwnedFd, order: &Order, fd: Option<&OwnedFd>) {
 
 impl World {
     fn new(nodes: u32, files: usize) -> World {
-        World::with(nodes, files, Encrypt::BetweenHosts, |_, address| address)
+        World::with(nodes, files, Encryption::BetweenHosts, |_, address| address)
     }
 
     /// `detour` says where the others connect instead of an address.
     fn with(
         nodes: u32,
         files: usize,
-        encrypt: Encrypt,
+        encrypt: Encryption,
         detour: impl Fn(u32, SocketAddr) -> SocketAddr,
     ) -> World {
         let mut world = World { controls: Vec::new(), relays: Vec::new(), listening: Vec::new() };
@@ -174,7 +174,7 @@ fn messages_of_all_kinds_come_in_order_although_nobody_looks_meanwhile() {
 
 #[test]
 fn so_they_do_between_nodes() {
-    for encrypt in [Encrypt::Never, Encrypt::Always] {
+    for encrypt in [Encryption::Never, Encryption::Always] {
         let world = World::with(2, FILES, encrypt, |_, address| address);
         exchange(&world, 0, 3, 400);
         assert!(world.end().iter().all(Result::is_ok));
@@ -193,9 +193,9 @@ fn more_long_messages_can_wait_than_files_may_be_open() {
 #[test]
 fn connections_between_relays_may_break_at_any_time() {
     for (encrypt, chaos) in [
-        (Encrypt::Never, Chaos::new()),
-        (Encrypt::Always, Chaos::new()),
-        (Encrypt::Always, Chaos::spoiling()),
+        (Encryption::Never, Chaos::new()),
+        (Encryption::Always, Chaos::new()),
+        (Encryption::Always, Chaos::spoiling()),
     ] {
         let world = World::with(2, FILES, encrypt, |node, address| chaos.to(address, u64::from(node) + 5));
         exchange(&world, 1, 2, 600);
@@ -382,7 +382,7 @@ fn said_by_another(messages: &[(Frame, Vec<u8>)]) -> Option<String> {
     let listen = || Listener::bind(Ipv4Addr::LOCALHOST.into(), None).unwrap();
     let listener = listen();
     let socket = listener.address().unwrap();
-    let encrypt = Encrypt::default();
+    let encrypt = Encryption::default();
     let begin = Order::Begin { job: 7, node: 0, nodes: 2, secret: [9; 32], encrypt }.encode();
     parcel::send(&ours, &[Bytes::from(&begin[..])], Some(listener.as_fd())).unwrap();
     say(&ours, &Order::Places { first: 0, count: 2, node: 0 }, None);
@@ -457,7 +457,7 @@ fn nothing_that_another_sends_breaks_a_relay() {
 fn a_relay_that_cannot_reach_another_says_so_and_ends() {
     // Nobody listens there.
     let nowhere = Listener::bind(Ipv4Addr::LOCALHOST.into(), None).unwrap().address().unwrap();
-    let world = World::with(2, FILES, Encrypt::default(), |_, _| nowhere);
+    let world = World::with(2, FILES, Encryption::default(), |_, _| nowhere);
     let mut sender = world.process(0, 0);
     sender.send(0, 2);
     let Notice::Lost { text } = world.notice(0) else { panic!("another notice") };

@@ -25,7 +25,7 @@ use oxmpi_os::descriptor::Descriptor;
 use oxmpi_os::segment::{Boot, RankState, Segment, SegmentConfig, SegmentError};
 use oxmpi_os::{cpus, fdpass, spawn};
 use oxmpi_param::Params;
-use oxmpi_wire::noise::Encrypt;
+use oxmpi_wire::noise::Encryption;
 
 use self::entering::Entered;
 use crate::control::{DecodeError, MAX_MESSAGE, Reply, Request};
@@ -586,11 +586,11 @@ pub fn socket_buffers(params: &Params) -> usize {
 }
 
 /// Which connections are to be encrypted by the parameters.
-pub fn encrypt(params: &Params) -> Encrypt {
+pub fn encrypt(params: &Params) -> Encryption {
     match params.mpi_encrypt() {
-        oxmpi_param::Encrypt::Off => Encrypt::Never,
-        oxmpi_param::Encrypt::On => Encrypt::Always,
-        oxmpi_param::Encrypt::Auto => Encrypt::BetweenHosts,
+        oxmpi_param::Encrypt::Off => Encryption::Never,
+        oxmpi_param::Encrypt::On => Encryption::Always,
+        oxmpi_param::Encrypt::Auto => Encryption::BetweenHosts,
     }
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn is_of_other_launcher(name: &str) -> bool {
 
 /// A launcher that is not OxMPI's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Launcher {
+pub enum ForeignLauncher {
     /// One that serves PMI-1 or PMI-2 over an inherited socket.
     Pmi,
     /// One with a PMIx server.
@@ -55,25 +55,25 @@ pub enum Launcher {
     Slurm,
 }
 
-impl fmt::Display for Launcher {
+impl fmt::Display for ForeignLauncher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Launcher::Pmi => "a launcher that speaks PMI (such as Hydra's mpiexec, or srun)",
-            Launcher::Pmix => "a launcher that speaks PMIx (such as Open MPI's mpirun, or srun)",
-            Launcher::Slurm => "Slurm's srun",
+            ForeignLauncher::Pmi => "a launcher that speaks PMI (such as Hydra's mpiexec, or srun)",
+            ForeignLauncher::Pmix => "a launcher that speaks PMIx (such as Open MPI's mpirun, or srun)",
+            ForeignLauncher::Slurm => "Slurm's srun",
         })
     }
 }
 
 /// What the evidence says of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum SingletonVerdict {
     /// It is a job of one, as a program that was just typed is.
     Alone,
     /// It is a job of one. Variables speak of more tasks, so this line is for the user.
     Doubtful(String),
     /// Another launcher has started it as one of several tasks.
-    OneOfSeveral(Task),
+    OneOfSeveral(ForeignTask),
 }
 
 /// A process that another launcher has started as one of several.
@@ -83,16 +83,16 @@ pub enum Verdict {
      job of one rank. Start the program with OxMPI's own launcher: mpirun -n {wanted} PROGRAM. If jobs of one rank are \
      what you want: export OXMPI_MCA_mpi_allow_singletons=1", number = self.number(), wanted = self.wanted()
 )]
-pub struct Task {
+pub struct ForeignTask {
     /// Which launcher.
-    pub launcher: Launcher,
+    pub launcher: ForeignLauncher,
     /// How many tasks there are, if that is known.
     pub tasks: Option<u32>,
     /// What was found.
     pub found: String,
 }
 
-impl Task {
+impl ForeignTask {
     fn number(&self) -> String {
         self.tasks.map_or_else(|| "several".into(), |tasks| tasks.to_string())
     }
@@ -107,26 +107,26 @@ impl Task {
 ///
 /// # Errors
 /// The task that it is.
-pub fn may_be_singleton(params: &Params) -> Result<(), Task> {
+pub fn may_be_singleton(params: &Params) -> Result<(), ForeignTask> {
     if params.mpi_allow_singletons() {
         return Ok(());
     }
     match verdict(&Evidence::gather()) {
-        Verdict::Alone => Ok(()),
-        Verdict::Doubtful(line) => {
+        SingletonVerdict::Alone => Ok(()),
+        SingletonVerdict::Doubtful(line) => {
             oxmpi_os::complain!("{line}");
             Ok(())
         }
-        Verdict::OneOfSeveral(task) => Err(task),
+        SingletonVerdict::OneOfSeveral(task) => Err(task),
     }
 }
 
 /// What follows from what was found.
-fn verdict(evidence: &Evidence) -> Verdict {
+fn verdict(evidence: &Evidence) -> SingletonVerdict {
     let Evidence { pmi, pmix, slurm, .. } = evidence;
     if let (Some(size @ 2..), Some(socket)) = (pmi.size, pmi.open_socket) {
         let found = format!("PMI_SIZE={size}, and PMI_FD={socket} is an open socket");
-        return one_of(Launcher::Pmi, Some(size), found);
+        return one_of(ForeignLauncher::Pmi, Some(size), found);
     }
     // Of the two the first is set by the launcher that has the server, if it is Open MPI's.
     let named = [("OMPI_COMM_WORLD_SIZE", pmix.size), ("SLURM_STEP_NUM_TASKS", slurm.step_tasks)];
@@ -136,19 +136,19 @@ fn verdict(evidence: &Evidence) -> Verdict {
     {
         let size = named.map(|(name, size)| format!("{name}={size}, and ")).unwrap_or_default();
         let found = format!("{size}a PMIx server answers at {server}");
-        return one_of(Launcher::Pmix, named.map(|(_, size)| size), found);
+        return one_of(ForeignLauncher::Pmix, named.map(|(_, size)| size), found);
     }
     if let (Some(tasks @ 2..), Some(task)) = (slurm.step_tasks, slurm.task)
         && evidence.line.contains(&task)
     {
         let found = format!("SLURM_STEP_NUM_TASKS={tasks}, and SLURM_TASK_PID={task} is this task");
-        return one_of(Launcher::Slurm, Some(tasks), found);
+        return one_of(ForeignLauncher::Slurm, Some(tasks), found);
     }
-    doubt(evidence).map_or(Verdict::Alone, Verdict::Doubtful)
+    doubt(evidence).map_or(SingletonVerdict::Alone, SingletonVerdict::Doubtful)
 }
 
-fn one_of(launcher: Launcher, tasks: Option<u32>, found: String) -> Verdict {
-    Verdict::OneOfSeveral(Task { launcher, tasks, found })
+fn one_of(launcher: ForeignLauncher, tasks: Option<u32>, found: String) -> SingletonVerdict {
+    SingletonVerdict::OneOfSeveral(ForeignTask { launcher, tasks, found })
 }
 
 /// The line for a user whose environment speaks of several tasks that this process is none of. One of N tasks says it, and
@@ -229,9 +229,9 @@ mod tests {
         ];
         for (what, evidence, wanted) in table {
             let found = match verdict(&evidence) {
-                Verdict::Alone => alone.to_string(),
-                Verdict::Doubtful(_) => doubtful.to_string(),
-                Verdict::OneOfSeveral(Task { launcher, tasks, .. }) => {
+                SingletonVerdict::Alone => alone.to_string(),
+                SingletonVerdict::Doubtful(_) => doubtful.to_string(),
+                SingletonVerdict::OneOfSeveral(ForeignTask { launcher, tasks, .. }) => {
                     let tasks = tasks.map_or_else(|| "?".into(), |tasks: u32| tasks.to_string());
                     format!("{tasks} by {launcher:?}")
                 }
@@ -242,17 +242,23 @@ mod tests {
 
     #[test]
     fn a_refusal_names_what_was_found_and_what_to_type() {
-        let Verdict::OneOfSeveral(task) = verdict(&pmi(4, true)) else { panic!("it is one of several") };
+        let SingletonVerdict::OneOfSeveral(task) = verdict(&pmi(4, true)) else {
+            panic!("it is one of several")
+        };
         let text = task.to_string();
         for part in ["PMI_SIZE=4", "PMI_FD=7", "mpirun -n 4 PROGRAM", "OXMPI_MCA_mpi_allow_singletons=1"] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        let Verdict::OneOfSeveral(task) = verdict(&pmix(None, true)) else { panic!("it is one of several") };
+        let SingletonVerdict::OneOfSeveral(task) = verdict(&pmix(None, true)) else {
+            panic!("it is one of several")
+        };
         assert!(
             task.to_string().contains("several processes") && task.to_string().contains(SERVER),
             "{task}"
         );
-        let Verdict::Doubtful(line) = verdict(&slurm(Some(4), None, None)) else { panic!("it is doubtful") };
+        let SingletonVerdict::Doubtful(line) = verdict(&slurm(Some(4), None, None)) else {
+            panic!("it is doubtful")
+        };
         assert!(line.contains("SLURM_NTASKS=4") && line.contains("mpirun -n 4") && !line.contains('\n'));
     }
 

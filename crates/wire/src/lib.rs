@@ -22,4 +22,4 @@ pub mod relay;
 mod transcript;
 
 pub use frame::{Context, ContextId, Envelope, Frame, HEADER_LEN, MAX_FRAME_LEN, Received, Tags, WireError};
-pub use transcript::{MAC, Nonce, Sealer, Secret, Transcript, WrongMac};
+pub use transcript::{MAC, Nonce, Secret, Transcript, WrongMac};

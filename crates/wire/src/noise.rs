@@ -35,7 +35,7 @@ pub const MAX_RECORD: usize = u16::MAX as usize - TAG;
 
 /// Which connections one side wants to be encrypted. They are if either side wants it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Encrypt {
+pub enum Encryption {
     /// None.
     Never,
     /// Those that lead to another host.
@@ -45,8 +45,8 @@ pub enum Encrypt {
     Always,
 }
 
-impl Encrypt {
-    const ALL: [Encrypt; 3] = [Encrypt::Never, Encrypt::BetweenHosts, Encrypt::Always];
+impl Encryption {
+    const ALL: [Encryption; 3] = [Encryption::Never, Encryption::BetweenHosts, Encryption::Always];
 
     /// Its number in messages.
     pub fn number(self) -> u32 {
@@ -54,8 +54,8 @@ impl Encrypt {
     }
 
     /// That of this number.
-    pub fn of(number: u32) -> Option<Encrypt> {
-        Encrypt::ALL.into_iter().find(|one| one.number() == number)
+    pub fn of(number: u32) -> Option<Encryption> {
+        Encryption::ALL.into_iter().find(|one| one.number() == number)
     }
 }
 

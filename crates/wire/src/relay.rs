@@ -17,7 +17,7 @@
 //! The question is whether everything has been passed on that a process has sent before its end; the answer comes behind all of
 //! that, once that process has ended.
 
-use crate::noise::Encrypt;
+use crate::noise::Encryption;
 use crate::{Frame, HEADER_LEN, MAX_FRAME_LEN, Received, WireError};
 
 /// Bytes of a packet's header.
@@ -194,7 +194,7 @@ pub enum Order {
         /// What only relays and processes of this launcher know.
         secret: [u8; 32],
         /// Which connections to other relays are to be encrypted.
-        encrypt: Encrypt,
+        encrypt: Encryption,
     },
     /// The descriptor beside this is the socket of a process of your node.
     Process {
@@ -337,7 +337,7 @@ impl Order {
             (kind::BEGIN, [node, nodes, encrypt]) => {
                 let (job, secret) = rest.split_first_chunk::<8>()?;
                 let job = u64::from_le_bytes(*job);
-                let (secret, encrypt) = (secret.try_into().ok()?, Encrypt::of(encrypt)?);
+                let (secret, encrypt) = (secret.try_into().ok()?, Encryption::of(encrypt)?);
                 Some(Order::Begin { job, node, nodes, secret, encrypt })
             }
             (kind::PROCESS, [number, 0, 0]) if rest.is_empty() => Some(Order::Process { number }),
@@ -422,8 +422,8 @@ mod tests {
     #[test]
     fn orders_and_notices_survive_their_bytes() {
         for order in [
-            Order::Begin { job: 1 << 60, node: 1, nodes: 2, secret: [7; 32], encrypt: Encrypt::Always },
-            Order::Begin { job: 1, node: 0, nodes: 1, secret: [8; 32], encrypt: Encrypt::Never },
+            Order::Begin { job: 1 << 60, node: 1, nodes: 2, secret: [7; 32], encrypt: Encryption::Always },
+            Order::Begin { job: 1, node: 0, nodes: 1, secret: [8; 32], encrypt: Encryption::Never },
             Order::Process { number: 4 },
             Order::Ended { number: 5 },
             Order::Relay { node: 1, name: "host a".into(), addresses: "127.0.0.1:5%lo".into() },

@@ -2,7 +2,7 @@
 //!
 //! A *transcript* is what both sides have said on one connection so far. Each message of a greeting ends with a MAC, keyed
 //! BLAKE3 over a label that names the message, all before it on this connection, and itself; so with a nonce of each side in
-//! it, a message of one role or connection is worth nothing in another. A [`Sealer`] goes on from there with numbered messages.
+//! it, a message of one role or connection is worth nothing in another.
 
 /// A secret that the processes of a job, or the daemons of a user, have in common.
 #[derive(Clone)]
@@ -72,47 +72,6 @@ impl Transcript {
         self.said.extend_from_slice(mac);
         Ok(())
     }
-
-    /// For the messages that follow in one direction, which the label names.
-    pub fn sealer(&self, label: u8) -> Sealer {
-        Sealer { key: *self.mac(label).as_bytes(), next: 0 }
-    }
-}
-
-/// MACs of the messages in one direction of a connection, each with its number: none can be left out, repeated or changed.
-#[derive(Clone)]
-pub struct Sealer {
-    key: [u8; 32],
-    next: u64,
-}
-
-impl std::fmt::Debug for Sealer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Sealer({})", self.next)
-    }
-}
-
-impl Sealer {
-    /// The MAC of the next message.
-    pub fn mac(&mut self, message: &[u8]) -> [u8; MAC] {
-        *self.hash(message).as_bytes()
-    }
-
-    /// Checks that of the next message, as its receiver.
-    ///
-    /// # Errors
-    /// If it is wrong.
-    pub fn check(&mut self, message: &[u8], mac: [u8; MAC]) -> Result<(), WrongMac> {
-        if self.hash(message) == blake3::Hash::from_bytes(mac) { Ok(()) } else { Err(WrongMac) }
-    }
-
-    fn hash(&mut self, message: &[u8]) -> blake3::Hash {
-        let mut hasher = blake3::Hasher::new_keyed(&self.key);
-        hasher.update(&self.next.to_le_bytes());
-        hasher.update(message);
-        self.next += 1;
-        hasher.finalize()
-    }
 }
 
 #[cfg(test)]
@@ -134,12 +93,5 @@ mod tests {
         let mut later = Transcript::new(&secret, 0);
         later.open(1, &sealed).unwrap();
         assert_eq!(later.open(1, &sealed), Err(WrongMac), "a repetition");
-
-        let (mut from, mut to) = (later.sealer(9), later.sealer(9));
-        let (first, second) = (from.mac(b"a"), from.mac(b"a"));
-        assert_ne!(first, second);
-        assert_eq!(to.clone().check(b"a", second), Err(WrongMac), "one was left out");
-        assert_eq!((to.check(b"a", first), to.check(b"a", second)), (Ok(()), Ok(())));
-        assert_eq!(later.sealer(8).check(b"a", first), Err(WrongMac), "the other direction");
     }
 }

@@ -226,7 +226,7 @@ impl Lines {
 
 /// What is waited for.
 #[derive(Clone, Copy)]
-enum Awaited {
+enum Polled {
     /// Standard input of the only program.
     Input,
     /// Room for it.
@@ -251,18 +251,18 @@ fn watch(shows: &mut [Show], mut is_fed: bool) -> io::Result<()> {
             let Stdio { stream, errors } = &show.stdio;
             let [out, err] = &show.lines;
             if out.is_open {
-                wait(stream.input(), PollFlags::IN, Awaited::Output(at));
+                wait(stream.input(), PollFlags::IN, Polled::Output(at));
                 if stream.is_behind() {
-                    wait(stream.output(), PollFlags::OUT, Awaited::Room(at));
+                    wait(stream.output(), PollFlags::OUT, Polled::Room(at));
                 } else if is_fed && show.ended.is_none() {
-                    wait(stdin, PollFlags::IN, Awaited::Input);
+                    wait(stdin, PollFlags::IN, Polled::Input);
                 }
             }
             if err.is_open {
-                wait(errors.input(), PollFlags::IN, Awaited::Errors(at));
+                wait(errors.input(), PollFlags::IN, Polled::Errors(at));
             }
             if show.ended.is_none() {
-                wait(show.running.end(), PollFlags::IN, Awaited::End(at));
+                wait(show.running.end(), PollFlags::IN, Polled::End(at));
             }
         }
         match poll(&mut fds, None) {
@@ -270,17 +270,17 @@ fn watch(shows: &mut [Show], mut is_fed: bool) -> io::Result<()> {
             Err(error) => return Err(error.into()),
         }
         let ready = fds.iter().map(|fd| !fd.revents().is_empty());
-        let ready: Vec<Awaited> =
+        let ready: Vec<Polled> =
             awaited.iter().zip(ready).filter(|(_, ready)| *ready).map(|(what, _)| *what).collect();
         for what in ready {
             let mut goes_on = true;
             match what {
-                Awaited::Input => is_fed = feed(&mut shows[0].stdio.stream, &mut bytes),
-                Awaited::Room(at) => shows[at].stdio.stream.flush(),
-                Awaited::Output(at) => goes_on = shows[at].hear(0, |stdio| &mut stdio.stream),
-                Awaited::Errors(at) => goes_on = shows[at].hear(1, |stdio| &mut stdio.errors),
-                Awaited::End(at) if shows[at].ended.is_some() => {}
-                Awaited::End(at) => shows[at].ended = Some(shows[at].running.wait()),
+                Polled::Input => is_fed = feed(&mut shows[0].stdio.stream, &mut bytes),
+                Polled::Room(at) => shows[at].stdio.stream.flush(),
+                Polled::Output(at) => goes_on = shows[at].hear(0, |stdio| &mut stdio.stream),
+                Polled::Errors(at) => goes_on = shows[at].hear(1, |stdio| &mut stdio.errors),
+                Polled::End(at) if shows[at].ended.is_some() => {}
+                Polled::End(at) => shows[at].ended = Some(shows[at].running.wait()),
             }
             if !goes_on {
                 // The daemons end the programs when this process is gone.

@@ -34,7 +34,7 @@ pub(super) fn run(name: &str, command: &mut Command) -> std::io::Result<i32> {
     Ok(code(status))
 }
 
-/// Whether a compiler is to be told that its words go to a terminal, as it does not see that: it is one that knows the option.
+/// Whether a compiler needs the option that says that its output goes to a terminal, as it does not see that, and knows the option.
 pub(super) fn takes_colours(program: &OsStr) -> bool {
     let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::env::var_os("GCC_COLORS").is_none_or(|value| !value.is_empty())

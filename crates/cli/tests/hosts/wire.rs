@@ -69,7 +69,7 @@ impl Capture {
     }
 }
 
-/// Not a test, but the program of the ranks of the next one: tells the secret of its job.
+/// Not a test, but the program of the ranks of the next one: prints the secret of its job.
 #[test]
 #[ignore = "it is a rank of another test"]
 fn tells_the_secret_of_its_job() {

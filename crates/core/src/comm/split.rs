@@ -49,7 +49,7 @@ pub enum ProcessSet {
 }
 
 impl ProcessSet {
-    /// All, in the order in which they are told.
+    /// All, in the order of MPI_Session_get_nth_pset.
     pub const ALL: [ProcessSet; 2] = [ProcessSet::World, ProcessSet::Own];
 
     /// The name.

@@ -6,7 +6,7 @@ use oxmpi_os::bytes::Bytes;
 use oxmpi_os::net::Listener;
 use oxmpi_os::parcel;
 use oxmpi_os::poller::Poller;
-use oxmpi_wire::noise::Encrypt;
+use oxmpi_wire::noise::Encryption;
 use oxmpi_wire::relay::Order;
 use std::io;
 use std::net::Ipv4Addr;
@@ -25,7 +25,7 @@ impl Daemons {
     pub(super) fn new(
         ranks: u32,
         node: impl Fn(u32) -> u32,
-        (secret, encrypt): ([u8; 32], Encrypt),
+        (secret, encrypt): ([u8; 32], Encryption),
     ) -> io::Result<Daemons> {
         let nodes = ranks.checked_sub(1).map_or(0, |last| node(last) + 1);
         let say = |to: &OwnedFd, order: &Order, fd: Option<BorrowedFd<'_>>| {

@@ -1,7 +1,7 @@
 //! What becomes of requests and messages when a process is lost or a context is revoked.
 
 use super::{State, Todo};
-use crate::matching::{Message, WORLD};
+use crate::matching::{Message, Unexpected, WORLD};
 use crate::notes::Note;
 use crate::request::{Completion, Fault, RequestId};
 
@@ -36,14 +36,9 @@ impl State {
         // What it announced and never sent cannot be received any more.
         self.requests.break_messages_of(process);
         for context in self.contexts.iter_mut() {
-            let keys: Vec<u32> = context.unexpected.keys().map(|(key, _)| key).collect();
-            for key in keys {
-                if let Some(unexpected) = context.unexpected.get_mut(key)
-                    && unexpected.from == process
-                    && unexpected.what.needs_sender()
-                {
-                    unexpected.what = Message::Broken { length: unexpected.what.length() };
-                }
+            let of_it = |u: &&mut Unexpected| u.from == process && u.what.needs_sender();
+            for unexpected in context.unexpected.values_mut().filter(of_it) {
+                unexpected.what = Message::Broken { length: unexpected.what.length() };
             }
         }
     }

@@ -1,10 +1,10 @@
 //! The posted receives of a context, in the order of their posting.
 //!
-//! Up to [`LINEAR`] of them are compared one after the other. Younger ones are in an *index*, each in the line of its class: by
-//! source and tag, by source, by tag, or those that want anything. A message looks at the fronts of the four lines that could
+//! Up to [`LINEAR`] of them are compared one after the other. Younger ones are in an *index*, each in the bucket of its class: by
+//! source and tag, by source, by tag, or those that want anything. A message is compared with the fronts of the four buckets that could
 //! want it, and takes the oldest of these. When the others are over, the oldest of the index take their place.
 
-use super::line::Line;
+use super::bucket::Bucket;
 use super::{ANYBODY, LINEAR, Posted, Wanted};
 use crate::queue::Queue;
 use crate::request::RequestId;
@@ -16,18 +16,18 @@ use std::collections::VecDeque;
 pub(crate) struct PostedQueue {
     /// The oldest ones. There is one, if there is any.
     oldest: Queue<Posted, LINEAR>,
-    younger: Option<Box<Index>>,
+    younger: Option<Box<PostedIndex>>,
 }
 
 #[derive(Debug, Default)]
-struct Index {
+struct PostedIndex {
     /// By their numbers, which are counted from `base`; `None`: it has left.
     places: VecDeque<Option<Posted>>,
     base: u64,
     /// How many have not left.
     len: usize,
     /// The numbers of a class in order, with those of receives that have left.
-    lines: FxHashMap<(u32, Option<i32>), Line<u64>>,
+    buckets: FxHashMap<(u32, Option<i32>), Bucket<u64>>,
     entries: usize,
     by_request: FxHashMap<RequestId, u64>,
 }
@@ -128,16 +128,16 @@ impl PostedQueue {
     }
 }
 
-impl Index {
+impl PostedIndex {
     fn push(&mut self, posted: Posted) {
         let number = self.base + self.places.len() as u64;
         self.places.push_back(Some(posted));
-        self.lines.entry(posted.wanted().class()).or_default().push(number);
+        self.buckets.entry(posted.wanted().class()).or_default().push(number);
         self.by_request.insert(posted.request, number);
         self.entries += 1;
         self.len += 1;
         if self.entries.max(self.places.len()) > 4 * self.len + LINEAR {
-            let mut all = Index::default();
+            let mut all = PostedIndex::default();
             self.iter().for_each(|posted| all.push(posted));
             *self = all;
         }
@@ -183,14 +183,14 @@ impl Index {
 
     /// The oldest of a class that has not left.
     fn first_of(&mut self, class: (u32, Option<i32>)) -> Option<u64> {
-        while let Some(&number) = self.lines.get(&class)?.first() {
+        while let Some(&number) = self.buckets.get(&class)?.first() {
             if self.place(number).is_some_and(|place| place.is_some()) {
                 return Some(number);
             }
-            self.lines.get_mut(&class)?.forget_first();
+            self.buckets.get_mut(&class)?.forget_first();
             self.entries -= 1;
         }
-        self.lines.remove(&class);
+        self.buckets.remove(&class);
         None
     }
 }

@@ -1,11 +1,11 @@
-//! The unexpected queue of a context: messages that nobody had asked for when they came, in the order of their arrival.
+//! The unexpected queue of a context: messages that came before their receives, in the order of their arrival.
 //!
 //! Up to [`LINEAR`] of them are compared one after the other. Those that come when there are more are in an *index* as well, by
-//! source and tag, by source, and by tag: a receive of any of these three classes looks at the front of one line of it, and one
+//! source and tag, by source, and by tag: a receive of any of these three classes takes the front of one bucket of it, and one
 //! that wants anything at the front of the queue. What leaves the queue stays in the index until somebody comes across it
 //! there; numbers tell it from what is in its place now.
 
-use super::line::Line;
+use super::bucket::Bucket;
 use super::{ANYBODY, LINEAR, Unexpected, Wanted};
 use crate::list::List;
 use rustc_hash::FxHashMap;
@@ -15,8 +15,8 @@ use std::ops::{Deref, DerefMut};
 #[derive(Debug, Default)]
 pub(crate) struct UnexpectedQueue {
     list: List<Unexpected>,
-    /// Of the messages from number [`Index::begin`] on, which are the last ones of the list.
-    index: Option<Box<Index>>,
+    /// Of the messages from number [`UnexpectedIndex::begin`] on, which are the last ones of the list.
+    index: Option<Box<UnexpectedIndex>>,
 }
 
 /// Where a message is in the list, and its number there.
@@ -26,14 +26,14 @@ struct Entry {
     number: u64,
 }
 
-/// Source and tag of the messages in a line: [`ANYBODY`] and `None` are all of them.
+/// Source and tag of the messages in a bucket: [`ANYBODY`] and `None` are all of them.
 type Class = (u32, Option<i32>);
 
 #[derive(Debug)]
-struct Index {
+struct UnexpectedIndex {
     begin: u64,
-    lines: FxHashMap<Class, Line<Entry>>,
-    /// How many entries the lines have, with those of messages that have left.
+    buckets: FxHashMap<Class, Bucket<Entry>>,
+    /// How many entries the buckets have, with those of messages that have left.
     entries: usize,
     /// The messages for whose match their sender waits, by sender and request.
     waiting: FxHashMap<(u32, u64), Entry>,
@@ -97,11 +97,11 @@ impl UnexpectedQueue {
             return;
         }
         let Some(entry) = list.number(key).map(|number| Entry { key, number }) else { return };
-        let index = index.get_or_insert_with(|| Box::new(Index::new(entry.number)));
+        let index = index.get_or_insert_with(|| Box::new(UnexpectedIndex::new(entry.number)));
         index.add(entry, list);
         // A message has at most three entries: most of these are of messages that have left.
         if index.entries > 8 * list.len() {
-            **index = Index::of(list, index.begin);
+            **index = UnexpectedIndex::of(list, index.begin);
         }
     }
 }
@@ -112,14 +112,14 @@ impl List<Unexpected> {
     }
 }
 
-impl Index {
-    fn new(begin: u64) -> Index {
-        Index { begin, lines: FxHashMap::default(), entries: 0, waiting: FxHashMap::default() }
+impl UnexpectedIndex {
+    fn new(begin: u64) -> UnexpectedIndex {
+        UnexpectedIndex { begin, buckets: FxHashMap::default(), entries: 0, waiting: FxHashMap::default() }
     }
 
     /// The index of the messages from number `begin` on.
-    fn of(list: &List<Unexpected>, begin: u64) -> Index {
-        let mut index = Index::new(begin);
+    fn of(list: &List<Unexpected>, begin: u64) -> UnexpectedIndex {
+        let mut index = UnexpectedIndex::new(begin);
         for (key, number) in list.keys().filter(|(_, number)| *number >= begin) {
             index.add(Entry { key, number }, list);
         }
@@ -131,7 +131,7 @@ impl Index {
         let classes = [(*from, Some(*tag)), (ANYBODY, Some(*tag)), (*from, None)];
         // No wildcard takes a message of the library.
         for class in &classes[..if *tag < 0 { 2 } else { 3 }] {
-            self.lines.entry(*class).or_default().push(entry);
+            self.buckets.entry(*class).or_default().push(entry);
             self.entries += 1;
         }
         if let Some(request) = what.waiting() {
@@ -141,15 +141,15 @@ impl Index {
 
     /// The oldest message of a class that is still in the list.
     fn first_of(&mut self, class: Class, list: &List<Unexpected>) -> Option<u32> {
-        let line = self.lines.get_mut(&class)?;
-        while let Some(entry) = line.first() {
+        let bucket = self.buckets.get_mut(&class)?;
+        while let Some(entry) = bucket.first() {
             if list.has(entry) {
                 return Some(entry.key);
             }
-            line.forget_first();
+            bucket.forget_first();
             self.entries -= 1;
         }
-        self.lines.remove(&class);
+        self.buckets.remove(&class);
         None
     }
 }
@@ -222,7 +222,7 @@ mod tests {
         for n in 0..100_000u64 {
             queue.push(message(0, (n % 500) as i32, n));
             if n >= 200 {
-                // The other classes' lines are never asked.
+                // Nothing is ever looked up in the buckets of the other classes.
                 let key = queue.find_wanted(Wanted::plain(0, Tags::one(((n - 200) % 500) as i32)));
                 assert!(queue.remove(key.unwrap()).is_some());
             }

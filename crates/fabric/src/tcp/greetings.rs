@@ -6,7 +6,7 @@ use super::record::Point;
 use super::settings::wants_encryption;
 use oxmpi_os::bytes::Bytes;
 use oxmpi_os::net::Socket;
-use oxmpi_wire::noise::Encrypt;
+use oxmpi_wire::noise::Encryption;
 use std::io;
 
 /// Connections accepted in one look.
@@ -83,7 +83,7 @@ impl Greetings {
         &mut self,
         place: u64,
         own: Identity,
-        (secret, encrypt): (&Secret, Encrypt),
+        (secret, encrypt): (&Secret, Encryption),
         secret_of: &mut SecretOf,
     ) -> Result<Option<(Acceptor, Point)>, GreetingError> {
         let Some(Some(greeting)) = self.places.get_mut(place as usize) else { return Ok(None) };

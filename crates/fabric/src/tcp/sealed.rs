@@ -5,8 +5,8 @@
 //! then on it may acknowledge it. So there are never more sealed bytes here than those of a batch, and nothing that the engine does
 //! not know of.
 //!
-//! What comes is opened record by record. The bytes of one that has not come whole are kept until the next look, when the poller
-//! tells of the rest.
+//! What comes is opened record by record. The bytes of one that has not come whole are buffered until the poller
+//! reports the rest.
 
 use super::peer::Failure;
 use super::{BUFFER, Pieces, RecordError};

@@ -3,7 +3,7 @@
 use super::Secret;
 use crate::shm::Stranger;
 use oxmpi_os::net::Socket;
-use oxmpi_wire::noise::Encrypt;
+use oxmpi_wire::noise::Encryption;
 use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -19,17 +19,17 @@ pub struct Settings {
     /// How long to try to reach a peer before it counts as lost.
     pub patience: Duration,
     /// Which connections this side wants to be encrypted.
-    pub encrypt: Encrypt,
+    pub encrypt: Encryption,
 }
 
-/// Whether one side wants this connection to be encrypted. What is compared for [`Encrypt::BetweenHosts`] are the addresses at both
+/// Whether one side wants this connection to be encrypted. What is compared for [`Encryption::BetweenHosts`] are the addresses at both
 /// ends: within a host, or a network namespace, they are the same or those of the loopback. The names of hosts say nothing of the
 /// network between two namespaces.
-pub(super) fn wants_encryption(encrypt: Encrypt, socket: &Socket) -> bool {
+pub(super) fn wants_encryption(encrypt: Encryption, socket: &Socket) -> bool {
     match encrypt {
-        Encrypt::Never => false,
-        Encrypt::BetweenHosts => !socket.is_within_host(),
-        Encrypt::Always => true,
+        Encryption::Never => false,
+        Encryption::BetweenHosts => !socket.is_within_host(),
+        Encryption::Always => true,
     }
 }
 
@@ -39,7 +39,7 @@ impl Default for Settings {
             eager_limit: 65535,
             buffers: Some(65535),
             patience: Duration::from_secs(10),
-            encrypt: Encrypt::default(),
+            encrypt: Encryption::default(),
         }
     }
 }

@@ -2,7 +2,7 @@
 #![allow(dead_code)] // not every test uses all
 
 use crate::support::{Recorder, planned, with_message};
-use oxmpi_fabric::tcp::{Address, Encrypt, Identity, Secret, Settings, Tcp, Whereabouts};
+use oxmpi_fabric::tcp::{Address, Encryption, Identity, Secret, Settings, Tcp, Whereabouts};
 use oxmpi_fabric::{Fabric, Sent};
 use oxmpi_os::net::Listener;
 use oxmpi_os::poller::Poller;
@@ -38,7 +38,7 @@ impl Plan {
     /// One whose process wants encryption.
     pub(crate) fn encrypted() -> Plan {
         let plan = Plan::new();
-        Plan { settings: Settings { encrypt: Encrypt::Always, ..plan.settings.clone() }, ..plan }
+        Plan { settings: Settings { encrypt: Encryption::Always, ..plan.settings.clone() }, ..plan }
     }
 
     pub(crate) fn at(&self, address: SocketAddr) {

@@ -302,7 +302,7 @@ impl Ask {
     }
 
     /// Why the parameters leave out sockets as the way between nodes, if they do. `rpi` says nothing of it: where one of its modules
-    /// does not leave the node that is asked for, sockets do.
+    /// does not leave the node that is requested, sockets do.
     pub(super) fn left_out_between(&self) -> Option<String> {
         self.btl.as_ref().filter(|(left, _)| !left.sockets).map(|(_, text)| text.clone())
     }

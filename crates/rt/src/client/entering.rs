@@ -15,7 +15,7 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use super::{BootError, Client, DirectoryError, question};
 use crate::control::{Reply, Request};
 
-/// The environment variable that tells a rank how else it can reach its launcher: `1:NAME:NUMBER:SECRET`.
+/// The environment variable with another way for a rank to reach its launcher: `1:NAME:NUMBER:SECRET`.
 pub const WAY_IN_VARIABLE: &str = "OXMPI_WAY_IN";
 /// The version of what stands there.
 const VERSION: &str = "1";
@@ -34,7 +34,7 @@ pub(crate) struct WayIn {
 }
 
 impl WayIn {
-    /// That of this process, if an `mpirun` has told it one.
+    /// That of this process, if an `mpirun` has set it.
     pub(super) fn from_env() -> Option<WayIn> {
         WayIn::read(&std::env::var(WAY_IN_VARIABLE).ok()?)
     }
@@ -54,7 +54,7 @@ impl WayIn {
         format!("{VERSION}:{}:{}:{}", self.name, self.number, self.secret)
     }
 
-    /// A connection with the launcher. It belongs to the same user: nobody else is told the secret.
+    /// A connection with the launcher. It belongs to the same user: nobody else gets the secret.
     fn connect(&self) -> io::Result<OwnedFd> {
         let limit = Instant::now() + PATIENCE;
         let socket = loop {

@@ -28,9 +28,9 @@ const ROUNDS: usize = 8;
 enum Way {
     /// More may come.
     Open,
-    /// Its end has come, and is to be told behind what came before.
+    /// Its end has come, and is to be sent behind what came before.
     Ending,
-    /// Its end was told.
+    /// Its end was sent.
     Ended,
     /// Nobody reads it any more: what comes is dropped.
     Deaf,
@@ -113,7 +113,7 @@ impl Passage {
         Ok(Passing::On)
     }
 
-    /// Passes on what the program has left, and no more than there is room for. Whether all is told.
+    /// Passes on what the program has left, and no more than there is room for. Whether all is sent.
     pub(super) fn pass_last(&mut self, socket: &Socket, channel: &mut Channel) -> bool {
         let mut bytes = [0; PIECE];
         loop {

@@ -33,11 +33,11 @@ pub(crate) struct Lifeline {
     silence: Duration,
     /// What an event of it is called.
     name: u64,
-    line: Option<Line>,
+    line: Option<LifelineSocket>,
 }
 
 #[derive(Debug)]
-struct Line {
+struct LifelineSocket {
     socket: Socket,
     channel: Channel,
     is_connected: bool,
@@ -83,7 +83,7 @@ impl Lifeline {
             }
             let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT;
             if epoll::add(events, &socket, epoll::EventData::new_u64(self.name), flags).is_ok() {
-                self.line = Some(Line { socket, channel, is_connected: false });
+                self.line = Some(LifelineSocket { socket, channel, is_connected: false });
                 return Fate::Holds;
             }
         }
@@ -106,7 +106,7 @@ impl Lifeline {
     }
 }
 
-impl Line {
+impl LifelineSocket {
     fn advance(&mut self, node: u32, (events, name): (&OwnedFd, u64)) -> io::Result<()> {
         if !self.is_connected {
             self.socket.outcome()?;

@@ -1,4 +1,4 @@
-//! Jobs that are ended, and what is told of why (rules 4, 5, 11, 12 and 14).
+//! Jobs that are ended, and the reports of why (rules 4, 5, 11, 12 and 14).
 
 use std::collections::HashSet;
 use std::time::Duration;

@@ -43,7 +43,7 @@ pub(crate) struct Entrance {
     secret: String,
     entrants: BTreeMap<u32, Entrant>,
     next: u32,
-    /// When to look at those who wait; `None`: at once.
+    /// When to check those who wait; `None`: at once.
     look: Option<Instant>,
     /// How many generations each job has had beside the first, by the number of its first process.
     generations: BTreeMap<u32, u32>,
@@ -74,12 +74,12 @@ impl Entrance {
         Ok(Entrance { listener, name, secret, entrants, next: 0, look: None, generations })
     }
 
-    /// What ranks are told in their environment, for number 0.
+    /// What ranks find in their environment, for number 0.
     pub(super) fn way_in(&self) -> WayIn {
         WayIn { name: self.name.clone(), number: 0, secret: self.secret.clone() }
     }
 
-    /// When to look again.
+    /// When to check again.
     pub(super) fn time(&self) -> Option<Instant> {
         self.look.filter(|_| self.waiting().next().is_some())
     }

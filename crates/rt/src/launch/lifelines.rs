@@ -51,7 +51,7 @@ struct Guest {
 }
 
 impl Lifelines {
-    /// Listens for so many agents, if this host has a network where they might reach it. Returns what they are told of it.
+    /// Listens for so many agents, if this host has a network where they might reach it. Returns what the agents need to connect.
     pub(crate) fn listen(launch: &Launch, agents: usize) -> (Lifelines, Option<LifelineOffer>) {
         let none = (Lifelines::default(), None);
         if agents == 0 {
@@ -101,7 +101,7 @@ impl Lifelines {
         Some(())
     }
 
-    /// Lets somebody in, and tells who loses its place for that.
+    /// Accepts a connection, and returns the one that loses its place for that.
     fn add(&mut self, socket: Socket) -> Option<(u32, Option<Guest>)> {
         let channel = Channel::acceptor(self.secret.as_ref()?, HEAD);
         let old = self.loser(self.agents + MAX_STRANGERS).and_then(|number| self.all.remove(&number));

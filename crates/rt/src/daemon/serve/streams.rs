@@ -125,7 +125,7 @@ impl Daemon {
         }
     }
 
-    /// Who has asked for programs has gone, and their streams with it.
+    /// The client of some programs has gone, and their streams with it.
     pub(super) fn drop_streams(&mut self, of: u64, held: BTreeMap<u32, Held>) {
         held.into_values().for_each(|held| self.drop_stream(held));
         let belongs = |connection: &Connection| match &connection.role {

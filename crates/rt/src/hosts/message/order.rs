@@ -170,7 +170,7 @@ impl Program {
     }
 }
 
-/// An address as it is written; there are others ways to write the same.
+/// An address as it is written; the same can be written otherwise.
 fn address(text: &str) -> Option<SocketAddr> {
     text.parse().ok().filter(|address: &SocketAddr| address.to_string() == text)
 }

@@ -1,21 +1,21 @@
-//! A line of an index: most have one entry, for which no memory is fetched.
+//! A bucket of an index: most have one entry, for which nothing is allocated.
 
 use std::collections::VecDeque;
 
 /// Entries in their order.
 #[derive(Debug)]
-pub(super) struct Line<T> {
+pub(super) struct Bucket<T> {
     first: Option<T>,
     others: VecDeque<T>,
 }
 
-impl<T> Default for Line<T> {
+impl<T> Default for Bucket<T> {
     fn default() -> Self {
-        Line { first: None, others: VecDeque::new() }
+        Bucket { first: None, others: VecDeque::new() }
     }
 }
 
-impl<T> Line<T> {
+impl<T> Bucket<T> {
     /// Appends an entry.
     pub(super) fn push(&mut self, entry: T) {
         match self.first {
