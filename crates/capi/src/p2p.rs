@@ -337,11 +337,8 @@ fn recv_soon<C: Call, const SHORT: bool>(
 ) -> c_int {
     if let Some(library) = at_hand(comm)
         && let Some(into) = plain(buf, count, datatype)
-        && let Some(done) = if SHORT {
-            library.process.home_recv_short_soon(into.bytes_mut(), source, tag)
-        } else {
-            library.process.home_recv_in_turn(into.bytes_mut(), source, tag)
-        }
+        && SHORT
+        && let Some(done) = library.process.home_recv_short_soon(into.bytes_mut(), source, tag)
     {
         return received_now(status, done);
     }

@@ -253,23 +253,6 @@ impl<F: Fabric> Process<F> {
         if self.waits_awake() { self.home_recv_short::<true>(into, source, tag) } else { None }
     }
 
-    /// As [`Process::home_recv_short_soon`] for a message of any length, if an answer is awaited for which there is a way of its own.
-    #[inline(always)]
-    pub fn home_recv_in_turn(&self, into: BytesMut<'_>, source: i32, tag: i32) -> Option<Received> {
-        let tags = plain_tags(tag)?;
-        if source as u32 >= self.home || !self.waits_awake() {
-            return None;
-        }
-        let mut domain = self.domain.home()?;
-        let received = domain.lane.receive_in_turn(source as u32, tags, into)?;
-        let look = domain.lane.is_look_due(1);
-        drop(domain);
-        if look {
-            self.look_elsewhere(source as u32);
-        }
-        Some(received)
-    }
-
     /// Whether a wait begins with looks.
     #[inline(always)]
     fn waits_awake(&self) -> bool {

@@ -7,7 +7,8 @@ use crate::{Communicator, Process};
 use oxmpi_abi::constants as abi;
 use oxmpi_fabric::lamd::Lamd;
 use oxmpi_fabric::postboxes::{self, Postboxes};
-use oxmpi_fabric::shm::{Open, Opened, Settings, Shm, Stranger};
+use oxmpi_fabric::shm::copy_policy::{Facts, Place};
+use oxmpi_fabric::shm::{Open, Opened, Settings, Shm, SingleCopying, Stranger};
 use oxmpi_fabric::tcp::{self, Identity, Secret, Tcp, Whereabouts};
 use oxmpi_fabric::ways::{AskWay, Coordinator, Far, Nodes, StrangersWay, Ways};
 use oxmpi_objects::error::{MpiError, Result};
@@ -479,12 +480,13 @@ fn settings(params: &Params) -> Settings {
         eager_limit: params.shm_eager_limit_bytes(),
         ring_after: u64::from(params.shm_ring_after()),
         pool_from: params.shm_pool_from_bytes(),
-        slow_copy_ns_per_kib: params.shm_slow_copy_ns_per_kib(),
-        slow_copy_in_first_part_ns_per_kib: params.shm_slow_copy_in_first_part_ns_per_kib(),
-        trial_laps: params.shm_trial_laps() as u32,
-        single_copy: params.single_copy() != SingleCopy::Off,
-        patience_ns: params.single_copy_patience_us().saturating_mul(1000),
-        past_caches_from: params.shm_past_caches_from_bytes(),
+        single_copy: match params.single_copy() {
+            SingleCopy::Auto => SingleCopying::Auto,
+            SingleCopy::Off => SingleCopying::Off,
+            SingleCopy::On => SingleCopying::On,
+        },
+        facts: Arc::new(Facts::here()),
+        place: Place::Unknown,
     }
 }
 

@@ -10,11 +10,13 @@ use oxmpi_core::p2p::{Incoming, Outgoing};
 use oxmpi_core::world::{Options, world, world_with};
 use oxmpi_core::{Communicator, Process};
 use oxmpi_engine::Mode;
+use oxmpi_fabric::shm::SingleCopying;
+use oxmpi_fabric::shm::copy_policy::{Facts, Place};
 use oxmpi_fabric::ways::Ways;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::{Owned, lend, lend_mut};
-use oxmpi_os::cpus;
 use oxmpi_plan::{Call, Shared};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use talk::{pattern, receive, send};
 
@@ -53,7 +55,7 @@ fn messages_of_all_lengths_arrive() {
 #[test]
 fn messages_of_all_lengths_arrive_without_single_copy() {
     let mut options = Options::default();
-    options.settings.single_copy = false;
+    options.settings.single_copy = SingleCopying::Off;
     ping_pong(options);
 }
 
@@ -62,24 +64,27 @@ fn messages_of_all_lengths_arrive_through_the_inbox_alone() {
     let mut options = Options::default();
     options.settings.ring_after = u64::MAX;
     ping_pong(options.clone());
-    options.settings.single_copy = false;
+    options.settings.single_copy = SingleCopying::Off;
     ping_pong(options);
 }
 
 #[test]
 fn messages_of_all_lengths_arrive_whoever_copies_them() {
     let mut options = Options::default();
-    // The receiver takes all that it can; then it waits for the sender's parts.
-    for patience_ns in [0, 1000, u64::MAX] {
-        options.settings.patience_ns = patience_ns;
-        ping_pong(options.clone());
-    }
+    options.settings.single_copy = SingleCopying::On;
+    ping_pong(options.clone());
     options.config.pool_bytes = 0;
     ping_pong(options.clone());
+    options.settings.single_copy = SingleCopying::Auto;
+    ping_pong(options.clone());
+    // As on all processors of which something is known, wherever they are.
     options.config.pool_bytes = 1 << 20;
-    for slow_copy_ns_per_kib in [0, 1_000_000] {
-        options.settings.slow_copy_ns_per_kib = slow_copy_ns_per_kib;
-        ping_pong(options.clone());
+    for facts in Facts::all_built_in() {
+        options.settings.facts = Arc::new(facts);
+        for place in [Place::Near, Place::Far, Place::Unknown] {
+            options.settings.place = place;
+            ping_pong(options.clone());
+        }
     }
 }
 
@@ -137,102 +142,6 @@ fn more_long_messages_at_a_time_than_may_be_shared() {
         }
         for send in sends {
             p.wait(send).unwrap();
-        }
-    });
-}
-
-#[test]
-fn messages_that_overflow_the_caches_together_arrive() {
-    const LEN: usize = 300_000;
-    const COUNT: usize = 40;
-    for (past_caches_from, passed) in [(0, COUNT * LEN), (10 * LEN as u64, 25 * LEN), (u64::MAX, 0)] {
-        let mut options = Options::default();
-        // All through the pool.
-        (options.settings.past_caches_from, options.settings.patience_ns) = (past_caches_from, u64::MAX);
-        world_with(2, options, |p| {
-            let comm = p.world().clone();
-            if comm.rank() == 0 {
-                let data: Vec<_> = (0..COUNT).map(|n| Owned::new(pattern(0, n, LEN))).collect();
-                let sends: Vec<_> = data
-                    .iter()
-                    .map(|data| p.isend(&comm, Mode::Standard, data.buf(), 1, 3).unwrap())
-                    .collect();
-                // The receiver knows of all when it begins to receive.
-                send(p, &comm, Mode::Standard, &[1], 1, 4);
-                for send in sends {
-                    p.wait(send).unwrap();
-                }
-            } else {
-                receive(p, &comm, 1, 0, 4);
-                let rooms: Vec<Owned<u8>> = (0..COUNT).map(|_| Owned::new(vec![0; LEN])).collect();
-                let receives: Vec<_> =
-                    rooms.iter().map(|room| p.irecv(&comm, room.buf(), 0, 3).unwrap()).collect();
-                for receive in receives {
-                    p.wait(receive).unwrap();
-                }
-                for (n, room) in rooms.into_iter().enumerate() {
-                    assert!(room.into_vec().ok() == Some(pattern(0, n, LEN)), "message {n}");
-                }
-                let counts = p.lane_counts().expect("this thread may ask");
-                // Who is about to sleep reads what is left by itself.
-                let past = counts.past_caches_bytes as usize;
-                let least = passed.saturating_sub(counts.read_bytes as usize);
-                assert!(past >= least && (passed > 0 || past == 0), "{past} bytes with {past_caches_from}");
-            }
-        });
-    }
-}
-
-#[test]
-fn long_messages_that_answer_leave_without_being_asked_for() {
-    const LEN: usize = 1_000_000;
-    const ROUNDS: usize = 6;
-    const STREAM: usize = 8;
-    let mut options = Options::default();
-    // All through the pool, however long a rank has to wait for its processor.
-    options.settings.single_copy = false;
-    world_with(2, options, |p| {
-        let comm = p.world().clone();
-        let (me, peer) = (comm.rank(), 1 - comm.rank());
-        // Until both have granted a ring.
-        for _ in 0..8 {
-            if me == 0 {
-                send(p, &comm, Mode::Standard, &[1], peer, 0);
-            }
-            receive(p, &comm, 1, peer, 0);
-            if me == 1 {
-                send(p, &comm, Mode::Standard, &[1], peer, 0);
-            }
-        }
-        for n in 0..ROUNDS {
-            if me == 0 {
-                send(p, &comm, Mode::Standard, &pattern(0, n, LEN), peer, 1);
-            }
-            let (got, ..) = receive(p, &comm, LEN, peer, 1);
-            assert!(got == pattern(peer, n, LEN), "message {n}");
-            if me == 1 {
-                send(p, &comm, Mode::Standard, &pattern(1, n, LEN), peer, 1);
-            }
-        }
-        let mut announced = 0;
-        if me == 0 {
-            // The first of them still answers.
-            let data: Vec<_> = (0..STREAM).map(|n| Owned::new(pattern(0, n, LEN))).collect();
-            let sends: Vec<_> =
-                data.iter().map(|data| p.isend(&comm, Mode::Standard, data.buf(), 1, 2).unwrap()).collect();
-            for send in sends {
-                p.wait(send).unwrap();
-            }
-            // The first long message, and the stream but for its first.
-            announced = STREAM as u64;
-        } else {
-            for n in 0..STREAM {
-                assert!(receive(p, &comm, LEN, 0, 2).0 == pattern(0, n, LEN), "message {n} of the stream");
-            }
-        }
-        // Where a rank has no processor of its own everything is announced.
-        if cpus::usable() >= 2 {
-            assert_eq!(p.lane_counts().expect("this thread may ask").rendezvous_sent, announced);
         }
     });
 }

@@ -17,8 +17,8 @@ use crate::notes::{Note, Notes};
 use crate::peer::{BodyTarget, Early, EarlyKind, Peer, Turn};
 use crate::request::{Completion, Fault, Phase, Received, RequestId, Requests, Work};
 use oxmpi_fabric::Sink;
-use oxmpi_os::bytes::{Bytes, BytesMut, store_fence};
-use oxmpi_wire::{Context as Name, ContextId, Envelope, Frame};
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_wire::{Announced, Context as Name, ContextId, Envelope, Frame};
 use std::collections::VecDeque;
 
 /// Something the lane has to do with its fabric when the poll is over.
@@ -37,32 +37,6 @@ pub(crate) enum Todo {
     Fetch(Fetch),
     /// Something waits to leave for this peer.
     Flush(u32),
-    /// A receive whose copy was shared is complete.
-    Unshare(RequestId),
-}
-
-/// How much the messages are together whose copy is shared, or will be, and which have been matched: all of it is written before
-/// the program can look at the last of it. What is more than the caches hold drives out what was written first, so that the
-/// program finds none of it there: then it is stored past them, which leaves the caches to what is read.
-#[derive(Debug, Default)]
-pub(crate) struct UnderWay {
-    bytes: u64,
-}
-
-impl UnderWay {
-    pub(crate) fn begin(&mut self, bytes: usize) {
-        self.bytes += bytes as u64;
-    }
-
-    pub(crate) fn end(&mut self, bytes: usize) {
-        self.bytes -= bytes as u64;
-    }
-
-    /// Whether it is so much or more.
-    #[inline]
-    pub(crate) const fn reaches(&self, limit: u64) -> bool {
-        self.bytes >= limit
-    }
 }
 
 /// An announced message that was matched by a receive.
@@ -70,8 +44,7 @@ impl UnderWay {
 pub(crate) struct Fetch {
     pub(crate) receive: RequestId,
     pub(crate) from: u32,
-    pub(crate) request: u64,
-    pub(crate) address: u64,
+    pub(crate) announced: Announced,
     /// Bytes wanted: the message's, or the buffer's if that is shorter.
     pub(crate) wanted: usize,
     /// Bytes of the message that came with the announcement, and are stored.
@@ -92,10 +65,6 @@ pub(crate) struct State {
     pub(crate) nonsense: u64,
     /// Memory for the data of unexpected messages.
     pub(crate) spare: Spare,
-    /// The shared receive for which data came last.
-    pub(crate) shared_came: Option<RequestId>,
-    /// The messages whose copy is shared, and whether the caches hold them.
-    pub(crate) under_way: UnderWay,
     /// Contexts in which a notice waits, one entry for each.
     pub(crate) notices: VecDeque<u32>,
     /// Whether a notice has come or a process was lost since [`crate::Lane::take_alarm`].
@@ -254,9 +223,9 @@ impl State {
                     self.arrive(from, envelope, EagerArrival { sync, total, first: Bytes::from(&data[..]) });
                     self.spare.give_back(data);
                 }
-                EarlyKind::Rendezvous { request, length, address, first } => {
+                EarlyKind::Rendezvous { announced, first } => {
                     let bytes = Bytes::from(&first[..]);
-                    self.arrive(from, envelope, RendezvousArrival { request, length, address, first: bytes });
+                    self.arrive(from, envelope, RendezvousArrival { announced, first: bytes });
                     self.spare.give_back(first);
                 }
             }
@@ -286,16 +255,16 @@ impl State {
         &mut self,
         receive: RequestId,
         (from, tag): (u32, i32),
-        (request, length, address): (u64, u64, u64),
+        announced: Announced,
         first: Bytes<'_>,
     ) {
-        let wanted = self.note_match(receive, from, tag, length);
-        self.note_rendezvous(receive, from, tag, length);
+        let wanted = self.note_match(receive, from, tag, announced.length);
+        self.note_rendezvous(receive, from, tag, announced.length);
         let begun = first.len();
         if begun > 0 {
             self.store(receive, 0, first);
         }
-        self.todo.push_back(Todo::Fetch(Fetch { receive, from, request, address, wanted, begun }));
+        self.todo.push_back(Todo::Fetch(Fetch { receive, from, announced, wanted, begun }));
     }
 
     /// Stores data of a message at packed byte `at` of a receive's buffer, as far as they fit, and completes the
@@ -304,21 +273,8 @@ impl State {
         let Some(work) = self.requests.receive_mut(receive) else { return };
         let room = work.expected.saturating_sub(at).min(data.len());
         if room > 0 {
-            let data = data.slice(0, room);
-            match work.buffer.as_contiguous_mut() {
-                Some(mut into)
-                    if work.shared && (work.overflows || self.under_way.reaches(work.past_caches_from)) =>
-                {
-                    // In order with the rest when all is here: each fence waits for the memory.
-                    data.copy_to_streaming(into.slice(at, room));
-                    self.tally.past_caches_bytes += room as u64;
-                }
-                _ => work.buffer.unpack(at, data),
-            }
+            work.buffer.unpack(at, data.slice(0, room));
             work.stored += room;
-        }
-        if work.shared {
-            self.shared_came = Some(receive);
         }
         if work.stored == work.expected {
             self.finish_receive(receive);
@@ -330,12 +286,6 @@ impl State {
         let Some(work) = self.requests.receive_mut(receive) else { return };
         let room = work.buffer.packed_len() as u64;
         let (tag, length) = (work.tag, work.length);
-        if work.shared {
-            // Other threads, and processes that are told where the buffer is, may read it from now on. What another thread has
-            // stored past the caches it has ordered when it left the lane: by the locked instruction that gives up a mutex.
-            store_fence();
-            self.todo.push_back(Todo::Unshare(receive));
-        }
         let source = match (self.contexts.get(work.context), work.from) {
             (Some(context), Some(from)) => context.rank_of(from),
             _ => -1,
@@ -351,7 +301,7 @@ impl State {
     fn finish_send(&mut self, from: u32, request: u64, phase: Phase) {
         let request = RequestId::from_raw(request);
         match self.requests.send_mut(request) {
-            Some(work) if work.to == from && (work.phase == phase || work.phase.ends_as(phase)) => {
+            Some(work) if work.to == from && work.phase == phase => {
                 self.end_send(request, Phase::Leaving);
             }
             _ => self.nonsense += 1,
@@ -409,19 +359,17 @@ impl Sink for State {
         from: u32,
         sequence: u8,
         envelope: Envelope,
-        request: u64,
-        length: u64,
-        address: u64,
+        announced: Announced,
         first: Bytes<'_>,
     ) {
-        self.in_turn(from, sequence, envelope, RendezvousArrival { request, length, address, first });
+        self.in_turn(from, sequence, envelope, RendezvousArrival { announced, first });
     }
 
     fn sync_ack(&mut self, from: u32, request: u64) {
         self.finish_send(from, request, Phase::Unacknowledged);
     }
 
-    fn pull(&mut self, from: u32, request: u64, receiver: u64, length: u64, share: u64) {
+    fn pull(&mut self, from: u32, request: u64, receiver: u64, length: u64) {
         let request = RequestId::from_raw(request);
         match self.requests.send_mut(request) {
             Some(work)
@@ -430,10 +378,7 @@ impl Sink for State {
                     && length <= work.buffer.packed_len() as u64 =>
             {
                 let wanted = length as usize;
-                work.phase = match share {
-                    0 => Phase::Streaming { receiver, wanted, sent: work.begun.min(wanted) },
-                    _ => Phase::Sharing { receiver, wanted, share, claimed: (0, 0) },
-                };
+                work.phase = Phase::Streaming { receiver, wanted, sent: work.begun.min(wanted) };
                 self.peer(from).streams.push_back(request);
                 self.todo.push_back(Todo::Flush(from));
             }
@@ -513,7 +458,7 @@ impl Sink for State {
         let at = base.checked_add(offset)?;
         // Of what does not fit the rest is dropped.
         let work = self.requests.receive_mut(request)?;
-        if work.shared || len > work.expected.checked_sub(at)? {
+        if len > work.expected.checked_sub(at)? {
             return None;
         }
         Some(work.buffer.as_contiguous_mut()?.into_slice(at, len))

@@ -19,8 +19,6 @@ pub(crate) struct Tally {
     pub(crate) own_bytes: u64,
     /// Bytes that this process has read from its peers' memory.
     pub(crate) read_bytes: u64,
-    /// Bytes of shared copies that it has stored past the caches.
-    pub(crate) past_caches_bytes: u64,
 }
 
 /// Everything since the lane was made, and what there is now.
@@ -44,8 +42,6 @@ pub struct Counts {
     pub rendezvous_received: u64,
     /// Bytes of announced messages that this process has copied from its peers' memory itself.
     pub read_bytes: u64,
-    /// Bytes of announced messages that it has stored past the caches.
-    pub past_caches_bytes: u64,
     /// Messages that came before their receive.
     pub unexpected: u64,
     /// Those of them that a receive or a matched probe has taken.
@@ -84,7 +80,6 @@ impl<F> Lane<F> {
             rendezvous_sent: tally.rendezvous_sent,
             rendezvous_received: tally.rendezvous_received,
             read_bytes: tally.read_bytes,
-            past_caches_bytes: tally.past_caches_bytes,
             unexpected: traffic.came,
             unexpected_matched: traffic.matched,
             requests_now: state.requests.alive(),

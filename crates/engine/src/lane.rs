@@ -3,12 +3,12 @@
 
 mod cancel;
 mod failure;
+mod keep;
 mod receive;
 mod send;
-mod share;
 
-use self::share::{SHARED_PIECE, Share, bytes_of, pieces_of};
-use crate::arrive::{Fetch, Spare, State, Todo, UnderWay};
+use self::keep::Keeping;
+use crate::arrive::{Spare, State, Todo};
 use crate::counts::Tally;
 use crate::matching::Contexts;
 use crate::notes::Notes;
@@ -37,10 +37,8 @@ pub struct Lane<F> {
     restless: bool,
     /// A peer was listed of which nobody who sleeps has announced that messages wait for it.
     unannounced: bool,
-    /// Messages that this process copies together with their senders.
-    shares: Vec<Share>,
-    /// Announced messages that were matched and wait until another share has ended.
-    deferred: VecDeque<Fetch>,
+    /// Standard sends that may wait for their receivers.
+    keeping: Keeping,
     /// How much may go the fast way until everything is to be looked at, in short messages.
     until_look: i32,
     /// Whether receives that may wait in vain keep their place.
@@ -92,8 +90,6 @@ impl<F: Fabric> Lane<F> {
             lost: Vec::new(),
             nonsense: 0,
             spare: Spare::default(),
-            shared_came: None,
-            under_way: UnderWay::default(),
             notices: VecDeque::new(),
             alarm: false,
             tally: Tally::default(),
@@ -105,8 +101,7 @@ impl<F: Fabric> Lane<F> {
             busy: Vec::new(),
             restless: false,
             unannounced: false,
-            shares: Vec::new(),
-            deferred: VecDeque::new(),
+            keeping: Keeping::default(),
             until_look: LOOK_EVERY,
             keeps_vain: false,
         }
@@ -241,7 +236,7 @@ impl<F: Fabric> Lane<F> {
     #[inline(always)]
     pub fn is_calm(&self) -> bool {
         // One comparison for all.
-        let waiting = self.state.todo.len() | self.busy.len() | self.shares.len() | self.state.lost.len();
+        let waiting = self.state.todo.len() | self.busy.len() | self.state.lost.len();
         waiting == 0 && self.fabric.is_calm()
     }
 
@@ -281,9 +276,6 @@ impl<F: Fabric> Lane<F> {
         if came || !self.state.todo.is_empty() || !self.busy.is_empty() {
             self.work();
         }
-        if !self.shares.is_empty() {
-            self.share();
-        }
         came | self.restless
     }
 
@@ -298,7 +290,6 @@ impl<F: Fabric> Lane<F> {
                 Todo::SeeWhetherLeft(peer) => self.see_whether_left(peer),
                 Todo::Fetch(fetch) => self.fetch(fetch),
                 Todo::Flush(to) => self.flush(to),
-                Todo::Unshare(receive) => self.unshare(receive),
             }
         }
         self.restless = false;
@@ -330,6 +321,10 @@ impl<F: Fabric> Lane<F> {
     fn test_active(&mut self, request: RequestId) -> Option<Completion> {
         if let Some(completion) = self.ask_compound(request, false) {
             return Some(completion);
+        }
+        if self.is_kept(request) {
+            self.state.requests.detach(request);
+            return Some(Completion::EMPTY);
         }
         let vain = self.vain(request)?;
         if !vain.stays {
@@ -373,6 +368,7 @@ impl<F: Fabric> Lane<F> {
         }
         match self.state.requests.find(request) {
             Found::Stale => None,
+            Found::Active if self.is_kept(request) => Some(Some(Completion::EMPTY)),
             Found::Active => Some(self.ask_compound(request, true).or_else(|| self.vain(request))),
             Found::Complete(completion) => Some(Some(completion)),
         }
@@ -401,7 +397,6 @@ impl<F: Fabric> Lane<F> {
             parts.into_iter().flatten().for_each(|part| self.abandon(part));
             return self.state.requests.dissolve(request);
         }
-        self.unshare(request);
         self.fabric.release(request.raw());
         self.state.unpost(request);
         self.state.requests.complete(request, Completion { cancelled: true, ..Completion::EMPTY });
@@ -436,10 +431,7 @@ impl<F: Fabric> Lane<F> {
 
     /// Whether nothing of this process waits to leave any more (the drain hook: finalize, checkpoint).
     pub fn is_drained(&self) -> bool {
-        self.state.requests.active_sends() == 0
-            && self.busy.is_empty()
-            && self.state.todo.is_empty()
-            && self.shares.is_empty()
+        self.state.requests.active_sends() == 0 && self.busy.is_empty() && self.state.todo.is_empty()
     }
 
     /// Packed bytes that the lane keeps for the buffered sends which count in a buffer: that with a number
@@ -491,7 +483,7 @@ impl<F: Fabric> Lane<F> {
 
     /// The process is about to sleep: asks the peers for which messages wait to wake it when there is room.
     pub fn announce_sleep(&mut self) -> Rest {
-        if self.restless || !self.state.todo.is_empty() || self.share_all() {
+        if self.restless || !self.state.todo.is_empty() || self.keep_sends() {
             return Rest::Not;
         }
         let mut rest = if self.fabric.sleeps_lightly() { Rest::Short } else { Rest::Long };

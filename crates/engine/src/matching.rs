@@ -11,7 +11,7 @@ mod unexpected;
 use crate::request::{RequestId, Source, TagMatch};
 use crate::team::Team;
 use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_wire::{Context as Name, ContextId, Tags};
+use oxmpi_wire::{Announced, Context as Name, ContextId, Tags};
 use posted::PostedQueue;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -123,12 +123,8 @@ pub(crate) enum Message {
     },
     /// Its announcement.
     Rendezvous {
-        /// The sender's request.
-        request: u64,
-        /// Length of the message, bytes.
-        length: u64,
-        /// Where it may be read in the sender, or 0.
-        address: u64,
+        /// Where it is.
+        announced: Announced,
         /// What came with the announcement: its beginning.
         first: Vec<u8>,
     },
@@ -169,7 +165,7 @@ impl Message {
     pub(crate) fn waiting(&self) -> Option<u64> {
         match *self {
             Message::Eager { sync, .. } => sync,
-            Message::Rendezvous { request, .. } => Some(request),
+            Message::Rendezvous { announced, .. } => Some(announced.request),
             Message::Short { .. } | Message::Own { .. } | Message::Broken { .. } => None,
         }
     }
@@ -179,7 +175,7 @@ impl Message {
         match self {
             Message::Short { len, .. } => u64::from(*len),
             Message::Eager { total, .. } => *total as u64,
-            Message::Rendezvous { length, .. } => *length,
+            Message::Rendezvous { announced, .. } => announced.length,
             Message::Own { length, .. } => *length as u64,
             Message::Broken { length } => *length,
         }

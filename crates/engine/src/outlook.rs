@@ -65,11 +65,9 @@ impl SendWork {
         let bytes = self.buffer.packed_len() as u64;
         match self.phase {
             Phase::Announced | Phase::Unacknowledged => Outlook::Receiver { context, to, tag, bytes },
-            Phase::Waiting
-            | Phase::Leaving
-            | Phase::Dropped
-            | Phase::Streaming { .. }
-            | Phase::Sharing { .. } => Outlook::Room { context, to, tag, bytes },
+            Phase::Waiting | Phase::Leaving | Phase::Dropped | Phase::Streaming { .. } => {
+                Outlook::Room { context, to, tag, bytes }
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a lane keeps about each process it talks to: sequence numbers, what waits to leave, what came too early.
 
 use crate::request::RequestId;
-use oxmpi_wire::{Envelope, Frame};
+use oxmpi_wire::{Announced, Envelope, Frame};
 use std::collections::{BTreeMap, VecDeque};
 
 /// One peer.
@@ -82,7 +82,7 @@ pub(crate) enum EarlyKind {
     /// The data, as far as they have come, and the sender's request if it waits for the match.
     Eager { data: Vec<u8>, total: usize, sync: Option<u64> },
     /// An announcement, and what came with it of the data.
-    Rendezvous { request: u64, length: u64, address: u64, first: Vec<u8> },
+    Rendezvous { announced: Announced, first: Vec<u8> },
 }
 
 /// When a message comes, judged by its number modulo 256.
@@ -101,7 +101,7 @@ impl EarlyKind {
     pub(crate) fn length(&self) -> u64 {
         match self {
             EarlyKind::Eager { total, .. } => *total as u64,
-            EarlyKind::Rendezvous { length, .. } => *length,
+            EarlyKind::Rendezvous { announced, .. } => announced.length,
         }
     }
 }

@@ -7,6 +7,7 @@ pub(crate) use self::table::{Found, Outstanding, Requests};
 use crate::compound::Persistent;
 use crate::matching::{ANYBODY, Unexpected};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
+use oxmpi_os::announcement::Announcement;
 
 /// Mode of a send (MPI-5.0 section 3.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -250,6 +251,10 @@ pub(crate) struct SendWork {
     pub(crate) is_withdrawn: bool,
     /// Whether the peer has dropped it.
     pub(crate) is_nobodys: bool,
+    /// Its announcement, if this process may take it back.
+    pub(crate) announcement: Option<Announcement>,
+    /// Whether the lane has the data in memory of its own: it is complete for its user.
+    pub(crate) is_kept: bool,
 }
 
 /// How far a send is.
@@ -274,25 +279,6 @@ pub(crate) enum Phase {
         /// Bytes given to the fabric.
         sent: usize,
     },
-    /// The peer asked for `wanted` bytes, copies itself as well, and must say when it has them all.
-    Sharing {
-        /// The receive that asked.
-        receiver: u64,
-        /// Bytes it wants.
-        wanted: usize,
-        /// The share, by the peer's name for it.
-        share: u64,
-        /// Bytes that were claimed and have not left yet, from and to.
-        claimed: (usize, usize),
-    },
-}
-
-impl Phase {
-    /// Whether the peer's last word ends this phase as well as that one: a shared copy may be over before this side has
-    /// claimed a piece.
-    pub(crate) const fn ends_as(&self, other: Phase) -> bool {
-        matches!((self, other), (Phase::Sharing { .. }, Phase::Announced))
-    }
 }
 
 impl SendWork {
@@ -310,6 +296,8 @@ impl SendWork {
             number: 0,
             is_withdrawn: false,
             is_nobodys: false,
+            announcement: None,
+            is_kept: false,
         }
     }
 
@@ -327,7 +315,7 @@ impl SendWork {
     pub(crate) fn is_done(&self) -> bool {
         self.leaving == 0
             && match self.phase {
-                Phase::Waiting | Phase::Announced | Phase::Unacknowledged | Phase::Sharing { .. } => false,
+                Phase::Waiting | Phase::Announced | Phase::Unacknowledged => false,
                 Phase::Leaving | Phase::Dropped => true,
                 Phase::Streaming { wanted, sent, .. } => wanted == sent,
             }
@@ -395,29 +383,11 @@ pub(crate) struct ReceiveWork {
     /// Bytes that will be stored, and how many have been.
     pub(crate) expected: usize,
     pub(crate) stored: usize,
-    /// Whether its copy is shared with the sender.
-    pub(crate) shared: bool,
-    /// From how many bytes of shared copies under way on it is stored past the caches.
-    pub(crate) past_caches_from: u64,
-    /// Whether there were so many when it began.
-    pub(crate) overflows: bool,
 }
 
 impl ReceiveWork {
     pub(crate) fn new(buffer: UserBuf, context: u32, from: Option<u32>) -> ReceiveWork {
-        ReceiveWork {
-            buffer,
-            context,
-            from,
-            is_posted: false,
-            tag: -2,
-            length: 0,
-            expected: 0,
-            stored: 0,
-            shared: false,
-            past_caches_from: u64::MAX,
-            overflows: false,
-        }
+        ReceiveWork { buffer, context, from, is_posted: false, tag: -2, length: 0, expected: 0, stored: 0 }
     }
 }
 

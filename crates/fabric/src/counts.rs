@@ -13,10 +13,6 @@ pub struct Counts {
     pub rings: u64,
     /// Frames that have come through this process's inbox.
     pub inbox_frames: u64,
-    /// Pieces of messages and collectives that this process has put into a pool past the caches, as copies were slow or as trials say.
-    pub streamed_pieces: u64,
-    /// Messages that were spread over the larger part of its pool, as copies to lines written again soon were slow or as trials say.
-    pub spread_messages: u64,
     /// Bytes of this process's pool, without those for streams.
     pub pool_bytes: u64,
     /// Bytes of it, and of those for streams, that are taken now.

@@ -32,13 +32,13 @@ pub mod ways;
 pub use counts::{Connected, Counts, InUse, Traffic};
 
 use oxmpi_mem::buffer::UserBuf;
+use oxmpi_os::announcement::{Announcement, Claim};
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::control_section::ControlSection;
 use oxmpi_os::door::Bell;
 use oxmpi_os::memory::Memory;
 use oxmpi_os::poller::Poller;
-use oxmpi_wire::{ContextId, Envelope, Frame, Received, Tags};
-use std::ops::Range;
+use oxmpi_wire::{Announced, ContextId, Envelope, Frame, Received, Tags};
 use std::sync::Arc;
 
 /// The user data that follow a frame.
@@ -118,7 +118,7 @@ pub enum Sent {
     Full,
 }
 
-/// What became of a message that leaves at once, or not ([`Fabric::send_short_now`], [`Fabric::send_in_turn`]).
+/// What became of a message that leaves at once, or not ([`Fabric::send_short_now`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SentNow {
     /// Nothing happened: use [`Fabric::send_now`] or [`Fabric::send`].
@@ -159,15 +159,8 @@ pub enum Taken {
 pub enum Fetching {
     /// By reading the sender's memory ([`Fabric::read`]).
     Read,
-    /// By asking for them, and reading what the sender has not yet claimed when nothing has come for a while.
-    Share {
-        /// The open share.
-        share: u64,
-    },
     /// By asking for them.
     Ask,
-    /// As soon as another share has ended: there are as many as there may be.
-    Later,
 }
 
 /// A peer that cannot be reached.
@@ -191,10 +184,29 @@ pub trait Fabric {
         buffer.packed_len() <= self.eager_limit(to)
     }
 
-    /// Whether `buffer`, if it is longer than [`Fabric::eager_limit`] can say, is an answer which had better leave without being
-    /// asked for. No other send is under way.
-    fn is_eager_answer(&mut self, _to: u32, _buffer: &UserBuf) -> bool {
+    /// The longest standard send to a peer that does not wait for its receiver (MPI-5.0 section 3.4), bytes: what is no longer, and
+    /// cannot leave, or was announced and is not asked for, is kept by its sender instead.
+    fn standard_limit(&mut self, to: u32) -> usize {
+        self.eager_limit(to)
+    }
+
+    /// Names a message that will be announced to a peer by its address, so that this process may take it back
+    /// ([`Frame::Rendezvous`]). `None`: it will not be possible.
+    fn open_announcement(&mut self, _to: u32) -> Option<Announcement> {
+        None
+    }
+
+    /// Takes an announced message back, of which a copy lies at `copy` now. `false`: its receiver has begun to read it.
+    fn keep_announcement(&mut self, _announcement: Announcement, _copy: u64) -> bool {
         false
+    }
+
+    /// An announced message was read, or nobody gets it.
+    fn close_announcement(&mut self, _announcement: Announcement) {}
+
+    /// Claims an announced message of a peer before it is read.
+    fn claim(&mut self, _from: u32, _announcement: Announcement) -> Claim {
+        Claim::Gone
     }
 
     /// How many bytes of a longer message go with its announcement ([`Frame::Rendezvous`]) to a peer, at most. The receiver has
@@ -205,11 +217,6 @@ pub trait Fabric {
 
     /// Longest body of one [`Frame::Data`] to a peer, bytes.
     fn piece_limit(&mut self, to: u32) -> usize;
-
-    /// Whether a frame with a body of `len` bytes would leave now for sure.
-    fn has_room(&mut self, to: u32, len: usize) -> bool {
-        len <= self.piece_limit(to)
-    }
 
     /// Sends a message, or says that it cannot now.
     ///
@@ -255,12 +262,6 @@ pub trait Fabric {
         SentNow::No
     }
 
-    /// As [`Fabric::send_short_now`] for a message of any length, if it is an answer, and answers go a way of their own.
-    #[inline]
-    fn send_in_turn(&mut self, _to: u32, _context: u32, _tag: i32, _bytes: Bytes<'_>) -> SentNow {
-        SentNow::No
-    }
-
     /// As [`Fabric::send_short_now`] for eager messages of any length, whose receiver is woken. `sequence` is the message's number
     /// modulo 256, for paths whose messages need it. `false`: nothing happened, use [`Fabric::send`].
     fn send_now(&mut self, to: u32, context: u32, tag: i32, _sequence: u8, bytes: Bytes<'_>) -> bool {
@@ -282,13 +283,6 @@ pub trait Fabric {
     /// As [`Fabric::receive_short_now`], and waits for a moment until the message comes.
     #[inline]
     fn receive_short_soon(&mut self, _from: u32, _context: u32, _tags: Tags, _into: BytesMut<'_>) -> Taken {
-        Taken::Other
-    }
-
-    /// As [`Fabric::receive_short_now`], if the peer's next message is an answer, and answers are expected on a way of
-    /// their own. Waits for a moment until it comes.
-    #[inline]
-    fn receive_in_turn(&mut self, _from: u32, _context: u32, _tags: Tags, _into: BytesMut<'_>) -> Taken {
         Taken::Other
     }
 
@@ -328,34 +322,10 @@ pub trait Fabric {
     }
 
     /// How to get the `len` bytes of an announced message that lie at `address` in process `from` (0: nobody can read
-    /// them there). If the answer is [`Fetching::Share`], a share was opened, to be ended by [`Fabric::end_share`].
+    /// them there).
     fn fetching(&mut self, _from: u32, _address: u64, _len: usize) -> Fetching {
         Fetching::Ask
     }
-
-    /// How many bytes of shared copies that are under way at once are stored past the caches.
-    fn past_caches_from(&self) -> u64 {
-        u64::MAX
-    }
-
-    /// Notes that shared messages of about so many bytes are being given to a peer, which as a rule stores them past the caches if
-    /// they reach [`Fabric::past_caches_from`].
-    fn note_given(&mut self, _to: u32, _under_way: u64) {}
-
-    /// Claims the next of `pieces` pieces of a share of process `owner`, at most `most` of them and at least one. `None`: there are
-    /// no more to claim.
-    fn claim(&mut self, _owner: u32, _share: u64, _pieces: u32, _most: u32) -> Option<Range<u32>> {
-        None
-    }
-
-    /// Whether nothing has come for so long that the receiver shall copy a part of a share itself. `came`: something has
-    /// come just now.
-    fn is_stalled(&mut self, _share: u64, _came: bool) -> bool {
-        false
-    }
-
-    /// Ends a share of this process: nothing more can be claimed.
-    fn end_share(&mut self, _share: u64) {}
 
     /// Reads the peer's memory at `address` (single copy).
     ///
@@ -531,21 +501,18 @@ pub trait Sink {
         first: Bytes<'_>,
     );
     /// [`Frame::Rendezvous`], with the beginning of the message if that came with it, which is all here.
-    #[expect(clippy::too_many_arguments, reason = "the fields of the frame")]
     fn rendezvous(
         &mut self,
         from: u32,
         sequence: u8,
         envelope: Envelope,
-        request: u64,
-        length: u64,
-        address: u64,
+        announced: Announced,
         first: Bytes<'_>,
     );
     /// [`Frame::SyncAck`].
     fn sync_ack(&mut self, from: u32, request: u64);
     /// [`Frame::Pull`].
-    fn pull(&mut self, from: u32, request: u64, receiver: u64, length: u64, share: u64);
+    fn pull(&mut self, from: u32, request: u64, receiver: u64, length: u64);
     /// [`Frame::Fin`].
     fn fin(&mut self, from: u32, request: u64);
     /// [`Frame::Withdraw`].
@@ -587,11 +554,11 @@ pub fn dispatch<S: Sink>(
         Frame::EagerSync { envelope, request } => {
             sink.eager_sync(from, got.sequence, envelope, request, total, first)
         }
-        Frame::Rendezvous { envelope, request, length, address } => {
-            sink.rendezvous(from, got.sequence, envelope, request, length, address, first)
+        Frame::Rendezvous { envelope, announced } => {
+            sink.rendezvous(from, got.sequence, envelope, announced, first)
         }
         Frame::SyncAck { request } => sink.sync_ack(from, request),
-        Frame::Pull { request, receiver, length, share } => sink.pull(from, request, receiver, length, share),
+        Frame::Pull { request, receiver, length } => sink.pull(from, request, receiver, length),
         Frame::Fin { request } => sink.fin(from, request),
         Frame::Withdraw { request, number } => sink.withdraw(from, request, number),
         Frame::Withdrawn { request } => sink.withdrawn(from, request),

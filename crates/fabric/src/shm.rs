@@ -15,65 +15,47 @@
 //!    never goes back to the inbox.
 //! 4. In the ring, eager messages whose context index has 16 bits need no frame: at most 56 bytes lie in their slot,
 //!    longer ones in chunks. All others are a frame in a slot of its own, with its body in chunks behind it.
-//! 5. Chunks lie in a pool if they are many and it has room (the sender's; the receiver's, of an answer), else in the data
-//!    ring. So a receiver maps the peer's segment before it grants a ring.
-//! 6. After each publication the sender rings the peer's bell, but after a notice only when it is about to wait for room.
+//! 5. Chunks lie in the sender's pool if they are many and it has room, else in the data ring. So a receiver maps the peer's segment
+//!    before it grants a ring.
+//! 6. After each publication the sender rings the peer's bell.
 //! 7. An announced message that lies whole in the sender's heap is copied by the receiver alone, from its own mapping of
 //!    that heap, which it makes at the first such message. This needs no permission to read the sender's memory.
-//! 8. Of two processes that have rings for each other, the one that comes first in the order of jobs and their processes opens the
-//!    exchange line between them (rule 14 of the ring).
+//! 8. What is worth a copy by the receiver alone ([`copy_policy`]) is announced with where it lies, however short. The sender of a
+//!    standard send can take that back (rules of [`oxmpi_os::announcement`]).
 
 mod calls;
+pub mod copy_policy;
 mod incoming;
 mod outgoing;
 mod parting;
 mod sections;
-mod shares;
 #[cfg(test)]
 mod tests;
 
+use self::copy_policy::{CopyPlan, Facts, Place, Possible, Way};
 use self::incoming::{RingIn, decode};
 use self::outgoing::{Out, Path};
 use self::parting::Parted;
 use self::sections::Sections;
-use self::shares::Shares;
 use crate::postboxes::Neighbour;
 use crate::{Body, Fabric, Message, Sent, SentNow, Sink, Unreachable, dispatch};
+use oxmpi_os::announcement::Announcements;
 use oxmpi_os::barrier::BarrierKind;
 use oxmpi_os::bytes::Bytes;
-use oxmpi_os::clock;
 use oxmpi_os::door::Bell;
 use oxmpi_os::inbox::{CELL_PAYLOAD, InboxReceiver};
 use oxmpi_os::poller::raise_alarm;
-use oxmpi_os::pool::{CopyChoice, Pool, PoolView, SlowCopies};
+use oxmpi_os::pool::{Pool, PoolView};
 use oxmpi_os::ring::{INLINE_MAX, RingReceiver, RingSender};
 use oxmpi_os::segment::Segment;
 use oxmpi_os::single_copy::RemoteProcess;
 use oxmpi_wire::{Frame, MAX_FRAME_LEN, Received};
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 /// The longest piece of an announced message, bytes: short enough that others get their turn.
 const PIECE: usize = 128 << 10;
-/// The same if it is spread, over the larger part of the pool, and there is room: from one to the next a sender
-/// takes as long as for 16 KiB.
-const SPREAD_PIECES: [usize; 2] = [512 << 10, 256 << 10];
-
-/// A stream counts as over when so many times the limit ([`Settings::past_caches_from`]) was laid in the pool while less was under
-/// way: between two windows of messages that is one limit at the end of the first, and at most one at the beginning of the second.
-const STREAM_LASTS: u64 = 3;
-
-/// A message that answers one, while nothing else is under way, is eager if it is no longer than so many times the limit:
-/// there is no stream of them that would drive itself out of the caches.
-const ANSWER_FACTOR: usize = 4;
-
-/// The longest message in bytes that is fetched with a look at its ring, which may find the first of a stream: one of 1 KiB lost
-/// a sixth. (For a look for one message alone see `incoming`.)
-const FETCHED_FOR_ANY: usize = 512;
-/// With more rings than so many nothing is fetched: what their last messages were is not worth the nearest cache.
-const FETCHING_RINGS: usize = 8;
 
 /// Messages, and parts of longer ones, taken from one ring before the others get their turn.
 const BURST: usize = 32;
@@ -87,18 +69,23 @@ pub struct Settings {
     pub ring_after: u64,
     /// Bytes from which a message goes through the sender's pool.
     pub pool_from: usize,
-    /// A plain copy into the pool that takes longer, in nanoseconds per KiB, is slow: the next ones are streamed.
-    pub slow_copy_ns_per_kib: u64,
-    /// The same of a copy to lines of the pool that are written again soon: the next messages are spread.
-    pub slow_copy_in_first_part_ns_per_kib: u64,
-    /// The laps of the pool after which it is tried again at most how streams of short messages had better be laid there; 0: never.
-    pub trial_laps: u32,
     /// Whether to read other processes' memory.
-    pub single_copy: bool,
-    /// How long a receiver waits for a part of a long message before it reads one itself, nanoseconds.
-    pub patience_ns: u64,
-    /// How many bytes of long messages that come at once are stored past the caches.
-    pub past_caches_from: u64,
+    pub single_copy: SingleCopying,
+    /// What copies cost here.
+    pub facts: Arc<Facts>,
+    /// Where the processors of two processes are.
+    pub place: Place,
+}
+
+/// Whether receivers copy messages from their senders' memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SingleCopying {
+    /// Never.
+    Off,
+    /// Where that is the fastest way.
+    Auto,
+    /// Wherever it is possible.
+    On,
 }
 
 impl Default for Settings {
@@ -107,12 +94,9 @@ impl Default for Settings {
             eager_limit: 256 << 10,
             ring_after: 2,
             pool_from: 1 << 10,
-            slow_copy_ns_per_kib: CopyChoice::SLOW_NS_PER_KIB,
-            slow_copy_in_first_part_ns_per_kib: CopyChoice::SLOW_NS_PER_KIB_REUSED,
-            trial_laps: 2048,
-            single_copy: true,
-            patience_ns: 50_000,
-            past_caches_from: 8 << 20,
+            single_copy: SingleCopying::Auto,
+            facts: Arc::new(Facts::built_in("", 0)),
+            place: Place::Unknown,
         }
     }
 }
@@ -151,8 +135,6 @@ pub struct Shm {
     settings: Settings,
     /// Longest eager message that travels beside its header, bytes.
     inline_limit: usize,
-    /// How long to wait for a part of a long message, ticks.
-    patience: u64,
     open: Open,
     /// In a job with sockets.
     open_alarm: Option<OpenAlarm>,
@@ -167,14 +149,10 @@ pub struct Shm {
     grants: VecDeque<(u32, u32)>,
     /// Our own control sections.
     sections: Sections,
-    /// Pieces that were streamed into the pools of control sections.
-    streamed: Arc<AtomicU64>,
-    /// The copies that we share with senders.
-    shares: Shares,
+    /// Messages that this process has announced and may take back.
+    announcements: Announcements,
     /// Bytes copied from peers' heaps.
     heap_bytes: u64,
-    /// Peers that are dead, of which something may not be read yet.
-    buried: Vec<u32>,
     /// Processes of other jobs that this one has parted with.
     parted: Box<Parted>,
 }
@@ -202,31 +180,6 @@ fn link_of(links: &mut Vec<Option<Box<Link>>>, peer: u32) -> &mut Link {
         links.resize_with(at + 1, || None);
     }
     links[at].get_or_insert_default()
-}
-
-/// How to send a message of `len` bytes to a peer, if contact was made, and its pool, if they may lie there as an answer.
-#[inline(always)]
-fn out_and_pool_of(
-    links: &mut [Option<Box<Link>>],
-    peer: u32,
-    len: usize,
-) -> Option<(&mut Out, Option<&mut PoolView>)> {
-    let Link { out, ring_in, .. } = &mut **links.get_mut(peer as usize)?.as_mut()?;
-    let out = out.as_mut()?;
-    let theirs = ring_in.as_mut().and_then(|ring| ring.receiver.pool_to_answer(len, out.is_in_turn()));
-    Some((out, theirs))
-}
-
-/// As [`out_and_pool_of`], for a message that is sent now.
-#[inline(always)]
-fn sending_to(
-    links: &mut [Option<Box<Link>>],
-    peer: u32,
-    len: usize,
-) -> Option<(&mut Out, Option<&mut PoolView>)> {
-    let Link { out, matched_in, .. } = &mut **links.get_mut(peer as usize)?.as_mut()?;
-    out.as_mut()?.see(*matched_in);
-    out_and_pool_of(links, peer, len)
 }
 
 /// How to send to a peer, if contact was made.
@@ -267,19 +220,14 @@ impl Shm {
     /// The way of the process that owns `own`. `open` opens others' segments.
     pub fn new(own: Arc<Segment>, kind: BarrierKind, settings: Settings, open: Open) -> Shm {
         let boot = *own.boot();
-        let mut pool = own.pool().map(Pool::new);
-        // Where processes take turns on a processor, laps take as long as the turns do.
-        if settings.trial_laps > 0 && !boot.oversubscribed {
-            pool = pool.map(|pool| pool.with_trials(settings.trial_laps));
-        }
         Shm {
             me: boot.rank,
             inbox: InboxReceiver::new(own.inbox()),
-            pool,
+            pool: own.pool().map(Pool::new),
+            announcements: Announcements::new(own.announcements()),
             own,
             kind,
             inline_limit: settings.eager_limit.min(INLINE_MAX),
-            patience: clock::ticks_of_ns(settings.patience_ns),
             settings,
             open,
             open_alarm: None,
@@ -287,10 +235,7 @@ impl Shm {
             granted: Vec::new(),
             grants: VecDeque::new(),
             sections: Sections::new(&boot.config),
-            streamed: Arc::default(),
-            shares: Shares::default(),
             heap_bytes: 0,
-            buried: Vec::new(),
             parted: Box::default(),
         }
     }
@@ -315,14 +260,14 @@ impl Shm {
         }))
     }
 
-    /// Changes how this process uses shared memory from now on. What slow copies are stays as it was, and when ways are tried.
+    /// Changes how this process uses shared memory from now on.
     pub fn retune(&mut self, settings: Settings) {
         self.inline_limit = settings.eager_limit.min(INLINE_MAX);
-        self.patience = clock::ticks_of_ns(settings.patience_ns);
-        let Settings { slow_copy_ns_per_kib, slow_copy_in_first_part_ns_per_kib, trial_laps, .. } =
-            self.settings;
-        self.settings =
-            Settings { slow_copy_ns_per_kib, slow_copy_in_first_part_ns_per_kib, trial_laps, ..settings };
+        self.settings = settings;
+        let plan = self.plan();
+        for out in self.links.iter_mut().flatten().filter_map(|link| link.out.as_mut()) {
+            out.plan = plan.clone();
+        }
     }
 
     #[inline]
@@ -356,8 +301,7 @@ impl Shm {
             )));
         }
         let bell = self.bell_of(peer, &segment);
-        let opens_exchange = (own.job_id, own.rank) < (its.job_id, its.rank);
-        let out = Out::new(segment, bell, known_as, opens_exchange, self.copy_choice());
+        let out = Out::new(segment, bell, known_as, self.plan());
         Ok(self.link(peer).out.insert(out))
     }
 
@@ -372,14 +316,18 @@ impl Shm {
         }
     }
 
-    /// How copies into a pool are made, of which nothing is known yet.
-    fn copy_choice(&self) -> CopyChoice {
-        let ticks = clock::ticks_of_ns;
-        let slow = SlowCopies {
-            reused: ticks(self.settings.slow_copy_in_first_part_ns_per_kib),
-            anywhere: ticks(self.settings.slow_copy_ns_per_kib),
+    /// How messages go, if it turns out that the receiver may read this process's memory.
+    fn plan(&self) -> CopyPlan {
+        let possible = Possible {
+            ring_below: self.settings.pool_from,
+            pool: self.pool.is_some(),
+            single_copy: match self.settings.single_copy {
+                SingleCopying::Off => None,
+                SingleCopying::Auto => Some(false),
+                SingleCopying::On => Some(true),
+            },
         };
-        CopyChoice::new(slow, CopyChoice::PAUSE)
+        CopyPlan::new(&self.settings.facts, self.settings.place, possible)
     }
 
     /// The barriers between this process and a peer. Those of one launcher use the same; with one of another that has the fence
@@ -394,63 +342,36 @@ impl Shm {
     /// The longest body that can go to a peer now, no more than `wanted` being asked for: what the pool takes, if it has
     /// room, and else what the way to the peer takes by itself.
     fn longest_body(&mut self, to: u32, wanted: usize) -> usize {
-        let Some(Out { path: Path::Ring(ring), .. }) = out_of(&mut self.links, to) else {
-            let in_cell = CELL_PAYLOAD - MAX_FRAME_LEN;
-            let Some(pool) = self.pool.as_mut().filter(|_| wanted > in_cell) else { return in_cell };
-            // Where one lies that just exceeds the cell, in the larger part of the pool alone, there must be room at any rate; then
-            // there is for a block.
-            let shape = pool.shape();
-            let longest = wanted.min(shape.max_message());
-            return if !pool.room_for(in_cell + 1) {
-                in_cell
-            } else if pool.room_for(longest) {
-                longest
-            } else {
-                longest.min(shape.block_bytes as usize)
-            };
+        let by_itself = match out_of(&mut self.links, to) {
+            Some(Out { path: Path::Ring(ring), .. }) => ring.max_data(),
+            _ => CELL_PAYLOAD - MAX_FRAME_LEN,
         };
-        match &mut self.pool {
-            Some(pool) if wanted > ring.max_data() => {
-                let pooled = wanted.min(ring.max_pooled(&pool.shape()));
-                if pooled > ring.max_data() && pool.room_for(pooled) { pooled } else { ring.max_data() }
-            }
-            _ => ring.max_data(),
-        }
+        let Some(pool) = self.pool.as_mut().filter(|_| wanted > by_itself) else { return by_itself };
+        let longest = wanted.min(pool.shape().max_message());
+        if longest > by_itself && pool.room_for(longest) { longest } else { by_itself }
     }
 
-    /// Whether a peer is behind, so that a message of `len` bytes had better wait until it asks: where there are more ranks than
-    /// processors, and two blocks of the pool or more lie there for the peer, as many as the message takes. When it has a processor
-    /// again it finds all of them at once, and what its program does not want yet it has to copy to fresh memory, which takes ten times as
-    /// long as to copy. Shorter messages are hardly worth it, and streams of longer ones to posted receives take half as long again
-    /// if they are asked for.
+    /// Whether a message had better be announced for the receiver's copy, however short it is: by [`copy_policy`], where the two may
+    /// read each other's memory, as far as this process can find out.
     #[inline]
-    fn is_behind(&mut self, peer: u32, len: usize) -> bool {
-        let Some(pool) = &self.pool else { return false };
-        let block = pool.shape().block_bytes as usize;
-        (block + 1..=2 * block).contains(&len)
-            && self.own.boot().oversubscribed
-            && pool.blocks_for(peer) >= 2
-            && self.can_read(peer)
-    }
-
-    /// Whether a peer can send pieces of a message of `len` bytes that is shared: by its ring, and through its pool.
-    fn may_give(&mut self, peer: u32, len: usize) -> bool {
-        let slots = self.own.boot().config.ring_slots;
-        let Some(Some(link)) = self.links.get(peer as usize) else { return false };
-        let (Some(_), Some(out)) = (&link.ring_in, &link.out) else { return false };
-        let pool = out.segment.boot().config.pool_shape();
-        let by_slots = slots as usize / 2 * pool.block_bytes as usize / 2;
-        pool.max_message().min(by_slots) >= len.min(PIECE)
+    fn is_for_single_copy(&mut self, peer: u32, len: usize) -> bool {
+        let Some(out) = out_of(&mut self.links, peer) else { return false };
+        out.plan.of(len).way == Way::SingleCopy && self.can_read(peer)
     }
 
     /// Whether this process may read the peer's memory: found out by a real read between the two.
     fn can_read(&mut self, peer: u32) -> bool {
-        if !self.settings.single_copy {
+        if self.settings.single_copy == SingleCopying::Off {
             return false;
         }
         if let Some(known) = self.link(peer).can_read {
             return known;
         }
+        self.probe(peer)
+    }
+
+    #[cold]
+    fn probe(&mut self, peer: u32) -> bool {
         if self.out(peer).is_none() && self.connect(peer).is_err() {
             return false;
         }
@@ -492,13 +413,8 @@ impl Shm {
         }
         let kind = self.out(peer).map_or(self.kind, |out| self.kind_with(&out.segment));
         let mut receiver = RingReceiver::new(self.own.ring(index, kind));
-        let theirs = self.out(peer).and_then(|out| Some(PoolView::new(out.segment.pool()?, out.known_as)));
-        if let Some(pool) = theirs {
-            receiver.set_pool(pool);
-            receiver.complain_above(clock::ticks_of_ns(self.settings.slow_copy_ns_per_kib));
-        }
-        if let Some(pool) = &self.pool {
-            receiver.set_own_pool(pool.own_view(peer));
+        if let Some(pool) = self.out(peer).and_then(|out| out.segment.pool()) {
+            receiver.set_pool(PoolView::new(pool));
         }
         self.link(peer).ring_in = Some(RingIn::new(receiver));
         self.note_ring(index, peer);
@@ -524,17 +440,16 @@ impl Shm {
     #[inline(always)]
     fn poll_rings_and_inbox<S: Sink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
         let mut any = false;
-        let fetched = if self.granted.len() <= FETCHING_RINGS { FETCHED_FOR_ANY } else { 0 };
         for at in 0..self.granted.len() {
             let from = self.granted[at];
             if Some(from) == except {
                 continue;
             }
             let Some(Some(link)) = self.links.get_mut(from as usize) else { continue };
-            let seen = link.poll(from, fetched, sink);
+            let seen = link.poll(from, sink);
             any |= seen.any;
-            if seen.has_news {
-                link.see_release();
+            if seen.wakes {
+                link.ring_bell();
             }
             if let Some(granted) = seen.granted {
                 self.use_ring(from, granted);
@@ -553,7 +468,6 @@ impl Shm {
 
     /// Skips what comes next if one of these, *which must be known to be dead*, has not finished it. Whether it was so.
     pub(crate) fn skip_dead(&mut self, dead: &[u32]) -> bool {
-        self.forget_buried();
         let next = self.inbox.claimed_by();
         next.is_some_and(|producer| dead.contains(&producer) && self.inbox.skip_dead(producer))
     }
@@ -561,23 +475,10 @@ impl Shm {
     /// Gives up what a peer has left, *which must be known to be dead*: what it has not finished, and what was sent to it.
     pub(crate) fn bury(&mut self, peer: u32) {
         while self.inbox.skip_dead(peer) {}
-        self.buried.push(peer);
-        self.forget_buried();
+        if let Some(pool) = &mut self.pool {
+            pool.forget(peer);
+        }
         self.grants.retain(|(to, _)| *to != peer);
-    }
-
-    /// Frees what the pool has for peers that are buried, as soon as all that they have sent is read: answers lie there.
-    fn forget_buried(&mut self) {
-        let Shm { buried, links, pool: Some(pool), .. } = self else { return };
-        buried.retain(|peer| {
-            let link = links.get(*peer as usize).and_then(Option::as_ref);
-            let is_read =
-                link.and_then(|link| link.ring_in.as_ref()).is_none_or(|ring| ring.receiver.is_empty());
-            if is_read {
-                pool.forget(*peer);
-            }
-            !is_read
-        });
     }
 
     fn poll_inbox<S: Sink>(&mut self, sink: &mut S) -> bool {
@@ -620,8 +521,8 @@ impl Shm {
         if self.out(from).is_none() && self.connect(from).is_err() {
             return sink.lost(from);
         }
-        let pool = self.out(from).and_then(|out| Some(PoolView::new(out.segment.pool()?, out.known_as)));
-        let Some(mut pool) = pool else { return sink.lost(from) };
+        let pool = self.out(from).and_then(|out| out.segment.pool());
+        let Some(mut pool) = pool.map(PoolView::new) else { return sink.lost(from) };
         let pieces = pieces.map(|(position, len)| (position, len as usize));
         let [Some(first), Some(rest)] = pieces.map(|(position, len)| pool.bytes(position, len)) else {
             return sink.lost(from);

@@ -14,7 +14,7 @@ pub use weather::{Random, Weather};
 
 use crate::{Fabric, Message, Sent, SentNow, Sink, Unreachable, dispatch};
 use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_wire::{Context, Envelope, Frame, MAX_FRAME_LEN};
+use oxmpi_wire::{Announced, Context, Envelope, Frame, MAX_FRAME_LEN};
 use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
@@ -346,8 +346,8 @@ impl Network {
         let sequence = sequence.unwrap_or(number.unwrap_or(0) as u8);
         // An address means nothing here, and differs from run to run.
         let frame = match frame {
-            Frame::Rendezvous { envelope, request, length, .. } => {
-                Frame::Rendezvous { envelope, request, length, address: 0 }
+            Frame::Rendezvous { envelope, announced } => {
+                Frame::Rendezvous { envelope, announced: Announced { address: 0, ..announced } }
             }
             other => other,
         };

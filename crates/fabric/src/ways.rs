@@ -24,6 +24,7 @@ use crate::postboxes::Postboxes;
 use crate::shm::{self, Shm};
 use crate::{Connected, Counts, Fabric, Fetching, Message, Sent, SentNow, Sink, Taken, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
+use oxmpi_os::announcement::{Announcement, Claim};
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::control_section::ControlSection;
 use oxmpi_os::door::Bell;
@@ -32,7 +33,6 @@ use oxmpi_os::poller::Poller;
 use oxmpi_os::segment::Segment;
 use oxmpi_wire::Tags;
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// All ways of one process.
@@ -266,10 +266,6 @@ impl Fabric for Ways {
         by_way!(self, to, way => way.is_eager(to, buffer))
     }
 
-    fn is_eager_answer(&mut self, to: u32, buffer: &UserBuf) -> bool {
-        by_way!(self, to, way => way.is_eager_answer(to, buffer))
-    }
-
     #[inline]
     fn announced_limit(&mut self, to: u32) -> usize {
         by_way!(self, to, way => way.announced_limit(to))
@@ -278,11 +274,6 @@ impl Fabric for Ways {
     #[inline]
     fn piece_limit(&mut self, to: u32) -> usize {
         by_way!(self, to, way => way.piece_limit(to))
-    }
-
-    #[inline]
-    fn has_room(&mut self, to: u32, len: usize) -> bool {
-        by_way!(self, to, way => way.has_room(to, len))
     }
 
     #[inline]
@@ -325,11 +316,6 @@ impl Fabric for Ways {
     }
 
     #[inline(always)]
-    fn send_in_turn(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> SentNow {
-        self.shm.send_in_turn(to, context, tag, bytes)
-    }
-
-    #[inline(always)]
     fn send_now(&mut self, to: u32, context: u32, tag: i32, sequence: u8, bytes: Bytes<'_>) -> bool {
         match &mut self.others {
             None => self.shm.send_now(to, context, tag, sequence, bytes),
@@ -348,11 +334,6 @@ impl Fabric for Ways {
     #[inline(always)]
     fn receive_short_soon(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
         self.shm.receive_short_soon(from, context, tags, into)
-    }
-
-    #[inline(always)]
-    fn receive_in_turn(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
-        self.shm.receive_in_turn(from, context, tags, into)
     }
 
     #[inline(always)]
@@ -410,28 +391,28 @@ impl Fabric for Ways {
         self.shm.comes_soon(from)
     }
 
-    fn past_caches_from(&self) -> u64 {
-        self.shm.past_caches_from()
+    fn standard_limit(&mut self, to: u32) -> usize {
+        by_way!(self, to, way => way.standard_limit(to))
+    }
+
+    fn open_announcement(&mut self, to: u32) -> Option<Announcement> {
+        by_way!(self, to, way => way.open_announcement(to))
+    }
+
+    fn keep_announcement(&mut self, announcement: Announcement, copy: u64) -> bool {
+        self.shm.keep_announcement(announcement, copy)
+    }
+
+    fn close_announcement(&mut self, announcement: Announcement) {
+        self.shm.close_announcement(announcement);
+    }
+
+    fn claim(&mut self, from: u32, announcement: Announcement) -> Claim {
+        by_way!(self, from, way => way.claim(from, announcement))
     }
 
     fn fetching(&mut self, from: u32, address: u64, len: usize) -> Fetching {
         by_way!(self, from, way => way.fetching(from, address, len))
-    }
-
-    fn note_given(&mut self, to: u32, under_way: u64) {
-        by_way!(self, to, way => way.note_given(to, under_way));
-    }
-
-    fn claim(&mut self, owner: u32, share: u64, pieces: u32, most: u32) -> Option<Range<u32>> {
-        by_way!(self, owner, way => way.claim(owner, share, pieces, most))
-    }
-
-    fn is_stalled(&mut self, share: u64, came: bool) -> bool {
-        self.shm.is_stalled(share, came)
-    }
-
-    fn end_share(&mut self, share: u64) {
-        self.shm.end_share(share);
     }
 
     fn read(&mut self, peer: u32, address: u64, into: BytesMut<'_>) -> Result<(), Unreachable> {

@@ -79,7 +79,7 @@ use crate::{
     sync::{AtomicU64, Ordering},
 };
 #[cfg(not(loom))]
-use crate::{bytes::CopyKind, copies::Copies, pool::CopyChoice, sync::AtomicUsize};
+use crate::{copies::Copies, sync::AtomicUsize};
 use std::ptr::NonNull;
 #[cfg(not(loom))]
 use std::sync::Arc;
@@ -201,7 +201,7 @@ const fn word_of(rank: u32, turn: u32) -> usize {
 
 #[cfg(not(loom))]
 fn plain_copies() -> Copies {
-    Copies::new(CopyChoice::always(CopyKind::Plain), Arc::default())
+    Copies::new((), Arc::default())
 }
 
 /// A control section with its message pool, for a team of some ranks. Cloning it gives another view of the same one.

@@ -7,6 +7,42 @@ use std::path::Path;
 /// Where the kernel tells of processors and memory.
 const SYSTEM: &str = "/sys/devices/system";
 
+/// Which processor this is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Processor {
+    /// Who makes it, as it says itself: `AuthenticAMD`, `GenuineIntel` and so on.
+    pub vendor: String,
+    /// Its family, with the extended one.
+    pub family: u32,
+    /// Its model, with the extended one.
+    pub model: u32,
+    /// Whether a hypervisor says that it is there, which may move virtual processors among the real ones.
+    pub is_virtual: bool,
+}
+
+/// This processor (CPUID); `None` for processors that do not say.
+#[cfg(target_arch = "x86_64")]
+pub fn processor() -> Option<Processor> {
+    use std::arch::x86_64::__cpuid;
+    let named = __cpuid(0);
+    let vendor: Vec<u8> = [named.ebx, named.edx, named.ecx].into_iter().flat_map(u32::to_le_bytes).collect();
+    let about = __cpuid(1);
+    let bits = |from: u32, count: u32| about.eax >> from & ((1 << count) - 1);
+    let (family, extended) = (bits(8, 4), bits(20, 8));
+    Some(Processor {
+        vendor: String::from_utf8_lossy(&vendor).into_owned(),
+        family: if family == 15 { family + extended } else { family },
+        model: bits(16, 4) << 4 | bits(4, 4),
+        is_virtual: about.ecx >> 31 & 1 == 1,
+    })
+}
+
+/// This processor; `None`, as processors other than x86-64 do not say.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn processor() -> Option<Processor> {
+    None
+}
+
 /// A kind of part, and whether the calling thread may run on one of them only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {

@@ -5,7 +5,7 @@
 //! - an [`inbox`], where any peer may leave a frame (for peers that seldom talk),
 //! - [`ring`]s, one for each peer that talks often: the fast way,
 //! - a [`pool`], through which the owner sends longer messages: their slots lie in the receiver's ring,
-//! - lines of [`share`]d copies: which side copies which part of a long message,
+//! - [`announcement`]s: messages that wait with the owner, who may take them back,
 //! - a [`heap`]: memory for the owner's program, from which a peer copies messages by itself,
 //! - a [`door`]: how the owner sleeps when it has nothing to do, and how a peer wakes it.
 //!
@@ -17,7 +17,7 @@
 //! Beside these: [`single_copy`] (one process reads another's memory), [`descriptor`] (those that a program may close),
 //! [`fdpass`] (file descriptors over a socket), [`local`] (sockets with names that no file has), [`parcel`] (packets with files),
 //! [`mod@file`], [`spawn`] (starting processes), [`stdio`] (what a command says),
-//! [`clock`], [`first_look`] (when an answer is looked for first), [`copies`] (which kind is fast where others read), [`cpus`], [`hardware`], [`library`] (where we are installed),
+//! [`clock`], [`copies`] (which kind is fast where others read), [`cpus`], [`hardware`], [`library`] (where we are installed),
 //! [`lock`] (a lock that costs nothing in a single-threaded process), [`robust_lock`] (one between processes, which outlives its owner), [`stillness`] (whether another thread was seen asleep),
 //! [`bytes`] (views of memory that somebody else may write).
 //!
@@ -26,6 +26,7 @@
 //! --release --test loom --target-dir target/loom`), where everything that calls the kernel is left out. Each of
 //! their pages opens with the protocol as numbered rules; the code and the tests cite them.
 
+pub mod announcement;
 pub mod barrier;
 pub mod bytes;
 pub mod control_section;
@@ -39,7 +40,6 @@ pub mod pool;
 pub mod postbox;
 pub mod ring;
 pub mod robust_lock;
-pub mod share;
 mod sync;
 
 #[cfg(not(loom))]

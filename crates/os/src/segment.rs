@@ -8,9 +8,9 @@
 //! page 0        line 0-1  magic, version, size, boot record        rule 1
 //!               line 4    status: pid, state, last call            rule 2
 //!               line 8    door: word, registered                   door.rs
-//!               line 9    whether the owner is away                door/wait.rs
-//!               line 16   lines of shared copies                   share.rs
+//!               line 9    whether the owner is away, and waits     door/wait.rs
 //!               line 32   notes of long waits                      wait_note.rs
+//! page 1        announcements: messages that wait with the owner   announcement.rs
 //! then          the inbox                                          inbox.rs
 //! then, each on a page of its own, `max_rings` rings               ring/mod.rs
 //! then, likewise, the control sections                             control_section.rs
@@ -39,16 +39,16 @@ pub use self::heap::HUGE_PAGE;
 use self::heap::HeapMapping;
 pub use self::status::{RankState, Status};
 use crate::{
+    announcement::{ANNOUNCEMENTS, AnnouncementArea, Entry},
     barrier::BarrierKind,
     bytes::{Bytes, BytesMut},
     control_section::ControlSection,
     door::DoorWord,
     inbox::{CELL_BYTES, InboxArea},
-    line::{LINE_BYTES, Line},
+    line::LINE_BYTES,
     pool::PoolArea,
     ring::RingArea,
     semaphore::Semaphore,
-    share::ShareLine,
     single_copy::RemoteProcess,
     wait_note::{WaitNote, WaitNotes},
 };
@@ -64,7 +64,7 @@ use std::{
 
 const MAGIC: u64 = u64::from_le_bytes(*b"OxMPIseg");
 /// The layout of a segment. Goes up with every change of what lies in it.
-pub const LAYOUT_VERSION: u32 = 20;
+pub const LAYOUT_VERSION: u32 = 21;
 const PAGE: usize = 4096;
 
 /// The door's line: see [`crate::door`].
@@ -81,13 +81,10 @@ struct DoorLine {
 const STATUS_AT: usize = 256;
 const DOOR_AT: usize = 512;
 const AWAY_AT: usize = DOOR_AT + LINE_BYTES;
-const SHARES_AT: usize = 1024;
 const NOTES_AT: usize = 2048;
 
-/// How many copies may be shared at a time with the owner of a segment.
-pub const SHARES: u32 = 16;
-
-const _: () = assert!(SHARES_AT + SHARES as usize * LINE_BYTES <= NOTES_AT);
+const _: () = assert!(AWAY_AT + LINE_BYTES <= NOTES_AT);
+const _: () = assert!(ANNOUNCEMENTS as usize * size_of::<Entry>() <= PAGE);
 const _: () = assert!(NOTES_AT + size_of::<WaitNotes>() <= PAGE);
 const _: () = assert!(size_of::<Header>() <= STATUS_AT && size_of::<DoorLine>() == 64);
 
@@ -274,7 +271,23 @@ impl Segment {
         self.away().load(Ordering::Relaxed) != 0 || self.door_word().has_sleepers()
     }
 
+    /// The owner says that it waits in the library, or no longer: a hint for those who would ask it for something.
+    #[inline]
+    pub fn set_waiting(&self, waits: bool) {
+        self.away_line()[1].store(u32::from(waits), Ordering::Relaxed);
+    }
+
+    /// Whether the owner waits in the library, and so does what it is asked for.
+    #[inline]
+    pub fn is_waiting(&self) -> bool {
+        self.away_line()[1].load(Ordering::Relaxed) != 0
+    }
+
     fn away(&self) -> &AtomicU32 {
+        &self.away_line()[0]
+    }
+
+    fn away_line(&self) -> &[AtomicU32; 2] {
         // SAFETY: as for the status line.
         unsafe { self.base.add(AWAY_AT).cast().as_ref() }
     }
@@ -323,8 +336,15 @@ impl Segment {
 
     /// The inbox.
     pub fn inbox(self: &Arc<Self>) -> InboxArea {
-        // SAFETY: the inbox begins with the second page and ends before the first ring (`ring_offset`).
-        unsafe { InboxArea::from_raw(self.base.add(PAGE), self.boot.config.inbox_cells, self.clone()) }
+        let config = &self.boot.config;
+        // SAFETY: the inbox lies between its offset and that of the first ring.
+        unsafe { InboxArea::from_raw(self.base.add(config.inbox_offset()), config.inbox_cells, self.clone()) }
+    }
+
+    /// The announcements of the owner's messages.
+    pub fn announcements(self: &Arc<Self>) -> AnnouncementArea {
+        // SAFETY: they have the second page.
+        unsafe { AnnouncementArea::from_raw(self.base.add(PAGE).cast(), self.clone()) }
     }
 
     /// Ring number `index`, for a process whose barriers are of this `kind`.
@@ -390,19 +410,6 @@ impl Segment {
                 kind,
                 self.clone(),
             )
-        }
-    }
-
-    /// Line `index` of the copies that the owner shares with senders.
-    ///
-    /// # Panics
-    /// If there are fewer than that.
-    pub fn share(self: &Arc<Self>, index: u32) -> ShareLine {
-        assert!(index < SHARES, "line {index} of {SHARES} for shared copies");
-        // SAFETY: the lines lie in the first page, which is mapped while `self` lives.
-        unsafe {
-            let first: NonNull<Line> = self.base.add(SHARES_AT).cast();
-            ShareLine::from_raw(first.add(index as usize), self.clone())
         }
     }
 

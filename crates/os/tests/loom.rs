@@ -11,17 +11,17 @@ use loom::{
     thread,
 };
 use oxmpi_os::{
+    announcement::{AnnouncementArea, Announcements, Claim},
     barrier::BarrierKind::Symmetric,
-    bytes::{Bytes, BytesMut, CopyKind},
+    bytes::{Bytes, CopyKind},
     control_section::{ControlSection, Extent, PoolSegments, WORD_TURNS},
     door::{Alarm, DoorWord, Sleepers, Turn},
     inbox::{InboxArea, InboxReceiver, InboxSender},
     lock::{LaneLock, LockError},
-    pool::{CopyChoice, Pool, PoolArea, PoolShape, PoolView},
+    pool::{Pool, PoolArea, PoolShape, PoolView},
     postbox::{Packet, PostboxArea, PostboxShape},
     ring::{Pooling, RingArea, RingReceiver, RingSender, RingShape, Slot},
     robust_lock::Held,
-    share::ShareLine,
 };
 
 fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
@@ -40,7 +40,6 @@ fn take(receiver: &mut RingReceiver) -> Option<(i32, Vec<u8>)> {
     let message = match receiver.peek()? {
         Slot::Inline { tag, bytes, .. } => (tag, bytes.to_vec()),
         Slot::Frame { bytes, .. } => (-1, bytes.to_vec()),
-        Slot::Notice(notice) => panic!("{notice:?} of an exchange line that nobody opened"),
         Slot::Chunk { tag, bytes, .. } => {
             // Time for a sender that wrongly thinks that it has been read.
             thread::yield_now();
@@ -65,7 +64,7 @@ fn ring_rule_2_publish() {
     check(3, || {
         let (mut sender, mut receiver) = ring();
         let thread = thread::spawn(move || {
-            assert!(sender.try_send_inline(7, 1, Bytes::from(b"0123456789"), false));
+            assert!(sender.try_send_inline(7, 1, Bytes::from(b"0123456789")));
             assert!(sender.try_send_frame(Bytes::from(b"frame")));
         });
         assert_eq!(receive(&mut receiver), (7, b"0123456789".to_vec()));
@@ -76,17 +75,17 @@ fn ring_rule_2_publish() {
 }
 
 #[test]
-fn ring_rules_3_and_4_lap_and_credit() {
+fn ring_rules_2_and_3_lap_and_credit() {
     check(2, || {
         let (mut sender, mut receiver) = ring();
         // The first lap is full: what follows needs credits and overwrites old slots.
         for tag in 0..4 {
-            assert!(sender.try_send_inline(tag, 0, Bytes::from(&[tag as u8; 9]), false));
+            assert!(sender.try_send_inline(tag, 0, Bytes::from(&[tag as u8; 9])));
         }
-        assert!(!sender.try_send_inline(9, 0, Bytes::empty(), false));
+        assert!(!sender.try_send_inline(9, 0, Bytes::empty()));
         let thread = thread::spawn(move || {
             for tag in 4..6 {
-                while !sender.try_send_inline(tag, 0, Bytes::from(&[tag as u8; 9]), false) {
+                while !sender.try_send_inline(tag, 0, Bytes::from(&[tag as u8; 9])) {
                     thread::yield_now();
                 }
             }
@@ -99,7 +98,7 @@ fn ring_rules_3_and_4_lap_and_credit() {
 }
 
 #[test]
-fn ring_rules_5_and_6_data_wraps() {
+fn ring_rules_3_and_4_data_wraps() {
     check(2, || {
         let area = RingArea::on_heap(RingShape { slots: 16, data_bytes: 1024, chunk_bytes: 256 }, Symmetric);
         let (mut sender, mut receiver) = (RingSender::new(area.clone()), RingReceiver::new(area));
@@ -125,212 +124,18 @@ fn ring_rules_5_and_6_data_wraps() {
     });
 }
 
-/// One of two processes with rings for each other.
-struct Side {
-    out: RingSender,
-    back: RingReceiver,
-    opens: bool,
-    /// Messages that went by the exchange line.
-    exchanged: usize,
-}
-
-/// Two of them: the first one opens the exchange line, when a message that it has sent is answered.
-fn sides() -> [Side; 2] {
-    let shape = RingShape { slots: 4, data_bytes: 1024, chunk_bytes: 64 };
-    let [there, back] = [0; 2].map(|_| RingArea::on_heap(shape, Symmetric));
-    let side = |out: &RingArea, back: &RingArea, opens| Side {
-        out: RingSender::new(out.clone()),
-        back: RingReceiver::new(back.clone()),
-        opens,
-        exchanged: 0,
-    };
-    [side(&there, &back, true), side(&back, &there, false)]
-}
-
-impl Side {
-    /// Sends a message of nine bytes that are all its tag.
-    fn send(&mut self, tag: i32) {
-        let bytes = [tag as u8; 9];
-        let bytes = Bytes::from(&bytes);
-        while !self.out.try_send_inline(tag, 1, bytes, true) {
-            let copy = |area: BytesMut<'_>| bytes.copy_to(area);
-            if self.out.send_in_turn_now(&mut self.back, tag, 1, bytes)
-                || self.out.try_send_long_in_turn(&mut self.back, tag, 1, bytes.len(), copy)
-            {
-                self.exchanged += 1;
-                return;
-            }
-            if self.out.try_send_in_slot(tag, 1, bytes, true) {
-                return;
-            }
-            thread::yield_now();
-        }
-    }
-
-    /// Sends a message of a hundred bytes that are all its tag, as it is this side's turn.
-    fn send_long_in_turn(&mut self, tag: i32) {
-        let bytes = [tag as u8; 100];
-        let copy = |area: BytesMut<'_>| Bytes::from(&bytes).copy_to(area);
-        assert!(self.out.try_send_long_in_turn(&mut self.back, tag, 1, bytes.len(), copy));
-        self.exchanged += 1;
-    }
-
-    /// Takes what comes next: the tag if it is a message.
-    fn take(&mut self) -> Option<i32> {
-        let (notice, tag) = match self.back.peek()? {
-            Slot::Notice(notice) => (Some(notice), None),
-            Slot::Inline { tag, bytes, .. } => {
-                assert_eq!(bytes.to_vec(), [tag as u8; 9]);
-                (None, Some(tag))
-            }
-            // A long one, or a first turn.
-            Slot::Chunk { tag, bytes, total: total @ (9 | 100), offset: 0, .. } => {
-                assert_eq!(bytes.to_vec(), vec![tag as u8; total]);
-                (None, Some(tag))
-            }
-            other => panic!("{other:?}"),
-        };
-        if self.back.release() {
-            self.out.see_release(&mut self.back, self.opens);
-        }
-        if let Some(notice) = notice {
-            self.out.hear(&mut self.back, notice);
-        }
-        tag
-    }
-
-    fn receive(&mut self) -> i32 {
-        loop {
-            if let Some(tag) = self.take() {
-                return tag;
-            }
-            thread::yield_now();
-        }
-    }
-}
-
-/// The two after the exchange line was opened; the first one has the turn, unless it has no say in it yet.
-fn sides_in_turn() -> [Side; 2] {
-    let [mut a, mut b] = sides();
-    b.send(1);
-    assert_eq!(a.receive(), 1);
-    a.send(2);
-    assert_eq!(b.receive(), 2);
-    b.send(3);
-    assert_eq!((a.receive(), b.exchanged), (3, 1));
-    [a, b]
-}
-
 #[test]
-fn ring_rules_13_to_15_messages_that_answer_one_another() {
-    check(3, || {
-        let [mut a, mut b] = sides();
-        b.send(1);
-        let thread = thread::spawn(move || {
-            assert_eq!(b.receive(), 10);
-            b.send(2);
-            assert_eq!(b.receive(), 11);
-            b.send(3);
-            b
-        });
-        assert_eq!(a.receive(), 1);
-        a.send(10);
-        assert_eq!(a.receive(), 2);
-        a.send(11);
-        assert_eq!(a.receive(), 3);
-        let b = thread.join().unwrap();
-        assert_eq!((a.exchanged, b.exchanged), (1, 2));
-    });
-}
-
-#[test]
-fn ring_rule_14_the_line_is_opened_while_the_other_one_sends() {
-    check(2, || {
-        let [mut a, mut b] = sides();
-        let thread = thread::spawn(move || {
-            b.send(1);
-            b.send(2);
-            assert_eq!(b.receive(), 10);
-            b.send(3);
-            b
-        });
-        assert_eq!(a.receive(), 1);
-        a.send(10);
-        assert_eq!((a.receive(), a.receive()), (2, 3));
-        let mut b = thread.join().unwrap();
-        a.send(11);
-        assert_eq!(b.receive(), 11);
-    });
-}
-
-#[test]
-fn ring_rule_13_who_has_the_turn_has_the_area_alone() {
-    check(2, || {
-        let [mut a, mut b] = sides_in_turn();
-        let thread = thread::spawn(move || {
-            assert_eq!(b.receive(), 10);
-            b.send_long_in_turn(4);
-            assert_eq!(b.receive(), 11);
-        });
-        a.send_long_in_turn(10);
-        assert_eq!(a.receive(), 4);
-        a.send_long_in_turn(11);
-        thread.join().unwrap();
-    });
-}
-
-#[test]
-fn ring_rules_15_and_16_the_line_is_closed_while_the_other_one_answers() {
-    check(2, || {
-        let [mut a, mut b] = sides_in_turn();
-        let thread = thread::spawn(move || {
-            assert_eq!(b.receive(), 10);
-            b.send(4);
-            assert_eq!(b.receive(), 11);
-            b
-        });
-        a.send(10);
-        // It follows the other one, which is perhaps not taken yet.
-        a.send(11);
-        assert_eq!((a.receive(), a.exchanged), (4, 1));
-        let mut b = thread.join().unwrap();
-        b.send(5);
-        assert_eq!(a.receive(), 5);
-        a.send(12);
-        assert_eq!(b.receive(), 12);
-    });
-}
-
-#[test]
-fn ring_rule_16_both_close_the_line() {
-    check(2, || {
-        let [mut a, mut b] = sides_in_turn();
-        a.send(10);
-        let thread = thread::spawn(move || {
-            assert_eq!(b.receive(), 10);
-            b.send(4);
-            b.send(5);
-            assert_eq!(b.receive(), 11);
-        });
-        assert_eq!(a.receive(), 4);
-        a.send(11);
-        assert_eq!(a.receive(), 5);
-        thread.join().unwrap();
-    });
-}
-
-#[test]
-fn ring_rule_7_waiting_for_credits() {
+fn ring_rule_5_waiting_for_credits() {
     check(3, || {
         let (mut sender, mut receiver) = ring();
         for tag in 0..4 {
-            assert!(sender.try_send_inline(tag, 0, Bytes::empty(), false));
+            assert!(sender.try_send_inline(tag, 0, Bytes::empty()));
         }
         let word = Arc::new(DoorWord::default());
         let bell = word.clone();
         let thread = thread::spawn(move || {
             let sleepers = Sleepers::default();
-            while !sender.try_send_inline(4, 0, Bytes::empty(), false) {
+            while !sender.try_send_inline(4, 0, Bytes::empty()) {
                 let sleepy = sleepers.announce(&word, Symmetric);
                 if !sender.want_credits() {
                     sleepy.sleep(None);
@@ -339,7 +144,7 @@ fn ring_rule_7_waiting_for_credits() {
         });
         // One slot, a quarter, and no more: the sender hears of it or never.
         assert!(receiver.peek().is_some());
-        if receiver.release() && receiver.wakes_sender() {
+        if receiver.release() {
             bell.ring(Symmetric);
         }
         thread.join().unwrap();
@@ -350,33 +155,14 @@ fn ring_rule_7_waiting_for_credits() {
 fn ring_with(pool: &PoolArea) -> (RingSender, RingReceiver) {
     let area = RingArea::on_heap(RingShape { slots: 16, data_bytes: 1024, chunk_bytes: 64 }, Symmetric);
     let mut receiver = RingReceiver::new(area.clone());
-    receiver.set_pool(PoolView::new(pool.clone(), 1));
+    receiver.set_pool(PoolView::new(pool.clone()));
     (RingSender::new(area), receiver)
 }
 
 /// Sends `len` bytes with the value `tag` through the pool, streaming if the tag is odd.
 fn send_pooled(sender: &mut RingSender, pool: &mut Pool, tag: u8, len: usize) -> bool {
-    send_answer(sender, pool, None, tag, len)
-}
-
-/// As [`send_pooled`], also where a message of the receiver's has lain.
-fn send_answer(
-    sender: &mut RingSender,
-    pool: &mut Pool,
-    theirs: Option<&mut PoolView>,
-    tag: u8,
-    len: usize,
-) -> bool {
     let kind = if tag % 2 == 1 { CopyKind::Streaming } else { CopyKind::Plain };
-    let pooling = Pooling {
-        pool,
-        to: 1,
-        copies: &mut CopyChoice::always(kind),
-        spreads: false,
-        is_part: false,
-        is_in_stream: false,
-        theirs,
-    };
+    let pooling = Pooling { pool, to: 1, kind, piece_bytes: 1024 };
     sender.try_send_pooled(i32::from(tag), 0, len, pooling, |_, piece, kind| {
         Bytes::from(&vec![tag; piece.len()][..]).copy_by(kind, piece);
     })
@@ -394,9 +180,9 @@ fn receive_pooled(receiver: &mut RingReceiver, tag: u8, len: usize) {
 }
 
 #[test]
-fn pool_rules_2_to_5_a_block_is_used_again_only_when_it_is_free() {
+fn pool_rules_2_to_4_a_block_is_used_again_only_when_it_is_free() {
     check(2, || {
-        let area = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024, streams: false });
+        let area = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024 });
         let (mut sender, mut receiver) = ring_with(&area);
         let mut pool = Pool::new(area);
         // Two blocks each: the pool is full, and what follows is written over what the receiver reads. Odd tags are
@@ -420,57 +206,9 @@ fn pool_rules_2_to_5_a_block_is_used_again_only_when_it_is_free() {
 }
 
 #[test]
-fn pool_rule_8_a_part_begins_again_only_where_it_was_read() {
+fn pool_rule_4_two_receivers() {
     check(2, || {
-        let area = PoolArea::on_heap(PoolShape { bytes: 16 << 10, block_bytes: 1024, streams: false });
-        let (mut sender, mut receiver) = ring_with(&area);
-        let mut pool = Pool::new(area);
-        // Four blocks are the part for messages of two and more.
-        let first: [(u8, usize); 2] = [(10, 2048), (12, 2048)];
-        assert!(first.iter().all(|(tag, len)| send_pooled(&mut sender, &mut pool, *tag, *len)));
-        receive_pooled(&mut receiver, 10, 2048);
-        let thread = thread::spawn(move || {
-            for (tag, len) in [(14, 2049), (16, 2048)] {
-                while !pool.room_beside(len, 1, false) {
-                    thread::yield_now();
-                }
-                assert!(send_pooled(&mut sender, &mut pool, tag, len));
-            }
-        });
-        for (tag, len) in [(12, 2048), (14, 2049), (16, 2048)] {
-            receive_pooled(&mut receiver, tag, len);
-        }
-        thread.join().unwrap();
-    });
-}
-
-#[test]
-fn pool_rule_8_a_part_changes_its_width_only_when_all_is_read() {
-    check(2, || {
-        let area = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024, streams: true });
-        let (mut sender, mut receiver) = ring_with(&area);
-        let mut pool = Pool::new(area);
-        assert!(send_pooled(&mut sender, &mut pool, 10, 2048));
-        let thread = thread::spawn(move || {
-            // It has eight blocks for the next three, if what lies in its four is read by then.
-            pool.widen(3 * 1024);
-            for (tag, len) in [(12, 2048), (14, 1025), (16, 2048)] {
-                while !send_pooled(&mut sender, &mut pool, tag, len) {
-                    thread::yield_now();
-                }
-            }
-        });
-        for (tag, len) in [(10, 2048), (12, 2048), (14, 1025), (16, 2048)] {
-            receive_pooled(&mut receiver, tag, len);
-        }
-        thread.join().unwrap();
-    });
-}
-
-#[test]
-fn pool_rules_4_and_5_two_receivers() {
-    check(2, || {
-        let area = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024, streams: false });
+        let area = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024 });
         let mut pool = Pool::new(area.clone());
         let ([mut first, mut second], receivers) = {
             let ((a, b), (c, d)) = (ring_with(&area), ring_with(&area));
@@ -499,60 +237,18 @@ fn pool_rules_4_and_5_two_receivers() {
 }
 
 #[test]
-fn pool_rule_9_an_answer_and_its_owner_want_the_same_blocks() {
+fn ring_rule_8_a_body_follows_its_frame() {
     check(2, || {
-        let shape = PoolShape { bytes: 4096, block_bytes: 1024, streams: false };
-        let (own, its) = (PoolArea::on_heap(shape), PoolArea::on_heap(shape));
-        let ((mut there, mut its_receiver), (mut back, mut receiver)) = (ring_with(&own), ring_with(&its));
-        let (mut pool, mut its_pool) = (Pool::new(own), Pool::new(its));
-        receiver.set_own_pool(pool.own_view(1));
-        assert!(send_pooled(&mut there, &mut pool, 10, 1025));
-        let thread = thread::spawn(move || {
-            receive_pooled(&mut its_receiver, 10, 1025);
-            assert!(send_answer(
-                &mut back,
-                &mut its_pool,
-                its_receiver.pool_to_answer(1025, false),
-                11,
-                1025
-            ));
-            receive_pooled(&mut its_receiver, 12, 1025);
-            receive_pooled(&mut its_receiver, 14, 1);
-            receive_pooled(&mut its_receiver, 16, 1025);
-        });
-        // The owner takes the blocks of the first message, or the answer comes there (and who waits for room receives
-        // meanwhile, rule 6).
-        assert!(send_pooled(&mut there, &mut pool, 12, 1025));
-        let mut is_gone = send_pooled(&mut there, &mut pool, 14, 1);
-        receive_pooled(&mut receiver, 11, 1025);
-        while !is_gone {
-            thread::yield_now();
-            is_gone = send_pooled(&mut there, &mut pool, 14, 1);
-        }
-        while !send_pooled(&mut there, &mut pool, 16, 1025) {
-            thread::yield_now();
-        }
-        thread.join().unwrap();
-    });
-}
-
-#[test]
-fn ring_rule_10_a_body_follows_its_frame() {
-    check(2, || {
-        let area = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024, streams: false });
+        let area = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024 });
         let (mut sender, mut receiver) = ring_with(&area);
         let thread = thread::spawn(move || {
             let mut pool = Pool::new(area);
-            let mut copies = CopyChoice::always(CopyKind::Plain);
             for pooled in [true, false] {
                 let pooling = pooled.then_some(Pooling {
                     pool: &mut pool,
                     to: 1,
-                    copies: &mut copies,
-                    spreads: false,
-                    is_part: true,
-                    is_in_stream: false,
-                    theirs: None,
+                    kind: CopyKind::Plain,
+                    piece_bytes: 1024,
                 });
                 let frame = Bytes::from(b"frame");
                 assert!(sender.try_send_frame_with_body(frame, 65, pooling, |offset, piece, kind| {
@@ -572,58 +268,6 @@ fn ring_rule_10_a_body_follows_its_frame() {
                 assert_eq!(receive(&mut receiver), (0, vec![offset as u8; len]));
                 offset += len;
             }
-        }
-        thread.join().unwrap();
-    });
-}
-
-#[test]
-fn ring_rule_12_short_messages_share_a_slot() {
-    check(2, || {
-        let (mut sender, mut receiver) = ring();
-        // What lay in the slots looks like messages of the next lap.
-        let lure = 2u64 | 8 << 8 | 99 << 32;
-        let payload: Vec<u8> = std::iter::repeat_n(lure.to_le_bytes(), 7).flatten().collect();
-        for _ in 0..4 {
-            assert!(sender.try_send_inline(1, 0, Bytes::from(&payload[..]), false));
-            assert_eq!(receive(&mut receiver), (1, payload.clone()));
-        }
-        let thread = thread::spawn(move || {
-            // The second and third share a slot, whose rest is skipped for one that is too long; the last one's for a frame.
-            let lengths = [(2, 8), (3, 3), (4, 8), (5, 17), (6, 0), (7, 1)];
-            for (tag, len) in lengths {
-                while !sender.try_send_inline(tag, 0, Bytes::from(&[tag as u8; 17][..len]), true) {
-                    thread::yield_now();
-                }
-            }
-            while !sender.try_send_frame(Bytes::from(b"frame")) {
-                thread::yield_now();
-            }
-        });
-        for (tag, len) in [(2, 8), (3, 3), (4, 8), (5, 17), (6, 0), (7, 1)] {
-            assert_eq!(receive(&mut receiver), (tag, vec![tag as u8; len]));
-        }
-        assert_eq!(receive(&mut receiver), (-1, b"frame".to_vec()));
-        assert!(take(&mut receiver).is_none());
-        thread.join().unwrap();
-    });
-}
-
-#[test]
-fn ring_rule_12_a_slot_whose_rest_is_skipped_is_given_back() {
-    check(2, || {
-        let (mut sender, mut receiver) = ring();
-        // The second one's slot has a rest, in which what comes next does not fit, twice.
-        let lengths = [8, 8, 40, 0, 0, 40];
-        let thread = thread::spawn(move || {
-            for (tag, len) in lengths.into_iter().enumerate() {
-                while !sender.try_send_inline(tag as i32, 0, Bytes::from(&[tag as u8; 40][..len]), true) {
-                    thread::yield_now();
-                }
-            }
-        });
-        for (tag, len) in lengths.into_iter().enumerate() {
-            assert_eq!(receive(&mut receiver), (tag as i32, vec![tag as u8; len]));
         }
         thread.join().unwrap();
     });
@@ -1066,19 +710,57 @@ fn control_section_rule_13_memory_is_handed_to_and_fro() {
     });
 }
 
+/// One byte where a message lies, at the address that is announced or where a copy is: 0 or 1. Who has read it where it was announced
+/// has seen `1`, and the sender changes it only when it has taken the message back.
 #[test]
-fn share_rule_2_claim() {
+fn announcement_rules_2_and_3_a_message_is_read_or_taken_back() {
     check(3, || {
-        let line = ShareLine::on_heap();
-        let number = line.open();
-        let other = line.clone();
-        let sender = thread::spawn(move || {
-            (0..2).filter_map(|_| other.claim(number, 3, 1)).flatten().collect::<Vec<_>>()
+        let area = AnnouncementArea::on_heap();
+        let mut sender = Announcements::new(area.clone());
+        let (buffer, copy) = (Arc::new(AtomicU32::new(1)), Arc::new(AtomicU32::new(0)));
+        let name = sender.open().expect("all are closed");
+        let (there, kept) = (buffer.clone(), copy.clone());
+        let thread = thread::spawn(move || {
+            let claim = area.claim(name);
+            let read = match claim {
+                Claim::AsAnnounced => there.load(Ordering::Relaxed),
+                Claim::Copy(99) => kept.load(Ordering::Relaxed),
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(read, 1, "{claim:?}");
+            claim
         });
-        let mut claimed: Vec<u32> = (0..2).filter_map(|_| line.claim(number, 3, 2)).flatten().collect();
-        claimed.extend(sender.join().unwrap());
-        claimed.sort_unstable();
-        assert_eq!(claimed, [0, 1, 2]);
+        copy.store(1, Ordering::Relaxed);
+        let is_kept = sender.keep(name, 99);
+        if is_kept {
+            // The user writes its buffer again.
+            buffer.store(7, Ordering::Relaxed);
+        }
+        assert_eq!(thread.join().unwrap() == Claim::AsAnnounced, !is_kept);
+    });
+}
+
+#[test]
+fn announcement_rules_1_and_4_a_closed_entry_is_another_message() {
+    check(2, || {
+        let area = AnnouncementArea::on_heap();
+        let mut sender = Announcements::new(area.clone());
+        let names = [sender.open().unwrap(), sender.open().unwrap()];
+        assert!(sender.open().is_none() && names[0] != names[1] && names[0].raw() != 0);
+        let reader = area.clone();
+        let thread = thread::spawn(move || [reader.claim(names[0]), reader.claim(names[1])]);
+        // The receiver has said that it has nothing of the first one.
+        sender.close(names[0]);
+        sender.close(names[0]);
+        let next = sender.open().unwrap();
+        assert!(next != names[0] && sender.open().is_none());
+        let [first, second] = thread.join().unwrap();
+        assert!(matches!(first, Claim::AsAnnounced | Claim::Gone) && second == Claim::AsAnnounced);
+        assert_eq!(
+            [area.claim(names[0]), area.claim(next), area.claim(next)],
+            [Claim::Gone, Claim::AsAnnounced, Claim::Gone]
+        );
+        assert!(!sender.keep(next, 1) && !sender.keep(names[0], 1));
     });
 }
 
@@ -1135,22 +817,6 @@ fn lock_rules_1_and_2_a_second_thread_is_refused_until_set_threaded() {
         add_one(&lock);
         thread.join().unwrap();
         assert_eq!(*lock.lock(), 22);
-    });
-}
-
-#[test]
-fn share_rule_3_close() {
-    check(3, || {
-        let line = ShareLine::on_heap();
-        let first = line.open();
-        let other = line.clone();
-        let sender = thread::spawn(move || other.claim(first, 1, 1));
-        line.close();
-        let second = line.open();
-        let late = sender.join().unwrap();
-        assert!(late.is_none_or(|pieces| pieces == (0..1)));
-        // Whatever the sender got was of the first share: the second one is whole.
-        assert_eq!(line.claim(second, 1, 1), Some(0..1));
     });
 }
 

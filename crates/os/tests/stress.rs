@@ -7,7 +7,7 @@ use oxmpi_os::{
     bytes::{Bytes, BytesMut, CopyKind},
     door::{Bell, Door, Next, Policy},
     inbox::{CELL_PAYLOAD, InboxReceiver, InboxSender},
-    pool::{CopyChoice, Pool, PoolArea, PoolShape, PoolView, SlowCopies},
+    pool::{Pool, PoolArea, PoolShape, PoolView},
     ring::{INLINE_MAX, Pooling, RingArea, RingReceiver, RingSender, RingShape, Slot},
     segment::{Boot, RankState, Segment, SegmentConfig, SegmentError},
 };
@@ -101,9 +101,7 @@ fn a_ring_carries_all_lengths_in_order() {
             let (tag, context) = (-(number as i32), number as u16);
             while !match len {
                 7 => sender.try_send_frame(Bytes::from(&bytes[..])),
-                ..=INLINE_MAX => {
-                    sender.try_send_inline(tag, context, Bytes::from(&bytes[..]), number % 5 != 0)
-                }
+                ..=INLINE_MAX => sender.try_send_inline(tag, context, Bytes::from(&bytes[..])),
                 _ => sender.try_send_data(tag, context, len, |at, chunk| {
                     Bytes::from(&bytes[at..at + chunk.len()]).copy_to(chunk);
                 }),
@@ -128,7 +126,6 @@ fn a_ring_carries_all_lengths_in_order() {
                     (tag == -(number as i32) && context == number as u16 && offset == have, bytes, total)
                 }
                 Some(Slot::Frame { bytes, .. }) => (len == 7, bytes, bytes.len()),
-                Some(Slot::Notice(notice)) => panic!("{notice:?}, and nobody has opened an exchange line"),
             };
             assert!(is_right && total == len, "message {number} of {len} bytes");
             bytes.copy_to(BytesMut::from(&mut message[have..have + bytes.len()]));
@@ -163,64 +160,20 @@ fn a_ring_refuses_what_has_no_room_and_recovers() {
     assert_eq!(sent, 2);
     assert!(!sender.try_send_data(1, 1, 57, |_, _| panic!("there is no room")));
     assert!(sender.room_for(8), "slots are left");
-    while sender.try_send_inline(2, 2, Bytes::from(b"x"), false) {
+    while sender.try_send_inline(2, 2, Bytes::from(b"x")) {
         sent += 1;
     }
     assert_eq!(sent, 10);
     assert!(!sender.want_credits());
     let mut rings = 0;
     while receiver.peek().is_some() {
-        rings += u32::from(receiver.release() && receiver.wakes_sender());
+        rings += u32::from(receiver.release());
     }
     assert!(receiver.peek_expected(0, 0, 0).is_none());
     assert!(rings == 1 && sender.want_credits() && sender.room_for(2048));
     area.reset();
     assert!(RingReceiver::new(area.clone()).peek().is_none());
-    assert!(RingSender::new(area).try_send_inline(0, 0, Bytes::empty(), false));
-}
-
-/// Rule 12 of the ring: slots that are left with a rest are given back, however many of them.
-#[test]
-fn a_ring_loses_no_slot_of_which_a_rest_was_skipped() {
-    for slots in [4, 8, 16, 32] {
-        let shape = RingShape { slots, data_bytes: 4096, chunk_bytes: 64 };
-        let area = RingArea::on_heap(shape, BarrierKind::Symmetric);
-        let (mut sender, mut receiver) = (RingSender::new(area.clone()), RingReceiver::new(area));
-        let longest = sender.max_data();
-        for turn in 0..500_usize {
-            let bytes = vec![turn as u8; longest];
-            let bytes = Bytes::from(&bytes[..]);
-            let short = 1 + turn % 5;
-            for _ in 0..short {
-                assert!(sender.try_send_inline(1, 0, bytes.slice(0, 8), true));
-            }
-            let fill = |at, chunk: BytesMut<'_>, _| bytes.slice(at, chunk.len()).copy_to(chunk);
-            let mut behind = 0;
-            let gone = match turn % 4 {
-                0 => sender.try_send_inline(2, 0, bytes.slice(0, 9), true),
-                1 => sender.try_send_frame(bytes.slice(0, 5)),
-                2 => sender.try_send_data(2, 0, 65, |at, chunk| bytes.slice(at, chunk.len()).copy_to(chunk)),
-                // The most that must have room as soon as all is taken (rule 8).
-                _ => {
-                    for _ in 0..short {
-                        assert!(matches!(receiver.peek(), Some(Slot::Inline { tag: 1, .. })));
-                        receiver.release();
-                        behind += 1;
-                    }
-                    sender.try_send_frame_with_body(bytes.slice(0, 4), longest, None, fill)
-                }
-            };
-            assert!(gone, "{slots} slots, turn {turn}");
-            for _ in behind..short {
-                assert!(matches!(receiver.peek(), Some(Slot::Inline { tag: 1, .. })));
-                receiver.release();
-            }
-            assert!(!receiver.is_empty());
-            while receiver.peek().is_some() {
-                receiver.release();
-            }
-        }
-    }
+    assert!(RingSender::new(area).try_send_inline(0, 0, Bytes::empty()));
 }
 
 /// How a message goes: what its sender tries first.
@@ -232,9 +185,9 @@ fn lengths_and_ways(receiver: u32, longest: usize) -> impl Iterator<Item = (usiz
     })
 }
 
-/// Takes one message with its frame, if it has one: its number, its length, and whether it was to be copied by vectors.
-fn take_message(receiver: &mut RingReceiver, message: &mut [u8]) -> (i32, usize, bool) {
-    let (mut have, mut frame, mut vectors) = (0, None, false);
+/// Takes one message with its frame, if it has one: its number and its length.
+fn take_message(receiver: &mut RingReceiver, message: &mut [u8]) -> (i32, usize) {
+    let (mut have, mut frame) = (0, None);
     loop {
         let (tag, bytes, total) = match receiver.peek() {
             None => {
@@ -248,24 +201,16 @@ fn take_message(receiver: &mut RingReceiver, message: &mut [u8]) -> (i32, usize,
                 continue;
             }
             Some(Slot::Inline { tag, bytes, .. }) => (tag, bytes, bytes.len()),
-            Some(Slot::Chunk { tag, total, offset, bytes, context, by_vectors }) => {
+            Some(Slot::Chunk { tag, total, offset, bytes, context }) => {
                 assert!(offset == have && (frame.is_none() || (tag == 0 && context == 0)));
-                assert!(offset == 0 || by_vectors == vectors, "all of a message or nothing");
-                vectors = by_vectors;
                 (tag, bytes, total)
             }
-            Some(Slot::Notice(notice)) => panic!("{notice:?}, and nobody has opened an exchange line"),
         };
-        let into = BytesMut::from(&mut message[have..have + bytes.len()]);
-        if vectors {
-            bytes.copy_by_vectors(into)
-        } else {
-            bytes.copy_to(into)
-        }
+        bytes.copy_to(BytesMut::from(&mut message[have..have + bytes.len()]));
         have += bytes.len();
         receiver.release();
         if have == total {
-            return (frame.unwrap_or(tag), total, vectors);
+            return (frame.unwrap_or(tag), total);
         }
     }
 }
@@ -276,7 +221,7 @@ fn a_pool_serves_two_receivers_in_all_ways() {
 }
 
 #[test]
-fn a_pool_of_larger_blocks_in_which_messages_move_on_does_so_too() {
+fn a_pool_of_larger_blocks_does_so_too() {
     serves_two_receivers(256 << 10, 16 << 10);
 }
 
@@ -289,7 +234,6 @@ fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
         ring_chunk_bytes: 1 << 10,
         pool_bytes,
         pool_block_bytes,
-        pool_streams: true,
         ..Default::default()
     };
     let segments = [0, 1, 2].map(|_| segment(boot(false, false, config)));
@@ -299,36 +243,23 @@ fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
     assert_eq!(most, pool_bytes as usize / 2, "half of the pool");
     let threads = [1, 2].map(|me| {
         let mut receiver = RingReceiver::new(segments[me as usize].ring(0, kind));
-        receiver.set_pool(PoolView::new(segments[0].pool().expect("it has one"), me));
+        receiver.set_pool(PoolView::new(segments[0].pool().expect("it has one")));
         thread::spawn(move || {
             let mut message = vec![0; longest];
-            let mut by_vectors = 0;
             for (number, (len, _)) in lengths_and_ways(me, longest).enumerate() {
-                let (its_number, its_len, vectors) = take_message(&mut receiver, &mut message);
-                assert_eq!((its_number, its_len), (number as i32, len));
-                // Rule 9: what is spread and not short.
-                assert!(!vectors || number % 3 == 0 && len >= 4 << 10, "message {number}, {len} bytes long");
-                by_vectors += u32::from(vectors);
+                assert_eq!(take_message(&mut receiver, &mut message), (number as i32, len));
                 let wrong = message[..len].iter().enumerate().find(|&(at, found)| *found != byte(number, at));
                 assert_eq!(wrong, None, "message {number}, {len} bytes long");
             }
             assert!(receiver.peek().is_none());
-            assert!(by_vectors > 100, "{by_vectors} messages were to be copied by vectors");
         })
     });
     let mut pool = Pool::new(segments[0].pool().expect("it has one"));
-    // Every plain copy is too slow: both kinds take turns.
-    let mut copies = CopyChoice::new(SlowCopies { reused: 0, anywhere: 0 }, 16 << 10);
     let mut senders = [1, 2].map(|to| RingSender::new(segments[to].ring(0, kind)));
     let ways = [1, 2].map(|to| lengths_and_ways(to, longest));
     let [first, second] = ways;
-    let (mut streamed, mut pooled, mut widths) = (0, 0, [0, 0]);
+    let (mut streamed, mut pooled) = (0, 0);
     for (number, both) in first.zip(second).enumerate() {
-        // It changes only while nothing lies in the larger part.
-        if number % 200 == 0 {
-            pool.widen(100 * 2 * u64::from(pool_block_bytes));
-        }
-        widths[usize::from(pool.bytes() > pool_bytes as usize)] += 1;
         for (to, (len, way)) in [both.0, both.1].into_iter().enumerate() {
             let bytes: Vec<u8> = (0..len).map(|at| byte(number, at)).collect();
             let bytes = Bytes::from(&bytes[..]);
@@ -339,7 +270,7 @@ fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
                 0 => sender.try_send_frame_with_body(Bytes::from(&frame), len, None, |at, chunk, kind| {
                     bytes.slice(at, chunk.len()).copy_by(kind, chunk);
                 }),
-                _ if len <= INLINE_MAX => sender.try_send_inline(tag, 3, bytes, number % 3 == 0),
+                _ if len <= INLINE_MAX => sender.try_send_inline(tag, 3, bytes),
                 _ => sender.try_send_data(tag, 3, len, |at, chunk| {
                     bytes.slice(at, chunk.len()).copy_to(chunk);
                 }),
@@ -354,22 +285,15 @@ fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
                         pooled += 1;
                         bytes.slice(at, piece.len()).copy_by(kind, piece);
                     };
-                    let is_part = way == 0;
-                    let pooling = Pooling {
-                        pool: &mut pool,
-                        to: to as u32,
-                        copies: &mut copies,
-                        spreads: number % 3 == 0,
-                        is_part,
-                        is_in_stream: len % 2 == 0,
-                        theirs: None,
-                    };
+                    let kind = [CopyKind::Plain, CopyKind::Streaming][number % 2];
+                    let piece_bytes = [1, 5000, 16 << 10][number % 3];
+                    let pooling = Pooling { pool: &mut pool, to: to as u32, kind, piece_bytes };
                     let gone = if way == 0 || way == 2 {
                         sender.try_send_frame_with_body(Bytes::from(&frame), len, Some(pooling), fill)
                     } else {
                         sender.try_send_pooled(tag, 3, len, pooling, fill)
                     };
-                    // Rule 6 of the pool.
+                    // Rule 5 of the pool.
                     gone || by_ring(sender, 1)
                 }
             } {
@@ -378,121 +302,16 @@ fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
         }
     }
     threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
-    assert_eq!(pool.free_bytes(), pool.bytes(), "all blocks have come back");
-    assert!(
-        widths.iter().all(|messages| *messages > 100),
-        "{widths:?} messages were sent in pools of either width"
-    );
+    assert_eq!(pool.free_bytes(), pool_bytes as usize, "all blocks have come back");
     assert!(streamed > 1000 && pooled - streamed > 1000, "{streamed} of {pooled} pieces were streamed");
-}
-
-#[test]
-fn what_lies_in_place_is_neither_streamed_nor_timed() {
-    let shape = PoolShape { bytes: 2 << 20, block_bytes: 32 << 10, streams: false };
-    let ring = || {
-        let shape = RingShape { slots: 64, data_bytes: 1024, chunk_bytes: 64 };
-        let area = RingArea::on_heap(shape, BarrierKind::Symmetric);
-        (RingSender::new(area.clone()), RingReceiver::new(area))
-    };
-    let [own_area, its_area] = [0, 1].map(|_| PoolArea::on_heap(shape));
-    let [mut own, mut its] = [&own_area, &its_area].map(|area| Pool::new(area.clone()));
-    let ((mut there, mut its_receiver), (mut back, mut receiver)) = (ring(), ring());
-    its_receiver.set_pool(PoolView::new(own_area, 1));
-    receiver.set_own_pool(own.own_view(1));
-    receiver.set_pool(PoolView::new(its_area, 0));
-    let data: Vec<u8> = (0..64 << 10).map(|at| byte(1, at)).collect();
-    let mut message = vec![0; data.len()];
-    /// Sends, and says which pieces were copied how.
-    fn pieces(
-        sender: &mut RingSender,
-        (pool, theirs): (&mut Pool, Option<&mut PoolView>),
-        copies: &mut CopyChoice,
-        data: &[u8],
-    ) -> Vec<(usize, CopyKind)> {
-        let mut pieces = Vec::new();
-        let pooling =
-            Pooling { pool, to: 1, copies, spreads: false, is_part: false, is_in_stream: false, theirs };
-        assert!(sender.try_send_pooled(1, 1, data.len(), pooling, |at, piece, kind| {
-            pieces.push((piece.len(), kind));
-            Bytes::from(&data[at..at + piece.len()]).copy_by(kind, piece);
-        }));
-        pieces
-    }
-    let mut take = |receiver: &mut RingReceiver, len: usize| {
-        assert!(take_message(receiver, &mut message).1 == len && message[..len] == data[..len]);
-    };
-    let streaming = &mut CopyChoice::always(CopyKind::Streaming);
-    for (len, streamed, plain) in [(16 << 10, 4 << 10, 8 << 10), (64 << 10, 8 << 10, 16 << 10)] {
-        let all = |each, kind| vec![(each, kind); len / each];
-        let data = &data[..len];
-        assert_eq!(pieces(&mut there, (&mut own, None), streaming, data), all(streamed, CopyKind::Streaming));
-        for _ in 0..3 {
-            take(&mut its_receiver, len);
-            // The answer lies where the message lay, and the next message where the answer lay.
-            let theirs = its_receiver.pool_to_answer(len, true);
-            assert_eq!(pieces(&mut back, (&mut its, theirs), streaming, data), all(plain, CopyKind::Plain));
-            take(&mut receiver, len);
-            assert_eq!(pieces(&mut there, (&mut own, None), streaming, data), all(plain, CopyKind::Plain));
-        }
-        take(&mut its_receiver, len);
-        // One that is shorter does so, too; what is longer than that does not.
-        let theirs = its_receiver.pool_to_answer(len, true);
-        assert_eq!(
-            pieces(&mut back, (&mut its, theirs), streaming, &data[..4096]),
-            [(4096, CopyKind::Plain)]
-        );
-        take(&mut receiver, 4096);
-        assert_eq!(pieces(&mut there, (&mut own, None), streaming, data), all(streamed, CopyKind::Streaming));
-        take(&mut its_receiver, len);
-        // A longer answer does not, and the message behind it does.
-        assert_eq!(
-            pieces(&mut there, (&mut own, None), streaming, &data[..4096]),
-            [(4096, CopyKind::Streaming)]
-        );
-        take(&mut its_receiver, 4096);
-        let (theirs, longer) = (its_receiver.pool_to_answer(16384, true), &data[..16384]);
-        assert_eq!(
-            pieces(&mut back, (&mut its, theirs), streaming, longer),
-            [(4096, CopyKind::Streaming); 4]
-        );
-        take(&mut receiver, 16384);
-        assert_eq!(pieces(&mut there, (&mut own, None), streaming, longer), [(8192, CopyKind::Plain); 2]);
-        take(&mut its_receiver, 16384);
-    }
-    // Every copy that is timed is slow, and a few of them are enough.
-    let mut copies = CopyChoice::new(SlowCopies { reused: 0, anywhere: 0 }, 1 << 20);
-    assert_eq!(pieces(&mut there, (&mut own, None), &mut copies, &data[..8192]), [(8192, CopyKind::Plain)]);
-    for _ in 0..100 {
-        take(&mut its_receiver, 8192);
-        let theirs = its_receiver.pool_to_answer(8192, true);
-        assert_eq!(
-            pieces(&mut back, (&mut its, theirs), &mut copies, &data[..8192]),
-            [(8192, CopyKind::Plain)]
-        );
-        take(&mut receiver, 8192);
-        assert_eq!(
-            pieces(&mut there, (&mut own, None), &mut copies, &data[..8192]),
-            [(8192, CopyKind::Plain)]
-        );
-    }
-    assert!(copies.kind() == CopyKind::Plain && !copies.spreads());
 }
 
 /// A ring on which a message was sent through a pool of blocks of 8192 bytes.
 fn ring_with_pooled() -> RingReceiver {
-    let mut pool =
-        Pool::new(PoolArea::on_heap(PoolShape { bytes: 32768, block_bytes: 8192, streams: false }));
+    let mut pool = Pool::new(PoolArea::on_heap(PoolShape { bytes: 32768, block_bytes: 8192 }));
     let shape = RingShape { slots: 16, data_bytes: 1024, chunk_bytes: 64 };
     let area = RingArea::on_heap(shape, BarrierKind::Symmetric);
-    let pooling = Pooling {
-        pool: &mut pool,
-        to: 1,
-        copies: &mut CopyChoice::always(CopyKind::Plain),
-        spreads: false,
-        is_part: false,
-        is_in_stream: false,
-        theirs: None,
-    };
+    let pooling = Pooling { pool: &mut pool, to: 1, kind: CopyKind::Plain, piece_bytes: 8192 };
     assert!(RingSender::new(area.clone()).try_send_pooled(1, 1, 8192, pooling, |_, _, _| ()));
     RingReceiver::new(area)
 }
@@ -507,8 +326,8 @@ fn a_pool_that_is_not_known_is_an_error() {
 #[should_panic(expected = "broken ring: a chunk of 8192 bytes at 0 of a pool")]
 fn bytes_outside_of_the_pool_are_an_error() {
     let mut receiver = ring_with_pooled();
-    let smaller = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024, streams: false });
-    receiver.set_pool(PoolView::new(smaller, 1));
+    let smaller = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024 });
+    receiver.set_pool(PoolView::new(smaller));
     receiver.peek();
 }
 
@@ -571,8 +390,7 @@ fn door_stress(asymmetric: bool, policy: Policy) {
                     for _ in 0..numbers.next() % 2000 {
                         std::hint::spin_loop();
                     }
-                    let gone =
-                        sender.try_send_inline(turn as i32, 0, Bytes::from(&sent.to_ne_bytes()), false);
+                    let gone = sender.try_send_inline(turn as i32, 0, Bytes::from(&sent.to_ne_bytes()));
                     assert!(gone);
                     sent += 1;
                     bell.ring();
@@ -594,7 +412,7 @@ fn door_stress(asymmetric: bool, policy: Policy) {
                     }
                     let (tag, bytes) = receiver.peek_expected(0, 0, 0).expect("it was seen");
                     assert_eq!((tag, bytes.to_vec()), (turn as i32, count.to_ne_bytes().to_vec()));
-                    assert!(!receiver.release() || !receiver.wakes_sender());
+                    assert!(!receiver.release());
                     count += 1;
                 }
             }

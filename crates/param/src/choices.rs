@@ -1,12 +1,14 @@
 //! What parameters choose that take one of some words.
 
-/// Whether long messages may be copied straight between the address spaces of two processes.
+/// Whether messages may be copied straight between the address spaces of two processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SingleCopy {
-    /// If a real probe between the two processes succeeds.
+    /// Where that is fast, if a real probe between the two processes succeeds.
     Auto,
     /// No: through the shared segment always.
     Off,
+    /// Wherever a real probe between the two processes succeeds.
+    On,
 }
 
 /// Which messages over sockets are encrypted.

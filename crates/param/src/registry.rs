@@ -116,7 +116,8 @@ impl Params {
     pub fn single_copy(&self) -> SingleCopy {
         match self.number(Id::single_copy) {
             0 => SingleCopy::Auto,
-            _ => SingleCopy::Off,
+            1 => SingleCopy::Off,
+            _ => SingleCopy::On,
         }
     }
 
@@ -347,56 +348,21 @@ parameters! {
     shm_eager_limit_bytes: usize {
         unit: Unit::Bytes, default: 262144, limits: 0..=524288, power_of_two: false,
         aliases: [], level: Tune, change: Always,
-        help: "The longest message that is sent through shared memory before its receive is known to be \
-               posted. Longer ones wait for the receiver (rendezvous), except answers: a message of up to four times as much \
-               to a rank from which one came that was not answered yet, while no other send is under way. What is longer than the data ring takes \
-               (half of shm_ring_data_bytes) is sent so only while there is room in the pool, and, with more ranks than cores, \
-               what has more than 32 and at most 64 KiB only while not as much lies there that its receiver has not read.",
+        help: "The longest message in shared memory whose standard send does not wait for its receiver. Longer ones do (rendezvous). \
+               Shorter ones lie in the ring or the pool, or with their sender, who keeps a copy if it would have to wait \
+               ('oxmpi explain copy').",
     }
     shm_pool_bytes: usize {
-        unit: Unit::Bytes, default: 2097152, limits: 0..=1073741824, power_of_two: true,
+        unit: Unit::Bytes, default: 4194304, limits: 0..=1073741824, power_of_two: true,
         aliases: [], level: Tune,
         help: "Bytes of a rank's pool, through which its longer messages go to all other ranks; 0: none. The \
-               best size is beyond the private caches of a core. With more ranks than cores a quarter of it is \
-               used; else streams of long messages may take as much again.",
+               best size is beyond the private caches of a core. With more ranks than cores a quarter of it is used.",
     }
     shm_pool_from_bytes: usize {
         unit: Unit::Bytes, default: 1024, limits: 57..=1073741824, power_of_two: false,
         aliases: [], level: Tune, change: Always,
         help: "The shortest message that goes through the sender's pool; shorter ones use the data ring. To a rank that has not yet \
                granted a ring all go through the pool that are longer than 440 bytes.",
-    }
-    shm_slow_copy_ns_per_kib: u64 {
-        unit: Unit::Count, default: 120, limits: 0..=1000000, power_of_two: false,
-        aliases: [], level: Tune, change: BeforeInit,
-        help: "A copy into a pool, that of a rank's messages or that of a communicator's collectives, that takes more nanoseconds per \
-               KiB, and as much again as for 2.7 KiB, is slow: cores that share no cache. The next ones then go past the caches, but \
-               for those that lie where as much was read, and messages of up to 4 KiB of which trials say how they lie. Copies of a \
-               sender that may still be spread (shm_slow_copy_in_first_part_ns_per_kib) may take five thirds of that.",
-    }
-    shm_slow_copy_in_first_part_ns_per_kib: u64 {
-        unit: Unit::Count, default: 45, limits: 0..=1000000, power_of_two: false,
-        aliases: [], level: Tune, change: BeforeInit,
-        help: "A copy into lines of a rank's pool that are written again soon, those of its first quarter and of messages of 4 to 16 \
-               KiB, that takes more nanoseconds per KiB, and as much again as for 2.7 KiB, is slow: they lie in the receiver's private \
-               cache. The next messages of more than 4 KiB are then spread over the other three quarters, and stay so if a stream of \
-               them takes a sixteenth less time.",
-    }
-    shm_trial_laps: u64 {
-        unit: Unit::Count, default: 2048, limits: 0..=1000000, power_of_two: false,
-        aliases: [], level: Tune, change: BeforeInit,
-        help: "How streams of messages of up to 4 KiB had better lie in a rank's pool is tried by turns: as usual, spread, or past \
-               the caches; the way in which a lap of the pool takes the shortest is kept. Trials come ever more seldom, at last after so \
-               many laps; 0: there are none, and these messages only go past the caches when longer ones do, as always in a job of more \
-               ranks than processors.",
-    }
-    shm_past_caches_from_bytes: u64 {
-        unit: Unit::Bytes, default: 8388608, limits: 0..=1099511627776, power_of_two: false,
-        aliases: [], level: Tune, change: Always,
-        help: "If long messages of so many bytes in all come through shared memory at once, and single copy is \
-               possible, they are stored past the caches, which could not hold them all: the best value is a quarter \
-               of the cache that cores share. A quarter of it counts for memory that begins within a line of the cache, \
-               as what malloc gives.",
     }
     shm_heap_bytes: u64 {
         unit: Unit::Bytes, default: 1073741824, limits: 0..=1099511627776, power_of_two: false,
@@ -408,8 +374,7 @@ parameters! {
     shm_ring_slots: usize {
         unit: Unit::Count, default: 128, limits: 4..=65536, power_of_two: true,
         aliases: [], level: Tune,
-        help: "Slots of 64 bytes in the ring between two ranks: how many small messages may be on their way, or up to four \
-               times as many of up to 8 bytes.",
+        help: "Slots of 64 bytes in the ring between two ranks: how many small messages may be on their way.",
     }
     shm_ring_data_bytes: usize {
         unit: Unit::Bytes, default: 65536, limits: 32768..=16777216, power_of_two: true,
@@ -434,16 +399,11 @@ parameters! {
         help: "Cells in a rank's inbox, which all peers without a ring of their own share.",
     }
     single_copy: by_hand {
-        unit: Unit::Choice(&["auto", "off"]), default: 0, limits: 0..=1, power_of_two: false,
+        unit: Unit::Choice(&["auto", "off", "on"]), default: 0, limits: 0..=2, power_of_two: false,
         aliases: ["shm_single_copy"], level: User, change: Always,
-        help: "Whether long messages are copied straight from one process to the other (process_vm_readv). \
-               'auto' tries it between each pair and uses shared memory where it is forbidden.",
-    }
-    single_copy_patience_us: u64 {
-        unit: Unit::Micros, default: 50, limits: 0..=1000000000, power_of_two: false,
-        aliases: [], level: Tune, change: Always,
-        help: "How long a receiver waits for a part of a long message before it reads one from the sender's \
-               memory itself, instead of waiting for the sender to send it.",
+        help: "Whether receivers copy messages straight from their senders' memory (process_vm_readv). 'auto': where that is faster than \
+               two copies through shared memory, by what is known of the processor ('oxmpi explain copy'). 'on': all messages from \
+               shm_pool_from_bytes on. Where it is forbidden, which each pair of ranks tries, shared memory is used.",
     }
     wait_spin_us: u64 {
         unit: Unit::Micros, default: 20, limits: 0..=1000000, power_of_two: false,
@@ -802,7 +762,7 @@ mod tests {
         }
         assert_eq!(params.shm_ring_slots(), 65536);
         assert_eq!(params.wait_sleeping(), 1_000_000_000);
-        assert_eq!(params.single_copy(), SingleCopy::Off);
+        assert_eq!(params.single_copy(), SingleCopy::On);
         assert!(params.mpi_param_check() && params.mpi_ft_enable() && params.mpi_strict());
         assert_eq!((params.rpi_shm_priority(), params.rpi_tcp_priority()), (100, 100));
         assert_eq!(params.rpi_lamd_priority(), 100);

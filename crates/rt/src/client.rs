@@ -564,7 +564,6 @@ pub fn segment_config(params: &Params, oversubscribed: bool) -> SegmentConfig {
         ring_data_bytes: params.shm_ring_data_bytes() as u32,
         max_rings: params.shm_max_rings() as u32,
         pool_bytes,
-        pool_streams: !oversubscribed && pool_bytes <= 1 << 29,
         heap_bytes: params.shm_heap_bytes(),
         control_section_pool: control_section_pool(params),
         ..SegmentConfig::default()

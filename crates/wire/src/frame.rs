@@ -93,6 +93,19 @@ impl Tags {
     }
 }
 
+/// A message that stays with its sender until it is matched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Announced {
+    /// The sender's request, to be named in the answer.
+    pub request: u64,
+    /// Length of the message in bytes.
+    pub length: u64,
+    /// Where the data lie in the sender's memory if they are contiguous and may be read there, else 0.
+    pub address: u64,
+    /// What the receiver claims before it reads, as the sender may take the message back; 0: it does not.
+    pub announcement: u64,
+}
+
 /// A frame without its body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Frame {
@@ -112,12 +125,8 @@ pub enum Frame {
     Rendezvous {
         /// What it is matched by.
         envelope: Envelope,
-        /// The sender's request, to be named in the answer.
-        request: u64,
-        /// Length of the message in bytes.
-        length: u64,
-        /// Where the data lie in the sender's memory if they are contiguous and may be read there, else 0.
-        address: u64,
+        /// Where it is.
+        announced: Announced,
     },
     /// The message of this request of yours was matched.
     SyncAck {
@@ -132,9 +141,6 @@ pub enum Frame {
         receiver: u64,
         /// How many bytes are wanted (less than announced if the receive buffer is shorter).
         length: u64,
-        /// The share from which pieces are to be claimed, as the fabric names it, because the receiver copies as well;
-        /// 0: it does not, send all.
-        share: u64,
     },
     /// The data of the announced message have been read; the buffer is free.
     Fin {
@@ -265,17 +271,14 @@ impl Frame {
                 w.u64(request);
                 head
             }
-            Frame::Rendezvous { envelope, request, length, address } => {
+            Frame::Rendezvous { envelope, announced } => {
                 let head = w.envelope(RENDEZVOUS, envelope);
-                w.u64(request);
-                w.u64(length);
-                w.u64(address);
+                let Announced { request, length, address, announcement } = announced;
+                [request, length, address, announcement].into_iter().for_each(|word| w.u64(word));
                 head
             }
             Frame::SyncAck { request } => w.plain(SYNC_ACK, &[request]),
-            Frame::Pull { request, receiver, length, share } => {
-                w.plain(PULL, &[request, receiver, length, share])
-            }
+            Frame::Pull { request, receiver, length } => w.plain(PULL, &[request, receiver, length]),
             Frame::Fin { request } => w.plain(FIN, &[request]),
             Frame::Withdraw { request, number } => w.plain(WITHDRAW, &[request, number]),
             Frame::Withdrawn { request } => w.plain(WITHDRAWN, &[request]),
@@ -335,9 +338,15 @@ impl Frame {
         let frame = match if matching { kind & !GLOBAL } else { kind } {
             EAGER => Frame::Eager { envelope },
             EAGER_SYNC => Frame::EagerSync { envelope, request: word() },
-            RENDEZVOUS => Frame::Rendezvous { envelope, request: word(), length: word(), address: word() },
+            RENDEZVOUS => {
+                let [request, length, address, announcement] = [word(), word(), word(), word()];
+                Frame::Rendezvous {
+                    envelope,
+                    announced: Announced { request, length, address, announcement },
+                }
+            }
             SYNC_ACK => Frame::SyncAck { request: word() },
-            PULL => Frame::Pull { request: word(), receiver: word(), length: word(), share: word() },
+            PULL => Frame::Pull { request: word(), receiver: word(), length: word() },
             FIN => Frame::Fin { request: word() },
             WITHDRAW => Frame::Withdraw { request: word(), number: word() },
             WITHDRAWN => Frame::Withdrawn { request: word() },
@@ -358,9 +367,9 @@ const fn extension_len(kind: u8) -> Option<usize> {
     Some(match if kind & 0xf0 == 0 { kind & !GLOBAL } else { kind } {
         EAGER => long,
         EAGER_SYNC => long + 8,
-        RENDEZVOUS => long + 24,
+        RENDEZVOUS => long + 32,
         SYNC_ACK | FIN | WITHDRAWN | LEARN | RING_OPEN => 8,
-        PULL => 32,
+        PULL => 24,
         WITHDRAW | DATA | POOLED => 16,
         RING_GRANT => 0,
         _ => return None,
@@ -420,18 +429,17 @@ mod tests {
         prop_oneof![
             envelope.prop_map(|envelope| Frame::Eager { envelope }),
             (e1, any::<u64>()).prop_map(|(envelope, request)| Frame::EagerSync { envelope, request }),
-            (e2, any::<[u64; 3]>()).prop_map(|(envelope, [request, length, address])| Frame::Rendezvous {
-                envelope,
-                request,
-                length,
-                address
+            (e2, any::<[u64; 4]>()).prop_map(|(envelope, [request, length, address, announcement])| {
+                Frame::Rendezvous {
+                    envelope,
+                    announced: Announced { request, length, address, announcement },
+                }
             }),
             any::<u64>().prop_map(|request| Frame::SyncAck { request }),
-            any::<[u64; 4]>().prop_map(|[request, receiver, length, share]| Frame::Pull {
+            any::<[u64; 3]>().prop_map(|[request, receiver, length]| Frame::Pull {
                 request,
                 receiver,
-                length,
-                share
+                length
             }),
             any::<u64>().prop_map(|request| Frame::Fin { request }),
             any::<[u64; 2]>().prop_map(|[request, number]| Frame::Withdraw { request, number }),

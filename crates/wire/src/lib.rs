@@ -21,5 +21,7 @@ pub mod noise;
 pub mod relay;
 mod transcript;
 
-pub use frame::{Context, ContextId, Envelope, Frame, HEADER_LEN, MAX_FRAME_LEN, Received, Tags, WireError};
+pub use frame::{
+    Announced, Context, ContextId, Envelope, Frame, HEADER_LEN, MAX_FRAME_LEN, Received, Tags, WireError,
+};
 pub use transcript::{MAC, Nonce, Secret, Transcript, WrongMac};

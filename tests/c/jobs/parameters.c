@@ -148,7 +148,7 @@ static int may_copy(void)
 }
 
 /* COPIES: a long message whose sender is not in the library comes because its receiver copies it (1), or does not come (0). */
-static void patience(int copies)
+static void alone(int copies)
 {
     enum { BYTES = 4 << 20 };
     if (!may_copy()) return;
@@ -169,64 +169,11 @@ static void patience(int copies)
         CHECK_EQ(value(session, copied), copies ? BYTES : 0);
         meet();
     }
-    /* With both in the library both may copy. */
     CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
     free(buffer);
 }
 
-/* PAST: of long messages that come at once the bytes are stored past the caches (1), or are not (0). */
-static void past_caches(int past)
-{
-    enum { BYTES = 2 << 20, MESSAGES = 8 };
-    if (!may_copy()) return;
-    static MPI_Request requests[MESSAGES];
-    char *buffer = allocate((size_t) MESSAGES * BYTES);
-    MPI_T_pvar_handle stored = started(session, "shm_past_caches_bytes", NULL);
-    for (int i = 0; i < MESSAGES; i++) {
-        char *place = buffer + (size_t) i * BYTES;
-        if (rank == 0) MPI_Isend(place, BYTES, MPI_BYTE, 1, i, MPI_COMM_WORLD, &requests[i]);
-        else MPI_Irecv(place, BYTES, MPI_BYTE, 0, i, MPI_COMM_WORLD, &requests[i]);
-    }
-    CHECK_OK(MPI_Waitall(MESSAGES, requests, MPI_STATUSES_IGNORE));
-    CHECK_EQ(value(session, stored) > 0, past && rank == 1);
-    free(buffer);
-}
-
-/* STREAMS: whether pieces of messages, and of collectives, are stored past the caches because copies into the pool are slow (1), or
- * are not (0). */
-static void slow_copies(int streams)
-{
-    MPI_T_pvar_handle pieces = started(session, "shm_streamed_pieces", NULL);
-    send_some(100, 60000);
-    CHECK_EQ(value(session, pieces) > 0, streams && rank == 0);
-
-    if (!may_copy()) return;
-    enum { WORDS = 1 << 15, ROUNDS = 200 };
-    unsigned *out = (unsigned *) allocate(WORDS * sizeof *out), *in = (unsigned *) allocate(2 * WORDS * sizeof *in);
-    number before = value(session, pieces);
-    for (unsigned round = 0; round < ROUNDS; round++) {
-        int root = (int) round % 2, words = WORDS >> (round / 2 % 3), wrong = 0;
-        for (int i = 0; i < words; i++) out[i] = 3 * (unsigned) i + 5 * round + (unsigned) rank;
-        MPI_Gather(out, words, MPI_UNSIGNED, in, words, MPI_UNSIGNED, root, MPI_COMM_WORLD);
-        for (int from = 0; from < 2 && rank == root; from++)
-            for (int i = 0; i < words; i++) wrong += in[from * words + i] != 3 * (unsigned) i + 5 * round + (unsigned) from;
-        MPI_Scatter(in, words, MPI_UNSIGNED, rank == root ? MPI_IN_PLACE : out, words, MPI_UNSIGNED, root, MPI_COMM_WORLD);
-        MPI_Scan(out, in, words, MPI_UNSIGNED, MPI_SUM, MPI_COMM_WORLD);
-        for (int i = 0; i < words; i++)
-            wrong += in[i] != (rank == 0 ? 1 : 2) * (3 * (unsigned) i + 5 * round) + (unsigned) rank;
-        MPI_Alltoall(out, words / 2, MPI_UNSIGNED, in, words / 2, MPI_UNSIGNED, MPI_COMM_WORLD);
-        for (int i = 0; i < words; i++) {
-            unsigned at = (unsigned) (rank * (words / 2) + i % (words / 2)), from = (unsigned) (i / (words / 2));
-            wrong += in[i] != 3 * at + 5 * round + from;
-        }
-        CHECK_EQ(wrong, 0);
-    }
-    CHECK_EQ(value(session, pieces) > before, streams);
-    free(out);
-    free(in);
-}
-
-/* Messages of so many bytes, a multiple of 100, to receives of all forms: what is spread goes other ways in some of them. */
+/* Messages of so many bytes, a multiple of 100, to receives of all forms. */
 static void in_all_forms(int bytes)
 {
     enum { PLAIN, POSTED, UNEXPECTED, HALF, NOTHING, MATCHED, SYNCHRONOUS, PIECES, FORMS };
@@ -279,25 +226,13 @@ static void in_all_forms(int bytes)
     MPI_Type_free(&pieces);
 }
 
-/* SPREAD BYTES: whether messages of so many bytes are spread over the larger part of the pool because copies to lines written
- * again soon are slow (1), or are not (0). Long ones lie in the first quarter else, shorter ones in few lines of the others. */
-static void spread(int lie, int bytes)
+/* COPIES BYTES: whether receivers copy messages of so many bytes by themselves (1), or not (0). They come whole either way. */
+static void copies(int alone, int bytes)
 {
-    MPI_T_pvar_handle messages = started(session, "shm_spread_messages", NULL);
-    /* It is not tried before it is known how long some MiB take the usual way. */
-    send_some(2000, bytes);
+    MPI_T_pvar_handle copied = started(session, "shm_single_copy_bytes", NULL);
+    send_some(20, bytes);
     in_all_forms(bytes);
-    CHECK_EQ(value(session, messages) > 0, lie && rank == 0);
-}
-
-/* TRIES: whether ways to lay a stream of short messages in the pool are tried by turns (1), or not (0). */
-static void trials(int tries)
-{
-    const char *ways[] = {"shm_spread_messages", "shm_streamed_pieces"};
-    MPI_T_pvar_handle counts[2];
-    for (int i = 0; i < 2; i++) counts[i] = started(session, ways[i], NULL);
-    send_some(10000, 3000);
-    for (int i = 0; i < 2; i++) CHECK_EQ(value(session, counts[i]) > 0, tries && rank == 0);
+    if (may_copy()) CHECK_EQ(value(session, copied) > 0, alone && rank == 1);
 }
 
 /* Rank 1 waits for a message that comes after some time, as all others do; what it has counted meanwhile. */
@@ -518,11 +453,8 @@ int main(int argc, char **argv)
     else if (!strcmp(what, "rings")) rings(first);
     else if (!strcmp(what, "pool")) pool(first);
     else if (!strcmp(what, "heap")) heap(first);
-    else if (!strcmp(what, "patience")) patience(first);
-    else if (!strcmp(what, "past caches")) past_caches(first);
-    else if (!strcmp(what, "slow copies")) slow_copies(first);
-    else if (!strcmp(what, "spread")) spread(first, second);
-    else if (!strcmp(what, "trials")) trials(first);
+    else if (!strcmp(what, "alone")) alone(first);
+    else if (!strcmp(what, "copies")) copies(first, second);
     else if (!strcmp(what, "asleep")) asleep(first);
     else if (!strcmp(what, "gives")) gives(first, second);
     else if (!strcmp(what, "pauses")) pauses(first);

@@ -70,29 +70,3 @@ fn ranks_sleep_instead_of_yielding_to_a_stranger() {
         assert!(in_messages < 200 / 4, "in 200 operations each: {slept:?}");
     });
 }
-
-/// Of long messages to a rank that has no processor meanwhile only the first one is copied to where it finds it: the others wait until it
-/// asks, and it copies them once.
-#[test]
-fn messages_to_a_rank_that_is_behind_wait_until_it_asks() {
-    let programs = compile(&["jobs/behind"]);
-    let asked = |is_crowded: bool, options: &[&str]| {
-        let file = programs.path("under-way");
-        let _ = std::fs::remove_file(&file); // there may be none
-        let run = || {
-            if is_crowded {
-                cpus::set_cpu(cpus::allowed().unwrap()[0]).unwrap();
-            }
-            programs.run(2, options, "behind", &[file.to_str().unwrap()])
-        };
-        let outcome = std::thread::scope(|scope| scope.spawn(run).join().unwrap());
-        outcome.is_fine(1, "asked for ");
-        let number = outcome.out.trim().rsplit(' ').next().and_then(|word| word.parse::<u32>().ok());
-        number.unwrap_or_else(|| panic!("no number: {outcome:?}"))
-    };
-    assert_eq!(asked(true, &[]), 3, "of 4 messages of 64 KiB, and one of 200");
-    assert_eq!(asked(true, &["--mca", "single_copy", "off"]), 0, "it could not copy them once");
-    if cpus::usable() > 1 {
-        assert_eq!(asked(false, &[]), 0, "each has a processor");
-    }
-}

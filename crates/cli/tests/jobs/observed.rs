@@ -95,17 +95,7 @@ const OBSERVED: &[Row] = &[
         "the_pool_and_the_heap_are_as_large_as_told",
         &["shm_pool_bytes", "shm_heap_bytes"],
     ),
-    (
-        "jobs/parameters.rs",
-        "copies_go_past_the_caches_from_where_they_are_told",
-        &["shm_past_caches_from_bytes", "shm_slow_copy_ns_per_kib", "shm_slow_copy_in_first_part_ns_per_kib"],
-    ),
-    ("jobs/parameters.rs", "ways_to_lay_short_messages_are_tried_as_often_as_told", &["shm_trial_laps"]),
-    (
-        "jobs/parameters.rs",
-        "a_receiver_is_as_patient_as_it_is_told",
-        &["single_copy_patience_us", "single_copy"],
-    ),
+    ("jobs/parameters.rs", "receivers_copy_messages_alone_where_they_are_told", &["single_copy"]),
     ("c/mpit_effects.c", "mpit_effects", &["shm_ring_after", "shm_pool_from_bytes"]),
     // Waiting.
     (

@@ -119,46 +119,16 @@ fn the_pool_and_the_heap_are_as_large_as_told() {
 }
 
 #[test]
-fn copies_go_past_the_caches_from_where_they_are_told() {
+fn receivers_copy_messages_alone_where_they_are_told() {
     let p = compile(&["jobs/parameters"]);
-    for (value, past) in [("0", "1"), ("1024m", "0")] {
-        check(&p, 2, &[("shm_past_caches_from_bytes", value)], &["past caches", past]);
+    for bytes in ["1100", "6000", "60000", "300000"] {
+        check(&p, 2, &[("single_copy", "on")], &["copies", "1", bytes]);
+        check(&p, 2, &[("single_copy", "off")], &["copies", "0", bytes]);
     }
-    for (value, streams) in [("0", "1"), ("1000000", "0")] {
-        check(&p, 2, &[("shm_slow_copy_ns_per_kib", value)], &["slow copies", streams]);
+    // A sender that computes gives nothing by the pool.
+    for (value, copies) in [("on", "1"), ("auto", "1"), ("off", "0")] {
+        check(&p, 2, &[("single_copy", value)], &["alone", copies]);
     }
-    for (value, spread) in [("0", "1"), ("1000000", "0")] {
-        // However slow a copy is, it is not streamed.
-        let said =
-            [("shm_slow_copy_in_first_part_ns_per_kib", value), ("shm_slow_copy_ns_per_kib", "1000000")];
-        for bytes in ["60000", "6000"] {
-            check(&p, 2, &said, &["spread", spread, bytes]);
-        }
-    }
-}
-
-#[test]
-fn ways_to_lay_short_messages_are_tried_as_often_as_told() {
-    let p = compile(&["jobs/parameters"]);
-    for (laps, tries) in [("0", "0"), ("1", "1"), ("1000000", "1")] {
-        let tries = if cores() < 2 { "0" } else { tries };
-        // However slow a copy is, it is neither streamed nor spread for that.
-        let said = [
-            ("shm_trial_laps", laps),
-            ("shm_slow_copy_in_first_part_ns_per_kib", "1000000"),
-            ("shm_slow_copy_ns_per_kib", "1000000"),
-        ];
-        check(&p, 2, &said, &["trials", tries]);
-    }
-}
-
-#[test]
-fn a_receiver_is_as_patient_as_it_is_told() {
-    let p = compile(&["jobs/parameters"]);
-    for (value, copies) in [("0", "1"), ("1000000000", "0")] {
-        check(&p, 2, &[("single_copy_patience_us", value)], &["patience", copies]);
-    }
-    check(&p, 2, &[("single_copy", "off"), ("single_copy_patience_us", "0")], &["patience", "0"]);
 }
 
 #[test]

@@ -200,10 +200,15 @@ impl<F: Fabric> Process<F> {
                 wait.end_turn();
             }
             let mut heard = None;
+            let has_spun = wait.has_spun();
             let due = match if at_once { Next::Look } else { wait.next() } {
                 Next::Look => {
                     let answer = self.look_all(|domain, something| {
                         came = something;
+                        // What this process waits for may be done by one that waits for a send of its.
+                        if has_spun && domain.lane.may_keep_sends() {
+                            domain.lane.keep_sends();
+                        }
                         question(domain)
                     });
                     if let Some(answer) = answer {

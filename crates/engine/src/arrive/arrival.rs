@@ -6,7 +6,7 @@ use crate::matching::Message;
 use crate::peer::{BodyTarget, EarlyKind};
 use crate::request::{Received, RequestId};
 use oxmpi_os::bytes::Bytes;
-use oxmpi_wire::Frame;
+use oxmpi_wire::{Announced, Frame};
 
 /// A message that matches, and what it does when it is matched or not.
 pub(super) trait Arrival {
@@ -83,30 +83,28 @@ impl Arrival for EagerArrival<'_> {
 }
 
 pub(super) struct RendezvousArrival<'a> {
-    pub(super) request: u64,
-    pub(super) length: u64,
-    pub(super) address: u64,
+    pub(super) announced: Announced,
     pub(super) first: Bytes<'a>,
 }
 
 impl Arrival for RendezvousArrival<'_> {
     fn matched(self, state: &mut State, from: u32, tag: i32, receive: RequestId) {
-        let RendezvousArrival { request, length, address, first } = self;
-        state.match_announced(receive, (from, tag), (request, length, address), first);
+        let RendezvousArrival { announced, first } = self;
+        state.match_announced(receive, (from, tag), announced, first);
     }
 
     fn unexpected(self, spare: &mut Spare) -> Message {
-        let RendezvousArrival { request, length, address, first } = self;
-        Message::Rendezvous { request, length, address, first: spare.beginning(first) }
+        let RendezvousArrival { announced, first } = self;
+        Message::Rendezvous { announced, first: spare.beginning(first) }
     }
 
     fn early(self, spare: &mut Spare) -> EarlyKind {
-        let RendezvousArrival { request, length, address, first } = self;
-        EarlyKind::Rendezvous { request, length, address, first: spare.beginning(first) }
+        let RendezvousArrival { announced, first } = self;
+        EarlyKind::Rendezvous { announced, first: spare.beginning(first) }
     }
 
     fn waiting(&self) -> Option<u64> {
-        Some(self.request)
+        Some(self.announced.request)
     }
 
     fn more_comes(&self) -> bool {
@@ -114,6 +112,6 @@ impl Arrival for RendezvousArrival<'_> {
     }
 
     fn length(&self) -> u64 {
-        self.length
+        self.announced.length
     }
 }

@@ -1,6 +1,6 @@
 //! What becomes of requests and messages when a process is lost or a context is revoked.
 
-use super::{State, Todo};
+use super::State;
 use crate::matching::{Message, Unexpected, WORLD};
 use crate::notes::Note;
 use crate::request::{Completion, Fault, RequestId};
@@ -27,9 +27,6 @@ impl State {
         // receive behind them gets a message that was theirs.
         let concerned = self.requests.active(|_, peer| peer == Some(process));
         for request in concerned {
-            if self.requests.receive(request).is_some_and(|work| work.shared) {
-                self.todo.push_back(Todo::Unshare(request));
-            }
             self.unpost(request);
             self.requests.complete(request, Completion::failed(Fault::Lost { peer: process }));
         }

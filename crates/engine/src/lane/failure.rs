@@ -134,7 +134,6 @@ impl<F: Fabric> Lane<F> {
         }
         for request in self.state.requests.active(|context, _| pair.contains(&context)) {
             if self.is_barred(request) {
-                self.unshare(request);
                 self.fabric.release(request.raw());
                 self.state.unpost(request);
                 self.state.requests.complete(request, Completion::failed(Fault::Revoked));

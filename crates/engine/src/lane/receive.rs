@@ -1,6 +1,5 @@
 //! How receives find their messages.
 
-use super::share::Share;
 use super::{Lane, Now, Posted};
 use crate::arrive::{Fetch, State, Todo};
 use crate::matching::{Message as Waits, Unexpected, WORLD, Wanted};
@@ -9,11 +8,11 @@ use crate::peer::BodyTarget;
 use crate::request::{
     Completion, Fault, MatchedMessage, ReceiveWork, Received, RequestId, Source, Started, TagMatch, Work,
 };
-use oxmpi_fabric::{Fabric, Fetching, Taken};
+use oxmpi_fabric::{Fabric, Fetching, Taken, Unreachable};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
+use oxmpi_os::announcement::{Announcement, Claim};
 use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_os::line::LINE_BYTES;
-use oxmpi_wire::{Frame, Tags};
+use oxmpi_wire::{Announced, Frame, Tags};
 
 impl<F: Fabric> Lane<F> {
     /// Receives a message of a few bytes in the world's context from process `from`, which is its rank too, straight from where
@@ -43,26 +42,6 @@ impl<F: Fabric> Lane<F> {
             self.fabric.receive_short_now(from, WORLD, tags, into)
         };
         let Taken::Message { tag, len } = taken else { return None };
-        peer.count_in(len as u64);
-        Some(Received { source: from as i32, tag, bytes: len as u64 })
-    }
-
-    /// As [`Lane::receive_short`] for a message of any length, if it is an answer for which its path has a way of its own
-    /// ([`Fabric::receive_in_turn`]). It may come soon.
-    #[inline]
-    pub fn receive_in_turn(&mut self, from: u32, tags: Tags, into: BytesMut<'_>) -> Option<Received> {
-        let State { peers, contexts, .. } = &mut self.state;
-        if !contexts.world().is_quiet() {
-            return None;
-        }
-        let Some(Some(peer)) = peers.get_mut(from as usize) else { return None };
-        let peer = &mut **peer;
-        if peer.lost || !peer.early.is_empty() {
-            return None;
-        }
-        let Taken::Message { tag, len } = self.fabric.receive_in_turn(from, WORLD, tags, into) else {
-            return None;
-        };
         peer.count_in(len as u64);
         Some(Received { source: from as i32, tag, bytes: len as u64 })
     }
@@ -316,13 +295,8 @@ impl<F: Fabric> Lane<F> {
                     state.todo.push_back(Todo::Answer { to: from, frame: Frame::SyncAck { request } });
                 }
             }
-            Waits::Rendezvous { request, address, length, first } => {
-                state.match_announced(
-                    receive,
-                    (from, tag),
-                    (request, length, address),
-                    Bytes::from(&first[..]),
-                );
+            Waits::Rendezvous { announced, first } => {
+                state.match_announced(receive, (from, tag), announced, Bytes::from(&first[..]));
                 state.spare.give_back(first);
             }
             Waits::Own { request, .. } => {
@@ -410,7 +384,8 @@ impl<F: Fabric> Lane<F> {
 
     /// Gets the data of an announced message, as the fabric says.
     pub(super) fn fetch(&mut self, fetch: Fetch) {
-        let Fetch { receive, from, request, address, wanted, begun } = fetch;
+        let Fetch { receive, from, announced, wanted, begun } = fetch;
+        let Announced { request, address, announcement, .. } = announced;
         if wanted <= begun {
             // What was stored before has completed it.
             if begun == 0 {
@@ -423,43 +398,42 @@ impl<F: Fabric> Lane<F> {
             return self.answer(from, Frame::Fin { request });
         };
         let buffer = work.buffer.clone();
-        let mut into = buffer.as_contiguous_mut();
-        let fetching = self.fabric.fetching(from, if into.is_some() { address } else { 0 }, wanted);
-        if fetching == Fetching::Read
-            && let Some(into) = &mut into
-            && self.fabric.read(from, address, into.slice(0, wanted)).is_ok()
+        let claim = Announcement::from_raw(announcement).map(|name| self.fabric.claim(from, name));
+        let address = match claim {
+            None | Some(Claim::AsAnnounced) => address,
+            Some(Claim::Copy(copy)) => copy,
+            Some(Claim::Gone) => 0,
+        };
+        if self.fabric.fetching(from, address, wanted) == Fetching::Read
+            && self.read(from, address, &buffer, wanted).is_ok()
         {
-            work.stored = wanted;
+            if let Some(work) = self.state.requests.receive_mut(receive) {
+                work.stored = wanted;
+            }
             self.state.tally.read_bytes += wanted as u64;
             self.state.finish_receive(receive);
             return self.answer(from, Frame::Fin { request });
         }
-        if fetching == Fetching::Later {
-            self.state.under_way.begin(wanted);
-            return self.deferred.push_back(fetch);
+        self.answer(from, Frame::Pull { request, receiver: receive.raw(), length: wanted as u64 });
+    }
+
+    /// Reads a message of `len` bytes where it lies in its sender, into a buffer of any layout.
+    fn read(&mut self, from: u32, address: u64, into: &UserBuf, len: usize) -> Result<(), Unreachable> {
+        if let Some(mut into) = into.as_contiguous_mut() {
+            return self.fabric.read(from, address, into.slice(0, len));
         }
-        let mut asked = 0;
-        if let Fetching::Share { share } = fetching {
-            self.state.under_way.begin(wanted);
-            work.shared = true;
-            work.past_caches_from = past_caches_from(self.fabric.past_caches_from(), into.as_mut());
-            work.overflows = self.state.under_way.reaches(work.past_caches_from);
-            self.shares.push(Share {
-                receive,
-                from,
-                request,
-                address,
-                wanted,
-                share,
-                is_readable: false,
-                is_exhausted: false,
-            });
-            asked = share;
+        let mut part = vec![0; len.min(UNPACKED_PART)];
+        for at in (0..len).step_by(UNPACKED_PART) {
+            let part = &mut part[..UNPACKED_PART.min(len - at)];
+            self.fabric.read(from, address + at as u64, BytesMut::from(&mut *part))?;
+            into.unpack(at, Bytes::from(&*part));
         }
-        let pull = Frame::Pull { request, receiver: receive.raw(), length: wanted as u64, share: asked };
-        self.answer(from, pull);
+        Ok(())
     }
 }
+
+/// How much of a message is read at a time before it is unpacked, bytes: it stays in the nearest caches meanwhile.
+const UNPACKED_PART: usize = 64 << 10;
 
 impl State {
     /// Notes for a tool that a message was matched which had waited for its receive.
@@ -490,35 +464,5 @@ impl State {
         }
         work.stored = len;
         self.finish_receive(receive);
-    }
-}
-
-/// From how many bytes under way on what comes is stored past the caches, if it goes `into` this memory and otherwise that is
-/// so from `limit` on.
-fn past_caches_from(limit: u64, into: Option<&mut BytesMut<'_>>) -> u64 {
-    let begins_a_line = into.is_none_or(|into| into.as_mut_ptr().addr().is_multiple_of(LINE_BYTES));
-    if begins_a_line { limit } else { limit / WITHIN_A_LINE }
-}
-
-/// By how much the limit is lower for memory that begins within a line, as all does that `malloc` takes from the system. Copies
-/// into it fetch the lines that they fill, and need more of the cache: see the ADR on longer messages, "Memory that begins
-/// within a line". With 32 MiB for all cores, 3 and 4 MiB to and fro took up to four times as long as past the caches; 2 MiB
-/// lose a seventh by them near and gain a quarter far.
-const WITHIN_A_LINE: u64 = 4;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_that_begins_within_a_line_is_past_the_caches_sooner() {
-        #[repr(align(64))]
-        struct Line([u8; 128]);
-        let mut line = Line([0; 128]);
-        for (at, limit) in [(0, 8 << 20), (64, 8 << 20), (8, 2 << 20), (16, 2 << 20), (48, 2 << 20)] {
-            let mut into = BytesMut::from(&mut line.0[at..at + 10]);
-            assert_eq!(past_caches_from(8 << 20, Some(&mut into)), limit, "{at}");
-        }
-        assert_eq!(past_caches_from(8 << 20, None), 8 << 20);
     }
 }

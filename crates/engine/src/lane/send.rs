@@ -1,6 +1,6 @@
 //! How messages leave a lane.
 
-use super::{Lane, SHARED_PIECE, bytes_of, pieces_of};
+use super::Lane;
 use crate::arrive::State;
 use crate::matching::{Message as Waits, NOTICE_TAG, Unexpected, WORLD, is_notice};
 use crate::notes::Note;
@@ -9,8 +9,9 @@ use crate::request::{Completion, Fault, Mode, Phase, RequestId, SendWork, Starte
 use oxmpi_fabric::{Body, Fabric, Message, Sent, SentNow, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Owned;
+use oxmpi_os::announcement::Announcement;
 use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_wire::{Context as Name, Envelope, Frame};
+use oxmpi_wire::{Announced, Context as Name, Envelope, Frame};
 
 /// How many pieces of long messages leave in a row before others get a turn, and of how many bytes in all.
 const PIECES_IN_A_ROW: usize = 8;
@@ -42,14 +43,11 @@ impl<F: Fabric> Lane<F> {
         if peer.listed | peer.shut {
             return SentNow::No;
         }
-        let mut sent = self.fabric.send_in_turn(to, WORLD, tag, bytes);
-        if sent == SentNow::No && self.fabric.send_now(to, WORLD, tag, sequence, bytes) {
-            sent = SentNow::Done;
+        if !self.fabric.send_now(to, WORLD, tag, sequence, bytes) {
+            return SentNow::No;
         }
-        if sent != SentNow::No {
-            peer.count_out(bytes.len() as u64);
-        }
-        sent
+        peer.count_out(bytes.len() as u64);
+        SentNow::Done
     }
 
     /// As [`Lane::send_longer_now`] in any context in which the receiver's index is known; the receiver is woken. `false`: nothing
@@ -99,7 +97,7 @@ impl<F: Fabric> Lane<F> {
             return Err(Fault::Lost { peer: to });
         }
         let free = !peer.listed;
-        let eager = self.is_eager(context, to, tag, &buffer, 0);
+        let eager = self.is_eager(context, to, tag, &buffer);
         if eager && mode != Mode::Synchronous && free {
             // Two-stage initialisation: no request unless the message stays.
             let token = self.state.requests.next_id();
@@ -120,6 +118,9 @@ impl<F: Fabric> Lane<F> {
         }
         let request = self.state.requests.insert(Work::Send(SendWork::new(buffer, to, (context, tag), mode)));
         let started = self.started(request, (mode == Mode::Buffered).then_some(len));
+        if self.may_keep(context, to, mode, len) {
+            self.note_keeping(request);
+        }
         self.state.peer(to).waiting.push_back(Waiting::Start(request));
         self.flush(to);
         Ok(match started {
@@ -131,13 +132,10 @@ impl<F: Fabric> Lane<F> {
         })
     }
 
-    /// Whether a message leaves without being asked for, where `own` of the sends under way are its own. A notice always does:
-    /// its receiver may never look again.
+    /// Whether a message leaves without being asked for. A notice always does: its receiver may never look again.
     #[inline]
-    fn is_eager(&mut self, context: u32, to: u32, tag: i32, buffer: &UserBuf, own: usize) -> bool {
-        // Answers first: whoever asks for other room gives up that of theirs.
-        self.state.requests.active_sends() == own && self.fabric.is_eager_answer(to, buffer)
-            || self.fabric.is_eager(to, buffer)
+    fn is_eager(&mut self, context: u32, to: u32, tag: i32, buffer: &UserBuf) -> bool {
+        self.fabric.is_eager(to, buffer)
             || tag == NOTICE_TAG && self.state.contexts.get(context).is_some_and(|own| is_notice(own.id, tag))
     }
 
@@ -201,7 +199,7 @@ impl<F: Fabric> Lane<F> {
                     let peer = self.state.peer(to);
                     peer.next_send = sequence.wrapping_add(1);
                     let length = match message.frame {
-                        Frame::Rendezvous { length, .. } => length,
+                        Frame::Rendezvous { announced, .. } => announced.length,
                         _ => message.body.len() as u64,
                     };
                     peer.bytes_sent = peer.bytes_sent.wrapping_add(length);
@@ -283,9 +281,20 @@ impl<F: Fabric> Lane<F> {
             return Ok(Sent::Done);
         };
         let raw = request.raw();
-        let (frame, body, phase) = if !self.is_eager(context, to, tag, &buffer, 1) {
-            let address = buffer.as_contiguous().map_or(0, |b| b.as_ptr() as u64);
-            let frame = Frame::Rendezvous { envelope, request: raw, length: len as u64, address };
+        let mut announcement = None;
+        let (frame, body, phase) = if !self.is_eager(context, to, tag, &buffer) {
+            let mut address = buffer.as_contiguous().map_or(0, |b| b.as_ptr() as u64);
+            if self.may_keep(context, to, mode, len) {
+                self.close_announcements();
+                announcement = self.fabric.open_announcement(to);
+                if announcement.is_none() {
+                    // Nobody may read it there, as it may be kept.
+                    address = 0;
+                }
+            }
+            let name = announcement.map_or(0, Announcement::raw);
+            let announced = Announced { request: raw, length: len as u64, address, announcement: name };
+            let frame = Frame::Rendezvous { envelope, announced };
             (frame, Body::of(&buffer, 0, self.fabric.announced_limit(to).min(len)), Phase::Announced)
         } else if mode == Mode::Synchronous {
             (Frame::EagerSync { envelope, request: raw }, Body::of(&buffer, 0, len), Phase::Unacknowledged)
@@ -298,6 +307,9 @@ impl<F: Fabric> Lane<F> {
             Frame::Eager { envelope } => self.offer_eager(to, envelope, &buffer, raw)?,
             _ => self.offer(to, frame, body, raw)?,
         };
+        if let Some(announcement) = announcement.take_if(|_| sent == Sent::Full) {
+            self.fabric.close_announcement(announcement);
+        }
         if sent != Sent::Full && phase == Phase::Announced {
             self.state.tally.rendezvous_sent += 1;
             self.state.notes.push(Note::RendezvousSent { context, to, tag, bytes: len as u64 });
@@ -307,6 +319,7 @@ impl<F: Fabric> Lane<F> {
         {
             work.phase = phase;
             work.begun = begun;
+            work.announcement = announcement;
             work.number = number as u32;
             work.leaving += u32::from(sent == Sent::Later);
             if work.is_done() {
@@ -327,9 +340,6 @@ impl<F: Fabric> Lane<F> {
             let gone = match self.state.requests.send_mut(request).map(|work| work.phase) {
                 Some(Phase::Streaming { receiver, wanted, sent }) => {
                     self.stream_piece(to, request, (receiver, wanted, sent))
-                }
-                Some(Phase::Sharing { receiver, wanted, share, claimed }) => {
-                    self.share_piece(to, request, (receiver, wanted), (share, claimed))
                 }
                 _ => {
                     self.state.peer(to).streams.pop_front();
@@ -364,44 +374,6 @@ impl<F: Fabric> Lane<F> {
             }
         }
         Some(len)
-    }
-
-    /// Claims and sends pieces of a message that the receiver copies as well: how many bytes, 0 if there is nothing to claim any
-    /// more; `None`: there was no room.
-    fn share_piece(
-        &mut self,
-        to: u32,
-        request: RequestId,
-        (receiver, wanted): (u64, usize),
-        (share, claimed): (u64, (usize, usize)),
-    ) -> Option<usize> {
-        let room = self.fabric.piece_limit(to);
-        // As many as leave at once.
-        let most = (room / SHARED_PIECE).max(1);
-        let (from, end) = if claimed.0 < claimed.1 {
-            claimed
-        } else if !self.fabric.has_room(to, wanted.min(most * SHARED_PIECE)) {
-            // The receiver waits for what is claimed, so nothing is claimed that cannot leave now.
-            return None;
-        } else if let Some(pieces) = self.fabric.claim(to, share, pieces_of(wanted), most as u32) {
-            // If one is as long as the next.
-            let under_way = self.state.peer(to).streams.len() as u64 * wanted as u64;
-            self.fabric.note_given(to, under_way);
-            bytes_of(pieces, wanted)
-        } else {
-            self.state.peer(to).streams.pop_front();
-            if let Some(work) = self.state.requests.send_mut(request) {
-                work.phase = Phase::Announced;
-            }
-            return Some(0);
-        };
-        let len = room.min(end - from);
-        let gone = self.send_piece(to, request, receiver, (from, len)).is_some();
-        let left = (if gone { from + len } else { from }, end);
-        if let Some(work) = self.state.requests.send_mut(request) {
-            work.phase = Phase::Sharing { receiver, wanted, share, claimed: left };
-        }
-        gone.then_some(len)
     }
 
     /// Sends the packed bytes `from..from + len` of a message.
@@ -468,7 +440,7 @@ impl State {
 }
 
 /// A buffer of the lane's own with the same packed bytes.
-fn copy_of(buffer: &UserBuf) -> UserBuf {
+pub(super) fn copy_of(buffer: &UserBuf) -> UserBuf {
     let mut data = vec![0u8; buffer.packed_len()];
     buffer.pack(0, BytesMut::from(&mut data[..]));
     Owned::new(data).buf()

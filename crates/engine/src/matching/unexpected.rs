@@ -164,7 +164,10 @@ mod tests {
     fn message(from: u32, tag: i32, request: u64) -> Unexpected {
         let what = match request % 3 {
             0 => Message::Short { len: 0, data: [0; SHORT] },
-            _ => Message::Rendezvous { request, length: 1, address: 0, first: Vec::new() },
+            _ => {
+                let announced = oxmpi_wire::Announced { request, length: 1, address: 0, announcement: 0 };
+                Message::Rendezvous { announced, first: Vec::new() }
+            }
         };
         Unexpected { from, tag, what }
     }

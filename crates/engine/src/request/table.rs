@@ -10,8 +10,9 @@ use super::{
 };
 use crate::compound::{Persistent, Standing};
 use crate::matching::{ANYBODY, Message};
-use oxmpi_mem::buffer::PlainBuf;
+use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_mem::table::Int;
+use oxmpi_os::announcement::Announcement;
 use oxmpi_os::bytes::Bytes;
 use std::collections::HashMap;
 
@@ -26,6 +27,10 @@ pub(crate) struct Requests {
     buffered: HashMap<u32, usize>,
     /// The contexts whose buffered sends do not count in the buffer of all, and the buffer in which they do.
     own_buffers: Vec<(u32, u32)>,
+    /// Bytes of all sends of which the lane keeps the data and that go on.
+    kept_bytes: usize,
+    /// Announcements of sends that are over.
+    ended_announcements: Vec<Announcement>,
     /// Something happened for which somebody may wait, since [`Requests::take_news`].
     news: bool,
 }
@@ -55,6 +60,8 @@ impl Requests {
             active_sends: 0,
             buffered: HashMap::new(),
             own_buffers: Vec::new(),
+            kept_bytes: 0,
+            ended_announcements: Vec::new(),
             news: false,
         };
         all.slots.push(Slot::empty()); // index 0 stands for RequestId::COMPLETE
@@ -255,13 +262,19 @@ impl Requests {
         }
         let kept = std::mem::take(&mut slot.kept);
         let detached = slot.detached;
-        let (sends, owner) = (matches!(slot.work, Work::Send(_)), slot.owner);
-        slot.work = Work::None;
+        let owner = slot.owner;
+        let work = std::mem::replace(&mut slot.work, Work::None);
         self.news = true;
         if kept > 0 {
             self.let_go(owner, kept);
         }
-        self.active_sends -= usize::from(sends);
+        if let Work::Send(send) = work {
+            self.active_sends -= 1;
+            self.ended_announcements.extend(send.announcement);
+            if send.is_kept {
+                self.kept_bytes -= send.buffer.packed_len();
+            }
+        }
         if detached {
             self.release(index);
         }
@@ -336,6 +349,25 @@ impl Requests {
     /// Whether this is an active request of something above the lane.
     pub(crate) fn is_external(&self, id: RequestId) -> bool {
         self.slot(id).is_some_and(|s| s.state == State::Active && matches!(s.work, Work::External))
+    }
+
+    /// From now on the lane has the data of a send, in `copy`.
+    pub(crate) fn keep_send(&mut self, id: RequestId, copy: UserBuf) {
+        if let Some(work) = self.send_mut(id) {
+            let bytes = copy.packed_len();
+            (work.buffer, work.is_kept) = (copy, true);
+            self.kept_bytes += bytes;
+        }
+    }
+
+    /// Bytes of all sends of which the lane keeps the data and that go on.
+    pub(crate) const fn kept_bytes(&self) -> usize {
+        self.kept_bytes
+    }
+
+    /// The announcement of a send that is over.
+    pub(crate) fn take_ended_announcement(&mut self) -> Option<Announcement> {
+        self.ended_announcements.pop()
     }
 
     /// Sends that are not complete.

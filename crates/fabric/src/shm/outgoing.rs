@@ -1,25 +1,15 @@
 //! What goes to one peer.
 
-use super::Link;
-use super::incoming::RingIn;
-use crate::{Body, Message, SentNow};
+use super::copy_policy::CopyPlan;
+use crate::{Body, Message};
 use oxmpi_os::bytes::{Bytes, BytesMut, CopyKind};
 use oxmpi_os::door::Bell;
 use oxmpi_os::inbox::{CELL_PAYLOAD, InboxSender};
-use oxmpi_os::pool::{CopyChoice, Pool, PoolView};
+use oxmpi_os::pool::Pool;
 use oxmpi_os::ring::{INLINE_MAX, Pooling, RingSender};
 use oxmpi_os::segment::Segment;
 use oxmpi_wire::{Context, Envelope, Frame, MAX_FRAME_LEN};
 use std::sync::Arc;
-
-/// Where longer messages may lie.
-#[derive(Debug)]
-pub(super) struct Pools<'a> {
-    /// This process's own.
-    pub(super) own: &'a mut Pool,
-    /// The peer's, if something may have come from there.
-    pub(super) theirs: Option<&'a mut PoolView>,
-}
 
 /// How to send to a peer.
 #[derive(Debug)]
@@ -33,59 +23,10 @@ pub(super) struct Out {
     pub(super) pid: u32,
     /// This process's number where the peer is: another than here if that is under another launcher.
     pub(super) known_as: u32,
-    /// This process opens the exchange line with the peer, and not the peer (rule 8).
-    pub(super) opens_exchange: bool,
-    /// How contiguous data are copied into the pool for it.
-    pub(super) copies: CopyChoice,
+    /// How messages to it go.
+    pub(super) plan: CopyPlan,
     /// The last piece for it found no room in the pool, though there was some in the ring: who empties the pool need not ring.
     pub(super) lacks_pool: bool,
-    /// What goes to it while nothing comes.
-    row: Row,
-    /// The messages that had come from it, modulo 256, when the last one of up to 56 bytes was to go: cheaper than a row, which
-    /// longer ones have.
-    pub(super) came_before: u8,
-}
-
-/// How many messages went to a peer since one came from there.
-#[derive(Debug, Default)]
-struct Row {
-    sent: u8,
-    /// The messages that had come then, modulo 256.
-    came: u8,
-    /// How often in a row one has come after one was sent.
-    turns: u8,
-}
-
-impl Row {
-    /// So many are a stream: its receiver is behind.
-    const STREAM: u8 = 3;
-    /// So many turns are no chance.
-    const IN_TURN: u8 = 3;
-
-    #[inline]
-    const fn see(&mut self, came: u8) {
-        if self.came != came {
-            let is_turn = self.sent == 1 && came == self.came.wrapping_add(1);
-            let turns = if is_turn { self.turns.saturating_add(1) } else { 0 };
-            *self = Row { sent: 0, came, turns };
-        } else if self.sent > 0 {
-            self.turns = 0;
-        }
-    }
-
-    #[inline]
-    const fn is_in_turn(&self) -> bool {
-        self.turns >= Row::IN_TURN
-    }
-
-    #[inline]
-    const fn count(&mut self) {
-        self.sent = self.sent.saturating_add(1);
-    }
-
-    const fn is_stream(&self) -> bool {
-        self.sent >= Row::STREAM
-    }
 }
 
 #[derive(Debug)]
@@ -95,125 +36,65 @@ pub(super) enum Path {
 }
 
 impl Out {
-    /// Pieces of messages to the peer that were stored past the caches, as plain copies were slow or as trials say.
-    pub(super) fn pieces_streamed(&self) -> u64 {
-        self.copies.pieces_streamed()
-    }
-
-    /// Messages to the peer that were spread over the larger part of the pool, as copies to lines written again soon were slow or as
-    /// trials say.
-    pub(super) fn messages_spread(&self) -> u64 {
-        self.copies.messages_spread()
-    }
-
     /// The way to the owner of `segment`, whose bell it is, through its inbox at first.
-    pub(super) fn new(
-        segment: Arc<Segment>,
-        bell: Bell,
-        known_as: u32,
-        opens_exchange: bool,
-        copies: CopyChoice,
-    ) -> Out {
+    pub(super) fn new(segment: Arc<Segment>, bell: Bell, known_as: u32, plan: CopyPlan) -> Out {
         let path = Path::Inbox(InboxSender::new(segment.inbox()));
-        Out {
-            bell,
-            path,
-            cells: 0,
-            pid: 0,
-            known_as,
-            opens_exchange,
-            segment,
-            copies,
-            lacks_pool: false,
-            row: Row::default(),
-            came_before: 0,
-        }
+        Out { bell, path, cells: 0, pid: 0, known_as, segment, plan, lacks_pool: false }
     }
 
-    /// So many messages (modulo 256) have come from the peer when the next one goes.
-    #[inline]
-    pub(super) const fn see(&mut self, came: u8) {
-        self.row.see(came);
-    }
-
-    /// Whether one message has come after each that was sent lately, as in a ping-pong.
-    #[inline]
-    pub(super) const fn is_in_turn(&self) -> bool {
-        self.row.is_in_turn()
-    }
-
-    /// Sends a message to process `to`, this one; through a pool if they are given and have room. Whether there was
+    /// Sends a message to process `to`, this one; through the pool if it is given and has room. Whether there was
     /// room.
-    pub(super) fn send(&mut self, to: u32, message: &Message<'_>, pools: Option<Pools<'_>>) -> bool {
+    pub(super) fn send(&mut self, to: u32, message: &Message<'_>, pool: Option<&mut Pool>) -> bool {
         let me = self.known_as;
         let gone = match &mut self.path {
             Path::Inbox(inbox) => {
-                let gone = send_cell(inbox, me, to, message, pools);
+                let gone = send_cell(inbox, me, to, message, pool);
                 self.cells += u64::from(gone);
                 gone
             }
             Path::Ring(ring) => {
-                let copying = Copying { copies: &mut self.copies, is_in_stream: self.row.is_stream() };
+                let pooling = pool.map(|pool| pooling(pool, to, &self.plan, &message.body));
                 match message.frame {
                     Frame::Eager { envelope: Envelope { context: Context::Local(index), tag } }
                         if index <= u32::from(u16::MAX) =>
                     {
-                        send_eager(ring, to, tag, index as u16, &message.body, pools, copying)
+                        send_eager(ring, tag, index as u16, &message.body, pooling)
                     }
-                    _ => send_framed(ring, me, to, message, pools, copying),
+                    _ => send_framed(ring, me, message, pooling),
                 }
             }
         };
         if gone {
-            if message.frame.matches() {
-                self.row.count();
-            }
             self.bell.ring();
         }
         gone
     }
 
-    /// Sends an eager message of more bytes than a slot takes; through a pool if they are given and have room.
+    /// Sends an eager message of more bytes than a slot takes; through the pool if it is given and has room.
     pub(super) fn send_now(
         &mut self,
         to: u32,
         tag: i32,
         context: u16,
         bytes: Bytes<'_>,
-        pools: Option<Pools<'_>>,
+        pool: Option<&mut Pool>,
     ) -> bool {
         let Path::Ring(ring) = &mut self.path else { return false };
-        let copying = Copying { copies: &mut self.copies, is_in_stream: self.row.is_stream() };
-        let gone = send_eager(ring, to, tag, context, &Body::Bytes(bytes), pools, copying);
+        let body = Body::Bytes(bytes);
+        let pooling = pool.map(|pool| pooling(pool, to, &self.plan, &body));
+        let gone = send_eager(ring, tag, context, &body, pooling);
         if gone {
-            self.row.count();
             self.bell.ring();
         }
         gone
     }
 }
 
-impl Link {
-    /// Sends an eager message by the exchange line, if that is open and it is this process's turn.
-    #[inline(always)]
-    pub(super) fn send_in_turn(&mut self, context: u16, tag: i32, body: &Body<'_>) -> SentNow {
-        let Link {
-            out: Some(Out { path: Path::Ring(ring), bell, row, .. }),
-            ring_in: Some(RingIn { receiver, .. }),
-            matched_in,
-            ..
-        } = self
-        else {
-            return SentNow::No;
-        };
-        let fill = |piece: BytesMut<'_>| body.fill(0, piece);
-        if !ring.try_send_long_in_turn(receiver, tag, context, body.len(), fill) {
-            return SentNow::No;
-        }
-        row.see(*matched_in);
-        row.count();
-        if bell.finds_sleeper() { SentNow::Wake } else { SentNow::Done }
-    }
+/// How a message is copied into the pool.
+#[inline]
+fn pooling<'a>(pool: &'a mut Pool, to: u32, plan: &CopyPlan, body: &Body<'_>) -> Pooling<'a> {
+    let decision = plan.of(body.len());
+    Pooling { pool, to, kind: decision.kind, piece_bytes: decision.piece_bytes }
 }
 
 /// A frame in a cell of an inbox, with its body, or with word where that lies in the pool (rule 1).
@@ -222,7 +103,7 @@ fn send_cell(
     me: u32,
     to: u32,
     message: &Message<'_>,
-    pools: Option<Pools<'_>>,
+    pool: Option<&mut Pool>,
 ) -> bool {
     let (mut frame, len) = ([0; MAX_FRAME_LEN], message.body.len());
     let frame_len = message.frame.encode(message.sequence, me, &mut frame);
@@ -233,7 +114,7 @@ fn send_cell(
             message.body.fill(0, cell.slice(frame_len, len));
         });
     }
-    let Some(Pools { own: pool, .. }) = pools else { return false };
+    let Some(pool) = pool else { return false };
     if !pool.room_for(len) {
         return false;
     }
@@ -251,22 +132,13 @@ fn send_cell(
     gone
 }
 
-/// How a message is copied into a pool, or a slot.
-struct Copying<'a> {
-    copies: &'a mut CopyChoice,
-    /// [`Pooling::is_in_stream`], and that of [`RingSender::try_send_inline`].
-    is_in_stream: bool,
-}
-
 /// An eager message in a ring (rules 4 and 5).
 fn send_eager(
     ring: &mut RingSender,
-    to: u32,
     tag: i32,
     context: u16,
     body: &Body<'_>,
-    pools: Option<Pools<'_>>,
-    copying: Copying<'_>,
+    pooling: Option<Pooling<'_>>,
 ) -> bool {
     let len = body.len();
     if len <= INLINE_MAX {
@@ -278,43 +150,19 @@ fn send_eager(
                 Bytes::from(&packed[..len])
             }
         };
-        return ring.try_send_in_slot(tag, context, bytes, copying.is_in_stream);
+        return ring.try_send_inline(tag, context, bytes);
     }
-    if let Some(Pools { own: pool, theirs }) = pools
-        && len <= ring.max_pooled(&pool.shape())
+    if let Some(pooling) = pooling
+        && len <= ring.max_pooled(&pooling.pool.shape())
+        && ring.try_send_pooled(tag, context, len, pooling, |at, piece, kind| fill(body, at, piece, kind))
     {
-        let mut packing = CopyChoice::always(CopyKind::Plain);
-        let Copying { copies, is_in_stream } = copying;
-        let spreads = copies.spreads();
-        let copies = if matches!(body, Body::Bytes(_)) { copies } else { &mut packing };
-        let pooling = Pooling { pool: &mut *pool, to, copies, spreads, is_part: false, is_in_stream, theirs };
-        if ring.try_send_pooled(tag, context, len, pooling, |at, piece, kind| fill(body, at, piece, kind)) {
-            return true;
-        }
-        let gone = send_data(ring, tag, context, body);
-        if gone {
-            pool.went_elsewhere(len);
-        }
-        return gone;
+        return true;
     }
-    send_data(ring, tag, context, body)
-}
-
-/// An eager message in the data ring.
-fn send_data(ring: &mut RingSender, tag: i32, context: u16, body: &Body<'_>) -> bool {
-    let len = body.len();
     len <= ring.max_data() && ring.try_send_data(tag, context, len, |at, chunk| body.fill(at, chunk))
 }
 
 /// A frame in a ring, and its body (rules 4 and 5).
-fn send_framed(
-    ring: &mut RingSender,
-    me: u32,
-    to: u32,
-    message: &Message<'_>,
-    pools: Option<Pools<'_>>,
-    copying: Copying<'_>,
-) -> bool {
+fn send_framed(ring: &mut RingSender, me: u32, message: &Message<'_>, pooling: Option<Pooling<'_>>) -> bool {
     let mut bytes = [0; INLINE_MAX];
     let mut frame = [0; MAX_FRAME_LEN];
     let frame_len = message.frame.encode(message.sequence, me, &mut frame);
@@ -325,36 +173,14 @@ fn send_framed(
         return ring.try_send_frame(Bytes::from(&bytes[..frame_len + len]));
     }
     let frame = Bytes::from(&bytes[..frame_len]);
-    if let Some(Pools { own: pool, theirs }) = pools
-        && len <= ring.max_pooled(&pool.shape())
+    let mut fill = |at: usize, piece: BytesMut<'_>, kind: CopyKind| fill(body, at, piece, kind);
+    if let Some(pooling) = pooling
+        && len <= ring.max_pooled(&pooling.pool.shape())
+        && ring.try_send_frame_with_body(frame, len, Some(pooling), &mut fill)
     {
-        let mut packing = CopyChoice::always(CopyKind::Plain);
-        let Copying { copies, is_in_stream } = copying;
-        let spreads = copies.spreads();
-        let copies = if matches!(body, Body::Bytes(_)) { copies } else { &mut packing };
-        let is_part = matches!(message.frame, Frame::Data { .. });
-        // Parts follow one another faster than they are answered.
-        let theirs = theirs.filter(|_| !is_part);
-        let pooling = Pooling { pool: &mut *pool, to, copies, spreads, is_part, is_in_stream, theirs };
-        if ring.try_send_frame_with_body(frame, len, Some(pooling), |at, piece, kind| {
-            fill(body, at, piece, kind)
-        }) {
-            return true;
-        }
-        let gone = send_framed_data(ring, frame, body);
-        if gone {
-            pool.went_elsewhere(len);
-        }
-        return gone;
+        return true;
     }
-    send_framed_data(ring, frame, body)
-}
-
-/// A frame, and its body in the data ring.
-fn send_framed_data(ring: &mut RingSender, frame: Bytes<'_>, body: &Body<'_>) -> bool {
-    let len = body.len();
-    len <= ring.max_data()
-        && ring.try_send_frame_with_body(frame, len, None, |at, piece, kind| fill(body, at, piece, kind))
+    len <= ring.max_data() && ring.try_send_frame_with_body(frame, len, None, fill)
 }
 
 /// Copies a part of a body into shared memory.
@@ -362,38 +188,19 @@ fn send_framed_data(ring: &mut RingSender, frame: Bytes<'_>, body: &Body<'_>) ->
 fn fill(body: &Body<'_>, at: usize, piece: BytesMut<'_>, kind: CopyKind) {
     match body {
         Body::Bytes(bytes) => bytes.slice(at, piece.len()).copy_by(kind, piece),
+        Body::Packed { .. } if kind == CopyKind::Streaming => fill_streaming(body, at, piece),
         Body::Packed { .. } => body.fill(at, piece),
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_answers_and_is_answered_is_in_turn_and_others_are_a_stream_or_neither() {
-        /// After messages before each of which so many had come.
-        fn row(came: &[u8]) -> Row {
-            let mut row = Row::default();
-            for came in came {
-                row.see(*came);
-                row.count();
-            }
-            row
-        }
-        for (came, in_turn, stream) in [
-            (&[0, 1, 2][..], false, false),
-            (&[0, 1, 2, 3], true, false),
-            (&[1, 2, 3, 4], true, false),
-            (&[254, 255, 0, 1], true, false),
-            // Two at a time, or none.
-            (&[0, 1, 2, 3, 5], false, false),
-            (&[0, 1, 2, 3, 3], false, false),
-            (&[0, 1, 2, 3, 3, 4, 5], false, false),
-            (&[0, 1, 2, 3, 3, 3], false, true),
-        ] {
-            let row = row(came);
-            assert_eq!((row.is_in_turn(), row.is_stream()), (in_turn, stream), "{came:?}");
-        }
+/// Packs a part of a body into shared memory, past the caches: by way of memory that stays in the nearest one.
+fn fill_streaming(body: &Body<'_>, at: usize, mut piece: BytesMut<'_>) {
+    const PART: usize = 4 << 10;
+    let mut packed = [0; PART];
+    let len = piece.len();
+    for from in (0..len).step_by(PART) {
+        let packed = &mut packed[..PART.min(len - from)];
+        body.fill(at + from, BytesMut::from(&mut *packed));
+        Bytes::from(&*packed).copy_by(CopyKind::Streaming, piece.slice(from, packed.len()));
     }
 }

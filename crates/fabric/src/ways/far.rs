@@ -8,7 +8,7 @@ use crate::tcp::Tcp;
 use crate::{Counts, Fabric, InUse, Message, Sent, Sink, Taken, Traffic, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_wire::{ContextId, Envelope, Frame, Tags};
+use oxmpi_wire::{Announced, ContextId, Envelope, Frame, Tags};
 
 /// Looks at the sockets are system calls, looks at shared memory are not: so many looks in vain at the one for each at the
 /// other, and while something comes from near more of them.
@@ -162,7 +162,7 @@ impl Sockets {
         if self.nodes.is_some() && sent != Sent::Full {
             match message.frame {
                 Frame::Eager { .. } | Frame::EagerSync { .. } => self.sent.add(message.body.len() as u64),
-                Frame::Rendezvous { length, .. } => self.sent.add(length),
+                Frame::Rendezvous { announced, .. } => self.sent.add(announced.length),
                 _ => {}
             }
         }
@@ -288,21 +288,19 @@ impl<S: Sink> Sink for Counting<'_, S> {
         from: u32,
         sequence: u8,
         envelope: Envelope,
-        request: u64,
-        length: u64,
-        address: u64,
+        announced: Announced,
         first: Bytes<'_>,
     ) {
-        self.received.add(length);
-        self.sink.rendezvous(from, sequence, envelope, request, length, address, first);
+        self.received.add(announced.length);
+        self.sink.rendezvous(from, sequence, envelope, announced, first);
     }
 
     fn sync_ack(&mut self, from: u32, request: u64) {
         self.sink.sync_ack(from, request);
     }
 
-    fn pull(&mut self, from: u32, request: u64, receiver: u64, length: u64, share: u64) {
-        self.sink.pull(from, request, receiver, length, share);
+    fn pull(&mut self, from: u32, request: u64, receiver: u64, length: u64) {
+        self.sink.pull(from, request, receiver, length);
     }
 
     fn fin(&mut self, from: u32, request: u64) {

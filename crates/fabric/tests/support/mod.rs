@@ -10,7 +10,7 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Scratch;
 use oxmpi_os::bytes::Bytes;
-use oxmpi_wire::{Context, ContextId, Envelope, Frame};
+use oxmpi_wire::{Announced, Context, ContextId, Envelope, Frame};
 use std::sync::Arc;
 
 /// As `each_seed`, with a generator of numbers.
@@ -158,7 +158,7 @@ impl Sink for Recorder {
         self.first(from, request, &[Manner::Sync], total, first);
     }
 
-    fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: u64, _: u64, _: Bytes<'_>) {
+    fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: Announced, _: Bytes<'_>) {
         panic!("nobody has announced anything");
     }
 
@@ -166,7 +166,7 @@ impl Sink for Recorder {
         panic!("nobody has sent this");
     }
 
-    fn pull(&mut self, _: u32, _: u64, _: u64, _: u64, _: u64) {
+    fn pull(&mut self, _: u32, _: u64, _: u64, _: u64) {
         panic!("nobody has sent this");
     }
 
@@ -213,9 +213,9 @@ pub(crate) struct Anything;
 impl Sink for Anything {
     fn eager(&mut self, _: u32, _: u8, _: Envelope, _: usize, _: Bytes<'_>) {}
     fn eager_sync(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: usize, _: Bytes<'_>) {}
-    fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: u64, _: u64, _: Bytes<'_>) {}
+    fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: Announced, _: Bytes<'_>) {}
     fn sync_ack(&mut self, _: u32, _: u64) {}
-    fn pull(&mut self, _: u32, _: u64, _: u64, _: u64, _: u64) {}
+    fn pull(&mut self, _: u32, _: u64, _: u64, _: u64) {}
     fn fin(&mut self, _: u32, _: u64) {}
     fn withdraw(&mut self, _: u32, _: u64, _: u64) {}
     fn withdrawn(&mut self, _: u32, _: u64) {}

@@ -4,7 +4,7 @@ use crate::ends::{End, JOB, LIMIT};
 use oxmpi_fabric::tcp::{ALIGNMENT, Header, Identity, Initiator, Kind, Point, RECORD_HEADER, Secret};
 use oxmpi_fabric::{Fabric, Sink};
 use oxmpi_os::bytes::Bytes;
-use oxmpi_wire::{Context, ContextId, Envelope, Frame, MAX_FRAME_LEN};
+use oxmpi_wire::{Announced, Context, ContextId, Envelope, Frame, MAX_FRAME_LEN};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Instant;
@@ -34,9 +34,9 @@ impl Sink for Came {
         self.messages.push((from, envelope.tag, first.to_vec()));
     }
     fn eager_sync(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: usize, _: Bytes<'_>) {}
-    fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: u64, _: u64, _: Bytes<'_>) {}
+    fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: Announced, _: Bytes<'_>) {}
     fn sync_ack(&mut self, _: u32, _: u64) {}
-    fn pull(&mut self, _: u32, _: u64, _: u64, _: u64, _: u64) {}
+    fn pull(&mut self, _: u32, _: u64, _: u64, _: u64) {}
     fn fin(&mut self, _: u32, _: u64) {}
     fn withdraw(&mut self, _: u32, _: u64, _: u64) {}
     fn withdrawn(&mut self, _: u32, _: u64) {}

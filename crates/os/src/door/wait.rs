@@ -282,6 +282,7 @@ impl Door {
     /// ```
     #[inline]
     pub fn begin(&self) -> Wait<'_> {
+        self.segment.set_waiting(true);
         Wait { door: self, started: None, looks: 0, yields: 0, phase: Phase::Spin, turn: Turn::default() }
     }
 
@@ -318,6 +319,7 @@ impl Drop for Wait<'_> {
     #[inline]
     fn drop(&mut self) {
         self.end_turn();
+        self.door.segment.set_waiting(false);
     }
 }
 
@@ -331,6 +333,12 @@ pub enum Next<'w> {
 }
 
 impl Wait<'_> {
+    /// Whether it has given its processor to others, or is about to: what it waits for takes longer.
+    #[inline]
+    pub fn has_spun(&self) -> bool {
+        self.phase != Phase::Spin
+    }
+
     /// Whether the wait goes on spinning; a look is counted. `false`: that is over, or there is none; go on with [`Wait::next`].
     #[inline]
     pub fn is_spinning(&mut self) -> bool {

@@ -90,7 +90,6 @@ const FLAG_OVERSUBSCRIBED: u32 = 1;
 const FLAG_ASYMMETRIC: u32 = 2;
 const FLAG_SOCKETS: u32 = 4;
 const FLAG_NODES: u32 = 8;
-const FLAG_STREAMS: u32 = 16;
 
 impl Header {
     /// That of a segment with these sizes, which may be smaller than those that were wanted.
@@ -112,8 +111,7 @@ impl Header {
             flags: u32::from(boot.oversubscribed) * FLAG_OVERSUBSCRIBED
                 + u32::from(boot.asymmetric) * FLAG_ASYMMETRIC
                 + u32::from(boot.sockets) * FLAG_SOCKETS
-                + u32::from(boot.node.is_some()) * FLAG_NODES
-                + u32::from(config.pool_streams) * FLAG_STREAMS,
+                + u32::from(boot.node.is_some()) * FLAG_NODES,
             inbox_cells: config.inbox_cells,
             inbox_cell_bytes: CELL_BYTES as u32,
             ring_slots: config.ring_slots,
@@ -167,7 +165,6 @@ impl Header {
                 },
                 pool_bytes: self.pool_bytes,
                 pool_block_bytes: self.pool_block_bytes,
-                pool_streams: self.flags & FLAG_STREAMS != 0,
                 heap_bytes: self.heap_bytes,
             },
         }

@@ -32,8 +32,6 @@ pub struct SegmentConfig {
     pub pool_bytes: u32,
     /// Bytes of a block of the pool: a power of two.
     pub pool_block_bytes: u32,
-    /// Whether as many bytes follow the pool's for streams.
-    pub pool_streams: bool,
     /// Bytes of the heap, of which whole pages are used; 0: there is none.
     pub heap_bytes: u64,
 }
@@ -49,9 +47,8 @@ impl Default for SegmentConfig {
             control_sections: 16,
             control_section_ranks: MAX_RANKS,
             control_section_pool: PoolSegments { count: 8, bytes: 64 << 10 },
-            pool_bytes: 2 << 20,
-            pool_block_bytes: 32 << 10,
-            pool_streams: true,
+            pool_bytes: 4 << 20,
+            pool_block_bytes: 4 << 10,
             heap_bytes: 1 << 30,
         }
     }
@@ -69,7 +66,7 @@ impl SegmentConfig {
 
     /// The sizes of the pool.
     pub const fn pool_shape(&self) -> PoolShape {
-        PoolShape { bytes: self.pool_bytes, block_bytes: self.pool_block_bytes, streams: self.pool_streams }
+        PoolShape { bytes: self.pool_bytes, block_bytes: self.pool_block_bytes }
     }
 
     /// What is wrong with these sizes, if anything.
@@ -108,11 +105,10 @@ impl SegmentConfig {
         self.heap_bytes as usize & !(PAGE - 1)
     }
 
-    /// These sizes with a heap no longer than leaves room for the rest in a file of `limit` bytes, for which there is no memory for
-    /// streams, and the pools of the control sections become smaller as well.
+    /// These sizes with a heap no longer than leaves room for the rest in a file of `limit` bytes, for which the pools of the control
+    /// sections become smaller as well.
     pub(super) fn within(&self, limit: u64) -> SegmentConfig {
         let mut within = *self;
-        within.pool_streams &= (self.heap_offset() as u64) < limit;
         while within.control_section_pool.bytes > LEAST_SEGMENT && within.heap_offset() as u64 >= limit {
             within.control_section_pool.bytes =
                 (within.control_section_pool.bytes / 2).next_multiple_of(LINE_BYTES as u32);
@@ -139,8 +135,14 @@ impl SegmentConfig {
                 * whole_pages(ControlSection::bytes(self.control_section_ranks, &self.control_section_pool))
     }
 
+    /// Behind the page of announcements.
+    pub(super) const fn inbox_offset(&self) -> usize {
+        2 * PAGE
+    }
+
     pub(super) const fn ring_offset(&self, index: u32) -> usize {
-        PAGE + whole_pages(InboxArea::bytes(self.inbox_cells))
+        self.inbox_offset()
+            + whole_pages(InboxArea::bytes(self.inbox_cells))
             + index as usize * whole_pages(self.ring_shape().bytes())
     }
 }

@@ -15,7 +15,7 @@ use oxmpi_os::net::Listener;
 use oxmpi_os::parcel;
 use oxmpi_os::poller::Poller;
 use oxmpi_wire::relay::{MAX_PACKET, Packet, PacketKind};
-use oxmpi_wire::{ContextId, Envelope, Frame};
+use oxmpi_wire::{Announced, ContextId, Envelope, Frame};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -311,7 +311,7 @@ impl Sink for Arrivals {
         self.foreign(from);
     }
 
-    fn rendezvous(&mut self, from: u32, _: u8, _: Envelope, _: u64, _: u64, _: u64, _: Bytes<'_>) {
+    fn rendezvous(&mut self, from: u32, _: u8, _: Envelope, _: Announced, _: Bytes<'_>) {
         self.foreign(from);
     }
 
@@ -319,7 +319,7 @@ impl Sink for Arrivals {
         self.foreign(from);
     }
 
-    fn pull(&mut self, from: u32, _: u64, _: u64, _: u64, _: u64) {
+    fn pull(&mut self, from: u32, _: u64, _: u64, _: u64) {
         self.foreign(from);
     }
 

@@ -1,0 +1,103 @@
+//! Standard sends that would wait for their receivers.
+//!
+//! A standard send of up to [`Fabric::standard_limit`] bytes does not depend on its receiver (MPI-5.0 section 3.4 leaves that to the
+//! library, and programs count on it). It waits where there was no room for it, or where it was announced by its address so that
+//! the receiver can copy it alone. When the process is about to wait, the lane *keeps* such messages: it copies each to memory of its
+//! own, and the send is complete for its user. Of one that was announced, the receiver may be about to read it: one compare-exchange
+//! decides ([`oxmpi_os::announcement`]).
+
+use super::Lane;
+use super::send::copy_of;
+use crate::request::{Mode, Phase, RequestId};
+use oxmpi_fabric::Fabric;
+
+/// So many bytes are kept for all sends together: more of them wait, as a program that sends without end to somebody who does not
+/// receive would take all memory.
+const MOST_KEPT: usize = 64 << 20;
+
+/// The sends that may be kept.
+#[derive(Debug, Default)]
+pub(super) struct Keeping {
+    sends: Vec<RequestId>,
+}
+
+/// What became of a send that may be kept.
+#[derive(PartialEq, Eq)]
+enum Kept {
+    /// The lane has the data, or it is over, or its receiver takes it now.
+    Done,
+    /// There was no room.
+    NotYet,
+}
+
+impl<F: Fabric> Lane<F> {
+    /// Whether a send of this mode and length, in this context, does not wait for its receiver.
+    pub(super) fn may_keep(&mut self, context: u32, to: u32, mode: Mode, len: usize) -> bool {
+        // Those of collectives are the library's own, and their receivers come.
+        let is_users = |id: oxmpi_wire::ContextId| !id.is_collective();
+        matches!(mode, Mode::Standard | Mode::Ready)
+            && len <= self.fabric.standard_limit(to)
+            && self.state.contexts.get(context).is_some_and(|own| is_users(own.id))
+    }
+
+    /// Notes a send that goes on and may be kept.
+    pub(super) fn note_keeping(&mut self, request: RequestId) {
+        self.keeping.sends.push(request);
+    }
+
+    /// Whether there are sends that may be kept.
+    #[inline]
+    pub fn may_keep_sends(&self) -> bool {
+        !self.keeping.sends.is_empty()
+    }
+
+    /// Keeps all sends that would wait for their receivers: the process is about to wait, and perhaps for what somebody does who waits
+    /// for it. Whether any was.
+    pub fn keep_sends(&mut self) -> bool {
+        if self.keeping.sends.is_empty() {
+            return false;
+        }
+        let before = self.state.requests.kept_bytes();
+        let mut sends = std::mem::take(&mut self.keeping.sends);
+        sends.retain(|request| self.keep(*request) == Kept::NotYet);
+        self.keeping.sends = sends;
+        let any = self.state.requests.kept_bytes() != before;
+        if any {
+            // Perhaps it is another thread that waits for one of them.
+            self.state.requests.note_news();
+        }
+        any
+    }
+
+    fn keep(&mut self, request: RequestId) -> Kept {
+        let kept_bytes = self.state.requests.kept_bytes();
+        let Some(work) = self.state.requests.send_mut(request) else { return Kept::Done };
+        if !matches!(work.phase, Phase::Waiting | Phase::Announced) || work.is_kept || work.is_withdrawn {
+            return Kept::Done;
+        }
+        if kept_bytes + work.buffer.packed_len() > MOST_KEPT {
+            return Kept::NotYet;
+        }
+        let copy = copy_of(&work.buffer);
+        if let Some(announcement) = work.announcement {
+            let address = copy.as_contiguous().map_or(0, |bytes| bytes.as_ptr() as u64);
+            if !self.fabric.keep_announcement(announcement, address) {
+                return Kept::Done;
+            }
+        }
+        self.state.requests.keep_send(request, copy);
+        Kept::Done
+    }
+
+    /// Whether a send is complete for its user, and goes on.
+    pub(super) fn is_kept(&mut self, request: RequestId) -> bool {
+        self.state.requests.send_mut(request).is_some_and(|work| work.is_kept && !work.is_withdrawn)
+    }
+
+    /// Gives back the announcements of sends that are over.
+    pub(super) fn close_announcements(&mut self) {
+        while let Some(announcement) = self.state.requests.take_ended_announcement() {
+            self.fabric.close_announcement(announcement);
+        }
+    }
+}
