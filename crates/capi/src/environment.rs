@@ -38,11 +38,18 @@ fn initialize(wanted: c_int) -> Result<c_int> {
     let initial = ErrorHandler::predefined(objects().initial_handler);
     library.process.world().errhandler_cell().set(initial.clone());
     library.process.own().errhandler_cell().set(initial);
-    info::settle_environment(library.process.size(), wanted);
+    let wanted_level = said.map_or(wanted, |(level, _)| LEVELS[level as usize]);
+    info::settle_environment(library.process.size(), wanted_level);
     let main_thread = std::thread::current().id();
-    library::begin_world(library, World { level, wanted_level: wanted, main_thread });
+    library::begin_world(library, World { level, wanted_level, main_thread });
     tool::mpi_initialized(library)?;
     Ok(level)
+}
+
+/// The thread level that a plain MPI_Init will ask for; `None` if the environment names one that is none.
+pub(crate) fn level_before_init() -> Option<c_int> {
+    let said = ThreadLevel::from_env().ok()?;
+    Some(said.map_or(abi::MPI_THREAD_SINGLE, |(level, _)| LEVELS[level as usize]))
 }
 
 /// The error of MPI_Finalize without the World Model: sessions have an end of their own.

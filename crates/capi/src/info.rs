@@ -1,7 +1,8 @@
 //! Infos (MPI-5.0 chapter 10). They may be used at any time, from any thread.
 
+use crate::environment::level_before_init;
 use crate::errors::outcome;
-use crate::library::{fetch, null, put, running};
+use crate::library::{self, fetch, null, put};
 use crate::objects::{locked, objects};
 use crate::strings::{put_text, text};
 use oxmpi_abi::FuncId;
@@ -10,6 +11,7 @@ use oxmpi_abi::types::{Aint, Count, Info as InfoHandle, Offset};
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::info::Info;
+use oxmpi_rt::client::Client;
 use std::ffi::{CStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
@@ -67,6 +69,17 @@ fn environment(arguments: &[Box<[u8]>], ranks: Option<u32>, thread_level: Option
     info
 }
 
+/// How many ranks the job has; before MPI_Init as many as the launcher has started, or one without a launcher.
+fn ranks_known() -> Option<u32> {
+    library::latest().map(|library| library.process.size()).or_else(Client::ranks_started)
+}
+
+/// The thread level that was asked for; before MPI_Init the one that MPI_Init will ask for.
+fn level_known() -> Option<c_int> {
+    let asked = library::latest().and_then(|library| Some(library.world.get()?.wanted_level));
+    asked.or_else(level_before_init)
+}
+
 pub(crate) fn level_name(level: c_int) -> Option<&'static str> {
     Some(match level {
         abi::MPI_THREAD_SINGLE => "MPI_THREAD_SINGLE",
@@ -110,7 +123,7 @@ fn read<R>(handle: InfoHandle, ask: impl FnOnce(&Info) -> Result<R>) -> Result<R
         abi::MPI_INFO_NULL => Err(MpiError::new(abi::MPI_ERR_INFO, "the info is MPI_INFO_NULL")),
         abi::MPI_INFO_ENV => match ENVIRONMENT.get() {
             Some(info) => ask(info),
-            None => ask(&environment(&own_arguments(), None, None)),
+            None => ask(&environment(&own_arguments(), ranks_known(), level_known())),
         },
         _ => match objects().infos.get(Handle::from_raw(handle as u64)) {
             Ok(info) => ask(&locked(&info)),
@@ -147,16 +160,16 @@ mpi! {
         outcome(FuncId::MPI_Info_create, None, give(Info::new(), info, "info"))
     }
 
-    /// MPI-5.0 section 11.2.1: an info with what MPI_INFO_ENV says. Without arguments those of the process count. Test:
-    /// tests/c/info_env.c.
+    /// MPI-5.0 section 11.2.1: an info with what MPI_INFO_ENV says, at any time. Without arguments those of the process count.
+    /// Tests: tests/c/info_env.c, tests/c/info_env_before_init.c.
     fn MPI_Info_create_env(argc: c_int, argv: *mut *mut c_char, info: *mut InfoHandle) -> c_int {
         // SAFETY: the C program passes the arguments of main, or none.
         let mut words = unsafe { arguments(argc, argv) };
         if words.is_empty() {
             words = own_arguments();
         }
-        let (ranks, level) = (running().map(|l| l.process.size()), running().and_then(|l| Some(l.world.get()?.wanted_level)));
-        outcome(FuncId::MPI_Info_create_env, None, give(environment(&words, ranks, level), info, "info"))
+        let made = environment(&words, ranks_known(), level_known());
+        outcome(FuncId::MPI_Info_create_env, None, give(made, info, "info"))
     }
 
     /// MPI-5.0 section 10.

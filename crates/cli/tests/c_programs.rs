@@ -425,6 +425,7 @@ programs! {
     info_basic
     info_comm
     info_env
+    info_env_before_init
     init_state
     intercomm_create
     intercomm_dup_split

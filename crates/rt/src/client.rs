@@ -36,6 +36,8 @@ use crate::universe::{Contact, decode_words};
 
 /// The environment variable that tells a rank where its segment and its control socket are.
 pub const BOOT_VARIABLE: &str = "OXMPI_BOOT";
+/// The environment variable that tells a rank how many ranks its job has.
+pub(crate) const SIZE_VARIABLE: &str = "OXMPI_COMM_WORLD_SIZE";
 /// The environment variable that tells a rank for how many ranks its launcher has slots, on all hosts (MPI_UNIVERSE_SIZE).
 pub const UNIVERSE_SIZE_VARIABLE: &str = "OXMPI_UNIVERSE_SIZE";
 /// What the control socket is called where it was closed.
@@ -142,6 +144,15 @@ impl Client {
     pub fn inherited() -> Option<Client> {
         let (segment, control) = parse_boot(&std::env::var(BOOT_VARIABLE).ok()?).ok()?;
         Client::of_inherited(segment, control).ok()?
+    }
+
+    /// How many ranks the job has that this process will be one of, before it is one. `None`: that takes a question to the launcher,
+    /// as in a process whose descriptors are closed or belong to a program before.
+    pub fn ranks_started() -> Option<u32> {
+        let Ok(value) = std::env::var(BOOT_VARIABLE) else { return Some(1) };
+        let (segment, control) = parse_boot(&value).ok()?;
+        let is_rank = spawn::inherited_is_segment(segment) && spawn::inherited_is_control(control);
+        std::env::var(SIZE_VARIABLE).ok().filter(|_| is_rank)?.parse().ok()
     }
 
     fn from_value(value: &str) -> Result<Option<Client>, BootError> {

@@ -9,6 +9,7 @@ use std::process::id;
 
 use oxmpi_os::segment::Segment;
 
+use crate::client::SIZE_VARIABLE;
 use crate::foreign::parent_of;
 
 /// The environment variable with the launcher's process number.
@@ -24,7 +25,7 @@ pub(crate) fn warning(segment: i32, control: i32) -> Option<String> {
     if variable("OXMPI_COMM_WORLD_RANK")? != "0" || !is_lost(launcher, segment) {
         return None;
     }
-    let size = variable("OXMPI_COMM_WORLD_SIZE")?;
+    let size = variable(SIZE_VARIABLE)?;
     Some(format!(
         "OxMPI: warning: mpirun has started {size} ranks, but this process (pid {}) is a job of one, because a program \
          between the two has closed the descriptors {segment} and {control}.\n  Next:    leave them open: in Python \
