@@ -160,7 +160,7 @@ fn read(file: &Path) -> Result<String, String> {
 
 /// One job over one transport.
 fn measure(options: &Options, transport: &str) -> Result<Figures, String> {
-    let own = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    let own = oxmpi_os::library::program().map_err(|error| format!("cannot find this program: {error}"))?;
     let mut command = Command::new(&own);
     command.args(["mpirun", "--quiet", "-n", &options.ranks.to_string(), "--timeout", &LIMIT.to_string()]);
     match transport {

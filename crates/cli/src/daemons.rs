@@ -174,7 +174,7 @@ fn try_boot(args: &[OsString]) -> Result<Option<i32>, Stop> {
         [_, more, ..] => return Err(usage(format!("'{more}': there is one file of hosts"))),
     };
     let params = &command.params;
-    let program = std::env::current_exe();
+    let program = oxmpi_os::library::program();
     let boot = Boot {
         hosts,
         agent: shell_text(params),

@@ -128,6 +128,13 @@ fn all() -> Vec<Finding> {
             .iter()
             .map(|error| problem("parameters", error.to_string(), "correct it, or leave it out")),
     );
+    found.extend(given.unread.iter().map(|unread| {
+        note(
+            "parameters",
+            format!("{unread}: it is left out"),
+            "make it readable, or set HOME to a directory of this user",
+        )
+    }));
     let no_sockets = network(&given.params).err().map(|error| error.to_string());
     let nodes = Nodes::virtual_ones(&given.params, None);
     let job = Job { no_sockets, nodes, ..Job::default() };

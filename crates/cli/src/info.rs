@@ -125,6 +125,9 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     let found = Found::gather(std::env::vars_os(), directory.as_deref());
     let facts = Facts { prefix: directory.map(|p| p.display().to_string()), found, params };
     crate::say(&if asked.json { json::json(&asked, &facts) } else { text::text(&asked, &facts) });
+    for unread in &facts.found.unread {
+        oxmpi_os::complain!("oxmpi info: warning: {unread}: it is left out");
+    }
     for error in &facts.found.errors {
         oxmpi_os::complain!("oxmpi info: {error}");
     }

@@ -269,8 +269,11 @@ fn timeout(options: &Options) -> Result<Option<Duration>, Stop> {
     }
 }
 
-/// Says which parameters have no effect, and which variables for Open MPI look as if they had been meant for us.
+/// Says which files were left out, which parameters have no effect, and which variables for Open MPI look as if they had been meant for us.
 fn warn(found: &Found) {
+    for unread in &found.unread {
+        oxmpi_os::complain!("mpirun: warning: {unread}: the job runs without it");
+    }
     for no_effect in &found.no_effect {
         oxmpi_os::complain!("mpirun: warning: {no_effect}");
     }

@@ -79,6 +79,7 @@ pub(crate) fn main(name: &str, args: &[OsString]) -> i32 {
     };
     let found = Found::gather(std::env::vars_os(), prefix::find().as_deref());
     crate::say(&answer(&asked, &found.params));
+    found.unread.iter().for_each(|unread| oxmpi_os::complain!("{name}: warning: {unread}: it is left out"));
     found.errors.iter().for_each(|error| oxmpi_os::complain!("{name}: {error}"));
     i32::from(!found.errors.is_empty())
 }

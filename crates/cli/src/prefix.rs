@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 /// The prefix, if the running program lies in a directory named `bin`.
 pub(crate) fn find() -> Option<PathBuf> {
-    // current_exe is /proc/self/exe, which follows links: bin/mpirun -> bin/oxmpi.
-    let exe = std::env::current_exe().ok()?;
+    // Links are followed: bin/mpirun -> bin/oxmpi.
+    let exe = oxmpi_os::library::program().ok()?;
     let bin = exe.parent()?;
     (bin.file_name()? == "bin").then(|| bin.parent().map(PathBuf::from))?
 }

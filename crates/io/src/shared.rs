@@ -10,8 +10,9 @@ use crate::posix::PosixFile;
 use crate::store::{LockKind, Store};
 use oxmpi_abi::constants as abi;
 use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::nameless;
 use oxmpi_os::{file, net};
-use rustix::fs::{self, MemfdFlags, OFlags};
+use rustix::fs::{self, OFlags};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -89,7 +90,7 @@ impl SharedPointer {
     /// # Errors
     /// The system's.
     pub fn create(value: u64) -> Result<(SharedPointer, Whereabouts), Failure> {
-        let descriptor = fs::memfd_create("oxmpi-file-pointer", MemfdFlags::CLOEXEC)?;
+        let descriptor = nameless::create("oxmpi-file-pointer")?;
         let token = token()?;
         begin(&descriptor, value, token)?;
         let number = u32::try_from(descriptor.as_raw_fd()).unwrap_or(u32::MAX);

@@ -40,6 +40,20 @@ pub struct Core {
     pub cpus: Vec<usize>,
 }
 
+/// The cores on which the calling thread may run, if processes may be bound to some of them: a seccomp profile can forbid both the
+/// question and the binding.
+///
+/// # Errors
+/// Which of the two the kernel refuses, and what it says.
+pub fn bindable_cores() -> io::Result<Vec<Core>> {
+    let named = |call| move |error: io::Error| io::Error::new(error.kind(), format!("{call}: {error}"));
+    let cores = cores().map_err(named("sched_getaffinity"))?;
+    let mut set = Vec::new();
+    cores.iter().flat_map(|core| &core.cpus).for_each(|cpu| add(&mut set, *cpu));
+    bind(&set).map_err(named("sched_setaffinity"))?;
+    Ok(cores)
+}
+
 /// The cores on which the calling thread may run, package by package.
 ///
 /// # Errors
@@ -88,15 +102,25 @@ fn numbers(list: &str) -> Vec<usize> {
 /// # Errors
 /// `InvalidInput` if there is no such processor or it is not ours to use.
 pub fn set_cpu(cpu: usize) -> io::Result<()> {
-    let mut set = vec![0u64; cpu / 64 + 1];
-    set[cpu / 64] = 1 << (cpu % 64);
-    // SAFETY: the kernel reads `set.len() * 8` bytes from `set`.
-    let result = unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, set.len() * 8, set.as_ptr()) };
-    if result < 0 {
-        let error = io::Error::last_os_error();
-        return Err(io::Error::new(error.kind(), format!("cannot bind to processor {cpu}: {error}")));
+    let mut set = Vec::new();
+    add(&mut set, cpu);
+    bind(&set)
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot bind to processor {cpu}: {error}")))
+}
+
+/// Puts a processor into a set: bit `n % 64` of word `n / 64` is processor `n`.
+fn add(set: &mut Vec<u64>, cpu: usize) {
+    if set.len() <= cpu / 64 {
+        set.resize(cpu / 64 + 1, 0);
     }
-    Ok(())
+    set[cpu / 64] |= 1 << (cpu % 64);
+}
+
+/// Binds the calling thread to a set of processors (sched_setaffinity(2)).
+fn bind(set: &[u64]) -> io::Result<()> {
+    // SAFETY: the kernel reads so many bytes from `set`.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(set), set.as_ptr()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 #[cfg(test)]

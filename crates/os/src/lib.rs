@@ -15,7 +15,7 @@
 //! Processes that share no memory talk over sockets ([`net`]) and sleep on a [`poller`].
 //!
 //! Beside these: [`single_copy`] (one process reads another's memory), [`descriptor`] (those that a program may close),
-//! [`fdpass`] (file descriptors over a socket), [`local`] (sockets with names that no file has), [`parcel`] (packets with files),
+//! [`fdpass`] (file descriptors over a socket), [`local`] (sockets with names that no file has), [`nameless`] (files without a name), [`parcel`] (packets with files),
 //! [`mod@file`], [`spawn`] (starting processes), [`stdio`] (what a command says),
 //! [`clock`], [`copies`] (which kind is fast where others read), [`cpus`], [`hardware`], [`library`] (where we are installed),
 //! [`lock`] (a lock that costs nothing in a single-threaded process), [`robust_lock`] (one between processes, which outlives its owner), [`stillness`] (whether another thread was seen asleep),
@@ -66,6 +66,8 @@ pub mod library;
 pub mod local;
 #[cfg(not(loom))]
 pub mod memory;
+#[cfg(not(loom))]
+pub mod nameless;
 #[cfg(not(loom))]
 pub mod net;
 #[cfg(not(loom))]

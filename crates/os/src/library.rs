@@ -1,6 +1,7 @@
 //! Where the code that runs here was loaded from.
 
-use std::ffi::{CStr, OsStr};
+use std::ffi::{CStr, OsStr, c_char};
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
@@ -20,6 +21,23 @@ pub fn file() -> Option<PathBuf> {
     // SAFETY: the loader keeps the name, which ends with a zero, as long as the file is loaded; we run in it.
     let name = unsafe { CStr::from_ptr(name) };
     std::fs::canonicalize(OsStr::from_bytes(name.to_bytes())).ok()
+}
+
+/// The file of the running program, with links followed; also where there is no /proc.
+///
+/// # Errors
+/// What std says; without /proc the kernel's name of the program may lead nowhere.
+pub fn program() -> io::Result<PathBuf> {
+    std::env::current_exe().or_else(|error| {
+        // SAFETY: getauxval(3) reads what the kernel has put beside the arguments.
+        let name = unsafe { libc::getauxval(libc::AT_EXECFN) } as *const c_char;
+        if name.is_null() {
+            return Err(error);
+        }
+        // SAFETY: the kernel has put a text there, which ends with a zero and stays.
+        let name = unsafe { CStr::from_ptr(name) };
+        std::fs::canonicalize(OsStr::from_bytes(name.to_bytes())).map_err(|_| error)
+    })
 }
 
 /// The directory that was installed to, if this code lies in its `lib` or `bin`.

@@ -1,12 +1,12 @@
 //! Parcels: packets of some kilobytes, perhaps with a file, over sockets that keep their boundaries (unix(7), SOCK_SEQPACKET).
 //! Nothing here waits, but [`wait_for_room`] and [`wait_for_packet`].
 //!
-//! What is too long for a packet lies in a file without a name (memfd_create(2)), of which the descriptor goes with the packet.
+//! What is too long for a packet lies in a file without a name, of which the descriptor goes with the packet.
 
 use crate::bytes::Bytes;
-use crate::{fdpass, file};
+use crate::{fdpass, file, nameless};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, fstat, memfd_create};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl, fstat};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -134,9 +134,9 @@ fn wait_for(socket: impl AsFd, what: PollFlags, time: Duration) {
 /// An empty file without a name.
 ///
 /// # Errors
-/// What memfd_create(2) says.
+/// As [`nameless::create`].
 pub fn new_file() -> io::Result<OwnedFd> {
-    Ok(memfd_create("oxmpi-message", MemfdFlags::CLOEXEC)?)
+    nameless::create("oxmpi-message")
 }
 
 /// Writes all bytes at a place of a file.

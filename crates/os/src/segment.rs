@@ -46,6 +46,7 @@ use crate::{
     door::DoorWord,
     inbox::{CELL_BYTES, InboxArea},
     line::LINE_BYTES,
+    nameless,
     pool::PoolArea,
     ring::RingArea,
     semaphore::Semaphore,
@@ -156,17 +157,15 @@ impl Segment {
     /// a file (RLIMIT_FSIZE), though most of it is never written, the heap is shorter, and then the pools of control sections.
     ///
     /// # Errors
-    /// `InvalidInput` if the sizes are impossible; else what memfd_create(2) or ftruncate(2) says.
+    /// `InvalidInput` if the sizes are impossible; else those of [`nameless`].
     pub fn create(boot: &Boot) -> io::Result<OwnedFd> {
-        use rustix::fs::{MemfdFlags, SealFlags};
         boot.config.check().map_err(|wrong| io::Error::new(io::ErrorKind::InvalidInput, wrong))?;
         let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
         let config = boot.config.within(limit.unwrap_or(u64::MAX));
         let bytes = config.bytes();
-        let fd = rustix::fs::memfd_create("oxmpi", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        rustix::fs::ftruncate(&fd, bytes as u64)?;
-        // Nobody can shrink it and so have its peers die of SIGBUS.
-        rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let fd = nameless::create("oxmpi")?;
+        nameless::set_length(&fd, bytes as u64)?;
+        nameless::seal(&fd)?;
         let header = Header::new(boot, &config);
         let raw = header.as_bytes();
         let written = rustix::io::pwrite(&fd, raw, 0)?;

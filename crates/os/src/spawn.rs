@@ -58,8 +58,6 @@ pub struct Process {
     pub pidfd: OwnedFd,
 }
 
-/// Numbers that a program's descriptors can get lie below this; they are moved above it before they are put in place.
-const SCRATCH: RawFd = 64;
 /// The last signal of Linux.
 const LAST_SIGNAL: c_int = 64;
 /// Descriptors that a program can be given at most.
@@ -82,9 +80,8 @@ struct Child<'a> {
 /// also what stops the descriptors from being put in their places.
 pub fn spawn(program: &Program<'_>) -> io::Result<Process> {
     const STACK: usize = 64 << 10;
-    if program.fds.len() > MAX_FDS || program.fds.iter().any(|&(_, to)| !(0..SCRATCH).contains(&to)) {
-        let text =
-            format!("at most {MAX_FDS} descriptors, numbered below {SCRATCH}, can be handed to a program");
+    if program.fds.len() > MAX_FDS || program.fds.iter().any(|&(_, to)| to < 0) {
+        let text = format!("at most {MAX_FDS} descriptors can be handed to a program, numbered from 0");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
     let argv = null_terminated(program.args);
@@ -149,15 +146,19 @@ fn prepare_and_exec(child: &Child<'_>) -> c_int {
         if program.is_tied && libc::getppid() != child.parent {
             return libc::ESRCH; // the launcher died before prctl: nobody would kill us
         }
-        // First all out of the way, then each into its place, so that none is overwritten before its turn.
+        // First all out of the way, then each into its place, so that none is overwritten before its turn. What is in the way
+        // goes to the lowest number that is free: the limit on open files may leave no higher ones.
+        let is_a_place = |number| program.fds.iter().any(|&(_, to)| to == number);
         let mut moved = [-1; MAX_FDS];
         for (moved, &(from, _)) in moved.iter_mut().zip(program.fds) {
             *moved = from.as_raw_fd();
-            if *moved < SCRATCH {
-                *moved = libc::fcntl(*moved, libc::F_DUPFD_CLOEXEC, SCRATCH);
-            }
-            if *moved < 0 {
-                return errno();
+            let mut lowest = 0;
+            while is_a_place(*moved) {
+                *moved = libc::fcntl(from.as_raw_fd(), libc::F_DUPFD_CLOEXEC, lowest);
+                if *moved < 0 {
+                    return errno();
+                }
+                lowest = *moved + 1;
             }
         }
         for (moved, &(_, to)) in moved.iter().zip(program.fds) {

@@ -31,6 +31,9 @@ pub struct Found {
     pub params: Params,
     /// What is wrong, in the order in which it was met.
     pub errors: Vec<ParamError>,
+    /// Files that are there, perhaps, and cannot be read, of those that nobody has named: a home directory that belongs to somebody
+    /// else, as in a container.
+    pub unread: Vec<ParamError>,
     /// Variables for Open MPI that were skipped, sorted.
     pub ignored: Vec<Ignored>,
     /// What the command line and its files say to components that are not here.
@@ -68,6 +71,10 @@ impl Found {
             Ok(Some(bytes)) => return self.read_file(&bytes, path, source),
             Ok(None) if must_be_there => "there is no such file".to_string(),
             Ok(None) => return,
+            Err(error) if !must_be_there && error.raw_os_error().is_some() => {
+                self.unread.push(ParamError::File { path: path.to_owned(), error: error.to_string() });
+                return;
+            }
             Err(error) => error.to_string(),
         };
         self.errors.push(ParamError::File { path: path.to_owned(), error });

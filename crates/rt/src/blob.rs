@@ -3,7 +3,8 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{MemfdFlags, fstat, memfd_create};
+use oxmpi_os::nameless;
+use rustix::fs::fstat;
 
 /// The longest blob, bytes: a limit against senders that are wrong.
 const LONGEST: u64 = 64 << 20;
@@ -11,9 +12,10 @@ const LONGEST: u64 = 64 << 20;
 /// A file of these bytes.
 ///
 /// # Errors
-/// What memfd_create(2) or write(2) says.
+/// Those of [`nameless`], and what write(2) says.
 pub(crate) fn write(bytes: &[u8]) -> io::Result<OwnedFd> {
-    let fd = memfd_create("oxmpi-blob", MemfdFlags::CLOEXEC)?;
+    let fd = nameless::create("oxmpi-blob")?;
+    nameless::check_length(bytes.len() as u64)?;
     let mut written = 0;
     while written < bytes.len() {
         written += rustix::io::pwrite(&fd, &bytes[written..], written as u64)?;

@@ -41,7 +41,6 @@ mod watching;
 pub(crate) mod parts {
     pub(crate) use super::abroad::{Reach, give_abroad, reach_abroad};
     pub(crate) use super::answers::{INCARNATION, plug_whereabouts};
-    pub(crate) use super::binding::Binding;
     pub(crate) use super::input::Inputs;
     pub(crate) use super::output::{Came, is_ready, read_some};
     pub(crate) use super::places::Place;
@@ -321,14 +320,7 @@ pub fn run(launch: &Launch) -> Result<i32, LaunchError> {
     }
     let signals = prepare()?;
     let here = launch.here(size as u32).len();
-    let usable = cpus::usable();
-    // Reading about cores takes time that only a job which may be bound should pay.
-    let cores = match launch.bind {
-        Bind::None => Vec::new(),
-        Bind::Split if here <= 1 || here > usable => Vec::new(),
-        _ => cpus::cores().map_err(|e| LaunchError::Kernel("ask for the processors", e))?,
-    };
-    let binding = Binding::decide(launch.bind, here, cores, usable);
+    let binding = binding_of(launch.bind, here);
     let sockets = places::has_sockets(launch, size as u32);
     let open_files = start::raise_open_files(launch, (size as u32, here), sockets)?;
     let files = launch.output_files.as_ref().map(|files| {
@@ -346,6 +338,21 @@ pub fn run(launch: &Launch) -> Result<i32, LaunchError> {
         return Err(error);
     }
     launcher.run_to_the_end()
+}
+
+/// To which processors that many ranks of this host are bound.
+pub(crate) fn binding_of(bind: Bind, here: usize) -> Binding {
+    let usable = cpus::usable();
+    // Reading about cores takes time that only a job which may be bound should pay.
+    let cores = match bind {
+        Bind::None => Ok(Vec::new()),
+        Bind::Split if here <= 1 || here > usable => Ok(Vec::new()),
+        _ => cpus::bindable_cores(),
+    };
+    match cores {
+        Ok(cores) => Binding::decide(bind, here, cores, usable),
+        Err(error) => Binding::impossible(bind, &error),
+    }
 }
 
 /// Serves a process that was started without a launcher and wants to spawn, or to be connected with, others: it is process 0.

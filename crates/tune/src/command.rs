@@ -157,7 +157,7 @@ struct State {
 }
 
 fn measure(options: &Options) -> Result<(Vec<Outcome>, State), String> {
-    let oxmpi = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    let oxmpi = oxmpi_os::library::program().map_err(|error| format!("cannot find this program: {error}"))?;
     let (settings, mut campaign, mut state) = match &options.resume {
         Some(path) => resume(path, options)?,
         None => (options.settings.clone(), Campaign::new(&options.settings), begin(options)?),

@@ -3,8 +3,9 @@
 use std::fs::read_to_string;
 use std::os::fd::OwnedFd;
 
-use oxmpi_os::cpus;
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use oxmpi_os::{cpus, nameless};
+use oxmpi_param::Params;
+use oxmpi_rt::client::Client;
 use rustix::process::{Resource, getrlimit};
 
 use super::{Finding, good, note, problem};
@@ -15,8 +16,9 @@ const TRIED_BYTES: u64 = 1 << 20;
 /// Whether shared memory can be made as ranks need it. They use no file, so the size of /dev/shm does not matter.
 pub(super) fn memory() -> Finding {
     let make = || -> std::io::Result<()> {
-        let fd: OwnedFd = memfd_create("oxmpi", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        ftruncate(&fd, TRIED_BYTES)?;
+        Client::singleton(&Params::default()).map_err(std::io::Error::other)?;
+        let fd: OwnedFd = nameless::create("oxmpi")?;
+        nameless::set_length(&fd, TRIED_BYTES)?;
         // Memory is given when it is written, and a limit shows then.
         let written = rustix::io::write(&fd, &[1; 65536])?;
         if written == 65536 {
@@ -26,10 +28,19 @@ pub(super) fn memory() -> Finding {
         }
     };
     match make() {
-        Ok(()) => good("shared memory", "memory for segments can be made (memfd); /dev/shm is not used"),
+        Ok(()) => match nameless::denied() {
+            None => good("shared memory", "memory for segments can be made (memfd); /dev/shm is not used"),
+            Some(error) => note(
+                "shared memory",
+                format!(
+                    "memfd_create is denied ({error}): segments are files without a name in /dev/shm, TMPDIR or /tmp"
+                ),
+                "jobs need room there, or die of SIGBUS; in a container, allow memfd_create in its seccomp profile",
+            ),
+        },
         Err(error) => problem(
             "shared memory",
-            format!("no memory for segments (memfd_create): {error}"),
+            format!("no memory for segments: {error}"),
             "in a container, allow memfd_create in its seccomp profile and raise its limit of memory; see 'ulimit -f'",
         ),
     }
@@ -124,6 +135,13 @@ fn judge_group(memory: Option<u64>, processes: Option<u64>) -> Finding {
 }
 
 pub(super) fn cores() -> Vec<Finding> {
+    if let Err(error) = cpus::bindable_cores() {
+        return vec![note(
+            "cores",
+            format!("the kernel keeps ranks from being bound to cores: {error}"),
+            "jobs run unbound; in a container, allow sched_getaffinity and sched_setaffinity in its seccomp profile",
+        )];
+    }
     let (allowed, usable) = (cpus::allowed().map_or(0, |all| all.len()), cpus::usable());
     let cores = cpus::cores().map_or(0, |all| all.len());
     let text = format!("{allowed} processors of {cores} cores may be used");

@@ -45,7 +45,7 @@ pub(super) fn single_copy() -> Finding {
 }
 
 fn tried() -> std::io::Result<bool> {
-    let own = std::env::current_exe()?;
+    let own = oxmpi_os::library::program()?;
     let mut shows = Command::new(&own);
     // By its own name the program would be something else.
     let mut shows = shows.args(["doctor", SHOWS]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;

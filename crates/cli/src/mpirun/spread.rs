@@ -228,7 +228,7 @@ pub(crate) fn shell_text(params: &Params) -> String {
 fn agent(options: &Options) -> Result<PathBuf, Stop> {
     match &options.prefix {
         Some(prefix) => Ok(prefix.join("bin/oxmpi")),
-        None => std::env::current_exe()
+        None => oxmpi_os::library::program()
             .map_err(|error| stop(1, format!("cannot find out where this program is: {error}"))),
     }
 }

@@ -12,7 +12,7 @@ fn script(programs: &Programs, private_mounts: bool, text: &str) -> Command {
         command.args(["--mount", "sh"]);
     }
     command.args(["-c", text, "sh"]).arg(programs.directory.file_name().unwrap());
-    command.env("MPIRUN", installed("mpirun"));
+    command.env("MPIRUN", installed("mpirun")).env("OXMPI", installed("oxmpi"));
     command
 }
 
@@ -87,12 +87,123 @@ fn nothing_needs_to_be_writable() {
 fn few_descriptors_are_enough_or_the_error_is_clear() {
     let p = compile(&["jobs/many"]);
     // The soft limit is raised by mpirun for itself.
-    run(&p, false, "ulimit -S -n 64; exec $MPIRUN -n 8 --timeout 50 ./many work $1").is_fine(8, " of 8");
-    let outcome = run(&p, false, "ulimit -n 64; exec $MPIRUN -n 8 --timeout 50 ./many work $1");
+    run(&p, false, "ulimit -S -n 64; exec $MPIRUN -n 9 --timeout 50 ./many work $1").is_fine(9, " of 9");
+    let outcome = run(&p, false, "ulimit -n 64; exec $MPIRUN -n 9 --timeout 50 ./many work $1");
     assert_eq!((outcome.code, outcome.out.as_str()), (1, ""), "{outcome:?}");
-    let text = "mpirun: 8 ranks need 72 open files in mpirun, but its limit is 64: raise the hard limit";
+    let text = "mpirun: 9 ranks need 69 open files in mpirun, but its limit is 64: raise the hard limit";
     assert!(outcome.err.starts_with(text), "{outcome:?}");
-    run(&p, false, "ulimit -n 72; exec $MPIRUN -n 8 --timeout 50 ./many work $1").is_fine(8, " of 8");
+    run(&p, false, "ulimit -n 69; exec $MPIRUN -n 9 --timeout 50 ./many work $1").is_fine(9, " of 9");
+}
+
+#[test]
+fn jobs_run_with_64_open_files_also_over_sockets() {
+    let p = compile(&["jobs/many"]);
+    run(&p, false, "ulimit -n 64; exec $MPIRUN -n 8 --timeout 50 ./many work $1").is_fine(8, " of 8");
+    run(&p, false, "ulimit -n 64; exec $MPIRUN -n 2 --mca rpi tcp --timeout 50 ./many work $1")
+        .is_fine(2, " of 2");
+}
+
+#[test]
+fn a_home_that_cannot_be_read_is_left_out_with_a_warning() {
+    let p = compile(&["jobs/many"]);
+    // Whoever runs the test may read everything, but not this.
+    let home =
+        "mkdir -p home/.oxmpi; ln -sf mca-params.conf home/.oxmpi/mca-params.conf; export HOME=$PWD/home;";
+    let outcome = run(&p, false, &format!("{home} exec $MPIRUN -n 2 --timeout 50 ./many work $1"));
+    assert_eq!((outcome.code, outcome.out.matches(" of 2").count()), (0, 2), "{outcome:?}");
+    let said = outcome.err.trim_end();
+    assert!(said.starts_with("mpirun: warning: parameter file ") && said.lines().count() == 1, "{outcome:?}");
+    assert!(said.contains("/home/.oxmpi/mca-params.conf: Too many levels of symbolic links"), "{outcome:?}");
+    // Who has no launcher is not told.
+    run(&p, false, &format!("{home} ./many work $1")).is_fine(1, " of 1");
+    let told = run(&p, false, &format!("{home} exec $OXMPI doctor"));
+    assert!(told.out.contains("note     parameters     parameter file "), "{told:?}");
+    // A file that somebody has named is another matter.
+    let named = run(
+        &p,
+        false,
+        &format!(
+            "{home} OXMPI_PARAM_FILES=$HOME/.oxmpi/mca-params.conf $MPIRUN -n 2 --timeout 50 ./many work $1"
+        ),
+    );
+    assert!(named.code == 2 && named.err.contains("Too many levels"), "{named:?}");
+}
+
+#[test]
+fn denied_system_calls_are_done_without() {
+    let p = compile(&["jobs/deny", "jobs/many", "p2p_large"]);
+    for error in [1, 38] {
+        for (calls, options) in [
+            ("memfd_create", ""),
+            ("memfd_create", "--mca rpi usysv"),
+            ("memfd_create", "--mca rpi lamd"),
+            ("sched_getaffinity", ""),
+            ("sched_setaffinity", ""),
+            ("sched_getaffinity,sched_setaffinity", ""),
+        ] {
+            let deny = format!("./deny {error} {calls}");
+            let text = format!("exec {deny} $MPIRUN -n 2 --timeout 50 {options} ./many work $1");
+            run(&p, false, &text).is_fine(2, " of 2");
+            run(&p, false, &format!("exec {deny} ./many work $1")).is_fine(1, " of 1");
+        }
+        let large = run(&p, false, &format!("exec ./deny {error} memfd_create $MPIRUN -n 2 ./p2p_large $1"));
+        large.is_fine(1, "ok");
+    }
+}
+
+#[test]
+fn what_denied_calls_mean_is_told_where_it_matters() {
+    let p = compile(&["jobs/deny", "jobs/many"]);
+    let asked = "exec ./deny 1 sched_setaffinity $MPIRUN --bind-to core -n 2 --timeout 50 ./many work $1";
+    let outcome = run(&p, false, asked);
+    assert_eq!((outcome.code, outcome.out.matches(" of 2").count()), (0, 2), "{outcome:?}");
+    let refused = "the ranks are not bound: the kernel refuses: sched_setaffinity: Operation not permitted";
+    assert!(outcome.err.contains(refused), "{outcome:?}");
+    for (call, area) in [("memfd_create", "shared memory"), ("sched_getaffinity", "cores")] {
+        let told = run(&p, false, &format!("exec ./deny 1 {call} $OXMPI doctor"));
+        let is_told = told
+            .out
+            .lines()
+            .any(|line| line.starts_with("note") && line.contains(area) && line.contains(call));
+        assert!(is_told && told.code == 0, "{told:?}");
+    }
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_named_by_whom_it_stops() {
+    let p = compile(&["jobs/many"]);
+    let limit = "'ulimit -f unlimited'";
+    for command in ["$MPIRUN -n 2 --timeout 50 ./many work $1", "./many work $1"] {
+        let outcome = run(&p, false, &format!("ulimit -f 8; {command}"));
+        assert!(
+            outcome.code != 0 && outcome.err.contains("cannot make a segment: it is a file of"),
+            "{outcome:?}"
+        );
+        assert!(outcome.err.contains(limit), "{outcome:?}");
+        run(&p, false, &format!("ulimit -f 100000; {command}"))
+            .is_fine(1 + usize::from(command.contains("-n 2")), " of ");
+    }
+    let told = run(&p, false, "ulimit -f 8; exec $OXMPI doctor");
+    assert!(
+        told.code == 1 && told.out.contains("PROBLEM  shared memory") && told.out.contains(limit),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn without_proc_jobs_run_and_the_installation_is_found() {
+    if !may_mount() {
+        return;
+    }
+    let p = compile(&["jobs/many"]);
+    let hidden = "mount -t tmpfs tmpfs /proc || exit 99;";
+    for options in ["", "--mca rpi tcp", "--mca rpi lamd"] {
+        let text = format!("{hidden} exec $MPIRUN -n 2 --timeout 50 {options} ./many work $1");
+        run(&p, true, &text).is_fine(2, " of 2");
+    }
+    run(&p, true, &format!("{hidden} exec ./many work $1")).is_fine(1, " of 1");
+    let told = run(&p, true, &format!("{hidden} exec $OXMPI info"));
+    assert!(!told.out.contains("not installed"), "{told:?}");
 }
 
 #[test]

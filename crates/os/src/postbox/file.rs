@@ -1,6 +1,7 @@
 //! The memory of the postboxes: a file without a name, as long as the guide says.
 
 use super::{PostboxArea, PostboxShape};
+use crate::nameless;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::{
     io,
@@ -56,22 +57,17 @@ impl Drop for Mapping {
 }
 
 impl PostboxArea {
-    /// Makes a segment for postboxes: a memfd of exactly [`PostboxShape::bytes`] bytes, close-on-exec, which no name outlives.
+    /// Makes a segment for postboxes: a file of exactly [`PostboxShape::bytes`] bytes, close-on-exec, which no name outlives.
     ///
     /// # Errors
     /// See [`PostboxError`].
     pub fn create(shape: &PostboxShape) -> Result<OwnedFd, PostboxError> {
-        use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
         shape.check().map_err(PostboxError::Shape)?;
         let bytes = shape.bytes();
-        let refused =
-            |what| move |error: rustix::io::Errno| PostboxError::Kernel { what, bytes, error: error.into() };
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let fd = memfd_create("oxmpi-postboxes", flags).map_err(refused("make"))?;
-        ftruncate(&fd, bytes).map_err(refused("make"))?;
-        // Nobody can shrink it and so have its peers die of SIGBUS.
-        fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
-            .map_err(refused("seal"))?;
+        let refused = |what| move |error: std::io::Error| PostboxError::Kernel { what, bytes, error };
+        let fd = nameless::create("oxmpi-postboxes").map_err(refused("make"))?;
+        nameless::set_length(&fd, bytes).map_err(refused("make"))?;
+        nameless::seal(&fd).map_err(refused("seal"))?;
         Ok(fd)
     }
 

@@ -14,7 +14,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use oxmpi_os::cpus;
 use oxmpi_os::net::Listener;
 use oxmpi_os::segment::Boot;
 use oxmpi_os::spawn::{Guard, Signals};
@@ -28,8 +27,8 @@ use super::lifeline::{Fate, Lifeline};
 use super::message::{FromAgent, Order, Program, ToAgent, greeting};
 use super::stream::Stream;
 use crate::hostmap::Hostmap;
-use crate::launch::parts::{Binding, Crew, Inputs, Place, Prepared, Recruits, Relay, boot, raise_open_files};
-use crate::launch::{App, Bind, Launch, LaunchError, Stdin, Wanted, end};
+use crate::launch::parts::{Crew, Inputs, Place, Prepared, Recruits, Relay, boot, raise_open_files};
+use crate::launch::{App, Launch, LaunchError, Stdin, Wanted, binding_of, end};
 use crate::orphans::Orphans;
 
 /// Bytes of output that may be under way to the head.
@@ -458,11 +457,7 @@ impl<'a> Agent<'a> {
         let running = self.running();
         let numbers = (boot.size.saturating_add(running), here.len() + running as usize);
         let open_files = raise_open_files(&launch, numbers, boot.sockets)?;
-        let cores = match launch.bind {
-            Bind::None => Vec::new(),
-            _ => cpus::cores().map_err(|e| LaunchError::Kernel("ask for the processors", e))?,
-        };
-        let binding = Binding::decide(launch.bind, here.len(), cores, cpus::usable());
+        let binding = binding_of(launch.bind, here.len());
         if let Some(listener) = relay {
             self.start_relay((&order, &launch), guard, &listener)?;
         }

@@ -38,6 +38,12 @@ impl Binding {
         Binding { cores: Vec::new(), sets: Vec::new(), reason: String::new(), refused: false }
     }
 
+    /// Binds nothing, as the kernel does not let: that is worth a word if the user has asked for something.
+    pub(super) fn impossible(bind: Bind, error: &std::io::Error) -> Binding {
+        let reason = format!("the kernel refuses: {error}");
+        Binding { reason, refused: bind != Bind::Split, ..Binding::none() }
+    }
+
     /// Decides for `ranks` ranks on `cores`, with processor time for `usable` of their processors.
     pub(crate) fn decide(bind: Bind, ranks: usize, cores: Vec<Core>, usable: usize) -> Binding {
         let cpus: usize = cores.iter().map(|core| core.cpus.len()).sum();

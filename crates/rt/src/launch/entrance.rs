@@ -343,8 +343,8 @@ impl Launcher<'_> {
     fn renew(&mut self, numbers: &[u32]) -> Result<(), LaunchError> {
         let mut made = Vec::new();
         for rank in numbers.iter().filter_map(|number| self.rank(*number)) {
-            let fd = Segment::create(rank.segment.boot())
-                .map_err(|e| LaunchError::Kernel("make a segment (memfd_create)", e))?;
+            let fd =
+                Segment::create(rank.segment.boot()).map_err(|e| LaunchError::Kernel("make a segment", e))?;
             let segment = Segment::map(&fd).map_err(LaunchError::Segment)?;
             // Of deaths that were survived it is told as who is spawned later is.
             self.deaths.iter().for_each(|_| segment.status().note_death());

@@ -42,7 +42,7 @@ impl Relay {
     ) -> Result<Relay, LaunchError> {
         let kernel = |what| move |error| LaunchError::Kernel(what, error);
         let (control, theirs) = parcel::pair().map_err(kernel("make a socket pair"))?;
-        let path = std::env::current_exe().map_err(kernel("find the program of the daemons"))?;
+        let path = oxmpi_os::library::program().map_err(kernel("find the program of the daemons"))?;
         let null =
             start::kernel("open /dev/null", rustix::fs::open("/dev/null", OFlags::RDWR, Mode::empty()))?;
         let run = |error| LaunchError::Run { program: path.clone(), error };

@@ -53,12 +53,14 @@ const FDS_PER_DAEMON: u64 = 3;
 /// connection with a daemon, its lifeline, and somebody who has connected in its place.
 const FDS_PER_HOST: u64 = 7;
 /// Descriptors that the launcher has beside those, and some that it may have inherited.
-const FDS_OTHERWISE: u64 = 24 + lifelines::MAX_STRANGERS as u64;
-/// Descriptors that a rank over sockets has beside one for each rank: its own, connections of those who have not yet said
+const FDS_OTHERWISE: u64 = 24;
+/// Descriptors that a rank over sockets should have beside one for each rank: its own, connections of those who have not yet said
 /// who they are, and what its program opens.
 const FDS_OF_RANK_OTHERWISE: u64 = 128;
-/// Descriptors that handing over a rank's own takes, whatever their number (see [`spawn`]).
-const FDS_AT_LEAST: u64 = 72;
+/// Those without which it cannot be.
+const FDS_OF_RANK_AT_LEAST: u64 = 32;
+/// The numbers of a rank's own lie below this.
+const FDS_AT_LEAST: u64 = 64;
 
 /// A rank's process, as the launcher holds it.
 #[derive(Debug)]
@@ -363,8 +365,7 @@ impl Crew<'_> {
             let Place { node, local_rank, local_size } = self.places[*number as usize];
             let (rank, app) = (self.boot.base + number, self.app_of(*number) as u32);
             let boot = Boot { rank, node, local_rank, local_size, app, ..self.boot };
-            let fd = Segment::create(&boot)
-                .map_err(|e| LaunchError::Kernel("make a segment (memfd_create)", e))?;
+            let fd = Segment::create(&boot).map_err(|e| LaunchError::Kernel("make a segment", e))?;
             let mapped = Segment::map(&fd).map_err(|e: SegmentError| LaunchError::Segment(e))?;
             Ok(Made { fd, mapped })
         };
@@ -483,11 +484,16 @@ pub(crate) fn raise_open_files(
     let hosts = launch.spread.as_ref().map_or(0, |spread| spread.hosts.len() as u64) * FDS_PER_HOST;
     let before = getrlimit(Resource::Nofile);
     let (soft, hard) = (before.current.unwrap_or(u64::MAX), before.maximum.unwrap_or(u64::MAX));
-    let of_rank = if over_sockets { ranks + FDS_OF_RANK_OTHERWISE } else { 0 };
+    let (least, wanted) = match over_sockets {
+        true => (ranks + FDS_OF_RANK_AT_LEAST, ranks + FDS_OF_RANK_OTHERWISE),
+        false => (0, 0),
+    };
+    let of_rank = wanted.min(hard);
     let relays = if launch.transport == Transport::Lamd { nodes_of(launch, size) } else { 0 };
-    let needed = here as u64 * each + ranks * files + hosts + nodes + relays * FDS_PER_DAEMON;
+    let strangers = if hosts > 0 { lifelines::MAX_STRANGERS as u64 } else { 0 };
+    let needed = here as u64 * each + ranks * files + hosts + strangers + nodes + relays * FDS_PER_DAEMON;
     let needed = (needed + FDS_OTHERWISE).max(FDS_AT_LEAST);
-    for (place, needed) in [("mpirun", needed), ("each rank", of_rank)] {
+    for (place, needed) in [("mpirun", needed), ("each rank", least)] {
         if needed > hard {
             return Err(LaunchError::OpenFiles { ranks, place, needed, limit: hard });
         }
