@@ -3,8 +3,8 @@
 use oxmpi_plan::table::{algorithms, by_name, by_number};
 use oxmpi_plan::verify::{Check, Cost, verify};
 use oxmpi_plan::{
-    ALGORITHMS, AlgorithmId, AnyPlan, Call, Collective, Generator, Member, Parameters, PlanError,
-    Restriction, Shared, Step, choose, make,
+    ALGORITHMS, Action, After, AlgorithmId, AnyPlan, Call, Collective, Generator, Member, Parameters,
+    PlanError, Restriction, Shared, Step, choose, make,
 };
 
 /// A member of a team.
@@ -217,6 +217,27 @@ fn fan_outs_and_limits_count() {
         let parameters = Parameters { max_requests, ..Parameters::default() };
         let cost = cost(Collective::Alltoall, "linear_sync", 33, &call, parameters);
         assert_eq!(cost.outstanding, outstanding, "{max_requests}");
+    }
+}
+
+#[test]
+fn alltoall_max_requests_keeps_so_many_pairs_under_way() {
+    let call = regular(Collective::Alltoall, 1);
+    let id = by_name(Collective::Alltoall, "linear_sync").expect("in the table");
+    for pairs in [1, 2, 5] {
+        let parameters = Parameters { max_requests: pairs, ..Parameters::default() };
+        let all = steps(make(id, member(3, 12), &call, &parameters).expect("legal"));
+        // First the own block, then a receive and a send for each of the others.
+        for (at, step) in all.iter().enumerate().skip(1) {
+            let (pair, is_send) = ((at - 1) / 2, at.is_multiple_of(2));
+            assert_eq!(matches!(step.action, Action::Send { .. }), is_send, "{at}");
+            let back = |of: usize| u32::try_from(at - of).expect("small");
+            let after = match pair.checked_sub(pairs) {
+                None => After::None,
+                Some(earlier) => After::Two(back(2 * earlier + 1), back(2 * earlier + 2)),
+            };
+            assert_eq!(step.after, after, "step {at} with {pairs} pairs");
+        }
     }
 }
 

@@ -2,17 +2,18 @@
 
 use super::Rounds;
 use crate::blocks::Cut;
-use crate::burst::{Burst, Wait};
+use crate::burst::{Burst, Mark, Wait};
 use crate::call::Member;
 use crate::ir::{Place, Span};
 use crate::shape::{down, up};
+use std::collections::VecDeque;
 
 /// Where the blocks to send are.
 fn source(in_place: bool) -> Place {
     if in_place { Place::Output } else { Place::Input }
 }
 
-/// All exchanges at once, as far as the window lets them. In place, the blocks are first copied to a temporary.
+/// All exchanges at once, as far as the window lets them, or a limited number. In place, the blocks are first copied to a temporary.
 #[derive(Clone, Debug)]
 pub(crate) struct Linear {
     me: Member,
@@ -20,12 +21,21 @@ pub(crate) struct Linear {
     receive: Cut,
     in_place: bool,
     distance: u32,
+    /// How many exchanges may be under way, a receive and a send each; 0: all.
+    limit: usize,
+    /// The receives and sends of the last ones, if that is limited.
+    pairs: VecDeque<(Mark, Mark)>,
 }
 
 impl Linear {
     /// In place, the blocks to send are those to receive.
     pub(crate) fn new(me: Member, send: Cut, receive: Cut, in_place: bool) -> Self {
-        Self { me, send, receive, in_place, distance: 0 }
+        Self { me, send, receive, in_place, distance: 0, limit: 0, pairs: VecDeque::new() }
+    }
+
+    /// With so many exchanges under way at most; 0: as many as there are.
+    pub(crate) fn limited(self, limit: usize) -> Self {
+        Self { limit, ..self }
     }
 }
 
@@ -43,13 +53,23 @@ impl Rounds for Linear {
             }
         } else if self.distance < size {
             let (to, from) = (up(rank, self.distance, size), down(rank, self.distance, size));
-            steps.receive(Wait::Nothing, from, self.receive.block(Place::Output, from));
+            // A window of twice as many steps would do for their number, but let receives alone fill it.
+            let wait = match self.pairs.len() == self.limit {
+                true => {
+                    self.pairs.pop_front().map_or(Wait::Nothing, |(received, sent)| Wait::Two(received, sent))
+                }
+                false => Wait::Nothing,
+            };
+            let received = steps.receive(wait, from, self.receive.block(Place::Output, from));
             let given = if self.in_place {
                 self.receive.block(Place::Temporary(0), to)
             } else {
                 self.send.block(Place::Input, to)
             };
-            steps.send(Wait::Nothing, to, given);
+            let sent = steps.send(wait, to, given);
+            if self.limit > 0 {
+                self.pairs.push_back((received, sent));
+            }
         } else {
             return false;
         }

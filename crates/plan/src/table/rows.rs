@@ -143,7 +143,7 @@ rows! {
                 .temporaries(2, hop)
         };
     Alltoall 4 "linear_sync" (MaxRequests) "a limited number of exchanges at a time", PJESIVAC
-        => |s| s.alltoall_linear().exactly(s.requests());
+        => |s| s.alltoall_limited(s.max_requests).exactly(s.requests());
     Alltoall 5 "two_proc" [TwoProcesses] "the two exchange their blocks", FOLKLORE
         => |s| s.alltoall_pairwise();
 

@@ -138,9 +138,14 @@ impl Setting<'_> {
     }
 
     pub(super) fn alltoall_linear(&self) -> Draft {
+        self.alltoall_limited(0)
+    }
+
+    /// With so many exchanges at a time; 0: as the window lets them.
+    pub(super) fn alltoall_limited(&self, limit: usize) -> Draft {
         let (send, receive) = self.exchanged();
         let spare = if self.in_place { receive.total(self.me.size) } else { 0 };
-        Draft::new(alltoall::Linear::new(self.me, send, receive, self.in_place))
+        Draft::new(alltoall::Linear::new(self.me, send, receive, self.in_place).limited(limit))
             .temporary(spare)
             .window(self.window)
     }
