@@ -30,6 +30,7 @@ fn initialize(wanted: c_int) -> Result<c_int> {
     let said = ThreadLevel::from_env().map_err(|error| refused(error.into()))?;
     let asked = said.map_or(ThreadLevel::ALL[known], |(level, _)| level);
     let library = life::enter(asked >= ThreadLevel::Serialized)?;
+    library.process.check_world_is_served()?;
     let granted = library.modules.settle(asked).map_err(refused)?.level;
     if granted >= ThreadLevel::Serialized {
         library.set_threaded()?;

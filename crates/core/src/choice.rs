@@ -26,7 +26,7 @@ use oxmpi_plan::{
     AlgorithmId, AnyPlan, Call, Collective, Member, Nodes, Parameters, Setup, Shared, choose_on, make,
     make_on,
 };
-use oxmpi_tuned::components::serves;
+use oxmpi_tuned::components::{Asked as AskedFor, serves};
 use oxmpi_tuned::stack::{basic, smp_reason, smp_segment};
 use oxmpi_tuned::{
     CallFacts, CommFacts, Component, Components, Decision, Facts, Form, Position, Reason, Reduction,
@@ -259,6 +259,26 @@ impl Choice {
         }
     }
 
+    /// Step 7 of the selection of modules: a component must be left for a communicator.
+    pub(crate) fn check_served(&self, comm: &Communicator) -> Result<()> {
+        if self.components.asked == AskedFor::ALL || !self.is_of_job(&comm.collective_team().map) {
+            return Ok(());
+        }
+        let stack = &self.asked(comm).stack;
+        if stack.members().next().is_some() {
+            return Ok(());
+        }
+        let why: Vec<String> =
+            stack.left_out().map(|(component, why)| format!("{component}: {why}")).collect();
+        let text = format!(
+            "no component of collectives is left for {}; {}. The parameter coll says which are asked ('oxmpi info --select' shows \
+             what comes of it)",
+            name_of(comm),
+            why.join("; ")
+        );
+        Err(MpiError::new(abi::MPI_ERR_OTHER, text))
+    }
+
     /// Says which components serve a communicator that was just made, if this rank shall.
     pub(crate) fn tell_of(&self, comm: &Communicator) {
         if !self.is_verbose || comm.collective_team().rank != 0 {
@@ -335,6 +355,14 @@ impl<F: Fabric> Process<F> {
         }
         self.choice = choice;
         self
+    }
+
+    /// Whether a component of collectives is left for the world communicator: the guide has MPI_Init abort if there is none.
+    ///
+    /// # Errors
+    /// There is none; the text says why each was dropped.
+    pub fn check_world_is_served(&self) -> Result<()> {
+        self.choice.check_served(self.world())
     }
 
     /// What all processes of a team know alike of their processors. The launcher has told all of a job on one node the same, and

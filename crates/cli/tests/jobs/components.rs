@@ -40,6 +40,24 @@ fn every_collective_is_right_whatever_serves() {
 }
 
 #[test]
+fn mpi_init_aborts_when_no_component_is_left_for_the_world() {
+    let programs = compile(&["jobs/many"]);
+    for coll in ["self", "smp", "inter", "sync"] {
+        let outcome = run(&programs, 2, &[("coll", coll)], "many", &["init"]);
+        let text = "no component of collectives is left for MPI_COMM_WORLD, 2 ranks; ";
+        assert!(outcome.code != 0 && outcome.out.is_empty(), "{coll}: {outcome:?}");
+        assert_eq!(outcome.err.matches(text).count(), 1, "{coll}: {outcome:?}");
+        assert!(
+            outcome.err.contains("MPI_Init") && outcome.err.contains("it is not asked (parameter coll)"),
+            "{outcome:?}"
+        );
+    }
+    for (coll, ranks) in [("self", 1), ("shmem", 2), ("libnbc", 2), ("self,basic", 2)] {
+        run(&programs, ranks, &[("coll", coll)], "many", &["init"]).is_fine(ranks as usize, " of ");
+    }
+}
+
+#[test]
 fn rank_order_and_repeated_results_hold_whatever_serves() {
     let programs = compile(&["jobs/components"]);
     for said in SETTINGS {
@@ -197,9 +215,9 @@ fn what_cannot_be_is_refused_with_the_reason() {
             "{outcome:?}"
         );
     }
-    let outcome = run(&programs, 2, &[("coll", "smp,self")], "forced", &["bcast"]);
-    let text = "no collective component serves a blocking bcast here: self: it is for communicators of one rank; smp: it \
-                needs several nodes, with several ranks on one; shmem: it is not asked (parameter coll); ";
+    let outcome = run(&programs, 2, &[("coll", "shmem,self")], "forced", &["alltoallv"]);
+    let text = "no collective component serves a blocking alltoallv here: shmem: it has no such function; self: it is for \
+                communicators of one rank; smp: it is not asked (parameter coll); ";
     assert!(outcome.code == 3 && outcome.out.contains(text), "{outcome:?}");
     assert!(outcome.out.contains(" (MPI_COMM_WORLD, 2 ranks)"), "{outcome:?}");
 }
