@@ -13,6 +13,7 @@ use oxmpi_os::clock;
 use oxmpi_os::door::Door;
 use oxmpi_os::semaphore::Awaits;
 use oxmpi_os::wait_note::WaitNote;
+use oxmpi_plan::{Call, Shared};
 use oxmpi_rt::waiting::{MOST_PEERS, Need, Waiting};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -188,18 +189,21 @@ impl<F: Fabric> Domain<F> {
                 "a generalized request, which the program itself completes, or the end of some other work";
             return Reason::new(text, Need::Outside, []);
         };
-        let run = match task {
-            Task::Once(single) => Some(&single.run),
-            Task::Kept(key) => self.kept.run(*key),
+        let (run, length) = match task {
+            Task::Once(single) => {
+                let call = single.call.as_ref();
+                (Some(&single.run), call.and_then(|(call, _)| length_of(call)).unwrap_or_default())
+            }
+            Task::Kept(key) => (self.kept.run(*key), String::new()),
             Task::Later(later) => return later.reason(self),
         };
         run.map_or_else(
             || Reason::new("partitions of a message", Need::Outside, []),
-            |run| self.reason_of_run(run),
+            |run| self.reason_of_run(run, &length),
         )
     }
 
-    fn reason_of_run(&self, run: &Run) -> Reason {
+    fn reason_of_run(&self, run: &Run, length: &str) -> Reason {
         let (steps, outlook) = run.outlook(&self.lane);
         let reasons = outlook.into_iter().map(|outlook| self.reason_for(outlook)).collect();
         let Reason { need, processes, .. } = Reason::join(reasons, false);
@@ -207,9 +211,9 @@ impl<F: Fabric> Domain<F> {
         let text = match run.algorithm() {
             Some((id, _)) => {
                 let algorithm = id.algorithm();
-                format!("{}{place}, algorithm {}, step {steps}", algorithm.collective, algorithm.name)
+                format!("{}{length}{place}, algorithm {}, step {steps}", algorithm.collective, algorithm.name)
             }
-            None => format!("a collective{place}, step {steps}"),
+            None => format!("a collective{length}{place}, step {steps}"),
         };
         Reason::new(text, need, processes)
     }
@@ -249,6 +253,26 @@ impl<F: Fabric> Domain<F> {
 
 fn ranks(team: &Team) -> String {
     if team.size() == 1 { "1 rank".to_string() } else { format!("{} ranks", team.size()) }
+}
+
+/// For how much a collective was called, where all ranks must say the same: ranks that wait for each other for ever may not have.
+fn length_of(call: &Call) -> Option<String> {
+    let (what, Shared(length)) = match call {
+        Call::Bcast { bytes, .. } => ("byte", bytes),
+        Call::Gather { block, .. }
+        | Call::Scatter { block, .. }
+        | Call::Allgather { block, .. }
+        | Call::Alltoall { block, .. } => ("byte a block", block),
+        Call::Reduce { count, .. }
+        | Call::Allreduce { count, .. }
+        | Call::Scan { count, .. }
+        | Call::Exscan { count, .. } => ("element", count),
+        Call::ReduceScatterBlock { block, .. } => ("element a block", block),
+        _ => return None,
+    };
+    let (unit, more) =
+        what.split_once(' ').map_or((what, String::new()), |(unit, more)| (unit, format!(" {more}")));
+    Some(format!(" of {length} {unit}{}{more}", if *length == 1 { "" } else { "s" }))
 }
 
 fn bytes(count: u64) -> String {

@@ -197,3 +197,12 @@ fn a_parameter_far_from_all_is_refused_too() {
         "mpirun: --mca shm_max_rings many: parameter 'shm_max_rings': 'many' is not a number from 0 to 1024";
     assert!(outcome.err.starts_with(text), "{outcome:?}");
 }
+
+/// Where both take the way of the plans: the error is in the message that the receiver gets.
+#[test]
+fn a_shorter_length_at_a_receiver_of_a_collective_is_an_error() {
+    let p = compile(&["jobs/shorter"]);
+    for rpi in ["shm", "tcp"] {
+        p.run(2, &["--mca", "coll", "^shmem", "--mca", "rpi", rpi], "shorter", &[]).is_fine(1, "ok");
+    }
+}

@@ -100,7 +100,7 @@ const HANGS: &[Hang] = &[
         &[
             (
                 "rank 0: in MPI_Allreduce since ",
-                " s, waiting for rank 4: allreduce on MPI_COMM_WORLD, algorithm basic_linear, step 2",
+                " s, waiting for rank 4: allreduce of 1 element on MPI_COMM_WORLD, algorithm basic_linear, step 2",
             ),
             ("Rank 0 waits for rank 4, which is computing.", ""),
         ],
