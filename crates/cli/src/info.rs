@@ -9,7 +9,7 @@ use std::ffi::OsString;
 
 use oxmpi_param::Param;
 use oxmpi_param::nearest::nearest;
-use oxmpi_param::{Decision, Found, Job, Nodes, Params, SelectError, ThreadLevel};
+use oxmpi_param::{Decision, Found, Job, Nodes, Params, SelectError, Source, ThreadLevel};
 use oxmpi_rt::launch::network;
 
 use crate::prefix;
@@ -25,6 +25,8 @@ oxmpi info: what this installation is
   oxmpi info --param NAME  one of them, or all whose name starts with NAME
   oxmpi info --select      which modules would be used (transport, collectives), step by step, and why no other; with
                            --ranks N for a job of so many (as many as processors, two at least)
+  oxmpi info --mca NAME VALUE
+                           as with this parameter of mpirun (also -ssi, --gmca), beside the others
   oxmpi info --pvars       the performance variables that a tool can read (MPI_T_pvar_*)
   oxmpi info --events      the events that a tool can hear of (MPI_T_event_*)
   oxmpi info --categories  what of these and of the parameters belongs together (MPI_T_category_*)
@@ -51,6 +53,8 @@ struct Asked {
     params: bool,
     /// Only parameters whose name starts so.
     only: Option<String>,
+    /// Parameters that are set as by an option of mpirun: the option, name and value.
+    said: Vec<(String, String, String)>,
     select: bool,
     /// The ranks of the job for which modules are selected.
     ranks: Option<u32>,
@@ -122,9 +126,15 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
         }
     };
     let directory = prefix::find();
-    let found = Found::gather(std::env::vars_os(), directory.as_deref());
+    let mut found = Found::gather(std::env::vars_os(), directory.as_deref());
+    for (option, name, value) in &asked.said {
+        found.say(name, value, Source::CommandLine(format!("{option} {name} {value}")));
+    }
     let facts = Facts { prefix: directory.map(|p| p.display().to_string()), found, params };
     crate::say(&if asked.json { json::json(&asked, &facts) } else { text::text(&asked, &facts) });
+    for no_effect in &facts.found.no_effect {
+        oxmpi_os::complain!("oxmpi info: warning: {no_effect}");
+    }
     for unread in &facts.found.unread {
         oxmpi_os::complain!("oxmpi info: warning: {unread}: it is left out");
     }
@@ -158,6 +168,11 @@ fn parse(words: &[String]) -> Result<Asked, String> {
                 asked.only = Some(words.next().ok_or("--param needs a name after it")?.to_string());
             }
             "--select" => asked.select = true,
+            "--mca" | "-mca" | "--ssi" | "-ssi" | "--gmca" | "-gmca" => {
+                let mut next = |what| words.next().ok_or(format!("{word} needs {what} after it"));
+                let (name, value) = (next("NAME VALUE")?, next("VALUE")?);
+                asked.said.push((word.to_string(), name.to_string(), value.to_string()));
+            }
             "--ranks" => {
                 let number = words.next().ok_or("--ranks needs a number after it")?;
                 let ranks = number.parse().ok().filter(|ranks| (1..=i32::MAX as u32).contains(ranks));
@@ -177,6 +192,7 @@ fn parse(words: &[String]) -> Result<Asked, String> {
                     "--params",
                     "--param",
                     "--select",
+                    "--mca",
                     "--ranks",
                     "--pvars",
                     "--events",
@@ -254,6 +270,11 @@ mod tests {
         assert!(asked("--event").unwrap_err().contains("did you mean '--events'"));
         assert!(asked("--parms").unwrap_err().contains("did you mean '--params'"));
         assert!(asked("--param").unwrap_err().contains("needs a name"));
+        let said = asked("--select -ssi rpi tcp --mca coll basic").unwrap();
+        let of = |option: &str, name: &str, value: &str| (option.into(), name.into(), value.into());
+        assert_eq!(said.said, [of("-ssi", "rpi", "tcp"), of("--mca", "coll", "basic")]);
+        assert!(said.select && asked("--mca rpi tcp").unwrap().basic);
+        assert!(asked("--mca rpi").unwrap_err().contains("--mca needs VALUE after it"));
     }
 
     #[test]

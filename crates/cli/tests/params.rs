@@ -162,7 +162,7 @@ fn ranks_get_what_files_and_the_command_line_say_and_read_no_file_themselves() {
 fn wrong_parameters_stop_mpirun_and_those_of_open_mpi_do_not() {
     let home = Home::new("stop", "wait_yields = 3\nnonsense\n");
     let (code, out, err) =
-        home.run(&["mpirun", "--mca", "osc", "rdma", "true"], &[("OXMPI_MCA_wait_yield", "1")]);
+        home.run(&["mpirun", "--mca", "wait_ylds", "1", "true"], &[("OXMPI_MCA_wait_yield", "1")]);
     assert_eq!((code, out.as_str()), (2, ""));
     let lines: Vec<_> = err.lines().collect();
     assert_eq!(
@@ -174,10 +174,7 @@ fn wrong_parameters_stop_mpirun_and_those_of_open_mpi_do_not() {
             "OXMPI_MCA_wait_yield: there is no parameter 'wait_yield' (did you mean 'wait_yields'?)"
         )
     );
-    assert!(
-        lines[2].starts_with("mpirun: --mca osc rdma: there is no parameter 'osc' (it is Open MPI's;"),
-        "{err}"
-    );
+    assert!(lines[2].starts_with("mpirun: --mca wait_ylds 1: there is no parameter 'wait_ylds'"), "{err}");
     assert_eq!(lines.len(), 3, "{err}");
 
     let home = Home::new("foreign", "");
@@ -287,6 +284,43 @@ fn parameters_of_components_that_are_not_here_do_no_harm() {
         let (code, _, err) = mpirun(words);
         assert!(code == 2 && err.contains(text), "{words}: {err}");
     }
+}
+
+#[test]
+fn info_shows_the_selection_with_parameters_of_its_command_line() {
+    let home = Home::new("info-mca", "");
+    let (code, out, err) =
+        home.run(&["info", "--select", "--mca", "rpi", "tcp", "-ssi", "coll", "basic"], &[]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out.contains("rpi tcp, coll basic"), "{out}");
+    assert!(out.contains("coll tuned is dropped: 'coll' is 'basic' (from -ssi coll basic)"), "{out}");
+    let (code, _, err) = home.run(&["info", "--select", "--mca", "rpi", "tpc"], &[]);
+    assert!(code == 1 && err.contains("--mca rpi tpc: parameter 'rpi': 'tpc' is not"), "{err}");
+}
+
+/// Each transport of the guide has a section with all its parameters, and those that two have are with the first.
+#[test]
+fn the_page_of_transports_has_the_parameters_of_each() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/transports.md")).unwrap();
+    for name in ["tcp", "usysv", "sysv", "crtcp", "lamd"] {
+        let section = page.split("\n## ").find(|section| section.starts_with(&format!("`{name}`"))).unwrap();
+        let prose = section.split("<!-- bench").next().unwrap();
+        assert!(prose.len() > 400, "{name}: {prose}");
+        let prefix = format!("rpi_{name}_");
+        let all = oxmpi_param::Param::all().iter().filter(|param| param.name.starts_with(&prefix));
+        for param in all {
+            assert!(prose.contains(&format!("`{}`", param.name)), "{} is missing", param.name);
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_asked_for_in_the_environment_of_open_mpi_is_not_ignored() {
+    let home = Home::new("cr", "");
+    let (code, _, err) = home.run(&["mpirun", "true"], &[("OMPI_MCA_cr", "self")]);
+    let wanted = "mpirun: environment variable OMPI_MCA_cr: there is no parameter 'cr' (jobs cannot be checkpointed yet)";
+    assert!(code == 2 && err.starts_with(wanted), "{err}");
 }
 
 /// The spellings of Open MPI select transports, wherever they stand; what contradicts itself names both places.

@@ -2,7 +2,10 @@
 //! there or not. To switch one off is what is the case anyway; what tunes one has no effect, which is said; to ask for one is
 //! an error, as it is in the lists of components.
 
-/// What a parameter that is not ours says to a component that is not here.
+use crate::foreign::instead_of;
+use crate::load::nearest_of_foreign;
+
+/// What a parameter that is not ours says to a component, or a framework, that is not here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absence {
     /// That it shall not be used, or not warn: so it is.
@@ -29,11 +32,21 @@ pub fn absence(name: &str, value: &str) -> Option<Absence> {
     if WARNINGS.contains(&name) {
         return is_off.then_some(Absence::SwitchedOff);
     }
-    let (of_component, instead) = of_component(name)?;
+    let Some((of_component, instead)) = of_component(name) else {
+        return is_of_framework(name).then(|| Absence::Tuned(instead_of(name).unwrap_or(FRAMEWORK)));
+    };
     match is_switch(of_component) {
         true => is_off.then_some(Absence::SwitchedOff),
         false => Some(Absence::Tuned(instead)),
     }
+}
+
+/// Whether a name can only mean a parameter of Open MPI: it begins with one of its frameworks or projects, and none of ours is so
+/// near that it was probably meant.
+fn is_of_framework(name: &str) -> bool {
+    let begins =
+        |family: &str| name.strip_prefix(family).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'));
+    FRAMEWORKS.split_whitespace().any(begins) && nearest_of_foreign(name).is_none()
 }
 
 /// What there is instead of the component that a parameter belongs to.
@@ -59,6 +72,25 @@ const OFF: [&str; 6] = ["0", "false", "f", "no", "n", "disabled"];
 /// Switches of warnings that never come here.
 const WARNINGS: [&str; 3] =
     ["btl_base_warn_component_unused", "mpi_warn_on_fork", "opal_warn_on_missing_libcuda"];
+
+const FRAMEWORK: &str =
+    "it is Open MPI's and has no counterpart here ('oxmpi info --params' lists what there is)";
+
+/// Families of names that only Open MPI, PRRTE and UCX know: frameworks and projects, components of those of which some are here,
+/// and some beside them. Those of collectives
+/// and of the guide are left out, as such names are ours.
+const FRAMEWORKS: &str = "\
+accelerator allocator bml btl_base btl_elan btl_scif btl_sctp btl_self btl_tcp btl_template crcp
+crs dfs dl errmgr ess event fbtl fcoll filem fs grpcomm hook hwloc if io iof mca memchecker
+memory mpi_abort_delay mpi_abort_print_stack mpi_add_procs_cutoff mpi_assert mpi_ddt
+mpi_dynamics_enabled mpi_event_tick_rate mpi_have_sparse_group_storage mpi_leave_pinned
+mpi_no_free_handles mpi_paffinity_alone mpi_preconnect_all mpi_preconnect_mpi
+mpi_show_handle_leaks mpi_show_mca_params mpi_show_mca_params_file mpi_show_mpi_alloc_mem_leaks
+mpi_spc_attach mpi_spc_dump_enabled mpi_use_sparse_group_storage mpi_yield_when_idle mpool
+mtl_base mtl_portals notifier odls ompi oob op opal orte osc part patcher plm pmix pml_base
+pml_bfo pml_cm pml_monitoring pml_ob1 pml_v prte prtereachable ras rcache reachable rmaps rml
+routed rtc schizo sec sharedfp shmem smsc_accelerator smsc_base snapc sstore state threads timer
+topo ucx vprotocol";
 
 const COLLECTIVE: &str =
     "that collective component is Open MPI's, and not here ('oxmpi info --collectives' lists those that are)";
@@ -128,9 +160,36 @@ mod tests {
     }
 
     #[test]
+    fn other_names_of_open_mpi_have_no_effect_but_slips_are_errors() {
+        for name in [
+            "osc",
+            "io",
+            "rmaps_base_mapping_policy",
+            "plm_base_verbose",
+            "mpi_yield_when_idle",
+            "opal_cuda_support",
+        ] {
+            assert!(matches!(absence(name, "x"), Some(Absence::Tuned(_))), "{name}");
+        }
+        assert_eq!(absence("hwloc_base_report_bindings", "1"), Some(Absence::Tuned(FRAMEWORK)));
+        // The last is the guide's, and what it asks for is not there yet.
+        for name in [
+            "btl_tcp_if_ninclude",
+            "mpi_watchdgo",
+            "iodine",
+            "mpi_frobnicate",
+            "shm_ring_slot",
+            "rpi_ssi_gm_port",
+        ] {
+            assert_eq!(absence(name, "x"), None, "{name}");
+        }
+    }
+
+    #[test]
     fn no_parameter_of_ours_belongs_to_what_is_not_here() {
         for name in Param::names() {
             assert_eq!((of_component(name), WARNINGS.contains(&name)), (None, false), "{name}");
+            assert!(!FRAMEWORKS.split_whitespace().any(|family| family == name), "{name}");
         }
     }
 }

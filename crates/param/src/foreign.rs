@@ -12,6 +12,13 @@ pub fn instead_of(name: &str) -> Option<&'static str> {
     instead_of_component(name).or_else(family)
 }
 
+/// Whether a name belongs to what the guide has and Open MPI has not: checkpoints and transports.
+pub(crate) fn is_of_guide(name: &str) -> bool {
+    ["cr", "rpi"].iter().any(|framework| {
+        name.strip_prefix(framework).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+    })
+}
+
 /// What to use instead of a word that the parameter `name` does not take, and which is known from elsewhere.
 pub fn instead_of_value(name: &str, value: &str) -> Option<&'static str> {
     let guide = ["gm", "ib"];

@@ -65,10 +65,38 @@ pub const ENV_PREFIX: &str = "OXMPI_MCA_";
 pub const FOREIGN_ENV_PREFIX: &str = "OMPI_MCA_";
 /// The environment variable that names parameter files, or is `none`.
 pub const FILES_VARIABLE: &str = "OXMPI_PARAM_FILES";
+/// The environment variable by which `mpirun` tells its ranks where the values come from that it tells them: [`told_sources`].
+pub const SOURCES_VARIABLE: &str = "OXMPI_PARAM_SOURCES";
 /// The user's parameter file, below the home directory.
 pub const USER_FILE: &str = ".oxmpi/mca-params.conf";
 /// The installation's parameter file, below its prefix.
 pub const SYSTEM_FILE: &str = "etc/oxmpi-mca-params.conf";
+
+/// Between the parts of an entry of [`SOURCES_VARIABLE`], and between entries: what stands in no value.
+const PART: char = '\u{1f}';
+const ENTRY: char = '\u{1e}';
+
+/// What [`SOURCES_VARIABLE`] says of these values: names, values as they are told, and sources.
+pub fn told_sources<'a>(all: impl Iterator<Item = (&'a str, &'a str, &'a Source)>) -> String {
+    let entry = |(name, value, source): (&str, &str, &Source)| format!("{name}{PART}{value}{PART}{source}");
+    all.map(entry).filter(|entry| entry.matches(PART).count() == 2 && !entry.contains(ENTRY)).fold(
+        String::new(),
+        |mut all, entry| {
+            if !all.is_empty() {
+                all.push(ENTRY);
+            }
+            all + &entry
+        },
+    )
+}
+
+/// Where a value comes from by [`SOURCES_VARIABLE`]; `None`: somebody else has said it, or changed it since.
+pub(crate) fn told_source(told: &str, name: &str, value: &str) -> Option<Source> {
+    told.split(ENTRY).find_map(|entry| match entry.split(PART).collect::<Vec<_>>()[..] {
+        [of, said, source] if of == name && said == value => Some(Source::Launcher(source.to_string())),
+        _ => None,
+    })
+}
 
 impl Params {
     /// The parameters of this process, from its environment and the files. `prefix` is the directory of the

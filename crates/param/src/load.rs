@@ -7,10 +7,14 @@ use std::path::{Path, PathBuf};
 use crate::absent::{Absence, NoEffect, absence};
 use crate::definition::Param;
 use crate::file::{Assignment, LineError, Wrong};
+use crate::foreign::is_of_guide;
 use crate::nearest::nearest_within;
 use crate::registry::Params;
 use crate::source::{Place, Source};
-use crate::{ENV_PREFIX, FILES_VARIABLE, FOREIGN_ENV_PREFIX, ParamError, SYSTEM_FILE, USER_FILE, file};
+use crate::{
+    ENV_PREFIX, FILES_VARIABLE, FOREIGN_ENV_PREFIX, ParamError, SOURCES_VARIABLE, SYSTEM_FILE, USER_FILE,
+    file, told_source,
+};
 
 /// Says of a line of a file what kind of source it is.
 type MakeSource = fn(Place) -> Source;
@@ -126,16 +130,17 @@ impl Found {
     fn read_variables(&mut self, variables: &Variables) {
         for (name, value) in &variables.foreign {
             let variable = format!("{FOREIGN_ENV_PREFIX}{name}");
-            if Param::find(name).is_some() {
+            // Whoever asks for what only the guide has means us, and is told that it is not there.
+            if Param::find(name).is_some() || is_of_guide(name) {
                 self.set(name, value, Source::Environment(variable));
             } else {
-                // Open MPI has some thousand names: only what differs by a slip can have been meant for us.
-                let nearest = nearest_within(name, Param::names(), name.len() / 6);
-                self.ignored.push(Ignored { variable, nearest });
+                self.ignored.push(Ignored { variable, nearest: nearest_of_foreign(name) });
             }
         }
         for (name, value) in &variables.own {
-            self.set(name, value, Source::Environment(format!("{ENV_PREFIX}{name}")));
+            let told = variables.sources.as_ref().and_then(|told| told_source(told, name, value));
+            let source = told.unwrap_or_else(|| Source::Environment(format!("{ENV_PREFIX}{name}")));
+            self.set(name, value, source);
         }
     }
 
@@ -146,12 +151,20 @@ impl Found {
     }
 }
 
+/// The parameter of ours that a name probably means which can be one of Open MPI's: that has some thousand, so only what differs by
+/// a slip.
+pub(crate) fn nearest_of_foreign(name: &str) -> Option<&'static str> {
+    nearest_within(name, Param::names(), name.len() / 6)
+}
+
 /// The variables of an environment that matter, without their prefixes, sorted.
 #[derive(Default)]
 struct Variables {
     own: BTreeMap<String, String>,
     foreign: BTreeMap<String, String>,
     files: Option<OsString>,
+    /// Where the launcher says that its values come from.
+    sources: Option<String>,
     home: Option<OsString>,
 }
 
@@ -169,6 +182,8 @@ impl Variables {
                 sorted.foreign.insert(rest(FOREIGN_ENV_PREFIX), value.to_string_lossy().into_owned());
             } else if bytes == FILES_VARIABLE.as_bytes() {
                 sorted.files = Some(value.to_owned());
+            } else if bytes == SOURCES_VARIABLE.as_bytes() {
+                sorted.sources = Some(value.to_string_lossy().into_owned());
             } else if bytes == b"HOME" {
                 sorted.home = Some(value.to_owned()).filter(|home| !home.is_empty());
             }

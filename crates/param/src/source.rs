@@ -19,6 +19,8 @@ pub enum Source {
     Environment(String),
     /// This option of `mpirun`.
     CommandLine(String),
+    /// What `mpirun` that has started this process says of where its value comes from.
+    Launcher(String),
     /// The program itself, by [`crate::Params::set`].
     Program,
 }
@@ -44,6 +46,7 @@ impl Source {
             Source::NamedFile(_) => "named file",
             Source::Environment(_) => "environment",
             Source::CommandLine(_) => "command line",
+            Source::Launcher(_) => "launcher",
             Source::Program => "program",
         }
     }
@@ -84,7 +87,7 @@ impl fmt::Display for Source {
                 write!(f, "file {place}")
             }
             Source::Environment(variable) => write!(f, "environment variable {variable}"),
-            Source::CommandLine(option) => f.write_str(option),
+            Source::CommandLine(text) | Source::Launcher(text) => f.write_str(text),
             Source::Program => f.write_str("the program"),
         }
     }

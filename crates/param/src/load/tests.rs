@@ -75,6 +75,34 @@ fn names_of_open_mpi_that_are_not_ours_are_skipped_and_told_where_near() {
 }
 
 #[test]
+fn a_value_of_the_launcher_comes_from_where_the_launcher_has_it() {
+    let option = Source::CommandLine("--mca rpi tcp".into());
+    let told =
+        crate::told_sources([("rpi", "tcp", &option), ("wait_spin_us", "5\u{1f}", &option)].into_iter());
+    let source = |value| {
+        let vars = [("OXMPI_MCA_rpi", value), ("OXMPI_PARAM_SOURCES", &*told)];
+        Found::gather(vars, None).params.source(Param::find("rpi").unwrap()).to_string()
+    };
+    assert_eq!(source("tcp"), "--mca rpi tcp");
+    assert_eq!(source("shm"), "environment variable OXMPI_MCA_rpi", "a program has changed it since");
+    let nonsense = [("OXMPI_MCA_rpi", "tcp"), ("OXMPI_PARAM_SOURCES", "rpi\u{1f}\u{1e}tcp")];
+    assert!(Found::gather(nonsense, None).errors.is_empty());
+}
+
+#[test]
+fn a_checkpoint_that_is_asked_for_in_the_words_of_open_mpi_is_refused_and_not_ignored() {
+    for name in ["cr", "cr_base_dir", "cr_ssi_user_prefix", "rpi_gm_port"] {
+        let variable = format!("OMPI_MCA_{name}");
+        let found = Found::gather([(variable.clone(), "self")], None);
+        assert!(found.ignored.is_empty(), "{name}");
+        let error = found.errors[0].to_string();
+        let start = format!("environment variable {variable}: there is no parameter '{name}' (");
+        assert!(error.starts_with(&start) && error.contains("yet"), "{error}");
+    }
+    assert_eq!(Found::gather([("OMPI_MCA_crs", "self")], None).ignored.len(), 1, "that is Open MPI's");
+}
+
+#[test]
 fn usual_names_of_open_mpi_are_near_to_none_of_ours() {
     let names = "osc io btl_tcp_if_ninclude btl_base_verbose btl_vader_single_copy_mechanism \
                  btl_tcp_links btl_tcp_sndbuf mpi_yield_when_idle rmaps_base_oversubscribe plm_base_strip_prefix \
