@@ -16,11 +16,13 @@ use oxmpi_abi::FuncId;
 use oxmpi_os::{host, spawn};
 use oxmpi_param::profile::{self, Profile};
 use oxmpi_param::{Found, Job, Nodes, Params, SelectError, Source, ThreadLevel, Transport};
-use oxmpi_rt::client::{SERVE_OPTION, SERVED_CONTROL, SERVED_SEGMENT, UNIVERSE_SIZE_VARIABLE};
+use oxmpi_rt::client::{
+    SERVE_OPTION, SERVED_CONTROL, SERVED_SEGMENT, UNIVERSE_SIZE_VARIABLE, raised_buffers,
+};
 use oxmpi_rt::daemon::Universe;
 use oxmpi_rt::hostmap::Hostmap;
 use oxmpi_rt::hosts::agent::{self, Setup};
-use oxmpi_rt::launch::{self, App, Bind, Launch, LaunchError, Stdin, Wanted};
+use oxmpi_rt::launch::{self, App, Bind, Launch, LaunchError, OutputStyle, Stdin, Wanted};
 use oxmpi_tuned::settings::Settings;
 
 pub(crate) use self::hosts::is_here;
@@ -94,6 +96,7 @@ fn command(args: &[OsString]) -> Result<i32, Stop> {
         warn(&found);
     }
     let universe = spread::enter_universe(&mut options, &found.params)?;
+    spread::heed_no_local(&mut options)?;
     let mut launch = launch(&options, found.params, universe.as_ref())?;
     if options.no_wait {
         if launch.stdin != Stdin::Rank(0) && launch.stdin != Stdin::None {
@@ -138,7 +141,7 @@ fn serve_singleton() -> Result<i32, Stop> {
         transport: found.params.rpi(),
         hostmap: Hostmap::load(&found.params, prefix::find().as_deref()).map_err(|e| stop(USAGE, e))?,
         params: found.params,
-        tag_output: false,
+        output: OutputStyle::default(),
         output_files: None,
         stdin: Stdin::None,
         bind: Bind::None,
@@ -186,7 +189,7 @@ fn launch(options: &Options, params: Params, universe: Option<&Arc<Universe>>) -
         hostmap: Hostmap::load(&params, prefix::find().as_deref()).map_err(|e| stop(USAGE, e))?,
         params,
         transport,
-        tag_output: options.tag_output,
+        output: options.output,
         output_files: options.output_files.clone(),
         stdin: options.stdin,
         bind: options.bind(),
@@ -277,6 +280,9 @@ fn warn(found: &Found) {
     for no_effect in &found.no_effect {
         oxmpi_os::complain!("mpirun: warning: {no_effect}");
     }
+    if let Some(text) = raised_buffers(&found.params) {
+        oxmpi_os::complain!("mpirun: warning: {text}");
+    }
     for ignored in &found.ignored {
         if let Some(nearest) = ignored.nearest {
             oxmpi_os::complain!(
@@ -349,14 +355,19 @@ fn check_tuned(options: &Options, params: &Params) -> Result<(), Stop> {
 /// What the ranks have to be told in their environment: the command line and the files, which are read here once, and
 /// what they may not inherit.
 fn environment_of(params: &Params) -> Vec<(OsString, OsString)> {
-    let mut env = vec![(OsString::from(oxmpi_param::FILES_VARIABLE), OsString::from("none"))];
-    for (param, value) in params.iter() {
-        if *params.source(param) != Source::Default {
-            let name = format!("{}{}", oxmpi_param::ENV_PREFIX, param.name);
-            env.push((name.into(), param.show(&value).into()));
-        }
-    }
-    env
+    let all: Vec<_> = params
+        .iter()
+        .filter(|(param, _)| *params.source(param) != Source::Default)
+        .map(|(param, value)| (param.name, param.show(&value), params.source(param)))
+        .collect();
+    let sources =
+        oxmpi_param::told_sources(all.iter().map(|(name, value, source)| (*name, &**value, *source)));
+    let files = (OsString::from(oxmpi_param::FILES_VARIABLE), OsString::from("none"));
+    let sources = (OsString::from(oxmpi_param::SOURCES_VARIABLE), OsString::from(sources));
+    let values = all
+        .iter()
+        .map(|(name, value, _)| (format!("{}{name}", oxmpi_param::ENV_PREFIX).into(), value.into()));
+    [files, sources].into_iter().chain(values).collect()
 }
 
 fn app(program: &Program, options: &Options, universe: Option<&Universe>) -> Result<App, Stop> {

@@ -177,12 +177,13 @@ fn bad_options_are_refused_before_anything_starts() {
     for (args, text) in [
         (&["--tag-ouput", "true"][..], "did you mean '--tag-output'"),
         (&["-n", "x", "true"], "-n x"),
-        (&["--bind-to", "socket", "true"], "cannot be bound"),
+        (&["--bind-to", "board", "true"], "cannot be bound"),
+        (&["--nolocal", "true"], "--nolocal: there is no host but this one"),
         (&["-host", "192.0.2.1", "-mca", "mpi_virtual_nodes", "2", "true"], "cannot have virtual nodes"),
         (&["-wdir", "/no/such/directory", "true"], "-wdir /no/such/directory: No such file"),
         (&["-n", "2", "-stdin", "2", "true"], "the job has 2 ranks, numbered from 0"),
         (&["--nooversubscribe", "-H", "localhost:3", "-n", "4", "true"], "4 ranks on 3 slots"),
-        (&["-n", "3", "-ppn", "2", "true"], "3 ranks with 2 on each host need 2 hosts, and there are 1"),
+        (&["-n", "3", "-N", "2", "true"], "3 ranks with 2 on each host need 2 hosts, and there are 1"),
         (&["--help", "bindin"], "did you mean 'binding'"),
         (&["--mca", "shm_ring_slot", "9", "true"], "did you mean 'shm_ring_slots'"),
         (&["--mca", "shm_ring_slots", "9", "true"], "'9' is not"),
@@ -211,6 +212,111 @@ fn options_that_describe_what_happens_anyway_are_accepted() {
         "true",
     ];
     assert_eq!(run(&args), (0, String::new(), String::new()));
+}
+
+#[test]
+fn options_of_other_launchers_start_the_same_ranks() {
+    for options in [
+        &["-n", "2", "--rank-by", "slot"][..],
+        &["-n", "2", "--use-hwthread-cpus"],
+        &["-n", "2", "--bind-to", "socket"],
+        &["-n", "2", "--bind-to", "numa"],
+        &["--map-by", "ppr:2:node"],
+        &["-ppn", "1", "-n", "2"],
+        &["-n", "2", "--quiet", "--mca", "osc", "rdma"],
+    ] {
+        let (code, out, err) = run(&[options, &["sh", "-c", "echo $OXMPI_COMM_WORLD_RANK"]].concat());
+        assert_eq!((code, sorted(&out), err.as_str()), (0, vec!["0", "1"], ""), "{options:?}");
+    }
+    for options in ["--display-map", "-print-rank-map"] {
+        let (code, _, err) = run(&["-n", "2", options, "true"]);
+        assert!(code == 0 && err.matches("mpirun: rank ").count() == 2, "{options} {err}");
+    }
+}
+
+#[test]
+fn ranks_know_which_values_the_command_line_has_set() {
+    let home = std::env::temp_dir();
+    let oxmpi = env!("CARGO_BIN_EXE_oxmpi");
+    let source = |args: &[&str]| {
+        let job = [args, &[oxmpi, "info", "--param", "wait_yields"]].concat();
+        let child = mpirun(&job).env("HOME", &home).env("OXMPI_MCA_wait_spin_us", "3").spawn().unwrap();
+        parts(finish(child)).1
+    };
+    let said = source(&["-n", "1", "--mca", "wait_yields", "7"]);
+    assert!(said.contains("from: --mca wait_yields 7;"), "{said}");
+    let said = source(&["-n", "1", "env", "OXMPI_MCA_wait_yields=8"]);
+    assert!(said.contains("from: environment variable OXMPI_MCA_wait_yields;"), "{said}");
+    let said = source(&["-n", "1", "--mca", "wait_yields", "7", "env", "OXMPI_MCA_wait_yields=8"]);
+    assert!(said.contains("from: environment variable OXMPI_MCA_wait_yields;"), "{said}");
+}
+
+#[test]
+fn buffers_that_are_too_small_to_work_are_not_raised_in_silence() {
+    let (code, _, err) = run(&["--mca", "rpi_tcp_sockbuf", "1k", "true"]);
+    let wanted =
+        "mpirun: warning: parameter 'rpi_tcp_sockbuf' is 1024: the kernel is asked to buffer 32768 bytes";
+    assert!(code == 0 && err.starts_with(wanted) && err.lines().count() == 1, "{err}");
+    assert_eq!(run(&["--quiet", "--mca", "rpi_tcp_sockbuf", "1k", "true"]).2, "");
+}
+
+#[test]
+fn output_gets_its_time_and_goes_where_it_is_wanted() {
+    let script = "echo out; echo err >&2";
+    let (code, out, err) = run(&["-n", "2", "--merge-stderr-to-stdout", "sh", "-c", script]);
+    assert_eq!((code, sorted(&out), err.as_str()), (0, vec!["err", "err", "out", "out"], ""));
+    let (code, out, _) = run(&["--timestamp-output", "--tag-output", "sh", "-c", script]);
+    let is_digit_or_mark = |c: char| c.is_ascii_digit() || "-:. ".contains(c);
+    let time = out.strip_suffix(" [0] out\n").unwrap();
+    assert!(
+        code == 0 && time.len() == "2026-11-26 07:20:15.042".len() && time.chars().all(is_digit_or_mark),
+        "{out}"
+    );
+}
+
+#[test]
+fn a_file_of_programs_is_read_as_form_b_of_the_standard() {
+    let room = Room::new("configfile");
+    let file = room.write("programs", "# two programs\n-n 1 \\\n  echo a : b\n-n 2 echo '# c'\n");
+    let (code, out, err) = run(&["-configfile", &file]);
+    assert_eq!((code, sorted(&out), err.as_str()), (0, vec!["# c", "# c", "a : b"], ""));
+}
+
+#[test]
+fn a_schema_of_lam_starts_its_programs() {
+    let room = Room::new("schema");
+    let file = room.write("schema", "# LAM/MPI's application schema\nn0 echo a\n-np 2 echo b $\n");
+    let plain = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o644);
+    std::fs::set_permissions(&file, plain.clone()).unwrap();
+    let (code, out, err) = run(&["--tag-output", &file]);
+    assert_eq!((code, sorted(&out), err.as_str()), (0, vec!["[0] a", "[1] b $", "[2] b $"], ""));
+    // With ranks or arguments it would be a program.
+    for more in [&["-n", "2", &file][..], &[&file, "x"]] {
+        let (code, _, err) = run(more);
+        assert!(code == 126 && err.contains("not executable"), "{err}");
+    }
+    let script = room.write("script", "#!/bin/sh\n");
+    std::fs::set_permissions(&script, plain.clone()).unwrap();
+    let (code, _, err) = run(&[&script]);
+    assert!(code == 126 && err.contains("not executable"), "{err}");
+    let wrong = room.write("wrong", "-n 2 'a\n");
+    std::fs::set_permissions(&wrong, plain).unwrap();
+    let (code, _, err) = run(&[&wrong]);
+    assert!(
+        code == 2 && err.contains("wrong: it is not executable, so it is taken for a file of programs"),
+        "{err}"
+    );
+    assert!(err.contains("line 1: a quote is not closed"), "{err}");
+}
+
+#[test]
+fn unknown_parameters_of_open_mpi_warn_and_slips_are_refused() {
+    let (code, _, err) = run(&["--mca", "rmaps_base_mapping_policy", "core", "true"]);
+    let wanted =
+        "mpirun: warning: --mca rmaps_base_mapping_policy core: this has no effect: it is Open MPI's;";
+    assert!(code == 0 && err.starts_with(wanted), "{err}");
+    let (code, _, err) = run(&["--mca", "btl_tcp_if_ninclude", "lo", "true"]);
+    assert!(code == 2 && err.contains("did you mean 'btl_tcp_if_include'"), "{err}");
 }
 
 /// A directory of a test's own, removed at its end.

@@ -14,6 +14,28 @@ pub fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// The time of day where this machine is, to the millisecond, as `2026-11-26 07:20:15.042`.
+pub fn local_time() -> String {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    let seconds: libc::time_t = now.tv_sec;
+    let mut parts = std::mem::MaybeUninit::<libc::tm>::zeroed();
+    // SAFETY: localtime_r(3) reads one number and writes one structure, in which zero is a value as well.
+    let parts = unsafe {
+        libc::localtime_r(&raw const seconds, parts.as_mut_ptr());
+        parts.assume_init()
+    };
+    format!(
+        "{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:03}",
+        parts.tm_year + 1900,
+        parts.tm_mon + 1,
+        parts.tm_mday,
+        parts.tm_hour,
+        parts.tm_min,
+        parts.tm_sec,
+        now.tv_nsec / 1_000_000
+    )
+}
+
 /// The processor's time counter (or nanoseconds, where there is none).
 #[inline(always)]
 pub fn ticks() -> u64 {

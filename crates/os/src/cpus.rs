@@ -36,6 +36,8 @@ pub fn usable() -> usize {
 pub struct Core {
     /// The package (socket) that it lies in.
     pub package: usize,
+    /// The number of the node of memory (NUMA) that it is near to.
+    pub numa: usize,
     /// The numbers of its processors on which we may run, in order.
     pub cpus: Vec<usize>,
 }
@@ -59,9 +61,25 @@ pub fn bindable_cores() -> io::Result<Vec<Core>> {
 /// # Errors
 /// As [`allowed`]. What the kernel does not tell about cores is no error: each processor then is a core.
 pub fn cores() -> io::Result<Vec<Core>> {
-    Ok(cores_of(&allowed()?, |cpu, name| {
+    let mut cores = cores_of(&allowed()?, |cpu, name| {
         std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu{cpu}/topology/{name}")).ok()
-    }))
+    });
+    let nodes = numa_nodes();
+    for core in &mut cores {
+        let of_core = |(_, cpus): &&(usize, Vec<usize>)| core.cpus.iter().any(|cpu| cpus.contains(cpu));
+        core.numa = nodes.iter().find(of_core).map_or(0, |(node, _)| *node);
+    }
+    Ok(cores)
+}
+
+/// The nodes of memory, and the processors of each; empty if the kernel does not tell.
+fn numa_nodes() -> Vec<(usize, Vec<usize>)> {
+    let Ok(entries) = std::fs::read_dir("/sys/devices/system/node") else { return Vec::new() };
+    let of_entry = |entry: std::fs::DirEntry| {
+        let node = entry.file_name().to_str()?.strip_prefix("node")?.parse().ok()?;
+        Some((node, numbers(&std::fs::read_to_string(entry.path().join("cpulist")).ok()?)))
+    };
+    entries.flatten().filter_map(of_entry).collect()
 }
 
 /// Groups processors by what `read` tells of them: the files of sysfs, of which one core is asked once.
@@ -82,7 +100,7 @@ fn cores_of(allowed: &[usize], read: impl Fn(usize, &str) -> Option<String>) -> 
         cpus.sort_unstable();
         // Machines without packages say -1.
         let package = read(cpu, "physical_package_id").and_then(|id| id.trim().parse().ok()).unwrap_or(0);
-        cores.push(Core { package, cpus });
+        cores.push(Core { package, numa: 0, cpus });
     }
     cores.sort_by_key(|core| core.package);
     cores
@@ -149,7 +167,7 @@ mod tests {
             "physical_package_id" => Some(format!("{}\n", cpu % 2)),
             _ => None,
         };
-        let core = |package, cpus: &[usize]| Core { package, cpus: cpus.to_vec() };
+        let core = |package, cpus: &[usize]| Core { package, numa: 0, cpus: cpus.to_vec() };
         assert_eq!(
             cores_of(&[0, 1, 2, 3, 4, 5, 6, 7], read),
             [core(0, &[0, 4]), core(0, &[2, 6]), core(1, &[1, 5]), core(1, &[3, 7])]

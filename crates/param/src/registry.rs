@@ -459,7 +459,7 @@ parameters! {
         unit: Unit::Bytes, default: -1, limits: -1..=1073741824, power_of_two: false,
         aliases: [], level: Tune,
         help: "Bytes that the kernel is asked to buffer for each socket, in each direction; -1: as many as \
-               rpi_tcp_short says, and at least 1 MiB.",
+               rpi_tcp_short says, and at least 1 MiB. Of fewer than 32 KiB mpirun says that so many are asked for all the same.",
     }
     rpi_tcp_priority: u32 {
         unit: Unit::Count, default: 20, limits: 0..=100, power_of_two: false,

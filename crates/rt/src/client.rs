@@ -24,7 +24,7 @@ use oxmpi_os::control_section::PoolSegments;
 use oxmpi_os::descriptor::Descriptor;
 use oxmpi_os::segment::{Boot, RankState, Segment, SegmentConfig, SegmentError};
 use oxmpi_os::{cpus, fdpass, spawn};
-use oxmpi_param::Params;
+use oxmpi_param::{Params, Transport};
 use oxmpi_wire::noise::Encryption;
 
 use self::entering::Entered;
@@ -590,6 +590,18 @@ pub fn control_section_pool(params: &Params) -> PoolSegments {
     )
 }
 
+/// What to tell the user if fewer bytes are asked to be buffered for each socket than work.
+pub fn raised_buffers(params: &Params) -> Option<String> {
+    let asked = params.sockets_buffers();
+    let name = if params.rpi() == Transport::Crtcp { "rpi_crtcp_sockbuf" } else { "rpi_tcp_sockbuf" };
+    (asked < LEAST_BUFFERS).then(|| {
+        format!(
+            "parameter '{name}' is {asked}: the kernel is asked to buffer {LEAST_BUFFERS} bytes for each socket all the same, as \
+             connections stand still with less"
+        )
+    })
+}
+
 /// Bytes that the kernel shall buffer for each socket by the parameters.
 pub fn socket_buffers(params: &Params) -> usize {
     params.sockets_buffers().max(LEAST_BUFFERS)
@@ -664,6 +676,11 @@ mod tests {
         assert_eq!(buffers("rpi_tcp_short", "2000000"), 2_000_000);
         assert_eq!(buffers("rpi_tcp_sockbuf", "1m"), 1 << 20);
         assert_eq!(buffers("rpi_tcp_sockbuf", "0"), 32 << 10);
+        let told = |name, value| raised_buffers(&Params::default().with(name, value).unwrap());
+        assert!(
+            told("rpi_tcp_sockbuf", "32767").unwrap().starts_with("parameter 'rpi_tcp_sockbuf' is 32767:")
+        );
+        assert_eq!((told("rpi_tcp_sockbuf", "32k"), told("rpi_tcp_short", "0")), (None, None));
     }
 
     #[test]

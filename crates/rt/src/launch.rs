@@ -67,6 +67,7 @@ use rustix::process::Signal;
 pub use self::binding::Bind;
 pub use self::files::OutputFiles;
 pub use self::input::Stdin;
+pub use self::output::OutputStyle;
 pub use self::plugs::network;
 pub use self::relay::{RELAY_CONTROL, RELAY_WORD};
 pub(crate) use self::start::kernel;
@@ -118,8 +119,8 @@ pub struct Launch {
     pub transport: Transport,
     /// Which addresses are told to peers in place of others.
     pub hostmap: Hostmap,
-    /// Whether each line of output gets its rank in front.
-    pub tag_output: bool,
+    /// How the output of ranks is printed.
+    pub output: OutputStyle,
     /// Files that get the output of the ranks.
     pub output_files: Option<OutputFiles>,
     /// Who gets the standard input.

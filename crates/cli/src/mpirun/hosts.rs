@@ -105,6 +105,12 @@ impl Hosts {
         self.named.iter().filter(|host| !host.is_left_out)
     }
 
+    /// Leaves out this machine. Whether another host is left.
+    pub(crate) fn leave_out_here(&mut self) -> bool {
+        self.named.iter_mut().filter(|host| host.is_here()).for_each(|host| host.is_left_out = true);
+        self.used().next().is_some()
+    }
+
     /// The sum of the slots, if any were stated, or if there is more than one line or name.
     pub(crate) fn slots(&self) -> Option<u32> {
         let stated = self.used().count() > 1 || self.used().any(|host| host.slots.is_some());

@@ -11,13 +11,14 @@ mod words;
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use oxmpi_param::nearest::nearest;
 use oxmpi_rt::daemon::is_notation;
 use oxmpi_rt::hosts::placement::By;
-use oxmpi_rt::launch::{Bind, OutputFiles, Stdin};
+use oxmpi_rt::launch::{Bind, OutputFiles, OutputStyle, Stdin};
 
 use self::table::{Id, SPECS, Spec};
 use super::hosts::Hosts;
@@ -36,7 +37,7 @@ pub(crate) enum Command {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) programs: Vec<Program>,
-    pub(crate) tag_output: bool,
+    pub(crate) output: OutputStyle,
     pub(crate) output_files: Option<OutputFiles>,
     pub(crate) stdin: Stdin,
     pub(crate) quiet: bool,
@@ -54,6 +55,10 @@ pub(crate) struct Options {
     pub(crate) am: Vec<PathBuf>,
     /// In which order hosts get ranks.
     pub(crate) by: By,
+    /// The order of their numbers, if it is said.
+    rank_by: Option<(Given, By)>,
+    /// Whether no ranks are to be on this host.
+    pub(crate) no_local: bool,
     /// Where OxMPI is installed on other hosts, if not where it is here.
     pub(crate) prefix: Option<PathBuf>,
     /// Whether the shell gets its prompt back at once.
@@ -77,6 +82,8 @@ pub(crate) struct Setting {
 pub(crate) struct Program {
     pub(crate) count: Count,
     pub(crate) per_host: Option<u32>,
+    /// Whether hosts that have so many begin again when there are more ranks, as Hydra has it.
+    pub(crate) per_host_again: bool,
     /// Where ranks are, in the guide's notation (`n0-3`, `c1`), if more is said than `C` or `N`.
     pub(crate) places: Vec<String>,
     pub(crate) hosts: Hosts,
@@ -119,13 +126,15 @@ enum Target {
     None,
     Core,
     HardwareThread,
+    Package,
+    Numa,
 }
 
 impl Default for Options {
     fn default() -> Options {
         Options {
             programs: Vec::new(),
-            tag_output: false,
+            output: OutputStyle::default(),
             output_files: None,
             stdin: Stdin::Rank(0),
             quiet: false,
@@ -139,6 +148,8 @@ impl Default for Options {
             tune: Vec::new(),
             am: Vec::new(),
             by: By::Slot,
+            rank_by: None,
+            no_local: false,
             prefix: None,
             no_wait: false,
             bind_to: None,
@@ -153,6 +164,8 @@ impl Options {
         match (self.bind_to, self.cores_each) {
             (Some(Target::None), _) => Bind::None,
             (Some(Target::HardwareThread), _) => Bind::HardwareThread,
+            (Some(Target::Package), _) => Bind::Package,
+            (Some(Target::Numa), _) => Bind::Numa,
             (Some(Target::Core), each) => Bind::Cores(each.unwrap_or(1)),
             (None, Some(each)) => Bind::Cores(each),
             (None, None) => Bind::Split,
@@ -183,9 +196,14 @@ pub(crate) enum UsageError {
     EmptyProgram,
     #[error("{file}:{line}: {why}")]
     HostFile { file: String, line: usize, why: String },
+    #[error("{file}: it is not executable, so it is taken for a file of programs, as by -configfile: {why}")]
+    Schema { file: String, why: String },
     #[error("{option} {value}: nothing can follow it, but '{word}' does; put options before it")]
     AfterFile { option: String, value: String, word: String },
 }
+
+/// What is longer is no file of programs, bytes.
+const LONGEST_SCHEMA: u64 = 1 << 20;
 
 /// What `--timeout` may be: a millisecond to thirty years, far from what clocks can hold.
 const TIMEOUT_SECONDS: std::ops::RangeInclusive<f64> = 1e-3..=1e9;
@@ -205,13 +223,13 @@ pub(crate) fn parse(args: &[OsString]) -> Result<Command, UsageError> {
         words: args.iter().cloned().collect(),
         options: Options::default(),
         program: Program::default(),
-        from_file: false,
+        lines: None,
     };
     loop {
         let first = reader.options.programs.is_empty();
         while let Some(word) = reader.words.pop_front() {
             let text = word.to_string_lossy();
-            if text == ":" {
+            if text == ":" && reader.lines.is_none() {
                 return Err(UsageError::EmptyProgram);
             }
             if is_notation(&text) {
@@ -226,21 +244,18 @@ pub(crate) fn parse(args: &[OsString]) -> Result<Command, UsageError> {
                 return Ok(command);
             }
         }
+        if reader.take_schema()? {
+            continue;
+        }
         reader.place()?;
         let mut program = std::mem::take(&mut reader.program);
         if program.words.is_empty() {
             return Err(if first { UsageError::NoProgram } else { UsageError::EmptyProgram });
         }
-        let mut more = false;
-        while let Some(word) = reader.words.pop_front() {
-            if word == ":" {
-                more = true;
-                break;
-            }
-            program.words.push(word);
-        }
+        let more = reader.rest_of(&mut program);
         reader.options.programs.push(program);
         if !more {
+            reader.check()?;
             return Ok(Command::Run(Box::new(reader.options)));
         }
     }
@@ -252,11 +267,12 @@ struct Reader {
     options: Options,
     /// The program whose options are being read.
     program: Program,
-    /// Whether `words` comes from a file of programs.
-    from_file: bool,
+    /// The lines that are left of a file of programs, if `words` is one of it: they end at no `:`.
+    lines: Option<VecDeque<Vec<OsString>>>,
 }
 
 /// One option with its values.
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Given {
     name: String,
     values: Vec<OsString>,
@@ -296,6 +312,48 @@ impl Given {
 }
 
 impl Reader {
+    /// Gives a program its arguments. Whether another program follows.
+    fn rest_of(&mut self, program: &mut Program) -> bool {
+        if let Some(lines) = &mut self.lines {
+            program.words.extend(self.words.drain(..));
+            let next = lines.pop_front();
+            let more = next.is_some();
+            self.words = next.unwrap_or_default().into();
+            return more;
+        }
+        let end = self.words.iter().position(|word| word == ":");
+        program.words.extend(self.words.drain(..end.unwrap_or(self.words.len())));
+        self.words.pop_front();
+        end.is_some()
+    }
+
+    /// LAM/MPI's `mpirun SCHEMA`: if all that is said is one word, and that names a text that nobody could run, it is a file of programs.
+    fn take_schema(&mut self) -> Result<bool, UsageError> {
+        let is_first = self.lines.is_none() && self.options.programs.is_empty() && self.words.is_empty();
+        let [word] = &self.program.words[..] else { return Ok(false) };
+        let is_bare = self.program == Program { words: vec![word.clone()], ..Program::default() };
+        if !is_first || !is_bare {
+            return Ok(false);
+        }
+        let Some(text) = schema(Path::new(word)) else { return Ok(false) };
+        let wrong = |why: String| UsageError::Schema { file: word.to_string_lossy().into_owned(), why };
+        let mut lines: VecDeque<_> = words::of_file(&text).map_err(wrong)?.into();
+        self.words = lines.pop_front().ok_or_else(|| wrong("it names no program".into()))?.into();
+        self.lines = Some(lines);
+        self.program = Program::default();
+        Ok(true)
+    }
+
+    /// What can be judged when all options are known.
+    fn check(&self) -> Result<(), UsageError> {
+        match &self.options.rank_by {
+            Some((given, by)) if *by != self.options.by => Err(given.wrong(
+                "ranks are numbered in the order in which they are placed: leave it out, or place them so by --map-by",
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// The guide's notation. Of `C` or `N` alone a number of ranks is stronger: so many are then placed on processors or hosts.
     fn place(&mut self) -> Result<(), UsageError> {
         let Program { places, count, per_host, .. } = &mut self.program;
@@ -370,7 +428,10 @@ impl Reader {
         let program = &mut self.program;
         match id {
             Id::Ranks => program.count = Count::Number(given.number("a number of ranks, 1 or more")?),
-            Id::PerHost => program.per_host = Some(given.number("a number of ranks, 1 or more")?),
+            Id::PerHost | Id::PerHostAgain => {
+                program.per_host = Some(given.number("a number of ranks, 1 or more")?);
+                program.per_host_again = id == Id::PerHostAgain;
+            }
             Id::Directory => program.directory = Some(PathBuf::from(&given.values[0])),
             Id::Path => program.path = Some(given.values[0].clone()),
             Id::Host => program.hosts = Hosts::of_list(&given.shown(0)).map_err(|why| given.wrong(why))?,
@@ -402,15 +463,11 @@ impl Reader {
             Id::JobEnvList => options.inherit = given.names(),
             Id::JobEnvAll => options.inherit = Inherit::All,
             Id::JobEnvNone => options.inherit = Inherit::Only(Vec::new()),
-            Id::TagOutput => options.tag_output = true,
-            Id::OutputFilename => {
-                let text = given.shown(0);
-                let (directory, print) = match text.strip_suffix(":nocopy") {
-                    Some(directory) => (directory, false),
-                    None => (text.as_str(), true),
-                };
-                options.output_files = Some(OutputFiles { directory: directory.into(), print });
-            }
+            Id::TagOutput => options.output.tags = true,
+            Id::TimestampOutput => options.output.times = true,
+            Id::MergeOutput => options.output.merges = true,
+            Id::Output => output(options, given)?,
+            Id::OutputFilename => options.output_files = Some(output_files(&given.shown(0))),
             Id::Stdin => {
                 options.stdin = match given.shown(0).as_str() {
                     "none" => Stdin::None,
@@ -425,7 +482,15 @@ impl Reader {
             Id::BindToCore => options.bind_to = Some(Target::Core),
             Id::BindToNone => options.bind_to = Some(Target::None),
             Id::BindTo => options.bind_to = Some(target(given)?),
-            Id::MapBy => map_by(options, given)?,
+            Id::MapBy => map_by(options, &mut self.program, given)?,
+            Id::ByNode => options.by = By::Node,
+            Id::BySlot => options.by = By::Slot,
+            Id::RankBy => options.rank_by = Some((given.clone(), rank_by(given)?)),
+            Id::NoLocal => options.no_local = true,
+            Id::Display => match given.shown(0).to_ascii_lowercase().as_str() {
+                what if what.contains("bind") => options.report_bindings = true,
+                _ => options.verbose = true,
+            },
             Id::ReportBindings => options.report_bindings = true,
             Id::Timeout => {
                 options.timeout = Some(timeout(&given.shown(0)).ok_or_else(|| given.bad(TIMEOUT_WANTED))?);
@@ -465,16 +530,32 @@ impl Reader {
     /// Goes on with the programs of a file.
     fn programs_from(&mut self, given: &Given) -> Result<(), UsageError> {
         let (option, value) = (given.name.clone(), given.shown(0));
-        if self.from_file {
+        if self.lines.is_some() {
             return Err(given.wrong("a file of programs cannot name another one"));
         }
         if let Some(word) = self.words.front() {
             return Err(UsageError::AfterFile { option, value, word: word.to_string_lossy().into_owned() });
         }
-        self.words = words::of_file(&given.file()?).map_err(|why| given.wrong(why))?.into();
-        self.from_file = true;
-        if self.words.is_empty() { Err(given.wrong("it names no program")) } else { Ok(()) }
+        let mut lines: VecDeque<_> = words::of_file(&given.file()?).map_err(|why| given.wrong(why))?.into();
+        self.words = lines.pop_front().ok_or_else(|| given.wrong("it names no program"))?.into();
+        self.lines = Some(lines);
+        Ok(())
     }
+}
+
+/// The text of a file of programs that stands where a program should: an ordinary file of text that is not executable, no script.
+fn schema(path: &Path) -> Option<String> {
+    let found = std::fs::metadata(path).ok()?;
+    let is_program = found.permissions().mode() & 0o111 != 0;
+    let is_found_elsewhere = || {
+        let directories = std::env::var_os("PATH").unwrap_or_default();
+        path.components().count() == 1
+            && std::env::split_paths(&directories).any(|directory| directory.join(path).is_file())
+    };
+    if !found.is_file() || is_program || found.len() > LONGEST_SCHEMA || is_found_elsewhere() {
+        return None;
+    }
+    std::fs::read_to_string(path).ok().filter(|text| !text.starts_with("#!") && !text.contains('\0'))
 }
 
 /// The files of a list.
@@ -491,30 +572,74 @@ fn target(given: &Given) -> Result<Target, UsageError> {
         "none" => Ok(Target::None),
         "core" => Ok(Target::Core),
         "hwthread" | "thread" | "hwt" => Ok(Target::HardwareThread),
-        "socket" | "package" | "numa" | "l1cache" | "l2cache" | "l3cache" | "board" | "user" => {
-            Err(given
-                .wrong("ranks cannot be bound to these yet; say none, core or hwthread, or leave it out"))
-        }
-        _ => Err(given.bad("one of none, core, hwthread")),
+        "socket" | "package" => Ok(Target::Package),
+        "numa" => Ok(Target::Numa),
+        "l1cache" | "l2cache" | "l3cache" | "board" | "user" => Err(given.wrong(
+            "ranks cannot be bound to these yet; say none, core, socket, numa or hwthread, or leave it out",
+        )),
+        _ => Err(given.bad("one of none, core, socket, numa, hwthread")),
     }
 }
 
-/// `--map-by slot:PE=2:OVERSUBSCRIBE`.
-fn map_by(options: &mut Options, given: &Given) -> Result<(), UsageError> {
+/// The order of the ranks' numbers.
+fn rank_by(given: &Given) -> Result<By, UsageError> {
+    let text = given.shown(0).to_ascii_lowercase();
+    match text.split(':').next().unwrap_or_default() {
+        "slot" | "fill" | "core" | "hwthread" => Ok(By::Slot),
+        "node" => Ok(By::Node),
+        _ => Err(given.bad("one of slot, node")),
+    }
+}
+
+/// Where output goes: a directory, and whether it is printed as well.
+fn output_files(text: &str) -> OutputFiles {
+    let (directory, print) = match text.strip_suffix(":nocopy") {
+        Some(directory) => (directory, false),
+        None => (text, true),
+    };
+    OutputFiles { directory: directory.into(), print }
+}
+
+/// `--output tag,timestamp,merge,directory=DIR`.
+fn output(options: &mut Options, given: &Given) -> Result<(), UsageError> {
+    for word in given.shown(0).split(',').filter(|word| !word.is_empty()) {
+        match (word.to_ascii_lowercase().as_str(), word.split_once('=')) {
+            ("tag" | "tag-detailed" | "tag-fullname", _) => options.output.tags = true,
+            ("timestamp", _) => options.output.times = true,
+            ("merge" | "merge-stderr-to-stdout", _) => options.output.merges = true,
+            (_, Some(("directory" | "dir", directory))) => {
+                options.output_files = Some(output_files(directory))
+            }
+            _ => return Err(given.bad("a list of tag, timestamp, merge, directory=DIR")),
+        }
+    }
+    Ok(())
+}
+
+/// `--map-by slot:PE=2:OVERSUBSCRIBE`, `--map-by ppr:2:node`.
+fn map_by(options: &mut Options, program: &mut Program, given: &Given) -> Result<(), UsageError> {
     let text = given.shown(0).to_ascii_lowercase();
     let mut parts = text.split(':');
     match parts.next().unwrap_or_default() {
-        "" | "slot" | "core" => options.by = By::Slot,
+        "" | "slot" | "core" | "hwthread" => options.by = By::Slot,
         "node" => options.by = By::Node,
+        "ppr" => {
+            let each = parts.next().and_then(|each| each.parse().ok()).filter(|each| *each > 0);
+            let (Some(each), Some("node")) = (each, parts.next()) else {
+                return Err(given.bad("ppr:N:node, which is N ranks on each host"));
+            };
+            program.per_host = Some(each);
+            program.per_host_again = false;
+        }
         _ => {
             return Err(
-                given.wrong("ranks cannot be placed so yet; 'slot' and 'core' fill one host after the other, 'node' takes them in turn")
+                given.wrong("ranks cannot be placed so yet; 'slot' and 'core' fill one host after the other, 'node' takes them in turn, 'ppr:N:node' starts N on each")
             );
         }
     }
     for part in parts {
         match (part, part.strip_prefix("pe=")) {
-            ("oversubscribe", _) => {}
+            ("oversubscribe" | "hwtcpus" | "corecpus", _) => {}
             ("nooversubscribe", _) => options.no_oversubscribe = true,
             (_, Some(cores)) => {
                 let wanted = "a number of cores for each rank behind PE=, 1 or more";

@@ -117,7 +117,14 @@ pub(super) fn spread(
                 at.push(place);
             }
         }
-        crowds.push(Crowd { ranks, hosts: at, per_host: program.per_host, is_seated: false });
+        let there = u32::try_from(at.len()).unwrap_or(u32::MAX);
+        crowds.push(match program.per_host {
+            Some(each) if program.per_host_again && ranks > each.saturating_mul(there) => {
+                let hosts = at.iter().flat_map(|host| std::iter::repeat_n(*host, each as usize)).collect();
+                Crowd { ranks, hosts, per_host: None, is_seated: true }
+            }
+            per_host => Crowd { ranks, hosts: at, per_host, is_seated: false },
+        });
     }
     let slots = places.iter().fold(0, |sum: u32, place| sum.saturating_add(place.room.slots));
     let rooms: Vec<Room> = places.iter().map(|place| place.room.clone()).collect();
@@ -266,6 +273,24 @@ pub(super) fn enter_universe(options: &mut Options, params: &Params) -> Result<O
         program.hosts.find_nodes(&universe);
     }
     Ok(Some(Arc::new(universe)))
+}
+
+/// Leaves out this machine, if the command line says so.
+pub(super) fn heed_no_local(options: &mut Options) -> Result<(), Stop> {
+    if !options.no_local {
+        return Ok(());
+    }
+    let mut programs = options.programs.iter_mut().enumerate();
+    // Programs without hosts of their own are on those of the first.
+    match programs
+        .all(|(at, program)| at > 0 && program.hosts.named.is_empty() || program.hosts.leave_out_here())
+    {
+        true => Ok(()),
+        false => Err(stop(
+            USAGE,
+            "--nolocal: there is no host but this one: name others (--host, --hostfile), or leave it out",
+        )),
+    }
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ use super::message::{FromAgent, Order, Program, ToAgent, greeting};
 use super::stream::Stream;
 use crate::hostmap::Hostmap;
 use crate::launch::parts::{Crew, Inputs, Place, Prepared, Recruits, Relay, boot, raise_open_files};
-use crate::launch::{App, Launch, LaunchError, Stdin, Wanted, binding_of, end};
+use crate::launch::{App, Launch, LaunchError, OutputStyle, Stdin, Wanted, binding_of, end};
 use crate::orphans::Orphans;
 
 /// Bytes of output that may be under way to the head.
@@ -540,7 +540,7 @@ fn launch(setup: &Setup, order: &Order) -> Result<Launch, LaunchError> {
         transport: params.rpi(),
         hostmap: Hostmap::of_pairs(order.hostmap.iter().filter_map(address)),
         params,
-        tag_output: false,
+        output: OutputStyle::default(),
         output_files: None,
         stdin: Stdin::None,
         bind: order.bind,

@@ -18,6 +18,10 @@ pub enum Bind {
     Cores(usize),
     /// A processor of its own for each, on different cores as long as there are some.
     HardwareThread,
+    /// All cores of the package (socket) that its share of the cores begins in.
+    Package,
+    /// All cores of the node of memory (NUMA) that its share begins in.
+    Numa,
 }
 
 /// The decision.
@@ -63,6 +67,8 @@ impl Binding {
                 let threads = threads(&cores);
                 Ok(threads.into_iter().take(ranks).map(|cpu| vec![cpu]).collect())
             }
+            Bind::Package => Ok(within(ranks, &cores, |core| core.package)),
+            Bind::Numa => Ok(within(ranks, &cores, |core| core.numa)),
             Bind::Cores(each) if ranks.saturating_mul(each) <= count => {
                 Ok(cores.chunks(each).take(ranks).map(all_of).collect())
             }
@@ -140,6 +146,15 @@ fn split(ranks: usize, cores: &[&Core]) -> Vec<Vec<usize>> {
         .collect()
 }
 
+/// Each rank's part of the machine: all cores that have something in common with the core at which its share begins.
+fn within(ranks: usize, cores: &[Core], part: fn(&Core) -> usize) -> Vec<Vec<usize>> {
+    let of_rank = |rank: usize| {
+        let own = cores.get(rank * cores.len() / ranks.max(1)).map(part);
+        cores.iter().filter(|core| Some(part(core)) == own).flat_map(|core| core.cpus.clone()).collect()
+    };
+    (0..ranks).map(of_rank).collect()
+}
+
 fn all_of(cores: &[Core]) -> Vec<usize> {
     cores.iter().flat_map(|core| core.cpus.clone()).collect()
 }
@@ -170,12 +185,12 @@ mod tests {
     /// Packages of cores of two processors each, numbered as the kernel does: the second ones after all first ones.
     fn machine(packages: usize, cores: usize) -> Vec<Core> {
         let all = packages * cores;
-        let core = |i| Core { package: i / cores, cpus: vec![i, i + all] };
+        let core = |i| Core { package: i / cores, numa: 2 * i / cores, cpus: vec![i, i + all] };
         (0..all).map(core).collect()
     }
 
     fn single(cores: usize) -> Vec<Core> {
-        (0..cores).map(|cpu| Core { package: 0, cpus: vec![cpu] }).collect()
+        (0..cores).map(|cpu| Core { package: 0, numa: 0, cpus: vec![cpu] }).collect()
     }
 
     fn decide(bind: Bind, ranks: usize, cores: Vec<Core>) -> Binding {
@@ -247,8 +262,25 @@ mod tests {
     }
 
     #[test]
+    fn ranks_are_bound_to_packages_or_nodes_of_memory() {
+        let four = |bind| {
+            let binding = decide(bind, 4, machine(2, 4));
+            (0..4)
+                .map(|rank| binding.report(rank, rank).split_once(": ").unwrap().1.to_string())
+                .collect::<String>()
+        };
+        let packages = "[B/B/B/B][./././.]\n[B/B/B/B][./././.]\n[./././.][B/B/B/B]\n[./././.][B/B/B/B]\n";
+        assert_eq!(four(Bind::Package), packages);
+        let nodes = "[B/B/./.][./././.]\n[././B/B][./././.]\n[./././.][B/B/./.]\n[./././.][././B/B]\n";
+        assert_eq!(four(Bind::Numa), nodes);
+        let many = decide(Bind::Package, 9, single(4));
+        assert_eq!(many.report(8, 8), "rank 8 bound to cores 0-3: [B/B/B/B]\n");
+    }
+
+    #[test]
     fn processors_beyond_a_word_have_their_bit() {
-        let far = vec![Core { package: 0, cpus: vec![3] }, Core { package: 0, cpus: vec![130] }];
+        let far =
+            vec![Core { package: 0, numa: 0, cpus: vec![3] }, Core { package: 0, numa: 0, cpus: vec![130] }];
         assert_eq!(decide(Bind::Split, 2, far).mask(1), Some(vec![0, 0, 4]));
     }
 }

@@ -40,20 +40,20 @@ impl Launcher<'_> {
     /// Passes on what a rank wrote; nothing: it has closed this output.
     pub(super) fn take_output(&mut self, rank: u32, kind: usize, bytes: &[u8]) {
         let Some(Member { lines, .. }) = self.members.get_mut(&rank) else { return };
-        let lines = &mut lines[kind];
+        let (lines, sink) = (&mut lines[kind], self.launch.output.sink(kind));
         if bytes.is_empty() {
-            lines.end(self.sinks[kind].queue());
+            lines.end(self.sinks[sink].queue());
             self.close(rank, kind);
         } else {
             let has_file = self.files.as_ref().is_some_and(|files| files.has(rank));
             if !has_file || self.launch.output_files.as_ref().is_none_or(|files| files.print) {
-                lines.take(bytes, self.sinks[kind].queue());
+                lines.take(bytes, self.sinks[sink].queue());
             }
             if let Some(text) = self.files.as_mut().and_then(|files| files.write(rank, kind, bytes)) {
                 self.tell(Event::Say { text });
             }
         }
-        self.sinks[kind].write();
+        self.sinks[sink].write();
     }
 
     pub(super) fn close(&mut self, rank: u32, kind: usize) {
@@ -111,7 +111,7 @@ impl Launcher<'_> {
         for member in self.members.values_mut() {
             for kind in [0, 1] {
                 if member.outputs[kind].is_some() || member.far_open[kind] {
-                    member.lines[kind].end(self.sinks[kind].queue());
+                    member.lines[kind].end(self.sinks[self.launch.output.sink(kind)].queue());
                 }
             }
         }

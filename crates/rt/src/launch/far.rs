@@ -71,7 +71,7 @@ impl Launcher<'_> {
             let pids = far.pids.clone();
             for (number, pid) in pids {
                 let Some(node) = nodes.get(number as usize) else { continue };
-                let tag = self.launch.tag_output.then(|| number.to_string());
+                let tag = self.launch.output.tags.then(|| number.to_string());
                 let app = app_of(&self.launch.apps, number);
                 self.enlist_far_one((at, *node), (number, pid), tag.as_deref(), app);
             }
@@ -91,6 +91,7 @@ impl Launcher<'_> {
         tag: Option<&str>,
         app: usize,
     ) {
+        let times = self.launch.output.times;
         let member = Member {
             rank: None,
             relic: None,
@@ -98,7 +99,7 @@ impl Launcher<'_> {
             is_forgotten: false,
             running: true,
             outputs: [None, None],
-            lines: [0, 1].map(|_| Lines::new(tag)),
+            lines: [0, 1].map(|_| Lines::new(tag, times)),
             plug: None,
             node,
             host: Some(at),

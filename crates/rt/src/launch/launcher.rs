@@ -193,7 +193,7 @@ impl<'a> Launcher<'a> {
         let listened = listened.and_then(|()| launcher.watch_entrance());
         let mut plugs = plugs.into_iter();
         let app = |number| app_of(&launch.apps, number);
-        let tag = |number: u32| launch.tag_output.then(|| number.to_string());
+        let tag = |number: u32| launch.output.tags.then(|| number.to_string());
         let listened = listened.and_then(|()| launcher.await_lifelines());
         let enlisted = listened.and_then(|()| launcher.enlist_far(&nodes, far_inputs)).and_then(|()| {
             ranks
@@ -248,7 +248,8 @@ impl<'a> Launcher<'a> {
                 })
             });
         self.open_count += outputs.iter().flatten().count();
-        let lines = [0, 1].map(|_| Lines::new(tag));
+        let times = self.launch.output.times;
+        let lines = [0, 1].map(|_| Lines::new(tag, times));
         let node = rank.segment.boot().node.unwrap_or(0);
         let rank = Some(rank);
         let member = Member {
@@ -417,7 +418,7 @@ impl<'a> Launcher<'a> {
         // Its last words come before its end.
         while self.control_once(rank) {}
         for kind in [0, 1] {
-            while !self.sinks[kind].is_full()
+            while !self.sinks[self.launch.output.sink(kind)].is_full()
                 && self
                     .members
                     .get(&rank)

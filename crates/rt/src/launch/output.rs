@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use oxmpi_os::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -15,19 +16,43 @@ const MAX_QUEUE: usize = 1 << 20;
 /// A pipe that poll(2) calls writable takes as much as this without blocking (PIPE_BUF).
 const ATOMIC: usize = 4096;
 
+/// How the output of ranks is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutputStyle {
+    /// Each line gets its rank in front.
+    pub tags: bool,
+    /// And the time before that.
+    pub times: bool,
+    /// What goes to standard error is printed on standard output.
+    pub merges: bool,
+}
+
+impl OutputStyle {
+    /// On which output of the launcher an output of a rank is printed.
+    pub(super) fn sink(self, kind: usize) -> usize {
+        if self.merges { 0 } else { kind }
+    }
+}
+
 /// One output of one rank: cuts what comes into lines.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     partial: Vec<u8>,
     tag: Option<String>,
+    times: bool,
     /// Pass on lines that have no end yet (questions to the user).
     pub(crate) eager: bool,
 }
 
 impl Lines {
-    /// Lines that each get `[tag] ` in front, if there is one.
-    pub(crate) fn new(tag: Option<&str>) -> Lines {
-        Lines { partial: Vec::new(), tag: tag.map(|tag| format!("[{tag}] ")), eager: false }
+    /// Lines that each get `[tag] ` in front, if there is one, and before that the time, if it is wanted.
+    pub(crate) fn new(tag: Option<&str>, times: bool) -> Lines {
+        Lines { tag: tag.map(|tag| format!("[{tag}] ")), times, ..Lines::default() }
+    }
+
+    /// Whether lines get something in front.
+    fn are_marked(&self) -> bool {
+        self.times || self.tag.is_some()
     }
 
     /// Adds what the rank wrote; whole lines go to `out`.
@@ -38,28 +63,29 @@ impl Lines {
             self.put(out);
         }
         self.partial.extend_from_slice(&bytes[whole..]);
-        if self.partial.len() > MAX_LINE || (self.eager && self.tag.is_none()) {
+        if self.partial.len() > MAX_LINE || (self.eager && !self.are_marked()) {
             self.put(out);
         }
     }
 
     /// The rank has closed this output: what is left goes to `out`.
     pub(crate) fn end(&mut self, out: &mut Vec<u8>) {
-        if self.tag.is_some() && !self.partial.is_empty() {
+        if self.are_marked() && !self.partial.is_empty() {
             self.partial.push(b'\n');
         }
         self.put(out);
     }
 
     fn put(&mut self, out: &mut Vec<u8>) {
-        match &self.tag {
-            None => out.extend_from_slice(&self.partial),
-            Some(tag) => {
-                for line in self.partial.split_inclusive(|&b| b == b'\n') {
-                    out.extend_from_slice(tag.as_bytes());
-                    out.extend_from_slice(line);
-                }
+        if self.are_marked() {
+            let time = if self.times { format!("{} ", clock::local_time()) } else { String::new() };
+            let mark = time + self.tag.as_deref().unwrap_or_default();
+            for line in self.partial.split_inclusive(|&b| b == b'\n') {
+                out.extend_from_slice(mark.as_bytes());
+                out.extend_from_slice(line);
             }
+        } else {
+            out.extend_from_slice(&self.partial);
         }
         self.partial.clear();
     }
@@ -219,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_line_waits_for_its_end() {
-        let mut lines = Lines::new(None);
+        let mut lines = Lines::new(None, false);
         let mut out = Vec::new();
         lines.take(b"one\ntw", &mut out);
         assert_eq!(out, b"one\n");
@@ -229,14 +255,14 @@ mod tests {
 
     #[test]
     fn bytes_are_untouched_without_tags_and_each_line_is_tagged_with() {
-        assert_eq!(all(&mut Lines::new(None), &[b"a\n\nb", b"c"]), "a\n\nbc");
-        assert_eq!(all(&mut Lines::new(Some("7")), &[b"a\n\nb", b"c"]), "[7] a\n[7] \n[7] bc\n");
-        assert_eq!(all(&mut Lines::new(Some("7")), &[]), "");
+        assert_eq!(all(&mut Lines::new(None, false), &[b"a\n\nb", b"c"]), "a\n\nbc");
+        assert_eq!(all(&mut Lines::new(Some("7"), false), &[b"a\n\nb", b"c"]), "[7] a\n[7] \n[7] bc\n");
+        assert_eq!(all(&mut Lines::new(Some("7"), false), &[]), "");
     }
 
     #[test]
     fn a_very_long_line_does_not_wait() {
-        let mut lines = Lines::new(None);
+        let mut lines = Lines::new(None, false);
         let mut out = Vec::new();
         lines.take(&vec![b'x'; MAX_LINE + 1], &mut out);
         assert_eq!(out.len(), MAX_LINE + 1);

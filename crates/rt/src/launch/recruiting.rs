@@ -298,7 +298,7 @@ impl Launcher<'_> {
                 let host = &home.host;
                 self.print(&format!("mpirun: rank {at} of spawned job {job}: pid {pid}, host {host}\n"));
             }
-            let tag = self.launch.tag_output.then_some(&*name);
+            let tag = self.launch.output.tags.then_some(&*name);
             self.enlist_far_one((agent, home.node), (*number, *pid), tag, program);
             self.tell_places(*number, 1);
         }

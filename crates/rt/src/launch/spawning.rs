@@ -106,7 +106,7 @@ impl Launcher<'_> {
                 let pid = rank.process.pid;
                 self.print(&format!("mpirun: rank {number} of spawned job {job}: pid {pid}\n"));
             }
-            let tag = self.launch.tag_output.then_some(&*name);
+            let tag = self.launch.output.tags.then_some(&*name);
             if let Err(error) = self.enlist(base + number, (rank, outputs, plugs.next()), tag, program) {
                 self.tell(Event::Say { text: format!("rank {name} cannot be listened to: {error}") });
                 unwatched.push(base + number);

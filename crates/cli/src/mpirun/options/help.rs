@@ -24,12 +24,14 @@ mpirun C PROGRAM                        a rank for each processor that may be us
 mpirun N PROGRAM                        a rank for each host: one
 mpirun n0-2,5 PROGRAM                   a rank on each of these nodes: hosts that are named, or those of 'oxmpi boot'
 mpirun c0,2-3 PROGRAM                   a rank on each of these processors, numbered through from node to node
-mpirun -configfile FILE                 each line of FILE is OPTIONS PROGRAM ARGUMENTS; '#' starts a comment
+mpirun -configfile FILE                 each line of FILE is OPTIONS PROGRAM ARGUMENTS; ':' is a word like others there
+mpirun SCHEMA                           the same, if SCHEMA is a text that is not executable, and no script
 
 Without -n there is one rank, or as many as the slots that --host or --hostfile state. Places can follow each other
 (n0 c2-3 N; h is this node, o that of 'oxmpi boot'); with -n more ranks begin again with the first. A program that is
 called like a place is started as ./C or ./n0. The program is looked for in -path, then in PATH; a relative path counts
-from -wdir, then from here. All words after the program are its own.
+from -wdir, then from here. All words after the program are its own. In a file of programs '\' at the end of a line
+continues it, and '#' at its beginning makes it a comment.
 ",
     },
     Page {

@@ -22,7 +22,7 @@ fn both_spellings_and_both_ways_to_give_a_value_are_understood() {
         assert_eq!(program(line).count, Count::Number(4), "{line}");
     }
     for line in ["-tag-output a", "--tag-output a", "-l a", "-prepend-rank a", "--prepend-rank a"] {
-        assert!(run(line).unwrap().tag_output, "{line}");
+        assert!(run(line).unwrap().output.tags, "{line}");
     }
     assert_eq!(run("-timeout 7 a").unwrap().timeout, Some(Duration::from_secs(7)));
     assert_eq!(run("--timeout 0.5 a").unwrap().timeout, Some(Duration::from_millis(500)));
@@ -71,7 +71,7 @@ fn the_guides_notation_counts_processors_and_hosts() {
 #[test]
 fn a_colon_separates_programs_of_one_job() {
     let options = run("--tag-output -n 1 -x A=1 a x : -n 2 -x B=2 -wdir / b").unwrap();
-    assert!(options.tag_output);
+    assert!(options.output.tags);
     assert_eq!(options.programs.len(), 2);
     assert_eq!(options.programs[1].count, Count::Number(2));
     assert_eq!(options.programs[0].words, ["a", "x"]);
@@ -126,8 +126,8 @@ fn variables_are_for_all_or_for_one_program() {
 fn what_we_do_anyway_is_accepted_and_what_we_cannot_is_not() {
     let line = "--oversubscribe --allow-run-as-root --map-by :OVERSUBSCRIBE a";
     assert_eq!(run(line).unwrap(), run("a").unwrap());
-    assert!(error("--bind-to socket a").contains("--bind-to socket: ranks cannot be bound to these yet"));
-    assert!(error("--bind-to moon a").contains("not one of none, core, hwthread"));
+    assert!(error("--bind-to board a").contains("--bind-to board: ranks cannot be bound to these yet"));
+    assert!(error("--bind-to moon a").contains("not one of none, core, socket, numa, hwthread"));
     assert!(error("--map-by numa a").contains("cannot be placed so yet"));
     assert!(error("--map-by slot:PE=0 a").contains("not a number of cores"));
     assert!(error("--map-by slot:SPAN a").contains("'span' is none of PE=N"));
@@ -204,12 +204,79 @@ fn programs_can_stand_in_a_file() {
     let path = path.to_str().unwrap();
     std::fs::write(path, "-n 2 'a b' x\n# and\n-n 1 c\n").unwrap();
     let read = run(&format!("-l -configfile {path}")).unwrap();
+    std::fs::write(path, "-n 2 a : -n 3 b\n-n 1 \\\n c : d\n").unwrap();
+    let colons = run(&format!("--configfile {path}")).unwrap().programs;
+    std::fs::write(path, "a\n-n\n").unwrap();
+    let cut = error(&format!("--configfile {path}"));
     std::fs::write(path, format!("--app {path}\n")).unwrap();
     let (nested, after) = (error(&format!("--app {path}")), error(&format!("--app {path} more")));
     std::fs::remove_file(path).unwrap();
-    assert!(read.tag_output);
+    assert!(read.output.tags);
     assert_eq!(read.programs[0].words, ["a b", "x"]);
     assert_eq!((read.programs.len(), read.programs[0].count), (2, Count::Number(2)));
+    let words: Vec<_> = colons.iter().map(|program| (program.count, &program.words[..])).collect();
+    let ones = ["a", ":", "-n", "3", "b"].map(OsString::from);
+    let others = ["c", ":", "d"].map(OsString::from);
+    assert_eq!(words, [(Count::Number(2), &ones[..]), (Count::Number(1), &others[..])]);
+    assert!(cut.contains("-n needs N after it"), "{cut}");
     assert!(nested.contains("cannot name another one"), "{nested}");
     assert!(after.contains("nothing can follow it, but 'more' does"), "{after}");
+}
+
+#[test]
+fn options_of_other_launchers_that_change_nothing_are_taken() {
+    let plain = run("a").unwrap();
+    for line in [
+        "--use-hwthread-cpus a",
+        "--byslot a",
+        "--map-by slot:OVERSUBSCRIBE a",
+        "--map-by hwthread:HWTCPUS a",
+    ] {
+        assert_eq!(run(line).unwrap(), plain, "{line}");
+    }
+    for line in [
+        "--rank-by slot a",
+        "--rank-by fill a",
+        "--rank-by node --map-by node a",
+        "--bynode --rank-by node a",
+    ] {
+        assert_eq!(run(line).unwrap().rank_by.unwrap().1, run(line).unwrap().by, "{line}");
+    }
+    for line in ["--rank-by node a", "--rank-by slot --map-by node a"] {
+        assert!(error(line).contains("ranks are numbered in the order in which they are placed"), "{line}");
+    }
+    assert!(error("--rank-by board a").contains("not one of slot, node"));
+}
+
+#[test]
+fn options_of_other_launchers_that_have_a_counterpart_are_taken() {
+    for line in ["--display-map a", "--display-allocation a", "-print-rank-map a", "--display map a", "-v a"]
+    {
+        assert!(run(line).unwrap().verbose, "{line}");
+    }
+    assert!(run("--display bind a").unwrap().report_bindings);
+    let style = |tags, times, merges| OutputStyle { tags, times, merges };
+    assert_eq!(run("--timestamp-output a").unwrap().output, style(false, true, false));
+    assert_eq!(run("--merge-stderr-to-stdout -l a").unwrap().output, style(true, false, true));
+    let all = run("--output tag,timestamp,merge,directory=/x:nocopy a").unwrap();
+    assert_eq!(all.output, style(true, true, true));
+    assert_eq!(all.output_files, Some(OutputFiles { directory: "/x".into(), print: false }));
+    assert!(error("--output xml a").contains("--output xml: not a list of tag, timestamp"));
+    assert_eq!(run("--bind-to socket a").unwrap().bind(), Bind::Package);
+    assert_eq!(run("--bind-to=numa a").unwrap().bind(), Bind::Numa);
+    assert_eq!(run("--bynode a").unwrap().by, By::Node);
+    assert!(run("--nolocal a").unwrap().no_local);
+}
+
+#[test]
+fn so_many_ranks_for_each_host_can_be_said_in_the_words_of_all() {
+    for (line, again) in
+        [("--map-by ppr:2:node a", false), ("-N 2 a", false), ("-ppn 2 a", true), ("-perhost 2 a", true)]
+    {
+        assert_eq!((program(line).per_host, program(line).per_host_again), (Some(2), again), "{line}");
+    }
+    assert_eq!(run("--map-by ppr:1:node:PE=2 a").unwrap().bind(), Bind::Cores(2));
+    for line in ["--map-by ppr:2:socket a", "--map-by ppr:0:node a", "--map-by ppr a"] {
+        assert!(error(line).contains("not ppr:N:node"), "{line}");
+    }
 }

@@ -98,6 +98,8 @@ impl Order {
             Bind::None => (1, 0),
             Bind::HardwareThread => (2, 0),
             Bind::Cores(cores) => (3, cores as u64),
+            Bind::Package => (4, 0),
+            Bind::Numa => (5, 0),
         };
         out.number(how);
         out.number(cores);
@@ -130,6 +132,8 @@ impl Order {
                 (1, 0) => Bind::None,
                 (2, 0) => Bind::HardwareThread,
                 (3, cores) => Bind::Cores(usize::try_from(cores).ok()?),
+                (4, 0) => Bind::Package,
+                (5, 0) => Bind::Numa,
                 _ => return None,
             },
             report_bindings: from.bool()?,

@@ -94,6 +94,8 @@ fn to_agents() -> impl Strategy<Value = ToAgent> {
         Just(Bind::Split),
         Just(Bind::None),
         Just(Bind::HardwareThread),
+        Just(Bind::Package),
+        Just(Bind::Numa),
         (1usize..99).prop_map(Bind::Cores)
     ];
     let words = || proptest::collection::vec(any::<u32>(), 0..5);
