@@ -156,9 +156,12 @@ impl<F> Process<F> {
 }
 
 impl<F: Fabric> Process<F> {
-    /// The process tells `bonds` of communicators with processes of other jobs.
-    pub fn with_bonds(mut self, bonds: Arc<dyn Bonds>) -> Process<F> {
+    /// The process tells `bonds` of communicators with processes of other jobs. Its launcher's `universe` says from which number on
+    /// it names contexts: another launcher that has the same place later begins elsewhere, so that what processes have not
+    /// forgotten of the one is not taken for the other's.
+    pub fn with_bonds(mut self, bonds: Arc<dyn Bonds>, universe: u64) -> Process<F> {
         self.domain.lock().foreign.bonds = Some(bonds.clone());
+        *self.next_context.get_mut() += first_name(universe);
         self.bonds = Some(bonds);
         self
     }
@@ -175,15 +178,11 @@ impl<F: Fabric> Process<F> {
         self.bonds.as_ref().map_or(Ok(()), |bonds| bonds.reach())
     }
 
-    /// Numbers of processes that are the same for all of them: with the place of their launcher, if they are of several.
-    pub(crate) fn common_numbers(&self, processes: &[u32]) -> Result<Vec<u32>> {
+    /// What tells processes apart that are of several launchers, the same for all of them: not by the place of their launcher, which
+    /// another one may have had before, or will have.
+    pub(crate) fn identities(&self, processes: &[u32]) -> Result<Vec<(u64, u32)>> {
         let names = ProcessName::decode_all(&self.names_of(processes)?);
-        let is_near = |name: &ProcessName| names.first().is_some_and(|first| name.universe == first.universe);
-        let is_one = names.iter().all(is_near);
-        let number = |name: &ProcessName| {
-            if is_one { name.number } else { name.place << NUMBER_BITS | name.number }
-        };
-        Ok(names.iter().map(number).collect())
+        Ok(names.iter().map(|name| (name.universe, name.number)).collect())
     }
 
     /// What processes are called, for others to read.
@@ -275,6 +274,13 @@ impl<F: Fabric> Process<F> {
         let shape = InterShape { local, remote: RankMap::new(remote), rank, is_first };
         self.domain.lock().open(Shape::Inter(shape), Name::of_inter(id), like.heritage())
     }
+}
+
+/// How many names of contexts the processes of a universe leave out: fewer than half of all (FNV-1a).
+fn first_name(universe: u64) -> u32 {
+    let bytes = universe.to_le_bytes().into_iter();
+    let hash = bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    hash >> 3
 }
 
 /// Bits of a process's number in the name of a context; the others are the launcher's place.

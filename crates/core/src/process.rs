@@ -65,7 +65,7 @@ pub struct Process<F> {
     threaded: AtomicBool,
     /// Whether arrays of requests are checked as a whole before the first of them is used.
     pub(crate) checks: bool,
-    next_context: AtomicU32,
+    pub(crate) next_context: AtomicU32,
     world: Arc<Communicator>,
     own: Arc<Communicator>,
     /// All processes of the job, for calls that name no communicator ([`Process::create_from_group`]).
@@ -262,16 +262,17 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// A name for a new pair of contexts, unique among all processes of the launcher; the `pairs - 1` later ones are this
+    /// A name for a new pair of contexts, unique among all processes that have to do with each other; the `pairs - 1` later ones are this
     /// caller's too.
     pub(crate) fn new_context_ids(&self, pairs: u32) -> Result<ContextId> {
+        // The counter in a name has so many values.
         const MOST: u32 = 1 << 30;
         let next = |before: u32| before.checked_add(pairs).filter(|after| *after <= MOST);
         let taken = self.next_context.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
         let Ok(counter) = taken else {
             return Err(MpiError::new(
                 abi::MPI_ERR_OTHER,
-                "this process has named 2^30 pairs of contexts for communicators, which is the limit",
+                "this process has named as many pairs of contexts for communicators as it can, 2^29 at least",
             ));
         };
         Ok(ContextId::new(self.creator(), counter))

@@ -184,7 +184,7 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     let by = (tuned.selection, tuned.components);
     let say = Box::new(move |text: &str| teller.say(text));
     process = process.with_selection(by, params.coll_base_associative(), is_verbose, say);
-    let process = process.with_bonds(Arc::new(Told(client.clone())));
+    let process = process.with_bonds(Arc::new(Told(client.clone())), boot.job_id);
     let parent = client.parent().map_err(|e| StartError::Parent(e.to_string()))?;
     if parent.as_ref().is_some_and(|parent| parent.is_mixed) {
         process.reach_strangers().map_err(|e| StartError::Parent(e.to_string()))?;

@@ -293,3 +293,31 @@ fn names_that_another_user_has_taken_are_in_nobodys_way() {
         assert!(outcome.err.contains(fine), "{fine}: {outcome:?}");
     }
 }
+
+/// Each launcher that has to do with others has a place among them, and a new one may have that of one that is gone.
+#[test]
+fn a_client_whose_mpirun_has_the_place_of_the_one_before_is_met_as_any_other() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root makes a network of its own");
+        return;
+    }
+    let p = compile(&["jobs/meeting", "jobs/places"]);
+    // In a network of its own, where all places are taken but two: one for the server, and one for each client in turn.
+    let script = "set -e
+         ip link set lo up 2>/dev/null || :
+         until_line() { until grep -qs \"$1\" $2; do sleep 0.01; done; }
+         mkfifo in; sleep 50 >in & sleeper=$!; ./places 7 9 <in >places.out & places=$!; until_line taken places.out
+         for way in shm tcp lamd; do
+             mpirun() { $MPIRUN --timeout 20 --mca rpi $way -n $1 ./meeting \"${@:2}\"; }
+             mpirun 2 server 6 >port & server=$!; until_line oxmpi port
+             for client in 1 2 3; do mpirun 2 client $(head -1 port); done
+             wait $server; cat port; rm port
+         done
+         kill $places $sleeper";
+    let mut command = Command::new("unshare");
+    command.args(["--net", "bash", "-c", script, p.marker()]).env("MPIRUN", installed("mpirun"));
+    let outcome = p.start(command).end();
+    assert_eq!((outcome.code, outcome.err.as_str()), (0, ""), "{outcome:?}");
+    assert_eq!(outcome.out.matches("client fine").count(), 9, "{outcome:?}");
+    assert_eq!(outcome.out.matches("server fine").count(), 3, "{outcome:?}");
+}

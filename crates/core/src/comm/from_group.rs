@@ -20,14 +20,22 @@ use oxmpi_wire::ContextId;
 
 /// A tag that stands for a string and processes.
 fn tag_of(string: &[u8], processes: impl Iterator<Item = u32>) -> i32 {
-    (hash_of(string, processes) & 0x7fff_ffff) as i32
+    (hash_of(string, processes.map(u64::from)) & 0x7fff_ffff) as i32
 }
 
-/// A number that stands for a string and processes (FNV-1a).
-fn hash_of(string: &[u8], processes: impl Iterator<Item = u32>) -> u32 {
-    let processes = processes.flat_map(u32::to_le_bytes);
-    let bytes = string.iter().copied().chain(processes);
+/// A number that stands for a string and words (FNV-1a).
+fn hash_of(string: &[u8], words: impl Iterator<Item = u64>) -> u32 {
+    let words = words.flat_map(u64::to_le_bytes);
+    let bytes = string.iter().copied().chain(words);
     bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+/// The name of a communicator for one call with a string, by its members, each its launcher's universe and its number there, and
+/// how often they have called so: `turn` counts that by a number.
+fn name_of_meeting(string: &[u8], members: &[(u64, u32)], turn: impl FnOnce(u32) -> u32) -> ContextId {
+    let hash = hash_of(string, members.iter().flat_map(|(universe, number)| [*universe, u64::from(*number)]));
+    let name = hash_of(&turn(hash).to_le_bytes(), [u64::from(hash)].into_iter()) % NAMES + 1;
+    ContextId::new(NOBODY, name)
 }
 
 /// The creator in the names of communicators for one call: no process has this number. The first name is that of meetings at
@@ -80,16 +88,14 @@ impl<F: Fabric> Process<F> {
 
     /// A communicator of these processes for one call with a string; this process is one of them.
     fn meeting_of(&self, processes: Vec<u32>, string_tag: &[u8]) -> Result<Communicator> {
-        let numbers = self.common_numbers(&processes)?;
-        let hash = hash_of(string_tag, numbers.into_iter());
+        let members = self.identities(&processes)?;
         let map = RankMap::new(processes);
         let rank = map.rank(self.rank).ok_or_else(|| {
             MpiError::new(abi::MPI_ERR_INTERN, "the calling process is not among those that meet")
         })?;
         let mut domain = self.domain.lock();
-        let turn = domain.foreign.next_meeting(hash);
-        let name = hash_of(&turn.to_le_bytes(), [hash].into_iter()) % NAMES + 1;
-        let team = domain.lane.open_team(map, rank, ContextId::new(NOBODY, name), false);
+        let name = name_of_meeting(string_tag, &members, |hash| domain.foreign.next_meeting(hash));
+        let team = domain.lane.open_team(map, rank, name, false);
         Ok(Communicator::new(team, self.meeting.heritage(), None))
     }
 
@@ -129,8 +135,8 @@ impl<F: Fabric> Process<F> {
         let leaders = [own_leader, leader];
         let meeting = match own_leader == self.rank && self.is_mixed(&leaders) {
             true => {
-                let mut leaders: Vec<(u32, u32)> =
-                    self.common_numbers(&leaders)?.into_iter().zip(leaders).collect();
+                let mut leaders: Vec<((u64, u32), u32)> =
+                    self.identities(&leaders)?.into_iter().zip(leaders).collect();
                 leaders.sort_unstable();
                 Some(self.meeting_of(leaders.into_iter().map(|(_, leader)| leader).collect(), string_tag)?)
             }
@@ -148,7 +154,8 @@ impl<F: Fabric> Process<F> {
 
 #[cfg(test)]
 mod tests {
-    use super::tag_of;
+    use super::{name_of_meeting, tag_of};
+    use std::collections::HashMap;
 
     #[test]
     fn a_string_has_a_tag() {
@@ -157,5 +164,31 @@ mod tests {
         assert_ne!(tag("a", &[0, 1]), tag("b", &[0, 1]));
         assert_ne!(tag("a", &[0, 1]), tag("a", &[0, 2]));
         assert_eq!(tag("a", &[3, 0]), tag("a", &[3, 0]));
+    }
+
+    /// A server has met the processes of one launcher, and now meets those of another one, which have the same numbers there, and
+    /// whose launcher may have the place that the first one had: what they have called is nobody's turn but their own.
+    #[test]
+    fn who_comes_after_another_launcher_takes_the_first_turn() {
+        type Turns = HashMap<u32, u32>;
+        let name = |turns: &mut Turns, members: &[(u64, u32)]| {
+            name_of_meeting(b"all of us", members, |call| {
+                let turn = turns.entry(call).or_default();
+                *turn += 1;
+                *turn
+            })
+        };
+        let mut server = Turns::new();
+        let mut names = Vec::new();
+        for client in 8..10 {
+            let members = [(7, 0), (client, 0), (client, 1)];
+            let mut own = Turns::new();
+            for _ in 0..3 {
+                let here = name(&mut server, &members);
+                assert_eq!(here, name(&mut own, &members));
+                assert!(!names.contains(&here), "each call has a name of its own");
+                names.push(here);
+            }
+        }
     }
 }

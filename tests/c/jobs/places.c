@@ -1,0 +1,51 @@
+/* Takes the places of all launchers of this user but some: places NUMBER... Says so, lets in and sends away all who connect, and
+   keeps the places until its input ends. */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { PLACES = 4094 };
+
+static void fail(const char *what) {
+    perror(what);
+    exit(1);
+}
+
+static int take(const char *name) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t length = strlen(name);
+    memcpy(address.sun_path + 1, name, length);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    if (fd < 0) fail("socket");
+    if (bind(fd, (struct sockaddr *)&address, (socklen_t)(sizeof(sa_family_t) + 1 + length)) != 0) fail(name);
+    if (listen(fd, 64) != 0) fail("listen");
+    return fd;
+}
+
+int main(int argc, char **argv) {
+    static struct pollfd all[PLACES + 1];
+    int count = 1;
+    struct rlimit files = {8192, 8192};
+    if (setrlimit(RLIMIT_NOFILE, &files) != 0) fail("setrlimit");
+    for (int place = 1; place <= PLACES; place++) {
+        char name[100];
+        int is_free = 0;
+        for (int at = 1; at < argc; at++) is_free |= atoi(argv[at]) == place;
+        snprintf(name, sizeof name, "oxmpi.%d.%d", (int)getuid(), place);
+        if (!is_free) all[count++] = (struct pollfd){.fd = take(name), .events = POLLIN};
+    }
+    all[0] = (struct pollfd){.fd = 0, .events = POLLIN};
+    printf("taken\n");
+    fflush(stdout);
+    while (poll(all, (nfds_t)count, -1) > 0 && !all[0].revents) {
+        for (int at = 1; at < count; at++) {
+            if (all[at].revents) close(accept(all[at].fd, NULL, NULL));
+        }
+    }
+    return 0;
+}
