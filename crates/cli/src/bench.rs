@@ -155,7 +155,7 @@ fn run(options: &Options) -> Result<String, String> {
 }
 
 fn read(file: &Path) -> Result<String, String> {
-    std::fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
+    oxmpi_param::file::read_text(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
 }
 
 /// One job over one transport.

@@ -167,7 +167,8 @@ fn try_boot(args: &[OsString]) -> Result<Option<i32>, Stop> {
     let hosts = match &command.words[..] {
         [] => vec![Wish { host: Host::new(&host::name()), is_here: true }],
         [file] => {
-            let text = std::fs::read_to_string(file).map_err(|error| usage(format!("{file}: {error}")))?;
+            let text = oxmpi_param::file::read_text(file.as_ref())
+                .map_err(|error| usage(format!("{file}: {error}")))?;
             let hosts = daemon::hosts(&text).map_err(|error| usage(format!("{file}: {error}")))?;
             hosts.into_iter().map(|host| Wish { is_here: is_here(&host.name), host }).collect()
         }

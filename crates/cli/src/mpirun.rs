@@ -38,6 +38,8 @@ const USAGE: i32 = 2;
 const NOT_EXECUTABLE: i32 = 126;
 /// Exit code when there is no such program, as in a shell.
 const NOT_FOUND: i32 = 127;
+/// So many warnings about parameters are said one by one.
+const MOST_WARNINGS: usize = 20;
 
 /// Acts as `mpirun`, or as whatever it was called: `name` stands before all complaints about the command line.
 pub(crate) fn main(name: &str, args: &[OsString]) -> i32 {
@@ -274,23 +276,18 @@ fn timeout(options: &Options) -> Result<Option<Duration>, Stop> {
 
 /// Says which files were left out, which parameters have no effect, and which variables for Open MPI look as if they had been meant for us.
 fn warn(found: &Found) {
-    for unread in &found.unread {
-        oxmpi_os::complain!("mpirun: warning: {unread}: the job runs without it");
-    }
-    for no_effect in &found.no_effect {
-        oxmpi_os::complain!("mpirun: warning: {no_effect}");
-    }
-    if let Some(text) = raised_buffers(&found.params) {
-        oxmpi_os::complain!("mpirun: warning: {text}");
-    }
-    for ignored in &found.ignored {
-        if let Some(nearest) = ignored.nearest {
-            oxmpi_os::complain!(
-                "mpirun: warning: the environment variable {} is ignored, as OxMPI has no parameter of this name; did you \
-                 mean '{nearest}'?",
-                ignored.variable
-            );
-        }
+    let unread = found.unread.iter().map(|unread| format!("{unread}: the job runs without it"));
+    let no_effect = found.no_effect.iter().map(ToString::to_string);
+    let ignored = found.ignored.iter().filter_map(|ignored| {
+        let (variable, nearest) = (&ignored.variable, ignored.nearest?);
+        Some(format!(
+            "the environment variable {variable} is ignored, as OxMPI has no parameter of this name; did you mean '{nearest}'?"
+        ))
+    });
+    let all: Vec<String> = unread.chain(no_effect).chain(raised_buffers(&found.params)).chain(ignored).collect();
+    all.iter().take(MOST_WARNINGS).for_each(|text| oxmpi_os::complain!("mpirun: warning: {text}"));
+    if all.len() > MOST_WARNINGS {
+        oxmpi_os::complain!("mpirun: warning: {} more parameters have no effect", all.len() - MOST_WARNINGS);
     }
 }
 

@@ -753,3 +753,22 @@ fn what_comes_together_with_the_report_that_ranks_run_is_heard() {
     assert!(output.status.success(), "{err}");
     assert_eq!(output.stdout, b"all at once\n");
 }
+
+/// Files of hosts and of programs may be pipes, but are read no further than any such file is long.
+#[test]
+fn files_without_an_end_are_refused() {
+    for option in ["--hostfile", "--machinefile", "--app", "-configfile"] {
+        let program: &[&str] =
+            if option.ends_with("hostfile") || option.starts_with("--m") { &["true"] } else { &[] };
+        let (code, out, err) = run(&[&[option, "/dev/zero"], program].concat());
+        assert_eq!((code, out.as_str()), (2, ""), "{option}: {err}");
+        assert!(err.contains("/dev/zero") && err.contains("more than 16777216 bytes"), "{option}: {err}");
+        assert!(err.len() < 2000, "{option}: {} bytes", err.len());
+    }
+    let boot = Command::new(env!("CARGO_BIN_EXE_oxmpi")).args(["boot", "/dev/zero"]).output().unwrap();
+    let err = String::from_utf8_lossy(&boot.stderr);
+    assert!(err.contains("/dev/zero: it has more than 16777216 bytes"), "{err}");
+    let (code, out, err) = run(&["--hostfile", "/dev/stdin", "-n", "1", "true"]);
+    assert_eq!((code, out.as_str()), (2, ""), "{err}");
+    assert!(err.contains("no host is named"), "what comes from a pipe or an empty file is read: {err}");
+}

@@ -531,3 +531,28 @@ fn a_program_alone_reads_the_files_itself() {
     );
     assert!(code != 0 && err.contains(&wanted), "{code} {err}");
 }
+
+#[test]
+fn a_file_of_16000_wrong_lines_is_told_of_in_a_few() {
+    let home = Home::new("wrong-lines", &"no parameter at all\n".repeat(16_000));
+    let tuned = home.0.join("tuned");
+    std::fs::write(
+        &tuned,
+        "--mca btl_openib_warn_no_device_params_found 0 --mca btl_openib_eager_limit 1\n".repeat(8_000),
+    )
+    .unwrap();
+    for args in [&["mpirun", "-n", "1", "true"][..], &["info"], &["mpirun", "--tune", &home.file(), "true"]] {
+        let (code, _, err) = home.run(args, &[]);
+        assert_ne!(code, 0, "{args:?}");
+        let lines = err.lines().filter(|line| line.contains("mca-params.conf:")).count();
+        assert!((10..=22).contains(&lines) && err.len() < 6000, "{args:?}: {err}");
+        assert!(
+            err.contains("15990 more values or lines are wrong; is it a parameter file?"),
+            "{args:?}: {err}"
+        );
+    }
+    std::fs::remove_file(home.file()).unwrap();
+    let (code, _, err) = home.run(&["mpirun", "--tune", tuned.to_str().unwrap(), "-n", "1", "true"], &[]);
+    assert_eq!(code, 0, "{err}");
+    assert!(err.lines().count() < 30 && err.contains("more parameters have no effect"), "{err}");
+}

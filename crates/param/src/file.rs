@@ -16,6 +16,8 @@ use std::path::Path;
 
 /// A parameter file may have so many bytes; what is longer is none.
 pub const MAX_BYTES: u64 = 1 << 20;
+/// Any other file that a user names, of hosts or of programs, may have so many: hosts are far fewer than that.
+pub const MAX_TEXT_BYTES: u64 = 16 << 20;
 
 /// What is wrong with a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -137,13 +139,30 @@ pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     if !found.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not an ordinary file"));
     }
+    read_at_most(File::open(path)?, MAX_BYTES).map(Some)
+}
+
+/// All that comes from a file or a pipe, which may have no end.
+///
+/// # Errors
+/// It cannot be read, or has more than `most` bytes.
+pub fn read_at_most(from: impl io::Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_BYTES {
-        let text = format!("it has more than {MAX_BYTES} bytes and cannot be a parameter file");
+    from.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        let text = format!("it has more than {most} bytes, which is the limit");
         return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     }
-    Ok(Some(bytes))
+    Ok(bytes)
+}
+
+/// The text of a file that a user names, of hosts or of programs; it may be a pipe.
+///
+/// # Errors
+/// It cannot be read, has more than [`MAX_TEXT_BYTES`], or is no text.
+pub fn read_text(path: &Path) -> io::Result<String> {
+    let bytes = read_at_most(File::open(path)?, MAX_TEXT_BYTES)?;
+    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not text (UTF-8)"))
 }
 
 #[cfg(test)]

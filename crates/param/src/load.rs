@@ -28,6 +28,9 @@ pub struct Ignored {
     pub nearest: Option<&'static str>,
 }
 
+/// So many errors of one file are told one by one.
+const MOST_ERRORS: usize = 10;
+
 /// What was found: values, and what could not be used.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
@@ -84,14 +87,25 @@ impl Found {
         self.errors.push(ParamError::File { path: path.to_owned(), error });
     }
 
-    /// Takes the values from the text of a parameter file. Wrong lines become errors; the others count.
+    /// Takes the values from the text of a parameter file. Wrong lines become errors, the first few each; the others count.
     pub fn read_file(&mut self, bytes: &[u8], path: &Path, source: fn(Place) -> Source) {
+        let before = self.errors.len();
         for (line, said) in file::lines(bytes) {
             let at = |column| source(Place { path: path.to_owned(), line, column });
             match said {
                 Ok(one) => self.assign(&one, &at),
                 Err(Wrong { column, error }) => self.refuse(error, at(column)),
             }
+        }
+        self.sum_up(before, path);
+    }
+
+    /// Of the errors of one file, those behind the first `before`, keeps as many as somebody reads, and how many more there are.
+    pub(crate) fn sum_up(&mut self, before: usize, path: &Path) {
+        let more = self.errors.len().saturating_sub(before + MOST_ERRORS);
+        if more > 1 {
+            self.errors.truncate(before + MOST_ERRORS);
+            self.errors.push(ParamError::More { path: path.to_owned(), more });
         }
     }
 

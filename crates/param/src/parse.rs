@@ -66,6 +66,14 @@ pub enum ParamError {
         /// Why.
         error: String,
     },
+    /// More lines of a file are wrong than are told one by one.
+    #[error("parameter file {}: {more} more values or lines are wrong; is it a parameter file?", path.display())]
+    More {
+        /// The file.
+        path: PathBuf,
+        /// How many.
+        more: usize,
+    },
     /// One of the above, with where it stands.
     #[error("{}: {error}", from.position())]
     At {

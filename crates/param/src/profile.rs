@@ -171,9 +171,10 @@ impl Profile {
 }
 
 impl Found {
-    /// Takes the parameters of a file of the command line, stronger than what was found before. Wrong lines become errors;
-    /// the others count.
+    /// Takes the parameters of a file of the command line, stronger than what was found before. Wrong lines become errors, the first
+    /// few each; the others count.
     pub fn read_profile(&mut self, profile: &Profile, own: impl Fn(&str) -> Option<String>) {
+        let before = self.errors.len();
         for (line, entries) in lines(&profile.bytes) {
             let at = |column| Source::NamedFile(Place { path: profile.path.clone(), line, column });
             match entries {
@@ -189,6 +190,7 @@ impl Found {
                 }),
             }
         }
+        self.sum_up(before, &profile.path);
     }
 }
 

@@ -9,11 +9,12 @@ use crate::question::{Cell, Variant};
 use crate::simulate::outcome;
 use crate::state::{self, Resumed};
 use crate::verdict::{Verdict, rules, verdict};
+use oxmpi_param::file::read_at_most;
 use oxmpi_tuned::Rules;
 use oxmpi_tuned::write::Version;
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, IsTerminal as _, Read as _, Write as _};
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use oxmpi_os::stdio;
@@ -210,10 +211,9 @@ fn begin(options: &Options) -> Result<State, String> {
 
 fn resume(path: &Path, options: &Options) -> Result<(Settings, Campaign, State), String> {
     let named = |error: std::io::Error| format!("{}: {error}", path.display());
-    let mut file = OpenOptions::new().read(true).append(true).open(path).map_err(named)?;
+    let file = OpenOptions::new().read(true).append(true).open(path).map_err(named)?;
     lock(&file, path)?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(named)?;
+    let bytes = read_at_most(&file, MOST_STATE_BYTES).map_err(named)?;
     let Resumed { settings, campaign, answers, good_bytes } =
         state::resume(&path.display().to_string(), &bytes).map_err(|error| error.to_string())?;
     file.set_len(good_bytes).map_err(named)?;
@@ -334,6 +334,9 @@ fn summary(options: &Options, rules: &Rules, verdicts: &[Verdict]) -> String {
     }
     out
 }
+
+/// What a file of measurements has at most, bytes: many times what the longest campaign writes.
+const MOST_STATE_BYTES: u64 = 256 << 20;
 
 fn said(variant: &Variant) -> String {
     let tuning = variant.tuning;

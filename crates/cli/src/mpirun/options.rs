@@ -298,7 +298,7 @@ impl Given {
 
     /// The text of the file that the first value names.
     fn file(&self) -> Result<String, UsageError> {
-        std::fs::read_to_string(&self.values[0]).map_err(|error| self.wrong(error))
+        oxmpi_param::file::read_text(self.values[0].as_ref()).map_err(|error| self.wrong(error))
     }
 
     fn pair(&self) -> (OsString, OsString) {

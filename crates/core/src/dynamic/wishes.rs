@@ -3,6 +3,7 @@
 use oxmpi_abi::constants as abi;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::info::Info;
+use oxmpi_param::file::{MAX_BYTES, read_at_most};
 use oxmpi_param::{ENV_PREFIX, Params};
 use oxmpi_rt::universe::Command;
 use std::ffi::OsString;
@@ -80,7 +81,8 @@ fn with_file(info: &Info) -> Result<Info> {
     let Some(name) = info.get(b"file")? else { return Ok(all) };
     let name = Path::new(std::ffi::OsStr::from_bytes(name));
     let wrong = |why: String| bad_value("file", &name.display().to_string(), &why);
-    let text = std::fs::read(name).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let text = std::fs::File::open(name).and_then(|file| read_at_most(file, MAX_BYTES));
+    let text = text.map_err(|error| wrong(format!("cannot be read: {error}")))?;
     for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
         let line = line.trim_ascii();
         if line.is_empty() || line.starts_with(b"#") {
