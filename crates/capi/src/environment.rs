@@ -125,7 +125,8 @@ mpi! {
     /// MPI-5.0 section 9.7. Ends the whole job; does not return.
     fn MPI_Abort(_comm: Comm, errorcode: c_int) -> c_int {
         if library::library().is_err() {
-            end_job(errorcode, "MPI_Abort was called while MPI was not initialised");
+            let text = format!("MPI_Abort was called with code {errorcode} while MPI was not initialised");
+            end_job(errorcode, &text);
         }
         end_job(errorcode, "")
     }

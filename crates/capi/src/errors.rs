@@ -264,11 +264,13 @@ pub(crate) fn end_job(code: c_int, text: &str) -> ! {
     // What the program has printed so far shall be seen.
     // SAFETY: a null pointer means all streams.
     unsafe { libc::fflush(std::ptr::null_mut()) };
-    // An exit code has 8 bits; an error must not look like success.
+    // An exit code has 8 bits; an error must not look like success. The launcher says the whole code.
     let status = if code & 0xff == 0 { 1 } else { code & 0xff };
+    let said =
+        || if text.is_empty() { format!("MPI_Abort was called with code {code}") } else { text.into() };
     if library::is_forked() {
         // The rank goes on; this child of it ends alone.
-        oxmpi_os::complain!("{text}");
+        oxmpi_os::complain!("{}", said());
         // SAFETY: as below.
         unsafe { libc::_exit(status) }
     }
@@ -277,9 +279,12 @@ pub(crate) fn end_job(code: c_int, text: &str) -> ! {
     match launcher {
         Some(client) => {
             client.segment().status().set_state(RankState::Aborting);
-            client.abort(status, text);
+            // Without a launcher a text was printed.
+            if !client.abort(code, text) && text.is_empty() {
+                oxmpi_os::complain!("{}", said());
+            }
         }
-        None => oxmpi_os::complain!("{text}"),
+        None => oxmpi_os::complain!("{}", said()),
     }
     // SAFETY: ends the process at once: exit handlers may need what other threads hold.
     unsafe { libc::_exit(status) }

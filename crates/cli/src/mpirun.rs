@@ -34,6 +34,8 @@ use crate::prefix;
 
 /// Exit code for a command line that is wrong.
 const USAGE: i32 = 2;
+/// Exit code when the time of the job is over, as of timeout(1).
+const TIMED_OUT: i32 = 124;
 /// Exit code when a program is there but cannot be run, as in a shell.
 const NOT_EXECUTABLE: i32 = 126;
 /// Exit code when there is no such program, as in a shell.
@@ -110,6 +112,7 @@ fn command(args: &[OsString]) -> Result<i32, Stop> {
     launch::run(&launch).map_err(|error| match error {
         LaunchError::Run { .. } | LaunchError::Host { is_program: true, .. } => stop(NOT_EXECUTABLE, error),
         LaunchError::Interrupted(signal) => stop(128 + signal, error),
+        LaunchError::TimedOut { .. } => stop(TIMED_OUT, error),
         _ => stop(1, error),
     })
 }

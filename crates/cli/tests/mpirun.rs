@@ -772,3 +772,27 @@ fn files_without_an_end_are_refused() {
     assert_eq!((code, out.as_str()), (2, ""), "{err}");
     assert!(err.contains("no host is named"), "what comes from a pipe or an empty file is read: {err}");
 }
+
+/// However far an agent comes before it hangs, the time of the job is heeded.
+#[test]
+fn the_time_of_a_job_ends_while_agents_hang() {
+    use oxmpi_rt::hosts::message::{FromAgent, greeting};
+    let room = Room::new("hanging-agents");
+    let shell = room.write("shell", "#!/bin/sh\ncat \"${0%/*}/said\"; exec sleep 100\n");
+    let ready = FromAgent::Ready { addresses: vec![(0, String::new())], relay: String::new() };
+    let ready = [greeting().into_bytes(), ready.encode()].concat();
+    let began = Instant::now();
+    for (said, words) in [
+        (Vec::new(), "has not answered"),
+        (greeting().into_bytes(), "has not got the ranks ready"),
+        (ready, "has not started the ranks"),
+    ] {
+        std::fs::write(room.0.join("said"), said).unwrap();
+        let command = &["--timeout", "1", "--mca", "plm_rsh_agent", &shell, "-H", "a.invalid", "true"];
+        let (code, out, err) = run(command);
+        assert_eq!((code, out.as_str()), (124, ""), "{err}");
+        let head = "mpirun: the time of 1 s (--timeout) is over, and the agent of host 'a.invalid' ";
+        assert!(err.starts_with(&format!("{head}{words}; started by '{shell} a.invalid ")), "{err}");
+    }
+    assert!(began.elapsed() < LIMIT, "it is not the patience with agents that has ended them");
+}

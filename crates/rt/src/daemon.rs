@@ -36,7 +36,7 @@ mod serve;
 use std::net::SocketAddr;
 
 pub use self::boot::{Boot, BootError, Wish, boot};
-pub use self::client::{Program, Running, Stdio, Universe, UniverseError};
+pub use self::client::{PATIENCE, Program, Running, Stdio, Universe, UniverseError};
 pub use self::notation::{NotationError, Place, is_notation, places};
 pub use self::schema::{Host, SchemaError, hosts};
 pub use self::serve::serve;

@@ -361,7 +361,7 @@ impl Job {
                 }
             }
             Event::Seen { all, is_new } => self.look(&all, is_new, &mut out),
-            Event::TimedOut { time, seen } => self.timed_out(time, seen, &mut out),
+            Event::TimedOut { time, seen, waits } => self.timed_out(time, (seen, &waits), &mut out),
             Event::Hung { text } => self.hung(text, &mut out),
             Event::Unread => self.unread(&mut out),
             Event::Signal(signal) => self.signalled(signal, &mut out),

@@ -54,7 +54,7 @@ use std::io::{self, IsTerminal};
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use oxmpi_os::cpus;
 use oxmpi_os::postbox::PostboxError;
@@ -268,6 +268,14 @@ pub enum LaunchError {
         /// Why, and what to do.
         text: String,
     },
+    /// The time of the job is over, and agents are still awaited.
+    #[error("the time of {} s (--timeout) is over, and {text}", time.as_secs_f64())]
+    TimedOut {
+        /// The time that it had.
+        time: Duration,
+        /// Who is awaited, and what to do.
+        text: String,
+    },
     /// The user has ended the job before it ran.
     #[error("ended by signal {0} before the job ran")]
     Interrupted(i32),
@@ -310,6 +318,26 @@ fn missing(program: &Path, error: &io::Error) -> &'static str {
     }
 }
 
+/// When the time of a job is over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline {
+    /// The time that it has.
+    pub(crate) time: Duration,
+    end: Instant,
+}
+
+impl Deadline {
+    /// Of a job that begins now; `None`: its time is not limited.
+    pub(crate) fn of(launch: &Launch) -> Option<Deadline> {
+        launch.timeout.map(|time| Deadline { time, end: Instant::now() + time })
+    }
+
+    /// How much is left of it.
+    pub(crate) fn left(&self) -> Duration {
+        self.end.saturating_duration_since(Instant::now())
+    }
+}
+
 /// Runs a job to its end and returns the exit code for `mpirun`.
 ///
 /// # Errors
@@ -319,6 +347,7 @@ pub fn run(launch: &Launch) -> Result<i32, LaunchError> {
     if size > u64::from(MAX_RANKS) {
         return Err(LaunchError::TooMany(size));
     }
+    let deadline = Deadline::of(launch);
     let signals = prepare()?;
     let here = launch.here(size as u32).len();
     let binding = binding_of(launch.bind, here);
@@ -329,7 +358,8 @@ pub fn run(launch: &Launch) -> Result<i32, LaunchError> {
         Files::create(&directory, size as u32).map_err(|error| LaunchError::Files { directory, error })
     });
     let files = files.transpose()?;
-    let started = start::start(launch, &signals, io::stdin().is_terminal(), &binding, open_files)?;
+    let started =
+        start::start(launch, (&signals, deadline), io::stdin().is_terminal(), &binding, open_files)?;
     let mut launcher = Launcher::new(launch, &signals, started)?;
     launcher.files = files;
     launcher.open_files = open_files;

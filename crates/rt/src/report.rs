@@ -91,12 +91,14 @@ pub(crate) fn left(name: &str, code: i32, waiting: (&str, usize), others: usize)
     )
 }
 
-/// The report on an MPI_Abort, or an error that the program did not handle; `text` is what the library says.
-pub(crate) fn abort(subject: &Subject<'_>, text: &str, others: usize, code: i32) -> String {
+/// The report on an MPI_Abort with a code, or an error that the program did not handle; `text` is what the library says. `mpirun`
+/// exits with the second code.
+pub(crate) fn abort(subject: &Subject<'_>, text: &str, others: usize, (wanted, code): (i32, i32)) -> String {
     let Subject { name, host, seen } = subject;
     let text = text.trim_end();
     let mut out = if text.is_empty() {
-        format!("mpirun: {name} ({}host {host}) called MPI_Abort\n", pid(seen))
+        let bits = if wanted == code { "" } else { ", of which an exit code has the last 8 bits, and not 0" };
+        format!("mpirun: {name} ({}host {host}) called MPI_Abort with code {wanted}{bits}\n", pid(seen))
     } else {
         format!("mpirun: {name} ({}host {host}) ended the job:\n{text}\n", pid(seen))
     };
@@ -126,8 +128,13 @@ pub(crate) fn host_survived(host: &str, lost: usize, text: &str, others: usize) 
     )
 }
 
-/// The report on `--timeout`: who still runs, and where.
-pub(crate) fn timeout(time: Duration, host: Option<&str>, running: &[(String, Glimpse)]) -> String {
+/// The report on `--timeout`: who still runs, and where, and lines that say who waits for whom.
+pub(crate) fn timeout(
+    time: Duration,
+    host: Option<&str>,
+    running: &[(String, Glimpse)],
+    waits: &str,
+) -> String {
     const SHOWN: usize = 16;
     let mut out = format!(
         "mpirun: the time of {} s (--timeout) is over and {}{} still {}:\n",
@@ -147,6 +154,9 @@ pub(crate) fn timeout(time: Duration, host: Option<&str>, running: &[(String, Gl
     }
     if running.len() > SHOWN {
         let _ = writeln!(out, "  and {} more", running.len() - SHOWN);
+    }
+    if !waits.is_empty() {
+        let _ = write!(out, "  Who waits for whom (SIGUSR1 to mpirun tells it at any time):\n{waits}");
     }
     out.push_str(
         "  Next:    give more time, or attach a debugger (gdb -p PID) to a rank that should have moved on.\n",
@@ -445,19 +455,41 @@ mod tests {
     fn an_abort_shows_the_librarys_words() {
         let seen = Glimpse::default();
         let subject = Subject { name: "rank 1", host: "h", seen: &seen };
-        assert!(abort(&subject, "MPI_Send: tag -3\n", 1, 9).contains("ended the job:\nMPI_Send: tag -3\n"));
-        assert!(abort(&subject, "", 0, 9).starts_with("mpirun: rank 1 (host h) called MPI_Abort\n"));
+        let report = abort(&subject, "MPI_Send: tag -3\n", 1, (9, 9));
+        assert!(report.contains("ended the job:\nMPI_Send: tag -3\n"));
+    }
+
+    #[test]
+    fn an_abort_says_its_code_and_what_becomes_of_it() {
+        let seen = Glimpse::default();
+        let subject = Subject { name: "rank 1", host: "h", seen: &seen };
+        let first = |wanted, code| {
+            let report = abort(&subject, "", 0, (wanted, code));
+            assert!(report.ends_with(&format!("  The job ends with exit code {code}.\n")), "{report}");
+            first_line(&report)
+        };
+        assert_eq!(first(9, 9), "rank 1 (host h) called MPI_Abort with code 9");
+        for (wanted, code) in [(300, 44), (-1, 255), (256, 1)] {
+            assert_eq!(
+                first(wanted, code),
+                format!(
+                    "rank 1 (host h) called MPI_Abort with code {wanted}, of which an exit code has the last 8 bits, and not 0"
+                )
+            );
+        }
     }
 
     #[test]
     fn a_timeout_lists_who_still_runs() {
         let seen = Glimpse { pid: 5, stage: Stage::Initialized, last_call: Some("MPI_Barrier") };
         let running: Vec<_> = (0..20).map(|r| (format!("rank {r}"), seen.clone())).collect();
-        let text = timeout(Duration::from_millis(2500), Some("h"), &running);
+        let text = timeout(Duration::from_millis(2500), Some("h"), &running, "  rank 0: in MPI_Recv\n");
         assert!(text.starts_with("mpirun: the time of 2.5 s (--timeout) is over and "), "{text}");
         assert!(text.contains(
             "rank 15: pid 5, is between MPI_Init and MPI_Finalize; its last MPI call was MPI_Barrier"
         ));
         assert!(text.contains("and 4 more") && !text.contains("rank 16:"));
+        assert!(text.contains("tells it at any time):\n  rank 0: in MPI_Recv\n  Next:"), "{text}");
+        assert!(!timeout(Duration::from_secs(2), None, &running, "").contains("Who waits"));
     }
 }

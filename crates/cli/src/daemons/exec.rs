@@ -128,6 +128,7 @@ fn try_exec(args: &[OsString]) -> Result<Option<i32>, Stop> {
         directory: directory.map_err(|error| failed(format!("where is this? {error}")))?,
         is_strict: wanted.directory.is_some(),
         silence: Duration::from_secs(command.params.mpi_agent_silence_s()),
+        patience: daemon::PATIENCE,
     };
     let mut shows = Vec::new();
     for place in &places {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use oxmpi_os::{cpus, host};
 use oxmpi_param::{Params, Source};
-use oxmpi_rt::daemon::Universe;
+use oxmpi_rt::daemon::{PATIENCE, Universe};
 use oxmpi_rt::hosts::opening::Opening;
 use oxmpi_rt::hosts::placement::{self, By, Crowd, Room};
 use oxmpi_rt::launch::{Host, Spread};
@@ -251,7 +251,9 @@ fn quoted(path: &Path) -> String {
 /// them. Else, or if they do not answer, everything stays as it is.
 pub(super) fn enter_universe(options: &mut Options, params: &Params) -> Result<Option<Arc<Universe>>, Stop> {
     let suffix = crate::daemons::suffix(params).map_err(|why| stop(USAGE, why))?;
-    let universe = match Universe::find(&suffix) {
+    // Nobody waits longer for a daemon than for the job.
+    let patience = super::timeout(options)?.map_or(PATIENCE, |time| time.min(PATIENCE));
+    let universe = match Universe::find_within(&suffix, patience) {
         Ok(Some(universe)) => universe,
         Ok(None) => return Ok(None),
         Err(error) => {

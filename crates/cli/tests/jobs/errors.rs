@@ -25,7 +25,20 @@ fn abort_ends_the_job_with_its_code() {
     let p = compile(&["jobs/errors"]);
     let outcome = errors(&p, &["abort-one", "7"]);
     outcome.reports(7, "rank 1 (pid ");
-    assert!(outcome.err.contains(") called MPI_Abort\n"), "{outcome:?}");
+    assert!(outcome.err.contains(") called MPI_Abort with code 7\n"), "{outcome:?}");
+    // As with other libraries it is the last 8 bits; the report has all of them.
+    let outcome = errors(&p, &["abort-one", "300"]);
+    outcome.reports(44, "rank 1 (pid ");
+    assert!(outcome.err.contains(") called MPI_Abort with code 300, of which"), "{outcome:?}");
+    // Without a launcher.
+    for (code, status) in [("300", 44), ("0", 1)] {
+        let alone = Command::new(p.path("errors")).args(["abort-all", code]).output().unwrap();
+        let err = String::from_utf8_lossy(&alone.stderr);
+        assert_eq!(
+            (alone.status.code(), &*err),
+            (Some(status), &*format!("MPI_Abort was called with code {code}\n"))
+        );
+    }
     errors(&p, &["abort-all", "7"]).reports(7, "rank ");
     // An exit code has 8 bits, and an aborted job must not look like a good one.
     errors(&p, &["abort-one", "0"]).reports(1, "rank 1 ");
@@ -38,7 +51,10 @@ fn abort_before_init() {
     let p = compile(&["jobs/errors"]);
     let outcome = errors(&p, &["abort-before", "7"]);
     outcome.reports(7, "rank ");
-    assert!(outcome.err.contains("MPI_Abort was called while MPI was not initialised\n"), "{outcome:?}");
+    assert!(
+        outcome.err.contains("MPI_Abort was called with code 7 while MPI was not initialised\n"),
+        "{outcome:?}"
+    );
 }
 
 #[test]

@@ -191,6 +191,40 @@ fn waits_for_ranks_that_have_ended_are_told_unasked() {
     }
 }
 
+/// Who waits in vain for one that has ended waits for long as well: that is one event.
+#[test]
+fn both_watchdogs_make_one_report_of_one_hang() {
+    let p = compile(&["jobs/hang"]);
+    let options = ["--watchdog", "1", "--mca", "mpi_watch_ended", "1", "--timeout", "6"];
+    let outcome = p.run(5, &options, "hang", &["ended"]);
+    assert_eq!(outcome.err.matches("mpirun: a rank has waited for 1 s").count(), 1, "{outcome:?}");
+}
+
+#[test]
+fn the_end_of_the_time_is_told_with_who_waits_for_whom() {
+    let p = compile(&["jobs/hang"]);
+    for way in ["shm", "tcp"] {
+        let options = ["--timeout", "5", "--mca", "mpi_watch_ended", "0", "--mca", "rpi", way];
+        for (place, line) in [
+            ("heads", (HEADS, "")),
+            ("ended", ("Rank 4 has ended, and rank 0 waits for it in vain.", "")),
+            (
+                "send",
+                (
+                    "rank 0: in MPI_Ssend since ",
+                    " s, waiting for rank 1: to receive 8 bytes with tag 5 on MPI_COMM_WORLD",
+                ),
+            ),
+        ] {
+            let outcome = p.run(5, &options, "hang", &[place]);
+            let head = "mpirun: the time of 5 s (--timeout) is over";
+            assert!(outcome.code == 124 && outcome.err.starts_with(head), "{place}: {outcome:?}");
+            assert!(has(&outcome.err, line), "{place}: {outcome:?}");
+            assert_eq!(outcome.err.matches("mpirun: ").count(), 1, "one report: {outcome:?}");
+        }
+    }
+}
+
 /// Asks a job again and again, until its report has all these lines.
 fn reported(p: &Programs, options: &[&str], place: &str, lines: &[Line]) {
     let file = p.path(&format!("report-{place}-{}", options.concat()));

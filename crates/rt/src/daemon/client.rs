@@ -16,8 +16,8 @@ use super::message::{Exec, Message, Purpose, View};
 use super::{Ended, Node, socket_name};
 use crate::hosts::stream::Stream;
 
-/// How long a daemon may take to answer, and to be connected to.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// How long a daemon may take to answer, and to be connected to, if nobody says otherwise.
+pub const PATIENCE: Duration = Duration::from_secs(15);
 /// How long the end of all may take.
 const HALT_PATIENCE: Duration = Duration::from_secs(30);
 /// The streams of a program, by name.
@@ -105,6 +105,8 @@ pub struct Program {
     pub is_strict: bool,
     /// After how long without an answer from this host, as its kernel gives, the daemon of another ends it.
     pub silence: Duration,
+    /// How long the daemon may take for each answer.
+    pub patience: Duration,
 }
 
 /// A program that runs on a node. When this is dropped, the program and its process group are ended (SIGTERM, two seconds later
@@ -157,11 +159,20 @@ impl Universe {
     /// # Errors
     /// If there is something that does not behave as a daemon.
     pub fn find(suffix: &str) -> Result<Option<Universe>, UniverseError> {
-        let Some(mut control) = Connection::near("this host".into(), suffix, &Purpose::Control)? else {
+        Universe::find_within(suffix, PATIENCE)
+    }
+
+    /// The same, if its daemon answers within `patience`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn find_within(suffix: &str, patience: Duration) -> Result<Option<Universe>, UniverseError> {
+        let named = ("this host".into(), patience);
+        let Some(mut control) = Connection::near(named, suffix, &Purpose::Control)? else {
             return Ok(None);
         };
         control.send(&Message::Ask)?;
-        match control.next(Some(PATIENCE))? {
+        match control.next(Some(patience))? {
             Message::View(view) => Ok(Some(Universe { suffix: suffix.into(), view })),
             other => Err(control.nonsense(&other)),
         }
@@ -187,9 +198,10 @@ impl Universe {
     /// # Errors
     /// If the node's daemon cannot be reached, or cannot run it.
     pub fn exec(&self, node: usize, program: &Program) -> Result<(Running, Stdio), UniverseError> {
-        let (mut control, id) = self.connect(node, &Purpose::Control)?;
+        let patience = program.patience;
+        let (mut control, id) = self.connect((node, patience), &Purpose::Control)?;
         control.end_when_unanswered(program.silence);
-        let stream = |stream| self.connect(node, &Purpose::Stream { connection: id, stream });
+        let stream = |stream| self.connect((node, patience), &Purpose::Stream { connection: id, stream });
         let (stream, errors) = (stream(STDIO)?.0.into_stream()?, stream(ERRORS)?.0.into_stream()?);
         control.send(&Message::Exec(Exec {
             id: 0,
@@ -201,7 +213,7 @@ impl Universe {
             is_strict: program.is_strict,
             silence_s: u32::try_from(program.silence.as_secs()).unwrap_or(u32::MAX),
         }))?;
-        match control.next(Some(PATIENCE))? {
+        match control.next(Some(patience))? {
             Message::Started { pid, .. } => Ok((Running { pid, control }, Stdio { stream, errors })),
             Message::Failed { error, reason, .. } => {
                 Err(UniverseError::Failed { node: control.node, error, reason })
@@ -216,7 +228,7 @@ impl Universe {
     /// # Errors
     /// If the daemon of this host does not answer.
     pub fn halt(&self) -> Result<Vec<u32>, UniverseError> {
-        let (mut control, _) = self.connect(self.own(), &Purpose::Control)?;
+        let (mut control, _) = self.connect((self.own(), PATIENCE), &Purpose::Control)?;
         control.send(&Message::Halt)?;
         match control.next(Some(HALT_PATIENCE))? {
             Message::Halted { missing } => Ok(missing),
@@ -225,15 +237,20 @@ impl Universe {
     }
 
     /// A connection with a node's daemon, and its number there.
-    fn connect(&self, node: usize, purpose: &Purpose) -> Result<(Connection, u64), UniverseError> {
+    fn connect(
+        &self,
+        (node, patience): (usize, Duration),
+        purpose: &Purpose,
+    ) -> Result<(Connection, u64), UniverseError> {
         let Some(seen) = self.view.nodes.get(node) else {
             return Err(UniverseError::NoNode { number: node, size: self.view.nodes.len() });
         };
         let name = || format!("n{node} ({})", seen.node.name);
         let found = if node == self.own() {
-            Connection::near(name(), &self.suffix, purpose)?
+            Connection::near((name(), patience), &self.suffix, purpose)?
         } else {
-            Some(Connection::far((name(), node as u32), &seen.node.addresses, &self.view.secret, purpose)?)
+            let named = (name(), node as u32, patience);
+            Some(Connection::far(named, &seen.node.addresses, &self.view.secret, purpose)?)
         };
         let gone = || UniverseError::Io { node: name(), error: io::ErrorKind::ConnectionRefused.into() };
         let connection = found.ok_or_else(gone)?;
@@ -257,6 +274,8 @@ impl Socket {
     }
 
     fn set_patience(&self, time: Option<Duration>) -> io::Result<()> {
+        // Zero would be refused.
+        let time = time.map(|time| time.max(Duration::from_millis(1)));
         match self {
             Socket::Near(socket) => socket.set_read_timeout(time).and(socket.set_write_timeout(time)),
             Socket::Far(socket) => socket.set_read_timeout(time).and(socket.set_write_timeout(time)),
@@ -286,11 +305,17 @@ struct Connection {
     channel: Channel,
     /// Its number at the daemon.
     id: u64,
+    /// How long the daemon may take to take what is sent.
+    patience: Duration,
 }
 
 impl Connection {
     /// With the daemon of this host, if there is one.
-    fn near(node: String, suffix: &str, purpose: &Purpose) -> Result<Option<Connection>, UniverseError> {
+    fn near(
+        (node, patience): (String, Duration),
+        suffix: &str,
+        purpose: &Purpose,
+    ) -> Result<Option<Connection>, UniverseError> {
         let failed = |error| UniverseError::Io { node: node.clone(), error };
         let socket = match local::connect_stream(&socket_name(suffix)) {
             Ok(socket) => socket,
@@ -301,25 +326,26 @@ impl Connection {
         if peer.user != rustix::process::geteuid().as_raw() {
             return Err(UniverseError::Stranger { user: peer.user, pid: peer.pid });
         }
-        Connection::introduced(node, Socket::Near(socket.into()), Channel::trusted(), purpose).map(Some)
+        let socket = Socket::Near(socket.into());
+        Connection::introduced((node, patience), socket, Channel::trusted(), purpose).map(Some)
     }
 
     fn far(
-        (node, number): (String, u32),
+        (node, number, patience): (String, u32, Duration),
         addresses: &[SocketAddr],
         secret: &Secret,
         purpose: &Purpose,
     ) -> Result<Connection, UniverseError> {
         let mut error = io::Error::new(io::ErrorKind::AddrNotAvailable, "its addresses are not known");
         for address in addresses {
-            match TcpStream::connect_timeout(address, PATIENCE) {
+            match TcpStream::connect_timeout(address, patience.max(Duration::from_millis(1))) {
                 Ok(socket) => {
                     let failed =
                         |error| UniverseError::Io { node: node.clone(), error: io::Error::other(error) };
                     let channel = Channel::initiator(secret, number).map_err(failed)?;
                     // It only makes small messages slower.
                     let _ = socket.set_nodelay(true);
-                    return Connection::introduced(node, Socket::Far(socket), channel, purpose);
+                    return Connection::introduced((node, patience), Socket::Far(socket), channel, purpose);
                 }
                 Err(why) => error = io::Error::new(why.kind(), format!("{address}: {why}")),
             }
@@ -328,14 +354,14 @@ impl Connection {
     }
 
     fn introduced(
-        node: String,
+        (node, patience): (String, Duration),
         socket: Socket,
         channel: Channel,
         purpose: &Purpose,
     ) -> Result<Connection, UniverseError> {
-        let mut connection = Connection { node, socket, channel, id: 0 };
+        let mut connection = Connection { node, socket, channel, id: 0, patience };
         connection.send(&Message::Purpose(purpose.clone()))?;
-        match connection.next(Some(PATIENCE))? {
+        match connection.next(Some(patience))? {
             Message::Accepted { connection: id } => connection.id = id,
             other => return Err(connection.nonsense(&other)),
         }
@@ -344,9 +370,10 @@ impl Connection {
 
     fn failed(&self, error: io::Error) -> UniverseError {
         let error = match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                io::Error::new(io::ErrorKind::TimedOut, format!("it does not answer within {PATIENCE:?}"))
-            }
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("it does not answer within {:?}", self.patience),
+            ),
             _ => error,
         };
         UniverseError::Io { node: self.node.clone(), error }
@@ -373,7 +400,8 @@ impl Connection {
     fn flush(&mut self) -> Result<(), UniverseError> {
         let output = self.channel.output().to_vec();
         self.channel.sent(output.len());
-        let sent = self.socket.set_patience(Some(PATIENCE)).and_then(|()| self.socket.write_all(&output));
+        let sent =
+            self.socket.set_patience(Some(self.patience)).and_then(|()| self.socket.write_all(&output));
         sent.map_err(|error| self.failed(error))
     }
 

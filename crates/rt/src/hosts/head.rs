@@ -14,7 +14,8 @@ use rustix::process::Signal;
 use super::message::{self, FromAgent, LifelineOffer, Order, Program, StreamError, ToAgent};
 use super::opening::{Carrier, Opened, Opening};
 use super::stream::Stream;
-use crate::launch::{App, Launch, LaunchError};
+use crate::daemon::PATIENCE as DAEMON_PATIENCE;
+use crate::launch::{App, Deadline, Launch, LaunchError};
 
 /// How long an agent may take for an answer, before the ranks run.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -80,6 +81,9 @@ struct Kill {
     look: u64,
 }
 
+/// What may end the wait for agents: the user, or the time of the job.
+pub(crate) type Watch<'a> = (&'a Signals, Option<Deadline>);
+
 /// What an agent has to answer before it goes on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
@@ -90,28 +94,35 @@ enum Stage {
 
 impl Far {
     /// Opens the streams to all agents that a job needs, and waits until they have greeted.
-    pub(crate) fn open_all(launch: &Launch, signals: &Signals) -> Result<Vec<Far>, LaunchError> {
+    pub(crate) fn open_all(launch: &Launch, watch: Watch<'_>) -> Result<Vec<Far>, LaunchError> {
         let silence = Duration::from_secs(launch.params.mpi_agent_silence_s());
         let mut all = Vec::new();
         for (node, host) in (0..).zip(launch.spread.iter().flat_map(|spread| &spread.hosts)) {
             if let Some(opening) = &host.opening {
-                all.push(Far::open((&host.name, node, opening), silence, signals)?);
+                all.push(Far::open((&host.name, node, opening), silence, watch)?);
             }
         }
-        Far::await_all(&mut all, Stage::Greeting, signals)?;
+        Far::await_all(&mut all, Stage::Greeting, watch)?;
         Ok(all)
     }
 
     fn open(
         (host, node, opening): (&str, u32, &Opening),
         silence: Duration,
-        signals: &Signals,
+        (signals, deadline): Watch<'_>,
     ) -> Result<Far, LaunchError> {
         let shown = opening.shown();
-        let Opened { stream, errors, carrier } = opening.open(silence, signals).map_err(|error| {
+        let patience = deadline.map_or(DAEMON_PATIENCE, |deadline| deadline.left().min(DAEMON_PATIENCE));
+        let opened = opening.open((silence, patience), signals);
+        let Opened { stream, errors, carrier } = opened.map_err(|error| {
             let next = opening.remedy();
             let text = format!("cannot start an agent there: '{shown}': {error}\n  Next:    {next}");
-            host_error(host, text)
+            match deadline.filter(|deadline| deadline.left().is_zero()) {
+                Some(Deadline { time, .. }) => {
+                    LaunchError::TimedOut { time, text: format!("host '{host}': {text}") }
+                }
+                None => host_error(host, text),
+            }
         })?;
         let now = Instant::now();
         Ok(Far {
@@ -180,19 +191,19 @@ impl Far {
     pub(crate) fn prepare_all(
         all: &mut [Far],
         order: impl Fn(&Far) -> Order,
-        signals: &Signals,
+        watch: Watch<'_>,
     ) -> Result<(), LaunchError> {
         for far in &mut *all {
             let order = ToAgent::Order(Box::new(order(far)));
             far.post(&order);
         }
-        Far::await_all(all, Stage::Ready, signals)
+        Far::await_all(all, Stage::Ready, watch)
     }
 
     /// Lets all agents start their ranks, and waits until they have.
-    pub(crate) fn start_all(all: &mut [Far], signals: &Signals) -> Result<(), LaunchError> {
+    pub(crate) fn start_all(all: &mut [Far], watch: Watch<'_>) -> Result<(), LaunchError> {
         all.iter_mut().for_each(|far| far.post(&ToAgent::Go));
-        Far::await_all(all, Stage::Started, signals)
+        Far::await_all(all, Stage::Started, watch)
     }
 
     /// When it counts as lost if nothing comes from it until then.
@@ -253,7 +264,7 @@ impl Far {
         self.asked - u64::from(self.looks)
     }
 
-    fn await_all(all: &mut [Far], stage: Stage, signals: &Signals) -> Result<(), LaunchError> {
+    fn await_all(all: &mut [Far], stage: Stage, (signals, deadline): Watch<'_>) -> Result<(), LaunchError> {
         all.iter_mut().for_each(|far| far.limit = Instant::now() + PATIENCE);
         let mut awaited: Vec<&mut Far> = all.iter_mut().collect();
         loop {
@@ -267,6 +278,9 @@ impl Far {
             }
             let Some(limit) = awaited.iter().map(|far| far.limit).min() else { return Ok(()) };
             let left = limit.saturating_duration_since(Instant::now());
+            if let Some(Deadline { time, .. }) = deadline.filter(|deadline| deadline.left().is_zero()) {
+                return Err(LaunchError::TimedOut { time, text: still_awaited(&awaited, stage) });
+            }
             if left.is_zero() {
                 let late = awaited.iter().min_by_key(|far| far.limit).map_or("", |far| &far.host);
                 let shown = awaited.iter().find(|far| far.host == late).map_or("", |far| &far.shown);
@@ -278,6 +292,7 @@ impl Far {
                 return Err(host_error(late, text));
             }
             awaited.iter_mut().for_each(|far| far.stream.flush());
+            let left = deadline.map_or(left, |deadline| deadline.left().min(left));
             wait(&awaited, signals, left)?;
             if let Some(number) = interrupted(signals) {
                 return Err(LaunchError::Interrupted(number));
@@ -403,6 +418,29 @@ impl Far {
         }
         fds.extend(self.errors.iter().map(|errors| PollFd::from_borrowed_fd(errors.input(), PollFlags::IN)));
     }
+}
+
+/// Of which agents an answer is missing, and how the first one was started.
+fn still_awaited(awaited: &[&mut Far], stage: Stage) -> String {
+    const NAMED: usize = 8;
+    let names: Vec<String> = awaited.iter().take(NAMED).map(|far| format!("'{}'", far.host)).collect();
+    let more = match awaited.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let (agents, have) =
+        if awaited.len() == 1 { ("agent of host", "has") } else { ("agents of hosts", "have") };
+    let what = match stage {
+        Stage::Greeting => "answered",
+        Stage::Ready => "got the ranks ready",
+        Stage::Started => "started the ranks",
+    };
+    let shown = awaited.first().map_or("", |far| &far.shown);
+    format!(
+        "the {agents} {}{more} {have} not {what}; started by '{shown}'\n  Next:    give more time, or try that command by hand; it \
+         should print a line that begins with OXMPI-AGENT",
+        names.join(", ")
+    )
 }
 
 fn host_error(host: &str, text: String) -> LaunchError {

@@ -58,15 +58,20 @@ pub(crate) struct Opened {
 }
 
 impl Opening {
-    /// Begins to open the stream. An agent that a daemon starts ends when this host has not answered for `silence`.
+    /// Begins to open the stream. An agent that a daemon starts ends when this host has not answered for `silence`; the daemon may
+    /// take as long as `patience` for an answer.
     ///
     /// # Errors
     /// The program cannot be run, the daemon refuses or is not reached, or the kernel refuses something.
-    pub(crate) fn open(&self, silence: Duration, signals: &Signals) -> io::Result<Opened> {
+    pub(crate) fn open(
+        &self,
+        (silence, patience): (Duration, Duration),
+        signals: &Signals,
+    ) -> io::Result<Opened> {
         let (path, args) = match self {
             Opening::Command { path, args } => (path, args),
             Opening::Daemon { universe, node, .. } => {
-                let program = self.agent(silence);
+                let program = daemon::Program { patience, ..self.agent(silence) };
                 let (running, stdio) = universe.exec(*node, &program).map_err(io::Error::other)?;
                 return Ok(Opened {
                     stream: stdio.stream,
@@ -137,6 +142,7 @@ impl Opening {
             directory: "/".into(),
             is_strict: true,
             silence,
+            patience: daemon::PATIENCE,
         }
     }
 }

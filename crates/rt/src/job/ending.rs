@@ -22,18 +22,23 @@ impl Job {
             return;
         }
         // A process can only exit with 8 bits, and an aborted job must not look like a good one.
-        let code = if code & 0xff == 0 { 1 } else { code & 0xff };
+        let (wanted, code) = (code, if code & 0xff == 0 { 1 } else { code & 0xff });
         let worlds = self.connected(rank);
         let others = self.running_in(&worlds).iter().filter(|other| **other != rank).count();
         let name = self.name(rank);
         let subject = Subject { name: &name, host: self.host_of(rank), seen };
-        let report = report::abort(&subject, text, others, code);
+        let report = report::abort(&subject, text, others, (wanted, code));
         let text = report::first_line(&report);
         out.push(Action::Print(report));
         self.end(&worlds, code, SIGTERM, FAILURE_GRACE, &text, out);
     }
 
-    pub(super) fn timed_out(&mut self, time: Duration, seen: Vec<(u32, Glimpse)>, out: &mut Vec<Action>) {
+    pub(super) fn timed_out(
+        &mut self,
+        time: Duration,
+        (seen, waits): (Vec<(u32, Glimpse)>, &str),
+        out: &mut Vec<Action>,
+    ) {
         let worlds = self.in_phase(Phase::Running);
         if worlds.is_empty() {
             return;
@@ -47,7 +52,7 @@ impl Job {
         };
         let running: Vec<(String, Glimpse)> = seen.map(|(rank, seen)| (name(rank), seen)).collect();
         let host = Some(&*self.host).filter(|_| self.hosts.is_empty());
-        let report = report::timeout(time, host, &running);
+        let report = report::timeout(time, host, &running, waits);
         let text = report::first_line(&report);
         out.push(Action::Print(report));
         self.end(&worlds, TIMEOUT_CODE, SIGTERM, FAILURE_GRACE, &text, out);

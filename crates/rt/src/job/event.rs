@@ -164,6 +164,8 @@ pub enum Event {
         time: Duration,
         /// The header pages of all processes of this launcher, with their numbers.
         seen: Vec<(u32, Glimpse)>,
+        /// Lines that say who waits for whom; empty if nobody waits for long.
+        waits: String,
     },
     /// A rank has waited for too long; the job is to end with this report (rule 11).
     Hung {

@@ -255,7 +255,7 @@ fn rule_6_a_timeout_names_who_still_runs() {
     let mut job = Job::new(2, "h");
     job.on(exited(0, Exit::Code(0), Stage::Finalized));
     let all = all_seen(&[Stage::Finalized, Stage::Initialized]);
-    let actions = job.on(Event::TimedOut { time: Duration::from_secs(5), seen: all });
+    let actions = job.on(Event::TimedOut { time: Duration::from_secs(5), seen: all, waits: String::new() });
     assert!(printed(&actions).contains("rank 1: pid 77") && !printed(&actions).contains("rank 0"));
     assert_eq!(job.on(exited(1, Exit::Signal(15), Stage::Initialized)), [Action::Finish(124)]);
 }

@@ -143,7 +143,7 @@ impl<'a> Launcher<'a> {
         started: Started,
     ) -> Result<Self, LaunchError> {
         let Started { boot, nodes, ranks, outputs: pipes, guard, feed, plugs, secret, .. } = started;
-        let Started { far, far_inputs, lifelines, entrance, .. } = started;
+        let Started { far, far_inputs, lifelines, entrance, deadline, .. } = started;
         let host = oxmpi_os::host::name();
         let size = nodes.len() as u32;
         let epoll = || start::kernel("wait for the ranks", epoll::create(epoll::CreateFlags::CLOEXEC));
@@ -182,7 +182,7 @@ impl<'a> Launcher<'a> {
             standing: Standing::default(),
             grace: None,
             orphans: Orphans::default(),
-            timeout: launch.timeout.map(|t| Instant::now() + t),
+            timeout: deadline.map(|deadline| Instant::now() + deadline.left()),
             watch: None,
             watchdogs: Watchdog::all(&launch.params),
             finished: None,
@@ -523,7 +523,7 @@ impl<'a> Launcher<'a> {
         if self.timeout.is_some_and(|t| t <= now) {
             self.timeout = None;
             let time = self.launch.timeout.unwrap_or_default();
-            self.tell_after_look(Event::TimedOut { time, seen: Vec::new() });
+            self.tell_after_look(Event::TimedOut { time, seen: Vec::new(), waits: String::new() });
         }
         self.tell_deferred(now);
         self.look_after_links(now);

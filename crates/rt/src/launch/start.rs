@@ -28,7 +28,7 @@ use super::lifelines::{self, Lifelines};
 use super::other_library;
 use super::places::{Place, has_sockets, nodes_of};
 use super::plugs::{Plug, plugs};
-use super::{App, Launch, LaunchError};
+use super::{App, Deadline, Launch, LaunchError};
 use crate::client::{WayIn, is_oversubscribed, new_universe, segment_config};
 use crate::hosts::head::Far;
 use crate::job::Exit;
@@ -109,6 +109,8 @@ pub(crate) struct Started {
     pub(crate) plugs: Vec<Plug>,
     /// What only processes of this launcher know.
     pub(crate) secret: [u8; 32],
+    /// When the time of the job is over.
+    pub(crate) deadline: Option<Deadline>,
     /// The agents on other hosts, and what standard input is for ranks there.
     pub(crate) far: Vec<Far>,
     pub(crate) far_inputs: Vec<(u32, OwnedFd)>,
@@ -157,7 +159,7 @@ struct Made {
 /// Starts all ranks of `launch`. If one fails, those before it are killed.
 pub(crate) fn start(
     launch: &Launch,
-    signals: &Signals,
+    (signals, deadline): (&Signals, Option<Deadline>),
     stdin_is_terminal: bool,
     binding: &Binding,
     open_files: Option<(u64, u64)>,
@@ -183,14 +185,14 @@ pub(crate) fn start(
     let far_inputs = inputs.take_far();
     let run = || {
         let prepared = crew.prepare()?;
-        let mut far = Far::open_all(launch, signals)?;
+        let mut far = Far::open_all(launch, (signals, deadline))?;
         let fed: Vec<u32> = far_inputs.iter().map(|(rank, _)| *rank).collect();
         let agents = far.iter().filter(|far| far.needs_lifeline()).count();
         let (lifelines, offer) = Lifelines::listen(launch, agents);
         let order = |far: &Far| far.order(launch, (&boot, secret), &nodes, &fed, offer.as_ref());
-        Far::prepare_all(&mut far, order, signals)?;
+        Far::prepare_all(&mut far, order, (signals, deadline))?;
         let recruits = crew.start(prepared, &guard, signals, &inputs, binding, open_files)?;
-        if let Err(error) = Far::start_all(&mut far, signals) {
+        if let Err(error) = Far::start_all(&mut far, (signals, deadline)) {
             recruits.ranks.iter().for_each(|rank| super::end::bury(rank, &guard));
             return Err(error);
         }
@@ -208,6 +210,7 @@ pub(crate) fn start(
                 feed,
                 plugs,
                 secret,
+                deadline,
                 far,
                 far_inputs,
                 lifelines,
@@ -244,6 +247,7 @@ pub(crate) fn adopt(segment_fd: OwnedFd, control: OwnedFd) -> Result<Started, La
         feed: Feed::default(),
         plugs: Vec::new(),
         secret: draw_secret()?,
+        deadline: None,
         far: Vec::new(),
         far_inputs: Vec::new(),
         lifelines: Lifelines::default(),

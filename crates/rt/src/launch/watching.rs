@@ -17,6 +17,9 @@ use crate::waiting::Waiting;
 /// How long after a look that found a hang the second one is made.
 const SECOND_LOOK: Duration = Duration::from_millis(500);
 
+/// So many lines about waits are in the report on the end of a job's time.
+const MOST_LINES: usize = 40;
+
 /// Of what a watchdog tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hang {
@@ -136,6 +139,11 @@ impl Launcher<'_> {
         if !self.watchdogs[at].sees(is_hung, now) {
             return;
         }
+        // Who waits in vain for one that has ended waits long, too: one report tells of both.
+        let is_told = |(other, dog): (usize, &Watchdog)| other != at && dog.has_reported && dog.was_overdue;
+        if self.watchdogs.iter().enumerate().any(is_told) {
+            return;
+        }
         let goes_on = if ends_job { "" } else { "; the job goes on" };
         let text = format!(
             "mpirun: {}{goes_on}:\n{}",
@@ -156,6 +164,21 @@ impl Launcher<'_> {
             let notes = rank.segment.wait_notes().iter().filter_map(WaitNote::read);
             notes.filter_map(|note| Waiting::decode(&note)).any(|waiting| waiting.is_long(limit, now_ns))
         })
+    }
+
+    /// Who waits for whom, as far as it is short; nothing if nobody waits for long.
+    pub(super) fn waits(&self) -> String {
+        let sights = self.sights();
+        let entrants = self.entrant_lines();
+        if entrants.is_empty() && sights.iter().all(|sight| sight.waits.is_empty()) {
+            return String::new();
+        }
+        let text = self.lines(&sights) + &entrants;
+        let mut shown: String = text.split_inclusive('\n').take(MOST_LINES).collect();
+        if let more @ 1.. = text.lines().count().saturating_sub(MOST_LINES) {
+            shown += &format!("  and {more} lines more\n");
+        }
+        shown
     }
 
     fn lines(&self, sights: &[Sight]) -> String {

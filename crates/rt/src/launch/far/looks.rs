@@ -55,7 +55,9 @@ impl Launcher<'_> {
         self.deferred_until = None;
         for event in std::mem::take(&mut self.deferred) {
             let event = match event {
-                Event::TimedOut { time, .. } => Event::TimedOut { time, seen: self.glimpses() },
+                Event::TimedOut { time, .. } => {
+                    Event::TimedOut { time, seen: self.glimpses(), waits: self.waits() }
+                }
                 event => event,
             };
             let ended = if let Event::Exited { rank, .. } = event { Some(rank) } else { None };
