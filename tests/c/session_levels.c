@@ -1,105 +1,102 @@
 // ranks: 1 2 4 7
 // flags: -pthread
-/* Threads each with a session of its own, of which each has promised one thread (MPI_THREAD_SINGLE), beside a World Model that was
- * initialised for one thread, whose thread waits meanwhile, or is in the library all the time, or computes and sleeps in turn. */
+/* Sessions that another thread makes beside a World Model that was initialised for one thread, whose thread is in the library
+ * meanwhile: whatever they ask for, they have the level of the process, and the World Model's thread uses them. Once a session of that
+ * thread has asked for more, those of other threads have it, too. */
 #include "sessions.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <time.h>
 
-enum { THREADS = 2, ROUNDS = 100 };
+enum { ROUNDS = 20 };
 
-static atomic_int left;
+static const char *const asked[] = {NULL, "MPI_THREAD_SINGLE", "MPI_THREAD_SERIALIZED", "MPI_THREAD_MULTIPLE"};
+enum { ASKED = sizeof asked / sizeof asked[0] };
+
+static MPI_Session sessions[ASKED];
+static atomic_int is_made;
+
+static MPI_Session ask(const char *level)
+{
+    MPI_Session session = MPI_SESSION_NULL;
+    MPI_Info info;
+    MPI_Info_create(&info);
+    if (level) MPI_Info_set(info, "thread_level", level);
+    CHECK_OK(MPI_Session_init(info, RETURN, &session));
+    MPI_Info_free(&info);
+    return session;
+}
+
+static void check_level(MPI_Session session, const char *wanted)
+{
+    char text[32] = "";
+    int flag = 0, length = sizeof text;
+    MPI_Info info;
+    CHECK_OK(MPI_Session_get_info(session, &info));
+    MPI_Info_get_string(info, "thread_level", &length, text, &flag);
+    CHECK(flag && !strcmp(text, wanted));
+    MPI_Info_free(&info);
+}
+
+static void *make_all(void *nothing)
+{
+    for (int i = 0; i < ASKED; i++) {
+        sessions[i] = ask(asked[i]);
+        check_level(sessions[i], "MPI_THREAD_SINGLE");
+    }
+    atomic_store(&is_made, 1);
+    return nothing;
+}
 
 static void *own_session(void *number)
 {
-    char tag[32], text[32];
-    int me, n, flag = 0, length = sizeof text;
-    MPI_Session session = MPI_SESSION_NULL;
-    MPI_Info info;
-    MPI_Datatype pair;
+    char tag[32];
     snprintf(tag, sizeof tag, "thread %d", (int) (intptr_t) number);
-    MPI_Info_create(&info);
-    MPI_Info_set(info, "thread_level", "MPI_THREAD_SINGLE");
-    CHECK_OK(MPI_Session_init(info, RETURN, &session));
-    MPI_Info_free(&info);
-    CHECK_OK(MPI_Session_get_info(session, &info));
-    MPI_Info_get_string(info, "thread_level", &length, text, &flag);
-    CHECK(flag && !strcmp(text, "MPI_THREAD_SINGLE"));
-    MPI_Info_free(&info);
+    MPI_Session session = ask("MPI_THREAD_MULTIPLE");
+    check_level(session, "MPI_THREAD_MULTIPLE");
     MPI_Comm comm = comm_of(session, tag);
-    MPI_Comm_rank(comm, &me);
-    MPI_Comm_size(comm, &n);
-    for (int i = 0; i < scaled(ROUNDS); i++) {
-        int mine[2] = {i, me}, got[2] = {-1, -1}, sum = -1;
-        CHECK_OK(MPI_Type_contiguous(2, MPI_INT, &pair));
-        CHECK_OK(MPI_Type_commit(&pair));
-        CHECK_OK(MPI_Sendrecv(mine, 1, pair, (me + 1) % n, 0, got, 1, pair, (me + n - 1) % n, 0, comm, MPI_STATUS_IGNORE));
-        CHECK_EQ(got[0], i);
-        CHECK_EQ(got[1], (me + n - 1) % n);
-        CHECK_OK(MPI_Allreduce(&i, &sum, 1, MPI_INT, MPI_SUM, comm));
-        CHECK_EQ(sum, n * i);
-        CHECK_OK(MPI_Type_free(&pair));
-    }
-    exercise(comm);
+    for (int i = 0; i < scaled(ROUNDS); i++) exercise(comm);
     CHECK_OK(MPI_Comm_free(&comm));
     close_session(&session);
-    atomic_fetch_sub(&left, 1);
     return NULL;
 }
 
-/* One call on the communicators of the World Model; all ranks do it equally often. */
-static void world_step(MPI_Comm copy)
+/* One call on the World Model; all ranks do it equally often. Whether any rank's thread has not made its sessions yet. */
+static int is_any_late(void)
 {
-    int me, n, sum = -1;
-    MPI_Comm_rank(copy, &me);
-    MPI_Comm_size(copy, &n);
-    CHECK_OK(MPI_Allreduce(&me, &sum, 1, MPI_INT, MPI_SUM, copy));
-    CHECK_EQ(sum, n * (n - 1) / 2);
-    CHECK_OK(MPI_Sendrecv(&me, 1, MPI_INT, (me + 1) % n, 3, &sum, 1, MPI_INT, (me + n - 1) % n, 3, MPI_COMM_WORLD,
-                          MPI_STATUS_IGNORE));
-}
-
-/* Whether any rank has threads that are not done. */
-static int any_left(MPI_Comm copy)
-{
-    int mine = atomic_load(&left), all = -1;
-    CHECK_OK(MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_SUM, copy));
+    int mine = !atomic_load(&is_made), all = -1;
+    CHECK_OK(MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
     return all > 0;
 }
 
 int main(int argc, char **argv)
 {
-    static const char *const ways[] = {"waits", "calls", "computes"};
+    enum { THREADS = 2 };
     pthread_t threads[THREADS];
-    MPI_Comm copy;
     int level = -1;
     check_watch();
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SINGLE, &level);
     CHECK_EQ(level, MPI_THREAD_SINGLE);
     check_ranks();
-    int way = (rank + size) % 3;
-    check_where(ways[way]);
-    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
-    world_step(copy);
-    atomic_store(&left, THREADS);
-    for (intptr_t i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, own_session, (void *) i);
-    if (way == 2) {
-        volatile double x = 1;
-        struct timespec brief = {0, 100000};
-        while (atomic_load(&left) > 0) {
-            for (int i = 0; i < 100000; i++) x = x * 1.0000001 + 1e-9;
-            nanosleep(&brief, NULL);
-        }
-    } else if (way == 0) {
-        for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    check_where("beside a World Model of one thread");
+    pthread_create(&threads[0], NULL, make_all, NULL);
+    while (is_any_late()) continue;
+    pthread_join(threads[0], NULL);
+    for (int i = 0; i < ASKED; i++) {
+        MPI_Comm comm = comm_of(sessions[i], "of the other thread");
+        exercise(comm);
+        CHECK_OK(MPI_Comm_free(&comm));
+        close_session(&sessions[i]);
     }
-    while (any_left(copy)) world_step(copy);
-    if (way != 0) for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    check_where("once the World Model's thread has asked for more");
+    MPI_Session more = ask("MPI_THREAD_MULTIPLE");
+    check_level(more, "MPI_THREAD_MULTIPLE");
+    for (intptr_t i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, own_session, (void *) i);
+    for (int i = 0; i < scaled(ROUNDS); i++) exercise(MPI_COMM_WORLD);
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    close_session(&more);
     MPI_Query_thread(&level);
     CHECK_EQ(level, MPI_THREAD_SINGLE);
-    world_step(copy);
-    MPI_Comm_free(&copy);
+    exercise(MPI_COMM_WORLD);
     return check_end();
 }

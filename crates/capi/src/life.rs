@@ -54,8 +54,9 @@ impl Users {
     }
 }
 
-/// The process is a rank from now on, for one user more; with `threads` for calls from several threads, which it is also for a
-/// session of another thread than the one that it was made a rank by: each has but promised to be the only one of its own.
+/// The process is a rank from now on, for one user more; with `threads` for calls from several threads. One that was made a rank
+/// for one thread is made so by that thread alone: another one would have to know that it is not in the library. Then the process
+/// keeps the level it has.
 pub(crate) fn enter(threads: bool) -> Result<&'static Running> {
     if library::is_forked() {
         // It has the rank's memory, and is not the rank. Another thread may have held the lock when it was forked off.
@@ -74,7 +75,7 @@ pub(crate) fn enter(threads: bool) -> Result<&'static Running> {
             library
         }
     };
-    if threads || std::thread::current().id() != library.first_thread {
+    if threads && std::thread::current().id() == library.first_thread {
         library.set_threaded()?;
     }
     users.count += 1;
@@ -209,21 +210,21 @@ extern "C" fn at_exit() {
 }
 
 impl Running {
-    /// From now on several threads may call; whichever calls this.
+    /// From now on several threads may call.
     ///
     /// # Errors
-    /// If the thread that might call so far is not known to be outside of the library after a long time.
+    /// If only one might so far, and this is another one.
     pub(crate) fn set_threaded(&self) -> Result<()> {
         if self.has_threads.load(Ordering::Acquire) {
             return Ok(());
         }
-        // First, as the other thread sees what was stored before it let others in.
+        // First: another thread is refused, and may not touch the tables.
+        self.process.set_threaded()?;
         self.communicators.set_threaded();
         self.groups.set_threaded();
         self.datatypes.set_threaded();
         self.operations.set_threaded();
         self.windows.set_threaded();
-        self.process.let_others_in()?;
         self.has_threads.store(true, Ordering::Release);
         Ok(())
     }

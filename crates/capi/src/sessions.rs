@@ -87,6 +87,13 @@ fn wanted_level(info: &Info) -> Result<Option<c_int>> {
     })
 }
 
+/// The thread level of a session that has asked for this one, in a process of that level: more than the process has is not
+/// granted. With MPI_THREAD_SINGLE and MPI_THREAD_FUNNELED it is the same one thread that may call.
+fn granted_level(wanted: Option<c_int>, of_process: c_int) -> c_int {
+    let most = of_process.max(abi::MPI_THREAD_FUNNELED);
+    wanted.filter(|wanted| *wanted <= most).unwrap_or(of_process)
+}
+
 /// The kinds of memory that are granted: those that are always there, then those asked for that are known.
 fn memory_kinds(info: &Info) -> Result<Box<[u8]>> {
     let wanted = info.get(MEMORY_KINDS_KEY.as_bytes())?.unwrap_or_default();
@@ -111,14 +118,14 @@ fn initialize(info: InfoHandle, errhandler: Errhandler, place: *mut SessionHandl
     let info = info::given(info)?;
     let (wanted, memory_kinds) = (wanted_level(&info)?, memory_kinds(&info)?);
     // Any thread may make the first session, and then others (MPI-5.0: the call is always safe): the process must be
-    // ready for that. One that was initialised for one thread is made so if the session asks for it.
+    // ready for that. One that was initialised for one thread is made so if that thread's session asks for it.
     let is_first = library().is_err();
     let threads = wanted.map_or(is_first, |level| is_first || level >= abi::MPI_THREAD_SERIALIZED);
     let library = life::enter(threads)?;
     let session = Arc::new(Session {
         origin: Origin::of_session(library.sessions.fetch_add(1, Ordering::Relaxed)),
         errhandler: HandlerCell::new(handler),
-        level: wanted.unwrap_or_else(|| library.level()),
+        level: granted_level(wanted, library.level()),
         memory_kinds,
         is_ending: AtomicBool::new(false),
     });

@@ -26,12 +26,11 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::origin::Origin;
 use oxmpi_os::door::Door;
 use oxmpi_os::heap::Heap;
-use oxmpi_os::lock::{LaneLock, LockError};
+use oxmpi_os::lock::LaneLock;
 use oxmpi_wire::ContextId;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
 
 /// A user's reduction function, bound to its datatype: called without any lock held.
 pub type UserCall = Arc<dyn Fn(&UserReduction) + Send + Sync>;
@@ -43,9 +42,6 @@ pub(crate) type Then<F> = Box<dyn FnOnce(&mut Domain<F>, std::result::Result<(),
 /// What is due after a collective and takes longer than progress may: it runs with no lock held, on whatever thread has
 /// looked. It must not wait for other ranks.
 pub(crate) type Work<F> = Box<dyn FnOnce(&Process<F>) + Send>;
-
-/// How long a thread waits at most for another one to let it in ([`Process::let_others_in`]).
-pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One rank: everything that a process of an MPI job is and has.
 pub struct Process<F> {
@@ -231,34 +227,11 @@ impl<F: Fabric> Process<F> {
     /// From now on several threads may call (MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE). Call it before they do.
     ///
     /// # Errors
-    /// If another thread has called already.
+    /// If another thread was the first to call.
     pub fn set_threaded(&self) -> Result<()> {
         self.domain.set_threaded().map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
         self.domain.lock().lane.fabric_mut().share_among_threads();
         self.threaded.store(true, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// As [`Process::set_threaded`], for any thread: if another one has called so far, this one waits until that is known to be
-    /// outside of the library, or comes in again. What the caller has stored before, that one then sees.
-    ///
-    /// # Errors
-    /// If that is not known after [`PATIENCE`].
-    pub fn let_others_in(&self) -> Result<()> {
-        // Before the lock, so that the thread that has called so far sees it.
-        self.threaded.store(true, Ordering::Relaxed);
-        self.domain.let_others_in(PATIENCE).map_err(|e| {
-            let text = match e {
-                LockError::OtherThread => format!(
-                    "the thread that MPI was initialised for has computed for {} s without a call of MPI or a system call, so that no other \
-                     one can be let in: ask for MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE with MPI_Init_thread",
-                    PATIENCE.as_secs()
-                ),
-                LockError::Reentered => e.to_string(),
-            };
-            MpiError::new(abi::MPI_ERR_OTHER, text)
-        })?;
-        self.domain.lock().lane.fabric_mut().share_among_threads();
         Ok(())
     }
 

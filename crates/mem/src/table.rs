@@ -112,8 +112,7 @@ impl SingleThread {
     ///
     /// # Safety
     /// A table that is given this value is used by one thread at a time, with its `Ref`s and `Held`s, and each change of thread
-    /// is a synchronisation, until its [`set_threaded`](Table::set_threaded) has returned and, if that was another thread's
-    /// call, the thread that has used it so far was then outside of the table at some time, and saw that.
+    /// is a synchronisation, until its [`set_threaded`](Table::set_threaded) has returned.
     pub const unsafe fn promise() -> SingleThread {
         SingleThread(())
     }

@@ -18,7 +18,7 @@
 //! [`fdpass`] (file descriptors over a socket), [`local`] (sockets with names that no file has), [`nameless`] (files without a name), [`parcel`] (packets with files),
 //! [`mod@file`], [`spawn`] (starting processes), [`stdio`] (what a command says),
 //! [`clock`], [`copies`] (which kind is fast where others read), [`cpus`], [`hardware`], [`library`] (where we are installed),
-//! [`lock`] (a lock that costs nothing in a single-threaded process), [`robust_lock`] (one between processes, which outlives its owner), [`stillness`] (whether another thread was seen asleep),
+//! [`lock`] (a lock that costs nothing in a single-threaded process), [`robust_lock`] (one between processes, which outlives its owner),
 //! [`bytes`] (views of memory that somebody else may write).
 //!
 //! The algorithms of ring, inbox, door and lock know only atomics from the internal module `sync`, and run alike between
@@ -90,7 +90,5 @@ pub mod socket;
 pub mod spawn;
 #[cfg(not(loom))]
 pub mod stdio;
-#[cfg(not(loom))]
-pub mod stillness;
 #[cfg(not(loom))]
 pub mod wait_note;

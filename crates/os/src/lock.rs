@@ -7,16 +7,11 @@
 //!
 //! Rules
 //! 1. `home` is 0, the token of the home thread, or `THREADED`. It goes from 0 to a token once (compare-exchange)
-//!    and from a token to `THREADED` once, by the home thread, when nobody holds the lock, or by rule 4.
+//!    and from a token to `THREADED` once, by the home thread, when nobody holds the lock.
 //! 2. While `home` is a token, `open` is that token if the lock is free and 0 if it is held; only the home thread stores
-//!    these. Otherwise it is 0 or `SHUT`. When `home` is `THREADED` the lock is `mutex`, and `holder` is 0 or the token of the
-//!    thread that holds it, which alone stores it.
-//! 3. A token is the address of a thread's control block: not 0, not `THREADED` or `SHUT`, and no two living threads share one.
-//! 4. One other thread at a time, which has `mutex`, may ask the home thread to let others in: it changes `open` from the token
-//!    to `SHUT` (compare-exchange). The home thread may have found the token there just before, and then stores over it; the
-//!    other asks again. If the home thread finds `SHUT` when it comes for the lock, it stores `THREADED` to `home`. If it does
-//!    not come, the other thread stores that, once it knows that the home thread has slept in the kernel since it was asked,
-//!    and `open` is `SHUT` still: then the home thread is not inside, and was not about to enter.
+//!    these. Otherwise it is 0. When `home` is `THREADED` the lock is `mutex`, and `holder` is 0 or the token of the thread that
+//!    holds it, which alone stores it.
+//! 3. A token is the address of a thread's control block: not 0, not `THREADED`, and no two living threads share one.
 
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use std::{
@@ -28,8 +23,6 @@ use std::{
 
 /// No token: control blocks are aligned.
 const THREADED: usize = 1;
-/// No token either.
-const SHUT: usize = 2;
 
 /// A mutex around `T` whose locking is skipped in a single-threaded process.
 pub struct LaneLock<T> {
@@ -37,9 +30,6 @@ pub struct LaneLock<T> {
     open: AtomicUsize,
     holder: AtomicUsize,
     mutex: Mutex<()>,
-    /// The kernel's number of the home thread; 0 is none yet.
-    #[cfg(not(loom))]
-    home_thread: std::sync::atomic::AtomicU32,
     value: UnsafeCell<T>,
     /// Lets loom see who has the value.
     #[cfg(loom)]
@@ -77,8 +67,6 @@ impl<T> LaneLock<T> {
             open: AtomicUsize::new(0),
             holder: AtomicUsize::new(0),
             mutex: Mutex::new(()),
-            #[cfg(not(loom))]
-            home_thread: std::sync::atomic::AtomicU32::new(0),
             value: UnsafeCell::new(value),
             #[cfg(loom)]
             tracked: crate::sync::UnsafeCell::new(()),
@@ -138,55 +126,6 @@ impl<T> LaneLock<T> {
         Ok(())
     }
 
-    /// Lets any thread take the lock from now on, whichever thread asks for it: the home thread, or another one, which then
-    /// waits until it is known that the home thread is outside (rule 4). What the caller has stored before, the home thread
-    /// sees from then on.
-    ///
-    /// # Errors
-    /// As for taking the lock; [`LockError::OtherThread`] if the home thread has neither come for the lock nor slept in the
-    /// kernel for `patience`.
-    #[cfg(not(loom))]
-    pub fn let_others_in(&self, patience: std::time::Duration) -> Result<(), LockError> {
-        let begin = std::time::Instant::now();
-        let mut pause = std::time::Duration::from_micros(20);
-        loop {
-            match self.set_threaded() {
-                Err(LockError::OtherThread) => (),
-                settled => return settled,
-            }
-            {
-                let _only = self.mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-                if self.ask() && crate::stillness::was_still(self.home_thread.load(Ordering::Relaxed)) {
-                    self.answer_for_home();
-                }
-            }
-            if self.home.load(Ordering::Acquire) == THREADED {
-                return Ok(());
-            }
-            if begin.elapsed() >= patience {
-                return Err(LockError::OtherThread);
-            }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(std::time::Duration::from_millis(1));
-        }
-    }
-
-    /// Asks the home thread, or has asked (rule 4). `false`: the lock is held, or is for all threads by now.
-    #[cfg(not(loom))]
-    fn ask(&self) -> bool {
-        let home = self.home.load(Ordering::Acquire);
-        let asked = self.open.compare_exchange(home, SHUT, Ordering::AcqRel, Ordering::Acquire);
-        home != THREADED && asked.map_or_else(|open| open == SHUT, |_| true)
-    }
-
-    /// The home thread is known to have slept since it was asked (rule 4).
-    #[cfg(not(loom))]
-    fn answer_for_home(&self) {
-        if self.open.load(Ordering::Acquire) == SHUT {
-            self.home.store(THREADED, Ordering::Release);
-        }
-    }
-
     #[inline(always)]
     fn enter_home(&self, me: usize) -> LaneGuard<'_, T> {
         self.open.store(0, Ordering::Relaxed);
@@ -197,16 +136,7 @@ impl<T> LaneLock<T> {
     #[cold]
     fn enter_slowly(&self, me: usize) -> Result<LaneGuard<'_, T>, LockError> {
         match self.home.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => {
-                #[cfg(not(loom))]
-                self.home_thread.store(crate::stillness::own_thread(), Ordering::Relaxed);
-                Ok(self.enter_home(me))
-            }
-            Err(home) if home == me && self.open.load(Ordering::Acquire) == SHUT => {
-                // Rule 4: asked, and not inside.
-                self.home.store(THREADED, Ordering::Release);
-                self.enter_slowly(me)
-            }
+            Ok(_) => Ok(self.enter_home(me)),
             Err(THREADED) => {
                 // Only this thread stores its own token, so if it is there we have put it there.
                 if self.holder.load(Ordering::Relaxed) == me {
@@ -355,7 +285,7 @@ fn token() -> usize {
     // a thread that has ended meanwhile, of which the new one has heard nothing (rule 3); these numbers are used once.
     #[cfg(loom)]
     {
-        static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(SHUT + 1);
+        static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(THREADED + 1);
         loom::thread_local!(static NUMBER: usize = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
         token = NUMBER.with(|number| *number);
     }
@@ -408,68 +338,4 @@ mod tests {
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(*lock.lock(), 40_001);
     }
-
-    /// The home thread goes in and out until others are let in; then both add at once.
-    #[test]
-    fn others_are_let_in_while_the_home_thread_goes_in_and_out() {
-        for _ in 0..50 {
-            let lock = Arc::new(LaneLock::new(0));
-            *lock.lock() += 1;
-            let other = lock.clone();
-            let thread = std::thread::spawn(move || {
-                other.let_others_in(PATIENCE).unwrap();
-                (0..1000).for_each(|_| *other.lock() += 1);
-            });
-            let mut added = 1;
-            while !thread.is_finished() {
-                match lock.home() {
-                    Some(mut home) => *home += 1,
-                    None => *lock.lock() += 1,
-                }
-                added += 1;
-            }
-            thread.join().unwrap();
-            assert_eq!(*lock.lock(), added + 1000);
-        }
-    }
-
-    #[test]
-    fn others_are_let_in_while_the_home_thread_sleeps_or_when_it_has_ended() {
-        for holds in [true, false] {
-            let lock = Arc::new(LaneLock::new(0));
-            let other = lock.clone();
-            let (tell, told) = std::sync::mpsc::channel();
-            let (end, ended) = std::sync::mpsc::channel::<()>();
-            let home = std::thread::spawn(move || {
-                let mut guard = other.lock();
-                *guard += 1;
-                if !holds {
-                    drop(guard);
-                    tell.send(()).unwrap();
-                    let _ = ended.recv();
-                } else {
-                    tell.send(()).unwrap();
-                    let _ = ended.recv();
-                    drop(guard);
-                }
-            });
-            told.recv().unwrap();
-            if holds {
-                let brief = std::time::Duration::from_millis(5);
-                assert_eq!(lock.let_others_in(brief), Err(LockError::OtherThread), "it sleeps inside");
-                drop(end);
-                home.join().unwrap();
-                lock.let_others_in(PATIENCE).unwrap();
-            } else {
-                lock.let_others_in(PATIENCE).unwrap();
-                assert_eq!(*lock.lock(), 1);
-                drop(end);
-                home.join().unwrap();
-            }
-            assert_eq!(*lock.lock(), 1);
-        }
-    }
-
-    /// Far more than is ever needed: who waits so long has found a fault.
-    const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 }
