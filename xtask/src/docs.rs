@@ -24,3 +24,18 @@ pub(crate) fn docs() -> Result<(), Failure> {
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     fs::write(path, text).map_err(Failure::io(format!("cannot write {}", path.display())))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each name in back ticks that has `/src/` in it is a file or folder of a crate.
+    #[test]
+    fn the_glossary_names_files_that_are_there() {
+        let text = fs::read_to_string(root().join("docs/glossary.md")).unwrap();
+        let names = text.split('`').skip(1).step_by(2).filter(|name| name.contains("/src/"));
+        let (there, missing): (Vec<_>, Vec<_>) =
+            names.partition(|name| root().join("crates").join(name).exists());
+        assert!(missing.is_empty() && there.len() > 30, "{missing:?}, {} are there", there.len());
+    }
+}
