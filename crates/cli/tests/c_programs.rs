@@ -4,7 +4,7 @@
 //! last line. A second line may name options for the compiler, `// flags: -pthread`. Each program runs over shared memory and
 //! over sockets, unless one of its first lines says `// not over: tcp` and why; some run on virtual nodes as well, which have
 //! shared memory within and sockets between them, some over sockets without the component `shmem`, as they are and encrypted, some over the guide's
-//! postboxes, and some with daemons (rpi lamd). Each program and way is a test case of its own, so that a slow one is named.
+//! postboxes, some with daemons (rpi lamd), and some over shared memory where the kernel denies single copy. Each program and way is a test case of its own, so that a slow one is named.
 //! `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
@@ -25,7 +25,9 @@ const DAEMONS: &str = "lamd";
 const SOCKETS_ALONE: &str = "tcp-alone";
 /// The same, encrypted.
 const ENCRYPTED: &str = "tcp-encrypted";
-/// The highest such number.
+/// Shared memory where no rank may read another's: `tests/c/jobs/deny.c` runs the program.
+const DENIED: &str = "shm-denied";
+/// The highest number of ranks with daemons.
 const RANKS_WITH_DAEMONS: u32 = 4;
 
 fn compile(source: &Path, flags: &[&str], to: &Path) -> Result<(), String> {
@@ -35,17 +37,19 @@ fn compile(source: &Path, flags: &[&str], to: &Path) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
 }
 
-fn run(program: &Path, ranks: u32, way: &str) -> Result<String, String> {
+/// Runs `words`, a program that may run another one.
+fn run(words: &[&Path], ranks: u32, way: &str) -> Result<String, String> {
     let output = Command::new(installed("mpirun"))
         .args(["-n", &ranks.to_string(), "--timeout", "60", "--mca"])
         .args(match way {
             NODES => vec!["mpi_virtual_nodes", "2"],
             SOCKETS_ALONE => vec!["rpi", "tcp", "--mca", "coll", "^shmem"],
             ENCRYPTED => vec!["rpi", "tcp", "--mca", "coll", "^shmem", "--mca", "mpi_encrypt", "1"],
+            DENIED => vec!["rpi", "shm"],
             _ => vec!["rpi", way],
         })
         .args(if way == DAEMONS { &["--mca", "mpi_virtual_nodes", "2"][..] } else { &[] })
-        .arg(program)
+        .args(words)
         .output()
         .map_err(|e| format!("mpirun: {e}"))?;
     let out = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -90,11 +94,18 @@ fn says_ok(name: &str, way: &str) {
         return;
     }
     let directory = tempdir(&format!("{name}-{way}"));
-    let program = directory.join(name);
+    let (program, deny) = (directory.join(name), directory.join("deny"));
     compile(&path, &flags(&source), &program).unwrap_or_else(|error| panic!("{name}: mpicc: {error}"));
+    let mut words = vec![&*program];
+    if way == DENIED {
+        let source = root().join("tests/c/jobs/deny.c");
+        compile(&source, &[], &deny).unwrap_or_else(|error| panic!("deny: mpicc: {error}"));
+        // EPERM.
+        words.splice(0..0, [&*deny, Path::new("1"), Path::new("process_vm_readv,process_vm_writev")]);
+    }
     let mut failures = Vec::new();
     for n in sizes {
-        match run(&program, n, way) {
+        match run(&words, n, way) {
             Ok(out) if out.lines().last() == Some("ok") => {}
             Ok(out) => {
                 failures.push(format!("{name} over {way} on {n} ranks: the last line is not 'ok':\n{out}"))
@@ -203,6 +214,31 @@ macro_rules! programs_with_daemons {
             )*
         }
     };
+}
+
+macro_rules! programs_where_single_copy_is_denied {
+    ($($name:ident)*) => {
+        mod program_where_single_copy_is_denied {
+            $(
+                #[test]
+                fn $name() {
+                    super::says_ok(stringify!($name), super::DENIED);
+                }
+            )*
+        }
+    };
+}
+
+programs_where_single_copy_is_denied! {
+    coll_allgatherv
+    p2p_basic
+    p2p_derived
+    p2p_isendrecv
+    p2p_large
+    p2p_send_alone
+    win_accumulate
+    win_create
+    win_put_get
 }
 
 programs_over_postboxes! {
@@ -511,6 +547,7 @@ programs! {
     session_spawned
     session_threads
     session_upgrade
+    single_copy_tracer
     spawn
     spawn_multiple
     thread_multiple
@@ -581,7 +618,7 @@ fn examples_run() {
         compile(&root().join("examples").join(name).with_extension("c"), &[], &program).unwrap();
         for &n in sizes {
             for way in ["shm", "tcp"] {
-                let out = run(&program, n, way)
+                let out = run(&[&*program], n, way)
                     .unwrap_or_else(|error| panic!("{name} over {way} on {n} ranks: {error}"));
                 assert!(out.contains(text), "{name} over {way} on {n} ranks: {out}");
             }

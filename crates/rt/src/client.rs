@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use oxmpi_os::control_section::PoolSegments;
 use oxmpi_os::descriptor::Descriptor;
 use oxmpi_os::segment::{Boot, RankState, Segment, SegmentConfig, SegmentError};
-use oxmpi_os::{cpus, fdpass, spawn};
+use oxmpi_os::{cpus, fdpass, local, spawn, tracer};
 use oxmpi_param::{Params, Transport};
 use oxmpi_wire::noise::Encryption;
 
@@ -199,9 +199,19 @@ impl Client {
     fn of_rank(segment: Arc<Segment>, fd: OwnedFd, control: OwnedFd) -> Result<Client, BootError> {
         let client = Client::alone(segment, fd)?;
         let control = Descriptor::new(control).map_err(BootError::Create)?;
-        // It is empty.
-        let _ = client.control.set(Mutex::new(control));
+        client.begin_service(control);
         Ok(client)
+    }
+
+    /// From now on the launcher is at the other end of this socket. All that it starts may read this process's memory.
+    fn begin_service(&self, control: Descriptor) {
+        // The one that has made the socket, or listens: the launcher of this host, or a singleton itself, whose launcher and all
+        // that it starts descend from it.
+        if let Ok(launcher) = local::peer(&*control) {
+            tracer::let_descendants_read(launcher.pid.cast_unsigned());
+        }
+        // It is empty, and nobody else fills it.
+        let _ = self.control.set(Mutex::new(control));
     }
 
     fn alone(segment: Arc<Segment>, fd: OwnedFd) -> Result<Client, BootError> {

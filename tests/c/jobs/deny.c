@@ -12,6 +12,8 @@
 
 static const struct { const char *name; int number; } calls[] = {
     { "memfd_create", SYS_memfd_create },
+    { "process_vm_readv", SYS_process_vm_readv },
+    { "process_vm_writev", SYS_process_vm_writev },
     { "sched_getaffinity", SYS_sched_getaffinity },
     { "sched_setaffinity", SYS_sched_setaffinity },
 };

@@ -8,7 +8,7 @@ use std::ffi::CString;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use oxmpi_os::descriptor::Descriptor;
 use oxmpi_os::spawn::{Program, SignalMask, spawn};
@@ -36,8 +36,7 @@ impl Client {
             UniverseError::NoLauncher(text.into())
         })?;
         let control = self.start_launcher(&prefix.join("bin/mpirun"))?;
-        // It is empty, and nobody else fills it.
-        let _ = self.control.set(Mutex::new(Descriptor::new(control)?));
+        self.begin_service(Descriptor::new(control)?);
         Ok(())
     }
 
