@@ -78,7 +78,8 @@ fn is_short(mode: Mode) -> bool {
 #[inline(always)]
 fn sent_now(mode: Mode, s: Sending, comm: Comm) -> bool {
     // No closures here: the compiler makes calls of them.
-    if is_short(mode)
+    // A buffered one that leaves at once needs no buffer.
+    if mode != Mode::Synchronous
         && let Some(library) = at_hand(comm)
         && let Some(buf) = plain(s.buf, s.count, s.datatype)
         && buf.len() <= INLINE_MAX

@@ -1,4 +1,6 @@
-//! `oxmpi explain`: which algorithm serves a collective, and why.
+//! `oxmpi explain`: which algorithm serves a collective, how a message is copied, and why.
+
+mod copy;
 
 use std::ffi::OsString;
 
@@ -21,6 +23,9 @@ use serde_json::{Value as Json, json};
 
 pub(crate) const HELP: &str = "\
 oxmpi explain coll COLLECTIVE: which algorithm serves a collective, and why
+oxmpi explain copy --bytes N: how a message goes between two processes of this node, and why
+
+With coll:
 
   COLLECTIVE             as in MPI, in any form: allreduce, MPI_Iallreduce, MPI_Allreduce_init; 'inter_move' and
                          'inter_reduce' are those of intercommunicators that move data, and that reduce
@@ -40,6 +45,17 @@ oxmpi explain coll COLLECTIVE: which algorithm serves a collective, and why
 Which component serves depends on coll, coll_NAME_priority, coll_base_associative, coll_smp_virtual_nodes,
 mpi_virtual_nodes and rpi. The component tuned asks in this order: the parameter coll_tuned_COLLECTIVE_algorithm, the rules file,
 the fixed rules.
+
+With copy:
+
+  --bytes N              bytes of the message; suffixes k, m (needed)
+  --place WORD           whether the two processors share a cache: near, far or unknown (unknown)
+  --denied               the processes may not read each other's memory
+  --processor NAME       by the facts of this processor, such as 'Intel family 6' (this one)
+  --mca NAME VALUE, --json   as above
+
+It depends on single_copy, shm_pool_bytes, shm_pool_from_bytes and shm_eager_limit_bytes, and on facts about the processor alone:
+nothing is learnt from messages.
 ";
 
 /// What to explain.
@@ -63,6 +79,18 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     if words.is_empty() || words.iter().any(|w| w == "--help" || w == "-h") {
         crate::say(HELP);
         return 0;
+    }
+    if words[0] == "copy" {
+        return match copy::explain(words[1..].iter().map(String::as_str)) {
+            Ok(text) => {
+                crate::say(&text);
+                0
+            }
+            Err(text) => {
+                oxmpi_os::complain!("oxmpi explain: {text}");
+                2
+            }
+        };
     }
     let asked = parse(&words);
     match asked.and_then(|asked| Ok((settings(&asked)?, asked))) {
@@ -170,7 +198,10 @@ fn parse(words: &[String]) -> Result<Asked, String> {
     match words.next() {
         Some("coll") => {}
         other => {
-            return Err(format!("expected 'coll', found '{}' ('oxmpi explain --help')", other.unwrap_or("")));
+            return Err(format!(
+                "expected 'coll' or 'copy', found '{}' ('oxmpi explain --help')",
+                other.unwrap_or("")
+            ));
         }
     }
     let name = words.next().ok_or("expected the name of a collective behind 'coll'")?;

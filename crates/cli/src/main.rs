@@ -51,6 +51,7 @@ oxmpi: an MPI library and launcher
   oxmpi man PAGE            a manual page as roff: mpirun, mpicc, oxmpi, oxmpi-params
   oxmpi completions SHELL   what bash, zsh or fish offer behind mpirun
   oxmpi explain coll NAME   which algorithm serves a collective, and why ('oxmpi explain --help')
+  oxmpi explain copy        how a message goes between two processes of this node, and why
   oxmpi quiesce PID         let the messages of a job stand still ('oxmpi quiesce --help')
   oxmpi tune                find the fastest algorithms here, or by a model, and write rules ('oxmpi tune --help')
 ";

@@ -287,7 +287,8 @@ fn warn(found: &Found) {
             "the environment variable {variable} is ignored, as OxMPI has no parameter of this name; did you mean '{nearest}'?"
         ))
     });
-    let all: Vec<String> = unread.chain(no_effect).chain(raised_buffers(&found.params)).chain(ignored).collect();
+    let all: Vec<String> =
+        unread.chain(no_effect).chain(raised_buffers(&found.params)).chain(ignored).collect();
     all.iter().take(MOST_WARNINGS).for_each(|text| oxmpi_os::complain!("mpirun: warning: {text}"));
     if all.len() > MOST_WARNINGS {
         oxmpi_os::complain!("mpirun: warning: {} more parameters have no effect", all.len() - MOST_WARNINGS);

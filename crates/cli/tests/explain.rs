@@ -283,3 +283,41 @@ fn what_an_algorithm_does_not_look_at_is_told_apart() {
     assert_eq!((&told["segment_size"], &told["fan_out"]), (&4096.into(), &3.into()));
     assert_eq!(told["not_looked_at"], serde_json::json!(["fan-out 3", "max requests 9"]));
 }
+
+#[test]
+fn the_way_of_a_message_is_explained_by_facts() {
+    let (code, out, err) = oxmpi("explain copy --bytes 64k --processor AMDfamily25");
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(err.contains("--processor AMDfamily25: there are sheets of AMD family 25, "), "{err}");
+    let copy = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oxmpi"));
+        let words = ["explain", "copy", "--bytes", "64k"].iter().chain(words);
+        let output = command.env("OXMPI_PARAM_FILES", "none").args(words).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let intel = copy(&["--processor", "Intel family 6"]);
+    assert!(
+        intel.contains("65536 bytes")
+            && intel.contains(": copied by its receiver from the sender's memory\n"),
+        "{intel}"
+    );
+    assert!(intel.contains("it takes the message back"), "{intel}");
+    let denied = copy(&["--processor", "Intel family 6", "--denied"]);
+    assert!(denied.contains(": through the sender's pool, "), "{denied}");
+    assert_eq!(
+        denied.split_once("  facts:").unwrap().1,
+        intel.split_once("  facts:").unwrap().1,
+        "the same facts"
+    );
+    let amd = copy(&["--processor", "AMD family 25", "--place", "far"]);
+    assert!(amd.contains("share no cache: through the sender's pool, copied in past the caches\n"), "{amd}");
+    let near = copy(&["--processor", "AMD family 25", "--place", "near"]);
+    assert!(near.contains("through the sender's pool, by plain copies\n"), "{near}");
+    let on = copy(&["--processor", "AMD family 25", "--mca", "single_copy", "on", "--json"]);
+    let on: Value = serde_json::from_str(&on).unwrap();
+    assert_eq!(on["way"], "copied by its receiver from the sender's memory");
+    assert_eq!(on["predicted"].as_array().unwrap().len(), 3);
+    let (code, _, err) = oxmpi("explain copy --place near");
+    assert!(code == 2 && err.contains("--bytes is needed"), "{err}");
+}
