@@ -27,6 +27,8 @@ const SOCKETS_ALONE: &str = "tcp-alone";
 const ENCRYPTED: &str = "tcp-encrypted";
 /// Shared memory where no rank may read another's: `tests/c/jobs/deny.c` runs the program.
 const DENIED: &str = "shm-denied";
+/// Shared memory where all but the shortest messages are announced, and copied by their receivers or taken back.
+const SINGLE_COPY: &str = "shm-single-copy";
 /// The highest number of ranks with daemons.
 const RANKS_WITH_DAEMONS: u32 = 4;
 
@@ -46,6 +48,9 @@ fn run(words: &[&Path], ranks: u32, way: &str) -> Result<String, String> {
             SOCKETS_ALONE => vec!["rpi", "tcp", "--mca", "coll", "^shmem"],
             ENCRYPTED => vec!["rpi", "tcp", "--mca", "coll", "^shmem", "--mca", "mpi_encrypt", "1"],
             DENIED => vec!["rpi", "shm"],
+            SINGLE_COPY => {
+                vec!["rpi", "shm", "--mca", "single_copy", "on", "--mca", "shm_pool_from_bytes", "57"]
+            }
             _ => vec!["rpi", way],
         })
         .args(if way == DAEMONS { &["--mca", "mpi_virtual_nodes", "2"][..] } else { &[] })
@@ -631,4 +636,46 @@ fn tempdir(name: &str) -> PathBuf {
     let directory = std::env::temp_dir().join(format!("oxmpi-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     directory
+}
+
+/// Defines a test of each of these programs with single copy wherever it is possible.
+macro_rules! programs_by_single_copy {
+    ($($name:ident)*) => {
+        mod program_by_single_copy {
+            $(
+                #[test]
+                fn $name() {
+                    super::says_ok(stringify!($name), super::SINGLE_COPY);
+                }
+            )*
+        }
+    };
+}
+
+programs_by_single_copy! {
+    coll_alltoallw
+    coll_alltoallv
+    thread_multiple
+    thread_stress
+    p2p_basic
+    p2p_bsend
+    p2p_buffers
+    p2p_cancel
+    p2p_cancel_end
+    p2p_cancel_rest
+    p2p_computing
+    p2p_deep_queues
+    p2p_derived
+    p2p_flood
+    p2p_isendrecv
+    p2p_large
+    p2p_mprobe
+    p2p_mprobe_threads
+    p2p_order
+    p2p_persistent
+    p2p_probe
+    p2p_send_alone
+    p2p_truncate
+    p2p_waits
+    p2p_wildcards
 }
