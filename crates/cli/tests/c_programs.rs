@@ -401,6 +401,7 @@ programs! {
     coll_crossed
     coll_directions
     coll_exscan
+    coll_few_bytes
     coll_free
     coll_freed_handles
     coll_gatherv
@@ -422,7 +423,6 @@ programs! {
     coll_types
     coll_v_errors
     coll_w_unset_types
-    coll_words
     coll_wrap_tags
     comm_compare
     comm_create

@@ -25,13 +25,10 @@
 //! | [`short`] | the straight line of short ones, one step each |
 //! | `reductions` | reduce, allreduce, reduce_scatter_block, scan, exscan |
 //! | `combining` | what ranks have written for a step, combined in their order |
-//! | `handover` | when two ranks hand the same memory to and fro |
-//! | `words` | what two ranks give each other as words |
 //! | `spread` | how blocks for all others lie in a segment |
 //! | `later` | nonblocking ones: written when they are called, ended within any look |
 
 mod combining;
-mod handover;
 mod later;
 pub mod limits;
 mod moves;
@@ -39,12 +36,10 @@ mod reductions;
 pub mod short;
 mod spread;
 mod steps;
-mod words;
 
 use crate::Process;
 use crate::comm::Communicator;
 use crate::errors::of_fault;
-use handover::Handover;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Buffers, Combine};
 use oxmpi_engine::{Fault, Lane};
@@ -53,10 +48,9 @@ use oxmpi_mem::kernels::Kernel;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::control_section::ControlSection;
 use oxmpi_plan::{Call, Collective};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock};
 use steps::Steps;
-use words::Words;
 
 pub(crate) use later::Later;
 
@@ -72,8 +66,6 @@ pub(crate) struct Control {
     section: OnceLock<Option<ControlSection>>,
     /// The last step of the collectives that this rank has begun.
     step: AtomicU64,
-    /// What its two ranks, if there are two, give each other as words.
-    words: Words,
     /// The last step that may be written without a look at what the others are done with; 0: not known yet.
     free_to: AtomicU64,
     /// Collectives that this rank has begun.
@@ -84,8 +76,6 @@ pub(crate) struct Control {
     turn: AtomicU64,
     /// The communicator was freed while some were open.
     is_left: AtomicBool,
-    /// When its two ranks, if there are two, hand memory to and fro.
-    handover: Mutex<Handover>,
 }
 
 impl Control {
@@ -102,13 +92,11 @@ impl Control {
             is_crowded,
             section: OnceLock::new(),
             step: AtomicU64::new(step),
-            words: Words::default(),
             free_to: AtomicU64::new(0),
             begun: AtomicU64::new(0),
             open: AtomicU32::new(0),
             turn: AtomicU64::new(0),
             is_left: AtomicBool::new(false),
-            handover: Mutex::default(),
         }
     }
 

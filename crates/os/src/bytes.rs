@@ -163,6 +163,16 @@ impl<'a> Bytes<'a> {
         unsafe { vectors::copy(self.ptr, to.ptr, self.len, CopyKind::Streaming) }
     }
 
+    /// Copies all bytes to `to` past the caches, as [`copy_to_streaming`](Self::copy_to_streaming), but in order: what is stored
+    /// later is seen later.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn copy_past_caches(&self, to: BytesMut<'_>) {
+        self.copy_to_streaming(to);
+        store_fence();
+    }
+
     /// Copies all bytes to `to` in this way.
     ///
     /// # Panics

@@ -69,18 +69,6 @@ pub fn pass_ticks_from(start: u64, count: u64) {
     while ticks().wrapping_sub(start) < count {}
 }
 
-/// As [`pass_ticks_from`], for few ticks of which so many have `passed`, without reading the counter: that takes 10 to 20 ns, and so
-/// ends a wait that much later than it should, now more and now less. Cycles are counted instead, one and a half for a tick, as
-/// many as most processors make in one; where there is a faster or slower clock the wait is shorter or longer in proportion.
-#[inline(always)]
-pub(crate) fn pass_few_ticks_from(start: u64, passed: u64, count: u64) {
-    if !crate::hint::COUNTS_CYCLES {
-        return pass_ticks_from(start, count);
-    }
-    let left = count.saturating_sub(passed);
-    crate::hint::pass_cycles(left + left / 2);
-}
-
 /// Passes the time to the next look at a word that another processor is about to write, and that somebody has nothing else to do
 /// than to wait for: until the last look is over, and as long as it takes to read the counter, on x86-64 10 to 20 ns. So no
 /// look stands behind others that were begun before the word was written, as in a loop of looks alone.

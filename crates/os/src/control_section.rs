@@ -7,13 +7,10 @@
 //!
 //! ```text
 //! line 0            word 0: ranks that have left for good    word 1: the last step of the teams before
-//! line 1            words 0 and 1: the step for which each of two ranks has given its last word
-//!                   words 2 to 4 and 5 to 7: those of the first one, and of the second one (rule 15)
 //! then, for each    a line, word 0: the last step it is done with
 //! rank              a line, word 0: a bit for each rank that sleeps until it goes on
 //!                   a line for each segment, word 0: the step that was published there, words 1 to 7: short data
 //! then the pool     for each turn (rule 12), for each rank, for each segment, `segment_bytes`
-//! then what two ranks hand to and fro (rule 13), half as much as a rank's pool
 //! ```
 //!
 //! The components guide has two lines for each segment of each rank, a pool that all ranks share in every step, and a barrier
@@ -55,21 +52,10 @@
 //! 12. *Turn about.* Data may lie elsewhere with every lap of the segments, if all ranks of a step know that they do: then their
 //!     lines have left the private caches of those who have read them when they are written again. There is a pool for each
 //!     turn; where several pieces as long have room in a segment, they have it one after the other before the next turn.
-//! 13. *Hand over.* Behind the pool is memory that two ranks hand to and fro. Who alone has read what the other one has written
-//!     there writes there next: the lines are in its cache, and each goes from core to core once. Where nothing lay yet either
-//!     begins. Both know alike who.
-//! 14. *In time.* Who looks for a line before it is written takes it from its writer, who must then take it back first. Of two ranks
+//! 13. *In time.* Who looks for a line before it is written takes it from its writer, who must then take it back first. Of two ranks
 //!     that each publish a line and wait for the other's, that happens to whoever comes later, and he is the first at the next
 //!     step: so it goes on. Therefore each has the line of its next step made its own while it waits (it alone writes there),
 //!     and publishes with a locked instruction, which lasts until the line is its own: then both go on at the same time.
-//! 15. *Words.* Two ranks write what they have for each other to one line, the *line of words*, if it is at most [`WORD_BYTES`] bytes
-//!     each. It is the only line of such a step. In it each rank has a word that says for which step it has given something
-//!     (release, acquire), and [`WORD_TURNS`] places for data, which the steps of this kind use by turns, as both count them alike. Of
-//!     two such steps in a row in which a rank gives something it takes something in at least one. So when it comes to a place
-//!     again, the other one has given something since it has taken what lay there. Who is done with an exchange stores that (rule 4) and
-//!     wakes nobody then, but with what it does next: a sleeper would be a collective further on, which waits for that. Each look
-//!     fetches the line with the right to write it, so that what is given next needs no second transfer; and what one gives for two
-//!     steps in a row comes in one.
 
 use crate::{
     barrier::BarrierKind,
@@ -78,8 +64,6 @@ use crate::{
     line::{Keep, LINE_BYTES, LINE_WORDS, Line, Touch, Watched, heap_data, heap_lines},
     sync::{AtomicU64, Ordering},
 };
-#[cfg(not(loom))]
-use crate::{copies::Copies, sync::AtomicUsize};
 use std::ptr::NonNull;
 #[cfg(not(loom))]
 use std::sync::Arc;
@@ -98,15 +82,8 @@ pub const FETCHED_BYTES: usize = 512;
 const LEAST_POOLS: usize = 8;
 /// The most turns: with pools of the usual size as much memory as the private caches of a core have, and again as much.
 const MOST_TURNS: u32 = 4;
-/// The longest data that two ranks exchange as words, bytes (rule 15).
-pub const WORD_BYTES: usize = size_of::<u64>();
-/// The line of a team, and the line of words.
-const TEAM_LINES: usize = 2;
-const WORDS_LINE: usize = 1;
-/// Where the data of two ranks lie in that.
-const WORDS_DATA: usize = 2;
-/// How many of them of a rank lie in the line of words (rule 15).
-pub const WORD_TURNS: u32 = 3;
+/// Lines before those of the ranks.
+const TEAM_LINES: usize = 1;
 /// Lines of a rank before those of its segments.
 const RANK_LINES: usize = 2;
 
@@ -164,44 +141,20 @@ impl PoolSegments {
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
     len: usize,
-    lies: Lies,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Lies {
-    InPart,
-    Turning,
-    HandedOver { at: usize },
+    is_turning: bool,
 }
 
 impl Extent {
     /// `len` bytes that lie elsewhere with every lap (rule 12).
     pub const fn turning(len: usize) -> Extent {
-        Extent { len, lies: Lies::Turning }
-    }
-
-    /// `len` bytes from byte `at` of what two ranks hand over (rule 13).
-    pub const fn handed_over(at: usize, len: usize) -> Extent {
-        Extent { len, lies: Lies::HandedOver { at } }
+        Extent { len, is_turning: true }
     }
 }
 
 impl From<usize> for Extent {
     fn from(len: usize) -> Extent {
-        Extent { len, lies: Lies::InPart }
+        Extent { len, is_turning: false }
     }
-}
-
-/// Where a rank's word for a turn lies in the line of words.
-#[inline]
-const fn word_of(rank: u32, turn: u32) -> usize {
-    debug_assert!(turn < WORD_TURNS);
-    WORDS_DATA + WORD_TURNS as usize * (rank & 1) as usize + turn as usize
-}
-
-#[cfg(not(loom))]
-fn plain_copies() -> Copies {
-    Copies::new((), Arc::default())
 }
 
 /// A control section with its message pool, for a team of some ranks. Cloning it gives another view of the same one.
@@ -213,25 +166,16 @@ pub struct ControlSection {
     segments: u32,
     segment_bytes: usize,
     turns: u32,
-    /// What two ranks hand over begins behind so many bytes, and has so many (rule 13).
-    pool_bytes: usize,
-    handed_bytes: usize,
     barrier: BarrierKind,
-    /// How this process copies what others will read.
-    #[cfg(not(loom))]
-    copies: Arc<Copies>,
     /// The segments for whose pages this process has asked, a bit for each: of all ranks in the first turn, in the next, ...
     #[cfg(not(loom))]
     asked_for: Arc<[AtomicU64]>,
-    /// The same of what is handed over: up to this byte.
-    #[cfg(not(loom))]
-    asked_to: Arc<AtomicUsize>,
     watched: Watched,
     _keep: [Keep; 2],
 }
 
-// SAFETY: the memory behind `lines` is atomics, that behind `pool` goes from rank to rank by the protocol (rules 2 to 5 and
-// 13); `_keep` keeps both mapped.
+// SAFETY: the memory behind `lines` is atomics, that behind `pool` goes from rank to rank by the protocol (rules 2 to 5);
+// `_keep` keeps both mapped.
 unsafe impl Send for ControlSection {}
 // SAFETY: as above.
 unsafe impl Sync for ControlSection {}
@@ -241,12 +185,6 @@ impl ControlSection {
     pub const fn bytes(ranks: u32, segments: &PoolSegments) -> usize {
         ControlSection::lines(ranks, segments.count) * LINE_BYTES
             + ControlSection::pools(ranks) * segments.all_bytes()
-            + ControlSection::handed(segments)
-    }
-
-    /// Bytes of what two ranks hand over.
-    const fn handed(segments: &PoolSegments) -> usize {
-        (segments.all_bytes() / 2) & !(LINE_BYTES - 1)
     }
 
     /// Pools for which there is memory in a section for up to so many ranks.
@@ -278,8 +216,7 @@ impl ControlSection {
         // The model checker follows every line.
         let turns = if cfg!(loom) { 1 } else { MOST_TURNS };
         let pool_bytes = turns as usize * ranks as usize * segments.count as usize * segment_bytes;
-        let handed_bytes = ControlSection::handed(&segments);
-        let pool = heap_data(pool_bytes + handed_bytes);
+        let pool = heap_data(pool_bytes);
         ControlSection {
             lines: NonNull::from(&lines[..]).cast(),
             pool: NonNull::from(&pool[..]).cast(),
@@ -287,16 +224,10 @@ impl ControlSection {
             segments: segments.count,
             segment_bytes,
             turns,
-            pool_bytes,
-            handed_bytes,
             barrier,
             #[cfg(not(loom))]
-            copies: Arc::new(plain_copies()),
-            #[cfg(not(loom))]
             asked_for: (0..turns * ranks).map(|_| AtomicU64::new(0)).collect(),
-            #[cfg(not(loom))]
-            asked_to: Arc::default(),
-            watched: Watched::new(pool_bytes + handed_bytes),
+            watched: Watched::new(pool_bytes),
             _keep: [std::sync::Arc::new(lines), std::sync::Arc::new(pool)],
         }
     }
@@ -325,22 +256,11 @@ impl ControlSection {
             segments: segments.count,
             segment_bytes,
             turns,
-            pool_bytes: pools * segments.all_bytes(),
-            handed_bytes: ControlSection::handed(&segments),
             barrier,
-            copies: Arc::new(plain_copies()),
             asked_for: (0..turns * ranks).map(|_| AtomicU64::new(0)).collect(),
-            asked_to: Arc::default(),
             watched: Watched::new(0),
             _keep: [keep.clone(), keep],
         }
-    }
-
-    /// The same section, in which this process makes its copies so ([`ControlSection::copy`]); else they are plain.
-    #[cfg(not(loom))]
-    #[must_use]
-    pub fn with_copies(self, copies: Copies) -> ControlSection {
-        ControlSection { copies: Arc::new(copies), ..self }
     }
 
     /// How many segments there are: so many steps may be under way at a time.
@@ -353,18 +273,6 @@ impl ControlSection {
     #[inline]
     pub fn segment_bytes(&self) -> usize {
         self.segment_bytes
-    }
-
-    /// Bytes of the pool to which a rank may write before it comes to where it was: in all turns, and with two ranks the parts
-    /// of both and what they hand over. (A root that scatters to many writes more.)
-    pub fn bytes_of_rank(&self) -> u64 {
-        u64::from(self.turns.max(2)) * self.segments() * self.segment_bytes as u64 + self.handed_bytes as u64
-    }
-
-    /// Bytes of what two ranks hand over (rule 13).
-    #[inline]
-    pub fn handed_bytes(&self) -> usize {
-        self.handed_bytes
     }
 
     #[inline]
@@ -406,15 +314,12 @@ impl ControlSection {
 
     /// Where the part of a rank begins, or else its data.
     #[inline]
-    fn part(&self, rank: u32, step: u64, Extent { len, lies }: Extent) -> usize {
+    fn part(&self, rank: u32, step: u64, Extent { len, is_turning }: Extent) -> usize {
         let segment = self.segment_of(step);
-        if let Lies::HandedOver { at } = lies {
-            return self.handed_part(at, len);
-        }
         if len > self.segment_bytes || rank >= self.ranks {
             return self.long_part(rank, segment, len);
         }
-        if matches!(lies, Lies::Turning) {
+        if is_turning {
             return self.turning_part(rank, step, len);
         }
         (rank as usize * self.segments as usize + segment) * self.segment_bytes
@@ -439,25 +344,12 @@ impl ControlSection {
         (pool * self.segments as usize + segment) * self.segment_bytes + piece * piece_bytes
     }
 
-    /// As [`ControlSection::part`], of data that are handed over (rule 13).
-    #[inline(never)]
-    fn handed_part(&self, at: usize, len: usize) -> usize {
-        let has_room = at.checked_add(len).is_some_and(|end| end <= self.handed_bytes);
-        assert!(has_room, "{len} bytes at {at} of {} that two ranks hand over", self.handed_bytes);
-        #[cfg(not(loom))]
-        if at + len > self.asked_to.load(Ordering::Relaxed) {
-            let before = self.asked_to.fetch_max(at + len, Ordering::Relaxed);
-            self.ask_for_pages(self.pool_bytes + before, (at + len).saturating_sub(before));
-        }
-        self.pool_bytes + at
-    }
-
     /// Has the kernel make the pages of so many bytes at once. One by one, as they are written and read, they would take several
     /// times as long, and the copies would seem slow. Who writes asks first, so that they lie near it.
     #[cfg(not(loom))]
     #[cold]
     fn ask_for_pages(&self, start: usize, len: usize) {
-        // SAFETY: pools and what is handed over lie inside the mapping, of which pages are parts; the callers name bytes of them.
+        // SAFETY: the pools lie inside the mapping, of which pages are parts; the callers name bytes of them.
         unsafe { crate::memory::populate(self.pool.add(start), len) };
     }
 
@@ -505,17 +397,6 @@ impl ControlSection {
         }
     }
 
-    /// Copies to `to`, which is to be published, by the kind that was found to be fast. For use while [`ControlSection::write`]
-    /// or [`ControlSection::write_part`] has something written.
-    ///
-    /// # Panics
-    /// If the lengths differ.
-    #[cfg(not(loom))]
-    #[inline]
-    pub fn copy(&self, from: Bytes<'_>, to: BytesMut<'_>) {
-        self.copies.copy(from, to);
-    }
-
     /// As [`ControlSection::write`], never in a line, and for the part of any rank in a step whose data all come from the
     /// caller, or which it writes over (rule 2).
     ///
@@ -532,8 +413,7 @@ impl ControlSection {
         let extent @ Extent { len, .. } = extent.into();
         let at = self.part(rank, step, extent);
         self.watched.touch(at, len, Touch::Write);
-        // SAFETY: the part lies in the pool, or where two ranks hand over, and is the caller's until it publishes the step (rules 2
-        // and 13).
+        // SAFETY: the part lies in the pool, and is the caller's until it publishes the step (rule 2).
         fill(unsafe { BytesMut::from_raw(self.pool.as_ptr().add(at), len) });
     }
 
@@ -578,8 +458,7 @@ impl ControlSection {
         let extent @ Extent { len, .. } = extent.into();
         let at = self.part(rank, step, extent);
         self.watched.touch(at, len, Touch::Read);
-        // SAFETY: the part lies in the pool, and nobody writes it before the caller is done with the step (rules 2 and 4), or where
-        // two ranks hand over, and the caller writes there next (rule 13).
+        // SAFETY: the part lies in the pool, and nobody writes it before the caller is done with the step (rules 2 and 4).
         f(unsafe { Bytes::from_raw(self.pool.as_ptr().add(at), len) })
     }
 
@@ -615,30 +494,11 @@ impl ControlSection {
     }
 
     /// As [`ControlSection::publish`], of data that ride in the line, where each of two ranks publishes the step and then waits for the
-    /// other (rule 14). What lies in the pool comes in more lines than one, and gained nothing.
+    /// other (rule 13). What lies in the pool comes in more lines than one, and gained nothing.
     #[inline]
     pub fn publish_to_other(&self, rank: u32, step: u64) {
         self.segment_line(rank, step)[0].swap(step, Ordering::AcqRel);
         prefetch_to_write(self.segment_line(rank, step + 1));
-    }
-
-    /// Gives the other one of two ranks a word for a step, in its place of this turn, of [`WORD_TURNS`]; `rank` is the caller (rule 15).
-    /// Ask for sleepers afterwards.
-    #[inline]
-    pub fn give_word(&self, rank: u32, turn: u32, step: u64, word: u64) {
-        let line = self.line(WORDS_LINE);
-        line[word_of(rank, turn)].store(word, Ordering::Relaxed);
-        line[(rank & 1) as usize].store(step, Ordering::Release);
-    }
-
-    /// The word of a rank for a step, in its place of this turn, of [`WORD_TURNS`], if it has given that; the caller is the other one
-    /// (rule 15).
-    #[inline]
-    pub fn take_word(&self, rank: u32, turn: u32, step: u64) -> Option<u64> {
-        let line = self.line(WORDS_LINE);
-        prefetch_to_write(line);
-        let is_there = line[(rank & 1) as usize].load(Ordering::Acquire) >= step;
-        is_there.then(|| line[word_of(rank, turn)].load(Ordering::Relaxed))
     }
 
     /// Whether a rank has published a step (rule 3).
@@ -727,38 +587,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    /// A section for a team of some ranks, of so many for which there is memory.
-    fn section(ranks: u32, most: u32, segments: PoolSegments) -> ControlSection {
-        let memory = heap_lines(ControlSection::bytes(most, &segments).div_ceil(LINE_BYTES));
-        let start = NonNull::from(&memory[..]).cast();
-        let keep = Arc::new(memory);
-        // SAFETY: zeroed lines for as many ranks, which the section keeps.
-        unsafe { ControlSection::from_raw(start, (ranks, most), segments, BarrierKind::Symmetric, keep) }
-    }
-
-    #[test]
-    fn what_is_handed_over_lies_behind_all_pools_in_the_memory_there_is() {
-        let segments = PoolSegments { count: 6, bytes: 256 };
-        for most in [2, 5, 64] {
-            let section = section(2, most, segments);
-            let parts = (1..100).flat_map(|step| [0, 1].map(|rank| (step, rank)));
-            let turning =
-                parts.map(|(step, rank)| at(&section, rank, step, Extent::turning(200)) + 200).max();
-            let start = at(&section, 0, 1, Extent::handed_over(0, 256));
-            assert!(turning <= Some(start), "{turning:?} {start}");
-            assert_eq!(start, at(&section, 1, 77, Extent::handed_over(0, 1)));
-            assert_eq!(section.handed_bytes(), 768);
-            let end = ControlSection::lines(most, segments.count) * LINE_BYTES + start + 768;
-            assert_eq!(end, ControlSection::bytes(most, &segments));
-        }
-    }
-
-    #[test]
-    #[should_panic(expected = "101 bytes at 668 of 768 that two ranks hand over")]
-    fn what_has_no_room_is_not_handed_over() {
-        let section = section(2, 2, PoolSegments { count: 6, bytes: 256 });
-        section.write_part(0, 1, Extent::handed_over(668, 101), |_| ());
     }
 }

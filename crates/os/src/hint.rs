@@ -41,25 +41,6 @@ pub(crate) fn await_loads() {
     }
 }
 
-/// Whether [`pass_cycles`] passes any.
-pub(crate) const COUNTS_CYCLES: bool = cfg!(all(target_arch = "x86_64", not(loom)));
-
-/// Passes about so many cycles of the processor, without a look at anything, if it [counts](COUNTS_CYCLES) them. What comes next in
-/// the program may be begun a few cycles before the end.
-#[inline(always)]
-pub(crate) fn pass_cycles(count: u64) {
-    #[cfg(all(target_arch = "x86_64", not(loom)))]
-    if count > 0 {
-        // SAFETY: counts a register down. By name, because the compiler leaves out a loop that does nothing; it is not said that memory
-        // stays as it is, so that no load is moved before it.
-        unsafe {
-            std::arch::asm!("2:", "dec {0}", "jnz 2b", inout(reg) count => _, options(nostack));
-        }
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(loom))))]
-    let _ = count;
-}
-
 /// Orders all streaming stores of this thread before its later stores. Plain stores need no such thing.
 #[inline(always)]
 pub fn store_fence() {

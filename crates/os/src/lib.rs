@@ -17,7 +17,7 @@
 //! Beside these: [`single_copy`] (one process reads another's memory), [`tracer`] (who may read this one's), [`descriptor`] (those that a program may close),
 //! [`fdpass`] (file descriptors over a socket), [`local`] (sockets with names that no file has), [`nameless`] (files without a name), [`parcel`] (packets with files),
 //! [`mod@file`], [`spawn`] (starting processes), [`stdio`] (what a command says),
-//! [`clock`], [`copies`] (which kind is fast where others read), [`cpus`], [`hardware`], [`library`] (where we are installed),
+//! [`clock`], [`cpus`], [`hardware`], [`library`] (where we are installed),
 //! [`lock`] (a lock that costs nothing in a single-threaded process), [`robust_lock`] (one between processes, which outlives its owner),
 //! [`bytes`] (views of memory that somebody else may write).
 //!
@@ -45,8 +45,6 @@ mod sync;
 #[cfg(not(loom))]
 pub mod clock;
 #[cfg(not(loom))]
-pub mod copies;
-#[cfg(not(loom))]
 pub mod cpus;
 #[cfg(not(loom))]
 pub mod descriptor;
@@ -54,8 +52,6 @@ pub mod descriptor;
 pub mod fdpass;
 #[cfg(not(loom))]
 pub mod file;
-#[cfg(not(loom))]
-pub mod first_look;
 #[cfg(not(loom))]
 pub mod hardware;
 #[cfg(not(loom))]

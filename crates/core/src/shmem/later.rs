@@ -189,24 +189,21 @@ impl Job {
             let me = self.team.rank;
             if len > 0 {
                 let (buffer, start) = &self.part.gives;
+                let past_caches = !self.control.is_crowded && limits::goes_past_caches(self.collective, len);
                 section.write(me, step, self.written(len), |mut to| match self.part.spreads {
                     // All but what this rank combines itself.
                     _ if self.shares => {
                         let mine = share(me, self.team.size(), len);
                         for others in [0..mine.start, mine.end..len] {
-                            pack(
-                                section,
-                                buffer,
-                                start + from + others.start,
-                                to.slice(others.start, others.len()),
-                            );
+                            let begin = start + from + others.start;
+                            pack(buffer, begin, to.slice(others.start, others.len()), past_caches);
                         }
                     }
-                    false => pack(section, buffer, start + from, to),
+                    false => pack(buffer, start + from, to, past_caches),
                     true => {
                         for rank in self.others() {
                             let begin = rank as usize * self.pieces.bytes + from;
-                            pack(section, buffer, begin, to.slice(self.place(me, rank, len), len));
+                            pack(buffer, begin, to.slice(self.place(me, rank, len), len), past_caches);
                         }
                     }
                 });
@@ -402,7 +399,7 @@ impl<F: Fabric> Process<F> {
         let count = Pieces::how_many(bytes, most);
         let shares = collective == Collective::Allreduce && limits::shares_later(comm.team.size(), bytes);
         let steps = if shares { 2 * count } else { count };
-        let pieces = Pieces { first: control.number(steps), count, bytes, most, width: 1, handed_by: None };
+        let pieces = Pieces { first: control.number(steps), count, bytes, most, width: 1 };
         let (team, control) = (comm.team.clone(), control.clone());
         let writes = if part.writes { count } else { 0 };
         let job = Job { team, control, collective, pieces, writes, part, kernel, shares };

@@ -5,6 +5,7 @@
 use super::spread::{self, spreads};
 use super::steps::Pieces;
 use oxmpi_os::control_section::{FETCHED_BYTES, MAX_RANKS};
+use oxmpi_os::hardware::fetches_what_it_overwrites;
 use oxmpi_plan::Collective;
 
 /// Whether a collective of so many ranks goes past the plans. `bytes` are those of a block, or of the vector of a broadcast,
@@ -95,21 +96,18 @@ pub(super) fn turns(collective: Collective, len: usize) -> bool {
     is_one_way(collective) && (len <= PIECE / 2 || collective == Collective::Scatter)
 }
 
+/// Whether `len` bytes that a rank writes in a step are stored past the caches, if each rank has a processor: what goes one way, where
+/// the processor would fetch the lines from who has read them. In an exchange between two ranks each writes where it has read, so that it
+/// has the lines; what turns has left the caches of near cores, not those of far ones.
+pub(super) fn goes_past_caches(collective: Collective, len: usize) -> bool {
+    len >= PAST_CACHES && is_one_way(collective) && fetches_what_it_overwrites()
+}
+
+/// The shortest data that are stored past the caches, bytes.
+const PAST_CACHES: usize = 2 << 10;
+
 /// The shortest data that turn, bytes.
 pub(super) const TURNING: usize = 16 << 10;
-
-/// The shortest vector or blocks that two ranks hand over, bytes. Shorter ones gain nothing.
-pub(super) const HANDED_OVER: usize = 2 << 10;
-
-// A rank that takes the straight line notes nothing of who has written.
-const _: () = assert!(HANDED_OVER > STRAIGHT);
-
-/// The longest piece of what two ranks hand over, bytes. There are two at least, but of less than 16 KiB, so that one is read while
-/// another is written; of several, 32 KiB were the best.
-#[inline]
-pub(super) fn longest_handed_over(bytes: usize) -> usize {
-    (bytes / 2).next_multiple_of(64).clamp(PIECE / 8, PIECE / 2)
-}
 
 /// The longest piece of a nonblocking collective, bytes, in segments of so many bytes.
 pub(super) fn longest_later(collective: Collective, ranks: u32, bytes: usize, segment_bytes: usize) -> usize {

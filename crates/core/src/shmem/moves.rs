@@ -4,23 +4,27 @@ use super::Served;
 use super::limits;
 use super::spread;
 use super::steps::{Piece, Steps, Turn};
-use super::words::Word;
 use oxmpi_abi::constants as abi;
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Scratch;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_os::control_section::ControlSection;
 use oxmpi_plan::Call;
 
-/// Copies packed bytes from `at` on to all of `to`, which is written in this section.
+/// Copies packed bytes from `at` on to all of `to`, which is written in the section; past the caches, if they lie one after another.
 #[inline]
-pub(super) fn pack(section: &ControlSection, from: &UserBuf, at: usize, to: BytesMut<'_>) {
+pub(super) fn pack(from: &UserBuf, at: usize, to: BytesMut<'_>, past_caches: bool) {
     match from.as_contiguous() {
-        Some(bytes) => section.copy(bytes.slice(at, to.len()), to),
+        Some(bytes) => give(bytes.slice(at, to.len()), to, past_caches),
         None => from.pack(at, to),
     }
+}
+
+/// Copies to `to`, which is written in the section.
+#[inline]
+pub(super) fn give(from: Bytes<'_>, to: BytesMut<'_>, past_caches: bool) {
+    if past_caches { from.copy_past_caches(to) } else { from.copy_over(to) }
 }
 
 /// Copies all of `from` over the packed bytes from `at` on.
@@ -93,16 +97,7 @@ impl<F: Fabric> Steps<'_, F> {
         spread::place(self.ranks, writer, reader)
     }
 
-    /// The next rank, and so of two the other one.
-    #[inline]
-    pub(super) fn next_rank(&self, rank: u32) -> u32 {
-        if rank + 1 < self.ranks { rank + 1 } else { 0 }
-    }
-
     fn barrier(&self) -> Result<()> {
-        if self.exchanges_words(0) {
-            return self.exchange_words(Word::default()).map(drop);
-        }
         let step = self.number(1);
         self.wait_until_free(step)?;
         self.publish(step);
@@ -115,17 +110,13 @@ impl<F: Fabric> Steps<'_, F> {
     }
 
     fn bcast(&self, root: u32, bytes: usize, data: &UserBuf) -> Result<()> {
-        if self.begins_pass(root, bytes) {
-            return self.pass_block(root, (data, 0), (data, 0), bytes);
-        }
-        let pieces = self.pieces_one_way(bytes, root);
+        let pieces = self.pieces_of(bytes);
         if self.me == root {
             return self.give(&pieces, |at, to| self.pack(data, at, to));
         }
         for piece in pieces.all() {
             self.see(root, piece.step)?;
-            self.section
-                .read(root, piece.step, self.extent(&piece, root), |from| unpack(data, piece.at, from));
+            self.section.read(root, piece.step, self.extent(piece.len), |from| unpack(data, piece.at, from));
             self.finish(piece.step);
         }
         self.one_seen(pieces.first);
@@ -133,15 +124,7 @@ impl<F: Fabric> Steps<'_, F> {
     }
 
     fn gather(&self, &Rooted { root, block, in_place, input, output }: &Rooted<'_>) -> Result<()> {
-        let writer = self.next_rank(root);
-        if self.begins_pass(writer, block) {
-            self.pass_block(writer, (input, 0), (output, writer as usize * block), block)?;
-            if self.me == root && !in_place {
-                output.copy_from(root as usize * block, input, 0, block);
-            }
-            return Ok(());
-        }
-        let pieces = self.pieces_one_way(block, writer);
+        let pieces = self.pieces_of(block);
         if self.me != root {
             return self.give(&pieces, |at, to| self.pack(input, at, to));
         }
@@ -160,8 +143,7 @@ impl<F: Fabric> Steps<'_, F> {
                 while !self.has_published(rank, piece.step) && copy_own(limits::PIECE / 2) {}
                 self.see(rank, piece.step)?;
                 let at = rank as usize * block + piece.at;
-                self.section
-                    .read(rank, piece.step, self.extent(&piece, rank), |from| unpack(output, at, from));
+                self.section.read(rank, piece.step, self.extent(piece.len), |from| unpack(output, at, from));
             }
             self.finish(piece.step);
         }
@@ -171,18 +153,10 @@ impl<F: Fabric> Steps<'_, F> {
     }
 
     fn scatter(&self, &Rooted { root, block, in_place, input, output }: &Rooted<'_>) -> Result<()> {
-        if self.begins_pass(root, block) {
-            let other = self.next_rank(root) as usize * block;
-            self.pass_block(root, (input, other), (output, 0), block)?;
-            if self.me == root && !in_place {
-                output.copy_from(0, input, root as usize * block, block);
-            }
-            return Ok(());
-        }
         // All in the line of the root, or each in its reader's part of the pool.
         let all = block.saturating_mul(self.ranks as usize - 1);
         let in_line = self.is_short(all);
-        let pieces = self.pieces_one_way(block, root);
+        let pieces = self.pieces_of(block);
         for piece in pieces.all() {
             let Piece { step, at, len, .. } = piece;
             if self.me != root {
@@ -192,7 +166,7 @@ impl<F: Fabric> Steps<'_, F> {
                     self.section
                         .read(root, step, all, |from| unpack(output, at, from.slice(place * len, len)));
                 } else {
-                    self.read_own_part(step, self.extent(&piece, root), |from| unpack(output, at, from));
+                    self.read_own_part(step, self.extent(piece.len), |from| unpack(output, at, from));
                 }
                 self.finish(step);
                 continue;
@@ -207,7 +181,7 @@ impl<F: Fabric> Steps<'_, F> {
                 });
             } else {
                 for rank in self.others() {
-                    self.section.write_part(rank, step, self.extent(&piece, root), |to| {
+                    self.section.write_part(rank, step, self.extent(piece.len), |to| {
                         self.pack(input, rank as usize * block + at, to);
                     });
                 }
@@ -224,15 +198,7 @@ impl<F: Fabric> Steps<'_, F> {
 
     fn allgather(&self, block: usize, in_place: bool, input: &UserBuf, output: &UserBuf) -> Result<()> {
         let own = self.me as usize * block;
-        if self.exchanges_words(block) {
-            let given = if in_place { (output, own) } else { (input, 0) };
-            self.exchange_blocks(given, (output, block - own), block)?;
-            if !in_place {
-                output.copy_from(own, input, 0, block);
-            }
-            return Ok(());
-        }
-        let pieces = self.pieces(block, self.most(block));
+        let pieces = self.pieces_of(block);
         self.exchange(&pieces, |turn, Piece { step, at, len, .. }| {
             match turn {
                 Turn::Write => self.write(step, len, |to| match in_place {
@@ -257,15 +223,6 @@ impl<F: Fabric> Steps<'_, F> {
 
     /// `input`: `None` in place.
     fn alltoall(&self, block: usize, input: Option<&UserBuf>, output: &UserBuf) -> Result<()> {
-        if self.exchanges_words(block) {
-            let own = self.me as usize * block;
-            let other = block - own;
-            self.exchange_blocks((input.unwrap_or(output), other), (output, other), block)?;
-            if let Some(input) = input {
-                output.copy_from(own, input, own, block);
-            }
-            return Ok(());
-        }
         let pieces = self.spread_pieces(block);
         self.exchange(&pieces, |turn, piece| {
             match (turn, input) {
@@ -297,7 +254,8 @@ impl<F: Fabric> Steps<'_, F> {
 
     #[inline]
     fn pack(&self, from: &UserBuf, at: usize, to: BytesMut<'_>) {
-        pack(self.section, from, at, to);
+        let past_caches = self.goes_past_caches(to.len());
+        pack(from, at, to, past_caches);
     }
 
     /// Writes a piece of each other rank's block; `give` copies what begins at some byte.

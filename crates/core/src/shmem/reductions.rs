@@ -3,9 +3,8 @@
 use super::Served;
 use super::combining::{Written, combine, share};
 use super::limits;
-use super::moves::packed_copy;
+use super::moves::{give, packed_copy};
 use super::steps::{Piece, Pieces, Steps, Turn};
-use super::words::word;
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::kernels::Kernel;
 use oxmpi_objects::error::Result;
@@ -77,26 +76,22 @@ impl<F: Fabric> Reduction<'_, F> {
             Call::Reduce { root, .. } => self.reduce(root, output),
             Call::Allreduce { .. } => {
                 let ranks = self.steps.ranks;
-                if self.steps.exchanges_words(self.bytes) {
-                    self.exchange_words(0, 0, output)
-                } else if limits::halves_allreduce(ranks, self.bytes) {
+                if limits::halves_allreduce(ranks, self.bytes) {
                     self.halved_allreduce(output)
                 } else if limits::shares_allreduce(ranks, self.bytes) {
                     self.shared_allreduce(output)
                 } else {
-                    self.prefix(self.pieces(), 0..ranks, 0..ranks, output)
+                    self.prefix(0..ranks, 0..ranks, output)
                 }
             }
             Call::ReduceScatterBlock { .. } => self.reduce_scatter(output),
             Call::Scan { .. } => {
                 let me = self.steps.me;
-                self.prefix(self.pieces(), 0..me + 1, me + 1..self.steps.ranks, output)
+                self.prefix(0..me + 1, me + 1..self.steps.ranks, output)
             }
             Call::Exscan { .. } => {
                 let me = self.steps.me;
-                // The first of two ranks alone writes, and does not read what it has written, as it may in a scan.
-                let pieces = self.steps.pieces_one_way(self.bytes, 0);
-                self.prefix(pieces, 0..me, me + 1..self.steps.ranks, output)
+                self.prefix(0..me, me + 1..self.steps.ranks, output)
             }
             // Nothing else that combines is served.
             _ => Ok(()),
@@ -119,7 +114,8 @@ impl<F: Fabric> Reduction<'_, F> {
     /// Copies what this rank gives, from `at` on, to all of `to`, which is written in the section.
     #[inline]
     fn give(&self, at: usize, to: BytesMut<'_>) {
-        self.steps.section.copy(self.given.slice(at, to.len()), to);
+        let past_caches = self.steps.goes_past_caches(to.len());
+        give(self.given.slice(at, to.len()), to, past_caches);
     }
 
     /// Sees that these ranks have published a step.
@@ -129,23 +125,12 @@ impl<F: Fabric> Reduction<'_, F> {
     }
 
     fn pieces(&self) -> Pieces {
-        self.steps.pieces(self.bytes, self.steps.most(self.bytes))
+        self.steps.pieces_of(self.bytes)
     }
 
     fn reduce(&self, root: u32, mut output: BytesMut<'_>) -> Result<()> {
         let steps = &self.steps;
-        let writer = steps.next_rank(root);
-        if steps.begins_pass(writer, self.bytes) {
-            let (step, own) = (steps.number(1), word(self.given));
-            if steps.me == writer {
-                steps.pass_word(step, own);
-            } else {
-                let theirs = steps.take_passed_word(step)?;
-                steps.combine_words(self.kernel, own, theirs, output.slice(0, self.bytes));
-            }
-            return Ok(());
-        }
-        let pieces = steps.pieces_one_way(self.bytes, writer);
+        let pieces = self.pieces();
         if steps.me != root {
             return steps.give(&pieces, |at, to| self.give(at, to));
         }
@@ -154,13 +139,13 @@ impl<F: Fabric> Reduction<'_, F> {
             if self.in_place {
                 // What it gives lies where the result is made.
                 steps.wait_until_free(step)?;
-                steps.write(step, steps.extent(&piece, root), |to| self.give(at, to));
+                steps.write(step, steps.extent(len), |to| self.give(at, to));
             }
             self.see(0..steps.ranks, step)?;
             let own = (!self.in_place).then(|| self.given.slice(at, len));
             self.combine(
                 0..steps.ranks,
-                &Written { step, all: |rank| steps.extent(&piece, rank), part: |_| 0 },
+                &Written { step, all: |_| steps.extent(len), part: |_| 0 },
                 own,
                 output.slice(at, len),
             );
@@ -170,25 +155,9 @@ impl<F: Fabric> Reduction<'_, F> {
         Ok(())
     }
 
-    /// Of two ranks each gives what begins at `other`, and combines what begins at `own` with the other one's.
-    fn exchange_words(&self, other: usize, own: usize, mut output: BytesMut<'_>) -> Result<()> {
-        let at = |start| word(self.given.slice(start, self.bytes));
-        let own = at(own);
-        let theirs = self.steps.exchange_words(at(other))?;
-        let result = output.slice(0, self.bytes);
-        self.steps.combine_words(self.kernel, own, theirs, result);
-        Ok(())
-    }
-
     /// Each rank reads all of what `needed` have given, and combines that; `readers` need what it gives.
-    fn prefix(
-        &self,
-        pieces: Pieces,
-        needed: Range<u32>,
-        readers: Range<u32>,
-        mut output: BytesMut<'_>,
-    ) -> Result<()> {
-        let steps = &self.steps;
+    fn prefix(&self, needed: Range<u32>, readers: Range<u32>, mut output: BytesMut<'_>) -> Result<()> {
+        let (steps, pieces) = (&self.steps, self.pieces());
         if needed.is_empty() {
             return steps.give(&pieces, |at, to| self.give(at, to));
         }
@@ -199,13 +168,13 @@ impl<F: Fabric> Reduction<'_, F> {
             let Piece { step, at, len, .. } = piece;
             if turn != Turn::Read {
                 if gives && turn == Turn::Write {
-                    steps.write(step, steps.extent(&piece, steps.me), |to| self.give(at, to));
+                    steps.write(step, steps.extent(len), |to| self.give(at, to));
                 }
                 return Ok(());
             }
             self.see(needed.clone(), step)?;
             let own = (!self.in_place).then(|| self.given.slice(at, len));
-            let written = Written { step, all: |rank| steps.extent(&piece, rank), part: |_| 0 };
+            let written = Written { step, all: |_| steps.extent(len), part: |_| 0 };
             self.combine(needed.clone(), &written, own, output.slice(at, len));
             Ok(())
         })?;
@@ -217,10 +186,6 @@ impl<F: Fabric> Reduction<'_, F> {
 
     fn reduce_scatter(&self, mut output: BytesMut<'_>) -> Result<()> {
         let steps = &self.steps;
-        if steps.exchanges_words(self.bytes) {
-            let own = steps.me as usize * self.bytes;
-            return self.exchange_words(self.bytes - own, own, output);
-        }
         let pieces = steps.spread_pieces(self.bytes);
         steps.exchange(&pieces, |turn, piece| {
             let Piece { step, at, len, .. } = piece;
@@ -308,7 +273,7 @@ impl<F: Fabric> Reduction<'_, F> {
             let batch = (count - from).min(steps.ahead() as usize);
             let piece = |n: usize| {
                 let at = (from + n) * most;
-                Piece { step: step + n as u64, at, len: most.min(self.bytes - at), handed_by: None }
+                Piece { step: step + n as u64, at, len: most.min(self.bytes - at) }
             };
             for Piece { step, at, len, .. } in (0..batch).map(piece) {
                 steps.wait_until_free(step)?;

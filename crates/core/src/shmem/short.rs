@@ -6,7 +6,6 @@
 
 use super::limits;
 use super::steps::Steps;
-use super::words::{Word, word};
 use crate::Process;
 use crate::comm::Communicator;
 use oxmpi_fabric::Fabric;
@@ -86,33 +85,6 @@ impl<F: Fabric> ShortWay<'_, F> {
         self.steps.number(1)
     }
 
-    /// Exchanges words with the other one of two ranks. Between giving and taking nothing is lost by what else is to be done.
-    #[inline(always)]
-    fn exchange_words(&self, collective: Collective, mine: Word) -> Result<Word> {
-        let s = &self.steps;
-        let step = s.number(1);
-        let turn = s.give_word(step, mine);
-        s.count(collective);
-        self.process.look_after_served();
-        s.take_word(step, turn)
-    }
-
-    /// Passes a word to the other one of two ranks.
-    #[inline(always)]
-    fn pass_word(&self, collective: Collective, mine: Word) -> Result<()> {
-        self.steps.pass_word(self.steps.number(1), mine);
-        self.steps.count(collective);
-        self.end()
-    }
-
-    /// Takes the word that the other one of two ranks passes.
-    #[inline(always)]
-    fn take_word(&self, collective: Collective) -> Result<Word> {
-        self.steps.count(collective);
-        self.end()?;
-        self.steps.take_passed_word(self.steps.number(1))
-    }
-
     #[inline(always)]
     fn end(&self) -> Result<()> {
         self.process.look_after_served();
@@ -125,9 +97,6 @@ impl<F: Fabric> ShortWay<'_, F> {
     /// See [`ShortWay`].
     #[inline(always)]
     pub fn barrier(&self) -> Result<()> {
-        if self.steps.exchanges_words(0) {
-            return self.exchange_words(Collective::Barrier, Word::default()).map(drop);
-        }
         let (s, step) = (&self.steps, self.begin(Collective::Barrier));
         s.wait_until_free(step)?;
         s.publish(step);
@@ -143,14 +112,6 @@ impl<F: Fabric> ShortWay<'_, F> {
     #[inline(always)]
     pub fn bcast(&self, root: u32, data: BytesMut<'_>) -> Result<()> {
         let len = data.len();
-        if self.steps.begins_pass(root, len) {
-            if self.is_root(root) {
-                return self.pass_word(Collective::Bcast, word(data.as_bytes()));
-            }
-            let theirs = self.take_word(Collective::Bcast)?;
-            Bytes::from(&theirs[..len]).copy_to(data);
-            return Ok(());
-        }
         let (s, step) = (&self.steps, self.begin(Collective::Bcast));
         if s.me == root {
             self.give(step, len, |to| data.as_bytes().copy_to(to))?;
@@ -169,9 +130,6 @@ impl<F: Fabric> ShortWay<'_, F> {
     /// See [`ShortWay`].
     #[inline(always)]
     pub fn give_to_gather(&self, block: Bytes<'_>) -> Result<()> {
-        if self.steps.begins_pass(self.steps.me, block.len()) {
-            return self.pass_word(Collective::Gather, word(block));
-        }
         let step = self.begin(Collective::Gather);
         self.give(step, block.len(), |to| block.copy_to(to))?;
         self.end()
@@ -186,12 +144,6 @@ impl<F: Fabric> ShortWay<'_, F> {
         let s = &self.steps;
         let len = all.len() / s.ranks as usize;
         self.place_own(block, len, &mut all);
-        let writer = s.next_rank(s.me);
-        if s.begins_pass(writer, len) {
-            let theirs = self.take_word(Collective::Gather)?;
-            Bytes::from(&theirs[..len]).copy_to(all.slice(writer as usize * len, len));
-            return Ok(());
-        }
         let step = self.begin(Collective::Gather);
         self.read_all(step, len, &mut all)?;
         s.finish(step);
@@ -208,12 +160,6 @@ impl<F: Fabric> ShortWay<'_, F> {
         let s = &self.steps;
         let len = all.len() / s.ranks as usize;
         self.place_own(block, len, &mut all);
-        if s.exchanges_words(len) {
-            let own = s.me as usize * len;
-            let theirs = self.exchange_words(Collective::Allgather, word(all.as_bytes().slice(own, len)))?;
-            Bytes::from(&theirs[..len]).copy_to(all.slice(len - own, len));
-            return Ok(());
-        }
         let step = self.begin(Collective::Allgather);
         s.wait_until_free(step)?;
         s.write(step, len, |to| all.as_bytes().slice(s.me as usize * len, len).copy_to(to));
@@ -233,27 +179,21 @@ impl<F: Fabric> ShortWay<'_, F> {
         let s = &self.steps;
         let len = all.len() / s.ranks as usize;
         let others = len * (s.ranks as usize - 1);
-        if s.begins_pass(s.me, len) {
-            let other = s.next_rank(s.me) as usize * len;
-            self.pass_word(Collective::Scatter, word(all.slice(other, len)))?;
+        let step = self.begin(Collective::Scatter);
+        if s.is_short(others) {
+            self.give(step, others, |to| self.spread(all, len, to))?;
         } else {
-            let step = self.begin(Collective::Scatter);
-            if s.is_short(others) {
-                self.give(step, others, |to| self.spread(all, len, to))?;
-            } else {
-                s.wait_until_free(step)?;
-                for rank in s.others() {
-                    let block = all.slice(rank as usize * len, len);
-                    s.section.write_part(rank, step, len, |to| block.copy_to(to));
-                }
-                s.publish_last(step);
+            s.wait_until_free(step)?;
+            for rank in s.others() {
+                let block = all.slice(rank as usize * len, len);
+                s.section.write_part(rank, step, len, |to| block.copy_to(to));
             }
-            self.end()?;
+            s.publish_last(step);
         }
         if let Some(block) = block {
             all.slice(s.me as usize * len, len).copy_to(block);
         }
-        Ok(())
+        self.end()
     }
 
     /// `MPI_Scatter`, of who is not the root.
@@ -263,11 +203,6 @@ impl<F: Fabric> ShortWay<'_, F> {
     #[inline(always)]
     pub fn take_of_scatter(&self, root: u32, block: BytesMut<'_>) -> Result<()> {
         let len = block.len();
-        if self.steps.begins_pass(root, len) {
-            let theirs = self.take_word(Collective::Scatter)?;
-            Bytes::from(&theirs[..len]).copy_to(block);
-            return Ok(());
-        }
         let (s, step) = (&self.steps, self.begin(Collective::Scatter));
         if s.is_short(len * (s.ranks as usize - 1)) {
             s.see(root, step)?;
@@ -290,12 +225,6 @@ impl<F: Fabric> ShortWay<'_, F> {
         let s = &self.steps;
         let len = all.len() / s.ranks as usize;
         let own = s.me as usize * len;
-        if s.exchanges_words(len) {
-            let theirs = self.exchange_words(Collective::Alltoall, word(given.slice(len - own, len)))?;
-            given.slice(own, len).copy_to(all.slice(own, len));
-            Bytes::from(&theirs[..len]).copy_to(all.slice(len - own, len));
-            return Ok(());
-        }
         let step = self.begin(Collective::Alltoall);
         s.wait_until_free(step)?;
         s.write(step, len * (s.ranks as usize - 1), |to| self.spread(given, len, to));
@@ -319,13 +248,6 @@ impl<F: Fabric> ShortWay<'_, F> {
         let s = &self.steps;
         let len = result.len();
         let own = given.slice(s.me as usize * len, len);
-        if s.exchanges_words(len) {
-            let own = word(own);
-            let given = word(given.slice(len - s.me as usize * len, len));
-            let theirs = self.exchange_words(Collective::ReduceScatterBlock, given)?;
-            s.combine_words(kernel, own, theirs, result);
-            return Ok(());
-        }
         let step = self.begin(Collective::ReduceScatterBlock);
         s.wait_until_free(step)?;
         s.write(step, len * (s.ranks as usize - 1), |to| self.spread(given, len, to));
@@ -346,9 +268,6 @@ impl<F: Fabric> ShortWay<'_, F> {
     /// See [`ShortWay`].
     #[inline(always)]
     pub fn give_to_reduce(&self, given: Bytes<'_>) -> Result<()> {
-        if self.steps.begins_pass(self.steps.me, given.len()) {
-            return self.pass_word(Collective::Reduce, word(given));
-        }
         let step = self.begin(Collective::Reduce);
         self.give(step, given.len(), |to| given.copy_to(to))?;
         self.end()
@@ -361,12 +280,6 @@ impl<F: Fabric> ShortWay<'_, F> {
     #[inline(always)]
     pub fn reduce(&self, kernel: &Kernel, given: Bytes<'_>, result: BytesMut<'_>) -> Result<()> {
         let s = &self.steps;
-        if s.begins_pass(s.next_rank(s.me), given.len()) {
-            let own = word(given);
-            let theirs = self.take_word(Collective::Reduce)?;
-            s.combine_words(kernel, own, theirs, result);
-            return Ok(());
-        }
         let step = self.begin(Collective::Reduce);
         self.combine_whole(step, kernel, 0..s.ranks, given, result)?;
         s.finish(step);
@@ -392,12 +305,6 @@ impl<F: Fabric> ShortWay<'_, F> {
             Prefix::Inclusive => (Collective::Scan, 0..s.me + 1),
             Prefix::Exclusive => (Collective::Exscan, 0..s.me),
         };
-        if prefix == Prefix::All && s.exchanges_words(given.len()) {
-            let own = word(given);
-            let theirs = self.exchange_words(collective, own)?;
-            s.combine_words(kernel, own, theirs, result);
-            return Ok(());
-        }
         let step = self.begin(collective);
         s.wait_until_free(step)?;
         s.write(step, given.len(), |to| given.copy_to(to));

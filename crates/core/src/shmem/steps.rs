@@ -21,7 +21,6 @@ use oxmpi_plan::Collective;
 use oxmpi_rt::waiting::Need;
 use std::cell::Cell;
 use std::ops::Range;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 /// What a collective here is worth, in short messages, when it is counted how long nobody has looked at everything.
@@ -57,8 +56,6 @@ pub(super) struct Piece {
     pub(super) at: usize,
     /// Its bytes.
     pub(super) len: usize,
-    /// Who hands it over, if anybody (rule 13).
-    pub(super) handed_by: Option<u32>,
 }
 
 /// What is to be done with a piece of an exchange.
@@ -82,8 +79,6 @@ pub(super) struct Pieces {
     pub(super) most: usize,
     /// How many steps each takes: it is written when the last of these is published.
     pub(super) width: u64,
-    /// Who hands them over, if anybody (rule 13).
-    pub(super) handed_by: Option<u32>,
 }
 
 impl Pieces {
@@ -97,7 +92,7 @@ impl Pieces {
     pub(super) fn piece(&self, n: u64) -> Piece {
         let at = n as usize * self.most;
         let len = self.most.min(self.bytes - at);
-        Piece { step: self.first + (n + 1) * self.width - 1, at, len, handed_by: self.handed_by }
+        Piece { step: self.first + (n + 1) * self.width - 1, at, len }
     }
 
     /// All of them.
@@ -166,27 +161,13 @@ impl<'a, F: Fabric> Steps<'a, F> {
     #[inline]
     pub(super) fn pieces(&self, bytes: usize, most: usize) -> Pieces {
         let count = Pieces::how_many(bytes, most);
-        Pieces { first: self.number(count), count, bytes, most, width: 1, handed_by: None }
+        Pieces { first: self.number(count), count, bytes, most, width: 1 }
     }
 
-    /// Steps for `bytes` bytes, of a vector or of each block, that go one way: of two ranks `writer` alone writes what only the
-    /// other one reads.
+    /// Steps for `bytes` bytes, of a vector or of each block, in pieces as long as the collective has them.
     #[inline]
-    pub(super) fn pieces_one_way(&self, bytes: usize, writer: u32) -> Pieces {
-        if self.ranks == 2 && bytes >= limits::HANDED_OVER && !self.control.is_crowded {
-            return self.pieces_between_two(bytes, writer);
-        }
+    pub(super) fn pieces_of(&self, bytes: usize) -> Pieces {
         self.pieces(bytes, self.most(bytes))
-    }
-
-    #[inline(never)]
-    fn pieces_between_two(&self, bytes: usize, writer: u32) -> Pieces {
-        let handover = || self.control.handover.lock().unwrap_or_else(PoisonError::into_inner);
-        if bytes > self.section.handed_bytes() || !handover().take(writer) {
-            return self.pieces(bytes, self.most(bytes));
-        }
-        let most = self.segment().min(limits::longest_handed_over(bytes));
-        Pieces { handed_by: Some(writer), ..self.pieces(bytes, most) }
     }
 
     /// Steps for a block of `block` bytes for each other rank. With more ranks than processors pieces are as long as they can be
@@ -210,7 +191,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
             // Nobody waits for what is left out.
             self.finish(first - 1);
         }
-        Pieces { first, count, bytes: block, most, width, handed_by: None }
+        Pieces { first, count, bytes: block, most, width }
     }
 
     /// All ranks write and all read: as many pieces are written as may be under way, then read.
@@ -244,7 +225,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
     pub(super) fn give(&self, pieces: &Pieces, fill: impl Fn(usize, BytesMut<'_>)) -> Result<()> {
         for piece in pieces.all() {
             self.wait_until_free(piece.step)?;
-            self.write(piece.step, self.extent(&piece, self.me), |to| fill(piece.at, to));
+            self.write(piece.step, self.extent(piece.len), |to| fill(piece.at, to));
             self.publish_last(piece.step);
         }
         Ok(())
@@ -407,23 +388,23 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.section.write(self.me, step, extent, fill);
     }
 
-    /// Shows `f` what another rank has written for a step, which was seen, in this rank's part of the pool, or hands over.
+    /// Shows `f` what another rank has written for a step, which was seen, in this rank's part of the pool.
     #[inline]
     pub(super) fn read_own_part(&self, step: u64, extent: impl Into<Extent>, f: impl FnOnce(Bytes<'_>)) {
         self.section.read_part(self.me, step, extent, f);
     }
 
-    /// How a piece that `writer` writes lies, of this collective whose data go one way.
+    /// How a piece of `len` bytes lies, of this collective whose data go one way.
     #[inline]
-    pub(super) fn extent(&self, piece: &Piece, writer: u32) -> Extent {
-        let Piece { at, len, handed_by, .. } = *piece;
-        if handed_by == Some(writer) {
-            Extent::handed_over(at, len)
-        } else if len >= limits::TURNING && self.turns(len) {
-            Extent::turning(len)
-        } else {
-            len.into()
-        }
+    pub(super) fn extent(&self, len: usize) -> Extent {
+        if len >= limits::TURNING && self.turns(len) { Extent::turning(len) } else { len.into() }
+    }
+
+    /// Whether `len` bytes that this rank writes are stored past the caches.
+    #[inline]
+    pub(super) fn goes_past_caches(&self, len: usize) -> bool {
+        !self.control.is_crowded
+            && self.collective.get().is_some_and(|collective| limits::goes_past_caches(collective, len))
     }
 
     #[inline(never)]

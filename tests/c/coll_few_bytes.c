@@ -1,7 +1,7 @@
 // ranks: 2 3
-/* Collectives of up to 12 bytes in any order, with any roots: what two ranks give each other as words, in between by other lines and
- * by nonblocking collectives, with which all go another way through the library. Each rank by itself does so, too, as it describes its
- * bytes by a datatype with a gap, or is late, or gives in place. */
+/* Collectives of up to 12 bytes in any order, with any roots, by the straight line of short ones, and in between beside a nonblocking
+ * collective, with which all go another way through the library. Each rank by itself does so, too, as it describes its bytes by a
+ * datatype with a gap, or is late, or gives in place. */
 #include "check.h"
 
 #include <unistd.h>
