@@ -124,13 +124,4 @@ mod tests {
         let there_and_back = ns_of_ticks(ticks_of_ns(1_000_000));
         assert!((999_000..=1_001_000).contains(&there_and_back), "{there_and_back} ns");
     }
-
-    #[test]
-    fn few_ticks_pass() {
-        let start = ticks();
-        pass_few_ticks_from(start, 100_000, 1_100_000);
-        let passed = ticks().wrapping_sub(start);
-        // Cycles are not ticks, but not shorter than a fifth of them.
-        assert!(passed > 300_000, "{passed} ticks");
-    }
 }
