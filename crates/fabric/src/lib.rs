@@ -185,7 +185,7 @@ pub trait Fabric {
     }
 
     /// The longest standard send to a peer that does not wait for its receiver (MPI-5.0 section 3.4), bytes: what is no longer, and
-    /// cannot leave, or was announced and is not asked for, is kept by its sender instead.
+    /// was announced and not taken, is kept by its sender instead.
     fn standard_limit(&mut self, to: u32) -> usize {
         self.eager_limit(to)
     }

@@ -133,6 +133,7 @@ pub struct Shm {
     own: Arc<Segment>,
     kind: BarrierKind,
     settings: Settings,
+    plan: Arc<CopyPlan>,
     /// Longest eager message that travels beside its header, bytes.
     inline_limit: usize,
     open: Open,
@@ -155,6 +156,20 @@ pub struct Shm {
     heap_bytes: u64,
     /// Processes of other jobs that this one has parted with.
     parted: Box<Parted>,
+}
+
+/// How messages go, if it turns out that the receiver may read this process's memory.
+fn plan(settings: &Settings, pool: bool) -> Arc<CopyPlan> {
+    let possible = Possible {
+        ring_below: settings.pool_from,
+        pool,
+        single_copy: match settings.single_copy {
+            SingleCopying::Off => None,
+            SingleCopying::Auto => Some(false),
+            SingleCopying::On => Some(true),
+        },
+    };
+    Arc::new(CopyPlan::new(&settings.facts, settings.place, possible))
 }
 
 /// What is kept about one peer.
@@ -228,6 +243,7 @@ impl Shm {
             own,
             kind,
             inline_limit: settings.eager_limit.min(INLINE_MAX),
+            plan: plan(&settings, boot.config.pool_bytes > 0),
             settings,
             open,
             open_alarm: None,
@@ -263,10 +279,10 @@ impl Shm {
     /// Changes how this process uses shared memory from now on.
     pub fn retune(&mut self, settings: Settings) {
         self.inline_limit = settings.eager_limit.min(INLINE_MAX);
+        self.plan = plan(&settings, self.pool.is_some());
         self.settings = settings;
-        let plan = self.plan();
         for out in self.links.iter_mut().flatten().filter_map(|link| link.out.as_mut()) {
-            out.plan = plan.clone();
+            out.plan = self.plan.clone();
         }
     }
 
@@ -301,7 +317,7 @@ impl Shm {
             )));
         }
         let bell = self.bell_of(peer, &segment);
-        let out = Out::new(segment, bell, known_as, self.plan());
+        let out = Out::new(segment, bell, known_as, self.plan.clone());
         Ok(self.link(peer).out.insert(out))
     }
 
@@ -314,20 +330,6 @@ impl Shm {
             Some(out) => Ok(Neighbour { segment: out.segment.clone(), bell: out.bell.clone() }),
             None => Err(Unreachable { peer, why: "no contact was made".into() }),
         }
-    }
-
-    /// How messages go, if it turns out that the receiver may read this process's memory.
-    fn plan(&self) -> CopyPlan {
-        let possible = Possible {
-            ring_below: self.settings.pool_from,
-            pool: self.pool.is_some(),
-            single_copy: match self.settings.single_copy {
-                SingleCopying::Off => None,
-                SingleCopying::Auto => Some(false),
-                SingleCopying::On => Some(true),
-            },
-        };
-        CopyPlan::new(&self.settings.facts, self.settings.place, possible)
     }
 
     /// The barriers between this process and a peer. Those of one launcher use the same; with one of another that has the fence

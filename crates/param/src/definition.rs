@@ -21,8 +21,6 @@ pub enum Level {
 pub enum Change {
     /// Never: the launcher, or the other ranks, have built on it.
     Never,
-    /// As long as MPI is not initialised.
-    BeforeInit,
     /// At any time.
     Always,
     /// At any time, if all ranks do so alike.
@@ -34,7 +32,6 @@ impl Change {
     pub const fn when(self) -> &'static str {
         match self {
             Change::Never => "fixed when the job starts",
-            Change::BeforeInit => "a program may change it before MPI_Init",
             Change::Always => "a program may change it at any time",
             Change::Alike => "a program may change it at any time, on all ranks alike",
         }

@@ -81,7 +81,6 @@ fn value_of(param: &Param) -> Value {
 fn check_change(param: &Param) -> Result<()> {
     let is_now = match param.change {
         Change::Never => return Err(abi::MPI_T_ERR_CVAR_SET_NEVER),
-        Change::BeforeInit => !is_initialized(),
         Change::Always | Change::Alike => !is_finalized(),
     };
     if is_now { Ok(()) } else { Err(abi::MPI_T_ERR_CVAR_SET_NOT_NOW) }
@@ -135,7 +134,7 @@ mpi! {
             let items = choice.then(|| oxmpi_core::tool::enums::find(param.name)).flatten();
             let reach = match param.change {
                 Change::Never => abi::MPI_T_SCOPE_CONSTANT,
-                Change::BeforeInit | Change::Always => abi::MPI_T_SCOPE_LOCAL,
+                Change::Always => abi::MPI_T_SCOPE_LOCAL,
                 Change::Alike => abi::MPI_T_SCOPE_ALL_EQ,
             };
             // SAFETY: the C program passes places, or null where it wants nothing.

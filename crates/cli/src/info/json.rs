@@ -152,7 +152,6 @@ fn one(params: &Params, param: &Param) -> Json {
         "level": level(param.level),
         "change": match param.change {
             Change::Never => "never",
-            Change::BeforeInit => "before MPI_Init",
             Change::Always => "always",
             Change::Alike => "always, on all ranks alike",
         },

@@ -1,10 +1,11 @@
 //! Standard sends that would wait for their receivers.
 //!
 //! A standard send of up to [`Fabric::standard_limit`] bytes does not depend on its receiver (MPI-5.0 section 3.4 leaves that to the
-//! library, and programs count on it). It waits where there was no room for it, or where it was announced by its address so that
-//! the receiver can copy it alone. When the process is about to wait, the lane *keeps* such messages: it copies each to memory of its
-//! own, and the send is complete for its user. Of one that was announced, the receiver may be about to read it: one compare-exchange
-//! decides ([`oxmpi_os::announcement`]).
+//! library, and programs count on it). It waits where it was announced by its address, so that the receiver can copy it alone. When
+//! the process is about to wait, the lane *keeps* such messages: it copies each to memory of its
+//! own, and the send is complete for its user. The receiver may be about to read it: one compare-exchange
+//! decides ([`oxmpi_os::announcement`]). Only what the receiver gets without the sender is kept, as that one may not look again for long:
+//! what found no room waits for some, which whoever takes messages in makes.
 
 use super::Lane;
 use super::send::copy_of;
@@ -26,7 +27,7 @@ pub(super) struct Keeping {
 enum Kept {
     /// The lane has the data, or it is over, or its receiver takes it now.
     Done,
-    /// There was no room.
+    /// It was not announced yet, or there was no room.
     NotYet,
 }
 
@@ -72,20 +73,23 @@ impl<F: Fabric> Lane<F> {
     fn keep(&mut self, request: RequestId) -> Kept {
         let kept_bytes = self.state.requests.kept_bytes();
         let Some(work) = self.state.requests.send_mut(request) else { return Kept::Done };
-        if !matches!(work.phase, Phase::Waiting | Phase::Announced) || work.is_kept || work.is_withdrawn {
+        if work.phase == Phase::Waiting {
+            return Kept::NotYet;
+        }
+        let Some(announcement) = work.announcement.filter(|_| work.phase == Phase::Announced) else {
+            return Kept::Done;
+        };
+        if work.is_kept || work.is_withdrawn {
             return Kept::Done;
         }
         if kept_bytes + work.buffer.packed_len() > MOST_KEPT {
             return Kept::NotYet;
         }
         let copy = copy_of(&work.buffer);
-        if let Some(announcement) = work.announcement {
-            let address = copy.as_contiguous().map_or(0, |bytes| bytes.as_ptr() as u64);
-            if !self.fabric.keep_announcement(announcement, address) {
-                return Kept::Done;
-            }
+        let address = copy.as_contiguous().map_or(0, |bytes| bytes.as_ptr() as u64);
+        if self.fabric.keep_announcement(announcement, address) {
+            self.state.requests.keep_send(request, copy);
         }
-        self.state.requests.keep_send(request, copy);
         Kept::Done
     }
 

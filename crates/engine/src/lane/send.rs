@@ -283,14 +283,10 @@ impl<F: Fabric> Lane<F> {
         let raw = request.raw();
         let mut announcement = None;
         let (frame, body, phase) = if !self.is_eager(context, to, tag, &buffer) {
-            let mut address = buffer.as_contiguous().map_or(0, |b| b.as_ptr() as u64);
+            let address = buffer.as_contiguous().map_or(0, |b| b.as_ptr() as u64);
             if self.may_keep(context, to, mode, len) {
                 self.close_announcements();
                 announcement = self.fabric.open_announcement(to);
-                if announcement.is_none() {
-                    // Nobody may read it there, as it may be kept.
-                    address = 0;
-                }
             }
             let name = announcement.map_or(0, Announcement::raw);
             let announced = Announced { request: raw, length: len as u64, address, announcement: name };

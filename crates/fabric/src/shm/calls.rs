@@ -32,8 +32,9 @@ impl Fabric for Shm {
         self.settings.eager_limit
     }
 
-    fn open_announcement(&mut self, _to: u32) -> Option<Announcement> {
-        self.announcements.open()
+    fn open_announcement(&mut self, to: u32) -> Option<Announcement> {
+        // As this process may read the other's memory, so may the other, as far as can be known here.
+        if self.can_read(to) { self.announcements.open() } else { None }
     }
 
     fn keep_announcement(&mut self, announcement: Announcement, copy: u64) -> bool {

@@ -24,7 +24,7 @@ pub(super) struct Out {
     /// This process's number where the peer is: another than here if that is under another launcher.
     pub(super) known_as: u32,
     /// How messages to it go.
-    pub(super) plan: CopyPlan,
+    pub(super) plan: Arc<CopyPlan>,
     /// The last piece for it found no room in the pool, though there was some in the ring: who empties the pool need not ring.
     pub(super) lacks_pool: bool,
 }
@@ -37,7 +37,7 @@ pub(super) enum Path {
 
 impl Out {
     /// The way to the owner of `segment`, whose bell it is, through its inbox at first.
-    pub(super) fn new(segment: Arc<Segment>, bell: Bell, known_as: u32, plan: CopyPlan) -> Out {
+    pub(super) fn new(segment: Arc<Segment>, bell: Bell, known_as: u32, plan: Arc<CopyPlan>) -> Out {
         let path = Path::Inbox(InboxSender::new(segment.inbox()));
         Out { bell, path, cells: 0, pid: 0, known_as, segment, plan, lacks_pool: false }
     }
