@@ -178,7 +178,7 @@ impl Launcher<'_> {
             Request::Quiesced { step } => self.step_taken(rank, step),
             Request::Abort { code, text } => {
                 let seen = self.glimpse(rank);
-                self.tell_in_turn(Event::Abort { rank, code, text, seen });
+                self.take_abort(Event::Abort { rank, code, text, seen });
             }
             // They are for those who have just connected.
             Request::Enter { .. } | Request::Return { .. } => {
@@ -187,6 +187,20 @@ impl Launcher<'_> {
             }
             Request::Say { .. } if self.launch.quiet => {}
             Request::Say { text } => self.tell(Event::Say { text }),
+        }
+    }
+
+    /// A process ends its job and all that are connected with it. Who has released the connection by now is not among these: before a
+    /// disconnect returns anywhere all have said so, but not all of that may be read.
+    fn take_abort(&mut self, abort: Event) {
+        if self.job.jobs() == 1 && !self.links.is_any() {
+            return self.tell_in_turn(abort);
+        }
+        self.aborts.push(abort);
+        // What is heard meanwhile of others that abort waits, too: each of them hears all would be a call within a call for each.
+        if self.aborts.len() == 1 {
+            self.hear_all();
+            std::mem::take(&mut self.aborts).into_iter().for_each(|abort| self.tell_after_look(abort));
         }
     }
 

@@ -121,6 +121,8 @@ pub(super) struct Launcher<'a> {
     pub(super) sinks: [Sink<'static>; 2],
     feed: Feed,
     pub(super) files: Option<Files>,
+    /// Processes that abort, while all that others have said is heard.
+    pub(super) aborts: Vec<Event>,
     /// The processes that have died and of which the others were told, in that order.
     pub(super) deaths: Vec<u32>,
     /// How far the messages are on the way to standing still.
@@ -178,6 +180,7 @@ impl<'a> Launcher<'a> {
             sinks: [Sink::new(rustix::stdio::stdout()), Sink::new(rustix::stdio::stderr())],
             feed,
             files: None,
+            aborts: Vec::new(),
             deaths: Vec::new(),
             standing: Standing::default(),
             grace: None,
