@@ -189,8 +189,10 @@ fn shown_by(text: &str) -> Option<Asked> {
         "showme:libs" => Asked::Show(Words::Libraries),
         "showme:version" => Asked::Version,
         "showme:help" => Asked::Help,
-        "compile_info" | "compile-info" => Asked::Show(Words::CompileCommand),
-        "link_info" | "link-info" => Asked::Show(Words::LinkCommand),
+        "compile_info" | "compile-info" | "show_compile_info" | "show-compile-info" => {
+            Asked::Show(Words::CompileCommand)
+        }
+        "link_info" | "link-info" | "show_link_info" | "show-link-info" => Asked::Show(Words::LinkCommand),
         other if other.starts_with("showme") => Asked::Unknown(text.to_string()),
         _ => return None,
     })
@@ -302,6 +304,8 @@ mod tests {
         assert_eq!(show(&["-showme:command"]), "cc\n");
         assert_eq!(show(&["-compile-info"]), "cc -I/p/include\n");
         assert_eq!(show(&["-link_info"]), format!("cc -I/p/include {LINK}\n"));
+        assert_eq!(show(&["-show-compile-info"]), show(&["-compile_info"]));
+        assert_eq!(show(&["-show-link-info"]), show(&["-link_info"]));
         assert_eq!(request(&["-showme:version"]).asked, Asked::Version);
         assert_eq!(request(&["-showme:wrong"]).asked, Asked::Unknown("-showme:wrong".into()));
         assert_eq!(request(&[]).asked, Asked::Nothing);

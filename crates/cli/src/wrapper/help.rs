@@ -36,8 +36,8 @@ These print something instead of compiling:
   -showme:libdirs          the directory of the library
   -showme:libs             the name of the library
   -showme:version          the version of OxMPI
-  -compile_info            the command for compiling
-  -link_info               the command for linking
+  -compile_info            the command for compiling; also -show-compile-info
+  -link_info               the command for linking; also -show-link-info
 
 All other arguments are the compiler's; '{name} --version' is its version. pkg-config knows the same as 'oxmpi'
 (PKG_CONFIG_PATH=PREFIX/lib/pkgconfig), and CMake's find_package(MPI) asks {name} itself, if it is in PATH or below
