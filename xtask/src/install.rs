@@ -10,16 +10,22 @@
 //! include/mpi_compat.h          names that were removed from MPI; include/compat/mpi.h has both, for mpicc -mpi-compat
 //! share/man/man1, man7          manual pages: mpirun, mpicc, oxmpi, oxmpi-params; mpiexec, mpicxx, ... are links
 //! share/bash-completion, zsh, fish/vendor_completions.d    what shells offer behind mpirun
+//! share/doc/oxmpi               the chapters of docs/, which manual pages name
+//! share/oxmpi/installed         what all this is, for 'oxmpi uninstall'
 //! etc/oxmpi-mca-params.conf     parameters for all users; never overwritten
 //! ```
-//! All links and paths are relative to the files that have them: the directory may be moved.
+//! Programs and library come without their tables for debuggers (`strip.rs`). All links and paths are relative to the files that have them: the directory may be moved.
+
+mod manifest;
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use self::manifest::Manifest;
 use crate::root;
 use crate::run::{Failure, Run};
+use crate::strip::without_debug_sections;
 
 const PROGRAM_LINKS: [&str; 12] = [
     "mpirun",
@@ -39,7 +45,8 @@ const PROGRAM_LINKS: [&str; 12] = [
 const LIBRARY: &str = "libmpi_abi.so.1";
 const LIBRARY_LINKS: [&str; 3] = ["libmpi_abi.so", "libmpi_abi.so.0", "libmpi.so"];
 
-const SHARED_DIRECTORIES: [&str; 5] = [
+const SHARED_DIRECTORIES: [&str; 6] = [
+    "share/doc/oxmpi/img",
     "share/man/man1",
     "share/man/man7",
     "share/bash-completion/completions",
@@ -73,7 +80,8 @@ const PAGE_LINKS: [(&str, &str); 10] = [
 const COMPAT: &str = include_str!("../../crates/cli/include/mpi_compat.h");
 const COMPAT_MPI: &str = include_str!("../../crates/cli/include/compat/mpi.h");
 
-/// What `pkg-config oxmpi` knows. It finds the prefix from where the file is.
+/// What `pkg-config oxmpi` knows. It finds the prefix from where the file is. Behind `-Wl,` it escapes a blank in it only if there is
+/// one such word (pkgconf 1.8).
 const PKG_CONFIG: &str = "\
 prefix=${pcfiledir}/../..
 includedir=${prefix}/include
@@ -83,7 +91,7 @@ Name: OxMPI
 Description: An MPI library with the standard ABI of MPI-5.0
 Version: @VERSION@
 Cflags: -I${includedir}
-Libs: -L${libdir} -Wl,-rpath,${libdir} -Wl,--enable-new-dtags -lmpi_abi
+Libs: -L${libdir} -Wl,--enable-new-dtags,-rpath,${libdir} -lmpi_abi
 ";
 
 const PARAMETERS: &str = "\
@@ -96,19 +104,22 @@ pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
     let build = Run::cargo().args(["build", "--locked", "-p", "oxmpi-cli", "-p", "oxmpi-capi"]);
     if release { build.arg("--release") } else { build }.show()?;
     let built = target_directory().join(if release { "release" } else { "debug" });
+    let mut manifest = Manifest::open(prefix);
     let directories = ["bin", "lib", "lib/pkgconfig", "include", "include/compat", "etc"];
     for directory in directories.into_iter().chain(SHARED_DIRECTORIES) {
-        let directory = prefix.join(directory);
-        fs::create_dir_all(&directory)
-            .map_err(Failure::io(format!("cannot make {}", directory.display())))?;
+        manifest.directory(directory)?;
     }
     copy(&built.join("oxmpi"), &prefix.join("bin/oxmpi"))?;
     copy(&built.join("libmpi_abi.so"), &prefix.join("lib").join(LIBRARY))?;
+    manifest.file("bin/oxmpi");
+    manifest.file(&format!("lib/{LIBRARY}"));
     for name in PROGRAM_LINKS {
         link("oxmpi", &prefix.join("bin").join(name))?;
+        manifest.file(&format!("bin/{name}"));
     }
     for name in LIBRARY_LINKS {
         link(LIBRARY, &prefix.join("lib").join(name))?;
+        manifest.file(&format!("lib/{name}"));
     }
     let pkg_config = PKG_CONFIG.replace("@VERSION@", env!("CARGO_PKG_VERSION"));
     for (name, text) in [
@@ -119,28 +130,54 @@ pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
         ("lib/pkgconfig/oxmpi.pc", &pkg_config),
     ] {
         write(&prefix.join(name), text)?;
+        manifest.file(name);
     }
-    write_pages(prefix)?;
+    write_pages(prefix, &mut manifest)?;
+    copy_chapters(prefix, &mut manifest)?;
     let parameters = prefix.join("etc/oxmpi-mca-params.conf");
     if !parameters.exists() {
         write(&parameters, PARAMETERS)?;
     }
+    manifest.config("etc/oxmpi-mca-params.conf", PARAMETERS);
+    manifest.write()?;
     println!("installed in {}", prefix.display());
     Ok(())
 }
 
+/// The chapters of docs/ and their pictures.
+fn copy_chapters(prefix: &Path, manifest: &mut Manifest) -> Result<(), Failure> {
+    for (from, to, ending) in [("docs", "share/doc/oxmpi", "md"), ("docs/img", "share/doc/oxmpi/img", "svg")]
+    {
+        let directory = root().join(from);
+        let entries = fs::read_dir(&directory).map_err(Failure::io(format!("no {}", directory.display())))?;
+        for path in entries.flatten().map(|entry| entry.path()) {
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+            if path.extension().is_some_and(|found| found == ending) {
+                let name = format!("{to}/{name}");
+                let copied = fs::copy(&path, prefix.join(&name));
+                copied.map_err(Failure::io(format!("cannot write {name}")))?;
+                manifest.file(&name);
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Manual pages and completions, which the program makes from its tables.
-fn write_pages(prefix: &Path) -> Result<(), Failure> {
+fn write_pages(prefix: &Path, manifest: &mut Manifest) -> Result<(), Failure> {
     for (word, name, to) in PAGES {
         let made = Run::new(prefix.canonicalize().map_err(Failure::io("no prefix"))?.join("bin/oxmpi"));
         let text = made.args([word, name]).output()?;
         fs::write(prefix.join(to), text).map_err(Failure::io(format!("cannot write {to}")))?;
+        manifest.file(to);
     }
     for (page, name) in PAGE_LINKS {
         link(page, &prefix.join("share/man/man1").join(name))?;
+        manifest.file(&format!("share/man/man1/{name}"));
     }
     for name in ["mpiexec", "oxmpi"] {
         link("mpirun", &prefix.join("share/bash-completion/completions").join(name))?;
+        manifest.file(&format!("share/bash-completion/completions/{name}"));
     }
     Ok(())
 }
@@ -154,14 +191,17 @@ pub(crate) fn target_directory() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
 }
 
-/// Replaces `to` by a copy of `from` in one step, so that programs that run from it go on with the old file.
+/// Replaces `to` by a copy of `from` without tables for debuggers, in one step, so that programs that run from it go on with the
+/// old file.
 fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
     let new = to.with_extension("new");
-    fs::copy(from, &new).and_then(|_| fs::rename(&new, to)).map_err(Failure::io(format!(
-        "cannot copy {} to {}",
-        from.display(),
-        to.display()
-    )))
+    let copied = fs::read(from).and_then(|bytes| {
+        // A file that is laid out in another way is as good, but longer.
+        fs::write(&new, without_debug_sections(&bytes).unwrap_or(bytes))?;
+        fs::set_permissions(&new, fs::metadata(from)?.permissions())?;
+        fs::rename(&new, to)
+    });
+    copied.map_err(Failure::io(format!("cannot copy {} to {}", from.display(), to.display())))
 }
 
 fn link(to: &str, at: &Path) -> Result<(), Failure> {

@@ -11,6 +11,7 @@ mod install;
 mod order;
 mod run;
 mod soak;
+mod strip;
 mod test;
 
 use std::path::{Path, PathBuf};

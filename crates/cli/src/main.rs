@@ -24,6 +24,7 @@ mod pages;
 mod prefix;
 mod quiesce;
 mod relay;
+mod uninstall;
 mod words;
 mod wrapper;
 
@@ -54,6 +55,7 @@ oxmpi: an MPI library and launcher
   oxmpi explain copy        how a message goes between two processes of this node, and why
   oxmpi quiesce PID         let the messages of a job stand still ('oxmpi quiesce --help')
   oxmpi tune                find the fastest algorithms here, or by a model, and write rules ('oxmpi tune --help')
+  oxmpi uninstall           remove what the installation has put below its prefix ('oxmpi uninstall --help')
 ";
 
 fn main() {
@@ -110,6 +112,7 @@ fn oxmpi(args: &[OsString]) -> i32 {
         ["completions", ..] => return pages::completions(&args[1..]),
         ["quiesce", ..] => return quiesce::main(&args[1..]),
         ["tune", ref words @ ..] => return tune(words),
+        ["uninstall", ref words @ ..] => return uninstall::main(words),
         ["tune-rank"] => return tune_rank(),
         [RELAY_WORD] => return relay::main(),
         ["agent"] => return mpirun::agent(),

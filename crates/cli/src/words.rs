@@ -7,6 +7,7 @@ pub(crate) const WORDS: &[&str] = &[
     "explain",
     "quiesce",
     "tune",
+    "uninstall",
     "doctor",
     "boot",
     "nodes",

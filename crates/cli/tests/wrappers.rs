@@ -241,11 +241,9 @@ fn a_shell_can_use_what_is_shown() {
         std::fs::remove_file(&program).unwrap();
     }
     assert!(show(&["-showme:version"]).starts_with("mpicc: OxMPI "));
-    // pkg-config itself cannot have blanks in a path behind '-Wl,'.
+    // Its words are read by a shell, as those of a makefile are.
     let mut pkg_config = Command::new("pkg-config");
-    pkg_config
-        .args(["--cflags", "--libs", "oxmpi"])
-        .env("PKG_CONFIG_PATH", self::prefix().join("lib/pkgconfig"));
+    pkg_config.args(["--cflags", "--libs", "oxmpi"]).env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
     let pkg_config = ok(&mut pkg_config);
     ok(Command::new("sh").arg("-c").arg(format!("cc a.c -o a {pkg_config}")).current_dir(&room.0));
     assert_eq!(runs(&prefix, &program), "sum 3\n");
@@ -557,4 +555,63 @@ fn a_job_starts_with_the_error_handler_that_was_asked_for() {
     // The same for a program alone, by the environment.
     let mut alone = Command::new(&program);
     assert_eq!(ok(alone.env("OXMPI_MCA_mpi_initial_errhandler", "mpi_errors_return")), "1 0 1\nreturned 1\n");
+}
+
+/// Everything that is below a prefix.
+fn all_below(prefix: &Path) -> Vec<String> {
+    let found = ok(Command::new("find").arg(prefix).args(["!", "-type", "d", "-printf", "%P\\n"]));
+    let mut found: Vec<String> = found.lines().map(str::to_owned).collect();
+    found.sort_unstable();
+    found
+}
+
+#[test]
+fn uninstall_removes_what_the_installation_has_put_there_and_no_more() {
+    let room = Room::new("uninstall");
+    let prefix = room.installation();
+    let before = all_below(&prefix);
+    let listed = ok(tool(&prefix, "oxmpi").args(["uninstall", "--list"]));
+    for name in &before {
+        let path = prefix.join(name).display().to_string();
+        assert!(listed.lines().any(|line| line == path), "{path} is in no list:\n{listed}");
+    }
+    assert_eq!(all_below(&prefix), before, "a list removes nothing");
+    // What others have put there, and what somebody has changed.
+    room.write("prefix/bin/mine", "");
+    room.write("prefix/share/man/man1/other.1", "");
+    room.write("prefix/etc/oxmpi-mca-params.conf", "rpi = tcp\n");
+    let said = ok(tool(&prefix, "oxmpi").arg("uninstall"));
+    assert!(said.contains("kept, as somebody has changed it: ") && said.contains("removed "), "{said}");
+    assert_eq!(all_below(&prefix), ["bin/mine", "etc/oxmpi-mca-params.conf", "share/man/man1/other.1"]);
+    assert!(!prefix.join("include").exists() && prefix.join("share/man/man1").exists());
+}
+
+#[test]
+fn an_installation_has_no_tables_for_debuggers_and_knows_its_functions() {
+    for (name, most) in [("bin/oxmpi", 12 << 20), ("lib/libmpi_abi.so.1", 9 << 20)] {
+        let file = prefix().join(name);
+        let sections = ok(Command::new("readelf").args(["-S", "-W"]).arg(&file));
+        assert!(!sections.contains(" .debug_info ") && sections.contains(" .symtab "), "{name}: {sections}");
+        let length = std::fs::metadata(&file).unwrap().len();
+        assert!(length < most, "{name}: {length} bytes");
+    }
+}
+
+#[test]
+fn manual_pages_name_files_that_are_installed() {
+    let pages = prefix().join("share/man");
+    let text: String = ["man1/mpirun.1", "man1/mpicc.1", "man1/oxmpi.1", "man7/oxmpi-params.7"]
+        .iter()
+        .map(|page| std::fs::read_to_string(pages.join(page)).unwrap().replace('\\', ""))
+        .collect();
+    assert!(!text.contains("docs/"), "docs/ is not installed");
+    let chapters: Vec<&str> = text
+        .split(|c: char| c.is_whitespace() || "(),;".contains(c))
+        .filter(|word| word.ends_with(".md") || word.ends_with(".md."))
+        .collect();
+    assert!(chapters.len() >= 2, "{chapters:?}");
+    for chapter in chapters {
+        let chapter = chapter.trim_end_matches('.');
+        assert!(prefix().join("share/doc/oxmpi").join(chapter).exists(), "{chapter}");
+    }
 }

@@ -3,7 +3,7 @@
 use super::handles::Handles;
 use super::outputs::{fetch, name, put, put_string, put_wanted, verbosity};
 use super::{Result, at, call, enums, measured};
-use crate::library::{is_finalized, is_initialized};
+use crate::library::is_finalized;
 use crate::objects::locked;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Datatype, TCvarHandle, TEnum};

@@ -41,7 +41,7 @@ continues it, and '#' at its beginning makes it a comment.
         text: "\
 Without --host and --hostfile all ranks are on this machine. Ranks on other hosts are started by an agent there, which
 mpirun starts by ssh, so 'ssh HOST true' must work without a password. OxMPI must be installed there at the same place
-(else --prefix), and the program and the directory must be there. See docs/hosts.md.
+(else --prefix), and the program and the directory must be there. See hosts.md in share/doc/oxmpi.
 
 A slot is a place for a rank; a host that is named without slots has one. Hosts are filled in their order, or in turn
 with --map-by node. When all slots are taken, each host gets as many ranks once more: they take turns on the cores, and
@@ -63,7 +63,7 @@ OMPI_ in front. OXMPI_UNIVERSE_SIZE and OMPI_UNIVERSE_SIZE say for how many rank
 tells its processes who they are (PMI_*, PMIX_*, OMPI_COMM_WORLD_* and their kin) are not passed on; SLURM_* are.
 
 The MPI programs of a script (mpirun -n 4 sh -c './a; ./b') are ranks one after the other; an MPI program that a rank
-starts while it is in MPI is a job of one. See docs/ranks.md.
+starts while it is in MPI is a job of one. See ranks.md in share/doc/oxmpi.
 ",
     },
     Page {

@@ -1,0 +1,193 @@
+//! `oxmpi uninstall`: removes what the installation has put below its prefix, and nothing else.
+//!
+//! The installer has left a list (`cargo xtask install` says how it is written). A file that somebody has changed, such as the
+//! parameters for all users, stays, and so does each directory that is not empty or that was there before.
+
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use crate::prefix;
+
+/// Where the list is, below the prefix.
+const FILE: &str = "share/oxmpi/installed";
+
+const HELP: &str = "\
+oxmpi uninstall: remove what the installation has put below its prefix
+
+  oxmpi uninstall           remove it: files, links, and directories that were made for them and are empty
+  oxmpi uninstall --list    list what would be removed
+
+A file of parameters for all users that somebody has changed stays.
+";
+
+/// What a line of the list says.
+#[derive(Debug, PartialEq, Eq)]
+enum Entry {
+    /// A file or a link.
+    File(PathBuf),
+    /// A file that stays if it has another content than that of so many bytes with this number.
+    Config(PathBuf, u64, u64),
+    /// A directory that was made for the installation.
+    Directory(PathBuf),
+}
+
+/// Answers `oxmpi uninstall`.
+pub(crate) fn main(words: &[&str]) -> i32 {
+    let lists = match words {
+        [] => false,
+        ["--list"] => true,
+        ["-h" | "--help"] => {
+            crate::say(HELP);
+            return 0;
+        }
+        [wrong, ..] => {
+            oxmpi_os::complain!("oxmpi uninstall: '{wrong}' is no option of its ('oxmpi uninstall --help')");
+            return 2;
+        }
+    };
+    match entries() {
+        Ok((prefix, entries)) if lists => {
+            for path in entries.iter().filter(|entry| is_ours(&prefix, entry)).map(Entry::path) {
+                crate::say(&format!("{}\n", prefix.join(path).display()));
+            }
+            0
+        }
+        Ok((prefix, entries)) => remove(&prefix, &entries),
+        Err(why) => {
+            oxmpi_os::complain!("oxmpi uninstall: {why}");
+            1
+        }
+    }
+}
+
+/// The prefix and what was installed there.
+fn entries() -> Result<(PathBuf, Vec<Entry>), String> {
+    let prefix = prefix::find().ok_or("this program is not in PREFIX/bin, so nothing was installed")?;
+    let list = prefix.join(FILE);
+    let text = oxmpi_param::file::read_text(&list).map_err(|error| {
+        format!("{}: {error}; without this list of the installer nobody knows what to remove", list.display())
+    })?;
+    let entries = text.lines().map(|line| {
+        Entry::read(line).ok_or_else(|| format!("{}: '{line}' is no line of the installer's", list.display()))
+    });
+    Ok((prefix, entries.collect::<Result<_, _>>()?))
+}
+
+impl Entry {
+    fn read(line: &str) -> Option<Entry> {
+        let (word, rest) = line.split_once(' ')?;
+        let below = |name: &str| {
+            // Nothing outside of the prefix is ours, whatever the list says.
+            let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_)) || name == ".";
+            let path = Path::new(name);
+            let is_below = !name.is_empty() && path.components().all(is_plain);
+            // The prefix itself, as remove_dir(2) takes it.
+            is_below.then(|| if name == "." { PathBuf::new() } else { path.to_owned() })
+        };
+        match word {
+            "file" => below(rest).map(Entry::File),
+            "directory" => below(rest).map(Entry::Directory),
+            "config" => {
+                let (length, rest) = rest.split_once(' ')?;
+                let (number, name) = rest.split_once(' ')?;
+                let number = u64::from_str_radix(number, 16).ok()?;
+                Some(Entry::Config(below(name)?, length.parse().ok()?, number))
+            }
+            _ => None,
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Entry::File(path) | Entry::Config(path, ..) | Entry::Directory(path) => path,
+        }
+    }
+}
+
+/// Whether it is there, and as the installation has left it.
+fn is_ours(prefix: &Path, entry: &Entry) -> bool {
+    let path = prefix.join(entry.path());
+    match entry {
+        Entry::Config(_, length, number) => {
+            fs::read(path).is_ok_and(|bytes| bytes.len() as u64 == *length && hash(&bytes) == *number)
+        }
+        Entry::File(_) => path.symlink_metadata().is_ok_and(|found| !found.is_dir()),
+        Entry::Directory(_) => path.symlink_metadata().is_ok_and(|found| found.is_dir()),
+    }
+}
+
+fn remove(prefix: &Path, entries: &[Entry]) -> i32 {
+    let mut failed = 0;
+    let mut files = 0;
+    let ours = || entries.iter().filter(|entry| is_ours(prefix, entry));
+    // The list last, so that one that is interrupted can be called again.
+    let (last, others): (Vec<&Entry>, Vec<&Entry>) = ours()
+        .filter(|entry| !matches!(entry, Entry::Directory(_)))
+        .partition(|entry| entry.path() == Path::new(FILE));
+    for entry in others.into_iter().chain(last) {
+        let path = prefix.join(entry.path());
+        if failed > 0 && entry.path() == Path::new(FILE) {
+            continue;
+        }
+        match fs::remove_file(&path) {
+            Ok(()) => files += 1,
+            Err(error) => {
+                failed += 1;
+                oxmpi_os::complain!("oxmpi uninstall: {}: {error}", path.display());
+            }
+        }
+    }
+    let mut directories: Vec<&Path> =
+        entries.iter().filter(|entry| matches!(entry, Entry::Directory(_))).map(Entry::path).collect();
+    // Those within others first.
+    directories.sort_by_key(|path| std::cmp::Reverse(path.components().count()));
+    for path in directories {
+        // One that has something else in it is not empty, and stays.
+        match fs::remove_dir(prefix.join(path)) {
+            Err(error) if is_told(&error) => {
+                failed += 1;
+                oxmpi_os::complain!("oxmpi uninstall: {}: {error}", prefix.join(path).display());
+            }
+            _ => {}
+        }
+    }
+    for entry in entries.iter().filter(|entry| matches!(entry, Entry::Config(..))) {
+        let path = prefix.join(entry.path());
+        if path.exists() {
+            crate::say(&format!("kept, as somebody has changed it: {}\n", path.display()));
+        }
+    }
+    crate::say(&format!("removed {files} files from {}\n", prefix.display()));
+    i32::from(failed > 0)
+}
+
+/// Whether it is to be told that a directory stays.
+fn is_told(error: &io::Error) -> bool {
+    !matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::NotFound)
+}
+
+/// FNV-1a, as the installer computes it.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_list_lie_below_the_prefix() {
+        assert_eq!(Entry::read("file bin/oxmpi"), Some(Entry::File("bin/oxmpi".into())));
+        assert_eq!(Entry::read("directory ."), Some(Entry::Directory("".into())));
+        let config = Entry::read("config 12 00ff etc/a b.conf");
+        assert_eq!(config, Some(Entry::Config("etc/a b.conf".into(), 12, 255)));
+        for wrong in
+            ["", "file", "file ", "file /etc/passwd", "file ../x", "file a/../../x", "link x", "config 1 x"]
+        {
+            assert_eq!(Entry::read(wrong), None, "{wrong}");
+        }
+    }
+}
