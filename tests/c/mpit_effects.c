@@ -79,6 +79,8 @@ static number pooled(int bytes)
 {
     static char buffer[8192];
     MPI_T_pvar_handle used = pvar(session, "shm_pool_used", NULL);
+    /* What was sent before is received. */
+    MPI_Barrier(MPI_COMM_WORLD);
     number before = value(session, used), after = 0;
     meet();
     if (rank == 0) MPI_Send(buffer, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD);

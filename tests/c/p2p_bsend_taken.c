@@ -52,6 +52,7 @@ int main(int argc, char **argv)
         CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
         CHECK(calls > 0);
         CHECK_EQ(late_class, MPI_ERR_BUFFER);
+        __atomic_store_n(received, 2, __ATOMIC_RELEASE);
         CHECK_OK(MPI_T_event_handle_free(registration, NULL, NULL));
         CHECK_OK(MPI_Buffer_detach(&buffer, &bytes));
     } else {
@@ -60,6 +61,8 @@ int main(int argc, char **argv)
         CHECK_OK(MPI_Isend(data, BYTES, MPI_BYTE, 0, 2, MPI_COMM_WORLD, &request));
         __atomic_store_n(received, 1, __ATOMIC_RELEASE);
         CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        /* The buffer is full until then. */
+        while (__atomic_load_n(received, __ATOMIC_ACQUIRE) != 2) sched_yield();
         CHECK_OK(MPI_Recv(into, BYTES, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     }
     MPI_Win_free(&win);

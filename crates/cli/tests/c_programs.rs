@@ -513,6 +513,7 @@ programs! {
     p2p_flood
     p2p_isendrecv
     p2p_large
+    p2p_leaves
     p2p_mprobe
     p2p_mprobe_threads
     p2p_order
@@ -669,6 +670,7 @@ programs_by_single_copy! {
     p2p_flood
     p2p_isendrecv
     p2p_large
+    p2p_leaves
     p2p_mprobe
     p2p_mprobe_threads
     p2p_order

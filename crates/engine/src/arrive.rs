@@ -301,7 +301,10 @@ impl State {
     fn finish_send(&mut self, from: u32, request: u64, phase: Phase) {
         let request = RequestId::from_raw(request);
         match self.requests.send_mut(request) {
-            Some(work) if work.to == from && work.phase == phase => {
+            Some(work)
+                if work.to == from
+                    && (work.phase == phase || phase == Phase::Announced && work.is_asked_for()) =>
+            {
                 self.end_send(request, Phase::Leaving);
             }
             _ => self.nonsense += 1,
@@ -369,7 +372,7 @@ impl Sink for State {
         self.finish_send(from, request, Phase::Unacknowledged);
     }
 
-    fn pull(&mut self, from: u32, request: u64, receiver: u64, length: u64) {
+    fn pull(&mut self, from: u32, request: u64, receiver: u64, length: u64, claimed: bool) {
         let request = RequestId::from_raw(request);
         match self.requests.send_mut(request) {
             Some(work)
@@ -379,9 +382,12 @@ impl Sink for State {
             {
                 let wanted = length as usize;
                 work.phase = Phase::Streaming { receiver, wanted, sent: work.begun.min(wanted) };
+                work.is_given = claimed;
                 self.peer(from).streams.push_back(request);
                 self.todo.push_back(Todo::Flush(from));
             }
+            // It had asked before, has claimed the message since, and could not read it.
+            Some(work) if work.to == from && claimed && work.is_asked_for() => work.is_given = true,
             _ => self.nonsense += 1,
         }
     }

@@ -8,7 +8,7 @@ mod receive;
 mod send;
 
 use self::keep::Keeping;
-use crate::arrive::{Spare, State, Todo};
+use crate::arrive::{Fetch, Spare, State, Todo};
 use crate::counts::Tally;
 use crate::matching::Contexts;
 use crate::notes::Notes;
@@ -39,6 +39,8 @@ pub struct Lane<F> {
     unannounced: bool,
     /// Standard sends that may wait for their receivers.
     keeping: Keeping,
+    /// Announced messages that were asked for, as their senders waited in the library, and of which nothing has come.
+    asked: Vec<Fetch>,
     /// How much may go the fast way until everything is to be looked at, in short messages.
     until_look: i32,
     /// Whether receives that may wait in vain keep their place.
@@ -102,6 +104,7 @@ impl<F: Fabric> Lane<F> {
             restless: false,
             unannounced: false,
             keeping: Keeping::default(),
+            asked: Vec::new(),
             until_look: LOOK_EVERY,
             keeps_vain: false,
         }
@@ -275,6 +278,9 @@ impl<F: Fabric> Lane<F> {
     fn follow(&mut self, came: bool) -> bool {
         if came || !self.state.todo.is_empty() || !self.busy.is_empty() {
             self.work();
+        }
+        if !self.asked.is_empty() {
+            self.read_asked();
         }
         came | self.restless
     }
@@ -486,7 +492,9 @@ impl<F: Fabric> Lane<F> {
         if self.restless || !self.state.todo.is_empty() || self.keep_sends() {
             return Rest::Not;
         }
-        let mut rest = if self.fabric.sleeps_lightly() { Rest::Short } else { Rest::Long };
+        // Nobody rings when a sender that was asked leaves the library.
+        let is_light = self.fabric.sleeps_lightly() || !self.asked.is_empty();
+        let mut rest = if is_light { Rest::Short } else { Rest::Long };
         for at in 0..self.busy.len() {
             if !self.fabric.announce_waiting(self.busy[at]) {
                 rest = Rest::Short;

@@ -251,8 +251,10 @@ pub(crate) struct SendWork {
     pub(crate) is_withdrawn: bool,
     /// Whether the peer has dropped it.
     pub(crate) is_nobodys: bool,
-    /// Its announcement, if this process may take it back.
+    /// Its announcement, if its receiver may read it.
     pub(crate) announcement: Option<Announcement>,
+    /// Whether this process sends what was announced, and nobody reads it.
+    pub(crate) is_given: bool,
     /// Whether the lane has the data in memory of its own: it is complete for its user.
     pub(crate) is_kept: bool,
 }
@@ -297,6 +299,7 @@ impl SendWork {
             is_withdrawn: false,
             is_nobodys: false,
             announcement: None,
+            is_given: false,
             is_kept: false,
         }
     }
@@ -304,6 +307,11 @@ impl SendWork {
     /// Whether the peer knows of it and has not said that it has matched it, as it must.
     pub(crate) const fn is_unmatched(&self) -> bool {
         matches!(self.phase, Phase::Announced | Phase::Unacknowledged)
+    }
+
+    /// Whether the peer has asked for what it may still read itself.
+    pub(crate) const fn is_asked_for(&self) -> bool {
+        matches!(self.phase, Phase::Streaming { .. }) && self.announcement.is_some() && !self.is_given
     }
 
     /// What it says when nothing more has to happen.

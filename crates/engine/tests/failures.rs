@@ -186,9 +186,9 @@ fn frames_that_make_no_sense_are_counted_and_do_nothing() {
         (2, 0, Frame::Fin { request: long_id }),
         (1, 0, Frame::Fin { request: 1 << 40 | 4097 }),
         (1, 0, Frame::SyncAck { request: 0 }),
-        (2, 0, Frame::Pull { request: long_id, receiver: 5000, length: 500 }),
-        (1, 0, Frame::Pull { request: long_id, receiver: 5000, length: 501 }),
-        (1, 0, Frame::Pull { request: sync_id, receiver: 5000, length: 5 }),
+        (2, 0, Frame::Pull { request: long_id, receiver: 5000, length: 500, claimed: false }),
+        (1, 0, Frame::Pull { request: long_id, receiver: 5000, length: 501, claimed: false }),
+        (1, 0, Frame::Pull { request: sync_id, receiver: 5000, length: 5, claimed: false }),
         // To the receiver: data that it has not asked for.
         (0, 1, Frame::Data { receiver: waiting_id, offset: 0 }),
         (0, 1, Frame::Data { receiver: waiting_id, offset: u64::MAX }),

@@ -201,6 +201,24 @@ pub trait Fabric {
         false
     }
 
+    /// Claims an announced message of this process's own, to send it. `false`: its receiver has claimed it, and reads it.
+    fn claim_own(&mut self, _announcement: Announcement) -> bool {
+        true
+    }
+
+    /// Tells a peer that an announced message which it has asked for will not be sent: it shall read it.
+    fn decline(&mut self, _announcement: Announcement) {}
+
+    /// Whether a peer has said so of a message of its.
+    fn is_declined(&self, _from: u32, _announcement: Announcement) -> bool {
+        false
+    }
+
+    /// Whether a peer waits in the library, and so gives what it is asked for: a hint that may be wrong.
+    fn is_waiting(&self, _peer: u32) -> bool {
+        true
+    }
+
     /// An announced message was read, or nobody gets it.
     fn close_announcement(&mut self, _announcement: Announcement) {}
 
@@ -217,6 +235,11 @@ pub trait Fabric {
 
     /// Longest body of one [`Frame::Data`] to a peer, bytes.
     fn piece_limit(&mut self, to: u32) -> usize;
+
+    /// Whether a frame with a body of `len` bytes, longer than [`Fabric::piece_limit`] perhaps, would leave now as a whole.
+    fn has_room(&mut self, to: u32, len: usize) -> bool {
+        len <= self.piece_limit(to)
+    }
 
     /// Sends a message, or says that it cannot now.
     ///
@@ -325,6 +348,11 @@ pub trait Fabric {
     /// them there).
     fn fetching(&mut self, _from: u32, _address: u64, _len: usize) -> Fetching {
         Fetching::Ask
+    }
+
+    /// Whether these bytes of a peer's can be read, as far as is known before it is tried. The first question may take long.
+    fn is_in_reach(&mut self, peer: u32, _address: u64, _len: usize) -> bool {
+        self.can_access(peer)
     }
 
     /// Reads the peer's memory at `address` (single copy).
@@ -512,7 +540,7 @@ pub trait Sink {
     /// [`Frame::SyncAck`].
     fn sync_ack(&mut self, from: u32, request: u64);
     /// [`Frame::Pull`].
-    fn pull(&mut self, from: u32, request: u64, receiver: u64, length: u64);
+    fn pull(&mut self, from: u32, request: u64, receiver: u64, length: u64, claimed: bool);
     /// [`Frame::Fin`].
     fn fin(&mut self, from: u32, request: u64);
     /// [`Frame::Withdraw`].
@@ -558,7 +586,9 @@ pub fn dispatch<S: Sink>(
             sink.rendezvous(from, got.sequence, envelope, announced, first)
         }
         Frame::SyncAck { request } => sink.sync_ack(from, request),
-        Frame::Pull { request, receiver, length } => sink.pull(from, request, receiver, length),
+        Frame::Pull { request, receiver, length, claimed } => {
+            sink.pull(from, request, receiver, length, claimed)
+        }
         Frame::Fin { request } => sink.fin(from, request),
         Frame::Withdraw { request, number } => sink.withdraw(from, request, number),
         Frame::Withdrawn { request } => sink.withdrawn(from, request),

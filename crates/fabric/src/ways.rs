@@ -403,12 +403,36 @@ impl Fabric for Ways {
         self.shm.keep_announcement(announcement, copy)
     }
 
+    fn claim_own(&mut self, announcement: Announcement) -> bool {
+        self.shm.claim_own(announcement)
+    }
+
+    fn decline(&mut self, announcement: Announcement) {
+        self.shm.decline(announcement);
+    }
+
+    fn is_declined(&self, from: u32, announcement: Announcement) -> bool {
+        self.shm.is_declined(from, announcement)
+    }
+
+    fn is_waiting(&self, peer: u32) -> bool {
+        self.shm.is_waiting(peer)
+    }
+
     fn close_announcement(&mut self, announcement: Announcement) {
         self.shm.close_announcement(announcement);
     }
 
     fn claim(&mut self, from: u32, announcement: Announcement) -> Claim {
         by_way!(self, from, way => way.claim(from, announcement))
+    }
+
+    fn has_room(&mut self, to: u32, len: usize) -> bool {
+        by_way!(self, to, way => way.has_room(to, len))
+    }
+
+    fn is_in_reach(&mut self, peer: u32, address: u64, len: usize) -> bool {
+        by_way!(self, peer, way => way.is_in_reach(peer, address, len))
     }
 
     fn fetching(&mut self, from: u32, address: u64, len: usize) -> Fetching {

@@ -5,7 +5,7 @@
 //! begun to read where the message lay before. Each such message has an *entry* in its sender's segment, which the announcement names.
 //!
 //! ```text
-//! entry   word 0: turn 62 | state 2      word 1: the address of the copy
+//! entry   word 0: turn 62 | state 2      word 1: the address of the copy; while it is open 1: the sender will not send it
 //! state   0: closed      1: open      2: claimed      3: kept
 //! ```
 //!
@@ -13,7 +13,9 @@
 //! 1. *One sender.* The segment's owner alone opens, keeps and closes entries. It opens one that is closed, in the next turn,
 //!    before it sends the announcement, which orders that for the receiver. All memory is zero at the start.
 //! 2. *Claim.* Before the receiver reads, it changes open to claimed (compare-exchange, acquire), and then reads where the announcement
-//!    says. If it finds kept (acquire), it reads at the address in word 1. Anything else is no announcement that still holds.
+//!    says. If it finds kept (acquire), it reads at the address in word 1. Anything else is no announcement that still holds. A sender
+//!    that was asked to send the message claims it likewise before it does, unless the receiver has claimed it and asks all the same. If
+//!    it has no room it declines (word 1, relaxed), which is a hint: the receiver claims the message then, and reads.
 //! 3. *Keep.* The sender that takes a message back copies it, stores where the copy lies (relaxed), and changes open to kept
 //!    (compare-exchange, release). If that fails, the message is claimed, and the sender waits for the receiver, which reads.
 //! 4. *Close.* The sender closes an entry when the receiver has said that it has the message, or that nobody gets it, or is known to
@@ -35,6 +37,9 @@ pub struct Entry {
     state: AtomicU64,
     copy: AtomicU64,
 }
+
+/// In place of the address of a copy: the sender declines.
+const DECLINED: u64 = 1;
 
 const STATE: u64 = 3;
 const TURN: u64 = STATE + 1;
@@ -115,6 +120,13 @@ impl AnnouncementArea {
         unsafe { self.entries.add(index).as_ref() }
     }
 
+    /// Rule 2: whether the sender will not send a message that is open.
+    pub fn is_declined(&self, announcement: Announcement) -> bool {
+        announcement
+            .split()
+            .is_some_and(|(index, _)| self.entry(index).copy.load(Ordering::Relaxed) == DECLINED)
+    }
+
     /// Rule 2: claims a message of this process's before it is read.
     pub fn claim(&self, announcement: Announcement) -> Claim {
         let Some((index, turn)) = announcement.split() else { return Claim::Gone };
@@ -144,7 +156,8 @@ impl Announcements {
     /// Opens an entry for a message that will be announced (rule 1). `None`: all are open.
     pub fn open(&mut self) -> Option<Announcement> {
         let index = self.closed.pop()?;
-        let state = &self.area.entry(usize::from(index)).state;
+        let Entry { state, copy } = self.area.entry(usize::from(index));
+        copy.store(0, Ordering::Relaxed);
         let turn = state.load(Ordering::Relaxed).wrapping_add(TURN) & !STATE;
         state.store(turn | OPEN, Ordering::Relaxed);
         Some(Announcement((turn / TURN) << INDEX_BITS | (u64::from(index) + 1)))
@@ -156,6 +169,21 @@ impl Announcements {
         let entry = self.area.entry(index);
         entry.copy.store(copy, Ordering::Relaxed);
         entry.state.compare_exchange(turn | OPEN, turn | KEPT, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
+    /// Rule 2: claims a message to send it. `false`: its receiver has claimed it.
+    pub fn claim(&self, announcement: Announcement) -> bool {
+        let Some((index, turn)) = announcement.split() else { return false };
+        let state = &self.area.entry(index).state;
+        let found = state.compare_exchange(turn | OPEN, turn | CLAIMED, Ordering::Relaxed, Ordering::Relaxed);
+        found.is_ok() || found == Err(turn | KEPT)
+    }
+
+    /// Rule 2: will not send a message that was asked for.
+    pub fn decline(&self, announcement: Announcement) {
+        if let Some((index, _)) = announcement.split() {
+            self.area.entry(index).copy.store(DECLINED, Ordering::Relaxed);
+        }
     }
 
     /// Closes the entry of a message (rule 4).

@@ -141,6 +141,8 @@ pub enum Frame {
         receiver: u64,
         /// How many bytes are wanted (less than announced if the receive buffer is shorter).
         length: u64,
+        /// Whether the receiver has claimed the message; else the sender claims it before it sends, if there is something to claim.
+        claimed: bool,
     },
     /// The data of the announced message have been read; the buffer is free.
     Fin {
@@ -278,7 +280,9 @@ impl Frame {
                 head
             }
             Frame::SyncAck { request } => w.plain(SYNC_ACK, &[request]),
-            Frame::Pull { request, receiver, length } => w.plain(PULL, &[request, receiver, length]),
+            Frame::Pull { request, receiver, length, claimed } => {
+                w.plain(PULL, &[request, receiver, length, u64::from(claimed)])
+            }
             Frame::Fin { request } => w.plain(FIN, &[request]),
             Frame::Withdraw { request, number } => w.plain(WITHDRAW, &[request, number]),
             Frame::Withdrawn { request } => w.plain(WITHDRAWN, &[request]),
@@ -346,7 +350,7 @@ impl Frame {
                 }
             }
             SYNC_ACK => Frame::SyncAck { request: word() },
-            PULL => Frame::Pull { request: word(), receiver: word(), length: word() },
+            PULL => Frame::Pull { request: word(), receiver: word(), length: word(), claimed: word() != 0 },
             FIN => Frame::Fin { request: word() },
             WITHDRAW => Frame::Withdraw { request: word(), number: word() },
             WITHDRAWN => Frame::Withdrawn { request: word() },
@@ -369,7 +373,7 @@ const fn extension_len(kind: u8) -> Option<usize> {
         EAGER_SYNC => long + 8,
         RENDEZVOUS => long + 32,
         SYNC_ACK | FIN | WITHDRAWN | LEARN | RING_OPEN => 8,
-        PULL => 24,
+        PULL => 32,
         WITHDRAW | DATA | POOLED => 16,
         RING_GRANT => 0,
         _ => return None,
@@ -436,10 +440,8 @@ mod tests {
                 }
             }),
             any::<u64>().prop_map(|request| Frame::SyncAck { request }),
-            any::<[u64; 3]>().prop_map(|[request, receiver, length]| Frame::Pull {
-                request,
-                receiver,
-                length
+            (any::<[u64; 3]>(), any::<bool>()).prop_map(|([request, receiver, length], claimed)| {
+                Frame::Pull { request, receiver, length, claimed }
             }),
             any::<u64>().prop_map(|request| Frame::Fin { request }),
             any::<[u64; 2]>().prop_map(|[request, number]| Frame::Withdraw { request, number }),

@@ -393,18 +393,40 @@ impl<F: Fabric> Lane<F> {
             }
             return self.answer(from, Frame::Fin { request });
         }
-        let Some(work) = self.state.requests.receive_mut(receive) else {
+        if self.state.requests.receive_mut(receive).is_none() {
             // It failed meanwhile.
             return self.answer(from, Frame::Fin { request });
-        };
-        let buffer = work.buffer.clone();
-        let claim = Announcement::from_raw(announcement).map(|name| self.fabric.claim(from, name));
-        let address = match claim {
+        }
+        let name = Announcement::from_raw(announcement);
+        // A short one is read at any rate: its sender may have it kept, and be gone for long.
+        let asks = wanted > self.fabric.standard_limit(from)
+            && self.fabric.fetching(from, address, wanted) == Fetching::Ask;
+        if asks && name.is_some() && address != 0 && self.fabric.is_waiting(from) {
+            self.asked.push(fetch);
+            let pull =
+                Frame::Pull { request, receiver: receive.raw(), length: wanted as u64, claimed: false };
+            return self.answer(from, pull);
+        }
+        let claim = name.map(|name| self.fabric.claim(from, name));
+        let at = match claim {
+            None if self.fabric.fetching(from, address, wanted) == Fetching::Ask => 0,
             None | Some(Claim::AsAnnounced) => address,
             Some(Claim::Copy(copy)) => copy,
             Some(Claim::Gone) => 0,
         };
-        if self.fabric.fetching(from, address, wanted) == Fetching::Read
+        self.read_or_ask(fetch, at);
+    }
+
+    /// Gets the data of a message, which is this receiver's to read, from an address in the sender, or by asking for them if they cannot
+    /// be read there (0: nobody can).
+    fn read_or_ask(&mut self, fetch: Fetch, address: u64) {
+        let Fetch { receive, from, announced: Announced { request, .. }, wanted, .. } = fetch;
+        let Some(work) = self.state.requests.receive_mut(receive) else {
+            return self.answer(from, Frame::Fin { request });
+        };
+        let buffer = work.buffer.clone();
+        if address != 0
+            && self.fabric.is_in_reach(from, address, wanted)
             && self.read(from, address, &buffer, wanted).is_ok()
         {
             if let Some(work) = self.state.requests.receive_mut(receive) {
@@ -414,7 +436,31 @@ impl<F: Fabric> Lane<F> {
             self.state.finish_receive(receive);
             return self.answer(from, Frame::Fin { request });
         }
-        self.answer(from, Frame::Pull { request, receiver: receive.raw(), length: wanted as u64 });
+        self.answer(
+            from,
+            Frame::Pull { request, receiver: receive.raw(), length: wanted as u64, claimed: true },
+        );
+    }
+
+    /// Reads what was asked for and did not come, of senders that no longer wait in the library. One that has begun to send has claimed
+    /// the message, and goes on.
+    pub(super) fn read_asked(&mut self) {
+        for fetch in std::mem::take(&mut self.asked) {
+            let Fetch { receive, from, announced, begun, .. } = fetch;
+            let waits = self.state.requests.receive(receive).is_some_and(|work| work.stored <= begun);
+            if !waits {
+                continue;
+            }
+            let Some(name) = Announcement::from_raw(announced.announcement) else { continue };
+            if self.fabric.is_waiting(from) && !self.fabric.is_declined(from, name) {
+                self.asked.push(fetch);
+                continue;
+            }
+            if self.fabric.claim(from, name) == Claim::AsAnnounced {
+                self.read_or_ask(fetch, announced.address);
+                self.work();
+            }
+        }
     }
 
     /// Reads a message of `len` bytes where it lies in its sender, into a buffer of any layout.

@@ -284,7 +284,7 @@ impl<F: Fabric> Lane<F> {
         let mut announcement = None;
         let (frame, body, phase) = if !self.is_eager(context, to, tag, &buffer) {
             let address = buffer.as_contiguous().map_or(0, |b| b.as_ptr() as u64);
-            if self.may_keep(context, to, mode, len) {
+            if address != 0 || self.may_keep(context, to, mode, len) {
                 self.close_announcements();
                 announcement = self.fabric.open_announcement(to);
             }
@@ -350,6 +350,22 @@ impl<F: Fabric> Lane<F> {
         true
     }
 
+    /// Whether this process is the one that sends an announced message: else its receiver reads it, and says when it has it. Of what the
+    /// receiver may read all is given at once, or nothing: this process may leave the library for long.
+    fn gives(&mut self, to: u32, request: RequestId, wanted: usize) -> bool {
+        let Some(work) = self.state.requests.send_mut(request) else { return false };
+        let Some(announcement) = work.announcement.filter(|_| !work.is_given) else { return true };
+        if self.fabric.has_room(to, wanted) {
+            work.is_given = self.fabric.claim_own(announcement);
+        } else {
+            self.fabric.decline(announcement);
+        }
+        if !work.is_given {
+            work.phase = Phase::Announced;
+        }
+        work.is_given
+    }
+
     /// Sends the next piece of a message: how many bytes; `None`: there was no room.
     fn stream_piece(
         &mut self,
@@ -357,7 +373,13 @@ impl<F: Fabric> Lane<F> {
         request: RequestId,
         (receiver, wanted, from): (u64, usize, usize),
     ) -> Option<usize> {
-        let len = (wanted - from).min(self.fabric.piece_limit(to));
+        let is_asked_for = self.state.requests.send_mut(request).is_some_and(|work| work.is_asked_for());
+        if !self.gives(to, request, wanted) {
+            self.state.peer(to).streams.pop_front();
+            return Some(0);
+        }
+        let rest = wanted - from;
+        let len = if is_asked_for { rest } else { rest.min(self.fabric.piece_limit(to)) };
         let taken = self.send_piece(to, request, receiver, (from, len))?;
         if from + len == wanted {
             self.state.peer(to).streams.pop_front();

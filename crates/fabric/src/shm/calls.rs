@@ -41,6 +41,22 @@ impl Fabric for Shm {
         self.announcements.keep(announcement, copy)
     }
 
+    fn claim_own(&mut self, announcement: Announcement) -> bool {
+        self.announcements.claim(announcement)
+    }
+
+    fn decline(&mut self, announcement: Announcement) {
+        self.announcements.decline(announcement);
+    }
+
+    fn is_declined(&self, from: u32, announcement: Announcement) -> bool {
+        self.out(from).is_some_and(|out| out.segment.announcements().is_declined(announcement))
+    }
+
+    fn is_waiting(&self, peer: u32) -> bool {
+        self.out(peer).is_none_or(|out| out.segment.is_waiting())
+    }
+
     fn close_announcement(&mut self, announcement: Announcement) {
         self.announcements.close(announcement);
     }
@@ -50,6 +66,13 @@ impl Fabric for Shm {
             return Claim::Gone;
         }
         self.out(from).map_or(Claim::Gone, |out| out.segment.announcements().claim(announcement))
+    }
+
+    fn has_room(&mut self, to: u32, len: usize) -> bool {
+        match (out_of(&mut self.links, to), &mut self.pool) {
+            (Some(Out { path: Path::Ring(ring), .. }), Some(pool)) => ring.has_room_pooled(len, pool),
+            _ => false,
+        }
     }
 
     fn piece_limit(&mut self, to: u32) -> usize {
@@ -176,12 +199,17 @@ impl Fabric for Shm {
         if !self.can_read(from) {
             return Fetching::Ask;
         }
-        // Whoever is in the library gives the message by its pool if that is faster. A sender that computes does not, and one that
-        // waits may need this one's processor for that.
+        // Whoever waits in the library gives the message by its pool if that is faster: as a whole, as it may leave then. A sender that
+        // computes does not, and one that shares this one's processor would need it for that.
         let Some(out) = self.out(from) else { return Fetching::Read };
-        let is_pooled = matches!(out.plan.of(len).way, Way::Pool(_));
+        let fits = len <= out.segment.boot().config.pool_shape().max_message();
+        let is_pooled = fits && matches!(out.plan.of(len).way, Way::Pool(_));
         let gives = out.segment.is_waiting() && !self.own.boot().oversubscribed;
         if is_pooled && gives { Fetching::Ask } else { Fetching::Read }
+    }
+
+    fn is_in_reach(&mut self, peer: u32, address: u64, len: usize) -> bool {
+        self.is_in_heap(peer, address, len) || self.can_read(peer)
     }
 
     fn read(&mut self, peer: u32, address: u64, into: BytesMut<'_>) -> Result<(), Unreachable> {

@@ -28,7 +28,7 @@ impl Sink for Counting {
     fn eager_sync(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: usize, _: Bytes<'_>) {}
     fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: Announced, _: Bytes<'_>) {}
     fn sync_ack(&mut self, _: u32, _: u64) {}
-    fn pull(&mut self, _: u32, _: u64, _: u64, _: u64) {}
+    fn pull(&mut self, _: u32, _: u64, _: u64, _: u64, _: bool) {}
     fn fin(&mut self, _: u32, _: u64) {}
     fn withdraw(&mut self, _: u32, _: u64, _: u64) {}
     fn withdrawn(&mut self, _: u32, _: u64) {}

@@ -299,8 +299,8 @@ impl<S: Sink> Sink for Counting<'_, S> {
         self.sink.sync_ack(from, request);
     }
 
-    fn pull(&mut self, from: u32, request: u64, receiver: u64, length: u64) {
-        self.sink.pull(from, request, receiver, length);
+    fn pull(&mut self, from: u32, request: u64, receiver: u64, length: u64, claimed: bool) {
+        self.sink.pull(from, request, receiver, length, claimed);
     }
 
     fn fin(&mut self, from: u32, request: u64) {

@@ -46,6 +46,11 @@ impl RingSender {
         self.area.shape.slots / 2 - 1
     }
 
+    /// Whether a frame with a body of `len` bytes would leave through the pool now, whatever its pieces.
+    pub fn has_room_pooled(&mut self, len: usize, pool: &mut Pool) -> bool {
+        len <= self.max_pooled(&pool.shape()) && self.has_slots(self.most_pieces() + 2) && pool.room_for(len)
+    }
+
     /// Sends a message of `total` bytes through the sender's pool, all or nothing.
     /// `fill(offset, piece, kind)` is called for each piece in turn and writes the message's bytes from `offset` on to it, all
     /// of them. If `kind` is streaming it may do so by streaming stores, [`Bytes::copy_by`]. `false`: no room now, in the ring

@@ -319,7 +319,7 @@ impl Sink for Arrivals {
         self.foreign(from);
     }
 
-    fn pull(&mut self, from: u32, _: u64, _: u64, _: u64) {
+    fn pull(&mut self, from: u32, _: u64, _: u64, _: u64, _: bool) {
         self.foreign(from);
     }
 
