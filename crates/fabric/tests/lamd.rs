@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use support::{Anything, Recorder, fuzz, planned, with_message};
 
 /// What no test takes.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(100);
 /// Files that a relay keeps open, if a test does not say another number.
 const FILES: usize = 100;
 
