@@ -121,7 +121,7 @@ fn the_pool_and_the_heap_are_as_large_as_told() {
 #[test]
 fn receivers_copy_messages_alone_where_they_are_told() {
     let p = compile(&["jobs/parameters"]);
-    for bytes in ["1100", "6000", "60000", "300000"] {
+    for bytes in ["1100", "6000", "60000", "250000"] {
         check(&p, 2, &[("single_copy", "on")], &["copies", "1", bytes]);
         check(&p, 2, &[("single_copy", "off")], &["copies", "0", bytes]);
     }
