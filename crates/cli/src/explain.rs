@@ -484,7 +484,7 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_question_is_said() {
         for (line, wanted) in [
-            ("call bcast", "expected 'coll', found 'call'"),
+            ("call bcast", "expected 'coll' or 'copy', found 'call'"),
             ("coll", "expected the name of a collective"),
             ("coll bcats --ranks 2", "there is no collective 'bcats'; did you mean 'bcast'?"),
             ("coll bcast", "--ranks is missing"),
