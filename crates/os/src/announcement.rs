@@ -145,12 +145,15 @@ pub struct Announcements {
     area: AnnouncementArea,
     /// The closed entries, the one to be opened next last.
     closed: Vec<u16>,
+    /// For each entry its last turn, and whether this side has it open ([`OPEN`]) or closed: nobody else need be asked for that.
+    turns: Box<[u64]>,
 }
 
 impl Announcements {
     /// The sending side of entries of which none was opened yet.
     pub fn new(area: AnnouncementArea) -> Announcements {
-        Announcements { area, closed: (0..ANNOUNCEMENTS as u16).rev().collect() }
+        let turns = vec![CLOSED; ANNOUNCEMENTS as usize].into_boxed_slice();
+        Announcements { area, closed: (0..ANNOUNCEMENTS as u16).rev().collect(), turns }
     }
 
     /// Opens an entry for a message that will be announced (rule 1). `None`: all are open.
@@ -158,7 +161,9 @@ impl Announcements {
         let index = self.closed.pop()?;
         let Entry { state, copy } = self.area.entry(usize::from(index));
         copy.store(0, Ordering::Relaxed);
-        let turn = state.load(Ordering::Relaxed).wrapping_add(TURN) & !STATE;
+        let own = &mut self.turns[usize::from(index)];
+        let turn = own.wrapping_add(TURN) & !STATE;
+        *own = turn | OPEN;
         state.store(turn | OPEN, Ordering::Relaxed);
         Some(Announcement((turn / TURN) << INDEX_BITS | (u64::from(index) + 1)))
     }
@@ -189,9 +194,9 @@ impl Announcements {
     /// Closes the entry of a message (rule 4).
     pub fn close(&mut self, announcement: Announcement) {
         let Some((index, turn)) = announcement.split() else { return };
-        let state = &self.area.entry(index).state;
-        if state.load(Ordering::Relaxed) & !STATE == turn && state.load(Ordering::Relaxed) & STATE != CLOSED {
-            state.store(turn | CLOSED, Ordering::Relaxed);
+        if self.turns[index] == turn | OPEN {
+            self.turns[index] = turn | CLOSED;
+            self.area.entry(index).state.store(turn | CLOSED, Ordering::Relaxed);
             self.closed.push(index as u16);
         }
     }

@@ -107,7 +107,7 @@ fn what_comes_soon_is_told_and_stays() {
 /// What lies in the pool for the dead is free.
 #[test]
 fn the_dead_leave_no_blocks_taken() {
-    const LEN: usize = 40 << 10;
+    const LEN: usize = 48 << 10;
     let [mut a, mut b] = two();
     make_hot(&mut a, &mut b);
     let free = |shm: &mut Shm| shm.pool.as_mut().unwrap().free_bytes();

@@ -48,7 +48,7 @@ impl Default for SegmentConfig {
             control_section_ranks: MAX_RANKS,
             control_section_pool: PoolSegments { count: 8, bytes: 64 << 10 },
             pool_bytes: 4 << 20,
-            pool_block_bytes: 4 << 10,
+            pool_block_bytes: 16 << 10,
             heap_bytes: 1 << 30,
         }
     }
