@@ -310,7 +310,7 @@ fn the_way_of_a_message_is_explained_by_facts() {
         intel.split_once("  facts:").unwrap().1,
         "the same facts"
     );
-    let amd = copy(&["--processor", "AMD family 25", "--place", "far"]);
+    let amd = copy(&["--processor", "AMD family 25", "--place", "far", "--denied"]);
     assert!(amd.contains("share no cache: through the sender's pool, copied in past the caches\n"), "{amd}");
     let near = copy(&["--processor", "AMD family 25", "--place", "near"]);
     assert!(near.contains("through the sender's pool, by plain copies\n"), "{near}");
