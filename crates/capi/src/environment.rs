@@ -47,7 +47,7 @@ fn initialize(wanted: c_int) -> Result<c_int> {
     Ok(level)
 }
 
-/// The thread level that a plain MPI_Init will ask for; `None` if the environment names one that is none.
+/// The thread level of a plain MPI_Init; `None` if the environment names one that is none.
 pub(crate) fn level_before_init() -> Option<c_int> {
     let said = ThreadLevel::from_env().ok()?;
     Some(said.map_or(abi::MPI_THREAD_SINGLE, |(level, _)| LEVELS[level as usize]))

@@ -40,7 +40,7 @@ const TIMED_OUT: i32 = 124;
 const NOT_EXECUTABLE: i32 = 126;
 /// Exit code when there is no such program, as in a shell.
 const NOT_FOUND: i32 = 127;
-/// So many warnings about parameters are said one by one.
+/// How many warnings about parameters are printed one by one.
 const MOST_WARNINGS: usize = 20;
 
 /// Acts as `mpirun`, or as whatever it was called: `name` stands before all complaints about the command line.
@@ -277,7 +277,7 @@ fn timeout(options: &Options) -> Result<Option<Duration>, Stop> {
     }
 }
 
-/// Says which files were left out, which parameters have no effect, and which variables for Open MPI look as if they had been meant for us.
+/// Says which files were left out, which parameters have no effect, and which variables for Open MPI were perhaps meant for OxMPI.
 fn warn(found: &Found) {
     let unread = found.unread.iter().map(|unread| format!("{unread}: the job runs without it"));
     let no_effect = found.no_effect.iter().map(ToString::to_string);

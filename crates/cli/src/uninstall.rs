@@ -23,7 +23,7 @@ A file of parameters for all users that somebody has changed stays.
 
 /// What a line of the list says.
 #[derive(Debug, PartialEq, Eq)]
-enum Entry {
+enum InstalledPath {
     /// A file or a link.
     File(PathBuf),
     /// A file that stays if it has another content than that of so many bytes with this number.
@@ -48,7 +48,7 @@ pub(crate) fn main(words: &[&str]) -> i32 {
     };
     match entries() {
         Ok((prefix, entries)) if lists => {
-            for path in entries.iter().filter(|entry| is_ours(&prefix, entry)).map(Entry::path) {
+            for path in entries.iter().filter(|entry| is_ours(&prefix, entry)).map(InstalledPath::path) {
                 crate::say(&format!("{}\n", prefix.join(path).display()));
             }
             0
@@ -62,20 +62,21 @@ pub(crate) fn main(words: &[&str]) -> i32 {
 }
 
 /// The prefix and what was installed there.
-fn entries() -> Result<(PathBuf, Vec<Entry>), String> {
+fn entries() -> Result<(PathBuf, Vec<InstalledPath>), String> {
     let prefix = prefix::find().ok_or("this program is not in PREFIX/bin, so nothing was installed")?;
     let list = prefix.join(FILE);
     let text = oxmpi_param::file::read_text(&list).map_err(|error| {
         format!("{}: {error}; without this list of the installer nobody knows what to remove", list.display())
     })?;
     let entries = text.lines().map(|line| {
-        Entry::read(line).ok_or_else(|| format!("{}: '{line}' is no line of the installer's", list.display()))
+        InstalledPath::read(line)
+            .ok_or_else(|| format!("{}: '{line}' is no line of the installer's", list.display()))
     });
     Ok((prefix, entries.collect::<Result<_, _>>()?))
 }
 
-impl Entry {
-    fn read(line: &str) -> Option<Entry> {
+impl InstalledPath {
+    fn read(line: &str) -> Option<InstalledPath> {
         let (word, rest) = line.split_once(' ')?;
         let below = |name: &str| {
             // Nothing outside of the prefix is ours, whatever the list says.
@@ -86,13 +87,13 @@ impl Entry {
             is_below.then(|| if name == "." { PathBuf::new() } else { path.to_owned() })
         };
         match word {
-            "file" => below(rest).map(Entry::File),
-            "directory" => below(rest).map(Entry::Directory),
+            "file" => below(rest).map(InstalledPath::File),
+            "directory" => below(rest).map(InstalledPath::Directory),
             "config" => {
                 let (length, rest) = rest.split_once(' ')?;
                 let (number, name) = rest.split_once(' ')?;
                 let number = u64::from_str_radix(number, 16).ok()?;
-                Some(Entry::Config(below(name)?, length.parse().ok()?, number))
+                Some(InstalledPath::Config(below(name)?, length.parse().ok()?, number))
             }
             _ => None,
         }
@@ -100,30 +101,32 @@ impl Entry {
 
     fn path(&self) -> &Path {
         match self {
-            Entry::File(path) | Entry::Config(path, ..) | Entry::Directory(path) => path,
+            InstalledPath::File(path) | InstalledPath::Config(path, ..) | InstalledPath::Directory(path) => {
+                path
+            }
         }
     }
 }
 
 /// Whether it is there, and as the installation has left it.
-fn is_ours(prefix: &Path, entry: &Entry) -> bool {
+fn is_ours(prefix: &Path, entry: &InstalledPath) -> bool {
     let path = prefix.join(entry.path());
     match entry {
-        Entry::Config(_, length, number) => {
+        InstalledPath::Config(_, length, number) => {
             fs::read(path).is_ok_and(|bytes| bytes.len() as u64 == *length && hash(&bytes) == *number)
         }
-        Entry::File(_) => path.symlink_metadata().is_ok_and(|found| !found.is_dir()),
-        Entry::Directory(_) => path.symlink_metadata().is_ok_and(|found| found.is_dir()),
+        InstalledPath::File(_) => path.symlink_metadata().is_ok_and(|found| !found.is_dir()),
+        InstalledPath::Directory(_) => path.symlink_metadata().is_ok_and(|found| found.is_dir()),
     }
 }
 
-fn remove(prefix: &Path, entries: &[Entry]) -> i32 {
+fn remove(prefix: &Path, entries: &[InstalledPath]) -> i32 {
     let mut failed = 0;
     let mut files = 0;
     let ours = || entries.iter().filter(|entry| is_ours(prefix, entry));
     // The list last, so that one that is interrupted can be called again.
-    let (last, others): (Vec<&Entry>, Vec<&Entry>) = ours()
-        .filter(|entry| !matches!(entry, Entry::Directory(_)))
+    let (last, others): (Vec<&InstalledPath>, Vec<&InstalledPath>) = ours()
+        .filter(|entry| !matches!(entry, InstalledPath::Directory(_)))
         .partition(|entry| entry.path() == Path::new(FILE));
     for entry in others.into_iter().chain(last) {
         let path = prefix.join(entry.path());
@@ -138,21 +141,24 @@ fn remove(prefix: &Path, entries: &[Entry]) -> i32 {
             }
         }
     }
-    let mut directories: Vec<&Path> =
-        entries.iter().filter(|entry| matches!(entry, Entry::Directory(_))).map(Entry::path).collect();
+    let mut directories: Vec<&Path> = entries
+        .iter()
+        .filter(|entry| matches!(entry, InstalledPath::Directory(_)))
+        .map(InstalledPath::path)
+        .collect();
     // Those within others first.
     directories.sort_by_key(|path| std::cmp::Reverse(path.components().count()));
     for path in directories {
         // One that has something else in it is not empty, and stays.
         match fs::remove_dir(prefix.join(path)) {
-            Err(error) if is_told(&error) => {
+            Err(error) if is_reported(&error) => {
                 failed += 1;
                 oxmpi_os::complain!("oxmpi uninstall: {}: {error}", prefix.join(path).display());
             }
             _ => {}
         }
     }
-    for entry in entries.iter().filter(|entry| matches!(entry, Entry::Config(..))) {
+    for entry in entries.iter().filter(|entry| matches!(entry, InstalledPath::Config(..))) {
         let path = prefix.join(entry.path());
         if path.exists() {
             crate::say(&format!("kept, as somebody has changed it: {}\n", path.display()));
@@ -162,8 +168,8 @@ fn remove(prefix: &Path, entries: &[Entry]) -> i32 {
     i32::from(failed > 0)
 }
 
-/// Whether it is to be told that a directory stays.
-fn is_told(error: &io::Error) -> bool {
+/// Whether it is worth a complaint that a directory stays.
+fn is_reported(error: &io::Error) -> bool {
     !matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::NotFound)
 }
 
@@ -180,14 +186,14 @@ mod tests {
 
     #[test]
     fn lines_of_the_list_lie_below_the_prefix() {
-        assert_eq!(Entry::read("file bin/oxmpi"), Some(Entry::File("bin/oxmpi".into())));
-        assert_eq!(Entry::read("directory ."), Some(Entry::Directory("".into())));
-        let config = Entry::read("config 12 00ff etc/a b.conf");
-        assert_eq!(config, Some(Entry::Config("etc/a b.conf".into(), 12, 255)));
+        assert_eq!(InstalledPath::read("file bin/oxmpi"), Some(InstalledPath::File("bin/oxmpi".into())));
+        assert_eq!(InstalledPath::read("directory ."), Some(InstalledPath::Directory("".into())));
+        let config = InstalledPath::read("config 12 00ff etc/a b.conf");
+        assert_eq!(config, Some(InstalledPath::Config("etc/a b.conf".into(), 12, 255)));
         for wrong in
             ["", "file", "file ", "file /etc/passwd", "file ../x", "file a/../../x", "link x", "config 1 x"]
         {
-            assert_eq!(Entry::read(wrong), None, "{wrong}");
+            assert_eq!(InstalledPath::read(wrong), None, "{wrong}");
         }
     }
 }

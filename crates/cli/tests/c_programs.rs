@@ -122,269 +122,197 @@ fn says_ok(name: &str, way: &str) {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// A test case for each program.
+/// Test cases in modules `[MODULE: WAY, ...]`, one for each program of the list, which runs that way.
 macro_rules! programs {
+    ([$($module:ident: $way:expr),+] $names:tt) => {
+        $(programs! { $module: $way, $names })+
+    };
+    ($module:ident: $way:expr, { $($name:ident)* }) => {
+        mod $module {
+            use super::*;
+
+            $(
+                #[test]
+                fn $name() {
+                    says_ok(stringify!($name), $way);
+                }
+            )*
+        }
+    };
+}
+
+/// Those of all programs, and their names.
+macro_rules! all_programs {
     ($($name:ident)*) => {
         const PROGRAMS: &[&str] = &[$(stringify!($name)),*];
 
-        mod program {
-            $(
-                #[test]
-                fn $name() {
-                    super::says_ok(stringify!($name), "shm");
-                }
-            )*
-        }
-
-        mod program_over_tcp {
-            $(
-                #[test]
-                fn $name() {
-                    super::says_ok(stringify!($name), "tcp");
-                }
-            )*
-        }
+        programs! { [program: "shm", program_over_tcp: "tcp"] { $($name)* } }
     };
-}
-
-macro_rules! programs_on_nodes {
-    ($($name:ident)*) => {
-        mod program_on_nodes {
-            $(
-                #[test]
-                fn $name() {
-                    super::says_ok(stringify!($name), super::NODES);
-                }
-            )*
-        }
-    };
-}
-
-macro_rules! programs_over_postboxes {
-    ($($name:ident)*) => {
-        mod program_over_usysv {
-            $(
-                #[test]
-                fn $name() {
-                    super::says_ok(stringify!($name), "usysv");
-                }
-            )*
-        }
-
-        mod program_over_sysv {
-            $(
-                #[test]
-                fn $name() {
-                    super::says_ok(stringify!($name), "sysv");
-                }
-            )*
-        }
-    };
-}
-
-macro_rules! programs_over_sockets_alone {
-    ($($name:ident)*) => {
-        mod program_over_sockets_alone {
-            $(
-                #[test]
-                fn $name() {
-                    super::says_ok(stringify!($name), super::SOCKETS_ALONE);
-                }
-            )*
-        }
-    };
-}
-
-macro_rules! programs_over_encrypted_sockets {
-    ($($name:ident)*) => {
-        mod program_over_encrypted_sockets {
-            $(
-                #[test]
-                fn $name() {
-                    super::says_ok(stringify!($name), super::ENCRYPTED);
-                }
-            )*
-        }
-    };
-}
-
-macro_rules! programs_with_daemons {
-    ($($name:ident)*) => {
-        mod program_with_daemons {
-            $(
-                #[test]
-                fn $name() {
-                    super::says_ok(stringify!($name), super::DAEMONS);
-                }
-            )*
-        }
-    };
-}
-
-macro_rules! programs_where_single_copy_is_denied {
-    ($($name:ident)*) => {
-        mod program_where_single_copy_is_denied {
-            $(
-                #[test]
-                fn $name() {
-                    super::says_ok(stringify!($name), super::DENIED);
-                }
-            )*
-        }
-    };
-}
-
-programs_where_single_copy_is_denied! {
-    coll_allgatherv
-    p2p_basic
-    p2p_derived
-    p2p_isendrecv
-    p2p_large
-    p2p_send_alone
-    win_accumulate
-    win_create
-    win_put_get
-}
-
-programs_over_postboxes! {
-    coll_basic
-    coll_crossed
-    mpit_traffic
-    p2p_bsend
-    p2p_cancel
-    p2p_cancel_end
-    p2p_cancel_rest
-    p2p_derived
-    p2p_first
-    p2p_large
-    p2p_mprobe
-    p2p_order
-    p2p_truncate
-    p2p_wildcards
-    partitioned_basic
-    persistent_basic
-    postboxes
-    thread_multiple
-    win_put_get
-}
-
-programs_over_encrypted_sockets! {
-    coll_basic
-    coll_nonblocking
-    coll_types
-    comm_disconnect
-    intercomm_merge
-    p2p_bsend
-    p2p_cancel
-    p2p_derived
-    p2p_first
-    p2p_flood
-    p2p_large
-    p2p_order
-    p2p_persistent
-    p2p_probe
-    p2p_truncate
-    p2p_wildcards
-    partitioned_threads
-    ports
-    session_cycles
-    spawn
-    thread_multiple
-    ulfm
-    win_accumulate
-    win_lock
-}
-
-programs_with_daemons! {
-    coll_basic
-    coll_crossed
-    coll_inter_reduce
-    coll_nonblocking
-    coll_order
-    coll_types
-    comm_create_group
-    comm_disconnect
-    comm_idup
-    file_shared
-    forked_child
-    idle
-    intercomm_merge
-    neighbor_w
-    p2p_basic
-    p2p_bsend
-    p2p_cancel
-    p2p_cancel_end
-    p2p_derived
-    p2p_first
-    p2p_flood
-    p2p_large
-    p2p_mprobe_threads
-    p2p_order
-    p2p_persistent
-    p2p_probe
-    p2p_truncate
-    p2p_waits
-    p2p_wildcards
-    partitioned_threads
-    persistent_threads
-    ports
-    requests_freed
-    session_cycles
-    spawn
-    virtual_nodes
-    win_accumulate
-    win_lock
-    win_pscw
-}
-
-programs_on_nodes! {
-    coll_allgatherv
-    coll_basic
-    coll_crossed
-    coll_inter_reduce
-    coll_later
-    coll_mixed_types
-    coll_nonblocking
-    coll_order
-    coll_reduce_scatter
-    coll_reduce_scatter_block
-    coll_scan
-    coll_types
-    comm_create_group
-    comm_split_dup
-    file_errors
-    file_shared
-    intercomm_merge
-    p2p_derived
-    p2p_large
-    p2p_mprobe_threads
-    p2p_waits
-    p2p_wildcards
-    virtual_nodes
-    win_accumulate
-    win_accumulate_whole
-    win_lock
-    win_pscw
-}
-
-programs_over_sockets_alone! {
-    coll_allgatherv
-    coll_alltoall
-    coll_basic
-    coll_crossed
-    coll_freed_handles
-    coll_order
-    coll_scan
-    coll_scatter
-    coll_short
-    coll_types
-    comm_split_dup
-    p2p_large
-    thread_multiple
-    win_lock
 }
 
 programs! {
+    [program_where_single_copy_is_denied: DENIED] {
+        coll_allgatherv
+        p2p_basic
+        p2p_derived
+        p2p_isendrecv
+        p2p_large
+        p2p_send_alone
+        win_accumulate
+        win_create
+        win_put_get
+    }
+}
+
+programs! {
+    [program_over_usysv: "usysv", program_over_sysv: "sysv"] {
+        coll_basic
+        coll_crossed
+        mpit_traffic
+        p2p_bsend
+        p2p_cancel
+        p2p_cancel_end
+        p2p_cancel_rest
+        p2p_derived
+        p2p_first
+        p2p_large
+        p2p_mprobe
+        p2p_order
+        p2p_truncate
+        p2p_wildcards
+        partitioned_basic
+        persistent_basic
+        postboxes
+        thread_multiple
+        win_put_get
+    }
+}
+
+programs! {
+    [program_over_encrypted_sockets: ENCRYPTED] {
+        coll_basic
+        coll_nonblocking
+        coll_types
+        comm_disconnect
+        intercomm_merge
+        p2p_bsend
+        p2p_cancel
+        p2p_derived
+        p2p_first
+        p2p_flood
+        p2p_large
+        p2p_order
+        p2p_persistent
+        p2p_probe
+        p2p_truncate
+        p2p_wildcards
+        partitioned_threads
+        ports
+        session_cycles
+        spawn
+        thread_multiple
+        ulfm
+        win_accumulate
+        win_lock
+    }
+}
+
+programs! {
+    [program_with_daemons: DAEMONS] {
+        coll_basic
+        coll_crossed
+        coll_inter_reduce
+        coll_nonblocking
+        coll_order
+        coll_types
+        comm_create_group
+        comm_disconnect
+        comm_idup
+        file_shared
+        forked_child
+        idle
+        intercomm_merge
+        neighbor_w
+        p2p_basic
+        p2p_bsend
+        p2p_cancel
+        p2p_cancel_end
+        p2p_derived
+        p2p_first
+        p2p_flood
+        p2p_large
+        p2p_mprobe_threads
+        p2p_order
+        p2p_persistent
+        p2p_probe
+        p2p_truncate
+        p2p_waits
+        p2p_wildcards
+        partitioned_threads
+        persistent_threads
+        ports
+        requests_freed
+        session_cycles
+        spawn
+        virtual_nodes
+        win_accumulate
+        win_lock
+        win_pscw
+    }
+}
+
+programs! {
+    [program_on_nodes: NODES] {
+        coll_allgatherv
+        coll_basic
+        coll_crossed
+        coll_inter_reduce
+        coll_later
+        coll_mixed_types
+        coll_nonblocking
+        coll_order
+        coll_reduce_scatter
+        coll_reduce_scatter_block
+        coll_scan
+        coll_types
+        comm_create_group
+        comm_split_dup
+        file_errors
+        file_shared
+        intercomm_merge
+        p2p_derived
+        p2p_large
+        p2p_mprobe_threads
+        p2p_waits
+        p2p_wildcards
+        virtual_nodes
+        win_accumulate
+        win_accumulate_whole
+        win_lock
+        win_pscw
+    }
+}
+
+programs! {
+    [program_over_sockets_alone: SOCKETS_ALONE] {
+        coll_allgatherv
+        coll_alltoall
+        coll_basic
+        coll_crossed
+        coll_freed_handles
+        coll_order
+        coll_scan
+        coll_scatter
+        coll_short
+        coll_types
+        comm_split_dup
+        p2p_large
+        thread_multiple
+        win_lock
+    }
+}
+
+all_programs! {
     alloc_mem
     any_time
     attr_comm
@@ -639,45 +567,33 @@ fn tempdir(name: &str) -> PathBuf {
     directory
 }
 
-/// Defines a test of each of these programs with single copy wherever it is possible.
-macro_rules! programs_by_single_copy {
-    ($($name:ident)*) => {
-        mod program_by_single_copy {
-            $(
-                #[test]
-                fn $name() {
-                    super::says_ok(stringify!($name), super::SINGLE_COPY);
-                }
-            )*
-        }
-    };
-}
-
-programs_by_single_copy! {
-    coll_alltoallw
-    coll_alltoallv
-    thread_multiple
-    thread_stress
-    p2p_basic
-    p2p_bsend
-    p2p_buffers
-    p2p_cancel
-    p2p_cancel_end
-    p2p_cancel_rest
-    p2p_computing
-    p2p_deep_queues
-    p2p_derived
-    p2p_flood
-    p2p_isendrecv
-    p2p_large
-    p2p_leaves
-    p2p_mprobe
-    p2p_mprobe_threads
-    p2p_order
-    p2p_persistent
-    p2p_probe
-    p2p_send_alone
-    p2p_truncate
-    p2p_waits
-    p2p_wildcards
+programs! {
+    [program_by_single_copy: SINGLE_COPY] {
+        coll_alltoallw
+        coll_alltoallv
+        thread_multiple
+        thread_stress
+        p2p_basic
+        p2p_bsend
+        p2p_buffers
+        p2p_cancel
+        p2p_cancel_end
+        p2p_cancel_rest
+        p2p_computing
+        p2p_deep_queues
+        p2p_derived
+        p2p_flood
+        p2p_isendrecv
+        p2p_large
+        p2p_leaves
+        p2p_mprobe
+        p2p_mprobe_threads
+        p2p_order
+        p2p_persistent
+        p2p_probe
+        p2p_send_alone
+        p2p_truncate
+        p2p_waits
+        p2p_wildcards
+    }
 }

@@ -257,22 +257,20 @@ fn ranks(team: &Team) -> String {
 
 /// For how much a collective was called, where all ranks must say the same: ranks that wait for each other for ever may not have.
 fn length_of(call: &Call) -> Option<String> {
-    let (what, Shared(length)) = match call {
-        Call::Bcast { bytes, .. } => ("byte", bytes),
+    let ((unit, of_what), Shared(length)) = match call {
+        Call::Bcast { bytes, .. } => (("byte", ""), bytes),
         Call::Gather { block, .. }
         | Call::Scatter { block, .. }
         | Call::Allgather { block, .. }
-        | Call::Alltoall { block, .. } => ("byte a block", block),
+        | Call::Alltoall { block, .. } => (("byte", " a block"), block),
         Call::Reduce { count, .. }
         | Call::Allreduce { count, .. }
         | Call::Scan { count, .. }
-        | Call::Exscan { count, .. } => ("element", count),
-        Call::ReduceScatterBlock { block, .. } => ("element a block", block),
+        | Call::Exscan { count, .. } => (("element", ""), count),
+        Call::ReduceScatterBlock { block, .. } => (("element", " a block"), block),
         _ => return None,
     };
-    let (unit, more) =
-        what.split_once(' ').map_or((what, String::new()), |(unit, more)| (unit, format!(" {more}")));
-    Some(format!(" of {length} {unit}{}{more}", if *length == 1 { "" } else { "s" }))
+    Some(format!(" of {length} {unit}{}{of_what}", if *length == 1 { "" } else { "s" }))
 }
 
 fn bytes(count: u64) -> String {

@@ -16,7 +16,7 @@ mod close;
 mod compare;
 mod create_group;
 mod dup;
-mod from_group;
+pub(crate) mod from_group;
 mod inter;
 mod intercomm;
 mod merge;

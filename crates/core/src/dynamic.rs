@@ -22,6 +22,7 @@ pub mod spawn;
 pub mod wishes;
 
 use crate::Communicator;
+use crate::comm::from_group::hash_of;
 use crate::comm::{InterShape, Name, Shape};
 use crate::process::Process;
 use oxmpi_abi::constants as abi;
@@ -178,7 +179,7 @@ impl<F: Fabric> Process<F> {
         self.bonds.as_ref().map_or(Ok(()), |bonds| bonds.reach())
     }
 
-    /// What tells processes apart that are of several launchers, the same for all of them: not by the place of their launcher, which
+    /// What distinguishes processes that are of several launchers, the same for all of them: not by the place of their launcher, which
     /// another one may have had before, or will have.
     pub(crate) fn identities(&self, processes: &[u32]) -> Result<Vec<(u64, u32)>> {
         let names = ProcessName::decode_all(&self.names_of(processes)?);
@@ -276,11 +277,9 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-/// How many names of contexts the processes of a universe leave out: fewer than half of all (FNV-1a).
+/// How many names of contexts the processes of a universe leave out: fewer than half of all.
 fn first_name(universe: u64) -> u32 {
-    let bytes = universe.to_le_bytes().into_iter();
-    let hash = bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    hash >> 3
+    hash_of(b"", [universe].into_iter()) >> 3
 }
 
 /// Bits of a process's number in the name of a context; the others are the launcher's place.

@@ -7,8 +7,8 @@ use crate::{Communicator, Process};
 use oxmpi_abi::constants as abi;
 use oxmpi_fabric::lamd::Lamd;
 use oxmpi_fabric::postboxes::{self, Postboxes};
-use oxmpi_fabric::shm::copy_policy::{Facts, Place};
-use oxmpi_fabric::shm::{Open, Opened, Settings, Shm, SingleCopying, Stranger};
+use oxmpi_fabric::shm::copy_policy::{CopyFacts, Proximity, SingleCopyMode};
+use oxmpi_fabric::shm::{Open, Opened, Settings, Shm, Stranger};
 use oxmpi_fabric::tcp::{self, Identity, Secret, Tcp, Whereabouts};
 use oxmpi_fabric::ways::{AskWay, Coordinator, Far, Nodes, StrangersWay, Ways};
 use oxmpi_objects::error::{MpiError, Result};
@@ -135,7 +135,7 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     let directory = client.clone();
     let open: Open = Box::new(move |peer| opened(&*directory, peer));
     // Also where all sleep on futexes: one that has to do with processes of other launchers may get descriptors then.
-    let shm = with_alarms(Shm::new(own.clone(), door.kind(), settings(&params), open), &client);
+    let shm = with_alarms(Shm::new(own.clone(), door.kind(), shm_settings(&params), open), &client);
     let mut fabric = match (boot.node, far) {
         (Some(node), Some(far)) if !params.rpi().is_over_sockets() => {
             Ways::of_nodes(shm, far, nodes(node, &client))
@@ -275,7 +275,7 @@ impl Process<Ways> {
     /// If the lane is this thread's already, or another thread's.
     pub fn retune(&self, params: &Params) -> std::result::Result<(), LockError> {
         let mut domain = self.domain.try_enter()?;
-        domain.lane.fabric_mut().retune(settings(params), params.sockets_short());
+        domain.lane.fabric_mut().retune(shm_settings(params), params.sockets_short());
         drop(domain);
         self.take_associative(params.coll_base_associative());
         if let Some(door) = &self.door {
@@ -475,18 +475,19 @@ fn spinning(params: &Params, oversubscribed: bool, local_size: u32) -> u32 {
     params.rpi_usysv_readlockpoll().div_ceil(local_size.saturating_sub(1).max(1))
 }
 
-fn settings(params: &Params) -> Settings {
+/// How a rank with these parameters uses shared memory.
+pub fn shm_settings(params: &Params) -> Settings {
     Settings {
         eager_limit: params.shm_eager_limit_bytes(),
         ring_after: u64::from(params.shm_ring_after()),
         pool_from: params.shm_pool_from_bytes(),
         single_copy: match params.single_copy() {
-            SingleCopy::Auto => SingleCopying::Auto,
-            SingleCopy::Off => SingleCopying::Off,
-            SingleCopy::On => SingleCopying::On,
+            SingleCopy::Auto => SingleCopyMode::Auto,
+            SingleCopy::Off => SingleCopyMode::Off,
+            SingleCopy::On => SingleCopyMode::On,
         },
-        facts: Arc::new(Facts::here()),
-        place: Place::Unknown,
+        facts: Arc::new(CopyFacts::here()),
+        proximity: Proximity::Unknown,
     }
 }
 

@@ -4,7 +4,7 @@
 use oxmpi_core::Process;
 use oxmpi_core::world::{Options, world_with};
 use oxmpi_engine::Mode;
-use oxmpi_fabric::shm::SingleCopying;
+use oxmpi_fabric::shm::SingleCopyMode;
 use oxmpi_fabric::ways::Ways;
 use oxmpi_mem::memory::{lend, lend_mut};
 use oxmpi_os::heap::Block;
@@ -31,7 +31,7 @@ fn block(p: &Process<Ways>, len: usize) -> Block {
 /// Options where no other way to a message of a computing sender is open than its heap.
 fn without_single_copy() -> Options {
     let mut options = Options::default();
-    options.settings.single_copy = SingleCopying::Off;
+    options.settings.single_copy = SingleCopyMode::Off;
     options
 }
 

@@ -10,8 +10,8 @@ use oxmpi_core::p2p::{Incoming, Outgoing};
 use oxmpi_core::world::{Options, world, world_with};
 use oxmpi_core::{Communicator, Process};
 use oxmpi_engine::Mode;
-use oxmpi_fabric::shm::SingleCopying;
-use oxmpi_fabric::shm::copy_policy::{Facts, Place};
+use oxmpi_fabric::shm::SingleCopyMode;
+use oxmpi_fabric::shm::copy_policy::{CopyFacts, Proximity};
 use oxmpi_fabric::ways::Ways;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::{Owned, lend, lend_mut};
@@ -55,7 +55,7 @@ fn messages_of_all_lengths_arrive() {
 #[test]
 fn messages_of_all_lengths_arrive_without_single_copy() {
     let mut options = Options::default();
-    options.settings.single_copy = SingleCopying::Off;
+    options.settings.single_copy = SingleCopyMode::Off;
     ping_pong(options);
 }
 
@@ -64,25 +64,25 @@ fn messages_of_all_lengths_arrive_through_the_inbox_alone() {
     let mut options = Options::default();
     options.settings.ring_after = u64::MAX;
     ping_pong(options.clone());
-    options.settings.single_copy = SingleCopying::Off;
+    options.settings.single_copy = SingleCopyMode::Off;
     ping_pong(options);
 }
 
 #[test]
 fn messages_of_all_lengths_arrive_whoever_copies_them() {
     let mut options = Options::default();
-    options.settings.single_copy = SingleCopying::On;
+    options.settings.single_copy = SingleCopyMode::On;
     ping_pong(options.clone());
     options.config.pool_bytes = 0;
     ping_pong(options.clone());
-    options.settings.single_copy = SingleCopying::Auto;
+    options.settings.single_copy = SingleCopyMode::Auto;
     ping_pong(options.clone());
     // As on all processors of which something is known, wherever they are.
     options.config.pool_bytes = 1 << 20;
-    for facts in Facts::all_built_in() {
+    for facts in CopyFacts::all_built_in() {
         options.settings.facts = Arc::new(facts);
-        for place in [Place::Near, Place::Far, Place::Unknown] {
-            options.settings.place = place;
+        for proximity in [Proximity::Near, Proximity::Far, Proximity::Unknown] {
+            options.settings.proximity = proximity;
             ping_pong(options.clone());
         }
     }

@@ -386,7 +386,7 @@ impl Sink for State {
                 self.peer(from).streams.push_back(request);
                 self.todo.push_back(Todo::Flush(from));
             }
-            // It had asked before, has claimed the message since, and could not read it.
+            // It had pulled before, has claimed the message since, and could not read it.
             Some(work) if work.to == from && claimed && work.is_asked_for() => work.is_given = true,
             _ => self.nonsense += 1,
         }

@@ -7,7 +7,6 @@ mod keep;
 mod receive;
 mod send;
 
-use self::keep::Keeping;
 use crate::arrive::{Fetch, Spare, State, Todo};
 use crate::counts::Tally;
 use crate::matching::Contexts;
@@ -37,9 +36,9 @@ pub struct Lane<F> {
     restless: bool,
     /// A peer was listed of which nobody who sleeps has announced that messages wait for it.
     unannounced: bool,
-    /// Standard sends that may wait for their receivers.
-    keeping: Keeping,
-    /// Announced messages that were asked for, as their senders waited in the library, and of which nothing has come.
+    /// Standard sends that wait for their receivers, and of which the lane may keep a copy instead.
+    keepable: Vec<RequestId>,
+    /// Announced messages that were pulled, as their senders waited in the library, and of which nothing has come.
     asked: Vec<Fetch>,
     /// How much may go the fast way until everything is to be looked at, in short messages.
     until_look: i32,
@@ -103,7 +102,7 @@ impl<F: Fabric> Lane<F> {
             busy: Vec::new(),
             restless: false,
             unannounced: false,
-            keeping: Keeping::default(),
+            keepable: Vec::new(),
             asked: Vec::new(),
             until_look: LOOK_EVERY,
             keeps_vain: false,
@@ -492,7 +491,7 @@ impl<F: Fabric> Lane<F> {
         if self.restless || !self.state.todo.is_empty() || self.keep_sends() {
             return Rest::Not;
         }
-        // Nobody rings when a sender that was asked leaves the library.
+        // Nobody rings the bell when a sender whose message was pulled leaves the library.
         let is_light = self.fabric.sleeps_lightly() || !self.asked.is_empty();
         let mut rest = if is_light { Rest::Short } else { Rest::Long };
         for at in 0..self.busy.len() {

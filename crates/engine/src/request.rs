@@ -309,7 +309,7 @@ impl SendWork {
         matches!(self.phase, Phase::Announced | Phase::Unacknowledged)
     }
 
-    /// Whether the peer has asked for what it may still read itself.
+    /// Whether the peer has pulled what it may still read itself.
     pub(crate) const fn is_asked_for(&self) -> bool {
         matches!(self.phase, Phase::Streaming { .. }) && self.announcement.is_some() && !self.is_given
     }

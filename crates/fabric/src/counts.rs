@@ -13,9 +13,9 @@ pub struct Counts {
     pub rings: u64,
     /// Frames that have come through this process's inbox.
     pub inbox_frames: u64,
-    /// Bytes of this process's pool, without those for streams.
+    /// Bytes of this process's pool.
     pub pool_bytes: u64,
-    /// Bytes of it, and of those for streams, that are taken now.
+    /// Bytes of it that are taken now.
     pub pool_used: u64,
     /// Bytes copied from the heaps of peers (what MPI_Alloc_mem gave there).
     pub heap_bytes: u64,

@@ -206,15 +206,15 @@ pub trait Fabric {
         true
     }
 
-    /// Tells a peer that an announced message which it has asked for will not be sent: it shall read it.
+    /// Declines a peer's pull of an announced message: the peer shall read it.
     fn decline(&mut self, _announcement: Announcement) {}
 
-    /// Whether a peer has said so of a message of its.
+    /// Whether a peer has declined the pull of an announced message.
     fn is_declined(&self, _from: u32, _announcement: Announcement) -> bool {
         false
     }
 
-    /// Whether a peer waits in the library, and so gives what it is asked for: a hint that may be wrong.
+    /// Whether a peer waits in the library, and so serves a pull at once: a hint that may be wrong.
     fn is_waiting(&self, _peer: u32) -> bool {
         true
     }
@@ -350,7 +350,7 @@ pub trait Fabric {
         Fetching::Ask
     }
 
-    /// Whether these bytes of a peer's can be read, as far as is known before it is tried. The first question may take long.
+    /// Whether these bytes of a peer's can be read, as far as is known before it is tried. The first call for a peer may take long.
     fn is_in_reach(&mut self, peer: u32, _address: u64, _len: usize) -> bool {
         self.can_access(peer)
     }

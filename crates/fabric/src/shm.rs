@@ -32,7 +32,8 @@ mod sections;
 #[cfg(test)]
 mod tests;
 
-use self::copy_policy::{CopyPlan, Facts, Place, Possible, Way};
+pub use self::copy_policy::SingleCopyMode;
+use self::copy_policy::{Capabilities, CopyFacts, CopyPlan, Protocol, Proximity};
 use self::incoming::{RingIn, decode};
 use self::outgoing::{Out, Path};
 use self::parting::Parted;
@@ -70,22 +71,11 @@ pub struct Settings {
     /// Bytes from which a message goes through the sender's pool.
     pub pool_from: usize,
     /// Whether to read other processes' memory.
-    pub single_copy: SingleCopying,
+    pub single_copy: SingleCopyMode,
     /// What copies cost here.
-    pub facts: Arc<Facts>,
-    /// Where the processors of two processes are.
-    pub place: Place,
-}
-
-/// Whether receivers copy messages from their senders' memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SingleCopying {
-    /// Never.
-    Off,
-    /// Where that is the fastest way.
-    Auto,
-    /// Wherever it is possible.
-    On,
+    pub facts: Arc<CopyFacts>,
+    /// Whether the processors of two processes share a cache.
+    pub proximity: Proximity,
 }
 
 impl Default for Settings {
@@ -94,10 +84,18 @@ impl Default for Settings {
             eager_limit: 256 << 10,
             ring_after: 2,
             pool_from: 1 << 10,
-            single_copy: SingleCopying::Auto,
-            facts: Arc::new(Facts::built_in("", 0)),
-            place: Place::Unknown,
+            single_copy: SingleCopyMode::Auto,
+            facts: Arc::new(CopyFacts::built_in("", 0)),
+            proximity: Proximity::Unknown,
         }
+    }
+}
+
+impl Settings {
+    /// The protocols of messages to a peer that may read the sender's memory. `has_pool`: whether the sender has a pool.
+    pub fn plan(&self, has_pool: bool) -> CopyPlan {
+        let (ring_below, single_copy) = (self.pool_from, self.single_copy);
+        CopyPlan::new(&self.facts, self.proximity, Capabilities { ring_below, pool: has_pool, single_copy })
     }
 }
 
@@ -156,20 +154,6 @@ pub struct Shm {
     heap_bytes: u64,
     /// Processes of other jobs that this one has parted with.
     parted: Box<Parted>,
-}
-
-/// How messages go, if it turns out that the receiver may read this process's memory.
-fn plan(settings: &Settings, pool: bool) -> Arc<CopyPlan> {
-    let possible = Possible {
-        ring_below: settings.pool_from,
-        pool,
-        single_copy: match settings.single_copy {
-            SingleCopying::Off => None,
-            SingleCopying::Auto => Some(false),
-            SingleCopying::On => Some(true),
-        },
-    };
-    Arc::new(CopyPlan::new(&settings.facts, settings.place, possible))
 }
 
 /// What is kept about one peer.
@@ -243,7 +227,7 @@ impl Shm {
             own,
             kind,
             inline_limit: settings.eager_limit.min(INLINE_MAX),
-            plan: plan(&settings, boot.config.pool_bytes > 0),
+            plan: Arc::new(settings.plan(boot.config.pool_bytes > 0)),
             settings,
             open,
             open_alarm: None,
@@ -279,7 +263,7 @@ impl Shm {
     /// Changes how this process uses shared memory from now on.
     pub fn retune(&mut self, settings: Settings) {
         self.inline_limit = settings.eager_limit.min(INLINE_MAX);
-        self.plan = plan(&settings, self.pool.is_some());
+        self.plan = Arc::new(settings.plan(self.pool.is_some()));
         self.settings = settings;
         for out in self.links.iter_mut().flatten().filter_map(|link| link.out.as_mut()) {
             out.plan = self.plan.clone();
@@ -358,12 +342,12 @@ impl Shm {
     #[inline]
     fn is_for_single_copy(&mut self, peer: u32, len: usize) -> bool {
         let Some(out) = out_of(&mut self.links, peer) else { return false };
-        out.plan.of(len).way == Way::SingleCopy && self.can_read(peer)
+        out.plan.of(len).protocol == Protocol::SingleCopy && self.can_read(peer)
     }
 
     /// Whether this process may read the peer's memory: found out by a real read between the two.
     fn can_read(&mut self, peer: u32) -> bool {
-        if self.settings.single_copy == SingleCopying::Off {
+        if self.settings.single_copy == SingleCopyMode::Off {
             return false;
         }
         if let Some(known) = self.link(peer).can_read {

@@ -1,7 +1,7 @@
 //! Which announced messages a receiver copies from the sender's heap by itself.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
-use oxmpi_fabric::shm::{Opened, Settings, Shm, SingleCopying};
+use oxmpi_fabric::shm::{Opened, Settings, Shm, SingleCopyMode};
 use oxmpi_fabric::{Fabric, Fetching};
 use oxmpi_os::barrier::BarrierKind;
 use oxmpi_os::bytes::BytesMut;
@@ -25,7 +25,7 @@ fn created(rank: u32, oversubscribed: bool) -> OwnedFd {
 /// A receiver that may not read the memory of process 1, and how often it has opened its segment.
 fn receiver(of: &OwnedFd, oversubscribed: bool) -> (Shm, Arc<AtomicU32>) {
     let own = Segment::map(created(0, oversubscribed)).unwrap();
-    let settings = Settings { single_copy: SingleCopying::Off, ..Settings::default() };
+    let settings = Settings { single_copy: SingleCopyMode::Off, ..Settings::default() };
     let (of, opened) = (of.try_clone().unwrap(), Arc::new(AtomicU32::new(0)));
     let count = opened.clone();
     let open = Box::new(move |peer| {

@@ -14,8 +14,8 @@
 //!    before it sends the announcement, which orders that for the receiver. All memory is zero at the start.
 //! 2. *Claim.* Before the receiver reads, it changes open to claimed (compare-exchange, acquire), and then reads where the announcement
 //!    says. If it finds kept (acquire), it reads at the address in word 1. Anything else is no announcement that still holds. A sender
-//!    that was asked to send the message claims it likewise before it does, unless the receiver has claimed it and asks all the same. If
-//!    it has no room it declines (word 1, relaxed), which is a hint: the receiver claims the message then, and reads.
+//!    whose message is pulled claims it likewise before it sends it, unless the receiver has claimed it and pulls all the same. If it has
+//!    no room it declines (word 1, relaxed), which is a hint: the receiver claims the message then, and reads.
 //! 3. *Keep.* The sender that takes a message back copies it, stores where the copy lies (relaxed), and changes open to kept
 //!    (compare-exchange, release). If that fails, the message is claimed, and the sender waits for the receiver, which reads.
 //! 4. *Close.* The sender closes an entry when the receiver has said that it has the message, or that nobody gets it, or is known to
@@ -33,7 +33,7 @@ pub const ANNOUNCEMENTS: u32 = if cfg!(loom) { 2 } else { 256 };
 /// One entry: its state and turn, and the address of the copy.
 #[repr(C)]
 #[derive(Debug, Default)]
-pub struct Entry {
+pub struct AnnouncementEntry {
     state: AtomicU64,
     copy: AtomicU64,
 }
@@ -51,7 +51,7 @@ const KEPT: u64 = 3;
 /// The entries of one process. Cloning it gives another view of the same ones.
 #[derive(Clone, Debug)]
 pub struct AnnouncementArea {
-    entries: NonNull<Entry>,
+    entries: NonNull<AnnouncementEntry>,
     _keep: Keep,
 }
 
@@ -89,7 +89,7 @@ impl Announcement {
 /// Where a receiver finds an announced message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// Where the announcement says; the sender waits until it is told that it was read.
+    /// Where the announcement says; the sender waits until the receiver says that it has read it.
     AsAnnounced,
     /// At this address, where the sender keeps a copy.
     Copy(u64),
@@ -101,7 +101,8 @@ impl AnnouncementArea {
     /// Closed entries on the heap, for threads of one process.
     #[cfg(loom)]
     pub fn on_heap() -> AnnouncementArea {
-        let entries: Arc<[Entry]> = (0..ANNOUNCEMENTS).map(|_| Entry::default()).collect();
+        let entries: Arc<[AnnouncementEntry]> =
+            (0..ANNOUNCEMENTS).map(|_| AnnouncementEntry::default()).collect();
         AnnouncementArea { entries: NonNull::from(&entries[0]), _keep: Arc::new(entries) }
     }
 
@@ -110,11 +111,11 @@ impl AnnouncementArea {
     /// # Safety
     /// There must be [`ANNOUNCEMENTS`] of them, zero at first, mapped and writable while `keep` lives.
     #[cfg(not(loom))]
-    pub(crate) const unsafe fn from_raw(at: NonNull<Entry>, keep: Keep) -> AnnouncementArea {
+    pub(crate) const unsafe fn from_raw(at: NonNull<AnnouncementEntry>, keep: Keep) -> AnnouncementArea {
         AnnouncementArea { entries: at, _keep: keep }
     }
 
-    fn entry(&self, index: usize) -> &Entry {
+    fn entry(&self, index: usize) -> &AnnouncementEntry {
         assert!(index < ANNOUNCEMENTS as usize);
         // SAFETY: one of the entries, mapped while `_keep` lives.
         unsafe { self.entries.add(index).as_ref() }
@@ -130,7 +131,7 @@ impl AnnouncementArea {
     /// Rule 2: claims a message of this process's before it is read.
     pub fn claim(&self, announcement: Announcement) -> Claim {
         let Some((index, turn)) = announcement.split() else { return Claim::Gone };
-        let Entry { state, copy } = self.entry(index);
+        let AnnouncementEntry { state, copy } = self.entry(index);
         match state.compare_exchange(turn | OPEN, turn | CLAIMED, Ordering::Acquire, Ordering::Acquire) {
             Ok(_) => Claim::AsAnnounced,
             Err(found) if found == turn | KEPT => Claim::Copy(copy.load(Ordering::Relaxed)),
@@ -145,7 +146,7 @@ pub struct Announcements {
     area: AnnouncementArea,
     /// The closed entries, the one to be opened next last.
     closed: Vec<u16>,
-    /// For each entry its last turn, and whether this side has it open ([`OPEN`]) or closed: nobody else need be asked for that.
+    /// For each entry its last turn, and whether this side has it open ([`OPEN`]) or closed, as nobody else changes that.
     turns: Box<[u64]>,
 }
 
@@ -159,7 +160,7 @@ impl Announcements {
     /// Opens an entry for a message that will be announced (rule 1). `None`: all are open.
     pub fn open(&mut self) -> Option<Announcement> {
         let index = self.closed.pop()?;
-        let Entry { state, copy } = self.area.entry(usize::from(index));
+        let AnnouncementEntry { state, copy } = self.area.entry(usize::from(index));
         copy.store(0, Ordering::Relaxed);
         let own = &mut self.turns[usize::from(index)];
         let turn = own.wrapping_add(TURN) & !STATE;
@@ -184,7 +185,7 @@ impl Announcements {
         found.is_ok() || found == Err(turn | KEPT)
     }
 
-    /// Rule 2: will not send a message that was asked for.
+    /// Rule 2: declines the pull of a message.
     pub fn decline(&self, announcement: Announcement) {
         if let Some((index, _)) = announcement.split() {
             self.area.entry(index).copy.store(DECLINED, Ordering::Relaxed);

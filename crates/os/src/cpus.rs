@@ -72,7 +72,7 @@ pub fn cores() -> io::Result<Vec<Core>> {
     Ok(cores)
 }
 
-/// The nodes of memory, and the processors of each; empty if the kernel does not tell.
+/// The nodes of memory, and the processors of each; empty if the kernel does not say.
 fn numa_nodes() -> Vec<(usize, Vec<usize>)> {
     let Ok(entries) = std::fs::read_dir("/sys/devices/system/node") else { return Vec::new() };
     let of_entry = |entry: std::fs::DirEntry| {

@@ -3,7 +3,6 @@
 use crate::cpus;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::LazyLock;
 
 /// Where the kernel tells of processors and memory.
 const SYSTEM: &str = "/sys/devices/system";
@@ -15,10 +14,6 @@ pub struct Processor {
     pub vendor: String,
     /// Its family, with the extended one.
     pub family: u32,
-    /// Its model, with the extended one.
-    pub model: u32,
-    /// Whether a hypervisor says that it is there, which may move virtual processors among the real ones.
-    pub is_virtual: bool,
 }
 
 /// This processor (CPUID); `None` for processors that do not say.
@@ -33,8 +28,6 @@ pub fn processor() -> Option<Processor> {
     Some(Processor {
         vendor: String::from_utf8_lossy(&vendor).into_owned(),
         family: if family == 15 { family + extended } else { family },
-        model: bits(16, 4) << 4 | bits(4, 4),
-        is_virtual: about.ecx >> 31 & 1 == 1,
     })
 }
 
@@ -51,14 +44,6 @@ pub struct Part {
     pub kind: String,
     /// Whether all processors that the calling thread may run on belong to one of them.
     pub is_single: bool,
-}
-
-/// Whether this processor fetches a line that lies in the cache of a far core before it overwrites it, by its string instruction, too:
-/// then stores past the caches are several times as fast to memory that others have read. So do AMD's of family 25.
-pub fn fetches_what_it_overwrites() -> bool {
-    static FETCHES: LazyLock<bool> =
-        LazyLock::new(|| processor().is_some_and(|of| of.vendor == "AuthenticAMD" && of.family == 25));
-    *FETCHES
 }
 
 /// All kinds of parts that the kernel tells of. Only the machine is sure to be among them.

@@ -14,7 +14,7 @@
 //!
 //! Processes that share no memory talk over sockets ([`net`]) and sleep on a [`poller`].
 //!
-//! Beside these: [`single_copy`] (one process reads another's memory), [`tracer`] (who may read this one's), [`descriptor`] (those that a program may close),
+//! Others: [`single_copy`] (one process reads another's memory), [`tracer`] (who may read this one's), [`descriptor`] (those that a program may close),
 //! [`fdpass`] (file descriptors over a socket), [`local`] (sockets with names that no file has), [`nameless`] (files without a name), [`parcel`] (packets with files),
 //! [`mod@file`], [`spawn`] (starting processes), [`stdio`] (what a command says),
 //! [`clock`], [`cpus`], [`hardware`], [`library`] (where we are installed),

@@ -29,7 +29,7 @@ pub fn file() -> Option<PathBuf> {
 /// What std says; without /proc the kernel's name of the program may lead nowhere.
 pub fn program() -> io::Result<PathBuf> {
     std::env::current_exe().or_else(|error| {
-        // SAFETY: getauxval(3) reads what the kernel has put beside the arguments.
+        // SAFETY: getauxval(3) reads what the kernel has put behind the arguments.
         let name = unsafe { libc::getauxval(libc::AT_EXECFN) } as *const c_char;
         if name.is_null() {
             return Err(error);

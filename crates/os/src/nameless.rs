@@ -17,7 +17,7 @@ use rustix::process::{Resource, getrlimit};
 /// Bytes that a directory should have free.
 const ROOM: u64 = 256 << 20;
 
-/// A new empty file, close-on-exec; `label` is for who looks into /proc.
+/// A new empty file, close-on-exec; `label` is what /proc shows.
 ///
 /// # Errors
 /// What memfd_create(2) says; if that is denied, what each directory says as well.
@@ -69,7 +69,7 @@ fn create_at(directory: &Path) -> rustix::io::Result<(OwnedFd, u64)> {
 }
 
 /// Makes a file that many bytes long. Beyond the limit on the size of files the kernel would send a signal that ends the program:
-/// it is not asked then.
+/// this fails before.
 ///
 /// # Errors
 /// The limit (RLIMIT_FSIZE), and what ftruncate(2) says.

@@ -22,8 +22,8 @@
 //!    never used takes no memory.
 //! 3. *Hand over.* Which bytes hold which piece of a message is said by a slot of the destination's ring, or a cell of its inbox, whose
 //!    publication (release) and observation (acquire) order the copies of both sides. A piece begins with a block and takes as many
-//!    side by side as its bytes need, which hold nothing else. Only who is told of a block so reads it.
-//! 4. *Free and reclaim.* After its last look at a block the receiver stores the position after the block to the block's state
+//!    side by side as its bytes need, which hold nothing else. Only the destination of that slot or cell reads it.
+//! 4. *Free and reclaim.* When the receiver has read a block for the last time it stores the position after the block to the block's state
 //!    (release). When the sender is short of room it moves `tail` over all blocks
 //!    at whose state it finds (acquire) the position after the block. A state holds the position of another lap until then.
 //!    What lies there for a destination that is known to be dead the owner frees: [`Pool::forget`].

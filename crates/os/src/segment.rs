@@ -39,7 +39,7 @@ pub use self::heap::HUGE_PAGE;
 use self::heap::HeapMapping;
 pub use self::status::{RankState, Status};
 use crate::{
-    announcement::{ANNOUNCEMENTS, AnnouncementArea, Entry},
+    announcement::{ANNOUNCEMENTS, AnnouncementArea, AnnouncementEntry},
     barrier::BarrierKind,
     bytes::{Bytes, BytesMut},
     control_section::ControlSection,
@@ -85,7 +85,7 @@ const AWAY_AT: usize = DOOR_AT + LINE_BYTES;
 const NOTES_AT: usize = 2048;
 
 const _: () = assert!(AWAY_AT + LINE_BYTES <= NOTES_AT);
-const _: () = assert!(ANNOUNCEMENTS as usize * size_of::<Entry>() <= PAGE);
+const _: () = assert!(ANNOUNCEMENTS as usize * size_of::<AnnouncementEntry>() <= PAGE);
 const _: () = assert!(NOTES_AT + size_of::<WaitNotes>() <= PAGE);
 const _: () = assert!(size_of::<Header>() <= STATUS_AT && size_of::<DoorLine>() == 64);
 
@@ -270,13 +270,13 @@ impl Segment {
         self.away().load(Ordering::Relaxed) != 0 || self.door_word().has_sleepers()
     }
 
-    /// The owner says that it waits in the library, or no longer: a hint for those who would ask it for something.
+    /// The owner says that it waits in the library, or no longer: a hint for those who would pull a message from it.
     #[inline]
     pub fn set_waiting(&self, waits: bool) {
         self.away_line()[1].store(u32::from(waits), Ordering::Relaxed);
     }
 
-    /// Whether the owner waits in the library, and so does what it is asked for.
+    /// Whether the owner waits in the library, and so serves a pull at once.
     #[inline]
     pub fn is_waiting(&self) -> bool {
         self.away_line()[1].load(Ordering::Relaxed) != 0

@@ -1,7 +1,7 @@
 //! Who may read this process's memory where Yama guards it.
 //!
 //! Yama, a security module that most distributions switch on (`/proc/sys/kernel/yama/ptrace_scope` is 1), lets a process read the
-//! memory of its descendants alone (process_vm_readv(2) asks for the rights of ptrace(2)). Ranks are siblings, so they might not
+//! memory of its descendants alone (process_vm_readv(2) needs the rights of ptrace(2)). Ranks are siblings, so they might not
 //! read each other's. With PR_SET_PTRACER a process names one other that may, and with it all descendants of that one: the one that
 //! has started all ranks of a node, so that each of them may read each other, and nobody else who might not before.
 

@@ -172,7 +172,7 @@ mod tests {
             assert!(matches!(absence(name, "x"), Some(Absence::Tuned(_))), "{name}");
         }
         assert_eq!(absence("hwloc_base_report_bindings", "1"), Some(Absence::Tuned(FRAMEWORK)));
-        // The last is the guide's, and what it asks for is not there yet.
+        // The last is the guide's, and is not there yet.
         for name in [
             "btl_tcp_if_ninclude",
             "mpi_watchdgo",

@@ -65,7 +65,7 @@ pub const ENV_PREFIX: &str = "OXMPI_MCA_";
 pub const FOREIGN_ENV_PREFIX: &str = "OMPI_MCA_";
 /// The environment variable that names parameter files, or is `none`.
 pub const FILES_VARIABLE: &str = "OXMPI_PARAM_FILES";
-/// The environment variable by which `mpirun` tells its ranks where the values come from that it tells them: [`told_sources`].
+/// The environment variable in which `mpirun` hands its ranks the sources of the values that it sets for them: [`told_sources`].
 pub const SOURCES_VARIABLE: &str = "OXMPI_PARAM_SOURCES";
 /// The user's parameter file, below the home directory.
 pub const USER_FILE: &str = ".oxmpi/mca-params.conf";
@@ -76,7 +76,7 @@ pub const SYSTEM_FILE: &str = "etc/oxmpi-mca-params.conf";
 const PART: char = '\u{1f}';
 const ENTRY: char = '\u{1e}';
 
-/// What [`SOURCES_VARIABLE`] says of these values: names, values as they are told, and sources.
+/// The text of [`SOURCES_VARIABLE`] for these values: names, values as `mpirun` sets them, and sources.
 pub fn told_sources<'a>(all: impl Iterator<Item = (&'a str, &'a str, &'a Source)>) -> String {
     let entry = |(name, value, source): (&str, &str, &Source)| format!("{name}{PART}{value}{PART}{source}");
     all.map(entry).filter(|entry| entry.matches(PART).count() == 2 && !entry.contains(ENTRY)).fold(

@@ -28,7 +28,7 @@ pub struct Ignored {
     pub nearest: Option<&'static str>,
 }
 
-/// So many errors of one file are told one by one.
+/// How many errors of one file are reported one by one.
 const MOST_ERRORS: usize = 10;
 
 /// What was found: values, and what could not be used.
@@ -144,7 +144,7 @@ impl Found {
     fn read_variables(&mut self, variables: &Variables) {
         for (name, value) in &variables.foreign {
             let variable = format!("{FOREIGN_ENV_PREFIX}{name}");
-            // Whoever asks for what only the guide has means us, and is told that it is not there.
+            // A name that only the guide has is meant for OxMPI, and is an error as long as there is no such parameter.
             if Param::find(name).is_some() || is_of_guide(name) {
                 self.set(name, value, Source::Environment(variable));
             } else {

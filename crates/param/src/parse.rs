@@ -66,7 +66,7 @@ pub enum ParamError {
         /// Why.
         error: String,
     },
-    /// More lines of a file are wrong than are told one by one.
+    /// More lines of a file are wrong than are reported one by one.
     #[error("parameter file {}: {more} more values or lines are wrong; is it a parameter file?", path.display())]
     More {
         /// The file.

@@ -36,7 +36,7 @@ use crate::universe::{Contact, decode_words};
 
 /// The environment variable that tells a rank where its segment and its control socket are.
 pub const BOOT_VARIABLE: &str = "OXMPI_BOOT";
-/// The environment variable that tells a rank how many ranks its job has.
+/// The environment variable with the number of ranks in the job.
 pub(crate) const SIZE_VARIABLE: &str = "OXMPI_COMM_WORLD_SIZE";
 /// The environment variable that tells a rank for how many ranks its launcher has slots, on all hosts (MPI_UNIVERSE_SIZE).
 pub const UNIVERSE_SIZE_VARIABLE: &str = "OXMPI_UNIVERSE_SIZE";
@@ -600,7 +600,7 @@ pub fn control_section_pool(params: &Params) -> PoolSegments {
     )
 }
 
-/// What to tell the user if fewer bytes are asked to be buffered for each socket than work.
+/// A warning, if fewer bytes are to be buffered for each socket than work.
 pub fn raised_buffers(params: &Params) -> Option<String> {
     let asked = params.sockets_buffers();
     let name = if params.rpi() == Transport::Crtcp { "rpi_crtcp_sockbuf" } else { "rpi_tcp_sockbuf" };

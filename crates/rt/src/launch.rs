@@ -407,7 +407,7 @@ pub(crate) fn prepare() -> Result<Signals, LaunchError> {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())),
     )?;
     let passed_on = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
-    // Beside the error of a file that may not grow any more there is a signal.
+    // With the error of a file that may not grow any more comes a signal.
     let others = [Signal::TSTP, Signal::CHILD, Signal::XFSZ, QUIESCE];
     let wanted: Vec<i32> = passed_on.into_iter().chain(others).map(Signal::as_raw).collect();
     Signals::new(&wanted).map_err(|e| LaunchError::Kernel("watch signals", e))

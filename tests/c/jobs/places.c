@@ -5,27 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include "names.h"
+
 enum { PLACES = 4094 };
-
-static void fail(const char *what) {
-    perror(what);
-    exit(1);
-}
-
-static int take(const char *name) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    size_t length = strlen(name);
-    memcpy(address.sun_path + 1, name, length);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-    if (fd < 0) fail("socket");
-    if (bind(fd, (struct sockaddr *)&address, (socklen_t)(sizeof(sa_family_t) + 1 + length)) != 0) fail(name);
-    if (listen(fd, 64) != 0) fail("listen");
-    return fd;
-}
 
 int main(int argc, char **argv) {
     static struct pollfd all[PLACES + 1];
@@ -37,7 +21,7 @@ int main(int argc, char **argv) {
         int is_free = 0;
         for (int at = 1; at < argc; at++) is_free |= atoi(argv[at]) == place;
         snprintf(name, sizeof name, "oxmpi.%d.%d", (int)getuid(), place);
-        if (!is_free) all[count++] = (struct pollfd){.fd = take(name), .events = POLLIN};
+        if (!is_free) all[count++] = (struct pollfd){.fd = take(name, 64), .events = POLLIN};
     }
     all[0] = (struct pollfd){.fd = 0, .events = POLLIN};
     printf("taken\n");

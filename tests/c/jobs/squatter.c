@@ -6,24 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-static void fail(const char *what) {
-    perror(what);
-    exit(1);
-}
-
-static void take(const char *name, int listens) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    size_t length = strlen(name);
-    memcpy(address.sun_path + 1, name, length);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-    if (fd < 0) fail("socket");
-    if (bind(fd, (struct sockaddr *)&address, (socklen_t)(sizeof(sa_family_t) + 1 + length)) != 0) fail(name);
-    if (listens && listen(fd, 4) != 0) fail("listen");
-}
+#include "names.h"
 
 int main(int argc, char **argv) {
     if (argc < 4) return 2;
@@ -35,7 +20,7 @@ int main(int argc, char **argv) {
     for (int place = 1; place <= 4094; place++) {
         snprintf(name, sizeof name, "oxmpi.%d.%d", of, place);
         /* Some of them do not even listen. */
-        take(name, place % 2);
+        take(name, 4 * (place % 2));
     }
     uint64_t hash = 0xcbf29ce484222325;
     for (const char *at = argv[3]; *at; at++) hash = (hash ^ (unsigned char)*at) * 0x100000001b3;

@@ -2,19 +2,20 @@
 
 use super::number;
 use crate::prefix;
-use oxmpi_fabric::shm::copy_policy::{CopyPlan, Facts, Place, Possible, Way, predict};
+use oxmpi_core::start::shm_settings;
+use oxmpi_fabric::shm::copy_policy::{CopyDecision, CopyFacts, Protocol, Proximity, predict};
+use oxmpi_fabric::shm::{Settings, SingleCopyMode};
 use oxmpi_os::bytes::CopyKind;
-use oxmpi_param::{Found, Params, SingleCopy, Source};
+use oxmpi_param::{Found, Params, Source};
 use serde_json::{Value as Json, json};
 use std::fmt::Write as _;
+use std::sync::Arc;
 
-/// What to explain.
-struct Asked {
+/// The message to explain, and the two processes.
+struct CopyQuery {
     bytes: usize,
-    place: Place,
-    may_read: bool,
-    facts: Facts,
-    params: Params,
+    settings: Settings,
+    has_pool: bool,
     json: bool,
 }
 
@@ -23,55 +24,37 @@ struct Asked {
 /// # Errors
 /// If a word or parameter is wrong.
 pub(super) fn explain<'a>(words: impl Iterator<Item = &'a str>) -> Result<String, String> {
-    let asked = parse(words)?;
-    let possible = Possible {
-        ring_below: asked.params.shm_pool_from_bytes(),
-        pool: asked.params.shm_pool_bytes() > 0,
-        single_copy: match asked.params.single_copy() {
-            SingleCopy::Off => None,
-            _ if !asked.may_read => None,
-            SingleCopy::Auto => Some(false),
-            SingleCopy::On => Some(true),
-        },
-    };
-    let decision = CopyPlan::new(&asked.facts, asked.place, possible).of(asked.bytes);
-    let limit = asked.params.shm_eager_limit_bytes();
-    Ok(if asked.json {
-        in_json(&asked, decision.way)
-    } else {
-        in_text(&asked, decision.way, decision.piece_bytes, limit)
-    })
+    let query = parse(words)?;
+    let decision = query.settings.plan(query.has_pool).of(query.bytes);
+    let render = if query.json { in_json } else { in_text };
+    Ok(render(&query, &decision))
 }
 
-fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Asked, String> {
+fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<CopyQuery, String> {
     let found = Found::gather(std::env::vars_os(), prefix::find().as_deref());
     let mut params: Params = found.into_result().map_err(|error| error.to_string())?;
-    let (mut bytes, mut place, mut may_read, mut facts, mut json) =
-        (None, Place::Unknown, true, Facts::here(), false);
+    let (mut bytes, mut proximity, mut is_denied, mut facts, mut json) =
+        (None, Proximity::Unknown, false, None, false);
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value behind it"));
         match word {
             "--bytes" => bytes = Some(number(word, value()?, 0..=isize::MAX as u64)? as usize),
             "--place" => {
-                place = match value()? {
-                    "near" => Place::Near,
-                    "far" => Place::Far,
-                    "unknown" => Place::Unknown,
+                proximity = match value()? {
+                    "near" => Proximity::Near,
+                    "far" => Proximity::Far,
+                    "unknown" => Proximity::Unknown,
                     other => return Err(format!("--place {other}: expected near, far or unknown")),
                 }
             }
-            "--denied" => may_read = false,
+            "--denied" => is_denied = true,
             "--processor" => {
                 let name = value()?;
-                let all = || Facts::all_built_in().map(|facts| facts.of.into_owned());
-                facts = Facts::all_built_in().find(|facts| facts.of.eq_ignore_ascii_case(name)).ok_or_else(
-                    || {
-                        format!(
-                            "--processor {name}: there are sheets of {}",
-                            all().collect::<Vec<_>>().join(", ")
-                        )
-                    },
-                )?;
+                let found = CopyFacts::all_built_in().find(|facts| facts.of.eq_ignore_ascii_case(name));
+                facts = Some(found.ok_or_else(|| {
+                    let known: Vec<_> = CopyFacts::all_built_in().map(|facts| facts.of).collect();
+                    format!("--processor {name}: there are sheets of {}", known.join(", "))
+                })?);
             }
             "--mca" => {
                 let name = value()?.to_string();
@@ -84,38 +67,50 @@ fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Asked, String> 
         }
     }
     let bytes = bytes.ok_or("--bytes is needed: the length of the message")?;
-    Ok(Asked { bytes, place, may_read, facts, params, json })
+    let mut settings = shm_settings(&params);
+    settings.proximity = proximity;
+    if is_denied {
+        settings.single_copy = SingleCopyMode::Off;
+    }
+    if let Some(facts) = facts {
+        settings.facts = Arc::new(facts);
+    }
+    Ok(CopyQuery { bytes, settings, has_pool: params.shm_pool_bytes() > 0, json })
 }
 
-fn words_of(way: Way) -> &'static str {
-    match way {
-        Way::Ring => "in the ring",
-        Way::Pool(CopyKind::Plain) => "through the sender's pool, by plain copies",
-        Way::Pool(CopyKind::Streaming) => "through the sender's pool, copied in past the caches",
-        Way::SingleCopy => "copied by its receiver from the sender's memory",
+fn words_of(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Ring => "in the ring",
+        Protocol::Pool(CopyKind::Plain) => "through the sender's pool, by plain copies",
+        Protocol::Pool(CopyKind::Streaming) => "through the sender's pool, copied in past the caches",
+        Protocol::SingleCopy => "copied by its receiver from the sender's memory",
     }
 }
 
-const WAYS: [Way; 3] = [Way::Pool(CopyKind::Plain), Way::Pool(CopyKind::Streaming), Way::SingleCopy];
+const LONGER: [Protocol; 3] =
+    [Protocol::Pool(CopyKind::Plain), Protocol::Pool(CopyKind::Streaming), Protocol::SingleCopy];
 
-fn in_text(asked: &Asked, way: Way, piece: u32, limit: usize) -> String {
-    let Asked { bytes, place, facts, .. } = asked;
-    let place = match place {
-        Place::Near => "share a cache",
-        Place::Far => "share no cache",
-        Place::Unknown => "are near or far, nobody knows",
+fn in_text(query: &CopyQuery, decision: &CopyDecision) -> String {
+    let CopyQuery { bytes, settings: Settings { facts, proximity, eager_limit, .. }, .. } = query;
+    let CopyDecision { protocol, piece_bytes, .. } = *decision;
+    let processors = match proximity {
+        Proximity::Near => "share a cache",
+        Proximity::Far => "share no cache",
+        Proximity::Unknown => "are near or far, nobody knows",
     };
-    let mut out =
-        format!("{bytes} bytes between two processes whose processors {place}: {}\n", words_of(way));
-    if matches!(way, Way::Pool(_)) {
-        let _ = writeln!(out, "  pieces:   {} bytes", (piece as usize).min((*bytes).max(1)));
+    let mut out = format!(
+        "{bytes} bytes between two processes whose processors {processors}: {}\n",
+        words_of(protocol)
+    );
+    if matches!(protocol, Protocol::Pool(_)) {
+        let _ = writeln!(out, "  pieces:   {} bytes", (piece_bytes as usize).min((*bytes).max(1)));
     }
     let _ = writeln!(
         out,
         "  waits:    {}",
-        if *bytes > limit {
+        if bytes > eager_limit {
             "a standard send waits for its receiver (it is longer than shm_eager_limit_bytes)"
-        } else if way == Way::SingleCopy {
+        } else if protocol == Protocol::SingleCopy {
             "a standard send does not wait for its receiver: it takes the message back"
         } else {
             "a standard send does not wait for its receiver"
@@ -140,24 +135,27 @@ fn in_text(asked: &Asked, way: Way, piece: u32, limit: usize) -> String {
         facts.past_caches_ns, single.call_ns, single.alone_ns, single.both_ns
     );
     let _ = writeln!(out, "  predicted for messages both ways, us:       near       far");
-    for way in WAYS {
-        let [near, far] = [Place::Near, Place::Far].map(|place| predict(facts, place, way, *bytes) / 1000.0);
-        let _ =
-            writeln!(out, "    {:<38} {near:>9.2} {far:>9.2}", words_of(way).trim_start_matches("copied "));
+    for protocol in LONGER {
+        let [near, far] = predicted(query, protocol).map(|ns| ns / 1000.0);
+        let words = words_of(protocol).trim_start_matches("copied ");
+        let _ = writeln!(out, "    {words:<38} {near:>9.2} {far:>9.2}");
     }
     out
 }
 
-fn in_json(asked: &Asked, way: Way) -> String {
-    let times: Vec<Json> = WAYS
-        .into_iter()
-        .map(|way| {
-            let [near, far] =
-                [Place::Near, Place::Far].map(|place| predict(&asked.facts, place, way, asked.bytes));
-            json!({ "way": words_of(way), "near_ns": near, "far_ns": far })
-        })
-        .collect();
-    let answer =
-        json!({ "bytes": asked.bytes, "facts": asked.facts.of, "way": words_of(way), "predicted": times });
+/// Nanoseconds between near and far processors.
+fn predicted(query: &CopyQuery, protocol: Protocol) -> [f64; 2] {
+    [Proximity::Near, Proximity::Far]
+        .map(|proximity| predict(&query.settings.facts, proximity, protocol, query.bytes))
+}
+
+fn in_json(query: &CopyQuery, decision: &CopyDecision) -> String {
+    let time = |protocol| {
+        let [near, far] = predicted(query, protocol);
+        json!({ "way": words_of(protocol), "near_ns": near, "far_ns": far })
+    };
+    let times: Vec<Json> = LONGER.into_iter().map(time).collect();
+    let (facts, way) = (&query.settings.facts.of, words_of(decision.protocol));
+    let answer = json!({ "bytes": query.bytes, "facts": facts, "way": way, "predicted": times });
     format!("{answer:#}\n")
 }

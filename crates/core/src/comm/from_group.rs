@@ -24,7 +24,7 @@ fn tag_of(string: &[u8], processes: impl Iterator<Item = u32>) -> i32 {
 }
 
 /// A number that stands for a string and words (FNV-1a).
-fn hash_of(string: &[u8], words: impl Iterator<Item = u64>) -> u32 {
+pub(crate) fn hash_of(string: &[u8], words: impl Iterator<Item = u64>) -> u32 {
     let words = words.flat_map(u64::to_le_bytes);
     let bytes = string.iter().copied().chain(words);
     bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))

@@ -205,8 +205,8 @@ impl<F: Fabric> Process<F> {
                 Next::Look => {
                     let answer = self.look_all(|domain, something| {
                         came = something;
-                        // What this process waits for may be done by one that waits for a send of its.
-                        if has_spun && domain.lane.may_keep_sends() {
+                        // What this process waits for may depend on a process that waits for one of its sends.
+                        if has_spun {
                             domain.lane.keep_sends();
                         }
                         question(domain)

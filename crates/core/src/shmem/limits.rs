@@ -4,9 +4,10 @@
 
 use super::spread::{self, spreads};
 use super::steps::Pieces;
+use oxmpi_fabric::shm::copy_policy::CopyFacts;
 use oxmpi_os::control_section::{FETCHED_BYTES, MAX_RANKS};
-use oxmpi_os::hardware::fetches_what_it_overwrites;
 use oxmpi_plan::Collective;
+use std::sync::LazyLock;
 
 /// Whether a collective of so many ranks goes past the plans. `bytes` are those of a block, or of the vector of a broadcast,
 /// reduction or scan, as `Facts::bytes` has them.
@@ -100,8 +101,14 @@ pub(super) fn turns(collective: Collective, len: usize) -> bool {
 /// the processor would fetch the lines from who has read them. In an exchange between two ranks each writes where it has read, so that it
 /// has the lines; what turns has left the caches of near cores, not those of far ones.
 pub(super) fn goes_past_caches(collective: Collective, len: usize) -> bool {
-    len >= PAST_CACHES && is_one_way(collective) && fetches_what_it_overwrites()
+    len >= PAST_CACHES && is_one_way(collective) && *OVERWRITING_IS_SLOW
 }
+
+/// Whether a processor that overwrites what a far one has read takes several times as long as past the caches: it fetches the lines.
+static OVERWRITING_IS_SLOW: LazyLock<bool> = LazyLock::new(|| {
+    let far = CopyFacts::here().far;
+    far.in_ns > 2.0 * far.in_past_caches_ns
+});
 
 /// The shortest data that are stored past the caches, bytes.
 const PAST_CACHES: usize = 2 << 10;

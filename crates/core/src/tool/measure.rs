@@ -88,7 +88,7 @@ impl<F: Fabric> Process<F> {
             Quantity::Asleep => self.door.as_ref().map_or(0.0, |door| door.slept().1.as_secs_f64()),
             _ => {
                 let fabric = self.fabric_counts()?;
-                (fabric.pool_used as f64 / fabric.pool_bytes.max(1) as f64).min(1.0)
+                fabric.pool_used as f64 / fabric.pool_bytes.max(1) as f64
             }
         })
     }

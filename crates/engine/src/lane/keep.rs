@@ -2,10 +2,9 @@
 //!
 //! A standard send of up to [`Fabric::standard_limit`] bytes does not depend on its receiver (MPI-5.0 section 3.4 leaves that to the
 //! library, and programs count on it). It waits where it was announced by its address, so that the receiver can copy it alone. When
-//! the process is about to wait, the lane *keeps* such messages: it copies each to memory of its
-//! own, and the send is complete for its user. The receiver may be about to read it: one compare-exchange
-//! decides ([`oxmpi_os::announcement`]). Only what the receiver gets without the sender is kept, as that one may not look again for long:
-//! what found no room waits for some, which whoever takes messages in makes.
+//! the process is about to wait, the lane *keeps* such messages: it copies each to memory of its own, and the send is complete for its
+//! user. The receiver may be about to read it: one compare-exchange decides ([`oxmpi_os::announcement`]). Only what the receiver gets
+//! without the sender is kept, as the sender may make no progress for long: what found no room in ring or pool stays until there is some.
 
 use super::Lane;
 use super::send::copy_of;
@@ -15,21 +14,6 @@ use oxmpi_fabric::Fabric;
 /// So many bytes are kept for all sends together: more of them wait, as a program that sends without end to somebody who does not
 /// receive would take all memory.
 const MOST_KEPT: usize = 64 << 20;
-
-/// The sends that may be kept.
-#[derive(Debug, Default)]
-pub(super) struct Keeping {
-    sends: Vec<RequestId>,
-}
-
-/// What became of a send that may be kept.
-#[derive(PartialEq, Eq)]
-enum Kept {
-    /// The lane has the data, or it is over, or its receiver takes it now.
-    Done,
-    /// It was not announced yet, or there was no room.
-    NotYet,
-}
 
 impl<F: Fabric> Lane<F> {
     /// Whether a send of this mode and length, in this context, does not wait for its receiver.
@@ -42,26 +26,24 @@ impl<F: Fabric> Lane<F> {
     }
 
     /// Notes a send that goes on and may be kept.
-    pub(super) fn note_keeping(&mut self, request: RequestId) {
-        self.keeping.sends.push(request);
-    }
-
-    /// Whether there are sends that may be kept.
-    #[inline]
-    pub fn may_keep_sends(&self) -> bool {
-        !self.keeping.sends.is_empty()
+    pub(super) fn note_keepable(&mut self, request: RequestId) {
+        if self.keepable.len() == self.keepable.capacity() {
+            // A program that never waits never has them kept.
+            self.keepable.retain(|request| self.state.requests.send_mut(*request).is_some());
+        }
+        self.keepable.push(request);
     }
 
     /// Keeps all sends that would wait for their receivers: the process is about to wait, and perhaps for what somebody does who waits
     /// for it. Whether any was.
     pub fn keep_sends(&mut self) -> bool {
-        if self.keeping.sends.is_empty() {
+        if self.keepable.is_empty() {
             return false;
         }
         let before = self.state.requests.kept_bytes();
-        let mut sends = std::mem::take(&mut self.keeping.sends);
-        sends.retain(|request| self.keep(*request) == Kept::NotYet);
-        self.keeping.sends = sends;
+        let mut sends = std::mem::take(&mut self.keepable);
+        sends.retain(|request| self.keep(*request));
+        self.keepable = sends;
         let any = self.state.requests.kept_bytes() != before;
         if any {
             // Perhaps it is another thread that waits for one of them.
@@ -70,27 +52,28 @@ impl<F: Fabric> Lane<F> {
         any
     }
 
-    fn keep(&mut self, request: RequestId) -> Kept {
+    /// Keeps a send, if its receiver has not begun to read it. Whether to try it again: it was not announced yet, or too much is kept.
+    fn keep(&mut self, request: RequestId) -> bool {
         let kept_bytes = self.state.requests.kept_bytes();
-        let Some(work) = self.state.requests.send_mut(request) else { return Kept::Done };
+        let Some(work) = self.state.requests.send_mut(request) else { return false };
         if work.phase == Phase::Waiting {
-            return Kept::NotYet;
+            return true;
         }
         let Some(announcement) = work.announcement.filter(|_| work.phase == Phase::Announced) else {
-            return Kept::Done;
+            return false;
         };
         if work.is_kept || work.is_withdrawn {
-            return Kept::Done;
+            return false;
         }
         if kept_bytes + work.buffer.packed_len() > MOST_KEPT {
-            return Kept::NotYet;
+            return true;
         }
         let copy = copy_of(&work.buffer);
         let address = copy.as_contiguous().map_or(0, |bytes| bytes.as_ptr() as u64);
         if self.fabric.keep_announcement(announcement, address) {
             self.state.requests.keep_send(request, copy);
         }
-        Kept::Done
+        false
     }
 
     /// Whether a send is complete for its user, and goes on.

@@ -398,17 +398,19 @@ impl<F: Fabric> Lane<F> {
             return self.answer(from, Frame::Fin { request });
         }
         let name = Announcement::from_raw(announcement);
-        // A short one is read at any rate: its sender may have it kept, and be gone for long.
-        let asks = wanted > self.fabric.standard_limit(from)
+        // A short one is read at any rate: its sender may keep a copy, and then make no progress for long.
+        let is_senders = name.is_some()
+            && address != 0
+            && wanted > self.fabric.standard_limit(from)
+            && self.fabric.is_waiting(from)
             && self.fabric.fetching(from, address, wanted) == Fetching::Ask;
-        if asks && name.is_some() && address != 0 && self.fabric.is_waiting(from) {
+        if is_senders {
             self.asked.push(fetch);
             let pull =
                 Frame::Pull { request, receiver: receive.raw(), length: wanted as u64, claimed: false };
             return self.answer(from, pull);
         }
-        let claim = name.map(|name| self.fabric.claim(from, name));
-        let at = match claim {
+        let at = match name.map(|name| self.fabric.claim(from, name)) {
             None if self.fabric.fetching(from, address, wanted) == Fetching::Ask => 0,
             None | Some(Claim::AsAnnounced) => address,
             Some(Claim::Copy(copy)) => copy,
@@ -417,8 +419,8 @@ impl<F: Fabric> Lane<F> {
         self.read_or_ask(fetch, at);
     }
 
-    /// Gets the data of a message, which is this receiver's to read, from an address in the sender, or by asking for them if they cannot
-    /// be read there (0: nobody can).
+    /// Gets the data of a message, which is this receiver's to read, from an address in the sender, or by a pull if they cannot be read
+    /// there (0: nobody can).
     fn read_or_ask(&mut self, fetch: Fetch, address: u64) {
         let Fetch { receive, from, announced: Announced { request, .. }, wanted, .. } = fetch;
         let Some(work) = self.state.requests.receive_mut(receive) else {
@@ -442,7 +444,7 @@ impl<F: Fabric> Lane<F> {
         );
     }
 
-    /// Reads what was asked for and did not come, of senders that no longer wait in the library. One that has begun to send has claimed
+    /// Reads what was pulled and did not come, of senders that no longer wait in the library. One that has begun to send has claimed
     /// the message, and goes on.
     pub(super) fn read_asked(&mut self) {
         for fetch in std::mem::take(&mut self.asked) {

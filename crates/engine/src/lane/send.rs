@@ -119,7 +119,7 @@ impl<F: Fabric> Lane<F> {
         let request = self.state.requests.insert(Work::Send(SendWork::new(buffer, to, (context, tag), mode)));
         let started = self.started(request, (mode == Mode::Buffered).then_some(len));
         if self.may_keep(context, to, mode, len) {
-            self.note_keeping(request);
+            self.note_keepable(request);
         }
         self.state.peer(to).waiting.push_back(Waiting::Start(request));
         self.flush(to);
@@ -132,7 +132,7 @@ impl<F: Fabric> Lane<F> {
         })
     }
 
-    /// Whether a message leaves without being asked for. A notice always does: its receiver may never look again.
+    /// Whether a message leaves without a pull. A notice always does: its receiver may make no progress any more.
     #[inline]
     fn is_eager(&mut self, context: u32, to: u32, tag: i32, buffer: &UserBuf) -> bool {
         self.fabric.is_eager(to, buffer)

@@ -1,6 +1,6 @@
 //! What a lane asks of shared memory.
 
-use super::copy_policy::Way;
+use super::copy_policy::Protocol;
 use super::outgoing::{Out, Path};
 use super::{PIECE, Shm, out_of};
 use crate::{Counts, Fabric, Fetching, Message, Sent, SentNow, Sink, Taken, Unreachable};
@@ -203,7 +203,7 @@ impl Fabric for Shm {
         // computes does not, and one that shares this one's processor would need it for that.
         let Some(out) = self.out(from) else { return Fetching::Read };
         let fits = len <= out.segment.boot().config.pool_shape().max_message();
-        let is_pooled = fits && matches!(out.plan.of(len).way, Way::Pool(_));
+        let is_pooled = fits && matches!(out.plan.of(len).protocol, Protocol::Pool(_));
         let gives = out.segment.is_waiting() && !self.own.boot().oversubscribed;
         if is_pooled && gives { Fetching::Ask } else { Fetching::Read }
     }

@@ -20,7 +20,7 @@ impl RingIn {
         RingIn { receiver, framed: None }
     }
 
-    /// Looks whether something lies there, again and again for a moment.
+    /// Polls the ring for a moment. Whether something has come.
     #[inline(never)]
     pub(super) fn comes_soon(&self) -> bool {
         let gap = ticks_of_ns(LOOK_GAP_NS);

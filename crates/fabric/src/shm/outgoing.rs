@@ -193,7 +193,7 @@ fn fill(body: &Body<'_>, at: usize, piece: BytesMut<'_>, kind: CopyKind) {
     }
 }
 
-/// Packs a part of a body into shared memory, past the caches: by way of memory that stays in the nearest one.
+/// Packs a part of a body into shared memory, past the caches: through memory that stays in the nearest one.
 fn fill_streaming(body: &Body<'_>, at: usize, mut piece: BytesMut<'_>) {
     const PART: usize = 4 << 10;
     let mut packed = [0; PART];

@@ -105,7 +105,7 @@ impl RingReceiver {
     ///
     /// # Panics
     /// If the slot holds what no sender of this protocol writes, or bytes in a pool of which
-    /// [`RingReceiver::set_pool`] has not told.
+    /// [`RingReceiver::set_pool`] was not called.
     #[inline]
     pub fn peek(&mut self) -> Option<Slot<'_>> {
         let header = self.next_header()?;

@@ -15,7 +15,7 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use super::{BootError, Client, DirectoryError, question};
 use crate::control::{Reply, Request};
 
-/// The environment variable with another way for a rank to reach its launcher: `1:NAME:NUMBER:SECRET`.
+/// The environment variable with another address at which a rank reaches its launcher: `1:NAME:NUMBER:SECRET`.
 pub const WAY_IN_VARIABLE: &str = "OXMPI_WAY_IN";
 /// The version of what stands there.
 const VERSION: &str = "1";

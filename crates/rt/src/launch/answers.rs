@@ -197,7 +197,7 @@ impl Launcher<'_> {
             return self.tell_in_turn(abort);
         }
         self.aborts.push(abort);
-        // What is heard meanwhile of others that abort waits, too: each of them hears all would be a call within a call for each.
+        // Other aborts that arrive meanwhile are queued: to handle each at once would nest a call for each.
         if self.aborts.len() == 1 {
             self.hear_all();
             std::mem::take(&mut self.aborts).into_iter().for_each(|abort| self.tell_after_look(abort));

@@ -42,7 +42,7 @@ impl Binding {
         Binding { cores: Vec::new(), sets: Vec::new(), reason: String::new(), refused: false }
     }
 
-    /// Binds nothing, as the kernel does not let: that is worth a word if the user has asked for something.
+    /// Binds nothing, as the kernel does not let: that is worth a warning if the user wants a binding.
     pub(super) fn impossible(bind: Bind, error: &std::io::Error) -> Binding {
         let reason = format!("the kernel refuses: {error}");
         Binding { reason, refused: bind != Bind::Split, ..Binding::none() }

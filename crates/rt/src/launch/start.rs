@@ -54,7 +54,7 @@ const FDS_PER_DAEMON: u64 = 3;
 const FDS_PER_HOST: u64 = 7;
 /// Descriptors that the launcher has beside those, and some that it may have inherited.
 const FDS_OTHERWISE: u64 = 24;
-/// Descriptors that a rank over sockets should have beside one for each rank: its own, connections of those who have not yet said
+/// Descriptors that a rank over sockets should have in addition to one for each rank: its own, connections of those who have not yet said
 /// who they are, and what its program opens.
 const FDS_OF_RANK_OTHERWISE: u64 = 128;
 /// Those without which it cannot be.

@@ -139,7 +139,7 @@ impl Launcher<'_> {
         if !self.watchdogs[at].sees(is_hung, now) {
             return;
         }
-        // Who waits in vain for one that has ended waits long, too: one report tells of both.
+        // Who waits in vain for one that has ended waits long, too: one report names both.
         let is_told = |(other, dog): (usize, &Watchdog)| other != at && dog.has_reported && dog.was_overdue;
         if self.watchdogs.iter().enumerate().any(is_told) {
             return;
