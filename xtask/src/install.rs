@@ -14,7 +14,8 @@
 //! share/oxmpi/installed         what all this is, for 'oxmpi uninstall'
 //! etc/oxmpi-mca-params.conf     parameters for all users; never overwritten
 //! ```
-//! Programs and library come without their tables for debuggers (`strip.rs`). All links and paths are relative to the files that have them: the directory may be moved.
+//! Programs and library come without their tables for debuggers, if there is strip(1), as with any C compiler. All links and paths are
+//! relative to the files that have them: the directory may be moved.
 
 mod manifest;
 
@@ -25,7 +26,6 @@ use std::path::{Path, PathBuf};
 use self::manifest::Manifest;
 use crate::root;
 use crate::run::{Failure, Run};
-use crate::strip::without_debug_sections;
 
 const PROGRAM_LINKS: [&str; 12] = [
     "mpirun",
@@ -195,10 +195,9 @@ pub(crate) fn target_directory() -> PathBuf {
 /// old file.
 fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
     let new = to.with_extension("new");
-    let copied = fs::read(from).and_then(|bytes| {
-        // A file that is laid out in another way is as good, but longer.
-        fs::write(&new, without_debug_sections(&bytes).unwrap_or(bytes))?;
-        fs::set_permissions(&new, fs::metadata(from)?.permissions())?;
+    let copied = fs::copy(from, &new).and_then(|_| {
+        // A file with these tables is as good, but longer. Names of functions stay, for backtraces and profilers.
+        Run::new("strip").arg("--strip-debug").arg(std::path::absolute(&new)?).succeeds();
         fs::rename(&new, to)
     });
     copied.map_err(Failure::io(format!("cannot copy {} to {}", from.display(), to.display())))

@@ -11,7 +11,6 @@ mod install;
 mod order;
 mod run;
 mod soak;
-mod strip;
 mod test;
 
 use std::path::{Path, PathBuf};
