@@ -69,10 +69,9 @@ pub(crate) fn bench(words: &[&str]) -> Result<(), Failure> {
     }
 }
 
-/// Compiles the benchmark programs with the mpicc of `prefix` and with cc, warnings being errors.
-pub(crate) fn compile_programs(prefix: &Path) -> Result<(), Failure> {
-    let out = prefix.join("bench");
-    make_directory(&out)?;
+/// Compiles the benchmark programs into `out` with the mpicc of `prefix` and with cc, warnings being errors.
+pub(crate) fn compile_programs(prefix: &Path, out: &Path) -> Result<(), Failure> {
+    make_directory(out)?;
     let with_mpi = Program::ALL.map(|program| (prefix.join("bin/mpicc"), program.name()));
     for (compiler, name) in with_mpi.into_iter().chain([(PathBuf::from("cc"), "limit")]) {
         let warnings = ["-O1", "-Wall", "-Wextra", "-Werror", "-o"];

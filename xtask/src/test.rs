@@ -1,5 +1,8 @@
 //! `cargo xtask test`: everything that must hold before a change goes in.
 
+use std::io::ErrorKind;
+use std::path::Path;
+
 use crate::bench;
 use crate::conformance;
 use crate::install::{install, target_directory};
@@ -16,8 +19,10 @@ pub(crate) fn test() -> Result<(), Failure> {
         .args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
         .show()?;
     let prefix = root().join("target/test-prefix");
+    // What an earlier run left there is no part of this installation: a test compares it with its list of files.
+    remove_directory(&prefix)?;
     install(&prefix, false)?;
-    bench::compile_programs(&prefix)?;
+    bench::compile_programs(&prefix, &root().join("target/bench-programs"))?;
     // All tests at once, the C programs among them: they need the installation.
     let mut all = Run::cargo()
         .args(["nextest", "run", "--workspace", "--locked", "--no-fail-fast"])
@@ -80,6 +85,15 @@ fn install_programs() -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+fn remove_directory(directory: &Path) -> Result<(), Failure> {
+    match std::fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(Failure::io(format!("cannot remove {}", directory.display()))(error))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether this process belongs to root.
