@@ -110,6 +110,7 @@ fn end(function: FuncId, comm: *mut Comm, how: End) -> c_int {
             End::Free => library.process.close(&communicator),
             End::Disconnect => library.process.disconnect(&communicator),
         }
+        library.contexts.forget(handle);
         let freed = library.communicators.free(Handle::from_raw(handle as u64));
         freed.map_err(|bad| MpiError::new(abi::MPI_ERR_COMM, bad.to_string()))?;
         // SAFETY: as above.

@@ -32,6 +32,7 @@ mod buffered;
 mod collectives;
 mod communicators;
 mod contents;
+mod context_cache;
 mod datatypes;
 mod duplicates;
 mod environment;

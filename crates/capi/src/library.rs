@@ -4,6 +4,7 @@
 //! a call finds it with one load; a null pointer means that the World Model is not initialised, or not any more, and that a
 //! second look is due: there may be sessions. It is never freed: threads may still be on their way out.
 
+use crate::context_cache::ContextCache;
 use crate::files::Registered;
 use crate::fortran_types::FortranTypes;
 use crate::memory::OrdinaryMemory;
@@ -41,6 +42,8 @@ pub(crate) struct Running {
     /// Whether operations are carried out only on the datatypes that the standard names (parameter mpi_strict).
     pub(crate) strict: bool,
     pub(crate) communicators: Table<Arc<Communicator>>,
+    /// The contexts of those that are in use.
+    pub(crate) contexts: ContextCache,
     pub(crate) files: Table<Arc<File>>,
     pub(crate) groups: Table<Arc<Group>>,
     pub(crate) datatypes: Table<Arc<Datatype>>,
@@ -109,6 +112,16 @@ pub(crate) fn latest() -> Option<&'static Running> {
     unsafe { LATEST.load(Ordering::Acquire).as_ref() }
 }
 
+/// MPI and the context of a communicator, if a call may try the low-latency path on it. Other communicators, and what is none, go the
+/// full way, which notes it ([`Running::noted`]).
+#[inline(always)]
+pub(crate) fn at_hand(comm: Comm) -> Option<(&'static Running, u32)> {
+    // SAFETY: null, or a leaked box that is never freed.
+    let library = unsafe { OPEN.load(Ordering::Acquire).as_ref() }?;
+    let context = library.contexts.get(comm)?;
+    Some((library, context))
+}
+
 /// MPI, or the error that says why there is none.
 #[inline(always)]
 pub(crate) fn library() -> Result<&'static Running> {
@@ -175,6 +188,7 @@ pub(crate) fn is_forked() -> bool {
 pub(crate) fn end_world(library: &Running) {
     PHASE.store(FINALIZED, Ordering::Release);
     library.has_world.store(false, Ordering::Release);
+    [abi::MPI_COMM_WORLD, abi::MPI_COMM_SELF].into_iter().for_each(|comm| library.contexts.forget(comm));
     RUNNING.store(std::ptr::null_mut(), Ordering::Release);
 }
 
@@ -235,6 +249,13 @@ impl Running {
             abi::MPI_COMM_SELF if self.has_world() => Ok(CommRef::Predefined(self.process.own())),
             _ => self.made_communicator(comm),
         }
+    }
+
+    /// The context of the point-to-point calls on a communicator with this handle, for the calls that follow ([`at_hand`]).
+    pub(crate) fn noted(&self, comm: Comm, communicator: &Communicator) -> u32 {
+        let context = communicator.team.point_to_point;
+        self.contexts.note(comm, context);
+        context
     }
 
     /// Whether the predefined communicators are there for the program.

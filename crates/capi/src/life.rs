@@ -3,6 +3,7 @@
 
 use crate::attributes::delete_attributes;
 use crate::communicators;
+use crate::context_cache::ContextCache;
 use crate::errors::end_jobs_through;
 use crate::export;
 use crate::files::Registered;
@@ -14,6 +15,7 @@ use crate::operations::Kernels;
 use crate::predefined::Values;
 use crate::tool;
 use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::Comm;
 use oxmpi_core::Communicator;
 use oxmpi_core::buffered::BufferOf;
 use oxmpi_core::handler::ErrorHandler;
@@ -162,6 +164,7 @@ fn make(threads: bool) -> Result<&'static Running> {
         checks,
         strict,
         communicators,
+        contexts: ContextCache::new(),
         files: Table::new(),
         groups,
         datatypes,
@@ -241,6 +244,7 @@ impl Running {
     pub(crate) fn forget_handles_of(&self, origin: Origin) {
         for handle in self.communicators.handles() {
             if self.communicators.get(handle).is_ok_and(|comm| comm.origin() == origin) {
+                self.contexts.forget(handle.raw() as Comm);
                 // Nobody frees it meanwhile: the program must not use it.
                 let _ = self.communicators.free(handle);
             }

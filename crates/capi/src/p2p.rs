@@ -4,8 +4,9 @@
 //! of contiguous bytes tries the low-latency path first; whatever that does not take, wrong arguments included,
 //! goes the full way.
 
-use crate::errors::on_comm;
-use crate::library::{Running, null, put, running};
+use crate::errors::{on_comm, outcome};
+use crate::library::{Running, at_hand, null, put};
+use crate::on::On;
 use crate::requests;
 use crate::statuses::{put_received, put_status};
 use oxmpi_abi::FuncId;
@@ -13,7 +14,7 @@ use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Count, Datatype, Request, Status};
 use oxmpi_core::Communicator;
 use oxmpi_core::p2p::{Incoming, Outgoing, check_exchange};
-use oxmpi_engine::{Completion, Mode, Received, RequestId};
+use oxmpi_engine::{Completion, Mode, RequestId};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_mem::memory::Scratch;
 use oxmpi_objects::error::{MpiError, Result};
@@ -63,89 +64,38 @@ const _: () = assert!(abi::MPI_IN_PLACE == 1);
 /// So many elements of any predefined datatype have a length that fits the address space.
 const MOST_ELEMENTS: usize = isize::MAX as usize / 32;
 
-/// The library, if a call is on the world: that is where the fast ways lead. Other communicators go the full way.
+/// Whether a message of this mode and length may leave at once without more ado. A buffered one of a few bytes needs no buffer then; of
+/// a longer one the program hears whether its buffer has room.
 #[inline(always)]
-fn at_hand(comm: Comm) -> Option<&'static Running> {
-    if comm == abi::MPI_COMM_WORLD { running() } else { None }
+fn may_leave_at_once(mode: Mode, len: usize) -> bool {
+    match mode {
+        Mode::Standard | Mode::Ready => true,
+        Mode::Buffered => len <= INLINE_MAX,
+        Mode::Synchronous => false,
+    }
 }
 
-/// A send without a request. Synchronous and buffered sends have more to do.
-fn is_short(mode: Mode) -> bool {
-    matches!(mode, Mode::Standard | Mode::Ready)
-}
-
-/// Sends on the low-latency path if that takes it: a few bytes, in one straight line.
+/// Sends on the low-latency path if that takes it.
 #[inline(always)]
 fn sent_now(mode: Mode, s: Sending, comm: Comm) -> bool {
     // No closures here: the compiler makes calls of them.
-    // A buffered one that leaves at once needs no buffer.
     if mode != Mode::Synchronous
-        && let Some(library) = at_hand(comm)
+        && let Some((library, context)) = at_hand(comm)
         && let Some(buf) = plain(s.buf, s.count, s.datatype)
-        && buf.len() <= INLINE_MAX
+        && may_leave_at_once(mode, buf.len())
     {
-        return library.process.home_send_short_now(buf.bytes(), s.dest, s.tag);
+        return library.process.try_send(context, buf.bytes(), s.dest, s.tag);
     }
     false
 }
 
-/// Which of the blocking calls it is, known when it is compiled: so the ways that follow the first one have no more arguments than
-/// the call, and return to the program at once.
-trait Call {
-    const FUNCTION: FuncId;
-    /// Of a send.
-    const MODE: Mode = Mode::Standard;
-}
-
-/// Defines a [`Call`] for each of these functions, those that send in a mode of their own with it.
-macro_rules! calls {
-    ($($name:ident: $function:ident $($mode:ident)?,)*) => {
-        $(
-            struct $name;
-
-            impl Call for $name {
-                const FUNCTION: FuncId = FuncId::$function;
-                $(const MODE: Mode = Mode::$mode;)?
-            }
-        )*
-    };
-}
-
-calls! {
-    Send: MPI_Send Standard, LargeSend: MPI_Send_c Standard,
-    Bsend: MPI_Bsend Buffered, LargeBsend: MPI_Bsend_c Buffered,
-    Ssend: MPI_Ssend Synchronous, LargeSsend: MPI_Ssend_c Synchronous,
-    Rsend: MPI_Rsend Ready, LargeRsend: MPI_Rsend_c Ready,
-    Recv: MPI_Recv, LargeRecv: MPI_Recv_c,
-}
-
 /// A blocking send.
 #[inline(always)]
-fn send<C: Call>(s: Sending, comm: Comm) -> c_int {
-    if sent_now(C::MODE, s, comm) {
+fn send(function: FuncId, mode: Mode, s: Sending, comm: Comm) -> c_int {
+    if sent_now(mode, s, comm) {
         return abi::MPI_SUCCESS;
     }
-    send_longer::<C>(s.buf, s.count, s.datatype, s.dest, s.tag, comm)
-}
-
-/// As [`send_fully`], for a message on the world perhaps, of which it is tried before whether it is eager and may leave at once.
-#[inline(never)]
-fn send_longer<C: Call>(
-    buf: *const c_void,
-    count: i64,
-    datatype: Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: Comm,
-) -> c_int {
-    if is_short(C::MODE)
-        && let Some(library) = at_hand(comm)
-        && let Some(bytes) = plain(buf, count, datatype)
-        && library.process.home_send_longer_now(bytes.bytes(), dest, tag)
-    {
-        return abi::MPI_SUCCESS;
-    }
-    send_fully(buf, count, datatype, dest, tag, comm, C::FUNCTION, C::MODE)
+    send_fully(s.buf, s.count, s.datatype, s.dest, s.tag, comm, function, mode)
 }
 
 /// The arguments come as they stand in the call, so that the fast way need not move them.
@@ -162,6 +112,7 @@ fn send_fully(
     mode: Mode,
 ) -> c_int {
     on_comm(function, comm, |library, communicator| {
+        library.noted(comm, communicator);
         match left_to_send(library, communicator, buf, count, datatype, dest, tag, mode)? {
             Some(buffer) => library.process.send(communicator, mode, buffer, dest, tag),
             None => Ok(()),
@@ -182,14 +133,16 @@ fn left_to_send(
     tag: c_int,
     mode: Mode,
 ) -> Result<Option<UserBuf>> {
-    let plain = plain(buf, count, datatype).filter(|_| is_short(mode));
+    let plain = plain(buf, count, datatype).filter(|buf| may_leave_at_once(mode, buf.len()));
     if let Some(buf) = plain
         && library.process.send_now(comm, buf.bytes(), dest, tag)
     {
         return Ok(None);
     }
     let buffer = library.buffer(buf, count, datatype)?;
-    let gone = plain.is_none() && is_short(mode) && sent_at_once(library, comm, &buffer, dest, tag);
+    let gone = plain.is_none()
+        && may_leave_at_once(mode, buffer.packed_len())
+        && sent_at_once(library, comm, &buffer, dest, tag);
     Ok((!gone).then_some(buffer))
 }
 
@@ -211,13 +164,6 @@ fn sent_at_once(library: &Running, comm: &Communicator, buffer: &UserBuf, dest: 
     library.process.send_now(comm, Bytes::from(&room[..len]), dest, tag)
 }
 
-/// The memory of a buffer to receive into, if it lies in one piece.
-fn in_one_piece(buffer: &UserBuf) -> Option<PlainBuf> {
-    let mut into = buffer.as_contiguous_mut()?;
-    // SAFETY: this is the program's memory, of which `buffer` promises the same.
-    Some(unsafe { PlainBuf::new(into.as_mut_ptr(), into.len()) })
-}
-
 /// As [`sent_at_once`], a blocking receive; `None`: it does not come that way, and nothing happened.
 fn received_at_once(
     library: &Running,
@@ -226,7 +172,7 @@ fn received_at_once(
     source: c_int,
     tag: c_int,
 ) -> Result<Option<Completion>> {
-    if let Some(into) = in_one_piece(buffer) {
+    if let Some(into) = buffer.as_plain() {
         return library.process.recv_now(comm, &into, source, tag);
     }
     let len = buffer.packed_len();
@@ -283,70 +229,20 @@ fn isend_fully(
 
 /// A blocking receive.
 #[inline(always)]
-fn recv<C: Call>(r: Receiving, comm: Comm, status: *mut Status) -> c_int {
-    if let Some(library) = at_hand(comm)
+fn recv(function: FuncId, r: Receiving, comm: Comm, status: *mut Status) -> c_int {
+    if let Some((library, context)) = at_hand(comm)
         && let Some(into) = plain(r.buf, r.count, r.datatype)
-        && let Some(done) = library.process.home_recv_short_now(into.bytes_mut(), r.source, r.tag)
+        && let Some(done) = library.process.try_receive(context, into.bytes_mut(), r.source, r.tag)
     {
-        return received_now(status, done);
+        // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
+        unsafe { put_received(status, done) };
+        return abi::MPI_SUCCESS;
     }
-    recv_waiting::<C>(r.buf, r.count, r.datatype, r.source, r.tag, comm, status)
+    recv_fully(r.buf, r.count, r.datatype, r.source, r.tag, comm, status, function)
 }
 
-/// Tells of a message that was received on one of the fast ways.
-#[inline(always)]
-fn received_now(status: *mut Status, done: Received) -> c_int {
-    // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
-    unsafe { put_received(status, done) };
-    abi::MPI_SUCCESS
-}
-
-/// As [`send_fully`], for a message that has come before the receive.
-#[inline(never)]
-fn recv_waiting<C: Call>(
-    buf: *mut c_void,
-    count: i64,
-    datatype: Datatype,
-    source: c_int,
-    tag: c_int,
-    comm: Comm,
-    status: *mut Status,
-) -> c_int {
-    let mut is_short = false;
-    if let Some(library) = at_hand(comm)
-        && let Some(into) = plain(buf, count, datatype)
-    {
-        if let Some(done) = library.process.home_recv_unexpected_now(&into, source, tag) {
-            return received_now(status, done);
-        }
-        is_short = into.len() <= INLINE_MAX;
-    }
-    let soon = if is_short { recv_soon::<C, true> } else { recv_soon::<C, false> };
-    soon(buf, count, datatype, source, tag, comm, status)
-}
-
-/// As [`recv_waiting`], for a message that comes soon; `SHORT`: a few bytes at most are received.
-#[inline(never)]
-fn recv_soon<C: Call, const SHORT: bool>(
-    buf: *mut c_void,
-    count: i64,
-    datatype: Datatype,
-    source: c_int,
-    tag: c_int,
-    comm: Comm,
-    status: *mut Status,
-) -> c_int {
-    if let Some(library) = at_hand(comm)
-        && let Some(into) = plain(buf, count, datatype)
-        && SHORT
-        && let Some(done) = library.process.home_recv_short_soon(into.bytes_mut(), source, tag)
-    {
-        return received_now(status, done);
-    }
-    recv_fully(buf, count, datatype, source, tag, comm, status, C::FUNCTION)
-}
-
-/// As [`send_fully`].
+/// As [`send_fully`]. What is in one piece is awaited before the communicator is looked up, so that nothing of the call comes between
+/// the message and the program.
 #[inline(never)]
 #[allow(clippy::too_many_arguments)] // they are the call's
 fn recv_fully(
@@ -359,10 +255,26 @@ fn recv_fully(
     status: *mut Status,
     function: FuncId,
 ) -> c_int {
+    let plain = plain(buf, count, datatype);
+    let soon = match (at_hand(comm), plain) {
+        (Some((library, context)), Some(into)) => library.process.receive_soon(context, &into, source, tag),
+        _ => Ok(None),
+    };
+    if let Ok(Some(done)) = &soon
+        && done.fault.is_none()
+    {
+        // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
+        unsafe { put_status(status, done) };
+        return abi::MPI_SUCCESS;
+    }
     on_comm(function, comm, |library, communicator| {
-        let plain = plain(buf, count, datatype);
-        if let Some(into) = plain
-            && let Some(done) = library.process.recv_now(communicator, &into, source, tag)?
+        if let Some(done) = soon? {
+            return received(status, done);
+        }
+        let context = library.noted(comm, communicator);
+        let is_new = library.process.note_source(communicator, source);
+        if let Some(into) = plain.filter(|_| is_new)
+            && let Some(done) = library.process.receive_soon(context, &into, source, tag)?
         {
             return received(status, done);
         }
@@ -385,10 +297,10 @@ pub(crate) fn received(status: *mut Status, completion: Completion) -> Result<()
 
 #[inline(always)]
 fn irecv(function: FuncId, r: Receiving, comm: Comm, request: *mut Request) -> c_int {
-    if let Some(library) = at_hand(comm)
+    if let Some((library, context)) = at_hand(comm)
         && !request.is_null()
         && let Some(into) = plain(r.buf, r.count, r.datatype)
-        && let Some(posted) = library.process.home_irecv_plain(into, r.source, r.tag)
+        && let Some(posted) = library.process.try_irecv(context, into, r.source, r.tag)
     {
         // SAFETY: not null; the C program passes a place for a handle.
         unsafe { request.write(posted.raw() as Request) };
@@ -414,16 +326,11 @@ fn irecv_fully(
         if request.is_null() {
             return Err(null("request"));
         }
-        let plain = plain(buf, count, datatype);
-        if let Some(into) = plain
-            && let Some(posted) = library.process.irecv_plain(communicator, into, source, tag)
-        {
-            return give(request, posted);
-        }
+        let context = library.noted(comm, communicator);
+        library.process.note_source(communicator, source);
         let buffer = library.buffer(buf, count, datatype)?;
-        if plain.is_none()
-            && let Some(into) = in_one_piece(&buffer)
-            && let Some(posted) = library.process.irecv_plain(communicator, into, source, tag)
+        if let Some(into) = buffer.as_plain()
+            && let Some(posted) = library.process.try_irecv(context, into, source, tag)
         {
             return give(request, posted);
         }
@@ -460,6 +367,43 @@ fn halves(
     Ok((send, Incoming { buffer: receive, source: r.source, tag: r.tag }))
 }
 
+/// Sends and receives on the low-latency path if that takes both: the message leaves at once, and then only the other one is awaited.
+#[inline(always)]
+fn exchanged_now(s: Sending, r: Receiving, comm: Comm, status: *mut Status) -> Option<Result<()>> {
+    let (library, context) = at_hand(comm)?;
+    let (out, into) = (plain(s.buf, s.count, s.datatype)?, plain(r.buf, r.count, r.datatype)?);
+    let process = &library.process;
+    // A call that is wrong sends nothing.
+    if !process.may_receive(context, r.source, r.tag)
+        || !process.try_send(context, out.bytes(), s.dest, s.tag)
+    {
+        return None;
+    }
+    if let Some(done) = process.try_receive(context, into.bytes_mut(), r.source, r.tag) {
+        // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
+        unsafe { put_received(status, done) };
+        return Some(Ok(()));
+    }
+    Some(received_later(library, context, into, r, status))
+}
+
+/// The rest of [`exchanged_now`] for a message that is not there yet.
+#[inline(never)]
+fn received_later(
+    library: &Running,
+    context: u32,
+    into: PlainBuf,
+    r: Receiving,
+    status: *mut Status,
+) -> Result<()> {
+    let soon = library.process.receive_soon(context, &into, r.source, r.tag)?;
+    let done = match soon {
+        Some(done) => done,
+        None => library.process.receive_from(context, into, r.source, r.tag)?,
+    };
+    received(status, done)
+}
+
 fn sendrecv(
     function: FuncId,
     s: Sending,
@@ -468,7 +412,12 @@ fn sendrecv(
     comm: Comm,
     status: *mut Status,
 ) -> c_int {
+    if !replaced && let Some(done) = exchanged_now(s, r, comm, status) {
+        return outcome(function, Some(On::Comm(comm)), done);
+    }
     on_comm(function, comm, |library, communicator| {
+        library.noted(comm, communicator);
+        library.process.note_source(communicator, r.source);
         let (send, receive) = halves(library, communicator, s, r, replaced)?;
         received(status, library.process.sendrecv(communicator, send, receive)?)
     })
@@ -504,6 +453,8 @@ fn give_probed(flag: *mut c_int, status: *mut Status, found: Option<Completion>)
 #[inline(never)]
 fn iprobe_fully(source: c_int, tag: c_int, comm: Comm, flag: *mut c_int, status: *mut Status) -> c_int {
     on_comm(FuncId::MPI_Iprobe, comm, |library, communicator| {
+        library.noted(comm, communicator);
+        library.process.note_source(communicator, source);
         give_probed(flag, status, library.process.iprobe(communicator, source, tag)?)
     })
 }
@@ -511,7 +462,7 @@ fn iprobe_fully(source: c_int, tag: c_int, comm: Comm, flag: *mut c_int, status:
 mpi! {
     /// MPI-5.0 section 3.2.1.
     fn MPI_Send(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send::<Send>(Sending { buf, count: i64::from(count), datatype, dest, tag }, comm)
+        send(FuncId::MPI_Send, Mode::Standard, Sending { buf, count: i64::from(count), datatype, dest, tag }, comm)
     }
 
     /// MPI-5.0 section 3.7.2.
@@ -521,7 +472,7 @@ mpi! {
 
     /// MPI-5.0 section 3.4.
     fn MPI_Bsend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send::<Bsend>(Sending { buf, count: i64::from(count), datatype, dest, tag }, comm)
+        send(FuncId::MPI_Bsend, Mode::Buffered, Sending { buf, count: i64::from(count), datatype, dest, tag }, comm)
     }
 
     /// MPI-5.0 section 3.7.2.
@@ -531,7 +482,7 @@ mpi! {
 
     /// MPI-5.0 section 3.4.
     fn MPI_Ssend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send::<Ssend>(Sending { buf, count: i64::from(count), datatype, dest, tag }, comm)
+        send(FuncId::MPI_Ssend, Mode::Synchronous, Sending { buf, count: i64::from(count), datatype, dest, tag }, comm)
     }
 
     /// MPI-5.0 section 3.7.2.
@@ -541,7 +492,7 @@ mpi! {
 
     /// MPI-5.0 section 3.4.
     fn MPI_Rsend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send::<Rsend>(Sending { buf, count: i64::from(count), datatype, dest, tag }, comm)
+        send(FuncId::MPI_Rsend, Mode::Ready, Sending { buf, count: i64::from(count), datatype, dest, tag }, comm)
     }
 
     /// MPI-5.0 section 3.7.2.
@@ -551,7 +502,7 @@ mpi! {
 
     /// MPI-5.0 section 3.2.4.
     fn MPI_Recv(buf: *mut c_void, count: c_int, datatype: Datatype, source: c_int, tag: c_int, comm: Comm, status: *mut Status) -> c_int {
-        recv::<Recv>(Receiving { buf, count: i64::from(count), datatype, source, tag }, comm, status)
+        recv(FuncId::MPI_Recv, Receiving { buf, count: i64::from(count), datatype, source, tag }, comm, status)
     }
 
     /// MPI-5.0 section 3.7.2.
@@ -591,7 +542,7 @@ mpi! {
 
     /// MPI-5.0 section 3.2.1.
     fn MPI_Send_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send::<LargeSend>(Sending { buf, count, datatype, dest, tag }, comm)
+        send(FuncId::MPI_Send_c, Mode::Standard, Sending { buf, count, datatype, dest, tag }, comm)
     }
 
     /// MPI-5.0 section 3.7.2.
@@ -601,7 +552,7 @@ mpi! {
 
     /// MPI-5.0 section 3.4.
     fn MPI_Bsend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send::<LargeBsend>(Sending { buf, count, datatype, dest, tag }, comm)
+        send(FuncId::MPI_Bsend_c, Mode::Buffered, Sending { buf, count, datatype, dest, tag }, comm)
     }
 
     /// MPI-5.0 section 3.7.2.
@@ -611,7 +562,7 @@ mpi! {
 
     /// MPI-5.0 section 3.4.
     fn MPI_Ssend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send::<LargeSsend>(Sending { buf, count, datatype, dest, tag }, comm)
+        send(FuncId::MPI_Ssend_c, Mode::Synchronous, Sending { buf, count, datatype, dest, tag }, comm)
     }
 
     /// MPI-5.0 section 3.7.2.
@@ -621,7 +572,7 @@ mpi! {
 
     /// MPI-5.0 section 3.4.
     fn MPI_Rsend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send::<LargeRsend>(Sending { buf, count, datatype, dest, tag }, comm)
+        send(FuncId::MPI_Rsend_c, Mode::Ready, Sending { buf, count, datatype, dest, tag }, comm)
     }
 
     /// MPI-5.0 section 3.7.2.
@@ -631,7 +582,7 @@ mpi! {
 
     /// MPI-5.0 section 3.2.4.
     fn MPI_Recv_c(buf: *mut c_void, count: Count, datatype: Datatype, source: c_int, tag: c_int, comm: Comm, status: *mut Status) -> c_int {
-        recv::<LargeRecv>(Receiving { buf, count, datatype, source, tag }, comm, status)
+        recv(FuncId::MPI_Recv_c, Receiving { buf, count, datatype, source, tag }, comm, status)
     }
 
     /// MPI-5.0 section 3.7.2.
@@ -679,9 +630,9 @@ mpi! {
 
     /// MPI-5.0 section 3.8.1.
     fn MPI_Iprobe(source: c_int, tag: c_int, comm: Comm, flag: *mut c_int, status: *mut Status) -> c_int {
-        if let Some(library) = at_hand(comm)
+        if let Some((library, context)) = at_hand(comm)
             && !flag.is_null()
-            && library.process.home_has_none(source, tag)
+            && library.process.has_none(context, source, tag)
         {
             // SAFETY: not null; the C program passes a place for an integer.
             unsafe { flag.write(0) };

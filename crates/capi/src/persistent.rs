@@ -65,10 +65,12 @@ pub(crate) fn raised_on<R>(library: &Running, request: Request, result: &Result<
 
 /// MPI_REQUEST_NULL cannot be started.
 pub(crate) fn check_not_null(request: Request, what: &str) -> Result<()> {
-    if request == abi::MPI_REQUEST_NULL {
-        return Err(MpiError::new(abi::MPI_ERR_REQUEST, format!("{what} is MPI_REQUEST_NULL")));
-    }
-    Ok(())
+    if request == abi::MPI_REQUEST_NULL { Err(null_request(what)) } else { Ok(()) }
+}
+
+#[cold]
+fn null_request(what: &str) -> MpiError {
+    MpiError::new(abi::MPI_ERR_REQUEST, format!("{what} is MPI_REQUEST_NULL"))
 }
 
 mpi! {
@@ -91,14 +93,13 @@ mpi! {
             let count = check_count(i64::from(count))?;
             // SAFETY: the C program passes an array of `count` handles.
             let all = unsafe { array(array_of_requests, count, "array_of_requests") }?;
-            for (at, request) in all.iter().enumerate() {
-                check_not_null(*request, &format!("array_of_requests[{at}]"))?;
+            if let Some(at) = all.iter().position(|request| *request == abi::MPI_REQUEST_NULL) {
+                return Err(null_request(&format!("array_of_requests[{at}]")));
             }
-            let all: Vec<u64> = all.iter().map(|request| *request as u64).collect();
-            library.process.check_startable(&all)?;
+            library.process.check_startable(all.iter().map(|request| *request as u64))?;
             all.iter().try_for_each(|request| {
-                let started = library.process.start_request(*request);
-                raised_on(library, *request as Request, &started, failed);
+                let started = library.process.start_request(*request as u64);
+                raised_on(library, *request, &started, failed);
                 started
             })
         })

@@ -198,10 +198,12 @@ unsafe fn finish_good(
 ) -> usize {
     // SAFETY: by the contract of this function; a handle is read before its place is written.
     let all = (0..count).map(|at| unsafe { requests.add(at).read() } as u64);
-    library.process.take_good_ones(all, |at, done| {
+    library.process.take_good_ones(all, |at, done, stays| {
         // SAFETY: `at < count`.
         unsafe {
-            requests.add(at).write(abi::MPI_REQUEST_NULL);
+            if !stays {
+                requests.add(at).write(abi::MPI_REQUEST_NULL);
+            }
             if !statuses.is_null() {
                 put_received(statuses.add(at), done);
                 (*statuses.add(at)).error = abi::MPI_SUCCESS;
@@ -330,7 +332,9 @@ mpi! {
                     if looked_at != Some(at) {
                         // As long as a look brings what comes next there is nothing to wait for.
                         looked_at = Some(at);
-                        library.process.look_now_and_then();
+                        if !library.process.poll_for(requests.add(at).read() as u64) {
+                            library.process.look_now_and_then();
+                        }
                         continue;
                     }
                     if !is_checked {

@@ -154,6 +154,7 @@ programs! {
     [program_where_single_copy_is_denied: DENIED] {
         coll_allgatherv
         p2p_basic
+        p2p_communicators
         p2p_derived
         p2p_isendrecv
         p2p_large
@@ -173,6 +174,7 @@ programs! {
         p2p_cancel
         p2p_cancel_end
         p2p_cancel_rest
+        p2p_communicators
         p2p_derived
         p2p_first
         p2p_large
@@ -197,6 +199,7 @@ programs! {
         intercomm_merge
         p2p_bsend
         p2p_cancel
+        p2p_communicators
         p2p_derived
         p2p_first
         p2p_flood
@@ -237,6 +240,7 @@ programs! {
         p2p_bsend
         p2p_cancel
         p2p_cancel_end
+        p2p_communicators
         p2p_derived
         p2p_first
         p2p_flood
@@ -280,6 +284,7 @@ programs! {
         file_errors
         file_shared
         intercomm_merge
+        p2p_communicators
         p2p_derived
         p2p_large
         p2p_mprobe_threads
@@ -436,6 +441,7 @@ all_programs! {
     p2p_cancel_rest
     p2p_computing
     p2p_deep_queues
+    p2p_communicators
     p2p_derived
     p2p_first
     p2p_flood
@@ -581,6 +587,7 @@ programs! {
         p2p_cancel_rest
         p2p_computing
         p2p_deep_queues
+        p2p_communicators
         p2p_derived
         p2p_flood
         p2p_isendrecv

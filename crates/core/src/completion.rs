@@ -14,7 +14,8 @@ use oxmpi_objects::error::{MpiError, Result};
 /// The number that stands for no request.
 pub const NULL: u64 = abi::MPI_REQUEST_NULL as u64;
 
-/// How often a wait looks at a collective in shared memory alone before it looks at everything: about two microseconds.
+/// How often a wait looks at a collective in shared memory, or at one peer, alone before it looks at everything: about two
+/// microseconds.
 const SHORT_LOOKS: u32 = 100;
 
 /// A complete request of several: its place and what it says.
@@ -178,24 +179,27 @@ impl<F: Fabric> Process<F> {
         self.domain.lock().lane.take_good(RequestId::from_raw(request))
     }
 
-    /// As [`Process::take_good`] of one request after the other: `tell` is told what each says and its place. How many there were
-    /// before one that is not like that.
+    /// As [`Process::take_good`] of one request after the other, persistent ones too: `tell` is told the place of each, what it says,
+    /// and whether the request stays. How many there were before one that is not like that.
     #[inline(always)]
     pub fn take_good_ones(
         &self,
         requests: impl Iterator<Item = u64>,
-        mut tell: impl FnMut(usize, Received),
+        mut tell: impl FnMut(usize, Received, bool),
     ) -> usize {
         let mut domain = self.domain.lock();
         let mut taken = 0;
         for request in requests {
-            let said = if request == NULL || request == RequestId::COMPLETE.raw() {
-                Received::NOTHING
+            let id = RequestId::from_raw(request);
+            if request == NULL || id == RequestId::COMPLETE {
+                tell(taken, Received::NOTHING, false);
+            } else if let Some(said) = domain.lane.take_good(id) {
+                tell(taken, said, false);
+            } else if let Some(said) = domain.lane.take_good_started(id) {
+                tell(taken, said, true);
             } else {
-                let Some(said) = domain.lane.take_good(RequestId::from_raw(request)) else { break };
-                said
-            };
-            tell(taken, said);
+                break;
+            }
             taken += 1;
         }
         taken
@@ -226,7 +230,39 @@ impl<F: Fabric> Process<F> {
         {
             return Ok(received.into());
         }
+        if self.poll_for(request)
+            && let Some(completion) = take(&mut self.domain.lock(), request)?
+        {
+            return Ok(completion);
+        }
         self.wait_for(&Awaited::Request(request), |domain| take(domain, request).transpose())
+    }
+
+    /// As long as a request is a posted receive from one process, polls that process alone, for a while: its message then is received
+    /// as soon as it is there, and what follows it stays for later receives. Whether the request may be complete.
+    #[inline(never)]
+    pub fn poll_for(&self, request: u64) -> bool {
+        let request = RequestId::from_raw(request);
+        let Some(door) = self.door.as_ref().filter(|door| door.spins() && !self.is_crowded) else {
+            return false;
+        };
+        let wait = door.begin();
+        for _ in 0..SHORT_LOOKS {
+            let (from, go_on) = self.enter(|domain| {
+                let from = domain.lane.progress_for(request);
+                if !domain.windows.is_empty() {
+                    domain.serve();
+                }
+                (from, !domain.goes_on_above() && !domain.lane.is_look_due(0))
+            });
+            let Some(from) = from else { return true };
+            match self.comes_soon(from) {
+                Some(true) if go_on => {}
+                None if go_on => wait.pass_gap(),
+                _ => return false,
+            }
+        }
+        false
     }
 
     /// As long as all that goes on above the lane is one collective in shared memory, looks at that alone, for a while. Whether

@@ -10,7 +10,7 @@ use crate::process::{Domain, Process};
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::extensions::MPIX_ERR_PROC_FAILED;
 use oxmpi_engine::{
-    ANYBODY, Completion, Fault, Mode, Now, Posted, Received, RequestId, Source, Started, TagMatch, WORLD,
+    ANYBODY, Completion, Fault, Mode, Now, Posted, Received, RequestId, Source, Started, TagMatch,
 };
 use oxmpi_fabric::{Fabric, SentNow};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
@@ -52,16 +52,6 @@ fn plain_tags(tag: i32) -> Option<Tags> {
     }
 }
 
-/// The process and the tags of a receive from a named source; `None` if one of them is wrong or the source is no rank.
-#[inline(always)]
-fn named(comm: &Communicator, source: i32, tag: i32) -> Option<(u32, Tags)> {
-    let tags = plain_tags(tag)?;
-    if source < 0 {
-        return None;
-    }
-    Some((comm.team.map.process(source as u32)?, tags))
-}
-
 /// Where a receive or probe looks: `None` for MPI_PROC_NULL.
 pub(crate) fn source_of(comm: &Communicator, source: i32) -> Result<Option<Source>> {
     check_not_revoked(comm)?;
@@ -73,38 +63,43 @@ pub(crate) fn source_of(comm: &Communicator, source: i32) -> Result<Option<Sourc
 }
 
 impl<F: Fabric> Process<F> {
-    /// A blocking send of a few contiguous bytes to a rank of the world without any request: the low-latency path, in one
-    /// straight line. `false`: it could not leave this way, use [`Process::send_now`]. With threads it is always
-    /// `false`.
+    /// Sends contiguous bytes in a communicator's context without any request, if that needs no thought: the low-latency path, in
+    /// one straight line. `false`: it could not leave this way, or an argument is wrong, and nothing happened; use
+    /// [`Process::send_now`].
     #[inline(always)]
-    pub fn home_send_short_now(&self, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
-        self.home_send_now::<true>(bytes, dest, tag)
-    }
-
-    /// As [`Process::home_send_short_now`] for eager messages of any length.
-    #[inline(always)]
-    pub fn home_send_longer_now(&self, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
-        self.home_send_now::<false>(bytes, dest, tag)
-    }
-
-    #[inline(always)]
-    fn home_send_now<const SHORT: bool>(&self, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
-        if tag < 0 || dest as u32 >= self.home {
+    pub fn try_send(&self, context: u32, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
+        if tag < 0 {
             return false;
         }
-        let Some(mut domain) = self.domain.home() else { return false };
-        let sent = if SHORT {
-            domain.lane.send_short_now(dest as u32, tag, bytes)
-        } else {
-            domain.lane.send_longer_now(dest as u32, tag, bytes)
-        };
+        match self.domain.home() {
+            Some(domain) => self.sent_by(domain, context, bytes, dest, tag),
+            None => self.try_send_locked(context, bytes, dest, tag),
+        }
+    }
+
+    /// As [`Process::try_send`] in a process with threads.
+    #[inline(never)]
+    fn try_send_locked(&self, context: u32, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
+        self.sent_by(self.domain.lock(), context, bytes, dest, tag)
+    }
+
+    #[inline(always)]
+    fn sent_by(
+        &self,
+        mut domain: impl DerefMut<Target = Domain<F>>,
+        context: u32,
+        bytes: Bytes<'_>,
+        dest: i32,
+        tag: i32,
+    ) -> bool {
+        let sent = domain.lane.try_send(context, dest, tag, bytes);
         if sent == SentNow::No {
             return false;
         }
         let look = domain.lane.is_look_due(1);
         drop(domain);
         if look || sent == SentNow::Wake {
-            self.see_to_sent(dest as u32);
+            self.see_to_sent(context, dest);
         }
         true
     }
@@ -112,10 +107,12 @@ impl<F: Fabric> Process<F> {
     /// What is to be done now and then when a message has gone at once: its receiver sleeps, or a look at everything is due.
     #[cold]
     #[inline(never)]
-    fn see_to_sent(&self, to: u32) {
+    fn see_to_sent(&self, context: u32, dest: i32) {
         let look = {
             let mut domain = self.domain.lock();
-            domain.lane.fabric_mut().wake(to);
+            if let Some(to) = domain.lane.process_of(context, dest) {
+                domain.lane.fabric_mut().wake(to);
+            }
             domain.lane.is_look_due(0)
         };
         if look {
@@ -123,22 +120,32 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// A blocking eager send of contiguous bytes without any request. `false`: it could not leave this way, use
-    /// [`Process::send`], which also says what is wrong with the arguments.
+    /// A blocking eager send of contiguous bytes without any request; what follows to that rank goes by [`Process::try_send`].
+    /// `false`: it could not leave this way, use [`Process::send`], which also says what is wrong with the arguments.
     pub fn send_now(&self, comm: &Communicator, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
         if (dest | tag) < 0 {
             return false;
         }
         let Some(to) = comm.team.map.process(dest as u32) else { return false };
+        let context = comm.team.point_to_point;
         let (sent, look) = {
             let mut domain = self.domain.lock();
-            let sent = domain.lane.send_now(comm.team.point_to_point, to, tag, bytes);
+            let sent = domain.lane.send_now(context, to, tag, bytes);
+            domain.lane.note_route(context, dest as u32, to);
             (sent, sent && domain.lane.is_look_due(1))
         };
         if look {
             self.look_now_and_then();
         }
         sent
+    }
+
+    /// Notes where a rank is from which a receive asks for messages. Whether that was news, so that a receive may go by
+    /// [`Process::receive_soon`] which could not before. Nothing happens if it is no rank.
+    pub fn note_source(&self, comm: &Communicator, source: i32) -> bool {
+        let Ok(rank) = u32::try_from(source) else { return false };
+        let Some(process) = comm.team.map.process(rank) else { return false };
+        self.domain.lock().lane.note_route(comm.team.point_to_point, rank, process)
     }
 
     /// A look at everything: due now and then behind the fast ways, and before a wait of which it may save the preparations.
@@ -157,12 +164,16 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// As [`Process::look_now_and_then`], without what lies there of the peer whose messages are being taken one by one.
+    /// As [`Process::look_now_and_then`], without what lies there of the rank whose messages are being taken one by one.
     #[cold]
     #[inline(never)]
-    fn look_elsewhere(&self, peer: u32) {
+    fn look_elsewhere(&self, context: u32, rank: i32) {
         let callbacks_may_be_due = self.enter(|domain| {
-            if domain.lane.progress_except(peer) {
+            let came = match domain.lane.process_of(context, rank) {
+                Some(peer) => domain.lane.progress_except(peer),
+                None => domain.lane.progress(),
+            };
+            if came {
                 domain.serve();
             }
             domain.goes_on_above()
@@ -239,88 +250,57 @@ impl<F: Fabric> Process<F> {
         Ok(started)
     }
 
-    /// A blocking receive of a few bytes from a rank of the world, straight from where they lie, if they lie there: the
-    /// low-latency path, in one straight line. `None`: it did not come this way, use [`Process::recv_now`]. With threads it
-    /// is always `None`.
+    /// Receives a few bytes straight from where they lie, if they lie there: the low-latency path, in one straight line. `None`: it
+    /// did not come this way, or an argument is wrong, and nothing happened; use [`Process::receive_soon`]. With threads it is
+    /// always `None`.
     #[inline(always)]
-    pub fn home_recv_short_now(&self, into: BytesMut<'_>, source: i32, tag: i32) -> Option<Received> {
-        self.home_recv_short::<false>(into, source, tag)
-    }
-
-    /// As [`Process::home_recv_short_now`], and waits for a moment.
-    #[inline(always)]
-    pub fn home_recv_short_soon(&self, into: BytesMut<'_>, source: i32, tag: i32) -> Option<Received> {
-        if self.waits_awake() { self.home_recv_short::<true>(into, source, tag) } else { None }
-    }
-
-    /// Whether a wait begins with looks.
-    #[inline(always)]
-    fn waits_awake(&self) -> bool {
-        self.door.as_ref().is_some_and(Door::spins)
-    }
-
-    #[inline(always)]
-    fn home_recv_short<const WAITS: bool>(
-        &self,
-        into: BytesMut<'_>,
-        source: i32,
-        tag: i32,
-    ) -> Option<Received> {
+    pub fn try_receive(&self, context: u32, into: BytesMut<'_>, source: i32, tag: i32) -> Option<Received> {
         let tags = plain_tags(tag)?;
-        if source as u32 >= self.home {
-            return None;
-        }
         let mut domain = self.domain.home()?;
-        let received = domain.lane.receive_short::<WAITS>(source as u32, tags, into)?;
+        let received = domain.lane.try_receive(context, source, tags, into)?;
         let look = domain.lane.is_look_due(1);
         drop(domain);
         if look {
-            self.look_elsewhere(source as u32);
+            self.look_elsewhere(context, source);
         }
         Some(received)
     }
 
-    /// As [`Process::home_recv_short_now`] for a message that waits among the unexpected ones.
-    #[inline(always)]
-    pub fn home_recv_unexpected_now(&self, into: &PlainBuf, source: i32, tag: i32) -> Option<Received> {
-        let tags = plain_tags(tag)?;
-        if source as u32 >= self.home {
-            return None;
-        }
-        let mut domain = self.domain.home()?;
-        domain.lane.receive_unexpected_now(WORLD, (source as u32, source), tags, into)
-    }
-
-    /// A blocking receive into memory in one piece from a known source, without a request unless the message comes
+    /// A blocking receive into memory in one piece from a rank whose route is known, without a request unless the message comes
     /// slowly. Spins for a while; with more ranks than processors only while the source runs, else it gives its processor to
     /// others. Among its looks, and among its hits, is a look at everything now and then, so that nothing else starves.
     /// `None`: it did not come this way, use [`Process::recv`], which also says what is wrong with the arguments.
     ///
     /// # Errors
     /// If the message began to come and the peer failed.
-    pub fn recv_now(
+    #[inline(never)]
+    pub fn receive_soon(
         &self,
-        comm: &Communicator,
+        context: u32,
         into: &PlainBuf,
         source: i32,
         tag: i32,
     ) -> Result<Option<Completion>> {
         /// Looks for the one message between two looks at everything, where they are all that is done.
         const LOOKS: u32 = 32;
-        let Some((from, tags)) = named(comm, source, tag) else { return Ok(None) };
-        let context = comm.team.point_to_point;
+        let Some(tags) = plain_tags(tag) else { return Ok(None) };
         let (mut wait, mut crowded) = (None, None);
         loop {
             for _ in 0..LOOKS {
-                let (now, look, is_away) = {
+                // After a wait the message most often is a short one, and there.
+                if let Some(received) = self.try_receive(context, into.bytes_mut(), source, tag) {
+                    return Ok(Some(received.into()));
+                }
+                let (now, from, look, is_away) = {
                     let mut domain = self.domain.lock();
+                    let Some(from) = domain.lane.process_of(context, source) else { return Ok(None) };
                     let now = domain.lane.receive_now(context, (from, source), tags, into);
                     let look = matches!(now, Now::Received(_)) && domain.lane.is_look_due(1);
                     let is_waiting = self.is_crowded && matches!(now, Now::NotYet);
-                    (now, look, is_waiting && domain.lane.fabric().is_away(from))
+                    (now, from, look, is_waiting && domain.lane.fabric().is_away(from))
                 };
                 if look {
-                    self.look_elsewhere(from);
+                    self.look_elsewhere(context, source);
                 }
                 match now {
                     Now::Received(received) => return Ok(Some(received.into())),
@@ -333,7 +313,7 @@ impl<F: Fabric> Process<F> {
                     let wait = crowded.get_or_insert_with(|| CrowdedWait::new(door.begin()));
                     match wait.pass(is_away) {
                         Passed::Shortly => {}
-                        Passed::Aside => self.look_elsewhere(from),
+                        Passed::Aside => self.look_elsewhere(context, source),
                         Passed::Not => return Ok(None),
                     }
                     continue;
@@ -342,45 +322,81 @@ impl<F: Fabric> Process<F> {
                 if !wait.is_spinning() {
                     return Ok(None);
                 }
-                // With threads others may want to look meanwhile.
-                let alone = if door.spins() { self.domain.home() } else { None };
-                match alone.and_then(|domain| domain.lane.fabric().comes_soon(from)) {
+                match self.comes_soon(from) {
                     Some(true) => {}
                     Some(false) => break,
                     None => wait.pass_gap(),
                 }
             }
             // What is coming from that peer is left alone: taken in now it would be a message that nobody expects.
-            self.look_elsewhere(from);
+            self.look_elsewhere(context, source);
         }
     }
 
-    /// Starts to receive into memory in one piece. `None`: something has to be looked at first, or an argument is
-    /// wrong, and nothing happened; use [`Process::irecv`].
+    /// As [`Fabric::comes_soon`]. `None` with threads: others may want to look meanwhile.
     #[inline]
-    pub fn irecv_plain(
-        &self,
-        comm: &Communicator,
-        into: PlainBuf,
-        source: i32,
-        tag: i32,
-    ) -> Option<RequestId> {
-        let from = match source {
-            abi::MPI_ANY_SOURCE => ANYBODY,
-            0.. => comm.team.map.process(source as u32)?,
-            _ => return None,
-        };
-        self.posted_plain(self.domain.lock(), comm.team.point_to_point, (from, source), into, tag)
-    }
-
-    /// As [`Process::irecv_plain`] from ranks of the world, for the only thread of a process. With threads it is always `None`.
-    #[inline(always)]
-    pub fn home_irecv_plain(&self, into: PlainBuf, source: i32, tag: i32) -> Option<RequestId> {
-        if source as u32 >= self.home && source != abi::MPI_ANY_SOURCE {
+    pub(crate) fn comes_soon(&self, from: u32) -> Option<bool> {
+        if !self.door.as_ref().is_some_and(Door::spins) {
             return None;
         }
-        const { assert!(abi::MPI_ANY_SOURCE as u32 == ANYBODY) };
-        self.posted_plain(self.domain.home()?, WORLD, (source as u32, source), into, tag)
+        self.domain.home()?.lane.fabric().comes_soon(from)
+    }
+
+    /// Whether a receive from this rank with this tag may go by [`Process::receive_soon`], as far as its arguments go.
+    #[inline(always)]
+    pub fn may_receive(&self, context: u32, source: i32, tag: i32) -> bool {
+        let is_known = match self.domain.home() {
+            Some(domain) => domain.lane.process_of(context, source).is_some(),
+            None => self.domain.lock().lane.process_of(context, source).is_some(),
+        };
+        is_known && plain_tags(tag).is_some()
+    }
+
+    /// Receives from a rank whose route is known, however long that takes. As in [`Process::recv_whatever`], a message that failed is
+    /// no error here.
+    ///
+    /// # Errors
+    /// The peer has failed before; the context was revoked.
+    #[inline(never)]
+    pub fn receive_from(&self, context: u32, into: PlainBuf, source: i32, tag: i32) -> Result<Completion> {
+        let tag = tag_match(tag)?;
+        let started = self.enter(|domain| match domain.lane.process_of(context, source) {
+            Some(from) => domain.lane.start_receive(context, into.into(), Source::Process(from), tag),
+            // It was revoked.
+            None => Err(Fault::Revoked),
+        });
+        self.received_whole(started.map_err(of_fault)?)
+    }
+
+    /// As [`Process::receive_soon`] of a communicator, from any of its ranks.
+    ///
+    /// # Errors
+    /// As [`Process::receive_soon`].
+    pub fn recv_now(
+        &self,
+        comm: &Communicator,
+        into: &PlainBuf,
+        source: i32,
+        tag: i32,
+    ) -> Result<Option<Completion>> {
+        self.note_source(comm, source);
+        self.receive_soon(comm.team.point_to_point, into, source, tag)
+    }
+
+    /// Starts to receive into memory in one piece, from a rank of whom the route is known or from MPI_ANY_SOURCE. `None`: something
+    /// has to be looked at first, or an argument is wrong, and nothing happened; use [`Process::irecv`].
+    #[inline(always)]
+    pub fn try_irecv(&self, context: u32, into: PlainBuf, source: i32, tag: i32) -> Option<RequestId> {
+        match self.domain.home() {
+            Some(domain) => self.posted_plain(domain, context, into, source, tag),
+            None => self.try_irecv_locked(context, into, source, tag),
+        }
+    }
+
+    /// As [`Process::try_irecv`] in a process with threads.
+    #[inline(never)]
+    fn try_irecv_locked(&self, context: u32, into: PlainBuf, source: i32, tag: i32) -> Option<RequestId> {
+        self.posted_plain(self.domain.lock(), context, into, source, tag)
     }
 
     #[inline(always)]
@@ -388,18 +404,20 @@ impl<F: Fabric> Process<F> {
         &self,
         mut domain: impl DerefMut<Target = Domain<F>>,
         context: u32,
-        from: (u32, i32),
         into: PlainBuf,
+        source: i32,
         tag: i32,
     ) -> Option<RequestId> {
         let tags = plain_tags(tag)?;
-        match domain.lane.receive_plain(context, from, tags, into)? {
+        let from =
+            if source == abi::MPI_ANY_SOURCE { ANYBODY } else { domain.lane.process_of(context, source)? };
+        match domain.lane.receive_plain(context, (from, source), tags, into)? {
             Posted::Waits(request) => Some(request),
             Posted::Taken(request) => {
                 let look = domain.lane.is_look_due(1);
                 drop(domain);
                 if look {
-                    self.look_elsewhere(from.0);
+                    self.look_elsewhere(context, source);
                 }
                 Some(request)
             }
@@ -426,7 +444,13 @@ impl<F: Fabric> Process<F> {
         source: i32,
         tag: i32,
     ) -> Result<Completion> {
-        match self.start_receive(comm, buffer, source, tag)? {
+        let started = self.start_receive(comm, buffer, source, tag)?;
+        self.received_whole(started)
+    }
+
+    /// What a blocking receive says in the end.
+    fn received_whole(&self, started: Started) -> Result<Completion> {
+        match started {
             Started::Complete(completion) => Ok(completion),
             Started::Pending(request) => {
                 let completion = self.wait_raw(request.raw())?;
@@ -500,18 +524,18 @@ impl<F: Fabric> Process<F> {
         self.enter(|domain| domain.lane.start_receive(context, buffer, source, tag)).map_err(of_fault)
     }
 
-    /// Whether there is certainly no message for a probe of the world, as a short look shows that does nothing. With
-    /// threads it is always `false`; then use [`Process::iprobe`], which also says what is wrong with the arguments.
+    /// Whether there is certainly no message for a probe from MPI_ANY_SOURCE or a rank whose route is known, as a short look shows
+    /// that does nothing. With threads, or if a probe in vain leaves the processor to others, it is always `false`; then use
+    /// [`Process::iprobe`], which also says what is wrong with the arguments.
     #[inline(always)]
-    pub fn home_has_none(&self, source: i32, tag: i32) -> bool {
+    pub fn has_none(&self, context: u32, source: i32, tag: i32) -> bool {
         // MPI_ANY_TAG alone has these bits, a tag has another sign than it, and what is neither has the same.
-        if tag ^ abi::MPI_ANY_TAG > 0 {
+        if tag ^ abi::MPI_ANY_TAG > 0 || self.is_crowded {
             return false;
         }
         let Some(domain) = self.domain.home() else { return false };
-        // MPI_ANY_SOURCE is -1, just before the ranks.
-        (source as u32).wrapping_add(1) < self.probed
-            && !domain.lane.has_unexpected(WORLD)
+        (source == abi::MPI_ANY_SOURCE || domain.lane.process_of(context, source).is_some())
+            && !domain.lane.has_unexpected(context)
             && domain.lane.is_calm()
             && !domain.goes_on_above()
     }

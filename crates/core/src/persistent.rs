@@ -66,7 +66,7 @@ impl<F: Fabric> Process<F> {
     pub fn start_request(&self, request: u64) -> Result<()> {
         let id = RequestId::from_raw(request);
         // Only a buffered send can lack room; all others start at the first attempt.
-        let goes_on_above = self.start_with_room(|domain| {
+        let look_is_due = self.start_with_room(|domain| {
             match domain.lane.startable(id) {
                 Ok(Operation::External { key, .. }) => {
                     let key = *key;
@@ -80,10 +80,11 @@ impl<F: Fabric> Process<F> {
                 Ok(_) => {}
                 Err(fault) => return Ok(Err(of_start(request, fault))),
             }
-            Ok(domain.lane.start(id).map(|()| false).map_err(|fault| of_start(request, fault)))
+            let started = domain.lane.start(id).map_err(|fault| of_start(request, fault));
+            Ok(started.map(|()| domain.lane.is_look_due(1)))
         })?;
-        if goes_on_above {
-            // Its first messages leave now.
+        if look_is_due {
+            // The first messages of a collective leave now.
             self.look(|_| ());
         }
         Ok(())
@@ -103,12 +104,12 @@ impl<F: Fabric> Process<F> {
     ///
     /// # Errors
     /// As [`Process::start_request`].
-    pub fn check_startable(&self, requests: &[u64]) -> Result<()> {
+    pub fn check_startable(&self, mut requests: impl Iterator<Item = u64>) -> Result<()> {
         if !self.checks {
             return Ok(());
         }
         let mut domain = self.domain.lock();
-        requests.iter().try_for_each(|&request| {
+        requests.try_for_each(|request| {
             domain.lane.startable(RequestId::from_raw(request)).map(drop).map_err(|f| of_start(request, f))
         })
     }

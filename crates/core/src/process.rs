@@ -46,11 +46,6 @@ pub(crate) type Work<F> = Box<dyn FnOnce(&Process<F>) + Send>;
 /// One rank: everything that a process of an MPI job is and has.
 pub struct Process<F> {
     pub(crate) rank: u32,
-    /// Ranks of the world that are processes of the same numbers: all, or, in a job that was spawned, none.
-    pub(crate) home: u32,
-    /// One more than the sources of the world (MPI_ANY_SOURCE among them) at which a probe may look shortly; 0 if a probe
-    /// in vain leaves the processor to others.
-    pub(crate) probed: u32,
     /// There are more ranks than processors: a question in vain leaves the processor to others.
     pub(crate) is_crowded: bool,
     /// Whether that is so for all of the job: they are on one host.
@@ -153,8 +148,6 @@ impl<F: Fabric> Process<F> {
         domain.note_handler(&meeting);
         Process {
             rank,
-            home: if base == 0 { job.end } else { 0 },
-            probed: if base == 0 && !is_crowded { job.end.saturating_add(1) } else { 0 },
             is_crowded,
             is_alike: true,
             domain: LaneLock::new(domain),

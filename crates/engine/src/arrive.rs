@@ -4,10 +4,12 @@
 //! messages that their senders want back are in `withdrawal`.
 
 mod arrival;
+mod copies;
 mod failure;
 mod spare;
 mod withdrawal;
 
+pub(crate) use self::copies::Copies;
 pub(crate) use self::spare::Spare;
 
 use self::arrival::{Arrival, EagerArrival, RendezvousArrival};
@@ -65,6 +67,8 @@ pub(crate) struct State {
     pub(crate) nonsense: u64,
     /// Memory for the data of unexpected messages.
     pub(crate) spare: Spare,
+    /// Memory for the data of sends of which the user has the buffer back.
+    pub(crate) copies: Copies,
     /// Contexts in which a notice waits, one entry for each.
     pub(crate) notices: VecDeque<u32>,
     /// Whether a notice has come or a process was lost since [`crate::Lane::take_alarm`].
@@ -82,8 +86,7 @@ impl State {
         if self.peers.len() <= at {
             self.peers.resize_with(at + 1, || None);
         }
-        let shut = self.contexts.world().revoked;
-        self.peers[at].get_or_insert_with(|| Box::new(Peer { shut, ..Peer::default() }))
+        self.peers[at].get_or_insert_with(Box::default)
     }
 
     #[inline]

@@ -4,8 +4,9 @@
 //! They do nothing by themselves. Their parts are ordinary requests that go on as such; how a compound one stands is
 //! found out when somebody asks ([`Lane::settle`]).
 
-use crate::lane::Lane;
-use crate::request::{Completion, Fault, Mode, Pair, RequestId, Source, Started, TagMatch, Work};
+use crate::lane::{Lane, Posted};
+use crate::matching::ANYBODY;
+use crate::request::{Completion, Fault, Mode, Pair, Received, RequestId, Source, Started, TagMatch, Work};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 
@@ -144,10 +145,19 @@ impl<F: Fabric> Lane<F> {
         let started = match operation {
             Operation::Nothing(completion) => Started::Complete(completion),
             Operation::Send { context, mode, buffer, to, tag } => {
-                self.start_send(context, mode, buffer, to, tag)?
+                let bytes = buffer.as_contiguous().filter(|_| mode != Mode::Synchronous);
+                match bytes {
+                    Some(bytes) if self.send_now(context, to, tag, bytes) => {
+                        Started::Complete(Completion::EMPTY)
+                    }
+                    _ => self.start_send(context, mode, buffer, to, tag)?,
+                }
             }
             Operation::Receive { context, buffer, source, tag } => {
-                self.start_receive(context, buffer, source, tag)?
+                match self.receive_plain_from(context, &buffer, source, tag) {
+                    Some(part) => Started::Pending(part),
+                    None => self.start_receive(context, buffer, source, tag)?,
+                }
             }
             Operation::External { .. } => Started::Pending(self.open_external()),
         };
@@ -158,6 +168,38 @@ impl<F: Fabric> Lane<F> {
             };
         }
         Ok(())
+    }
+
+    /// Starts to receive by [`Lane::receive_plain`]; `None`: it cannot, and nothing happened.
+    fn receive_plain_from(
+        &mut self,
+        context: u32,
+        buffer: &UserBuf,
+        source: Source,
+        tag: TagMatch,
+    ) -> Option<RequestId> {
+        let into = buffer.as_plain()?;
+        let from = match source {
+            Source::Any => (ANYBODY, -1),
+            Source::Process(process) => (process, self.state.contexts.get(context)?.rank_of(process)),
+        };
+        match self.receive_plain(context, from, tag.into(), into)? {
+            Posted::Waits(part) | Posted::Taken(part) => Some(part),
+        }
+    }
+
+    /// What a persistent request says whose operation went well; it is inactive then. `None`: it is not like that, and nothing
+    /// happened.
+    pub fn take_good_started(&mut self, request: RequestId) -> Option<Received> {
+        let said = match self.state.requests.persistent_mut(request)?.standing {
+            Standing::Active(part) => self.take_good(part)?,
+            Standing::Complete(Completion { source, tag, bytes, cancelled: false, fault: None, .. }) => {
+                Received { source, tag, bytes }
+            }
+            _ => return None,
+        };
+        self.state.requests.persistent_mut(request)?.standing = Standing::Inactive;
+        Some(said)
     }
 
     /// Starts a persistent request of something above the lane. Returns the request that this completes by

@@ -7,7 +7,7 @@ mod keep;
 mod receive;
 mod send;
 
-use crate::arrive::{Fetch, Spare, State, Todo};
+use crate::arrive::{Copies, Fetch, Spare, State, Todo};
 use crate::counts::Tally;
 use crate::matching::Contexts;
 use crate::notes::Notes;
@@ -91,6 +91,7 @@ impl<F: Fabric> Lane<F> {
             lost: Vec::new(),
             nonsense: 0,
             spare: Spare::default(),
+            copies: Copies::default(),
             notices: VecDeque::new(),
             alarm: false,
             tally: Tally::default(),
@@ -257,6 +258,21 @@ impl<F: Fabric> Lane<F> {
         self.until_look = LOOK_EVERY;
         let came = self.fabric.poll_except(peer, &mut self.state);
         self.follow(came)
+    }
+
+    /// Lets the fabric hand up what comes from the process whose message this request waits for, but no more than receives are
+    /// posted: what nobody expects yet is received faster when it is expected. The process from which the message has yet to come;
+    /// `None`: it has come, or the request is no posted receive from one process that can be polled alone.
+    #[inline]
+    pub fn progress_for(&mut self, request: RequestId) -> Option<u32> {
+        let (from, context) = self.state.requests.awaited_from(request)?;
+        let most = self.state.contexts.get(context)?.posted.len();
+        if !self.fabric.poll_peer(from, most, &mut self.state)? {
+            return Some(from);
+        }
+        self.until_look -= 1;
+        self.follow(true);
+        self.state.requests.awaited_from(request).map(|(from, _)| from)
     }
 
     /// Lets the fabric hand up what has come, and does what follows from it. Returns whether anything had come, or could

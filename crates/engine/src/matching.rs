@@ -19,7 +19,8 @@ use unexpected::UnexpectedQueue;
 
 /// In the place of a process: any. (As a signed number it is MPI_ANY_SOURCE of the ABI.)
 pub const ANYBODY: u32 = u32::MAX;
-const UNKNOWN: u32 = u32::MAX;
+/// In the place of a process or an index: not known.
+pub(crate) const UNKNOWN: u32 = u32::MAX;
 
 /// So many posted receives or unexpected messages of a context are compared one after the other. What there is beyond is looked
 /// up.
@@ -72,11 +73,7 @@ impl Wanted {
             Source::Any => ANYBODY,
             Source::Process(p) => p,
         };
-        let Tags { tag, mask } = match tag {
-            TagMatch::Any => Tags::ANY,
-            TagMatch::Is(tag) => Tags::one(tag),
-        };
-        Wanted { source, tag, mask }
+        Wanted::plain(source, tag.into())
     }
 
     /// As [`Wanted::new`], from a process or [`ANYBODY`].
@@ -182,6 +179,19 @@ impl Message {
     }
 }
 
+/// Where a rank of a context's team is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Route {
+    /// Its process, which is no process as long as nobody has needed it.
+    pub(crate) process: u32,
+    /// What that process calls the context, which is no index as long as it is not known.
+    pub(crate) index: u32,
+}
+
+impl Route {
+    const UNKNOWN: Route = Route { process: UNKNOWN, index: UNKNOWN };
+}
+
 /// One communicator context.
 #[derive(Debug)]
 pub(crate) struct Context {
@@ -197,6 +207,8 @@ pub(crate) struct Context {
     pub(crate) acknowledged: usize,
     /// What each process calls it, as far as learnt, by process index.
     remote: Vec<u32>,
+    /// Where the ranks are that were sent to or received from, by rank. Empty if the context was revoked.
+    routes: Vec<Route>,
     pub(crate) posted: PostedQueue,
     pub(crate) unexpected: UnexpectedQueue,
 }
@@ -210,6 +222,7 @@ impl Context {
             revoked: false,
             acknowledged: 0,
             remote: Vec::new(),
+            routes: Vec::new(),
             posted: PostedQueue::default(),
             unexpected: UnexpectedQueue::default(),
         }
@@ -233,6 +246,30 @@ impl Context {
         }
     }
 
+    /// Where a rank is, if it has been needed before ([`Context::note_route`]).
+    #[inline(always)]
+    pub(crate) fn route(&self, rank: i32) -> Option<Route> {
+        // A negative number, which names no rank, is larger than any.
+        self.routes.get(rank as u32 as usize).copied()
+    }
+
+    /// Notes where a rank is, for the calls that follow. Whether that was news.
+    pub(crate) fn note_route(&mut self, own_index: u32, rank: u32, process: u32) -> bool {
+        if self.revoked {
+            return false;
+        }
+        let index = match self.name_for(own_index, process) {
+            Name::Local(index) => index,
+            Name::Global(_) => UNKNOWN,
+        };
+        let at = rank as usize;
+        if self.routes.len() <= at {
+            self.routes.resize(at + 1, Route::UNKNOWN);
+        }
+        let before = std::mem::replace(&mut self.routes[at], Route { process, index });
+        before.process != process || before.index != index
+    }
+
     /// Nobody may talk in the context any more. Returns the requests of its posted receives, or nothing if it was revoked
     /// before.
     ///
@@ -247,6 +284,7 @@ impl Context {
         }
         self.symmetric = false;
         self.remote = Vec::new();
+        self.routes = Vec::new();
         let (notices, _): (Vec<_>, Vec<_>) =
             self.unexpected.drain().into_iter().partition(|u| is_notice(self.id, u.tag));
         let bolt =
@@ -382,11 +420,6 @@ impl Contexts {
         }
     }
 
-    #[inline(always)]
-    pub(crate) fn world(&self) -> &Context {
-        &self.world
-    }
-
     pub(crate) fn index_of(&self, id: ContextId) -> Option<u32> {
         self.by_id.get(&id).copied()
     }
@@ -470,6 +503,24 @@ mod tests {
         assert_eq!(c.take_posted(2, 5), Some(id(2)));
         assert_eq!(c.take_posted(2, 4), None);
         assert_eq!(c.take_posted(2, 5), Some(id(3)));
+    }
+
+    #[test]
+    fn a_route_is_known_when_it_was_noted_and_until_the_context_is_revoked() {
+        let mut c = Context::new(ContextId::new(0, 1));
+        let route = |c: &Context, rank| c.route(rank).map(|route| (route.process, route.index));
+        assert!([-1, 0, i32::MIN].iter().all(|rank| route(&c, *rank).is_none()));
+        // What process 9, of rank 2, calls the context is not known yet.
+        assert!(c.note_route(4, 2, 9) && !c.note_route(4, 2, 9));
+        assert_eq!((route(&c, 2), route(&c, 1)), (Some((9, UNKNOWN)), Some((UNKNOWN, UNKNOWN))));
+        c.learn(9, 7);
+        assert!(c.note_route(4, 2, 9));
+        assert_eq!(route(&c, 2), Some((9, 7)));
+        c.symmetric = true;
+        assert!(c.note_route(4, 0, 3));
+        assert_eq!(route(&c, 0), Some((3, 4)));
+        c.revoke();
+        assert!(!c.note_route(4, 2, 9) && route(&c, 2).is_none());
     }
 
     #[test]

@@ -29,8 +29,6 @@ pub(crate) struct Peer {
     pub(crate) body: Option<BodyTarget>,
     /// Nothing more comes from it and nothing goes to it.
     pub(crate) lost: bool,
-    /// The fast way to it in the world's context is shut: it is lost, or the world was revoked.
-    pub(crate) shut: bool,
     /// Whether it stands in the lane's list of peers with work.
     pub(crate) listed: bool,
 }

@@ -8,6 +8,7 @@ use crate::compound::Persistent;
 use crate::matching::{ANYBODY, Unexpected};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_os::announcement::Announcement;
+use oxmpi_wire::Tags;
 
 /// Mode of a send (MPI-5.0 section 3.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +39,16 @@ pub enum TagMatch {
     Any,
     /// This one. (A negative one marks a message of the library's own, which no wildcard takes.)
     Is(i32),
+}
+
+impl From<TagMatch> for Tags {
+    #[inline]
+    fn from(tag: TagMatch) -> Tags {
+        match tag {
+            TagMatch::Any => Tags::ANY,
+            TagMatch::Is(tag) => Tags::one(tag),
+        }
+    }
 }
 
 /// Why an operation failed after it had begun.

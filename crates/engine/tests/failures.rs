@@ -91,6 +91,8 @@ fn nothing_is_under_way_in_a_revoked_context() {
     let wild = l.receive(1, 10, Source::Any, TagMatch::Is(1));
     let _ = l.send(2, 1, Mode::Standard, &[7], 3);
     l.settle();
+    assert!(l.lanes[1].note_route(0, 2, 2) && !l.lanes[1].note_route(0, 2, 2));
+    assert_eq!(l.lanes[1].process_of(0, 2), Some(2));
     assert!(l.lanes[1].revoke(id));
     assert!(!l.lanes[1].revoke(id), "it was revoked before");
     assert!(l.worlds[1].is_revoked() && l.lanes[1].take_alarm());
@@ -110,8 +112,9 @@ fn nothing_is_under_way_in_a_revoked_context() {
     assert_eq!(l.start_send(1, 1, Mode::Standard, &data, 1).err(), revoked);
     let bytes = data.buf();
     let bytes = bytes.as_contiguous().expect("in one piece");
-    assert!(l.lanes[1].send_short_now(2, 1, bytes) == SentNow::No && !l.lanes[1].send_now(0, 2, 1, bytes));
-    assert!(l.lanes[1].has_unexpected(0) && !l.lanes[1].is_world_quiet());
+    assert!(!l.lanes[1].note_route(0, 2, 2) && l.lanes[1].process_of(0, 2).is_none());
+    assert!(l.lanes[1].try_send(0, 2, 1, bytes) == SentNow::No && !l.lanes[1].send_now(0, 2, 1, bytes));
+    assert!(l.lanes[1].has_unexpected(0));
     assert!(l.lanes[1].is_drained());
     // Notices pass.
     l.lanes[1].send_notice(1, 2, vec![1, 2, 3]);

@@ -303,12 +303,6 @@ pub trait Fabric {
         Taken::Other
     }
 
-    /// As [`Fabric::receive_short_now`], and waits for a moment until the message comes.
-    #[inline]
-    fn receive_short_soon(&mut self, _from: u32, _context: u32, _tags: Tags, _into: BytesMut<'_>) -> Taken {
-        Taken::Other
-    }
-
     /// As [`Fabric::receive_short_now`] for eager messages of any length, of which only the beginning may have come.
     fn receive_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
         self.receive_short_now(from, context, tags, into)
@@ -330,6 +324,13 @@ pub trait Fabric {
     /// ([`Fabric::receive_short_now`]).
     fn poll_except<S: Sink>(&mut self, _peer: u32, sink: &mut S) -> bool {
         self.poll(sink)
+    }
+
+    /// As [`Fabric::poll`] for the next `most` short messages of one peer, or less than that of longer ones, where these can be had
+    /// without the others. `None`: they cannot.
+    #[inline]
+    fn poll_peer<S: Sink>(&mut self, _peer: u32, _most: usize, _sink: &mut S) -> Option<bool> {
+        None
     }
 
     /// Whether nothing has come, as far as a short look shows; `false` if only [`Fabric::poll`] can tell.

@@ -423,6 +423,20 @@ impl Shm {
         }
     }
 
+    /// Hands up what lies in the ring of one peer, but no more than so many slots. Whether anything did.
+    #[inline(always)]
+    fn poll_ring<S: Sink>(&mut self, from: u32, most: usize, sink: &mut S) -> bool {
+        let Some(Some(link)) = self.links.get_mut(from as usize) else { return false };
+        let seen = link.poll(from, most, sink);
+        if seen.wakes {
+            link.ring_bell();
+        }
+        if let Some(granted) = seen.granted {
+            self.use_ring(from, granted);
+        }
+        seen.any
+    }
+
     #[inline(always)]
     fn poll_rings_and_inbox<S: Sink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
         let mut any = false;
@@ -431,15 +445,7 @@ impl Shm {
             if Some(from) == except {
                 continue;
             }
-            let Some(Some(link)) = self.links.get_mut(from as usize) else { continue };
-            let seen = link.poll(from, sink);
-            any |= seen.any;
-            if seen.wakes {
-                link.ring_bell();
-            }
-            if let Some(granted) = seen.granted {
-                self.use_ring(from, granted);
-            }
+            any |= self.poll_ring(from, BURST, sink);
         }
         any |= self.poll_inbox(sink);
         while let Some(&(peer, ring)) = self.grants.front() {

@@ -332,11 +332,6 @@ impl Fabric for Ways {
     }
 
     #[inline(always)]
-    fn receive_short_soon(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
-        self.shm.receive_short_soon(from, context, tags, into)
-    }
-
-    #[inline(always)]
     fn receive_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
         match &mut self.others {
             None => self.shm.receive_now(from, context, tags, into),
@@ -379,6 +374,11 @@ impl Fabric for Ways {
     fn poll_except<S: Sink>(&mut self, peer: u32, sink: &mut S) -> bool {
         // Deaths are told by a look at everything: all that the dead has sent comes first.
         self.poll_ways(Some(peer), sink)
+    }
+
+    #[inline]
+    fn poll_peer<S: Sink>(&mut self, peer: u32, most: usize, sink: &mut S) -> Option<bool> {
+        self.shm.poll_peer(peer, most, sink)
     }
 
     #[inline(always)]

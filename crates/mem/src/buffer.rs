@@ -141,7 +141,7 @@ impl UserBuf {
     ///
     /// # Safety
     /// All data bytes of these elements must be mapped, readable and, if the buffer is received into, writable, as long
-    /// as this value, a clone or a part of it exists. No Rust reference to them may be used meanwhile, except that
+    /// as this value, a clone, a part or a [`PlainBuf`] of it exists. No Rust reference to them may be used meanwhile, except that
     /// shared ones are fine if the buffer is only read.
     ///
     /// # Panics
@@ -325,6 +325,16 @@ impl UserBuf {
         let start = if self.is_empty() { std::ptr::null_mut() } else { self.one_piece()? };
         // SAFETY: these are the data bytes, mapped while `self` lives by the promise of `new`, and not read-only.
         Some(unsafe { BytesMut::from_raw(start, self.packed_len()) })
+    }
+
+    /// The same memory as a plain value, if it lies in one piece, may be written and nothing else keeps it.
+    #[inline]
+    pub fn as_plain(&self) -> Option<PlainBuf> {
+        if self.read_only || self.lease.is_some() {
+            return None;
+        }
+        let start = if self.is_empty() { std::ptr::null_mut() } else { self.one_piece()? };
+        Some(PlainBuf { start, len: self.packed_len() })
     }
 
     /// Calls `f` with the blocks that the packed bytes `from..from + len` are, one after the other: where each begins, and

@@ -1,7 +1,7 @@
 //! What becomes of requests and messages when a process is lost or a context is revoked.
 
 use super::State;
-use crate::matching::{Message, Unexpected, WORLD};
+use crate::matching::{Message, Unexpected};
 use crate::notes::Note;
 use crate::request::{Completion, Fault, RequestId};
 
@@ -12,7 +12,6 @@ impl State {
         if std::mem::replace(&mut peer.lost, true) {
             return;
         }
-        peer.shut = true;
         peer.waiting.clear();
         peer.streams.clear();
         peer.early.clear();
@@ -48,9 +47,6 @@ impl State {
         }
         for posted in context.revoke() {
             self.requests.complete(posted, Completion::failed(Fault::Revoked));
-        }
-        if index == WORLD {
-            self.peers.iter_mut().flatten().for_each(|peer| peer.shut = true);
         }
         self.alarm = true;
         self.requests.note_news();

@@ -7,7 +7,6 @@
 //! without the sender is kept, as the sender may make no progress for long: what found no room in ring or pool stays until there is some.
 
 use super::Lane;
-use super::send::copy_of;
 use crate::request::{Mode, Phase, RequestId};
 use oxmpi_fabric::Fabric;
 
@@ -68,7 +67,8 @@ impl<F: Fabric> Lane<F> {
         if kept_bytes + work.buffer.packed_len() > MOST_KEPT {
             return true;
         }
-        let copy = copy_of(&work.buffer);
+        let buffer = work.buffer.clone();
+        let copy = self.state.copies.copy_of(&buffer);
         let address = copy.as_contiguous().map_or(0, |bytes| bytes.as_ptr() as u64);
         if self.fabric.keep_announcement(announcement, address) {
             self.state.requests.keep_send(request, copy);

@@ -2,7 +2,7 @@
 
 use super::{Lane, Now, Posted};
 use crate::arrive::{Fetch, State, Todo};
-use crate::matching::{Message as Waits, Unexpected, WORLD, Wanted};
+use crate::matching::{ANYBODY, Message as Waits, UNKNOWN, Unexpected, Wanted};
 use crate::notes::Note;
 use crate::peer::BodyTarget;
 use crate::request::{
@@ -15,20 +15,21 @@ use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, Frame, Tags};
 
 impl<F: Fabric> Lane<F> {
-    /// Receives a message of a few bytes in the world's context from process `from`, which is its rank too, straight from where
-    /// it lies, without any request. It may do so exactly if no receive is posted in the context, this one's elders, and
-    /// nothing of that peer has come by another way: no unexpected message here, none before its turn.
-    ///
-    /// `WAITS`: if it has not come, it may come soon ([`Fabric::receive_short_soon`]).
+    /// Receives a message of a few bytes from a rank of a context's team, straight from where it lies, without any request. It may
+    /// do so exactly if no receive is posted in the context, this one's elders, and nothing of that peer has come by another way:
+    /// no unexpected message here, none before its turn.
     #[inline(always)]
-    pub fn receive_short<const WAITS: bool>(
+    pub fn try_receive(
         &mut self,
-        from: u32,
+        context: u32,
+        source: i32,
         tags: Tags,
         into: BytesMut<'_>,
     ) -> Option<Received> {
         let State { peers, contexts, .. } = &mut self.state;
-        if !contexts.world().is_quiet() {
+        let own = contexts.get(context)?;
+        let from = own.route(source)?.process;
+        if !own.is_quiet() {
             return None;
         }
         let Some(Some(peer)) = peers.get_mut(from as usize) else { return None };
@@ -36,17 +37,21 @@ impl<F: Fabric> Lane<F> {
         if peer.lost || !peer.early.is_empty() {
             return None;
         }
-        let taken = if WAITS {
-            self.fabric.receive_short_soon(from, WORLD, tags, into)
-        } else {
-            self.fabric.receive_short_now(from, WORLD, tags, into)
+        let Taken::Message { tag, len } = self.fabric.receive_short_now(from, context, tags, into) else {
+            return None;
         };
-        let Taken::Message { tag, len } = taken else { return None };
         peer.count_in(len as u64);
-        Some(Received { source: from as i32, tag, bytes: len as u64 })
+        Some(Received { source, tag, bytes: len as u64 })
     }
 
-    /// As [`Lane::receive_short`] in any context and with one tag, also for a message that waits first among the unexpected
+    /// The process of a rank of a context's team, if it was noted ([`Lane::note_route`]).
+    #[inline(always)]
+    pub fn process_of(&self, context: u32, rank: i32) -> Option<u32> {
+        let process = self.state.contexts.get(context)?.route(rank)?.process;
+        (process != UNKNOWN).then_some(process)
+    }
+
+    /// As [`Lane::try_receive`] from a process and with one tag, also for a message that waits first among the unexpected
     /// ones. `false`: it is not like that, and nothing happened; use [`Lane::start_receive`].
     pub fn receive_short_in(&mut self, context: u32, from: u32, tag: i32, into: BytesMut<'_>) -> bool {
         let State { peers, contexts, notes, .. } = &mut self.state;
@@ -78,13 +83,7 @@ impl<F: Fabric> Lane<F> {
         true
     }
 
-    /// Whether a receive or a message waits in the world's context.
-    #[inline(always)]
-    pub fn is_world_quiet(&self) -> bool {
-        self.state.contexts.world().is_quiet()
-    }
-
-    /// As [`Lane::receive_short`] for messages of any length that are sent eagerly, also for one that waits among
+    /// As [`Lane::try_receive`] from a process for messages of any length that are sent eagerly, also for one that waits among
     /// the unexpected ones.
     pub fn receive_now(
         &mut self,
@@ -193,11 +192,19 @@ impl<F: Fabric> Lane<F> {
         tags: Tags,
         into: PlainBuf,
     ) -> Option<Posted> {
-        let State { peers, contexts, requests, lost, .. } = &mut self.state;
-        let own = contexts.get_mut(context)?;
-        if !own.unexpected.is_empty() || !lost.is_empty() {
+        if !self.state.lost.is_empty() {
             return None;
         }
+        if !self.state.contexts.get(context)?.unexpected.is_empty() {
+            // A receive from anybody says whose message it was, and a tool hears of a match, in the full way.
+            if from == ANYBODY || self.state.notes.is_wanted() {
+                return None;
+            }
+            let received = self.receive_unexpected_now(context, (from, source), tags, &into)?;
+            return Some(Posted::Taken(self.state.requests.insert_good(received)));
+        }
+        let State { peers, contexts, requests, .. } = &mut self.state;
+        let own = contexts.get_mut(context)?;
         // Nobody is no peer.
         if own.posted.is_empty()
             && let Some(Some(peer)) = peers.get_mut(from as usize)

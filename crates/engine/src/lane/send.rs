@@ -2,15 +2,15 @@
 
 use super::Lane;
 use crate::arrive::State;
-use crate::matching::{Message as Waits, NOTICE_TAG, Unexpected, WORLD, is_notice};
+use crate::matching::{Message as Waits, NOTICE_TAG, UNKNOWN, Unexpected, is_notice};
 use crate::notes::Note;
 use crate::peer::Waiting;
 use crate::request::{Completion, Fault, Mode, Phase, RequestId, SendWork, Started, Work};
 use oxmpi_fabric::{Body, Fabric, Message, Sent, SentNow, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_mem::memory::Owned;
 use oxmpi_os::announcement::Announcement;
 use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::ring::INLINE_MAX;
 use oxmpi_wire::{Announced, Context as Name, Envelope, Frame};
 
 /// How many pieces of long messages leave in a row before others get a turn, and of how many bytes in all.
@@ -18,39 +18,39 @@ const PIECES_IN_A_ROW: usize = 8;
 const BYTES_IN_A_ROW: usize = 1 << 20;
 
 impl<F: Fabric> Lane<F> {
-    /// Sends a contiguous message of a few bytes in the world's context at once if that needs no thought: nothing older waits
-    /// and the path is warm ([`Fabric::send_short_now`]).
+    /// Sends a contiguous message to a rank of a context's team if that needs no thought: its route is known
+    /// ([`Lane::note_route`]), nothing older waits, and the path is warm. One of at most [`INLINE_MAX`] bytes goes in one straight
+    /// line ([`Fabric::send_short_now`]); the receiver of a longer one is woken here.
     #[inline(always)]
-    pub fn send_short_now(&mut self, to: u32, tag: i32, bytes: Bytes<'_>) -> SentNow {
-        let Some(Some(peer)) = self.state.peers.get_mut(to as usize) else { return SentNow::No };
+    pub fn try_send(&mut self, context: u32, dest: i32, tag: i32, bytes: Bytes<'_>) -> SentNow {
+        let State { peers, contexts, .. } = &mut self.state;
+        // No closures here: the compiler makes calls of them.
+        let Some(own) = contexts.get(context) else { return SentNow::No };
+        let Some(route) = own.route(dest) else { return SentNow::No };
+        let Some(Some(peer)) = peers.get_mut(route.process as usize) else { return SentNow::No };
         let peer = &mut **peer;
-        if peer.listed | peer.shut {
+        if peer.listed | peer.lost | (route.index == UNKNOWN) {
             return SentNow::No;
         }
-        let sent = self.fabric.send_short_now(to, WORLD, tag, bytes);
+        let sent = if bytes.len() <= INLINE_MAX {
+            self.fabric.send_short_now(route.process, route.index, tag, bytes)
+        } else if self.fabric.send_now(route.process, route.index, tag, peer.next_send as u8, bytes) {
+            SentNow::Done
+        } else {
+            SentNow::No
+        };
         if sent != SentNow::No {
             peer.count_out(bytes.len() as u64);
         }
         sent
     }
 
-    /// As [`Lane::send_short_now`] for eager messages of any length.
-    #[inline(always)]
-    pub fn send_longer_now(&mut self, to: u32, tag: i32, bytes: Bytes<'_>) -> SentNow {
-        let Some(Some(peer)) = self.state.peers.get_mut(to as usize) else { return SentNow::No };
-        let peer = &mut **peer;
-        let sequence = peer.next_send as u8;
-        if peer.listed | peer.shut {
-            return SentNow::No;
-        }
-        if !self.fabric.send_now(to, WORLD, tag, sequence, bytes) {
-            return SentNow::No;
-        }
-        peer.count_out(bytes.len() as u64);
-        SentNow::Done
+    /// Notes in which process a rank of a context's team is, for [`Lane::try_send`] and its like. Whether that was news.
+    pub fn note_route(&mut self, context: u32, rank: u32, process: u32) -> bool {
+        self.state.contexts.get_mut(context).is_some_and(|own| own.note_route(context, rank, process))
     }
 
-    /// As [`Lane::send_longer_now`] in any context in which the receiver's index is known; the receiver is woken. `false`: nothing
+    /// Sends an eager message at once in any context in which the receiver's index is known; the receiver is woken. `false`: nothing
     /// happened, use [`Lane::start_send`].
     pub fn send_now(&mut self, context: u32, to: u32, tag: i32, bytes: Bytes<'_>) -> bool {
         let State { peers, contexts, .. } = &mut self.state;
@@ -89,8 +89,13 @@ impl<F: Fabric> Lane<F> {
             return Ok(self.send_to_self(context, mode, buffer, tag));
         }
         if mode == Mode::Buffered {
+            if let Some(bytes) = buffer.as_contiguous()
+                && self.send_now(context, to, tag, bytes)
+            {
+                return Ok(Started::Complete(Completion::EMPTY));
+            }
             // The user has the buffer back when this returns, wherever the message is by then.
-            buffer = copy_of(&buffer);
+            buffer = self.state.copies.copy_of(&buffer);
         }
         let peer = self.state.peer(to);
         if peer.lost {
@@ -455,11 +460,4 @@ impl State {
         let name = self.contexts.get(context)?.name_for(context, to);
         Some(Envelope { context: name, tag })
     }
-}
-
-/// A buffer of the lane's own with the same packed bytes.
-pub(super) fn copy_of(buffer: &UserBuf) -> UserBuf {
-    let mut data = vec![0u8; buffer.packed_len()];
-    buffer.pack(0, BytesMut::from(&mut data[..]));
-    Owned::new(data).buf()
 }

@@ -194,6 +194,24 @@ impl Requests {
         }
     }
 
+    /// The process from which the message of a posted receive comes, and its context; also of the receive that does the work of a
+    /// persistent request. `None`: it is no such receive, or takes anybody's message.
+    #[inline]
+    pub(crate) fn awaited_from(&self, id: RequestId) -> Option<(u32, u32)> {
+        let mut slot = self.slot(id)?;
+        if slot.state == State::Active
+            && let Work::Persistent(persistent) = &slot.work
+            && let Standing::Active(part) = persistent.standing
+        {
+            slot = self.slot(part)?;
+        }
+        match (slot.state, &slot.work) {
+            (State::Posted, _) if slot.plain.from != ANYBODY => Some((slot.plain.from, slot.plain.context)),
+            (State::Active, Work::Receive(work)) if work.is_posted => Some((work.from?, work.context)),
+            _ => None,
+        }
+    }
+
     /// A new request that is complete already.
     #[inline(always)]
     pub(crate) fn insert_good(&mut self, received: Received) -> RequestId {

@@ -2,7 +2,7 @@
 
 use super::copy_policy::Protocol;
 use super::outgoing::{Out, Path};
-use super::{PIECE, Shm, out_of};
+use super::{BURST, PIECE, Shm, out_of};
 use crate::{Counts, Fabric, Fetching, Message, Sent, SentNow, Sink, Taken, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::announcement::{Announcement, Claim};
@@ -143,15 +143,6 @@ impl Fabric for Shm {
         }
     }
 
-    #[inline(always)]
-    fn receive_short_soon(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
-        let Some(Some(link)) = self.links.get_mut(from as usize) else { return Taken::Other };
-        match &link.ring_in {
-            Some(ring) if ring.comes_soon() => link.take_short(context, tags, into),
-            _ => Taken::Other,
-        }
-    }
-
     fn receive_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
         let Some(Some(link)) = self.links.get_mut(from as usize) else { return Taken::Other };
         let (taken, wakes) = link.take(context, tags, into);
@@ -168,6 +159,12 @@ impl Fabric for Shm {
 
     fn poll_except<S: Sink>(&mut self, peer: u32, sink: &mut S) -> bool {
         self.poll_rings_and_inbox(Some(peer), sink)
+    }
+
+    #[inline]
+    fn poll_peer<S: Sink>(&mut self, peer: u32, most: usize, sink: &mut S) -> Option<bool> {
+        self.links.get(peer as usize)?.as_ref()?.ring_in.as_ref()?;
+        Some(self.poll_ring(peer, most.min(BURST), sink))
     }
 
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! What comes from one peer by its ring.
 
-use super::{BURST, Link};
+use super::Link;
 use crate::{Sink, Taken, dispatch};
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::clock::{pass_moment, pass_ticks, ticks_of_ns};
@@ -39,14 +39,14 @@ impl RingIn {
 }
 
 impl Link {
-    /// Hands up what lies in the ring of this peer, `from`.
+    /// Hands up what lies in the ring of this peer, `from`, but no more than so many slots.
     #[inline]
-    pub(super) fn poll<S: Sink>(&mut self, from: u32, sink: &mut S) -> Seen {
+    pub(super) fn poll<S: Sink>(&mut self, from: u32, most: usize, sink: &mut S) -> Seen {
         let mut seen = Seen::default();
         let Link { ring_in: Some(RingIn { receiver, framed, .. }), matched_in, cells_in, .. } = self else {
             return seen;
         };
-        for _ in 0..BURST {
+        for _ in 0..most {
             if seen.any {
                 receiver.fetch_ahead();
             }

@@ -104,6 +104,28 @@ fn what_comes_soon_is_told_and_stays() {
     }
 }
 
+/// One peer is polled alone, for no more than was asked for.
+#[test]
+fn a_peer_can_be_polled_alone() {
+    let [mut a, mut b] = two();
+    let mut sink = Counting { value: 3, bytes: 0 };
+    assert_eq!(b.poll_peer(0, 1, &mut sink), None, "there is no ring yet");
+    make_hot(&mut a, &mut b);
+    assert_eq!((b.poll_peer(7, 1, &mut sink), b.poll_peer(0, 1, &mut sink)), (None, Some(false)));
+    for _ in 0..5 {
+        send(&mut a, 1, &[3; 8]);
+    }
+    for (most, all) in [(1, 8), (3, 32), (9, 40)] {
+        assert_eq!((b.poll_peer(0, most, &mut sink), sink.bytes), (Some(true), all));
+    }
+    assert_eq!(b.poll_peer(0, 9, &mut sink), Some(false));
+    let long = vec![3; 20 << 10];
+    send(&mut a, 1, &long);
+    while sink.bytes < 40 + long.len() {
+        assert_eq!(b.poll_peer(0, 1, &mut sink), Some(true));
+    }
+}
+
 /// What lies in the pool for the dead is free.
 #[test]
 fn the_dead_leave_no_blocks_taken() {
