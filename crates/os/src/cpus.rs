@@ -31,6 +31,13 @@ pub fn usable() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
+/// How often the kernel has taken the processor from the calling thread to run another one (proc_pid_status(5)); `None` if it does
+/// not say.
+pub fn preemptions() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
+    status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:")?.trim().parse().ok())
+}
+
 /// A core: processors that share its arithmetic and its first caches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Core {
@@ -183,6 +190,12 @@ mod tests {
         let mut all: Vec<usize> = cores().unwrap().into_iter().flat_map(|core| core.cpus).collect();
         all.sort_unstable();
         assert_eq!(all, allowed().unwrap());
+    }
+
+    #[test]
+    fn the_kernel_counts_preemptions() {
+        let before = preemptions().unwrap();
+        assert!(preemptions().unwrap() >= before);
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub struct Processor {
     pub vendor: String,
     /// Its family, with the extended one.
     pub family: u32,
+    /// Its model, with the extended one.
+    pub model: u32,
 }
 
 /// This processor (CPUID); `None` for processors that do not say.
@@ -24,10 +26,12 @@ pub fn processor() -> Option<Processor> {
     let vendor: Vec<u8> = [named.ebx, named.edx, named.ecx].into_iter().flat_map(u32::to_le_bytes).collect();
     let about = __cpuid(1);
     let bits = |from: u32, count: u32| about.eax >> from & ((1 << count) - 1);
-    let (family, extended) = (bits(8, 4), bits(20, 8));
+    let (family, model) = (bits(8, 4), bits(4, 4));
+    let (extended_family, extended_model) = (bits(20, 8), bits(16, 4));
     Some(Processor {
         vendor: String::from_utf8_lossy(&vendor).into_owned(),
-        family: if family == 15 { family + extended } else { family },
+        family: if family == 15 { family + extended_family } else { family },
+        model: if matches!(family, 6 | 15) { model + (extended_model << 4) } else { model },
     })
 }
 
@@ -75,6 +79,20 @@ fn parts_in(system: &Path, allowed: &BTreeSet<usize>) -> Vec<Part> {
     add("Core", list(&cpu.join("topology/core_cpus_list")));
     add("PU", BTreeSet::from([*first]));
     parts
+}
+
+/// The processors that share a cache of data with this one, and itself; `None` if the kernel does not say.
+pub fn cache_mates(cpu: usize) -> Option<BTreeSet<usize>> {
+    cache_mates_in(Path::new(SYSTEM), cpu)
+}
+
+fn cache_mates_in(system: &Path, cpu: usize) -> Option<BTreeSet<usize>> {
+    let caches = entries(&system.join(format!("cpu/cpu{cpu}/cache")), "index").into_iter();
+    let of_data = caches.filter(|cache| {
+        std::fs::read_to_string(cache.join("type")).is_ok_and(|kind| kind.trim() != "Instruction")
+    });
+    let mates: BTreeSet<usize> = of_data.flat_map(|cache| list(&cache.join("shared_cpu_list"))).collect();
+    mates.contains(&cpu).then_some(mates)
 }
 
 /// The directories in `directory` whose names are `prefix` and a number, in the order of their numbers.
@@ -133,6 +151,10 @@ mod tests {
         assert_eq!(of(&[2, 3]), want([true, true, true, false, true, false, false]));
         assert_eq!(of(&[2, 8]), want([true, false, false, false, false, false, false]));
         assert_eq!(of(&[]), want([true; 7])[..1]);
+        write(&system.join("cpu/cpu2/cache/index1/type"), "Instruction\n");
+        write(&system.join("cpu/cpu2/cache/index1/shared_cpu_list"), "0-7\n");
+        assert_eq!(cache_mates_in(&system, 2), Some(BTreeSet::from([0, 1, 2, 3, 6])));
+        assert_eq!(cache_mates_in(&system, 3), None);
         std::fs::remove_dir_all(&system).unwrap();
     }
 

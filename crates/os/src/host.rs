@@ -5,6 +5,11 @@ pub fn name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
+/// The release of the kernel, as uname(2) knows it.
+pub fn kernel_release() -> String {
+    rustix::system::uname().release().to_string_lossy().into_owned()
+}
+
 /// A number that processes of the same running kernel have in common, and those of others not: from the kernel's boot
 /// identifier, or from the host's name where that cannot be read.
 pub fn identity() -> u64 {
