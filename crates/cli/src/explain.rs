@@ -51,11 +51,11 @@ With copy:
   --bytes N              bytes of the message; suffixes k, m (needed)
   --place WORD           whether the two processors share a cache: near, far or unknown (unknown)
   --denied               the processes may not read each other's memory
-  --processor NAME       by the facts of this processor, such as 'Intel family 6' (this one)
+  --processor NAME       by the facts built in for this processor, such as 'Intel family 6' (those of this machine)
   --mca NAME VALUE, --json   as above
 
-It depends on single_copy, shm_pool_bytes, shm_pool_from_bytes and shm_eager_limit_bytes, and on facts about the processor alone:
-nothing is learnt from messages.
+It depends on single_copy, shm_pool_bytes, shm_pool_from_bytes and shm_eager_limit_bytes, and on facts about the processor alone, built in
+or measured (shm_copy_costs, 'oxmpi doctor --measure'): nothing is learnt from messages.
 ";
 
 /// What to explain.

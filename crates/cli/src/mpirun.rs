@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oxmpi_abi::FuncId;
+use oxmpi_core::copy_costs;
 use oxmpi_os::{host, spawn};
 use oxmpi_param::profile::{self, Profile};
 use oxmpi_param::{Found, Job, Nodes, Params, SelectError, Source, ThreadLevel, Transport};
@@ -287,8 +288,10 @@ fn warn(found: &Found) {
             "the environment variable {variable} is ignored, as OxMPI has no parameter of this name; did you mean '{nearest}'?"
         ))
     });
+    let costs = copy_costs::find(&found.params).complaint();
+    let costs = costs.map(|text| format!("{text}: the job runs by what is built in for the processor"));
     let all: Vec<String> =
-        unread.chain(no_effect).chain(raised_buffers(&found.params)).chain(ignored).collect();
+        unread.chain(no_effect).chain(raised_buffers(&found.params)).chain(costs).chain(ignored).collect();
     all.iter().take(MOST_WARNINGS).for_each(|text| oxmpi_os::complain!("mpirun: warning: {text}"));
     if all.len() > MOST_WARNINGS {
         oxmpi_os::complain!("mpirun: warning: {} more parameters have no effect", all.len() - MOST_WARNINGS);

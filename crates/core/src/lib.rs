@@ -25,6 +25,7 @@
 //! | [`dynamic`] | processes of other jobs: spawning, ports, joining |
 //! | [`handler`] | the error handler that an object has |
 //! | [`topology`] | communicators with a virtual topology |
+//! | [`copy_costs`] | what copies cost on this machine: built in, or measured |
 //! | [`start`] | a process from what the launcher has handed over |
 //! | [`tool`] | what tools can measure and hear of: performance variables, events, categories |
 //! | [`window`] | one-sided communication |
@@ -37,6 +38,7 @@ pub mod choice;
 pub mod collective;
 pub mod comm;
 pub mod completion;
+pub mod copy_costs;
 mod crowded;
 pub mod dynamic;
 mod errors;

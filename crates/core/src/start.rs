@@ -3,7 +3,7 @@
 use crate::dynamic::Bonds;
 use crate::dynamic::spawn::Parents;
 use crate::modules::Modules;
-use crate::{Communicator, Process};
+use crate::{Communicator, Process, copy_costs};
 use oxmpi_abi::constants as abi;
 use oxmpi_fabric::lamd::Lamd;
 use oxmpi_fabric::postboxes::{self, Postboxes};
@@ -135,7 +135,8 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     let directory = client.clone();
     let open: Open = Box::new(move |peer| opened(&*directory, peer));
     // Also where all sleep on futexes: one that has to do with processes of other launchers may get descriptors then.
-    let shm = with_alarms(Shm::new(own.clone(), door.kind(), shm_settings(&params), open), &client);
+    let facts = Arc::new(copy_costs::find(&params).facts);
+    let shm = with_alarms(Shm::new(own.clone(), door.kind(), shm_settings(&params, facts), open), &client);
     let mut fabric = match (boot.node, far) {
         (Some(node), Some(far)) if !params.rpi().is_over_sockets() => {
             Ways::of_nodes(shm, far, nodes(node, &client))
@@ -275,7 +276,9 @@ impl Process<Ways> {
     /// If the lane is this thread's already, or another thread's.
     pub fn retune(&self, params: &Params) -> std::result::Result<(), LockError> {
         let mut domain = self.domain.try_enter()?;
-        domain.lane.fabric_mut().retune(shm_settings(params), params.sockets_short());
+        let fabric = domain.lane.fabric_mut();
+        let facts = fabric.copy_facts();
+        fabric.retune(shm_settings(params, facts), params.sockets_short());
         drop(domain);
         self.take_associative(params.coll_base_associative());
         if let Some(door) = &self.door {
@@ -475,8 +478,8 @@ fn spinning(params: &Params, oversubscribed: bool, local_size: u32) -> u32 {
     params.rpi_usysv_readlockpoll().div_ceil(local_size.saturating_sub(1).max(1))
 }
 
-/// How a rank with these parameters uses shared memory.
-pub fn shm_settings(params: &Params) -> Settings {
+/// How a rank with these parameters uses shared memory, where copies cost as `facts` say.
+pub fn shm_settings(params: &Params, facts: Arc<CopyFacts>) -> Settings {
     Settings {
         eager_limit: params.shm_eager_limit_bytes(),
         ring_after: u64::from(params.shm_ring_after()),
@@ -486,7 +489,7 @@ pub fn shm_settings(params: &Params) -> Settings {
             SingleCopy::Off => SingleCopyMode::Off,
             SingleCopy::On => SingleCopyMode::On,
         },
-        facts: Arc::new(CopyFacts::here()),
+        facts,
         proximity: Proximity::Unknown,
     }
 }

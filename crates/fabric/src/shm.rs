@@ -260,6 +260,10 @@ impl Shm {
         }))
     }
 
+    pub(crate) fn copy_facts(&self) -> Arc<CopyFacts> {
+        self.settings.facts.clone()
+    }
+
     /// Changes how this process uses shared memory from now on.
     pub fn retune(&mut self, settings: Settings) {
         self.inline_limit = settings.eager_limit.min(INLINE_MAX);

@@ -21,6 +21,7 @@ use self::quiesce::Quiescing;
 pub use self::quiesce::{Coordinator, Step};
 pub use self::strangers::{AskWay, Way as StrangersWay};
 use crate::postboxes::Postboxes;
+use crate::shm::copy_policy::CopyFacts;
 use crate::shm::{self, Shm};
 use crate::{Connected, Counts, Fabric, Fetching, Message, Sent, SentNow, Sink, Taken, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
@@ -232,6 +233,11 @@ impl Ways {
             }
         }
         dead.into_iter().for_each(|peer| sink.lost(peer));
+    }
+
+    /// What copies through shared memory cost.
+    pub fn copy_facts(&self) -> Arc<CopyFacts> {
+        self.shm.copy_facts()
     }
 
     /// Changes how the ways are used from now on: that through shared memory, and the longest eager message over sockets in

@@ -364,6 +364,12 @@ parameters! {
         help: "The shortest message that goes through the sender's pool; shorter ones use the data ring. To a rank that has not yet \
                granted a ring all go through the pool that are longer than 440 bytes.",
     }
+    shm_copy_costs: text {
+        default: "", aliases: [], level: Tune,
+        help: "The file with what copies cost on this machine, as 'oxmpi doctor --measure' writes it and 'oxmpi explain copy' shows it. \
+               Empty: ~/.oxmpi/copy-costs.conf, if there is one; 'none': no file, but what is built in for the processor. A file of \
+               another processor or another release of the kernel is not used.",
+    }
     shm_heap_bytes: u64 {
         unit: Unit::Bytes, default: 1073741824, limits: 0..=1099511627776, power_of_two: false,
         aliases: [], level: Tune,
@@ -766,7 +772,7 @@ mod tests {
         assert!(params.mpi_param_check() && params.mpi_ft_enable() && params.mpi_strict());
         assert_eq!((params.rpi_shm_priority(), params.rpi_tcp_priority()), (100, 100));
         assert_eq!(params.rpi_lamd_priority(), 100);
-        assert_eq!(params.mpi_hostmap(), "mpi_hostmap");
+        assert_eq!((params.mpi_hostmap(), params.shm_copy_costs()), ("mpi_hostmap", "shm_copy_costs"));
         assert_eq!((params.pml(), params.btl(), params.mtl()), ("pml", "btl", "mtl"));
         assert_eq!(params.plm_rsh_agent(), "plm_rsh_agent");
         assert!(params.mpi_show_select());

@@ -2,6 +2,7 @@
 
 use super::number;
 use crate::prefix;
+use oxmpi_core::copy_costs::{self, CopyCosts};
 use oxmpi_core::start::shm_settings;
 use oxmpi_fabric::shm::copy_policy::{CopyDecision, CopyFacts, Protocol, Proximity, predict};
 use oxmpi_fabric::shm::{Settings, SingleCopyMode};
@@ -15,8 +16,18 @@ use std::sync::Arc;
 struct CopyQuery {
     bytes: usize,
     settings: Settings,
+    /// Where the facts come from, unless they are those of another processor.
+    costs: Option<CopyCosts>,
     has_pool: bool,
     json: bool,
+}
+
+impl CopyQuery {
+    /// The file of measured facts, if there is one, and why it is not used.
+    fn file(&self) -> Option<(String, Option<String>)> {
+        let costs = self.costs.as_ref()?;
+        Some((costs.file.as_ref()?.display().to_string(), costs.unused.as_ref().map(ToString::to_string)))
+    }
 }
 
 /// The answer to `oxmpi explain copy WORDS`.
@@ -67,15 +78,14 @@ fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<CopyQuery, Stri
         }
     }
     let bytes = bytes.ok_or("--bytes is needed: the length of the message")?;
-    let mut settings = shm_settings(&params);
+    let costs = if facts.is_none() { Some(copy_costs::find(&params)) } else { None };
+    let facts = costs.as_ref().map(|costs| costs.facts.clone()).or(facts).unwrap_or_else(CopyFacts::here);
+    let mut settings = shm_settings(&params, Arc::new(facts));
     settings.proximity = proximity;
     if is_denied {
         settings.single_copy = SingleCopyMode::Off;
     }
-    if let Some(facts) = facts {
-        settings.facts = Arc::new(facts);
-    }
-    Ok(CopyQuery { bytes, settings, has_pool: params.shm_pool_bytes() > 0, json })
+    Ok(CopyQuery { bytes, settings, costs, has_pool: params.shm_pool_bytes() > 0, json })
 }
 
 fn words_of(protocol: Protocol) -> &'static str {
@@ -117,6 +127,12 @@ fn in_text(query: &CopyQuery, decision: &CopyDecision) -> String {
         }
     );
     let _ = writeln!(out, "  facts:    {} (nanoseconds, for each KiB where a length counts)", facts.of);
+    if let Some((file, unused)) = query.file() {
+        let _ = match unused {
+            Some(error) => writeln!(out, "  file:     {file} is not used: {error}"),
+            None => writeln!(out, "  file:     {file}"),
+        };
+    }
     for (name, distance) in [("near", facts.near), ("far", facts.far)] {
         let _ = writeln!(
             out,
@@ -156,6 +172,9 @@ fn in_json(query: &CopyQuery, decision: &CopyDecision) -> String {
     };
     let times: Vec<Json> = LONGER.into_iter().map(time).collect();
     let (facts, way) = (&query.settings.facts.of, words_of(decision.protocol));
-    let answer = json!({ "bytes": query.bytes, "facts": facts, "way": way, "predicted": times });
+    let (file, unused) = query.file().unzip();
+    let answer = json!({
+        "bytes": query.bytes, "facts": facts, "file": file, "unused": unused.flatten(), "way": way, "predicted": times
+    });
     format!("{answer:#}\n")
 }

@@ -2,8 +2,11 @@
 //!
 //! There are three protocols. *Ring*: a short message lies in the pair ring. *Pool*: the sender copies into its pool, the receiver out of it.
 //! *Single copy*: the sender announces where the message lies, and the receiver reads it there. Nothing is learnt from messages: what a
-//! node is like is a sheet of [`CopyFacts`], built in by processor family, and `oxmpi explain copy --bytes N` prints facts, decision and
-//! predicted times.
+//! node is like is a sheet of [`CopyFacts`], built in by processor family or measured on request (`oxmpi doctor --measure`), and
+//! `oxmpi explain copy --bytes N` prints facts, decision and predicted times.
+//!
+//! The sender alone decides, and its frames say where the data lie. So two processes of a node may have different facts: each takes what the
+//! other sends, and a file of measured facts that only one of them finds costs time at most.
 //!
 //! Costs are those of what programs do, messages both ways at once: each process makes all copies of the protocol for one message, so that
 //! nothing is gained by the other side's copying at the same time.
@@ -116,7 +119,7 @@ impl CopyFacts {
         found.map_or(CONSERVATIVE, |(_, _, facts)| facts.clone())
     }
 
-    /// The sheet of this node's processor.
+    /// The sheet built in for this node's processor.
     pub fn here() -> CopyFacts {
         let processor = oxmpi_os::hardware::processor();
         processor.map_or(CONSERVATIVE, |of| CopyFacts::built_in(&of.vendor, of.family))

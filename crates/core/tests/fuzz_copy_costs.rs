@@ -1,0 +1,70 @@
+//! Files of copy costs that nobody has written. OXMPI_FUZZ_SECONDS (1) says how long, OXMPI_FUZZ_SEED replays one case.
+#![allow(clippy::unwrap_used)] // a failure is the test's
+
+#[path = "../../wire/tests/support/seeds.rs"]
+mod seeds;
+
+use oxmpi_core::copy_costs::{CostsError, Platform, figures, parse, render};
+use oxmpi_fabric::shm::copy_policy::{Capabilities, CopyFacts, CopyPlan, Proximity, SingleCopyMode};
+
+/// A generator of numbers (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.draw() % n as u64) as usize
+    }
+}
+
+/// A file with figures of any size, some lines of which are spoilt.
+fn file(random: &mut Random) -> Vec<u8> {
+    let mut facts = CopyFacts::built_in("", 0);
+    for (_, figure) in figures(&mut facts) {
+        *figure = [0.0, 0.04, 22.0, 1e9][random.below(4)] * random.below(3) as f64;
+    }
+    let mut bytes = render(&Platform::here(), &facts, &["near_in_ns"]).into_bytes();
+    for _ in 0..random.below(4) {
+        let at = random.below(bytes.len().max(1)).min(bytes.len());
+        let to = (at + random.below(40)).min(bytes.len());
+        match random.below(4) {
+            0 if at < to => bytes[at] = random.draw() as u8,
+            1 => drop(bytes.drain(at..to)),
+            2 => {
+                let again = bytes[at..to].to_vec();
+                bytes.splice(at..at, again);
+            }
+            3 => bytes.truncate(at),
+            _ => {}
+        }
+    }
+    bytes
+}
+
+#[test]
+fn an_error_is_in_a_line_that_is_there_and_what_is_read_decides_for_all_lengths() {
+    seeds::each_seed(|seed| {
+        let bytes = file(&mut Random(seed));
+        let lines = bytes.split(|byte| *byte == b'\n').count();
+        match parse(&bytes) {
+            Ok((platform, mut facts)) => {
+                assert!(figures(&mut facts).iter().all(|(_, figure)| (0.0..=1e9).contains(&**figure)));
+                let capabilities =
+                    Capabilities { ring_below: 1 << 10, pool: true, single_copy: SingleCopyMode::Auto };
+                let plan = CopyPlan::new(&facts, Proximity::Unknown, capabilities);
+                assert!((0..31).all(|magnitude| plan.of(1 << magnitude).piece_bytes.is_power_of_two()));
+                assert_eq!(parse(render(&platform, &facts, &[]).as_bytes()).map(|(of, _)| of), Ok(platform));
+            }
+            Err(CostsError::Line { line, .. }) => assert!((1..=lines).contains(&line)),
+            Err(CostsError::Missing(_)) => {}
+            Err(other) => panic!("{other}"),
+        }
+    });
+}
