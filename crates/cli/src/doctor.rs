@@ -1,13 +1,15 @@
 //! `oxmpi doctor`: looks at this machine as a job would, and says what to do about what it finds.
 
 mod machine;
+mod measure;
 mod others;
 mod probe;
 
 use std::ffi::OsString;
 
+use oxmpi_core::copy_costs;
 use oxmpi_os::net;
-use oxmpi_param::{Found, Job, Nodes, ThreadLevel};
+use oxmpi_param::{Found, Job, Nodes, Params, ThreadLevel};
 use oxmpi_rt::launch::network;
 use serde_json::{Value, json};
 
@@ -16,11 +18,17 @@ use crate::prefix;
 pub(crate) const HELP: &str = "\
 oxmpi doctor: looks at this machine as a job would, and says what to do about what it finds
 
-  oxmpi doctor          memory, single copy between processes, networks, limits, control group, cores, clocks, other MPI libraries,
+  oxmpi doctor          memory, single copy between processes, costs of copies, networks, limits, control group, cores, clocks, other MPI libraries,
                         parameters; a line for each, with what to do
   oxmpi doctor --json   the same as JSON
+  oxmpi doctor --measure
+                        measure what copies between two processes cost here, on two idle processors in some tens of milliseconds,
+                        and write it to the file that shm_copy_costs names, ~/.oxmpi/copy-costs.conf unless set. Jobs choose by it
+                        from then on how messages go through shared memory ('oxmpi explain copy'), instead of by what is built in
+                        for the processor. It holds for this processor and this kernel; remove it to go back. Figures that are
+                        not 0.3 to 3 times those built in, or of a busy machine, are not written
 
-Exit code: 0, or 1 if something keeps jobs from running as they should (PROBLEM).
+Exit code: 0, or 1 if something keeps jobs from running as they should (PROBLEM), or nothing was measured.
 ";
 
 /// How bad a finding is.
@@ -79,6 +87,11 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
         // The two processes of the probe for single copy.
         [probe::SHOWS] => return probe::show(),
         [probe::READS, pid, address, word] => return probe::read(pid, address, word),
+        ["--measure"] => return measured(),
+        // The other process of that.
+        [measure::kernel::COPIES, processor, pid, address] => {
+            return measure::kernel::other(processor, pid, address);
+        }
         _ => {
             oxmpi_os::complain!(
                 "oxmpi doctor: unknown word '{}' ('oxmpi doctor --help' explains)",
@@ -90,6 +103,40 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     let found = all();
     crate::say(&if is_json { as_json(&found) } else { as_text(&found) });
     i32::from(found.iter().any(|one| one.severity == Severity::Problem))
+}
+
+/// Measures what copies cost, and returns the exit code.
+fn measured() -> i32 {
+    match measure::measure() {
+        Ok(text) => {
+            crate::say(&text);
+            0
+        }
+        Err(error) => {
+            oxmpi_os::complain!("oxmpi doctor --measure: nothing was written: {error}");
+            1
+        }
+    }
+}
+
+/// By which costs messages go through shared memory.
+fn copies(params: &Params) -> Finding {
+    let costs = copy_costs::find(params);
+    match (costs.file, costs.unused) {
+        (Some(file), Some(error)) => note(
+            "copies",
+            format!("{} is not used: {error}", file.display()),
+            "'oxmpi doctor --measure' writes it anew; or remove it",
+        ),
+        (Some(file), None) => good("copies", format!("messages go by what was measured: {}", file.display())),
+        (None, _) => good(
+            "copies",
+            format!(
+                "messages go by what copies cost on {}, as built in; 'oxmpi doctor --measure' measures it",
+                costs.facts.of
+            ),
+        ),
+    }
 }
 
 fn all() -> Vec<Finding> {
@@ -117,6 +164,7 @@ fn all() -> Vec<Finding> {
             "change btl_tcp_if_include or btl_tcp_if_exclude; jobs in shared memory run anyway",
         ),
     });
+    found.push(copies(&given.params));
     found.extend(machine::limits());
     found.extend(machine::cores());
     found.push(machine::clock());

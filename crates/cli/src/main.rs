@@ -44,7 +44,7 @@ oxmpi: an MPI library and launcher
   oxmpi info                what this installation is ('oxmpi info --help')
   oxmpi info --params       the parameters and their values ('mpirun --mca NAME VALUE' sets one)
   oxmpi bench               how fast the transports are here ('oxmpi bench --help')
-  oxmpi doctor              look at this machine, and say what to do about it
+  oxmpi doctor              examine this machine, and say what to do about it; measure what copies cost ('oxmpi doctor --help')
   oxmpi boot [FILE]         start a daemon for you on each host of a file ('oxmpi boot --help')
   oxmpi nodes               list the nodes where you have daemons
   oxmpi exec PLACES PROGRAM run a program there, which need not use MPI ('oxmpi exec --help')

@@ -9,9 +9,10 @@ use std::process::Command;
 
 use support::installed;
 
-const AREAS: [&str; 9] = [
+const AREAS: [&str; 10] = [
     "shared memory",
     "single copy",
+    "copies",
     "networks",
     "limits",
     "cores",
