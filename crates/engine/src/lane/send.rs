@@ -102,7 +102,12 @@ impl<F: Fabric> Lane<F> {
             return Err(Fault::Lost { peer: to });
         }
         let free = !peer.listed;
-        let eager = self.is_eager(context, to, tag, &buffer);
+        // A copy that this process writes again and again goes by the pool: written after the receiver has read it where it lies, each
+        // line of it would be fetched from there.
+        let eager = match mode {
+            Mode::Buffered => len <= self.fabric.eager_limit(to),
+            _ => self.is_eager(context, to, tag, &buffer),
+        };
         if eager && mode != Mode::Synchronous && free {
             // Two-stage initialisation: no request unless the message stays.
             let token = self.state.requests.next_id();
