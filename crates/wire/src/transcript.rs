@@ -38,18 +38,34 @@ impl Transcript {
         Transcript { secret: secret.clone(), said: Vec::with_capacity(capacity) }
     }
 
-    fn mac(&self, label: u8) -> blake3::Hash {
+    fn mac(&self, label: u8, more: &[u8]) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new_keyed(&self.secret.0);
         hasher.update(&[label]);
         hasher.update(&self.said);
+        hasher.update(more);
         hasher.finalize()
+    }
+
+    /// The MAC of a message of any length that follows what was said so far, and is no part of it: what is said next follows
+    /// the same.
+    pub fn mac_of(&self, label: u8, message: &[u8]) -> [u8; MAC] {
+        *self.mac(label, message).as_bytes()
+    }
+
+    /// Checks such a MAC.
+    ///
+    /// # Errors
+    /// If it is wrong.
+    pub fn check(&self, label: u8, message: &[u8], mac: &[u8; MAC]) -> Result<(), WrongMac> {
+        // `Hash` compares in constant time.
+        if self.mac(label, message) == blake3::Hash::from_bytes(*mac) { Ok(()) } else { Err(WrongMac) }
     }
 
     /// Ends a message of our own with its MAC. `N` is the length of both.
     pub fn seal<const N: usize>(&mut self, label: u8, message: &[u8]) -> [u8; N] {
         let at = self.said.len();
         self.said.extend_from_slice(message);
-        let mac = self.mac(label);
+        let mac = self.mac(label, &[]);
         self.said.extend_from_slice(mac.as_bytes());
         let mut out = [0; N];
         out.copy_from_slice(&self.said[at..]);
@@ -66,7 +82,7 @@ impl Transcript {
         let mut wanted = [0; MAC];
         wanted.copy_from_slice(mac);
         // `Hash` compares in constant time.
-        if self.mac(label) != blake3::Hash::from_bytes(wanted) {
+        if self.mac(label, &[]) != blake3::Hash::from_bytes(wanted) {
             return Err(WrongMac);
         }
         self.said.extend_from_slice(mac);
@@ -93,5 +109,21 @@ mod tests {
         let mut later = Transcript::new(&secret, 0);
         later.open(1, &sealed).unwrap();
         assert_eq!(later.open(1, &sealed), Err(WrongMac), "a repetition");
+    }
+
+    #[test]
+    fn a_mac_of_what_is_no_part_of_the_transcript_holds_for_its_beginning() {
+        let secret = Secret([7; 32]);
+        let mut transcript = Transcript::new(&secret, 64);
+        let hello: [u8; 5 + MAC] = transcript.seal(1, b"hello");
+        let (one, other) = (transcript.mac_of(2, b"one"), transcript.mac_of(2, b"other"));
+        assert_eq!(transcript.check(2, b"other", &other), Ok(()));
+        assert_eq!(transcript.check(2, b"one", &one), Ok(()), "in any order");
+        assert_eq!(transcript.check(2, b"one", &other), Err(WrongMac));
+        assert_eq!(transcript.check(3, b"one", &one), Err(WrongMac));
+        assert_eq!(Transcript::new(&secret, 0).check(2, b"one", &one), Err(WrongMac));
+        let mut theirs = Transcript::new(&secret, 0);
+        theirs.open(1, &hello).unwrap();
+        assert_eq!(theirs.check(2, b"one", &one), Ok(()));
     }
 }
