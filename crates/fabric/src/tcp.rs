@@ -26,13 +26,17 @@
 //!    are few; who needs one takes that of the one who has been silent longest.
 //! 8. A connection whose ends want it is encrypted (`greeting.rs` rule 6, `sealed.rs`): the same records go through a cipher, whose
 //!    keys are of this connection alone. What cannot be opened ends the connection, and rule 3 holds.
-//! 9. Where messages can be quiesced, all processes stop sending at the launcher's word, wait until everything is
-//!    acknowledged, and end their connections and listeners (`quiesce.rs`). Then each listens anew, wherever it is by then, and
-//!    connects when it has something to send, as if a connection had broken (rule 3). `ways/quiesce.rs` goes through the steps.
+//! 9. What goes to a peer before its first connection is used may go early: with the first message of a greeting, which the
+//!    peer's process need not answer for that (`greeting.rs` rules 7 to 10). So it is with the kernel, as rule 2 wants it, while
+//!    the peer computes.
+//! 10. Where messages can be quiesced, all processes stop sending at the launcher's word, wait until everything is
+//!     acknowledged, and end their connections and listeners (`quiesce.rs`). Then each listens anew, wherever it is by then, and
+//!     connects when it has something to send, as if a connection had broken (rule 3). `ways/quiesce.rs` goes through the steps.
 //!
 //! Rules 1 to 3 are a state machine without sockets, the link (`link.rs`); this file moves bytes and times.
 
 mod connecting;
+mod early;
 mod error;
 mod greeting;
 mod greetings;
@@ -55,6 +59,7 @@ mod watch;
 mod watched;
 mod writing;
 
+pub use early::EARLY_BYTES;
 pub use error::RecordError;
 pub use greeting::{
     Acceptor, GreetingError, HELLO, Identity, Initiator, Nonce, PROOF, Secret, VERDICT, WELCOME,
@@ -308,7 +313,7 @@ impl Fabric for Tcp {
     }
 
     fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
-        if !self.may_send(to, message.body.len())? {
+        if !self.may_send_copy(to, message.body.len())? {
             return Ok(Sent::Full);
         }
         let own = self.own.rank;
@@ -317,7 +322,7 @@ impl Fabric for Tcp {
             return Ok(Sent::Done);
         }
         peer.link.push(peer.source(own), message);
-        self.write(to);
+        self.write_newest(to);
         let peer = self.peer(to);
         if let Way::Lost(why) = &peer.way {
             return Err(Unreachable { peer: to, why: why.clone() });
@@ -344,7 +349,11 @@ impl Fabric for Tcp {
         if message.body.len() < LEND_FROM || buffer.as_contiguous().is_none() {
             return self.send(to, message);
         }
-        self.lend_whole(to, message, buffer)
+        match self.lend_whole(to, message, buffer)? {
+            // It is copied then.
+            Sent::Full if self.peer(to).takes_early(message.body.len()) => self.send(to, message),
+            sent => Ok(sent),
+        }
     }
 
     fn send_now(&mut self, to: u32, context: u32, tag: i32, sequence: u8, bytes: Bytes<'_>) -> bool {

@@ -6,11 +6,12 @@ mod support;
 
 use oxmpi_fabric::sim::Random;
 use oxmpi_fabric::tcp::{
-    Acceptor, GreetingError, HELLO, Header, Identity, Initiator, Kind, Link, PROOF, Point, RECORD_HEADER,
-    Secret, VERDICT, WELCOME,
+    Acceptor, EARLY_BYTES, GreetingError, HELLO, Header, Identity, Initiator, Kind, Link, PROOF, Point,
+    RECORD_HEADER, Secret, VERDICT, WELCOME,
 };
+use oxmpi_os::bytes::Bytes;
 use std::collections::VecDeque;
-use support::{Anything, Recorder, fuzz, planned, with_message};
+use support::{Anything, Manner, Recorder, fuzz, planned, with_message};
 
 /// One side, and the bytes that it has sent and that have not come.
 struct Side {
@@ -74,6 +75,20 @@ impl Side {
         self.link.wrote(part);
     }
 
+    /// Takes one more message and writes it before there is a connection: its record, if it may be written so.
+    fn write_early(&mut self) -> Option<Vec<u8>> {
+        let (manner, len) = planned(self.me, self.pushed);
+        if matches!(manner, Manner::Piece { .. }) || len > EARLY_BYTES {
+            return None;
+        }
+        self.push();
+        let pieces = self.link.pending()?;
+        let bytes: Vec<u8> = pieces.as_slice().iter().flat_map(|piece| piece.to_vec()).collect();
+        self.link.wrote(bytes.len());
+        assert!(self.link.is_written());
+        Some(bytes)
+    }
+
     /// Takes what `bytes` of the other side's have come.
     fn take(&mut self, bytes: &[u8]) {
         self.link.take(1 - self.me, bytes, &mut self.recorder).unwrap();
@@ -107,11 +122,46 @@ fn cut(a: &mut Side, b: &mut Side) {
     b.link.tell_gone(&mut b.recorder);
 }
 
+/// Both send early records, until the first connection is used. Each says anew what it has received whenever it likes, and at the
+/// end the last word counts; some records are dropped, with all behind them.
+fn begin_early(a: &mut Side, b: &mut Side, random: &mut Random) {
+    let mut queues = [VecDeque::new(), VecDeque::new()];
+    let mut sides = [a, b];
+    for _ in 0..random.below(30) {
+        let at = random.below(2) as usize;
+        match random.below(4) {
+            0..2 => queues[at].extend(sides[at].write_early()),
+            2 => {
+                let Some(record) = queues[1 - at].pop_front() else { continue };
+                let Side { me, link, recorder, .. } = &mut *sides[at];
+                if random.below(10) == 0 {
+                    queues[1 - at].clear();
+                } else {
+                    link.take_early(1 - *me, &record, recorder).unwrap();
+                    // Once more is once too often.
+                    assert_eq!(link.take_early(1 - *me, &record, recorder), Ok(false));
+                }
+            }
+            _ => sides[at].said = sides[at].link.point(),
+        }
+    }
+    let points = [0, 1].map(|at: usize| match random.below(2) {
+        0 => sides[at].link.point(),
+        _ => sides[at].said,
+    });
+    for at in 0..2 {
+        sides[at].link.resume(points[1 - at]).unwrap();
+        let Side { link, recorder, .. } = &mut *sides[at];
+        link.tell_gone(recorder);
+    }
+}
+
 #[test]
 fn nothing_is_lost_doubled_or_reordered_however_often_the_connection_is_cut() {
     fuzz(|random| {
         let (mut a, mut b) = (Side::new(0), Side::new(1));
         let cuts = random.below(40);
+        begin_early(&mut a, &mut b, random);
         for _ in 0..300 {
             let (one, other) = if random.below(2) == 0 { (&mut a, &mut b) } else { (&mut b, &mut a) };
             match random.below(100) {
@@ -266,6 +316,10 @@ fn greeting(random: &mut Random, secret: &Secret) -> ([u8; HELLO], [u8; PROOF]) 
     let (mut acceptor, welcome) =
         Acceptor::new(identity(3), secret, &hello, &nonce(random), wants[1]).unwrap();
     assert_eq!(acceptor.from(), (2, 1));
+    if !wants[0] {
+        initiator.allow_early();
+        early(&mut initiator, &mut acceptor, random);
+    }
     let (incarnation, proof) = initiator.welcomed(&welcome, points[0]).unwrap();
     assert_eq!(incarnation, 1);
     assert_eq!(acceptor.proved(&proof), Ok(points[0]));
@@ -291,6 +345,27 @@ fn greeting(random: &mut Random, secret: &Secret) -> ([u8; HELLO], [u8; PROOF]) 
     (hello, proof)
 }
 
+/// Some early records of any contents, which come as they are, or changed: then nothing comes.
+fn early(initiator: &mut Initiator, acceptor: &mut Acceptor, random: &mut Random) {
+    for number in 0..random.below(5) {
+        let mut record = vec![0; 64 * (1 + random.below(40) as usize)];
+        record.iter_mut().for_each(|byte| *byte = random.draw() as u8);
+        assert_eq!(initiator.early_records(record.len()), Some(number));
+        let (mut message, pieces) = (Vec::new(), record.split_at(random.below(record.len() as u64) as usize));
+        initiator.early(&[Bytes::from(pieces.0), Bytes::from(pieces.1)], &mut message);
+        let mut wrong = message.clone();
+        match random.below(4) {
+            0 => drop(wrong.pop()),
+            1 => wrong.extend_from_within(..64),
+            _ => wrong[random.below(message.len() as u64) as usize] ^= 1 << random.below(8),
+        }
+        assert!(acceptor.next_length(&wrong).is_err() || acceptor.early(&wrong).is_err());
+        assert_eq!(acceptor.next_length(&message[..PROOF]), Ok(message.len()));
+        assert_eq!(acceptor.early(&message).map(<[u8]>::to_vec), Ok(record));
+        assert!(acceptor.early(&message).is_err(), "a repetition");
+    }
+}
+
 fn point(random: &mut Random) -> Point {
     Point { records: random.draw(), bytes: random.draw() as u32 }
 }
@@ -313,6 +388,21 @@ fn members_believe_each_other_and_nobody_else() {
             let result = accept(elsewhere, &secret, &hello, random);
             assert_eq!(result.err(), Some(GreetingError::Elsewhere));
         }
+
+        // An early record of another connection, and anything in its place.
+        let (mut acceptor, _) = accept(identity(3), &secret, &hello, random).unwrap();
+        let (mut initiator, _) = Initiator::new(identity(2), 3, &secret, &nonce(random), false).unwrap();
+        initiator.allow_early();
+        let mut message = Vec::new();
+        initiator.early(&[Bytes::from(&[0; 64][..])], &mut message);
+        assert!(acceptor.early(&message).is_err());
+        let mut begin: Vec<u8> = (0..PROOF).map(|_| random.draw() as u8).collect();
+        for (at, word) in [(0, 5), (8, 0), (16, 64 * random.below(300)), (24, 0)] {
+            if random.below(4) > 0 {
+                begin[at..at + 8].copy_from_slice(&u64::to_le_bytes(word));
+            }
+        }
+        assert!(acceptor.next_length(&begin).is_ok_and(|len| len <= EARLY_BYTES) || begin[0] == 5);
 
         // A recording of both messages: the acceptor's nonce is new.
         let (mut acceptor, welcome) = accept(identity(3), &secret, &hello, random).unwrap();
@@ -349,7 +439,7 @@ fn noise_is_no_greeting() {
         let secret = Secret(nonce(random));
         let mut hello: [u8; HELLO] = std::array::from_fn(|_| random.draw() as u8);
         assert_eq!(accept(identity(3), &secret, &hello, random).err(), Some(GreetingError::NotGreeting));
-        hello[..16].copy_from_slice(b"OxMPItcp\x04\x01\0\0\0\0\0\0");
+        hello[..16].copy_from_slice(b"OxMPItcp\x05\x01\0\0\0\0\0\0");
         let result = accept(identity(3), &secret, &hello, random);
         assert_eq!(result.err(), Some(GreetingError::Stranger));
     });

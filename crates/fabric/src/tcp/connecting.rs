@@ -1,12 +1,13 @@
 //! How connections come and go: attempts, greetings on either side, failures (rules 3, 4 and 7 of the module).
 
 use super::greeting::{Acceptor, Initiator};
+use super::greetings::Said;
 use super::peer::{Bond, Failure, Way};
 use super::record::Point;
 use super::sealed::Sealed;
 use super::settings::wants_encryption;
-use super::{GREETING, PEER, Tcp, Whereabouts, greetings, trouble};
-use crate::Connected;
+use super::{GREETING, PEER, RecordError, Tcp, Whereabouts, greetings, trouble};
+use crate::{Connected, Sink};
 use oxmpi_os::net::{Socket, fill_random};
 use oxmpi_wire::noise::Cipher;
 use std::io::ErrorKind;
@@ -64,7 +65,10 @@ impl Tcp {
         }
         let tried = peer.tried.take();
         let is_silent = matches!(peer.way, Way::Connecting { limit, .. } if limit <= now);
+        // It refuses when attempts cross.
+        let is_reached = matches!(peer.way, Way::Greeting { is_welcome: true, .. });
         if let Some(address) = &tried
+            && !is_reached
             && (is_silent || peer.alternatives > 1 && !was_up && !failure.is_vague)
             && !peer.skipped.contains(&address.socket)
         {
@@ -140,8 +144,13 @@ impl Tcp {
         match connected {
             Ok(socket) => {
                 let limit = self.now() + CONNECTING;
+                // A connection has a peer's address only when it is there. Within a host the kernel makes it at once.
+                let is_there = socket.is_within_host();
                 self.peer(at).way = Way::Connecting { socket, limit };
                 self.wake_at(limit);
+                if is_there {
+                    self.on_connected(at);
+                }
             }
             Err(error) => self.cut(at, &error.into()),
         }
@@ -157,12 +166,15 @@ impl Tcp {
             let mut nonce = [0; 32];
             fill_random(&mut nonce)?;
             let encrypt = wants_encryption(encrypt, socket);
-            let (greeting, hello) = match &peer.stranger {
+            let (mut greeting, hello) = match &peer.stranger {
                 Some((stranger, secret)) => Initiator::to_stranger(own, *stranger, secret, &nonce, encrypt),
                 None => Initiator::new(own, at, &secret, &nonce, encrypt),
             }
             .map_err(std::io::Error::other)?;
             greetings::send_whole(socket, &hello)?;
+            if peer.connections == 0 && peer.stranger.is_none() && socket.is_within_host() {
+                greeting.allow_early();
+            }
             poller.change(socket, PEER | u64::from(at), false)?;
             Ok(greeting)
         });
@@ -224,7 +236,7 @@ impl Tcp {
     }
 
     /// Others connect.
-    pub(super) fn on_listener(&mut self) {
+    pub(super) fn on_listener<S: Sink>(&mut self, sink: &mut S) {
         let mut at = 0;
         for _ in 0..greetings::AT_ONCE {
             let Some(listener) = self.listeners.get(at) else { return };
@@ -254,29 +266,71 @@ impl Tcp {
                 self.poller.remove(&old);
             }
             match self.greetings.socket(place) {
-                Some(socket) if self.poller.add(socket, GREETING | place, false).is_ok() => {}
+                Some(socket) if self.poller.add(socket, GREETING | place, false).is_ok() => {
+                    self.on_greeting(place, sink);
+                }
                 _ => drop(self.greetings.take(place)),
             }
         }
     }
 
     /// Something came from somebody who has connected.
-    pub(super) fn on_greeting(&mut self, place: u64) {
-        let secret = (&self.secret, self.settings.encrypt);
-        match self.greetings.greeted(place, self.own, secret, &mut self.secret_of) {
-            Ok(None) => {}
-            Ok(Some((acceptor, point))) => {
+    pub(super) fn on_greeting<S: Sink>(&mut self, place: u64, sink: &mut S) {
+        loop {
+            let secret = (&self.secret, self.settings.encrypt);
+            let is_good = match self.greetings.greeted(place, self.own, secret, &mut self.secret_of) {
+                Ok(Said::Nothing) => return,
+                Ok(Said::More) => true,
+                Ok(Said::Early(from, record)) => match self.take_early(from, &record, sink) {
+                    Ok(true) => true,
+                    Ok(false) => {
+                        self.greetings.drop_early(place);
+                        true
+                    }
+                    Err(_) => false,
+                },
+                Ok(Said::Proof(acceptor, point)) => {
+                    if let Some(socket) = self.greetings.take(place) {
+                        self.poller.remove(&socket);
+                        self.judge(*acceptor, socket, point);
+                    }
+                    return;
+                }
+                Err(_) => false,
+            };
+            if !is_good {
                 if let Some(socket) = self.greetings.take(place) {
                     self.poller.remove(&socket);
-                    self.judge(acceptor, socket, point);
                 }
-            }
-            Err(_) => {
-                if let Some(socket) = self.greetings.take(place) {
-                    self.poller.remove(&socket);
-                }
+                return;
             }
         }
+    }
+
+    /// Hands up an early record if it may be (`greeting.rs` rules 8 and 9). Whether it was.
+    ///
+    /// # Errors
+    /// If it makes no sense.
+    fn take_early<S: Sink>(
+        &mut self,
+        (at, incarnation): (u32, u64),
+        record: &[u8],
+        sink: &mut S,
+    ) -> Result<bool, RecordError> {
+        if self.leaving.is_some() {
+            return Ok(false);
+        }
+        let peer = self.peer(at);
+        let is_first = peer.connections == 0 && !matches!(peer.way, Way::Left | Way::Lost(_));
+        if !is_first || peer.incarnation.is_some_and(|known| known != incarnation) {
+            return Ok(false);
+        }
+        let is_taken = peer.link.take_early(at, record, sink)?;
+        if is_taken {
+            peer.incarnation = Some(incarnation);
+            peer.link.tell_gone(sink);
+        }
+        Ok(is_taken)
     }
 
     /// A peer has proved who it is: takes the connection, or not.

@@ -32,6 +32,9 @@ pub enum RecordError {
         /// Bytes of the frame.
         frame: usize,
     },
+    /// No whole record in an early message.
+    #[error("an early message has {0} bytes that are not one whole record")]
+    Early(usize),
     /// No frame.
     #[error(transparent)]
     Frame(#[from] WireError),

@@ -7,6 +7,7 @@
 //! ```text
 //! initiator                                   acceptor
 //!   Hello    who, to whom, nonce        ->                         closes if the MAC is wrong
+//!   early records, if any               ->
 //!            closes if the MAC is wrong <-      Welcome  its nonce
 //!   Proof    what it has received       ->                         closes if the MAC is wrong
 //!                                       <-      Verdict  whether it takes the connection, what it has received
@@ -17,8 +18,8 @@
 //! no way more.
 //!
 //! Rules
-//! 1. A Hello can be a recording, so it changes nothing but that the acceptor waits longer. The Proof answers a nonce of the
-//!    acceptor's, so it is new.
+//! 1. A Hello can be a recording, so it changes nothing but that the acceptor waits longer; for early records see rule 9. The
+//!    Proof answers a nonce of the acceptor's, so it is new.
 //! 2. The initiator has closed its older connection before it says in the Proof what it has received. The acceptor closes
 //!    its own when it has the Proof, and then says what it has received. So neither receives anything from an older
 //!    connection after it has said up to where.
@@ -32,9 +33,29 @@
 //!    meant.
 //! 6. Records are encrypted if either side wants that. Hello and Welcome say it under their MACs, so nobody in between can talk
 //!    the two out of it. The initiator's keys are made for each connection, and what it says of itself is the handshake's prologue.
+//! 7. Between Hello and Proof the initiator may send *early records* (`early.rs`), so that an eager message leaves while the
+//!    acceptor's process computes. It does so only while all that it has ever sent to the peer are early records of this
+//!    connection, no connection with the peer was ever used, both are of one launcher and, by their addresses, on one host, the
+//!    initiator wants no encryption, and all of them together have at most [`EARLY_BYTES`](super::EARLY_BYTES). The kernel takes
+//!    each whole, or the connection is given up.
+//! 8. They are records of the link as any others: numbered from its beginning, and kept until they are acknowledged. What the
+//!    acceptor says it has received counts those that it has handed up. It hands up those that come at the place they have in the
+//!    link, until the first connection with that peer is used; all others it drops, and rule 2 has them sent again. If it hands one
+//!    up after it has said in a Proof of its own what it had received, the record comes once more on that connection, and is
+//!    skipped there.
+//! 9. Early records are believed without an answer to a nonce of the acceptor's. Each has a MAC with the secret, over the Hello and
+//!    its index, so that nobody without the secret makes, changes, mixes or reorders them. Who records a connection within a host
+//!    has root's rights or this user's, and so the secret as well. A replay delivers nothing to a process that has received anything
+//!    of that rank or has used a connection with it, that knows another incarnation of it, or that belongs to a later generation of
+//!    the job than the recorded one. (So the first messages of a process that was spawned by a later generation wait for the
+//!    greeting.)
+//! 10. What the acceptor has handed up early its sender does not know before the greeting is over. An acceptor that ends, rests or gives
+//!     up the last communicator with the sender waits for that.
 
+use super::early::{Early, KIND_EARLY};
 use super::record::{ALIGNMENT, Point};
 use crate::shm::Stranger;
+use oxmpi_os::bytes::Bytes;
 use oxmpi_wire::noise::{Cipher, HANDSHAKE, Handshake, NoiseError};
 use oxmpi_wire::{MAC, Transcript, WrongMac};
 
@@ -96,7 +117,7 @@ pub const VERDICT: usize = 32 + MAC;
 const ROOM: usize = HELLO + WELCOME + PROOF + VERDICT;
 const _: () = assert!((HELLO | WELCOME | PROOF | VERDICT).is_multiple_of(ALIGNMENT));
 const MAGIC: [u8; 8] = *b"OxMPItcp";
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 
 /// Where a Hello and a Welcome say whether records are to be encrypted; the handshake's message follows.
 const HELLO_ENCRYPT: usize = 72;
@@ -165,6 +186,8 @@ pub struct Initiator {
     handshake: Option<Box<Handshake>>,
     /// After the Welcome, if records are encrypted.
     cipher: Option<Box<Cipher>>,
+    /// Before the Welcome, if early records may be sent.
+    early: Option<Early>,
 }
 
 impl Initiator {
@@ -205,7 +228,27 @@ impl Initiator {
         let hello = transcript.seal(KIND_HELLO, &hello);
         let handshake = Some(Box::new(handshake));
         let expected = (job, number, known_as);
-        Ok((Initiator { expected, transcript, encrypt, handshake, cipher: None }, hello))
+        Ok((Initiator { expected, transcript, encrypt, handshake, cipher: None, early: None }, hello))
+    }
+
+    /// Early records may be sent until the Welcome has come, if records need not be encrypted (rule 7).
+    pub fn allow_early(&mut self) {
+        if !self.encrypt && self.handshake.is_some() {
+            self.early = Some(Early::new(&self.transcript));
+        }
+    }
+
+    /// How many early records there were, if one with a body of `len` bytes may follow.
+    pub fn early_records(&self, len: usize) -> Option<u64> {
+        self.early.as_ref().filter(|early| early.has_room(len)).map(Early::count)
+    }
+
+    /// Puts what to send for the next early record into `message`, if there may be one ([`Initiator::early_records`]).
+    pub fn early(&mut self, record: &[Bytes<'_>], message: &mut Vec<u8>) {
+        message.clear();
+        if let Some(early) = &mut self.early {
+            early.seal(record, message);
+        }
     }
 
     /// Answers a Welcome, and says what was received. Returns the peer's incarnation, and what to send.
@@ -217,6 +260,7 @@ impl Initiator {
         welcome: &[u8; WELCOME],
         received: Point,
     ) -> Result<(u64, [u8; PROOF]), GreetingError> {
+        self.early = None;
         self.transcript.open(KIND_WELCOME, welcome)?;
         let mut reader = Reader(welcome);
         let (job, rank, to, incarnation) = (reader.u64(), reader.u32(), reader.u32(), reader.u64());
@@ -283,6 +327,8 @@ pub struct Acceptor {
     job: u64,
     incarnation: u64,
     cipher: Option<Box<Cipher>>,
+    /// `None`: the initiator wants encryption, so that there is none.
+    early: Option<Early>,
 }
 
 /// Of which job the sender of a Hello says it is; nothing is proved.
@@ -331,6 +377,7 @@ impl Acceptor {
         welcome.extend(nonce);
         debug_assert_eq!(welcome.len(), WELCOME_ENCRYPT);
         let (is_wanted, message) = encryption(hello, HELLO_ENCRYPT)?;
+        let early = (!is_wanted).then(|| Early::new(&transcript));
         let encrypt = encrypt || is_wanted;
         welcome.extend(u64::from(encrypt).to_le_bytes());
         let mut cipher = None;
@@ -342,7 +389,33 @@ impl Acceptor {
         }
         welcome.resize(WELCOME - MAC, 0);
         let welcome = transcript.seal(KIND_WELCOME, &welcome);
-        Ok((Acceptor { own, transcript, from, job, incarnation, cipher }, welcome))
+        Ok((Acceptor { own, transcript, from, job, incarnation, cipher, early }, welcome))
+    }
+
+    /// Length of the initiator's next message, of which `begin` has come: a Proof or an early record. Its first [`PROOF`] bytes tell.
+    ///
+    /// # Errors
+    /// If it is neither.
+    pub fn next_length(&self, begin: &[u8]) -> Result<usize, GreetingError> {
+        match Reader(begin).u64() {
+            kind if kind == KIND_EARLY.into() && begin.len() >= PROOF => {
+                self.early.as_ref().ok_or(GreetingError::NotGreeting)?.length(begin)
+            }
+            _ => Ok(PROOF),
+        }
+    }
+
+    /// Reads an early record.
+    ///
+    /// # Errors
+    /// If it is none of this connection, or not the next one.
+    pub fn early<'a>(&mut self, message: &'a [u8]) -> Result<&'a [u8], GreetingError> {
+        self.early.as_mut().ok_or(GreetingError::NotGreeting)?.open(message)
+    }
+
+    /// Whether early records may be handed up, as far as the greeting says (rules 7 and 9).
+    pub fn may_take_early(&self) -> bool {
+        self.cipher.is_none() && self.job == self.own.job && self.incarnation >= self.own.incarnation
     }
 
     /// What seals and opens the records, if they are encrypted; `None` the second time.

@@ -20,8 +20,25 @@ struct Greeting {
     socket: Socket,
     got: Vec<u8>,
     acceptor: Option<Acceptor>,
+    /// It does not hear the Welcome: what it has said before is the last.
+    is_deaf: bool,
+    /// Its early records are handed up.
+    takes_early: bool,
     /// Its place in the order in which they came.
     number: u64,
+}
+
+/// What somebody has said.
+#[derive(Debug)]
+pub(super) enum Said {
+    /// Nothing more, for now.
+    Nothing,
+    /// Something that changes nothing; more of it may be there.
+    More,
+    /// An early record of such a rank and incarnation; more of it may be there.
+    Early((u32, u64), Vec<u8>),
+    /// Who it is, with proof: the greeting, to be ended by a verdict, and what the peer has received.
+    Proof(Box<Acceptor>, Point),
 }
 
 /// All of them; each has a place.
@@ -43,7 +60,8 @@ impl Greetings {
     pub(super) fn add(&mut self, socket: Socket) -> (u64, Option<Socket>) {
         let number = self.next;
         self.next += 1;
-        let new = Greeting { socket, got: Vec::new(), acceptor: None, number };
+        let got = Vec::new();
+        let new = Greeting { socket, got, acceptor: None, is_deaf: false, takes_early: false, number };
         if let Some(place) = self.places.iter().position(Option::is_none) {
             self.places[place] = Some(new);
             return (place as u64, None);
@@ -74,8 +92,14 @@ impl Greetings {
         self.places.drain(..).flatten().map(|greeting| greeting.socket).collect()
     }
 
-    /// Reads what somebody says. When it has proved who it is: the greeting, to be ended by a verdict, and what the peer
-    /// has received.
+    /// Drops the early records of somebody from now on.
+    pub(super) fn drop_early(&mut self, place: u64) {
+        if let Some(Some(greeting)) = self.places.get_mut(place as usize) {
+            greeting.takes_early = false;
+        }
+    }
+
+    /// Reads what somebody says.
     ///
     /// # Errors
     /// If it is nobody of the job, or gone.
@@ -85,19 +109,25 @@ impl Greetings {
         own: Identity,
         (secret, encrypt): (&Secret, Encryption),
         secret_of: &mut SecretOf,
-    ) -> Result<Option<(Acceptor, Point)>, GreetingError> {
-        let Some(Some(greeting)) = self.places.get_mut(place as usize) else { return Ok(None) };
-        let Greeting { socket, got, acceptor, .. } = greeting;
-        let whole = if acceptor.is_some() { PROOF } else { HELLO };
-        if !receive_up_to(socket, got, whole).map_err(|_| GreetingError::NotGreeting)? {
-            return Ok(None);
+    ) -> Result<Said, GreetingError> {
+        let Some(Some(greeting)) = self.places.get_mut(place as usize) else { return Ok(Said::Nothing) };
+        if !greeting.receive_message()? {
+            return if greeting.is_deaf { Err(GreetingError::NotGreeting) } else { Ok(Said::Nothing) };
         }
-        if let Some(mut acceptor) = acceptor.take() {
-            let Some(proof) = got.first_chunk::<PROOF>() else { return Ok(None) };
+        let Greeting { socket, got, acceptor, is_deaf, takes_early, .. } = greeting;
+        if let Some(known) = acceptor {
+            if got.len() > PROOF {
+                let record = known.early(got)?.to_vec();
+                got.clear();
+                return Ok(if *takes_early { Said::Early(known.from(), record) } else { Said::More });
+            }
+            let (Some(mut acceptor), Some(proof)) = (acceptor.take(), got.first_chunk::<PROOF>()) else {
+                return Ok(Said::Nothing);
+            };
             let point = acceptor.proved(proof)?;
-            return Ok(Some((acceptor, point)));
+            return Ok(Said::Proof(Box::new(acceptor), point));
         }
-        let Some(hello) = got.first_chunk::<HELLO>() else { return Ok(None) };
+        let Some(hello) = got.first_chunk::<HELLO>() else { return Ok(Said::Nothing) };
         let mut nonce = [0; 32];
         oxmpi_os::net::fill_random(&mut nonce).map_err(|_| GreetingError::NotGreeting)?;
         let job = job_of(hello);
@@ -105,10 +135,24 @@ impl Greetings {
         let secret = other.as_ref().unwrap_or(secret);
         let (new, welcome) =
             Acceptor::of_job(own, job, secret, hello, &nonce, wants_encryption(encrypt, socket))?;
-        send_whole(socket, &welcome).map_err(|_| GreetingError::NotGreeting)?;
+        // Before the answer, at which the kernel of a dead peer ends the connection: then it has no addresses.
+        *takes_early = new.may_take_early() && socket.is_within_host();
+        *is_deaf = send_whole(socket, &welcome).is_err();
         got.clear();
         *acceptor = Some(new);
-        Ok(None)
+        Ok(Said::More)
+    }
+}
+
+impl Greeting {
+    /// Receives the rest of its next message. Whether that is here.
+    fn receive_message(&mut self) -> Result<bool, GreetingError> {
+        let Greeting { socket, got, acceptor, .. } = self;
+        let first = if acceptor.is_some() { PROOF } else { HELLO };
+        let is_here = receive_up_to(socket, got, first).map_err(|_| GreetingError::NotGreeting)?;
+        let Some(acceptor) = acceptor.as_ref().filter(|_| is_here) else { return Ok(is_here) };
+        let whole = acceptor.next_length(got)?;
+        receive_up_to(socket, got, whole).map_err(|_| GreetingError::NotGreeting)
     }
 }
 

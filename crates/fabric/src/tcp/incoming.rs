@@ -40,6 +40,8 @@ enum Stage {
     Frame(usize, u32),
     /// The body.
     Body,
+    /// Frame and body of a record that has come before, of which so many bytes are to come.
+    Again(u32),
 }
 
 /// What has come of one direction.
@@ -67,6 +69,8 @@ pub struct Incoming {
     wanted: bool,
     /// The sender waits for the acknowledgement of the record that is coming.
     wanted_when_whole: bool,
+    /// Records that have come early since the peer was told the point, and so come again on the connection of which it was told.
+    again: u64,
 }
 
 /// After so many bytes an acknowledgement is due.
@@ -91,6 +95,7 @@ impl Default for Incoming {
             unsaid_records: 0,
             wanted: false,
             wanted_when_whole: false,
+            again: 0,
         }
     }
 }
@@ -99,6 +104,11 @@ impl Incoming {
     /// Up to where the direction has come.
     pub fn point(&self) -> Point {
         self.point
+    }
+
+    /// How many records the peer may be told to have come: no more than it has written to this connection or one before.
+    pub(super) fn acknowledged(&self) -> u64 {
+        self.point.records - self.again
     }
 
     /// Whether an acknowledgement should be sent even if nothing else is.
@@ -114,12 +124,28 @@ impl Incoming {
     /// The peer is told how many records have come: that many.
     pub fn say(&mut self) -> u64 {
         (self.unsaid_bytes, self.unsaid_records, self.wanted) = (0, 0, false);
-        self.point.records
+        self.acknowledged()
     }
 
     /// A new connection begins: what is not handed up of the old one is forgotten.
     pub fn restart(&mut self) {
         (self.stage, self.zeros, self.is_goodbye) = (Stage::Header(0), 0, false);
+        self.again = 0;
+    }
+
+    /// Takes a whole record that has come before a connection is used, the next one.
+    ///
+    /// # Errors
+    /// If it makes no sense; it has not come then.
+    pub(super) fn take_early(&mut self, record: &[u8], upper: &mut impl Upper) -> Result<(), RecordError> {
+        let again = self.again;
+        self.restart();
+        let taken = self.take(record, upper);
+        if taken.is_err() {
+            self.restart();
+        }
+        self.again = again + u64::from(taken.is_ok());
+        taken
     }
 
     /// The part of a begun body that has not come: where it begins in the body, and its length.
@@ -194,6 +220,7 @@ impl Incoming {
                 Stage::Header(have) => self.take_header(have, bytes, upper)?,
                 Stage::Frame(have, length) => self.take_frame(have, length, bytes, upper)?,
                 Stage::Body => self.take_body(bytes, upper),
+                Stage::Again(left) => self.skip(left, bytes),
             };
         }
         Ok(())
@@ -243,6 +270,9 @@ impl Incoming {
     }
 
     fn begin(&mut self, header: &Header) -> Result<(), RecordError> {
+        if self.again > 0 {
+            return self.begin_again(header);
+        }
         let Point { records, bytes } = self.point;
         let same = self.begun.is_none_or(|begun| begun.length == header.length);
         if header.number != records || header.start != bytes || !same {
@@ -254,6 +284,31 @@ impl Incoming {
             None => Stage::Frame(0, header.length),
         };
         Ok(())
+    }
+
+    /// Begins a record that has come early.
+    fn begin_again(&mut self, header: &Header) -> Result<(), RecordError> {
+        let (records, bytes) = (self.acknowledged(), 0);
+        if header.number != records || header.start != 0 {
+            return Err(RecordError::Place { records, bytes, number: header.number, start: header.start });
+        }
+        self.wanted_when_whole = header.wanted;
+        self.stage = Stage::Again(header.length);
+        Ok(())
+    }
+
+    fn skip<'b>(&mut self, left: u32, bytes: &'b [u8]) -> &'b [u8] {
+        let (now, rest) = bytes.split_at(bytes.len().min(left as usize));
+        let left = left - now.len() as u32;
+        self.stage = Stage::Again(left);
+        self.unsaid_bytes += now.len();
+        if left == 0 {
+            self.again -= 1;
+            self.unsaid_records += 1;
+            self.wanted |= std::mem::take(&mut self.wanted_when_whole);
+            (self.stage, self.zeros) = (Stage::Header(0), self.padding);
+        }
+        rest
     }
 
     fn take_frame<'b>(

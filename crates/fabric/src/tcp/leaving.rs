@@ -20,6 +20,7 @@ impl Tcp {
             // What it does not need it may never look at: it may rest as well. One with which this process has nothing to
             // do any more needs no word of it that it has what was written (rule 6), and may have ended.
             let is_free = peer.bond == Bond::None && peer.link.is_written();
+            all &= is_free || !peer.has_unsaid();
             if !is_free && !peer.link.has_delivered() {
                 all = false;
                 self.ask(at);
@@ -52,8 +53,9 @@ impl Tcp {
         if !peer.link.has_delivered() {
             self.ask(at);
         }
-        self.known(at)
-            .is_none_or(|peer| peer.link.has_delivered() || matches!(peer.way, Way::Left | Way::Lost(_)))
+        self.known(at).is_none_or(|peer| {
+            peer.link.has_delivered() && !peer.has_unsaid() || matches!(peer.way, Way::Left | Way::Lost(_))
+        })
     }
 
     /// What [`Fabric::detach`](crate::Fabric::detach) says.
@@ -75,6 +77,7 @@ impl Tcp {
                 if peer.bond == Bond::None && peer.link.is_settled() {
                     continue;
                 }
+                is_acknowledged &= !peer.has_unsaid();
                 if !peer.link.is_acknowledged() {
                     is_acknowledged = false;
                     self.ask(at);

@@ -75,7 +75,7 @@ impl Link {
             kind: Kind::Frame,
             wanted: false,
             number: self.out.next_number(),
-            acknowledged: self.came.point().records,
+            acknowledged: self.came.acknowledged(),
             length: (frame + body) as u32,
             start: 0,
             lead: 0,
@@ -233,6 +233,40 @@ impl Link {
     pub fn take<S: Sink>(&mut self, from: u32, bytes: &[u8], sink: &mut S) -> Result<(), RecordError> {
         let mut hands = Hands { from, out: &mut self.out, has_left: &mut self.has_left, sink };
         self.came.take(bytes, &mut hands)
+    }
+
+    /// Takes a record of process `from` that has come before a connection is used, and hands it up, if it is the next one. Whether
+    /// it is.
+    ///
+    /// # Errors
+    /// If it makes no sense; it has not come then.
+    pub fn take_early<S: Sink>(
+        &mut self,
+        from: u32,
+        record: &[u8],
+        sink: &mut S,
+    ) -> Result<bool, RecordError> {
+        let header = record.first_chunk().ok_or(RecordError::Early(record.len()))?;
+        let header = Header::decode(header)?;
+        let len = header.len() + header.length as usize + header.padding();
+        if header.kind != Kind::Frame || header.start != 0 || len != record.len() {
+            return Err(RecordError::Early(record.len()));
+        }
+        if self.came.point() != (Point { records: header.number, bytes: 0 }) {
+            return Ok(false);
+        }
+        let mut hands = Hands { from, out: &mut self.out, has_left: &mut self.has_left, sink };
+        self.came.take_early(record, &mut hands).map(|()| true)
+    }
+
+    /// Whether any record has come whole.
+    pub(super) fn has_received(&self) -> bool {
+        self.came.point().records > 0
+    }
+
+    /// Whether these are all records there were, and everything is written.
+    pub(super) fn has_written_only(&self, records: u64) -> bool {
+        self.out.next_number() == records && self.out.is_written()
     }
 
     /// The part of a body that has begun to come and is not here: where it begins in the body, and its length.

@@ -172,6 +172,18 @@ impl Peer {
         if self.other_job.is_some() { ANYBODY } else { own }
     }
 
+    /// Whether early records have come from it that it was never told of (`greeting.rs` rule 10).
+    pub(super) fn has_unsaid(&self) -> bool {
+        self.connections == 0 && self.link.has_received() && !matches!(self.way, Way::Left | Way::Lost(_))
+    }
+
+    /// Whether a message with a body of `len` bytes may go to it early (rule 7 there).
+    pub(super) fn takes_early(&self, len: usize) -> bool {
+        let Way::Greeting { greeting, .. } = &self.way else { return false };
+        let records = greeting.early_records(len);
+        records.is_some_and(|records| self.link.has_written_only(records)) && self.link.has_room(len)
+    }
+
     /// Reads the next message of a greeting that we have begun. When it is over: what the peer has received.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! How all connections are given up and made again (rule 9 of the module).
+//! How all connections are given up and made again (rule 10 of the module).
 
 use super::Tcp;
 use super::peer::Way;

@@ -44,8 +44,10 @@ impl Tcp {
         true
     }
 
-    /// Takes in what has come from a peer that is dead, to the end. A look at the peer that has sent last may have left it.
+    /// Takes in what has come from a peer that is dead, to the end. A look at the peer that has sent last may have left it, and
+    /// it may have connected and sent early records.
     pub(crate) fn read_to_end<S: Sink>(&mut self, at: u32, sink: &mut S) {
+        self.look_at_all(None, sink);
         while self.look_at(at, sink) {}
     }
 
@@ -63,8 +65,8 @@ impl Tcp {
             any |= one.readable | one.writable;
             let index = one.name & u64::from(u32::MAX);
             match one.name & !u64::from(u32::MAX) {
-                LISTENER => self.on_listener(),
-                GREETING => self.on_greeting(index),
+                LISTENER => self.on_listener(sink),
+                GREETING => self.on_greeting(index, sink),
                 PEER => self.on_peer(index as u32, *one, sink),
                 _ => {}
             }

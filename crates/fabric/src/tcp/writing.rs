@@ -1,6 +1,6 @@
 //! Writing to sockets: as much as there is room for, and what follows if there is none.
 
-use super::peer::{Peer, Way};
+use super::peer::{Failure, Peer, Way};
 use super::{PEER, Pieces, Tcp};
 use crate::Unreachable;
 use oxmpi_os::net::{Refusal, Socket};
@@ -32,6 +32,33 @@ impl Tcp {
                 }
                 Ok(false)
             }
+        }
+    }
+
+    /// As [`Tcp::may_send`], for a message that is copied: it may go before the greeting is over as well.
+    pub(super) fn may_send_copy(&mut self, to: u32, len: usize) -> Result<bool, Unreachable> {
+        Ok(self.may_send(to, len)? || self.peer(to).takes_early(len))
+    }
+
+    /// Writes the newest message to a peer: to the connection, or early to one that is greeted.
+    pub(super) fn write_newest(&mut self, to: u32) {
+        let Tcp { peers, record, .. } = self;
+        let Some(Some(peer)) = peers.get_mut(to as usize) else { return };
+        let Peer { way: Way::Greeting { socket, greeting, .. }, link, .. } = &mut **peer else {
+            return self.write(to);
+        };
+        let Some(pieces) = link.pending() else { return };
+        let all = pieces.len();
+        greeting.early(pieces.as_slice(), record);
+        match socket.send_bytes(record) {
+            Ok(sent) if sent == record.len() => link.wrote(all),
+            // A part of it would have to be followed by the rest, whatever comes of the greeting.
+            Ok(_) => {
+                let why = "the kernel does not keep a short message".into();
+                self.cut(to, &Failure { why, is_vague: true });
+            }
+            // No room: the message is written when the connection is used. An end is found by the next look.
+            Err(_) => {}
         }
     }
 

@@ -1,4 +1,5 @@
 //! A peer of which a test says each byte that it sends.
+#![allow(dead_code)] // not every test uses all
 
 use crate::ends::{End, JOB, LIMIT};
 use oxmpi_fabric::tcp::{ALIGNMENT, Header, Identity, Initiator, Kind, Point, RECORD_HEADER, Secret};
@@ -108,7 +109,11 @@ pub(crate) fn connect(
 }
 
 /// Reads the next `N` bytes that a process says.
-fn answer<const N: usize>(end: &mut End, stream: &mut TcpStream, poll: &mut impl FnMut(&mut End)) -> [u8; N] {
+pub(crate) fn answer<const N: usize>(
+    end: &mut End,
+    stream: &mut TcpStream,
+    poll: &mut impl FnMut(&mut End),
+) -> [u8; N] {
     stream.set_nonblocking(true).unwrap();
     let (mut bytes, mut have, start) = ([0; N], 0, Instant::now());
     while have < N {

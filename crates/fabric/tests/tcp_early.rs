@@ -1,0 +1,435 @@
+//! Records that are sent before a greeting is over (`tcp/greeting.rs` rules 7 to 10): they come while their sender does nothing, once,
+//! in order, and only from who may send them.
+#![allow(clippy::unwrap_used)] // a failure is the test's
+
+#[path = "support/ends.rs"]
+mod ends;
+#[path = "support/raw.rs"]
+mod raw;
+mod support;
+
+use ends::{End, JOB, LIMIT, Plan};
+use oxmpi_fabric::tcp::{
+    Acceptor, EARLY_BYTES, HELLO, Header, Identity, Initiator, PROOF, Point, RECORD_HEADER, Secret, VERDICT,
+    WELCOME,
+};
+use oxmpi_fabric::{Body, Fabric, Message, Sent};
+use oxmpi_os::bytes::Bytes;
+use oxmpi_wire::{Context, Envelope, Frame};
+use raw::{CONTEXT, Came, answer, look, record};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::time::Instant;
+use support::content;
+
+const SECRET: Secret = Secret([7; 32]);
+
+/// Sends an eager message with this tag.
+fn send(end: &mut End, tag: i32, body: &[u8]) -> Sent {
+    let frame = Frame::Eager { envelope: Envelope { context: Context::Local(CONTEXT), tag } };
+    let body = Body::Bytes(Bytes::from(body));
+    let message = Message { sequence: tag as u8, frame, body, token: tag as u64 };
+    end.tcp.send(1 - end.me, &message).unwrap()
+}
+
+/// Sends messages with tags from 0 on, of so many bytes, as long as they leave at once. How many there were.
+fn send_all(end: &mut End, bytes: usize) -> i32 {
+    (0..).find(|tag| send(end, *tag, &content(*tag as u32, bytes)) != Sent::Done).unwrap()
+}
+
+/// Messages of process `from` that a test expects, with tags from 0 on and of so many bytes.
+fn expected(from: u32, messages: i32, bytes: usize) -> Vec<(u32, i32, Vec<u8>)> {
+    (0..messages).map(|tag| (from, tag, content(tag as u32, bytes))).collect()
+}
+
+/// Two processes, and where a test puts what comes.
+fn pair(plans: &[Plan; 2]) -> ([End; 2], [Came; 2]) {
+    (ends::pair(plans), [Came::default(), Came::default()])
+}
+
+/// Lets both processes go on until `done`.
+fn until(ends: &mut [End; 2], came: &mut [Came; 2], mut done: impl FnMut(&mut [End; 2], &[Came; 2]) -> bool) {
+    let start = Instant::now();
+    while !done(ends, came) {
+        for (end, came) in ends.iter_mut().zip(&mut *came) {
+            end.tcp.poll(came);
+        }
+        assert!(start.elapsed() < LIMIT, "it does not end: {ends:?}, {came:?}");
+    }
+}
+
+/// Has both take leave.
+fn leave(ends: &mut [End; 2], came: &mut [Came; 2]) {
+    until(ends, came, |[a, b], _| a.tcp.leave() & b.tcp.leave());
+}
+
+#[test]
+fn what_is_sent_first_comes_while_its_sender_does_nothing() {
+    let (mut ends, mut came) = pair(&[Plan::new(), Plan::new()]);
+    assert_eq!(send(&mut ends[0], 0, b"first"), Sent::Done, "with the first call");
+    assert_eq!(send(&mut ends[0], 1, b""), Sent::Done);
+    look(&mut ends[1], &mut came[1], |came| came.whole() == 2);
+    assert_eq!(came[1].messages, [(0, 0, b"first".to_vec()), (0, 1, Vec::new())]);
+    assert_eq!((ends[0].tcp.counts().connections, ends[1].tcp.counts().connections), (0, 0));
+    // Then the connection goes on behind them.
+    until(&mut ends, &mut came, |ends, _| ends[0].tcp.counts().connections == 1);
+    assert_eq!(send(&mut ends[0], 2, b"second"), Sent::Done);
+    look(&mut ends[1], &mut came[1], |came| came.whole() == 3);
+    assert_eq!(came[1].messages[2], (0, 2, b"second".to_vec()));
+    leave(&mut ends, &mut came);
+}
+
+#[test]
+fn what_is_sent_first_comes_when_its_sender_is_dead() {
+    let ([mut dies, mut end], [_, mut came]) = pair(&[Plan::new(), Plan::new()]);
+    let messages = send_all(&mut dies, 100);
+    drop(dies);
+    look(&mut end, &mut came, |came| came.whole() == messages as usize);
+    assert_eq!(came.messages, expected(0, messages, 100));
+}
+
+/// The kernel takes all of them whole, with the smallest buffers as well.
+#[test]
+fn no_more_is_sent_early_than_the_kernel_keeps() {
+    for buffers in [Some(32 << 10), Some(65535), None] {
+        for bytes in [0, 1, 40, 440, 2048, 9000] {
+            let plans = [Plan::new(), Plan::new()].map(|mut plan| {
+                plan.settings.buffers = buffers;
+                plan
+            });
+            let (mut ends, mut came) = pair(&plans);
+            let messages = send_all(&mut ends[0], bytes);
+            let least = EARLY_BYTES / (bytes + 256);
+            assert!(messages as usize >= least, "{messages} of {bytes} bytes with {buffers:?}");
+            look(&mut ends[1], &mut came[1], |came| came.whole() == messages as usize);
+            let mut next = messages;
+            until(&mut ends, &mut came, |ends, came| {
+                let body = content(next as u32, bytes);
+                if next < messages + 5 && send(&mut ends[0], next, &body) != Sent::Full {
+                    next += 1;
+                }
+                came[1].whole() == messages as usize + 5
+            });
+            assert_eq!(came[1].messages, expected(0, messages + 5, bytes));
+            leave(&mut ends, &mut came);
+        }
+    }
+}
+
+/// Whoever is lower, and in whatever order they look at their sockets.
+#[test]
+fn what_both_send_first_comes_once_and_in_order() {
+    for looks in 0..64 {
+        let (mut ends, mut came) = pair(&[Plan::new(), Plan::new()]);
+        let mut next = [0, 1].map(|at: usize| send_all(&mut ends[at], 60 + 600 * at));
+        // Each bit is a look of one of them.
+        for bit in 0..6 {
+            let at = looks >> bit & 1;
+            ends[at].tcp.poll(&mut came[at]);
+        }
+        until(&mut ends, &mut came, |ends, came| {
+            for at in 0..2 {
+                let body = content(next[at] as u32, 60 + 600 * at);
+                if next[at] < 300 && send(&mut ends[at], next[at], &body) != Sent::Full {
+                    next[at] += 1;
+                }
+            }
+            came.iter().all(|came| came.whole() == 300)
+        });
+        for at in 0..2 {
+            assert_eq!(came[1 - at].messages, expected(at as u32, 300, 60 + 600 * at), "{looks:#b}");
+        }
+        leave(&mut ends, &mut came);
+    }
+}
+
+/// A peer of which a test says each byte, when it has said Hello.
+struct Raw {
+    stream: TcpStream,
+    initiator: Initiator,
+    /// All that it has said.
+    said: Vec<u8>,
+}
+
+impl Raw {
+    fn connect(end: &End, from: u32, incarnation: u64) -> Raw {
+        let own = Identity { job: JOB, rank: from, size: 2, incarnation };
+        let mut stream = TcpStream::connect(end.address).unwrap();
+        let (mut initiator, hello) = Initiator::new(own, end.me, &SECRET, &[9; 32], false).unwrap();
+        initiator.allow_early();
+        stream.write_all(&hello).unwrap();
+        Raw { stream, initiator, said: hello.to_vec() }
+    }
+
+    /// An early message with a record.
+    fn message(&mut self, record: &[u8]) -> Vec<u8> {
+        let mut message = Vec::new();
+        self.initiator.early(&[Bytes::from(record)], &mut message);
+        message
+    }
+
+    fn say(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+        self.said.extend_from_slice(bytes);
+    }
+
+    fn say_early(&mut self, record: &[u8]) {
+        let message = self.message(record);
+        self.say(&message);
+    }
+
+    /// Goes through the rest of the greeting. What the process says it has received.
+    fn greet(&mut self, end: &mut End, came: &mut Came) -> Point {
+        let welcome: [u8; WELCOME] = answer(end, &mut self.stream, &mut |end| _ = end.tcp.poll(came));
+        let (_, proof) = self.initiator.welcomed(&welcome, Point::default()).unwrap();
+        self.say(&proof);
+        let verdict: [u8; VERDICT] = answer(end, &mut self.stream, &mut |end| _ = end.tcp.poll(came));
+        self.initiator.judged(&verdict).unwrap()
+    }
+
+    /// Lets the process look until it has closed the connection.
+    fn is_closed(&mut self, end: &mut End, came: &mut Came) {
+        self.stream.set_nonblocking(true).unwrap();
+        let start = Instant::now();
+        loop {
+            end.tcp.poll(came);
+            match self.stream.read(&mut [0; 1000]) {
+                Ok(0) => return,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(_) => return,
+            }
+            assert!(start.elapsed() < LIMIT, "it is not closed");
+        }
+    }
+}
+
+fn early(number: u64) -> Vec<u8> {
+    record(0, number, number as i32, &content(number as u32, 50), (0, 0))
+}
+
+/// A process with number 1, and its plan.
+fn process() -> (Plan, End, Came) {
+    let plan = Plan::new();
+    let end = End::new(1, &plan);
+    (plan, end, Came::default())
+}
+
+#[test]
+fn what_has_come_early_does_not_come_again_when_the_connection_ends() {
+    let (_plan, mut end, mut came) = process();
+    let mut raw = Raw::connect(&end, 0, 1);
+    for number in 0..2 {
+        raw.say_early(&early(number));
+    }
+    // Half of the third one comes.
+    let third = raw.message(&early(2));
+    raw.say(&third[..third.len() / 2]);
+    look(&mut end, &mut came, |came| came.whole() == 2);
+    drop(raw);
+    // The next attempt says all of it once more: that is no place for it.
+    let mut raw = Raw::connect(&end, 0, 1);
+    for number in 0..3 {
+        raw.say_early(&early(number));
+    }
+    assert_eq!(raw.greet(&mut end, &mut came), Point { records: 2, bytes: 0 });
+    for number in 2..4 {
+        raw.say(&early(number));
+    }
+    look(&mut end, &mut came, |came| came.whole() == 4);
+    assert_eq!(came.messages, expected(0, 4, 50));
+}
+
+/// The process has said in its own Proof that it has nothing, and then gets an early record: it comes once more where it has said so.
+#[test]
+fn what_has_come_early_after_a_proof_is_skipped_when_it_comes_again() {
+    let (plan, mut end, mut came) = process();
+    let tap = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    plan.at(tap.local_addr().unwrap());
+    assert_eq!(send(&mut end, 0, b"of its own"), Sent::Done);
+    let (mut own, _) = tap.accept().unwrap();
+    let hello: [u8; HELLO] = answer(&mut end, &mut own, &mut |_| {});
+    let peer = Identity { job: JOB, rank: 0, size: 2, incarnation: 1 };
+    let (mut acceptor, welcome) = Acceptor::new(peer, &SECRET, &hello, &[8; 32], false).unwrap();
+    let begin: [u8; PROOF] = answer(&mut end, &mut own, &mut |_| {});
+    let mut message = begin.to_vec();
+    message.resize(acceptor.next_length(&begin).unwrap(), 0);
+    own.read_exact(&mut message[PROOF..]).unwrap();
+    let own_record = acceptor.early(&message).unwrap();
+    assert_eq!(own_record, record(1, 0, 0, b"of its own", (0, 0)));
+    own.write_all(&welcome).unwrap();
+    let proof: [u8; PROOF] = answer(&mut end, &mut own, &mut |end| _ = end.tcp.poll(&mut came));
+    assert_eq!(acceptor.proved(&proof), Ok(Point::default()));
+
+    let mut raw = Raw::connect(&end, 0, 1);
+    for number in 0..2 {
+        raw.say_early(&early(number));
+    }
+    look(&mut end, &mut came, |came| came.whole() == 2);
+    own.write_all(&acceptor.judge(Some(Point { records: 1, bytes: 0 }))).unwrap();
+    raw.say_early(&early(2));
+    let start = Instant::now();
+    while end.tcp.counts().connections == 0 {
+        end.tcp.poll(&mut came);
+        assert!(start.elapsed() < LIMIT);
+    }
+    // In pieces; what it says meanwhile does not count what has not come again.
+    let seen = came.whole() as u64;
+    let again: Vec<u8> = (0..5).flat_map(early).collect();
+    own.write_all(&again[..70]).unwrap();
+    end.tcp.poll(&mut came);
+    assert_eq!(send(&mut end, 1, b"more"), Sent::Done);
+    let said: [u8; RECORD_HEADER] = answer(&mut end, &mut own, &mut |_| {});
+    assert_eq!(Header::decode(&said).unwrap().acknowledged, 0);
+    for part in again[70..].chunks(33) {
+        own.write_all(part).unwrap();
+        end.tcp.poll(&mut came);
+    }
+    look(&mut end, &mut came, |came| came.whole() == 5);
+    assert!(seen == 2 || seen == 3);
+    assert_eq!(came.messages, expected(0, 5, 50));
+    let mut rest = [0; 32];
+    own.read_exact(&mut rest).unwrap();
+    assert_eq!(send(&mut end, 2, b"more"), Sent::Done);
+    let said: [u8; RECORD_HEADER] = answer(&mut end, &mut own, &mut |_| {});
+    assert_eq!(Header::decode(&said).unwrap().acknowledged, 5);
+}
+
+/// A change of the early messages, and which of the two come all the same.
+type Change = (&'static str, usize, fn(&mut Raw) -> Vec<u8>);
+
+#[test]
+fn who_breaks_the_rules_of_early_records_is_closed() {
+    let changes: [Change; 8] = [
+        ("a wrong MAC", 1, |raw| {
+            let mut two = [raw.message(&early(0)), raw.message(&early(1))].concat();
+            *two.last_mut().unwrap() ^= 1;
+            two
+        }),
+        ("a changed body", 0, |raw| {
+            let mut one = raw.message(&early(0));
+            one[90] ^= 1;
+            one
+        }),
+        ("another order", 0, |raw| {
+            let one = raw.message(&early(0));
+            [raw.message(&early(1)), one].concat()
+        }),
+        ("a repetition", 1, |raw| {
+            let one = raw.message(&early(0));
+            [&one[..], &one[..]].concat()
+        }),
+        ("one of another connection", 0, |raw| {
+            let own = Identity { job: JOB, rank: 0, size: 2, incarnation: 1 };
+            let (mut other, _) = Initiator::new(own, 1, &SECRET, &[10; 32], false).unwrap();
+            other.allow_early();
+            std::mem::swap(&mut raw.initiator, &mut other);
+            raw.message(&early(0))
+        }),
+        ("too much at once", 0, |raw| raw.message(&record(0, 0, 0, &[7; EARLY_BYTES], (0, 0)))),
+        ("too much", 1, |raw| {
+            let half = |number| record(0, number, 0, &[7; EARLY_BYTES / 2], (0, 0));
+            [raw.message(&half(0)), raw.message(&half(1))].concat()
+        }),
+        ("no whole record", 0, |raw| {
+            let two = [early(0), early(1)].concat();
+            raw.message(&two)
+        }),
+    ];
+    for (name, whole, change) in changes {
+        let (_plan, mut end, mut came) = process();
+        let mut raw = Raw::connect(&end, 0, 1);
+        let message = change(&mut raw);
+        raw.say(&message);
+        raw.is_closed(&mut end, &mut came);
+        assert_eq!(came.whole(), whole, "{name}");
+        // It costs nobody anything.
+        let point = Raw::connect(&end, 0, 1).greet(&mut end, &mut came);
+        assert_eq!(point, Point { records: whole as u64, bytes: 0 }, "{name}");
+    }
+}
+
+/// Everything that a connection has brought is said again, by somebody who has recorded it.
+#[test]
+fn a_replay_delivers_nothing_to_who_has_heard_of_that_rank() {
+    let (_plan, mut end, mut came) = process();
+    let mut raw = Raw::connect(&end, 0, 1);
+    for number in 0..3 {
+        raw.say_early(&early(number));
+    }
+    look(&mut end, &mut came, |came| came.whole() == 3);
+    let replay = |end: &mut End, came: &mut Came, all: &[u8]| {
+        let mut stream = TcpStream::connect(end.address).unwrap();
+        stream.write_all(all).unwrap();
+        let _: [u8; WELCOME] = answer(end, &mut stream, &mut |end| _ = end.tcp.poll(came));
+        (0..10).for_each(|_| _ = end.tcp.poll(came));
+        assert_eq!(came.whole(), 3);
+    };
+    let said = raw.said.clone();
+    replay(&mut end, &mut came, &said);
+    assert_eq!(raw.greet(&mut end, &mut came), Point { records: 3, bytes: 0 });
+    replay(&mut end, &mut came, &said);
+    drop(raw);
+    replay(&mut end, &mut came, &said);
+}
+
+#[test]
+fn a_replay_from_an_earlier_generation_delivers_nothing() {
+    for (own, incarnation, is_taken) in [(2, 1, false), (2, 2, true), (1, 2, true)] {
+        let plan = Plan { incarnation: own, ..Plan::new() };
+        let (mut end, mut came) = (End::new(1, &plan), Came::default());
+        let mut raw = Raw::connect(&end, 0, incarnation);
+        raw.say_early(&early(0));
+        let point = raw.greet(&mut end, &mut came);
+        assert_eq!((came.whole(), point.records), (usize::from(is_taken), u64::from(is_taken)));
+        // What was dropped comes again.
+        raw.say(&early(point.records));
+        look(&mut end, &mut came, |came| came.whole() == 1 + usize::from(is_taken));
+        // Of another incarnation nothing comes.
+        let mut other = Raw::connect(&end, 0, incarnation + 1);
+        other.say_early(&early(0));
+        let _: [u8; WELCOME] = answer(&mut end, &mut other.stream, &mut |end| _ = end.tcp.poll(&mut came));
+        (0..10).for_each(|_| _ = end.tcp.poll(&mut came));
+        assert_eq!(came.whole(), 1 + usize::from(is_taken));
+    }
+}
+
+#[test]
+fn nothing_goes_early_if_either_side_wants_encryption() {
+    for (plans, first) in [
+        ([Plan::encrypted(), Plan::new()], Sent::Full),
+        ([Plan::encrypted(), Plan::encrypted()], Sent::Full),
+        // It cannot know; the record comes again, encrypted.
+        ([Plan::new(), Plan::encrypted()], Sent::Done),
+    ] {
+        let (mut ends, mut came) = pair(&plans);
+        assert_eq!(send(&mut ends[0], 0, b"first"), first);
+        for _ in 0..20 {
+            ends[1].tcp.poll(&mut came[1]);
+        }
+        assert_eq!(came[1].whole(), 0);
+        let mut is_sent = first != Sent::Full;
+        until(&mut ends, &mut came, |ends, came| {
+            is_sent = is_sent || send(&mut ends[0], 0, b"first") != Sent::Full;
+            came[1].whole() == 1
+        });
+        assert_eq!(came[1].messages, [(0, 0, b"first".to_vec())]);
+        leave(&mut ends, &mut came);
+    }
+}
+
+/// Who ends, rests, or parts with a peer, has told it of everything that has come.
+#[test]
+fn who_has_taken_early_records_waits_until_their_sender_knows() {
+    let (mut ends, mut came) = pair(&[Plan::new(), Plan::new()]);
+    assert_eq!(send(&mut ends[0], 0, b"first"), Sent::Done);
+    look(&mut ends[1], &mut came[1], |came| came.whole() == 1);
+    let end = &mut ends[1].tcp;
+    assert!(!Fabric::rest(end) && !end.settle(0) && !end.leave());
+    let mut rests = false;
+    until(&mut ends, &mut came, |[a, b], _| {
+        rests = rests || Fabric::rest(&mut b.tcp);
+        rests && Fabric::rest(&mut a.tcp)
+    });
+    assert!(ends[1].tcp.settle(0) && ends[0].tcp.settle(1));
+}
