@@ -444,6 +444,7 @@ all_programs! {
     p2p_communicators
     p2p_derived
     p2p_first
+    p2p_first_leaves
     p2p_flood
     p2p_isendrecv
     p2p_large
