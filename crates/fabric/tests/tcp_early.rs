@@ -32,12 +32,12 @@ fn send(end: &mut End, tag: i32, body: &[u8]) -> Sent {
     end.tcp.send(1 - end.me, &message).unwrap()
 }
 
-/// Sends messages with tags from 0 on, of so many bytes, as long as they leave at once. How many there were.
+/// Sends messages with tags from 0 on, of a length in bytes, as long as they leave at once. How many there were.
 fn send_all(end: &mut End, bytes: usize) -> i32 {
     (0..).find(|tag| send(end, *tag, &content(*tag as u32, bytes)) != Sent::Done).unwrap()
 }
 
-/// Messages of process `from` that a test expects, with tags from 0 on and of so many bytes.
+/// Messages of process `from` that a test expects, with tags from 0 on and of a length in bytes.
 fn expected(from: u32, messages: i32, bytes: usize) -> Vec<(u32, i32, Vec<u8>)> {
     (0..messages).map(|tag| (from, tag, content(tag as u32, bytes))).collect()
 }
@@ -116,15 +116,15 @@ fn no_more_is_sent_early_than_the_kernel_keeps() {
     }
 }
 
-/// Whoever is lower, and in whatever order they look at their sockets.
+/// Whoever is lower, and in whatever order they poll.
 #[test]
 fn what_both_send_first_comes_once_and_in_order() {
-    for looks in 0..64 {
+    for polls in 0..64 {
         let (mut ends, mut came) = pair(&[Plan::new(), Plan::new()]);
         let mut next = [0, 1].map(|at: usize| send_all(&mut ends[at], 60 + 600 * at));
-        // Each bit is a look of one of them.
+        // Each bit is a poll by one of them.
         for bit in 0..6 {
-            let at = looks >> bit & 1;
+            let at = polls >> bit & 1;
             ends[at].tcp.poll(&mut came[at]);
         }
         until(&mut ends, &mut came, |ends, came| {
@@ -137,7 +137,7 @@ fn what_both_send_first_comes_once_and_in_order() {
             came.iter().all(|came| came.whole() == 300)
         });
         for at in 0..2 {
-            assert_eq!(came[1 - at].messages, expected(at as u32, 300, 60 + 600 * at), "{looks:#b}");
+            assert_eq!(came[1 - at].messages, expected(at as u32, 300, 60 + 600 * at), "{polls:#b}");
         }
         leave(&mut ends, &mut came);
     }
@@ -187,7 +187,7 @@ impl Raw {
         self.initiator.judged(&verdict).unwrap()
     }
 
-    /// Lets the process look until it has closed the connection.
+    /// Lets the process poll until it has closed the connection.
     fn is_closed(&mut self, end: &mut End, came: &mut Came) {
         self.stream.set_nonblocking(true).unwrap();
         let start = Instant::now();
@@ -418,7 +418,7 @@ fn nothing_goes_early_if_either_side_wants_encryption() {
     }
 }
 
-/// Who ends, rests, or parts with a peer, has told it of everything that has come.
+/// Who ends, rests, or parts with a peer, has acknowledged everything that has come.
 #[test]
 fn who_has_taken_early_records_waits_until_their_sender_knows() {
     let (mut ends, mut came) = pair(&[Plan::new(), Plan::new()]);

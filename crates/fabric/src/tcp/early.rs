@@ -18,7 +18,7 @@ use oxmpi_wire::{HEADER_LEN, MAC, MAX_FRAME_LEN, Transcript};
 pub(super) const KIND_EARLY: u8 = 5;
 /// Bytes before the record.
 pub(super) const EARLY_HEAD: usize = 32;
-/// Bytes of the early messages of one connection, at most. The kernel keeps more of a connection that nobody reads, with the
+/// Bytes of the early messages of one connection, at most. The kernel buffers more of a connection that nobody reads, with the
 /// smallest buffers that `rpi_tcp_sockbuf` allows as well.
 pub const EARLY_BYTES: usize = 16 << 10;
 

@@ -38,7 +38,7 @@
 //!    connection, no connection with the peer was ever used, both are of one launcher and, by their addresses, on one host, the
 //!    initiator wants no encryption, and all of them together have at most [`EARLY_BYTES`](super::EARLY_BYTES). The kernel takes
 //!    each whole, or the connection is given up.
-//! 8. They are records of the link as any others: numbered from its beginning, and kept until they are acknowledged. What the
+//! 8. They are records of the link as any others: numbered from its beginning, and retained until they are acknowledged. What the
 //!    acceptor says it has received counts those that it has handed up. It hands up those that come at the place they have in the
 //!    link, until the first connection with that peer is used; all others it drops, and rule 2 has them sent again. If it hands one
 //!    up after it has said in a Proof of its own what it had received, the record comes once more on that connection, and is
@@ -392,7 +392,7 @@ impl Acceptor {
         Ok((Acceptor { own, transcript, from, job, incarnation, cipher, early }, welcome))
     }
 
-    /// Length of the initiator's next message, of which `begin` has come: a Proof or an early record. Its first [`PROOF`] bytes tell.
+    /// Length of the initiator's next message, of which `begin` has come: a Proof or an early record. Its first [`PROOF`] bytes say which.
     ///
     /// # Errors
     /// If it is neither.
@@ -413,7 +413,7 @@ impl Acceptor {
         self.early.as_mut().ok_or(GreetingError::NotGreeting)?.open(message)
     }
 
-    /// Whether early records may be handed up, as far as the greeting says (rules 7 and 9).
+    /// Whether the greeting allows early records to be handed up (rules 7 and 9).
     pub fn may_take_early(&self) -> bool {
         self.cipher.is_none() && self.job == self.own.job && self.incarnation >= self.own.incarnation
     }

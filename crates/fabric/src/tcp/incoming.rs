@@ -40,7 +40,7 @@ enum Stage {
     Frame(usize, u32),
     /// The body.
     Body,
-    /// Frame and body of a record that has come before, of which so many bytes are to come.
+    /// Frame and body of a record that has come before, with the number of bytes still to come.
     Again(u32),
 }
 
@@ -69,7 +69,7 @@ pub struct Incoming {
     wanted: bool,
     /// The sender waits for the acknowledgement of the record that is coming.
     wanted_when_whole: bool,
-    /// Records that have come early since the peer was told the point, and so come again on the connection of which it was told.
+    /// Records that have come early since the point was said to the peer, and so come again on the connection where it was said.
     again: u64,
 }
 
@@ -106,7 +106,7 @@ impl Incoming {
         self.point
     }
 
-    /// How many records the peer may be told to have come: no more than it has written to this connection or one before.
+    /// How many records may be acknowledged: no more than it has written to this connection or one before.
     pub(super) fn acknowledged(&self) -> u64 {
         self.point.records - self.again
     }

@@ -172,7 +172,7 @@ impl Peer {
         if self.other_job.is_some() { ANYBODY } else { own }
     }
 
-    /// Whether early records have come from it that it was never told of (`greeting.rs` rule 10).
+    /// Whether early records have come from it that were never acknowledged (`greeting.rs` rule 10).
     pub(super) fn has_unsaid(&self) -> bool {
         self.connections == 0 && self.link.has_received() && !matches!(self.way, Way::Left | Way::Lost(_))
     }

@@ -44,7 +44,7 @@ impl Tcp {
         true
     }
 
-    /// Takes in what has come from a peer that is dead, to the end. A look at the peer that has sent last may have left it, and
+    /// Takes in what has come from a peer that is dead, to the end. A poll of the peer that has sent last may have left it, and
     /// it may have connected and sent early records.
     pub(crate) fn read_to_end<S: Sink>(&mut self, at: u32, sink: &mut S) {
         self.look_at_all(None, sink);

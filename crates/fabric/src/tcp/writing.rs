@@ -54,10 +54,10 @@ impl Tcp {
             Ok(sent) if sent == record.len() => link.wrote(all),
             // A part of it would have to be followed by the rest, whatever comes of the greeting.
             Ok(_) => {
-                let why = "the kernel does not keep a short message".into();
+                let why = "the kernel takes a short message in part".into();
                 self.cut(to, &Failure { why, is_vague: true });
             }
-            // No room: the message is written when the connection is used. An end is found by the next look.
+            // No room: the message is written when the connection is used. An end is found by the next poll.
             Err(_) => {}
         }
     }
