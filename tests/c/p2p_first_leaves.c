@@ -1,6 +1,6 @@
 // ranks: 2 8
 /* The first message between two ranks leaves at once: its send is complete while the receiver computes, and the receiver, when it comes
- * into the library, gets it while the sender computes in turn. Each pair of ranks sends in another way. */
+ * into the library, gets it while the sender computes in turn. Each pair of ranks sends in another mode. */
 #define _GNU_SOURCE
 #include "counters.h"
 
