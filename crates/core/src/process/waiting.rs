@@ -194,7 +194,7 @@ impl<F: Fabric> Process<F> {
         let mut wait = door.begin();
         let mut at_once = false;
         loop {
-            let (mut came, mut came_late) = (false, false);
+            let (mut came, mut came_late, mut has_slept) = (false, false, false);
             // A tool's function may call MPI and wait: another thread shall look at the sockets meanwhile.
             if self.tool.is_observed() {
                 wait.end_turn();
@@ -247,10 +247,12 @@ impl<F: Fabric> Process<F> {
                                 Rest::Short => {
                                     telling.before_sleep();
                                     sleepy.sleep(Some(SHORT_SLEEP));
+                                    has_slept = true;
                                 }
                                 Rest::Long => {
                                     let most = telling.before_sleep();
                                     sleepy.sleep(most.into_iter().chain(left).min());
+                                    has_slept = true;
                                 }
                             }
                             None
@@ -277,7 +279,9 @@ impl<F: Fabric> Process<F> {
             if came | came_late {
                 telling.note_news();
             }
-            at_once = came && wait.renew();
+            // Whoever was woken finds what has come without announcing a sleep first, which takes a barrier; and whatever came, more of it
+            // may follow at once.
+            at_once = has_slept || (came | came_late) && wait.renew();
         }
     }
 }
