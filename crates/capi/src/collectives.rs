@@ -17,8 +17,9 @@ use oxmpi_abi::types::{Comm, Count, Datatype, Info, Request};
 use oxmpi_coll::{Area, Buffers, Combine, Memory};
 use oxmpi_core::Communicator;
 use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::memory::Scratch;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_plan::{Call, Shared};
+use oxmpi_plan::{Call, Collective, Shared};
 use std::ffi::{c_int, c_void};
 
 mod inter;
@@ -82,6 +83,31 @@ pub(crate) fn check_blocks(sent: usize, received: usize) -> Result<()> {
             "the send arguments name {sent} bytes, the receive arguments {received} bytes for each block"
         ),
     ))
+}
+
+/// As [`check_blocks`], of a rank's own block in a collective that others wait for. If its ranks have shared memory for either
+/// length the rank takes part by `run` all the same, so that all go on with the next collective.
+fn check_own_block(
+    library: &Running,
+    comm: &Communicator,
+    (collective, end): (Collective, &End),
+    (sent, received): (usize, usize),
+    run: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    let checked = check_blocks(sent, received);
+    let is_served = |bytes| library.process.serves_in_memory(comm, collective, bytes);
+    if checked.is_err() && matches!(end, End::Here) && is_served(sent) && is_served(received) {
+        // The error of its own arguments counts.
+        let _ = run();
+    }
+    checked
+}
+
+/// Temporary space for so many bytes.
+fn scratch(bytes: usize) -> Result<UserBuf> {
+    let room =
+        Scratch::bytes(bytes).map_err(|error| MpiError::new(abi::MPI_ERR_NO_MEM, error.to_string()))?;
+    Ok(room.buf().clone())
 }
 
 /// A collective that moves data.
@@ -200,7 +226,11 @@ fn gather(function: FuncId, send: Named, receive: Named, root: c_int, comm: Comm
             let output = receive.blocks(library, communicator.size())?;
             let block = block_of(&output, communicator.size());
             if !in_place {
-                check_blocks(input.packed_len(), block)?;
+                let lengths = (input.packed_len(), block);
+                check_own_block(library, communicator, (Collective::Gather, &end), lengths, || {
+                    let call = Call::Gather { root, block: Shared(block), in_place: true };
+                    movement(library, communicator, call, (UserBuf::empty(), output.clone()), End::Here)
+                })?;
             }
             (output, block)
         } else {
@@ -229,7 +259,11 @@ fn scatter(function: FuncId, send: Named, receive: Named, root: c_int, comm: Com
             let input = send.blocks(library, communicator.size())?;
             let block = block_of(&input, communicator.size());
             if !in_place {
-                check_blocks(block, output.packed_len())?;
+                let lengths = (block, output.packed_len());
+                check_own_block(library, communicator, (Collective::Scatter, &end), lengths, || {
+                    let call = Call::Scatter { root, block: Shared(block), in_place: true };
+                    movement(library, communicator, call, (input.clone(), UserBuf::empty()), End::Here)
+                })?;
             }
             (input, block)
         } else {
@@ -255,7 +289,12 @@ fn allgather(function: FuncId, send: Named, receive: Named, comm: Comm, end: End
         let block = block_of(&output, communicator.size());
         let input = if in_place { UserBuf::empty() } else { send.buffer(library)? };
         if !in_place {
-            check_blocks(input.packed_len(), block)?;
+            let sent = input.packed_len();
+            check_own_block(library, communicator, (Collective::Allgather, &end), (sent, block), || {
+                let call = Call::Allgather { block: Shared(sent), in_place };
+                let output = scratch(sent * communicator.size() as usize)?;
+                movement(library, communicator, call, (input.clone(), output), End::Here)
+            })?;
         }
         let call = Call::Allgather { block: Shared(block), in_place };
         movement(library, communicator, call, (input, output), end)
@@ -277,7 +316,12 @@ fn alltoall(function: FuncId, send: Named, receive: Named, comm: Comm, end: End)
         let block = block_of(&output, communicator.size());
         let input = if in_place { UserBuf::empty() } else { send.blocks(library, communicator.size())? };
         if !in_place {
-            check_blocks(block_of(&input, communicator.size()), block)?;
+            let sent = block_of(&input, communicator.size());
+            check_own_block(library, communicator, (Collective::Alltoall, &end), (sent, block), || {
+                let call = Call::Alltoall { block: Shared(sent), in_place };
+                let output = scratch(sent * communicator.size() as usize)?;
+                movement(library, communicator, call, (input.clone(), output), End::Here)
+            })?;
         }
         let call = Call::Alltoall { block: Shared(block), in_place };
         movement(library, communicator, call, (input, output), end)

@@ -341,6 +341,8 @@ all_programs! {
     coll_inter_move
     coll_inter_reduce
     coll_later
+    coll_lengths
+    coll_lengths_threads
     coll_mixed_types
     coll_nonblocking
     coll_order

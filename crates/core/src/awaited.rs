@@ -5,6 +5,7 @@
 
 use crate::Process;
 use crate::process::Domain;
+use crate::shmem;
 use crate::task::Task;
 use oxmpi_coll::Run;
 use oxmpi_engine::{Outlook, RequestId, Source, TagMatch, Team};
@@ -191,8 +192,9 @@ impl<F: Fabric> Domain<F> {
         };
         let (run, length) = match task {
             Task::Once(single) => {
-                let call = single.call.as_ref();
-                (Some(&single.run), call.and_then(|(call, _)| length_of(call)).unwrap_or_default())
+                let element_bytes = single.run.element().map_or(1, |element| element.size());
+                let length = single.call.as_ref().and_then(|(call, _)| length_of(call, element_bytes));
+                (Some(&single.run), length.unwrap_or_default())
             }
             Task::Kept(key) => (self.kept.run(*key), String::new()),
             Task::Later(later) => return later.reason(self),
@@ -255,22 +257,23 @@ fn ranks(team: &Team) -> String {
     if team.size() == 1 { "1 rank".to_string() } else { format!("{} ranks", team.size()) }
 }
 
-/// For how much a collective was called, where all ranks must say the same: ranks that wait for each other for ever may not have.
-fn length_of(call: &Call) -> Option<String> {
-    let ((unit, of_what), Shared(length)) = match call {
-        Call::Bcast { bytes, .. } => (("byte", ""), bytes),
-        Call::Gather { block, .. }
-        | Call::Scatter { block, .. }
-        | Call::Allgather { block, .. }
-        | Call::Alltoall { block, .. } => (("byte", " a block"), block),
-        Call::Reduce { count, .. }
-        | Call::Allreduce { count, .. }
-        | Call::Scan { count, .. }
-        | Call::Exscan { count, .. } => (("element", ""), count),
-        Call::ReduceScatterBlock { block, .. } => (("element", " a block"), block),
+/// For how much a collective was called with elements of that many bytes, where all ranks must say the same: ranks that wait for
+/// each other for ever may not have.
+fn length_of(call: &Call, element_bytes: usize) -> Option<String> {
+    let Shared(length) = match call {
+        Call::Bcast { bytes: length, .. }
+        | Call::Gather { block: length, .. }
+        | Call::Scatter { block: length, .. }
+        | Call::Allgather { block: length, .. }
+        | Call::Alltoall { block: length, .. }
+        | Call::Reduce { count: length, .. }
+        | Call::Allreduce { count: length, .. }
+        | Call::Scan { count: length, .. }
+        | Call::Exscan { count: length, .. }
+        | Call::ReduceScatterBlock { block: length, .. } => length,
         _ => return None,
     };
-    Some(format!(" of {length} {unit}{}{of_what}", if *length == 1 { "" } else { "s" }))
+    Some(shmem::length_of(call.collective(), length.saturating_mul(element_bytes)))
 }
 
 fn bytes(count: u64) -> String {

@@ -25,11 +25,13 @@
 //! | [`short`] | the straight line of short ones, one step each |
 //! | `reductions` | reduce, allreduce, reduce_scatter_block, scan, exscan |
 //! | `combining` | what ranks have written for a step, combined in their order |
+//! | `lengths` | ranks that call with different lengths |
 //! | `spread` | how blocks for all others lie in a segment |
 //! | `later` | nonblocking ones: written when they are called, ended within any look |
 
 mod combining;
 mod later;
+mod lengths;
 pub mod limits;
 mod moves;
 mod reductions;
@@ -53,6 +55,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use steps::Steps;
 
 pub(crate) use later::Later;
+pub(crate) use lengths::length_of;
 
 /// A control section that a communicator was given: that of its blocking collectives, or that of its nonblocking ones.
 #[derive(Debug)]
@@ -229,6 +232,14 @@ impl<F: Fabric> Process<F> {
         Ok(has_room.then_some(Place { control, section }))
     }
 
+    /// Whether blocking collectives of this kind and length go through the shared memory of a communicator, and nothing is said
+    /// about who serves them.
+    pub fn serves_in_memory(&self, comm: &Communicator, collective: Collective, bytes: usize) -> bool {
+        !self.is_choosy()
+            && limits::serves(collective, comm.team.size(), bytes)
+            && matches!(self.place_of(comm), Ok(Some(_)))
+    }
+
     /// Runs a collective that is served here.
     ///
     /// # Errors
@@ -244,7 +255,7 @@ impl<F: Fabric> Process<F> {
             return Err(of_fault(Fault::Revoked));
         }
         let steps = Steps::new(self, comm, control, section);
-        steps.count(served.collective);
+        steps.count(served.collective, served.bytes);
         match served.kernel {
             None => moves::run(steps, served)?,
             Some(kernel) => reductions::run(steps, served, &kernel)?,
@@ -278,19 +289,21 @@ impl Control {
     /// The numbers of the next `count` steps: the first of them.
     #[inline]
     fn number(&self, count: u64) -> u64 {
-        let before = self.step.load(Ordering::Relaxed);
-        self.step.store(before + count, Ordering::Relaxed);
+        let before = self.last_begun();
+        self.set_last(before + count);
         before + 1
     }
 
-    /// The numbers of the next steps for `pieces` pieces that take `width` each, none of which lies across the end of a lap: the
-    /// last step before, and the first.
+    /// The last step of the collectives that this rank has begun.
     #[inline]
-    fn number_wide(&self, pieces: u64, width: u64) -> (u64, u64) {
-        let before = self.step.load(Ordering::Relaxed);
-        let first = (before + 1).next_multiple_of(width);
-        self.step.store(first - 1 + pieces * width, Ordering::Relaxed);
-        (before, first)
+    fn last_begun(&self) -> u64 {
+        self.step.load(Ordering::Relaxed)
+    }
+
+    /// The collectives that this rank has begun take the steps up to this one.
+    #[inline]
+    fn set_last(&self, step: u64) {
+        self.step.store(step, Ordering::Relaxed);
     }
 
     /// Whether nonblocking collectives go on here.

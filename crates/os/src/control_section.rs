@@ -7,9 +7,11 @@
 //!
 //! ```text
 //! line 0            word 0: ranks that have left for good    word 1: the last step of the teams before
+//!                   words 2 and 3: lengths of calls by which ranks are out of step (rule 15)
 //! then, for each    a line, word 0: the last step it is done with
 //! rank              a line, word 0: a bit for each rank that sleeps until it goes on
-//!                   a line for each segment, word 0: the step that was published there, words 1 to 7: short data
+//!                   a line for each segment, word 0: the step that was published there, and the length of the call;
+//!                   words 1 to 7: short data, or else word 1: that length
 //! then the pool     for each turn (rule 12), for each rank, for each segment, `segment_bytes`
 //! ```
 //!
@@ -56,6 +58,12 @@
 //!     that each publish a line and wait for the other's, that happens to whoever comes later, and he is the first at the next
 //!     step: so it goes on. Therefore each has the line of its next step made its own while it waits (it alone writes there),
 //!     and publishes with a locked instruction, which lasts until the line is its own: then both go on at the same time.
+//! 14. *Length.* With the first step that a rank publishes in a collective it states the length of its call: in the six low bits
+//!     of word 0, or, if the data lie in the pool, in word 1, which is written before word 0. Who reads the step compares it with its
+//!     own; for short data that is one comparison with the step. Of other steps nothing is stated.
+//! 15. *Apart.* How many steps a collective takes may follow from its length. Who sees another length than its own goes on behind
+//!     the steps of those who gave the data, if it knows that all the others do so, too. If not, it writes the lengths to line 0, once
+//!     for the team, and wakes all: nobody waits any longer then.
 
 use crate::{
     barrier::BarrierKind,
@@ -82,6 +90,13 @@ pub const FETCHED_BYTES: usize = 512;
 const LEAST_POOLS: usize = 8;
 /// The most turns: with pools of the usual size as much memory as the private caches of a core have, and again as much.
 const MOST_TURNS: u32 = 4;
+/// Low bits of a published word, in which a length is stated (rule 14).
+const STATED_BITS: u32 = 6;
+/// What stands there of a step with which nothing is stated.
+const NOTHING_STATED: u64 = 62;
+/// What stands there if word 1 has the length.
+const STATED_IN_WORD_1: u64 = 63;
+const _: () = assert!(SHORT_BYTES < NOTHING_STATED as usize);
 /// Lines before those of the ranks.
 const TEAM_LINES: usize = 1;
 /// Lines of a rank before those of its segments.
@@ -154,6 +169,41 @@ impl Extent {
 impl From<usize> for Extent {
     fn from(len: usize) -> Extent {
         Extent { len, is_turning: false }
+    }
+}
+
+/// The length of a call that a rank states when it publishes a step (rule 14).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stated {
+    /// None: the step is not the first of a collective, or has no data.
+    Nothing,
+    /// That many bytes, at most [`SHORT_BYTES`]: the data ride in the line.
+    InLine(usize),
+    /// That many bytes; the data lie in the pool.
+    InPool(usize),
+}
+
+impl Stated {
+    /// The length of a call whose data of the first step ride in the line, or do not.
+    #[inline(always)]
+    pub const fn of(length: usize, in_line: bool) -> Stated {
+        match in_line {
+            false => Stated::InPool(length),
+            true if length <= SHORT_BYTES => Stated::InLine(length),
+            // A short piece of something long.
+            true => Stated::Nothing,
+        }
+    }
+
+    /// Word 0 of the line in which it is stated with a step.
+    #[inline(always)]
+    const fn word(self, step: u64) -> u64 {
+        let low = match self {
+            Stated::Nothing => NOTHING_STATED,
+            Stated::InLine(length) => length as u64,
+            Stated::InPool(_) => STATED_IN_WORD_1,
+        };
+        step << STATED_BITS | low
     }
 }
 
@@ -487,24 +537,73 @@ impl ControlSection {
         }
     }
 
-    /// Tells that `rank`, the caller, has written its data of a step (rule 3). Ask for sleepers afterwards.
+    /// Tells that `rank`, the caller, has written its data of a step (rule 3), and states the length of its call (rule 14). Ask for
+    /// sleepers afterwards.
     #[inline]
-    pub fn publish(&self, rank: u32, step: u64) {
-        self.segment_line(rank, step)[0].store(step, Ordering::Release);
+    pub fn publish(&self, rank: u32, step: u64, stated: Stated) {
+        let line = self.segment_line(rank, step);
+        if let Stated::InPool(length) = stated {
+            line[1].store(length as u64, Ordering::Relaxed);
+        }
+        line[0].store(stated.word(step), Ordering::Release);
     }
 
     /// As [`ControlSection::publish`], of data that ride in the line, where each of two ranks publishes the step and then waits for the
     /// other (rule 13). What lies in the pool comes in more lines than one, and gained nothing.
     #[inline]
-    pub fn publish_to_other(&self, rank: u32, step: u64) {
-        self.segment_line(rank, step)[0].swap(step, Ordering::AcqRel);
+    pub fn publish_to_other(&self, rank: u32, step: u64, length: usize) {
+        self.segment_line(rank, step)[0].swap(Stated::InLine(length).word(step), Ordering::AcqRel);
         prefetch_to_write(self.segment_line(rank, step + 1));
     }
 
     /// Whether a rank has published a step (rule 3).
     #[inline]
     pub fn is_published(&self, rank: u32, step: u64) -> bool {
-        self.segment_line(rank, step)[0].load(Ordering::Acquire) >= step
+        self.segment_line(rank, step)[0].load(Ordering::Acquire) >> STATED_BITS >= step
+    }
+
+    /// Whether a rank has published a step with which it states this (rules 3 and 14).
+    #[inline]
+    pub fn is_published_as(&self, rank: u32, step: u64, stated: Stated) -> bool {
+        let line = self.segment_line(rank, step);
+        line[0].load(Ordering::Acquire) == stated.word(step)
+            && match stated {
+                Stated::InPool(length) => line[1].load(Ordering::Relaxed) == length as u64,
+                Stated::Nothing | Stated::InLine(_) => true,
+            }
+    }
+
+    /// The length that a rank states with a step that it has published (rule 14). `None`: none, or the rank has gone on to a later
+    /// one, so that it is not where the caller is.
+    #[cold]
+    pub fn stated_length(&self, rank: u32, step: u64) -> Option<usize> {
+        let line = self.segment_line(rank, step);
+        let word = line[0].load(Ordering::Acquire);
+        if word >> STATED_BITS != step {
+            return None;
+        }
+        match word & ((1 << STATED_BITS) - 1) {
+            NOTHING_STATED => None,
+            STATED_IN_WORD_1 => Some(line[1].load(Ordering::Relaxed) as usize),
+            length => Some(length as usize),
+        }
+    }
+
+    /// Ranks are out of step for good, by calls of these lengths (rule 15). Wake all afterwards.
+    #[cold]
+    pub fn set_apart(&self, one: usize, other: usize) {
+        let [_, _, longer, shorter, ..] = self.line(0);
+        // What two ranks write at a time is wrong in the same manner.
+        shorter.store(one.min(other) as u64, Ordering::Relaxed);
+        longer.store(one.max(other).max(1) as u64, Ordering::Release);
+    }
+
+    /// The lengths of calls, the longer first, by which ranks are out of step (rule 15).
+    #[inline]
+    pub fn apart(&self) -> Option<(u64, u64)> {
+        let [_, _, longer, shorter, ..] = self.line(0);
+        let longer = longer.load(Ordering::Acquire);
+        (longer != 0).then(|| (longer, shorter.load(Ordering::Relaxed)))
     }
 
     /// Tells that `rank`, the caller, is done with all steps up to this one (rule 4). Ask for sleepers afterwards.
@@ -546,8 +645,13 @@ impl ControlSection {
 
     /// Takes the section for another team if all ranks of the last one have left (rule 7).
     pub fn reuse(&self, ranks_before: u32) -> bool {
-        let left = &self.line(0)[0];
-        left.compare_exchange(u64::from(ranks_before), 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        let [left, _, longer, ..] = self.line(0);
+        let is_left =
+            left.compare_exchange(u64::from(ranks_before), 0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if is_left {
+            longer.store(0, Ordering::Relaxed);
+        }
+        is_left
     }
 
     /// The last step of the teams before (rule 7).

@@ -14,7 +14,7 @@ use oxmpi_os::{
     announcement::{AnnouncementArea, Announcements, Claim},
     barrier::BarrierKind::Symmetric,
     bytes::{Bytes, CopyKind},
-    control_section::{ControlSection, PoolSegments},
+    control_section::{ControlSection, PoolSegments, SHORT_BYTES, Stated},
     door::{Alarm, DoorWord, Sleepers, Turn},
     inbox::{InboxArea, InboxReceiver, InboxSender},
     lock::{LaneLock, LockError},
@@ -509,7 +509,7 @@ fn section() -> ControlSection {
 /// Writes and publishes `len` bytes `value` for a step.
 fn give(place: &ControlSection, rank: u32, step: u64, len: usize, value: u8) {
     place.write(rank, step, len, |to| Bytes::from(&vec![value; len][..]).copy_to(to));
-    place.publish(rank, step);
+    place.publish(rank, step, Stated::of(len, len <= SHORT_BYTES));
 }
 
 /// The first of the `len` bytes that a rank has for a step, as soon as it has them.
@@ -525,7 +525,7 @@ fn control_section_rules_2_and_3_what_is_published_is_there() {
     /// As [`give`], by rule 13.
     fn give_in_time(place: &ControlSection, rank: u32, step: u64, len: usize, value: u8) {
         place.write(rank, step, len, |to| Bytes::from(&vec![value; len][..]).copy_to(to));
-        place.publish_to_other(rank, step);
+        place.publish_to_other(rank, step, len);
     }
     // In the line, and in the pool.
     for (len, give) in [(3, give as fn(&ControlSection, u32, u64, usize, u8)), (60, give), (3, give_in_time)]
@@ -554,13 +554,13 @@ fn control_section_rule_2_of_two_ranks_each_may_write_over_what_it_has_seen() {
                 thread::yield_now();
             }
             place.write_part(me, first, 60, |to| Bytes::from(&[10 + me as u8; 60]).copy_to(to));
-            place.publish(me, first);
+            place.publish(me, first, Stated::InPool(60));
             while !place.is_published(other, first) {
                 thread::yield_now();
             }
             let seen = place.read_part(other, first, 60, |bytes| bytes.to_vec()[59]);
             place.write_part(other, first, 60, |to| Bytes::from(&[seen + 20; 60]).copy_to(to));
-            place.publish(me, first + 1);
+            place.publish(me, first + 1, Stated::Nothing);
             while !place.is_published(other, first + 1) {
                 thread::yield_now();
             }
@@ -640,7 +640,7 @@ fn control_section_rule_6_a_sleeper_is_woken() {
         let rung = Arc::new(AtomicU32::new(0));
         let (other, bell) = (place.clone(), rung.clone());
         let thread = thread::spawn(move || {
-            other.publish(1, 1);
+            other.publish(1, 1, Stated::Nothing);
             if other.take_sleepers(1) == 1 {
                 bell.store(1, Ordering::Release);
             }
@@ -675,6 +675,40 @@ fn control_section_rule_7_a_team_begins_after_the_last_step_of_the_one_before() 
         // Whoever is next may write at once.
         give(&place, 0, 3, 60, 6);
         thread.join().unwrap();
+    });
+}
+
+#[test]
+fn control_section_rule_14_the_length_comes_with_the_step() {
+    for len in [3, 60] {
+        check(3, move || {
+            let place = section();
+            let other = place.clone();
+            let thread = thread::spawn(move || give(&other, 1, 1, len, 11));
+            let stated = |len| Stated::of(len, len <= SHORT_BYTES);
+            assert!(!place.is_published_as(1, 1, stated(len + 1)));
+            if place.is_published(1, 1) {
+                assert!(place.is_published_as(1, 1, stated(len)));
+                assert_eq!(place.stated_length(1, 1), Some(len));
+            }
+            thread.join().unwrap();
+            assert!(place.is_published_as(1, 1, stated(len)));
+        });
+    }
+}
+
+#[test]
+fn control_section_rule_15_both_lengths_are_there() {
+    check(3, || {
+        let place = section();
+        let other = place.clone();
+        let thread = thread::spawn(move || other.set_apart(8, 32));
+        assert!([None, Some((32, 8))].contains(&place.apart()));
+        thread.join().unwrap();
+        assert_eq!(place.apart(), Some((32, 8)));
+        place.leave(1);
+        place.leave(1);
+        assert!(place.reuse(2) && place.apart().is_none());
     });
 }
 

@@ -8,11 +8,13 @@
  *   send      ranks 0 and 1 send synchronously to each other, the others receive from anybody
  *   accept    rank 0 waits for a client at a port, the others with it
  *   plan      all but the last rank enter an allreduce of a user's operation; the last one computes
+ *   lengths   rank 0 enters an allreduce that is too long for shared memory, the others a shorter one
  *
  * Each rank says first "rank RANK PID". */
 #include <mpi.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -96,6 +98,10 @@ int main(int argc, char **argv)
         MPI_Op_create(add, 1, &op);
         if (rank == size - 1) compute();
         MPI_Allreduce(&in, &out, 1, MPI_DOUBLE, op, MPI_COMM_WORLD);
+    } else if (!strcmp(place, "lengths")) {
+        int bytes = rank == 0 ? 8 << 20 : 512 << 10;
+        char *data = calloc((size_t) bytes, 1);
+        MPI_Allreduce(MPI_IN_PLACE, data, bytes, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD);
     }
     MPI_Finalize();
     return 0;

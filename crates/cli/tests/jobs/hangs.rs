@@ -100,7 +100,7 @@ const HANGS: &[Hang] = &[
         &[
             (
                 "rank 0: in MPI_Allreduce since ",
-                " s, waiting for rank 4: allreduce of 1 element on MPI_COMM_WORLD, algorithm basic_linear, step 2",
+                " s, waiting for rank 4: allreduce of 8 bytes on MPI_COMM_WORLD, algorithm basic_linear, step 2",
             ),
             ("Rank 0 waits for rank 4, which is computing.", ""),
         ],
@@ -223,6 +223,20 @@ fn the_end_of_the_time_is_told_with_who_waits_for_whom() {
             assert_eq!(outcome.err.matches("mpirun: ").count(), 1, "one report: {outcome:?}");
         }
     }
+}
+
+/// Where lengths lead ranks to different components, each waits for ever, and says for how much.
+#[test]
+fn the_end_of_the_time_is_told_with_different_lengths() {
+    let p = compile(&["jobs/hang"]);
+    let outcome = p.run(5, &["--timeout", "4"], "hang", &["lengths"]);
+    assert_eq!(outcome.code, 124, "{outcome:?}");
+    let short = " s, waiting for rank 0: allreduce of 524288 bytes on MPI_COMM_WORLD, in shared memory";
+    assert!(has(&outcome.err, ("ranks 1-4: in MPI_Allreduce since ", short)), "{outcome:?}");
+    assert!(
+        outcome.err.contains(": allreduce of 8388608 bytes on MPI_COMM_WORLD, algorithm "),
+        "{outcome:?}"
+    );
 }
 
 /// Asks a job again and again, until its report has all these lines.

@@ -147,8 +147,14 @@ impl<F: Fabric> Domain<F> {
     /// Adds a collective in shared memory, and does of it what can be done at once.
     pub(crate) fn start_later(&mut self, mut later: Later, collective: Collective) -> RequestId {
         self.calls.count_small(collective, true);
-        if let Stand::Done(_) = later.advance(&mut self.lane) {
-            return RequestId::COMPLETE;
+        match later.advance(&mut self.lane) {
+            Stand::Done(Completion { fault: None, .. }) => return RequestId::COMPLETE,
+            Stand::Done(completion) => {
+                let request = self.lane.open_external();
+                self.lane.complete_external(request, completion);
+                return request;
+            }
+            _ => {}
         }
         self.moved = true;
         // Another thread of the process may be about to sleep, and has not told anybody that it waits for this one, too.

@@ -10,6 +10,7 @@
 mod part;
 
 use super::combining::{Written, combine, share};
+use super::lengths::{self, fault_of_apart, length_of};
 use super::limits;
 use super::moves::{others, pack, unpack};
 use super::steps::{Piece, Pieces};
@@ -26,7 +27,7 @@ use oxmpi_engine::{Completion, Fault, Lane, RequestId, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::kernels::Kernel;
 use oxmpi_objects::error::Result;
-use oxmpi_os::control_section::ControlSection;
+use oxmpi_os::control_section::{ControlSection, SHORT_BYTES, Stated};
 use oxmpi_plan::{Call, Collective};
 use oxmpi_rt::waiting::Need;
 use part::{End, Needs, Part};
@@ -49,6 +50,8 @@ struct At {
     read: u64,
     /// Ranks of which it has what they give in the step after those.
     seen: u32,
+    /// One of them states another length than this rank; 0: it is not in this collective.
+    odd: Option<usize>,
 }
 
 /// What is to be done.
@@ -73,10 +76,24 @@ impl Later {
         let Some(Some(section)) = job.control.section.get() else { return Stand::Done(Completion::EMPTY) };
         let before = *at;
         if job.write(section, at, lane) && job.is_turn() && job.read(section, at, lane) {
-            job.close(lane, job.last() + 1);
-            return Stand::Done(Completion::EMPTY);
+            let Some(odd) = at.odd else {
+                job.close(lane, job.last() + 1);
+                return Stand::Done(Completion::EMPTY);
+            };
+            let last = job.end_apart(section, odd, lane);
+            job.close(lane, last + 1);
+            return job.failed(Fault::Truncated { length: odd as u64, room: job.pieces.bytes as u64 });
         }
-        if *at == before { Stand::Waiting } else { Stand::Moved }
+        if *at != before {
+            return Stand::Moved;
+        }
+        match fault_of_apart(section) {
+            None => Stand::Waiting,
+            Some(fault) => {
+                job.close(lane, job.last() + 1);
+                job.failed(fault)
+            }
+        }
     }
 
     /// Gives it up: nothing of the user's memory is used any more. The communicator is of no use then.
@@ -121,11 +138,9 @@ impl Later {
         let team = &self.job.team;
         let place = domain.place(team.collective, None);
         let late = self.late().into_iter().filter_map(|rank| team.map.process(rank));
-        Reason::new(
-            format!("{}{place}, in shared memory", self.job.collective),
-            Need::All,
-            Vec::from_iter(late),
-        )
+        let collective = self.job.collective;
+        let length = length_of(collective, self.job.pieces.bytes);
+        Reason::new(format!("{collective}{length}{place}, in shared memory"), Need::All, Vec::from_iter(late))
     }
 }
 
@@ -208,7 +223,7 @@ impl Job {
                     }
                 });
             }
-            section.publish(me, step);
+            section.publish(me, step, if at.written == 0 { self.stated() } else { Stated::Nothing });
             self.wake(section, lane);
             at.written += 1;
         }
@@ -228,7 +243,7 @@ impl Job {
         step <= free
     }
 
-    /// Reads what is there. Whether that is all; then this rank is done with all its steps.
+    /// Reads what is there. Whether that is all; then this rank is done with all its steps, if nobody states another length.
     fn read<F: Fabric>(&self, section: &ControlSection, at: &mut At, lane: &mut Lane<F>) -> bool {
         let (needed, count, steps) = (self.needed(), self.pieces.count, self.steps());
         while needed > 0 && at.read < steps {
@@ -239,12 +254,19 @@ impl Job {
                 if !section.is_published(rank, piece.step) {
                     return false;
                 }
-                if is_result {
+                if at.read == 0 && !section.is_published_as(rank, piece.step, self.stated()) {
+                    at.odd = Some(section.stated_length(rank, piece.step).unwrap_or(0));
+                } else if at.odd.is_some() {
+                    // All are seen, but nothing is taken any more.
+                } else if is_result {
                     self.take_share(section, rank, piece);
                 } else if self.kernel.is_none() && piece.len > 0 {
                     self.take(section, rank, piece);
                 }
                 at.seen += 1;
+            }
+            if at.odd.is_some() {
+                return true;
             }
             match &self.kernel {
                 Some(_) if is_result => self.take_share(section, self.team.rank, piece),
@@ -254,7 +276,7 @@ impl Job {
                         return false;
                     }
                     self.combine_share(section, kernel, piece, result.step);
-                    section.publish(self.team.rank, result.step);
+                    section.publish(self.team.rank, result.step, Stated::Nothing);
                 }
                 Some(kernel) => self.combine(section, kernel, piece),
                 None => {}
@@ -274,6 +296,56 @@ impl Job {
         section.finish(self.team.rank, self.last());
         self.wake(section, lane);
         true
+    }
+
+    /// What this rank states with its first step, as all others should (rule 14).
+    fn stated(&self) -> Stated {
+        Stated::of(self.pieces.bytes, self.written(self.pieces.piece(0).len) <= SHORT_BYTES)
+    }
+
+    /// Steps of such a collective for so many bytes. `None`: it is not served.
+    fn steps_for(&self, section: &ControlSection, bytes: usize) -> Option<u64> {
+        let ranks = self.team.size();
+        let most = limits::longest_later(self.collective, ranks, bytes, section.segment_bytes());
+        let count = Pieces::how_many(bytes, most);
+        let shares = self.collective == Collective::Allreduce && limits::shares_later(ranks, bytes);
+        let steps = if shares { 2 * count } else { count };
+        limits::serves_later(self.collective, ranks, bytes).then_some(steps)
+    }
+
+    /// Ends it, if a rank states another length than this one, and all that give data have stated theirs: its last step.
+    fn end_apart<F: Fabric>(&self, section: &ControlSection, length: usize, lane: &mut Lane<F>) -> u64 {
+        let lasts = (0..self.needed()).map(|n| {
+            let length = section.stated_length(self.nth(n), self.pieces.first);
+            length.and_then(|length| Some(self.pieces.before + self.steps_for(section, length)?))
+        });
+        let lasts: Option<Vec<u64>> = lasts.collect();
+        let team = (self.team.rank, self.team.size());
+        let agreed = match lasts {
+            Some(lasts) => lengths::agreed(self.collective, team, self.last(), &lasts),
+            None => Err(self.last()),
+        };
+        // Others that this rank has begun since have their steps.
+        let is_latest = self.control.last_begun() == self.last();
+        let last = match agreed {
+            Ok(last) if last == self.last() || is_latest => last,
+            Ok(last) | Err(last) => {
+                section.set_apart(length, self.pieces.bytes);
+                self.wake_all(u64::MAX & !(1 << self.team.rank), lane);
+                last
+            }
+        };
+        if is_latest {
+            self.control.set_last(last);
+        }
+        section.finish(self.team.rank, last);
+        self.wake(section, lane);
+        last
+    }
+
+    fn failed(&self, fault: Fault) -> Stand {
+        let context = self.team.collective;
+        Stand::Done(Completion { fault: Some(fault), context, ..Completion::EMPTY })
     }
 
     /// Takes a rank's piece to its place.
@@ -337,9 +409,12 @@ impl Job {
     /// Wakes who sleeps until this rank goes on (rule 6).
     fn wake<F: Fabric>(&self, section: &ControlSection, lane: &mut Lane<F>) {
         let sleepers = section.take_sleepers(self.team.rank);
-        if sleepers == 0 {
-            return;
+        if sleepers != 0 {
+            self.wake_all(sleepers, lane);
         }
+    }
+
+    fn wake_all<F: Fabric>(&self, sleepers: u64, lane: &mut Lane<F>) {
         for rank in (0..self.team.size()).filter(|rank| sleepers >> rank & 1 == 1) {
             if let Some(process) = self.team.map.process(rank) {
                 lane.fabric_mut().wake(process);
@@ -399,7 +474,8 @@ impl<F: Fabric> Process<F> {
         let count = Pieces::how_many(bytes, most);
         let shares = collective == Collective::Allreduce && limits::shares_later(comm.team.size(), bytes);
         let steps = if shares { 2 * count } else { count };
-        let pieces = Pieces { first: control.number(steps), count, bytes, most, width: 1 };
+        let first = control.number(steps);
+        let pieces = Pieces { before: first - 1, first, count, bytes, most, width: 1 };
         let (team, control) = (comm.team.clone(), control.clone());
         let writes = if part.writes { count } else { 0 };
         let job = Job { team, control, collective, pieces, writes, part, kernel, shares };

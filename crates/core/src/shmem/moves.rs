@@ -10,6 +10,7 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Scratch;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::control_section::Stated;
 use oxmpi_plan::Call;
 
 /// Copies packed bytes from `at` on to all of `to`, which is written in the section; past the caches, if they lie one after another.
@@ -100,7 +101,7 @@ impl<F: Fabric> Steps<'_, F> {
     fn barrier(&self) -> Result<()> {
         let step = self.number(1);
         self.wait_until_free(step)?;
-        self.publish(step);
+        self.publish(step, Stated::Nothing);
         for rank in self.others() {
             self.see(rank, step)?;
         }
@@ -115,7 +116,7 @@ impl<F: Fabric> Steps<'_, F> {
             return self.give(&pieces, |at, to| self.pack(data, at, to));
         }
         for piece in pieces.all() {
-            self.see(root, piece.step)?;
+            self.see_piece(root, &pieces, piece, piece.len)?;
             self.section.read(root, piece.step, self.extent(piece.len), |from| unpack(data, piece.at, from));
             self.finish(piece.step);
         }
@@ -141,7 +142,7 @@ impl<F: Fabric> Steps<'_, F> {
         for piece in pieces.all() {
             for rank in self.others() {
                 while !self.has_published(rank, piece.step) && copy_own(limits::PIECE / 2) {}
-                self.see(rank, piece.step)?;
+                self.see_piece(rank, &pieces, piece, piece.len)?;
                 let at = rank as usize * block + piece.at;
                 self.section.read(rank, piece.step, self.extent(piece.len), |from| unpack(output, at, from));
             }
@@ -160,7 +161,7 @@ impl<F: Fabric> Steps<'_, F> {
         for piece in pieces.all() {
             let Piece { step, at, len, .. } = piece;
             if self.me != root {
-                self.see(root, step)?;
+                self.see_piece(root, &pieces, piece, all)?;
                 if in_line {
                     let place = self.place(root, self.me);
                     self.section
@@ -186,7 +187,7 @@ impl<F: Fabric> Steps<'_, F> {
                     });
                 }
             }
-            self.publish_last(step);
+            self.publish_last(step, self.stated_with(piece, all));
         }
         if self.me != root {
             self.one_seen(pieces.first);
@@ -199,7 +200,8 @@ impl<F: Fabric> Steps<'_, F> {
     fn allgather(&self, block: usize, in_place: bool, input: &UserBuf, output: &UserBuf) -> Result<()> {
         let own = self.me as usize * block;
         let pieces = self.pieces_of(block);
-        self.exchange(&pieces, |turn, Piece { step, at, len, .. }| {
+        self.exchange(&pieces, |turn, piece| {
+            let Piece { step, at, len, .. } = piece;
             match turn {
                 Turn::Write => self.write(step, len, |to| match in_place {
                     true => self.pack(output, own + at, to),
@@ -209,7 +211,7 @@ impl<F: Fabric> Steps<'_, F> {
                 Turn::Keep => output.copy_from(own + at, input, at, len),
                 Turn::Read => {
                     for rank in self.others() {
-                        self.see(rank, step)?;
+                        self.see_piece(rank, &pieces, piece, len)?;
                         self.section
                             .read(rank, step, len, |from| unpack(output, rank as usize * block + at, from));
                     }
@@ -223,7 +225,7 @@ impl<F: Fabric> Steps<'_, F> {
 
     /// `input`: `None` in place.
     fn alltoall(&self, block: usize, input: Option<&UserBuf>, output: &UserBuf) -> Result<()> {
-        let pieces = self.spread_pieces(block);
+        let pieces = self.spread_pieces(block)?;
         self.exchange(&pieces, |turn, piece| {
             match (turn, input) {
                 (Turn::Write, _) => {
@@ -237,7 +239,7 @@ impl<F: Fabric> Steps<'_, F> {
                 }
                 (Turn::Read, _) => {
                     for rank in self.others() {
-                        self.see(rank, piece.step)?;
+                        self.see_piece(rank, &pieces, piece, self.spread_len(piece))?;
                         let at = rank as usize * block + piece.at;
                         let place = self.place(rank, self.me) * piece.len;
                         self.section.read(rank, piece.step, self.spread_len(piece), |from| {

@@ -9,7 +9,7 @@ use oxmpi_fabric::Fabric;
 use oxmpi_mem::kernels::Kernel;
 use oxmpi_objects::error::Result;
 use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_os::control_section::Extent;
+use oxmpi_os::control_section::{Extent, Stated};
 use oxmpi_plan::Call;
 use std::ops::Range;
 
@@ -118,10 +118,11 @@ impl<F: Fabric> Reduction<'_, F> {
         give(self.given.slice(at, to.len()), to, past_caches);
     }
 
-    /// Sees that these ranks have published a step.
+    /// Sees that these ranks have published a piece for which each writes so many bytes.
     #[inline]
-    fn see(&self, ranks: Range<u32>, step: u64) -> Result<()> {
-        ranks.filter(|rank| *rank != self.steps.me).try_for_each(|rank| self.steps.see(rank, step))
+    fn see(&self, ranks: Range<u32>, pieces: &Pieces, piece: Piece, written: usize) -> Result<()> {
+        let mut others = ranks.filter(|rank| *rank != self.steps.me);
+        others.try_for_each(|rank| self.steps.see_piece(rank, pieces, piece, written))
     }
 
     fn pieces(&self) -> Pieces {
@@ -141,7 +142,7 @@ impl<F: Fabric> Reduction<'_, F> {
                 steps.wait_until_free(step)?;
                 steps.write(step, steps.extent(len), |to| self.give(at, to));
             }
-            self.see(0..steps.ranks, step)?;
+            self.see(0..steps.ranks, &pieces, piece, len)?;
             let own = (!self.in_place).then(|| self.given.slice(at, len));
             self.combine(
                 0..steps.ranks,
@@ -172,7 +173,7 @@ impl<F: Fabric> Reduction<'_, F> {
                 }
                 return Ok(());
             }
-            self.see(needed.clone(), step)?;
+            self.see(needed.clone(), &pieces, piece, len)?;
             let own = (!self.in_place).then(|| self.given.slice(at, len));
             let written = Written { step, all: |_| steps.extent(len), part: |_| 0 };
             self.combine(needed.clone(), &written, own, output.slice(at, len));
@@ -186,7 +187,7 @@ impl<F: Fabric> Reduction<'_, F> {
 
     fn reduce_scatter(&self, mut output: BytesMut<'_>) -> Result<()> {
         let steps = &self.steps;
-        let pieces = steps.spread_pieces(self.bytes);
+        let pieces = steps.spread_pieces(self.bytes)?;
         steps.exchange(&pieces, |turn, piece| {
             let Piece { step, at, len, .. } = piece;
             if turn != Turn::Read {
@@ -195,7 +196,7 @@ impl<F: Fabric> Reduction<'_, F> {
                 }
                 return Ok(());
             }
-            self.see(0..steps.ranks, step)?;
+            self.see(0..steps.ranks, &pieces, piece, steps.spread_len(piece))?;
             // In place the result takes the place of the first block, which was written for its rank before.
             let own = self.given.slice(steps.me as usize * self.bytes + at, len);
             let part = |rank| steps.place(rank, steps.me) * len;
@@ -217,6 +218,7 @@ impl<F: Fabric> Reduction<'_, F> {
         let count = self.bytes.div_ceil(most);
         let mut step = steps.number(2 * count as u64);
         let first = step;
+        let stated = |step| if step == first { Stated::InPool(self.bytes) } else { Stated::Nothing };
         let mut from = 0;
         while from < count {
             // All segments are used in a batch: for what is given, and for the results.
@@ -235,15 +237,15 @@ impl<F: Fabric> Reduction<'_, F> {
             for (step, _, (at, len)) in pieces() {
                 steps.wait_until_free(step)?;
                 steps.section.write_part(me, step, len, |to| self.give(at, to));
-                steps.publish(step);
+                steps.publish(step, stated(step));
             }
             for (step, (at, len), _) in pieces() {
-                steps.see(other, step)?;
+                steps.see_long(other, first, step)?;
                 let result = step + batch as u64;
                 steps.wait_until_free(result)?;
                 steps.section.write_part(other, step, len, |mut theirs| {
                     self.kernel.apply(self.given.slice(at, len), theirs.reborrow());
-                    steps.publish(result);
+                    steps.publish(result, Stated::Nothing);
                     theirs.as_bytes().copy_to(output.slice(at, len));
                 });
             }
@@ -268,6 +270,7 @@ impl<F: Fabric> Reduction<'_, F> {
         let count = self.bytes.div_ceil(most);
         let mut step = steps.number(2 * count as u64);
         let first = step;
+        let stated = |step| if step == first { Stated::InPool(self.bytes) } else { Stated::Nothing };
         let mut from = 0;
         while from < count {
             let batch = (count - from).min(steps.ahead() as usize);
@@ -284,10 +287,12 @@ impl<F: Fabric> Reduction<'_, F> {
                         self.give(at + part.start, to.slice(part.start, part.len()));
                     }
                 });
-                steps.publish(step);
+                steps.publish(step, stated(step));
             }
             for Piece { step, at, len, .. } in (0..batch).map(piece) {
-                self.see(0..steps.ranks, step)?;
+                for rank in (0..steps.ranks).filter(|rank| *rank != steps.me) {
+                    steps.see_long(rank, first, step)?;
+                }
                 let mine = share(steps.me, steps.ranks, len);
                 let result = step + batch as u64;
                 steps.wait_until_free(result)?;
@@ -296,7 +301,7 @@ impl<F: Fabric> Reduction<'_, F> {
                 steps.write(result, mine.len(), |to| {
                     self.combine(0..steps.ranks, &written, Some(own), to);
                 });
-                steps.publish(result);
+                steps.publish(result, Stated::Nothing);
             }
             steps.all_seen(first);
             steps.finish(step + batch as u64 - 1);

@@ -12,7 +12,7 @@ use oxmpi_fabric::Fabric;
 use oxmpi_mem::kernels::Kernel;
 use oxmpi_objects::error::Result;
 use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_os::control_section::SHORT_BYTES;
+use oxmpi_os::control_section::{SHORT_BYTES, Stated};
 use oxmpi_plan::Collective;
 use std::ops::Range;
 
@@ -80,8 +80,8 @@ impl<F: Fabric> ShortWay<'_, F> {
     }
 
     #[inline(always)]
-    fn begin(&self, collective: Collective) -> u64 {
-        self.steps.count(collective);
+    fn begin(&self, collective: Collective, bytes: usize) -> u64 {
+        self.steps.count(collective, bytes);
         self.steps.number(1)
     }
 
@@ -97,9 +97,9 @@ impl<F: Fabric> ShortWay<'_, F> {
     /// See [`ShortWay`].
     #[inline(always)]
     pub fn barrier(&self) -> Result<()> {
-        let (s, step) = (&self.steps, self.begin(Collective::Barrier));
+        let (s, step) = (&self.steps, self.begin(Collective::Barrier, 0));
         s.wait_until_free(step)?;
-        s.publish(step);
+        s.publish(step, Stated::Nothing);
         self.see_all(step)?;
         s.finish(step);
         self.end()
@@ -112,7 +112,7 @@ impl<F: Fabric> ShortWay<'_, F> {
     #[inline(always)]
     pub fn bcast(&self, root: u32, data: BytesMut<'_>) -> Result<()> {
         let len = data.len();
-        let (s, step) = (&self.steps, self.begin(Collective::Bcast));
+        let (s, step) = (&self.steps, self.begin(Collective::Bcast, len));
         if s.me == root {
             self.give(step, len, |to| data.as_bytes().copy_to(to))?;
         } else {
@@ -130,7 +130,7 @@ impl<F: Fabric> ShortWay<'_, F> {
     /// See [`ShortWay`].
     #[inline(always)]
     pub fn give_to_gather(&self, block: Bytes<'_>) -> Result<()> {
-        let step = self.begin(Collective::Gather);
+        let step = self.begin(Collective::Gather, block.len());
         self.give(step, block.len(), |to| block.copy_to(to))?;
         self.end()
     }
@@ -144,7 +144,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         let s = &self.steps;
         let len = all.len() / s.ranks as usize;
         self.place_own(block, len, &mut all);
-        let step = self.begin(Collective::Gather);
+        let step = self.begin(Collective::Gather, len);
         self.read_all(step, len, &mut all)?;
         s.finish(step);
         s.all_seen(step);
@@ -160,7 +160,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         let s = &self.steps;
         let len = all.len() / s.ranks as usize;
         self.place_own(block, len, &mut all);
-        let step = self.begin(Collective::Allgather);
+        let step = self.begin(Collective::Allgather, len);
         s.wait_until_free(step)?;
         s.write(step, len, |to| all.as_bytes().slice(s.me as usize * len, len).copy_to(to));
         s.publish_to_all(step, len);
@@ -179,7 +179,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         let s = &self.steps;
         let len = all.len() / s.ranks as usize;
         let others = len * (s.ranks as usize - 1);
-        let step = self.begin(Collective::Scatter);
+        let step = self.begin(Collective::Scatter, len);
         if s.is_short(others) {
             self.give(step, others, |to| self.spread(all, len, to))?;
         } else {
@@ -188,7 +188,7 @@ impl<F: Fabric> ShortWay<'_, F> {
                 let block = all.slice(rank as usize * len, len);
                 s.section.write_part(rank, step, len, |to| block.copy_to(to));
             }
-            s.publish_last(step);
+            s.publish_last(step, Stated::InPool(len));
         }
         if let Some(block) = block {
             all.slice(s.me as usize * len, len).copy_to(block);
@@ -203,9 +203,9 @@ impl<F: Fabric> ShortWay<'_, F> {
     #[inline(always)]
     pub fn take_of_scatter(&self, root: u32, block: BytesMut<'_>) -> Result<()> {
         let len = block.len();
-        let (s, step) = (&self.steps, self.begin(Collective::Scatter));
+        let (s, step) = (&self.steps, self.begin(Collective::Scatter, len));
         if s.is_short(len * (s.ranks as usize - 1)) {
-            s.see(root, step)?;
+            s.see_data(root, step, len * (s.ranks as usize - 1))?;
             self.read_block(root, step, len, |from| from.copy_to(block));
         } else {
             s.see_own_part(root, step, len)?;
@@ -225,7 +225,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         let s = &self.steps;
         let len = all.len() / s.ranks as usize;
         let own = s.me as usize * len;
-        let step = self.begin(Collective::Alltoall);
+        let step = self.begin(Collective::Alltoall, len);
         s.wait_until_free(step)?;
         s.write(step, len * (s.ranks as usize - 1), |to| self.spread(given, len, to));
         s.publish_to_all(step, len * (s.ranks as usize - 1));
@@ -248,7 +248,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         let s = &self.steps;
         let len = result.len();
         let own = given.slice(s.me as usize * len, len);
-        let step = self.begin(Collective::ReduceScatterBlock);
+        let step = self.begin(Collective::ReduceScatterBlock, len);
         s.wait_until_free(step)?;
         s.write(step, len * (s.ranks as usize - 1), |to| self.spread(given, len, to));
         s.publish_to_all(step, len * (s.ranks as usize - 1));
@@ -268,7 +268,7 @@ impl<F: Fabric> ShortWay<'_, F> {
     /// See [`ShortWay`].
     #[inline(always)]
     pub fn give_to_reduce(&self, given: Bytes<'_>) -> Result<()> {
-        let step = self.begin(Collective::Reduce);
+        let step = self.begin(Collective::Reduce, given.len());
         self.give(step, given.len(), |to| given.copy_to(to))?;
         self.end()
     }
@@ -280,7 +280,7 @@ impl<F: Fabric> ShortWay<'_, F> {
     #[inline(always)]
     pub fn reduce(&self, kernel: &Kernel, given: Bytes<'_>, result: BytesMut<'_>) -> Result<()> {
         let s = &self.steps;
-        let step = self.begin(Collective::Reduce);
+        let step = self.begin(Collective::Reduce, given.len());
         self.combine_whole(step, kernel, 0..s.ranks, given, result)?;
         s.finish(step);
         s.all_seen(step);
@@ -305,16 +305,16 @@ impl<F: Fabric> ShortWay<'_, F> {
             Prefix::Inclusive => (Collective::Scan, 0..s.me + 1),
             Prefix::Exclusive => (Collective::Exscan, 0..s.me),
         };
-        let step = self.begin(collective);
+        let step = self.begin(collective, given.len());
         s.wait_until_free(step)?;
         s.write(step, given.len(), |to| given.copy_to(to));
         if needed.is_empty() {
-            s.publish_last(step);
+            s.publish_last(step, s.stated_alone(given.len()));
             return self.end();
         }
         match prefix {
             Prefix::All => s.publish_to_all(step, given.len()),
-            Prefix::Inclusive | Prefix::Exclusive => s.publish(step),
+            Prefix::Inclusive | Prefix::Exclusive => s.publish(step, s.stated_alone(given.len())),
         }
         let sees_all = prefix == Prefix::All || s.me == s.ranks - 1;
         self.combine_whole(step, kernel, needed, given, result)?;
@@ -330,7 +330,7 @@ impl<F: Fabric> ShortWay<'_, F> {
     fn give(&self, step: u64, len: usize, fill: impl FnOnce(BytesMut<'_>)) -> Result<()> {
         self.steps.wait_until_free(step)?;
         self.steps.write(step, len, fill);
-        self.steps.publish_last(step);
+        self.steps.publish_last(step, self.steps.stated_alone(len));
         Ok(())
     }
 

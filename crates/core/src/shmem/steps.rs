@@ -3,6 +3,7 @@
 //! The rules cited are those of `oxmpi_os::control_section`.
 
 use super::Control;
+use super::lengths::{fault_of_apart, length_of};
 use super::limits;
 use super::spread;
 use crate::Process;
@@ -11,11 +12,12 @@ use crate::comm::Communicator;
 use crate::errors::of_fault;
 use crate::failure::check_alive;
 use crate::process::Domain;
+use oxmpi_engine::{Fault, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::Result;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::clock::{pass_ticks, ticks_of_ns};
-use oxmpi_os::control_section::{ControlSection, Extent, SHORT_BYTES};
+use oxmpi_os::control_section::{ControlSection, Extent, SHORT_BYTES, Stated};
 use oxmpi_os::door::Next;
 use oxmpi_plan::Collective;
 use oxmpi_rt::waiting::Need;
@@ -40,7 +42,9 @@ pub(super) struct Steps<'a, F: Fabric> {
     pub(super) control: &'a Control,
     pub(super) section: &'a ControlSection,
     /// Which one, since [`Steps::count`].
-    collective: Cell<Option<Collective>>,
+    pub(super) collective: Cell<Option<Collective>>,
+    /// The length of its call, bytes: those of a block, or of the vector of a broadcast, reduction or scan.
+    pub(super) bytes: Cell<usize>,
     /// This rank.
     pub(super) me: u32,
     /// Ranks of the team.
@@ -58,6 +62,14 @@ pub(super) struct Piece {
     pub(super) len: usize,
 }
 
+impl Piece {
+    /// Whether it is the first of its collective, with which ranks state their lengths (rule 14).
+    #[inline]
+    pub(super) fn is_first(&self) -> bool {
+        self.at == 0
+    }
+}
+
 /// What is to be done with a piece of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
@@ -72,6 +84,8 @@ pub(super) enum Turn {
 /// The steps of a collective, as many for each piece as its width; [`Piece::step`] is the last of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pieces {
+    /// The last step before.
+    pub(super) before: u64,
     pub(super) first: u64,
     pub(super) count: u64,
     pub(super) bytes: usize,
@@ -86,6 +100,12 @@ impl Pieces {
     #[inline]
     pub(super) fn how_many(bytes: usize, most: usize) -> u64 {
         if bytes <= most { 1 } else { bytes.div_ceil(most) as u64 }
+    }
+
+    /// The last step of the last one.
+    #[inline]
+    pub(super) fn last(&self) -> u64 {
+        self.first - 1 + self.count * self.width
     }
 
     #[inline]
@@ -117,13 +137,14 @@ impl<'a, F: Fabric> Steps<'a, F> {
         section: &'a ControlSection,
     ) -> Steps<'a, F> {
         let (me, ranks) = (comm.team.rank, comm.team.size());
-        Steps { process, comm, control, section, collective: Cell::new(None), me, ranks }
+        Steps { process, comm, control, section, collective: Cell::new(None), bytes: Cell::new(0), me, ranks }
     }
 
-    /// Counts the collective that begins.
+    /// Counts the collective that begins, of a call for so many bytes.
     #[inline]
-    pub(super) fn count(&self, collective: Collective) {
+    pub(super) fn count(&self, collective: Collective, bytes: usize) {
         self.collective.set(Some(collective));
+        self.bytes.set(bytes);
         self.control.count();
         self.process.tool.calls.count_small(collective, self.process.is_threaded());
     }
@@ -157,23 +178,55 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.control.number(count)
     }
 
-    /// Steps for `bytes` bytes in pieces of `most`, a step each; one step for nothing at all.
-    #[inline]
-    pub(super) fn pieces(&self, bytes: usize, most: usize) -> Pieces {
-        let count = Pieces::how_many(bytes, most);
-        Pieces { first: self.number(count), count, bytes, most, width: 1 }
-    }
-
     /// Steps for `bytes` bytes, of a vector or of each block, in pieces as long as the collective has them.
     #[inline]
     pub(super) fn pieces_of(&self, bytes: usize) -> Pieces {
-        self.pieces(bytes, self.most(bytes))
+        let pieces = self.pieces_after(self.control.last_begun(), bytes);
+        self.number(pieces.count);
+        pieces
     }
 
-    /// Steps for a block of `block` bytes for each other rank. With more ranks than processors pieces are as long as they can be
-    /// (rule 11): each costs changes of process.
+    /// As [`Steps::pieces_of`], if the last step before was this one: a step for each piece, one for nothing at all.
     #[inline]
-    pub(super) fn spread_pieces(&self, block: usize) -> Pieces {
+    fn pieces_after(&self, before: u64, bytes: usize) -> Pieces {
+        let most = self.most(bytes);
+        Pieces { before, first: before + 1, count: Pieces::how_many(bytes, most), bytes, most, width: 1 }
+    }
+
+    /// Steps for a block of `block` bytes for each other rank.
+    #[inline]
+    pub(super) fn spread_pieces(&self, block: usize) -> Result<Pieces> {
+        let pieces = self.spread_after(self.control.last_begun(), block);
+        self.control.set_last(pieces.last());
+        if pieces.width > 1 {
+            self.state_width(&pieces)?;
+        }
+        Ok(pieces)
+    }
+
+    /// States the length of a call whose first piece takes several steps where others may expect a piece of one step, or of more.
+    #[inline(never)]
+    fn state_width(&self, pieces: &Pieces) -> Result<()> {
+        let begin = pieces.before + 1;
+        self.wait_until_free(begin)?;
+        self.publish(begin, Stated::InPool(pieces.bytes));
+        if pieces.first > begin {
+            // Nobody waits for what is left out.
+            self.finish(pieces.first - 1);
+        }
+        Ok(())
+    }
+
+    /// Whether a rank has stated another length than this one in the step with which the collective begins.
+    fn differs(&self, rank: u32, begin: u64) -> bool {
+        let stated = self.section.stated_length(rank, begin);
+        stated.is_some_and(|length| length != self.bytes.get())
+    }
+
+    /// As [`Steps::spread_pieces`], if the last step before was this one. With more ranks than processors pieces are as long as
+    /// they can be (rule 11): each costs changes of process.
+    #[inline]
+    fn spread_after(&self, before: u64, block: usize) -> Pieces {
         let others = self.ranks as usize - 1;
         let is_long = self.control.is_crowded && self.ranks > 2 && block * others > self.segment();
         let width = if is_long {
@@ -181,17 +234,30 @@ impl<'a, F: Fabric> Steps<'a, F> {
         } else {
             1
         };
-        if width == 1 {
-            return self.pieces(block, spread::longest(self.segment(), self.most(block), self.ranks, block));
-        }
-        let most = spread::longest(self.segment() * width as usize, usize::MAX, self.ranks, block);
+        let most = match width {
+            1 => spread::longest(self.segment(), self.most(block), self.ranks, block),
+            _ => spread::longest(self.segment() * width as usize, usize::MAX, self.ranks, block),
+        };
         let count = Pieces::how_many(block, most);
-        let (before, first) = self.control.number_wide(count, width);
-        if first > before + 1 {
-            // Nobody waits for what is left out.
-            self.finish(first - 1);
-        }
-        Pieces { first, count, bytes: block, most, width }
+        // None lies across the end of a lap.
+        let first = if width == 1 { before + 1 } else { (before + 1).next_multiple_of(width) };
+        Pieces { before, first, count, bytes: block, most, width }
+    }
+
+    /// The last step of this collective, after the step `before`, of a call for so many bytes.
+    pub(super) fn last_after(&self, before: u64, bytes: usize) -> u64 {
+        use Collective::{Allreduce, Alltoall, ReduceScatterBlock};
+        let pieces = match self.collective.get() {
+            Some(Alltoall | ReduceScatterBlock) => self.spread_after(before, bytes),
+            Some(Allreduce) if limits::halves_allreduce(self.ranks, bytes) => {
+                return before + 2 * bytes.div_ceil(2 * self.most(bytes)) as u64;
+            }
+            Some(Allreduce) if limits::shares_allreduce(self.ranks, bytes) => {
+                return before + 2 * bytes.div_ceil(self.most(bytes)) as u64;
+            }
+            _ => self.pieces_after(before, bytes),
+        };
+        pieces.last()
     }
 
     /// All ranks write and all read: as many pieces are written as may be under way, then read.
@@ -207,7 +273,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
             for piece in pieces.range(from..to) {
                 self.wait_until_free(piece.step)?;
                 take(Turn::Write, piece)?;
-                self.publish(piece.step);
+                self.publish(piece.step, self.stated_with(piece, self.exchanged_len(piece)));
             }
             let (first, last) = (pieces.piece(from), pieces.piece(to - 1));
             take(Turn::Keep, Piece { len: last.at + last.len - first.at, ..first })?;
@@ -226,9 +292,25 @@ impl<'a, F: Fabric> Steps<'a, F> {
         for piece in pieces.all() {
             self.wait_until_free(piece.step)?;
             self.write(piece.step, self.extent(piece.len), |to| fill(piece.at, to));
-            self.publish_last(piece.step);
+            self.publish_last(piece.step, self.stated_with(piece, piece.len));
         }
         Ok(())
+    }
+
+    /// Bytes that a rank writes in a step of an exchange.
+    #[inline]
+    fn exchanged_len(&self, piece: Piece) -> usize {
+        let spreads = self.collective.get().is_some_and(spread::spreads);
+        if spreads { self.spread_len(piece) } else { piece.len }
+    }
+
+    /// What this rank states with a piece if it, or whom it hears of it, writes so many bytes for that.
+    #[inline]
+    pub(super) fn stated_with(&self, piece: Piece, written: usize) -> Stated {
+        match piece.is_first() {
+            true => Stated::of(self.bytes.get(), self.is_short(written)),
+            false => Stated::Nothing,
+        }
     }
 
     /// This rank has seen that one other rank has begun the collective of this first step. Of two ranks that is all: who gives
@@ -295,29 +377,89 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// As [`Steps::see`], if `len` bytes that the rank writes for the step are read next: fetches them, too, if they lie in the
-    /// pool.
+    /// What this rank states with the only step of a collective, for which it writes so many bytes.
     #[inline]
-    pub(super) fn see_data(&self, rank: u32, step: u64, len: usize) -> Result<()> {
-        if self.is_short(len) {
-            return self.see(rank, step);
-        }
-        self.see_fetching(rank, step, || self.section.fetch(rank, step, len))
+    pub(super) fn stated_alone(&self, written: usize) -> Stated {
+        let bytes = self.bytes.get();
+        if self.is_short(written) { Stated::InLine(bytes) } else { Stated::InPool(bytes) }
     }
 
-    /// As [`Steps::see_data`], of data in this rank's part of the pool.
+    /// As [`Steps::see`], of a piece for which the rank writes so many bytes. With the first one it states its length.
+    #[inline]
+    pub(super) fn see_piece(&self, rank: u32, pieces: &Pieces, piece: Piece, written: usize) -> Result<()> {
+        match self.stated_with(piece, written) {
+            Stated::Nothing => self.see(rank, piece.step),
+            stated if pieces.width > 1 => self.see_wide(rank, pieces.before, piece.step, stated),
+            stated => self.see_stated(rank, (pieces.before, piece.step), stated, || {}),
+        }
+    }
+
+    /// As [`Steps::see_stated`], of a piece of several steps.
+    #[inline(never)]
+    fn see_wide(&self, rank: u32, before: u64, step: u64, stated: Stated) -> Result<()> {
+        let is_there = || self.section.is_published(rank, step) || self.differs(rank, before + 1);
+        if !is_there() {
+            self.wait_for_rank(rank, step, is_there)?;
+        }
+        match self.section.is_published_as(rank, step, stated) {
+            true => Ok(()),
+            false => Err(self.end_apart(rank, before, before + 1)),
+        }
+    }
+
+    /// As [`Steps::see`], of a step of a collective that begins at the step `first`, where each has written in the pool.
+    #[inline]
+    pub(super) fn see_long(&self, rank: u32, first: u64, step: u64) -> Result<()> {
+        match step == first {
+            true => self.see_stated(rank, (first - 1, first), Stated::InPool(self.bytes.get()), || {}),
+            false => self.see(rank, step),
+        }
+    }
+
+    /// As [`Steps::see`], of the only step of a collective, for which the rank writes so many bytes, which are read next: fetches them,
+    /// too, if they lie in the pool.
+    #[inline]
+    pub(super) fn see_data(&self, rank: u32, step: u64, written: usize) -> Result<()> {
+        let bytes = self.bytes.get();
+        match self.is_short(written) {
+            true => self.see_stated(rank, (step - 1, step), Stated::InLine(bytes), || {}),
+            false => {
+                let fetch = || self.section.fetch(rank, step, written);
+                self.see_stated(rank, (step - 1, step), Stated::InPool(bytes), fetch)
+            }
+        }
+    }
+
+    /// As [`Steps::see_data`], of `len` bytes in this rank's part of the pool.
     #[inline]
     pub(super) fn see_own_part(&self, rank: u32, step: u64, len: usize) -> Result<()> {
-        self.see_fetching(rank, step, || self.section.fetch_part(self.me, step, len))
+        let fetch = || self.section.fetch_part(self.me, step, len);
+        self.see_stated(rank, (step - 1, step), Stated::InPool(len), fetch)
     }
 
+    /// Waits until a rank has published the first step of this collective, and compares what it states (rule 14). The step before the
+    /// collective, and the one of the rank. Calls `fetch` before each look.
     #[inline]
-    fn see_fetching(&self, rank: u32, step: u64, fetch: impl Fn()) -> Result<()> {
+    pub(super) fn see_stated(
+        &self,
+        rank: u32,
+        (before, step): (u64, u64),
+        stated: Stated,
+        fetch: impl Fn(),
+    ) -> Result<()> {
+        fetch();
+        if self.section.is_published_as(rank, step, stated) {
+            return Ok(());
+        }
         let is_there = || {
             fetch();
             self.section.is_published(rank, step)
         };
-        if is_there() { Ok(()) } else { self.wait_for_rank(rank, step, is_there) }
+        self.wait_for_rank(rank, step, is_there)?;
+        match self.section.is_published_as(rank, step, stated) {
+            true => Ok(()),
+            false => Err(self.end_apart(rank, before, step)),
+        }
     }
 
     #[inline(never)]
@@ -357,11 +499,16 @@ impl<'a, F: Fabric> Steps<'a, F> {
                 &Awaited::Said(&reason),
                 |domain| match is_there() {
                     true => Some(Ok(())),
-                    false => check_alive(&domain.lane, team).err().map(Err),
+                    false => self.fault(domain, team).map(Err),
                 },
                 || self.section.want(rank, self.me),
             )
             .map_err(of_fault)
+    }
+
+    /// Why nobody will come.
+    fn fault(&self, domain: &Domain<F>, team: &Team) -> Option<Fault> {
+        check_alive(&domain.lane, team).err().or_else(|| fault_of_apart(self.section))
     }
 
     /// Why a wait for a rank in a step goes on. Of collectives in which all wait for all, all are named that are not there yet.
@@ -378,7 +525,11 @@ impl<'a, F: Fabric> Steps<'a, F> {
         let place = domain.place(self.comm.team.collective, None);
         let name =
             self.collective.get().map_or_else(|| "collective".into(), |collective| collective.to_string());
-        let text = format!("{name}{place}, in shared memory");
+        let length = self
+            .collective
+            .get()
+            .map_or_else(String::new, |collective| length_of(collective, self.bytes.get()));
+        let text = format!("{name}{length}{place}, in shared memory");
         Reason::new(text, Need::All, Vec::from_iter(late))
     }
 
@@ -419,20 +570,21 @@ impl<'a, F: Fabric> Steps<'a, F> {
         len <= SHORT_BYTES
     }
 
-    /// Tells that this rank has written its data of a step.
+    /// Tells that this rank has written its data of a step, and states its length.
     #[inline]
-    pub(super) fn publish(&self, step: u64) {
-        self.section.publish(self.me, step);
+    pub(super) fn publish(&self, step: u64, stated: Stated) {
+        self.section.publish(self.me, step, stated);
         self.wake();
     }
 
-    /// As [`Steps::publish`], of `len` bytes, where every rank waits for all others.
+    /// As [`Steps::publish`], of `written` bytes in the only step of a collective, where every rank waits for all others.
     #[inline]
-    pub(super) fn publish_to_all(&self, step: u64, len: usize) {
-        if self.ranks == 2 && self.is_short(len) {
-            self.section.publish_to_other(self.me, step);
-        } else {
-            self.section.publish(self.me, step);
+    pub(super) fn publish_to_all(&self, step: u64, written: usize) {
+        let bytes = self.bytes.get();
+        match self.is_short(written) {
+            true if self.ranks == 2 => self.section.publish_to_other(self.me, step, bytes),
+            true => self.section.publish(self.me, step, Stated::InLine(bytes)),
+            false => self.section.publish(self.me, step, Stated::InPool(bytes)),
         }
         self.wake();
     }
@@ -446,8 +598,8 @@ impl<'a, F: Fabric> Steps<'a, F> {
 
     /// Publishes a step with which this rank is done then.
     #[inline]
-    pub(super) fn publish_last(&self, step: u64) {
-        self.section.publish(self.me, step);
+    pub(super) fn publish_last(&self, step: u64, stated: Stated) {
+        self.section.publish(self.me, step, stated);
         self.section.finish(self.me, step);
         self.wake();
     }
@@ -462,7 +614,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
     }
 
     #[cold]
-    fn wake_all(&self, sleepers: u64) {
+    pub(super) fn wake_all(&self, sleepers: u64) {
         let mut domain = self.process.domain.lock();
         for rank in (0..self.ranks).filter(|rank| sleepers >> rank & 1 == 1) {
             if let Some(process) = self.comm.team.map.process(rank) {

@@ -1,0 +1,136 @@
+//! Ranks that call a collective with different lengths: what is an error, and how they go on.
+//!
+//! A rank that reads another's first step compares what that states with its own length (rule 14 of
+//! `oxmpi_os::control_section`). It takes no data then, and goes on behind the steps of those who gave them, so that the
+//! communicator stays of use. Where it cannot know that all do so, the team is apart for good (rule 15).
+
+use super::limits;
+use super::steps::Steps;
+use crate::errors::of_fault;
+use oxmpi_abi::constants as abi;
+use oxmpi_engine::Fault;
+use oxmpi_fabric::Fabric;
+use oxmpi_objects::error::MpiError;
+use oxmpi_os::control_section::ControlSection;
+use oxmpi_plan::Collective;
+use std::ops::Range;
+
+/// Why a wait ends in a section whose ranks are apart.
+pub(super) fn fault_of_apart(section: &ControlSection) -> Option<Fault> {
+    section.apart().map(|(longer, shorter)| Fault::Truncated { length: longer, room: shorter })
+}
+
+/// For how much a collective was called, in words: ranks that wait for each other for ever may not have said the same.
+pub(crate) fn length_of(collective: Collective, bytes: usize) -> String {
+    use Collective::{Allreduce, Barrier, Bcast, Exscan, Reduce, Scan};
+    let of_what = match collective {
+        Barrier => return String::new(),
+        Bcast | Reduce | Allreduce | Scan | Exscan => "",
+        _ => " a block",
+    };
+    format!(" of {bytes} byte{}{of_what}", if bytes == 1 { "" } else { "s" })
+}
+
+/// Of which ranks one sees the lengths, in a collective in which it has found that of `rank` to be another one.
+fn givers(collective: Collective, rank: u32, (me, ranks): (u32, u32)) -> Range<u32> {
+    match collective {
+        Collective::Bcast | Collective::Scatter => rank..rank + 1,
+        Collective::Scan | Collective::Exscan => 0..me,
+        _ => 0..ranks,
+    }
+}
+
+/// The last step that ranks take whose lengths differ, as all of them find: of this rank with its own length, and of those whose
+/// lengths it has seen. `Err`: some may find another one.
+pub(super) fn agreed(
+    collective: Collective,
+    (me, ranks): (u32, u32),
+    own: u64,
+    seen: &[u64],
+) -> Result<u64, u64> {
+    use Collective::{Bcast, Exscan, Gather, Reduce, Scan, Scatter};
+    let theirs = seen.iter().copied().max().unwrap_or(own);
+    let are_all = |last| seen.iter().all(|other| *other == last);
+    match collective {
+        // Who gives the data sees no others.
+        Bcast | Scatter | Gather | Reduce if are_all(theirs) => Ok(theirs),
+        // Nor does the first one of these; the last one is seen by nobody.
+        Scan | Exscan if are_all(own) || (are_all(theirs) && me + 1 == ranks) => Ok(theirs),
+        Bcast | Scatter | Gather | Reduce | Scan | Exscan => Err(own.max(theirs)),
+        // Each sees all.
+        _ => Ok(own.max(theirs)),
+    }
+}
+
+impl<F: Fabric> Steps<'_, F> {
+    /// Ends a collective, after the step `before`, in which a rank has stated another length with this step: the error.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn end_apart(&self, rank: u32, before: u64, step: u64) -> MpiError {
+        let (own, Some(collective)) = (self.bytes.get(), self.collective.get()) else {
+            return of_fault(Fault::Operation);
+        };
+        let mut lasts = Vec::new();
+        let mut wrong = None;
+        for giver in givers(collective, rank, (self.me, self.ranks)).filter(|giver| *giver != self.me) {
+            if let Err(error) = self.see(giver, step) {
+                return error;
+            }
+            let length = self.section.stated_length(giver, step);
+            match length.filter(|length| limits::serves(collective, self.ranks, *length)) {
+                Some(length) => lasts.push(self.last_after(before, length)),
+                None => return self.no_part(giver, before),
+            }
+            if giver == rank {
+                wrong = length;
+            }
+        }
+        let length = wrong.unwrap_or(own);
+        let last = match agreed(collective, (self.me, self.ranks), self.last_after(before, own), &lasts) {
+            Ok(last) => last,
+            Err(last) => {
+                self.section.set_apart(length, own);
+                self.wake_all(u64::MAX & !(1 << self.me));
+                last
+            }
+        };
+        self.control.set_last(last);
+        self.finish(last);
+        different(collective, rank, length, own)
+    }
+
+    /// As [`Steps::end_apart`], if a rank is not in this collective.
+    fn no_part(&self, rank: u32, before: u64) -> MpiError {
+        self.finish(self.control.last_begun().max(before));
+        let text = format!("rank {rank} has called another collective than this one");
+        MpiError::new(abi::MPI_ERR_OTHER, text)
+    }
+}
+
+/// The error of a rank that has called a collective for `own` bytes of which a rank says `length`.
+fn different(collective: Collective, rank: u32, length: usize, own: usize) -> MpiError {
+    let error = of_fault(Fault::Truncated { length: length as u64, room: own as u64 });
+    let text = format!(
+        "{collective}: rank {rank} has called it{}, this one{}",
+        length_of(collective, length),
+        length_of(collective, own)
+    );
+    MpiError::new(error.class(), text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_go_on_behind_the_steps_of_those_who_give() {
+        use Collective::{Allgather, Bcast, Gather, Scan};
+        assert_eq!(agreed(Bcast, (1, 4), 1, &[16]), Ok(16));
+        assert_eq!(agreed(Gather, (0, 4), 1, &[4, 4, 4]), Ok(4));
+        assert_eq!(agreed(Gather, (0, 4), 1, &[4, 1, 4]), Err(4));
+        assert_eq!(agreed(Allgather, (0, 4), 1, &[4, 1, 4]), Ok(4));
+        assert_eq!(agreed(Scan, (3, 4), 2, &[1, 1, 1]), Ok(1));
+        assert_eq!(agreed(Scan, (2, 4), 2, &[1, 1]), Err(2));
+        assert_eq!(agreed(Scan, (2, 4), 1, &[1, 1]), Ok(1));
+    }
+}
