@@ -331,7 +331,7 @@ impl Job {
             Ok(last) if last == self.last() || is_latest => last,
             Ok(last) | Err(last) => {
                 section.set_apart(length, self.pieces.bytes);
-                self.wake_all(u64::MAX & !(1 << self.team.rank), lane);
+                self.wake_all(!(1 << self.team.rank), lane);
                 last
             }
         };

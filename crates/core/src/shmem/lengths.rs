@@ -90,7 +90,7 @@ impl<F: Fabric> Steps<'_, F> {
             Ok(last) => last,
             Err(last) => {
                 self.section.set_apart(length, own);
-                self.wake_all(u64::MAX & !(1 << self.me));
+                self.wake_all(!(1 << self.me));
                 last
             }
         };

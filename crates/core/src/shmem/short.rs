@@ -328,9 +328,13 @@ impl<F: Fabric> ShortWay<'_, F> {
     /// Writes a step that others read, and is done with it.
     #[inline(always)]
     fn give(&self, step: u64, len: usize, fill: impl FnOnce(BytesMut<'_>)) -> Result<()> {
-        self.steps.wait_until_free(step)?;
-        self.steps.write(step, len, fill);
-        self.steps.publish_last(step, self.steps.stated_alone(len));
+        let s = &self.steps;
+        s.wait_until_free(step)?;
+        s.write(step, len, fill);
+        match s.is_short(len) {
+            true => s.publish_last_in_line(step, s.bytes.get()),
+            false => s.publish_last(step, Stated::InPool(s.bytes.get())),
+        }
         Ok(())
     }
 

@@ -420,14 +420,30 @@ impl<'a, F: Fabric> Steps<'a, F> {
     /// too, if they lie in the pool.
     #[inline]
     pub(super) fn see_data(&self, rank: u32, step: u64, written: usize) -> Result<()> {
-        let bytes = self.bytes.get();
         match self.is_short(written) {
-            true => self.see_stated(rank, (step - 1, step), Stated::InLine(bytes), || {}),
-            false => {
-                let fetch = || self.section.fetch(rank, step, written);
-                self.see_stated(rank, (step - 1, step), Stated::InPool(bytes), fetch)
-            }
+            true => self.see_in_line(rank, step),
+            false => self.see_in_pool(rank, step, written),
         }
+    }
+
+    #[inline(never)]
+    fn see_in_line(&self, rank: u32, step: u64) -> Result<()> {
+        match self.section.is_published_as(rank, step, Stated::InLine(self.bytes.get())) {
+            true => Ok(()),
+            false => self.wait_in_line(rank, step),
+        }
+    }
+
+    /// The rest of [`Steps::see_in_line`]. Apart, so that the straight line saves no registers.
+    #[inline(never)]
+    fn wait_in_line(&self, rank: u32, step: u64) -> Result<()> {
+        self.wait_for_stated(rank, (step - 1, step), Stated::InLine(self.bytes.get()), || {})
+    }
+
+    #[inline(never)]
+    fn see_in_pool(&self, rank: u32, step: u64, written: usize) -> Result<()> {
+        let fetch = || self.section.fetch(rank, step, written);
+        self.see_stated(rank, (step - 1, step), Stated::InPool(self.bytes.get()), fetch)
     }
 
     /// As [`Steps::see_data`], of `len` bytes in this rank's part of the pool.
@@ -448,9 +464,21 @@ impl<'a, F: Fabric> Steps<'a, F> {
         fetch: impl Fn(),
     ) -> Result<()> {
         fetch();
-        if self.section.is_published_as(rank, step, stated) {
-            return Ok(());
+        match self.section.is_published_as(rank, step, stated) {
+            true => Ok(()),
+            false => self.wait_for_stated(rank, (before, step), stated, fetch),
         }
+    }
+
+    /// The rest of [`Steps::see_stated`].
+    #[inline(never)]
+    fn wait_for_stated(
+        &self,
+        rank: u32,
+        (before, step): (u64, u64),
+        stated: Stated,
+        fetch: impl Fn(),
+    ) -> Result<()> {
         let is_there = || {
             fetch();
             self.section.is_published(rank, step)
@@ -586,6 +614,14 @@ impl<'a, F: Fabric> Steps<'a, F> {
             true => self.section.publish(self.me, step, Stated::InLine(bytes)),
             false => self.section.publish(self.me, step, Stated::InPool(bytes)),
         }
+        self.wake();
+    }
+
+    /// As [`Steps::publish_last`], of the only step of a collective, whose data ride in the line.
+    #[inline]
+    pub(super) fn publish_last_in_line(&self, step: u64, bytes: usize) {
+        self.section.publish(self.me, step, Stated::InLine(bytes));
+        self.section.finish(self.me, step);
         self.wake();
     }
 
