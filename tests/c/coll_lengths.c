@@ -155,7 +155,7 @@ static void differ(int k, int is_later, int odd_bytes, int bytes, MPI_Comm comm)
     go_on(is_later, comm);
 }
 
-/* The last rank sends longer blocks than it has room for: it is told so, and all others that more comes. */
+/* The last rank sends longer blocks than it has room for: it gets an error, and so do all to whom more comes. */
 static void own_block(MPI_Comm comm)
 {
     static const int blocks[] = {8, 200, 60000};
