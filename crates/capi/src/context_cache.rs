@@ -46,7 +46,7 @@ impl ContextCache {
 
 #[inline(always)]
 const fn place(comm: Comm) -> usize {
-    comm as usize % ENTRIES
+    comm % ENTRIES
 }
 
 #[inline(always)]
