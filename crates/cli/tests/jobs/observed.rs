@@ -96,6 +96,7 @@ const OBSERVED: &[Row] = &[
         &["shm_pool_bytes", "shm_heap_bytes"],
     ),
     ("jobs/parameters.rs", "receivers_copy_messages_alone_where_they_are_told", &["single_copy"]),
+    ("jobs/parameters.rs", "messages_are_copied_as_the_file_of_costs_says", &["shm_copy_costs"]),
     ("c/mpit_effects.c", "mpit_effects", &["shm_ring_after", "shm_pool_from_bytes"]),
     // Waiting.
     (

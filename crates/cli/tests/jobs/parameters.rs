@@ -2,6 +2,9 @@
 
 use std::fs;
 
+use oxmpi_core::copy_costs::{Platform, render};
+use oxmpi_fabric::shm::copy_policy::CopyFacts;
+
 use crate::harness::{Outcome, Programs, compile};
 
 type Said<'a> = &'a [(&'a str, &'a str)];
@@ -129,6 +132,20 @@ fn receivers_copy_messages_alone_where_they_are_told() {
     for (value, copies) in [("on", "1"), ("auto", "1"), ("off", "0")] {
         check(&p, 2, &[("single_copy", value)], &["alone", copies]);
     }
+}
+
+#[test]
+fn messages_are_copied_as_the_file_of_costs_says() {
+    let p = compile(&["jobs/parameters"]);
+    let name = format!("costs-of-a-job-{}", std::process::id());
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let mut facts = CopyFacts::here();
+    for (call_ns, copies) in [(1.0, "1"), (1e8, "0")] {
+        (facts.single_copy.call_ns, facts.single_copy.both_ns) = (call_ns, 1.0);
+        fs::write(&file, render(&Platform::here(), &facts, &[])).unwrap();
+        check(&p, 2, &[("shm_copy_costs", file.to_str().unwrap())], &["copies", copies, "60000"]);
+    }
+    fs::remove_file(&file).unwrap();
 }
 
 #[test]
