@@ -219,6 +219,7 @@ fn isend_fully(
         if request.is_null() {
             return Err(null("request"));
         }
+        library.noted(comm, communicator);
         let started = match left_to_send(library, communicator, buf, count, datatype, dest, tag, mode)? {
             Some(buffer) => library.process.isend(communicator, mode, buffer, dest, tag)?,
             None => RequestId::COMPLETE,
