@@ -436,10 +436,12 @@ impl UserBuf {
             Shape::Strided(layout) => {
                 let sides = Sides::<PACK> { user: self.base, packed };
                 let range = (from, from + len);
+                let Some(program) = layout.used_program() else {
+                    // SAFETY: as below.
+                    return unsafe { first_elements(layout, sides, range, &mut cursor.place) };
+                };
                 // SAFETY: as above; the layout says which bytes belong to the range.
-                unsafe {
-                    copy::elements(layout.program(), sides, layout.extent(), range, &mut cursor.place);
-                }
+                unsafe { copy::elements(program, sides, layout.extent(), range, &mut cursor.place) }
             }
         }
     }
@@ -474,4 +476,21 @@ impl UserBuf {
             }
         }
     }
+}
+
+/// Copies elements of a layout that has not been used before. It comes last in what calls it, so that copies of any other
+/// layout do not save registers for it.
+///
+/// # Safety
+/// As for [`copy::elements`].
+#[cold]
+#[inline(never)]
+unsafe fn first_elements<const PACK: bool>(
+    layout: &Layout,
+    sides: Sides<PACK>,
+    range: (usize, usize),
+    place: &mut Place,
+) {
+    // SAFETY: by the contract of this function.
+    unsafe { copy::elements(layout.program(), sides, layout.extent(), range, place) }
 }

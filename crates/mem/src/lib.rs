@@ -22,6 +22,7 @@ pub mod atomics;
 pub mod blocks;
 pub mod buffer;
 mod copy;
+mod deferred;
 pub mod element;
 pub mod exposed;
 pub mod external32;

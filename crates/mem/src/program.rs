@@ -42,6 +42,8 @@ pub(crate) struct Program {
     items: Box<[Item]>,
     starts: Box<[usize]>,
     size: usize,
+    /// How deep repeated programs nest in it.
+    depth: u32,
 }
 
 /// Programs of up to so many items are copied into the one that uses them once; longer ones are shared.
@@ -49,6 +51,7 @@ const INLINE_ITEMS: usize = 64;
 
 impl Run {
     /// A run in its simplest form: blocks that touch become one.
+    #[inline(always)]
     fn new(offset: isize, block: usize, count: usize, stride: isize) -> Run {
         if count == 1 {
             Run { offset, block, count, stride: 0 }
@@ -63,6 +66,21 @@ impl Run {
     #[inline]
     pub fn size(&self) -> usize {
         self.block * self.count
+    }
+
+    /// `count` times this run, the first at `offset` and each `stride` after the one before, if that is one run too. Neither
+    /// count is 0.
+    #[inline(always)]
+    pub(crate) fn repeated(&self, count: usize, stride: isize, offset: isize) -> Option<Run> {
+        let first = Run { offset: self.offset.wrapping_add(offset), ..*self };
+        match (count, self.count) {
+            (1, _) => Some(first),
+            (_, 1) => Some(Run::new(first.offset, self.block, count, stride)),
+            (_, n) if self.next_offset().wrapping_sub(self.offset) == stride => {
+                Some(Run::new(first.offset, self.block, n * count, self.stride))
+            }
+            _ => None,
+        }
     }
 
     /// Where the block after the last one would begin.
@@ -106,11 +124,14 @@ impl Item {
 }
 
 impl Program {
-    /// The program of `len` bytes at the element's address.
-    pub(crate) fn block(len: usize) -> Program {
-        let mut b = ProgramBuilder::default();
-        b.push(Item::Run(Run { offset: 0, block: len, count: 1, stride: 0 }));
-        b.finish()
+    /// The program of one run.
+    pub(crate) fn of_run(run: Run) -> Program {
+        Program { items: Box::new([Item::Run(run)]), starts: Box::new([0]), size: run.size(), depth: 0 }
+    }
+
+    /// How deep repeated programs nest in it.
+    pub(crate) fn depth(&self) -> u32 {
+        self.depth
     }
 
     /// The items in packed order.
@@ -198,44 +219,35 @@ pub(crate) struct ProgramBuilder {
 }
 
 impl ProgramBuilder {
-    /// Appends `count` times `program`, the first at `offset` and each `stride` after the one before. Tells whether
-    /// this made the program one level deeper.
-    pub(crate) fn repeat(
-        &mut self,
-        program: &Arc<Program>,
-        count: usize,
-        stride: isize,
-        offset: isize,
-    ) -> bool {
+    /// Appends `count` times `program`, the first at `offset` and each `stride` after the one before.
+    pub(crate) fn repeat(&mut self, program: &Arc<Program>, count: usize, stride: isize, offset: isize) {
         if count == 0 || program.size == 0 {
-            return false;
+            return;
         }
         if count == 1 && program.items.len() <= INLINE_ITEMS {
             for item in &program.items {
                 self.push(item.shifted(offset));
             }
-            return false;
+            return;
         }
-        match &*program.items {
-            [Item::Run(r)] if r.count == 1 => {
-                self.push(Item::Run(Run::new(r.offset.wrapping_add(offset), r.block, count, stride)));
-                false
-            }
-            [Item::Run(r)] if r.next_offset().wrapping_sub(r.offset) == stride => {
-                let at = r.offset.wrapping_add(offset);
-                self.push(Item::Run(Run::new(at, r.block, r.count * count, r.stride)));
-                false
-            }
+        let item = match &*program.items {
+            [Item::Run(run)] if let Some(run) = run.repeated(count, stride, offset) => Item::Run(run),
             [Item::Repeat(r)] if r.stride.wrapping_mul(r.count.cast_signed()) == stride => {
                 let at = r.offset.wrapping_add(offset);
-                self.items.push(Item::Repeat(Repeat { offset: at, count: r.count * count, ..r.clone() }));
-                false
+                Item::Repeat(Repeat { offset: at, count: r.count * count, ..r.clone() })
             }
-            _ => {
-                self.items.push(Item::Repeat(Repeat { offset, count, stride, body: Arc::clone(program) }));
-                true
-            }
+            _ => Item::Repeat(Repeat { offset, count, stride, body: Arc::clone(program) }),
+        };
+        self.push(item);
+    }
+
+    /// Appends `count` times `run`, the first at `offset` and each `stride` after the one before. Whether that was one run.
+    pub(crate) fn repeat_run(&mut self, run: &Run, count: usize, stride: isize, offset: isize) -> bool {
+        let whole = run.repeated(count, stride, offset);
+        if let Some(run) = whole {
+            self.push(Item::Run(run));
         }
+        whole.is_some()
     }
 
     /// Appends an item; a block that touches the one before is joined to it.
@@ -273,6 +285,11 @@ impl ProgramBuilder {
                 start
             })
             .collect();
-        Program { items: items.into_boxed_slice(), starts, size }
+        let level = |item: &Item| match item {
+            Item::Run(_) => 0,
+            Item::Repeat(repeat) => repeat.body.depth + 1,
+        };
+        let depth = items.iter().map(level).max().unwrap_or(0);
+        Program { items: items.into_boxed_slice(), starts, size, depth }
     }
 }

@@ -64,6 +64,47 @@ fn regular_patterns_are_one_run() {
 }
 
 #[test]
+fn nothing_is_compiled_before_the_first_use() {
+    let pair = Layout::structure([(1, 0, &double()), (1, 12, &Layout::basic(1, 1))]).unwrap();
+    let indexed = Layout::hindexed([(1, 0), (2, 40), (1, 100)], &pair).unwrap();
+    let vector = Layout::hvector(5, 2, 400, &indexed).unwrap();
+    let resized = Layout::resized(-8, 4000, &vector).unwrap();
+    let all = [pair, indexed, vector, resized.dup(), resized];
+    for layout in &all {
+        assert!(layout.size() > 0 && layout.true_extent() < layout.extent() && !layout.is_contiguous());
+        assert_eq!((layout.packed_len(2).unwrap(), layout.span(1).unwrap().0), (2 * layout.size(), 0));
+    }
+    assert!(all.iter().all(|layout| !layout.is_compiled()));
+    // One run is no program to compile.
+    let plane = Layout::hvector(10, 2, 800, &double()).unwrap();
+    assert!(plane.is_compiled() && Layout::contiguous(3, &plane).is_ok_and(|cube| !cube.is_compiled()));
+    // What shares the data shares the program.
+    assert!(all[3].runs().is_none() && all.iter().all(Layout::is_compiled));
+}
+
+#[test]
+fn threads_may_be_the_first_at_once() {
+    for _ in 0..200 {
+        let pair = Layout::structure([(1, 0, &double()), (1, 12, &Layout::basic(1, 1))]).unwrap();
+        let indexed = Layout::hindexed([(1, 0), (2, 40), (1, 100)], &pair).unwrap();
+        let layouts = [Layout::hvector(5, 2, 400, &indexed).unwrap(), indexed.dup(), indexed].map(Arc::new);
+        std::thread::scope(|scope| {
+            for first in 0..3 {
+                let layouts = &layouts;
+                scope.spawn(move || {
+                    for layout in layouts.iter().cycle().skip(first).take(3) {
+                        let scratch = Scratch::new(2, layout).unwrap();
+                        let mut out = vec![1; 2 * layout.size()];
+                        scratch.buf().pack(0, BytesMut::from(&mut out[..]));
+                        assert!(out.iter().all(|&byte| byte == 0));
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
 fn nothing_is_a_datatype_too() {
     let none = Layout::contiguous(0, &double()).unwrap();
     assert_eq!((none.size(), bounds(&none)), (0, (0, 0, 0, 0)));
@@ -129,8 +170,10 @@ fn nesting_has_a_limit_and_an_error() {
     let mut wrapped = pair;
     for _ in 0..100_000 {
         wrapped = Layout::contiguous(1, &wrapped).unwrap();
+        wrapped = Layout::hindexed([(1, 8)], &wrapped).unwrap();
     }
-    assert_eq!(wrapped.size(), 9);
+    assert_eq!((wrapped.size(), wrapped.true_lb()), (9, 800_000));
+    assert_eq!(wrapped.runs().map(|runs| (runs.len(), runs[0].offset)), Some((1, 800_000)));
 }
 
 #[test]

@@ -23,18 +23,33 @@ enum Recipe {
 
 impl Recipe {
     fn layout(&self) -> Layout {
-        match self {
+        self.layout_with(&|layout| layout)
+    }
+
+    /// The layout whose every constituent is compiled before the next one is made of it.
+    fn eager_layout(&self) -> Layout {
+        self.layout_with(&|layout| {
+            layout.runs();
+            assert!(layout.is_compiled());
+            layout
+        })
+    }
+
+    /// The layout, with each constituent passed through `each`.
+    fn layout_with(&self, each: &impl Fn(Layout) -> Layout) -> Layout {
+        let of = |recipe: &Recipe| recipe.layout_with(each);
+        each(match self {
             Recipe::Basic(size) => Layout::basic(*size, 1 << size.trailing_zeros()),
-            Recipe::Contiguous(n, t) => Layout::contiguous(*n, &t.layout()).unwrap(),
-            Recipe::Vector(n, block, stride, t) => Layout::hvector(*n, *block, *stride, &t.layout()).unwrap(),
-            Recipe::Indexed(blocks, t) => Layout::hindexed(blocks.iter().copied(), &t.layout()).unwrap(),
+            Recipe::Contiguous(n, t) => Layout::contiguous(*n, &of(t)).unwrap(),
+            Recipe::Vector(n, block, stride, t) => Layout::hvector(*n, *block, *stride, &of(t)).unwrap(),
+            Recipe::Indexed(blocks, t) => Layout::hindexed(blocks.iter().copied(), &of(t)).unwrap(),
             Recipe::Struct(members) => {
-                let members: Vec<_> = members.iter().map(|(n, at, t)| (*n, *at, t.layout())).collect();
+                let members: Vec<_> = members.iter().map(|(n, at, t)| (*n, *at, of(t))).collect();
                 Layout::structure(members.iter().map(|(n, at, t)| (*n, *at, t))).unwrap()
             }
-            Recipe::Resized(lb, extent, t) => Layout::resized(*lb, *extent, &t.layout()).unwrap(),
-            Recipe::Dup(t) => t.layout().dup(),
-        }
+            Recipe::Resized(lb, extent, t) => Layout::resized(*lb, *extent, &of(t)).unwrap(),
+            Recipe::Dup(t) => of(t).dup(),
+        })
     }
 }
 
@@ -151,6 +166,28 @@ proptest! {
         if layout.is_contiguous() {
             prop_assert!(map.bytes.iter().enumerate().all(|(i, &b)| b == i as isize));
         }
+    }
+
+    #[test]
+    fn compiling_late_makes_the_same_program(recipe in recipes(), first_user in 0usize..3) {
+        let written = |layout: &Layout| {
+            let mut words = Vec::new();
+            layout.write(&mut words);
+            words
+        };
+        let eager = written(&recipe.eager_layout());
+        let lazy = recipe.layout();
+        // Layouts that share the data may ask first.
+        let dup = lazy.dup();
+        match first_user {
+            0 => drop(dup),
+            1 => prop_assert_eq!(&written(&dup), &eager),
+            _ => {
+                let shifted = Layout::structure([(2, 8, &lazy)]).unwrap();
+                shifted.runs();
+            }
+        }
+        prop_assert_eq!(written(&lazy), eager);
     }
 
     #[test]
