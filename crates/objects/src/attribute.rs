@@ -7,7 +7,7 @@ use crate::error::{MpiError, Result};
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::extensions::{MPIX_COLL_BASE_ASSOCIATIVE, MPIX_MCA_COLL};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// What kind of object a key is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,20 +176,29 @@ pub struct Attribute {
 /// The attributes of one object.
 #[derive(Debug, Default)]
 pub struct Attributes {
-    /// In the order in which they were set.
-    all: Mutex<Vec<Attribute>>,
+    /// In the order in which they were set. Most objects never have any.
+    all: OnceLock<Box<Mutex<Vec<Attribute>>>>,
 }
 
 impl Attributes {
+    /// Them, if there ever was one.
+    fn any(&self) -> Option<MutexGuard<'_, Vec<Attribute>>> {
+        self.all.get().map(|all| locked(all))
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<Attribute>> {
+        locked(self.all.get_or_init(Box::default))
+    }
+
     /// The value of a key, if it is set.
     pub fn get(&self, number: i32) -> Option<usize> {
-        locked(&self.all).iter().find(|a| a.keyval.number == number).map(|a| a.value)
+        self.any()?.iter().find(|a| a.keyval.number == number).map(|a| a.value)
     }
 
     /// Adds an attribute, the youngest of all. An older one of the same key is taken out and returned; a program that
     /// sets the same key from two threads at a time may see that here.
     pub fn add(&self, keyval: Arc<Keyval>, value: usize) -> Option<Attribute> {
-        let mut all = locked(&self.all);
+        let mut all = self.all();
         let order = all.last().map_or(0, |last| last.order + 1);
         let before = all.iter().position(|a| a.keyval.number == keyval.number).map(|at| all.remove(at));
         all.push(Attribute { keyval, value, order });
@@ -198,19 +207,19 @@ impl Attributes {
 
     /// Takes the attribute of a key out.
     pub fn take(&self, number: i32) -> Option<Attribute> {
-        let mut all = locked(&self.all);
+        let mut all = self.any()?;
         let at = all.iter().position(|a| a.keyval.number == number)?;
         Some(all.remove(at))
     }
 
     /// Takes out the attribute that was set last.
     pub fn take_youngest(&self) -> Option<Attribute> {
-        locked(&self.all).pop()
+        self.any()?.pop()
     }
 
     /// Puts an attribute back to its place, unless its key was set again meanwhile.
     pub fn restore(&self, attribute: Attribute) {
-        let mut all = locked(&self.all);
+        let mut all = self.all();
         if all.iter().all(|a| a.keyval.number != attribute.keyval.number) {
             let at = all.partition_point(|a| a.order < attribute.order);
             all.insert(at, attribute);
@@ -219,7 +228,7 @@ impl Attributes {
 
     /// All, in the order in which they were set.
     pub fn snapshot(&self) -> Vec<Attribute> {
-        locked(&self.all).clone()
+        self.any().map_or_else(Vec::new, |all| all.clone())
     }
 }
 
