@@ -28,7 +28,7 @@ unsafe fn subarray<T: Copy + Into<i64>>(
     [sizes, subsizes, starts]: [*const T; 3],
     order: c_int,
     old: &Arc<Datatype>,
-) -> Result<Datatype> {
+) -> Result<Arc<Datatype>> {
     let n = dimensions(ndims)? as i64;
     // SAFETY: by the contract of this function.
     let (sizes, subsizes, starts) = unsafe {
@@ -59,7 +59,7 @@ unsafe fn darray<T: Copy + Into<i64>>(
     arrays: Arrays<T>,
     order: c_int,
     old: &Arc<Datatype>,
-) -> Result<Datatype> {
+) -> Result<Arc<Datatype>> {
     let n = dimensions(ndims)?;
     // SAFETY: by the contract of this function.
     unsafe {

@@ -81,7 +81,7 @@ mpi! {
             // SAFETY: the C program passes places for four numbers.
             unsafe {
                 put(num_integers, contents.integers.len() as c_int, "num_integers")?;
-                put(num_addresses, contents.addresses.len() as c_int, "num_addresses")?;
+                put(num_addresses, contents.addresses().len() as c_int, "num_addresses")?;
                 put(num_datatypes, contents.types.len() as c_int, "num_datatypes")?;
                 put(combiner, contents.combiner.to_int(), "combiner")
             }
@@ -96,8 +96,8 @@ mpi! {
             // SAFETY: the C program passes places for five numbers.
             unsafe {
                 put(num_integers, contents.integers.len() as Count, "num_integers")?;
-                put(num_addresses, contents.addresses.len() as Count, "num_addresses")?;
-                put(num_large_counts, contents.counts.len() as Count, "num_large_counts")?;
+                put(num_addresses, contents.addresses().len() as Count, "num_addresses")?;
+                put(num_large_counts, contents.counts().len() as Count, "num_large_counts")?;
                 put(num_datatypes, contents.types.len() as Count, "num_datatypes")?;
                 put(combiner, contents.combiner.to_int(), "combiner")
             }
@@ -111,12 +111,12 @@ mpi! {
             check_made(&datatype)?;
             let contents = in_ints(&datatype)?;
             check_room("max_integers", max_integers.into(), contents.integers.len())?;
-            check_room("max_addresses", max_addresses.into(), contents.addresses.len())?;
+            check_room("max_addresses", max_addresses.into(), contents.addresses().len())?;
             check_room("max_datatypes", max_datatypes.into(), contents.types.len())?;
             // SAFETY: the C program passes arrays of the lengths that were checked above.
             unsafe {
                 put_all(array_of_integers, &contents.integers, "array_of_integers")?;
-                put_all(array_of_addresses, &contents.addresses, "array_of_addresses")?;
+                put_all(array_of_addresses, contents.addresses(), "array_of_addresses")?;
                 put_types(library, array_of_datatypes, contents)
             }
         })
@@ -129,14 +129,14 @@ mpi! {
             check_made(&datatype)?;
             let contents = datatype.contents();
             check_room("max_integers", max_integers, contents.integers.len())?;
-            check_room("max_addresses", max_addresses, contents.addresses.len())?;
-            check_room("max_large_counts", max_large_counts, contents.counts.len())?;
+            check_room("max_addresses", max_addresses, contents.addresses().len())?;
+            check_room("max_large_counts", max_large_counts, contents.counts().len())?;
             check_room("max_datatypes", max_datatypes, contents.types.len())?;
             // SAFETY: the C program passes arrays of the lengths that were checked above.
             unsafe {
                 put_all(array_of_integers, &contents.integers, "array_of_integers")?;
-                put_all(array_of_addresses, &contents.addresses, "array_of_addresses")?;
-                put_all(array_of_large_counts, &contents.counts, "array_of_large_counts")?;
+                put_all(array_of_addresses, contents.addresses(), "array_of_addresses")?;
+                put_all(array_of_large_counts, contents.counts(), "array_of_large_counts")?;
                 put_types(library, array_of_datatypes, contents)
             }
         })

@@ -9,17 +9,17 @@ use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Aint, Count, Datatype as Handle};
 use oxmpi_mem::table;
-use oxmpi_objects::datatype::{Datatype, Form};
+use oxmpi_objects::datatype::{Datatype, Form, ShortList};
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 /// Gives a new datatype its handle.
-fn give(library: &Running, place: *mut Handle, made: Result<Datatype>) -> Result<()> {
+fn give(library: &Running, place: *mut Handle, made: Result<Arc<Datatype>>) -> Result<()> {
     if place.is_null() {
         return Err(null("newtype"));
     }
-    let handle = library.datatypes.insert(Arc::new(made?));
+    let handle = library.datatypes.insert(made?);
     // SAFETY: the C program passes a place for a handle.
     unsafe { put(place, handle.raw() as Handle, "newtype") }
 }
@@ -29,7 +29,7 @@ pub(crate) fn derive(
     function: FuncId,
     old: Handle,
     new: *mut Handle,
-    make: impl FnOnce(&Arc<Datatype>) -> Result<Datatype>,
+    make: impl FnOnce(&Arc<Datatype>) -> Result<Arc<Datatype>>,
 ) -> c_int {
     on_none(function, |library| {
         let made = make(&*library.datatype(old)?);
@@ -37,7 +37,10 @@ pub(crate) fn derive(
     })
 }
 
-/// An array of numbers of the plain or the large form, as 64 bits.
+/// Numbers of the plain or the large form, as 64 bits.
+pub(crate) type Widened = ShortList<i64, 16>;
+
+/// An array of numbers.
 ///
 /// # Safety
 /// `first` must be null or point to `count` numbers.
@@ -45,7 +48,7 @@ pub(crate) unsafe fn numbers<T: Copy + Into<i64>>(
     first: *const T,
     count: i64,
     what: &str,
-) -> Result<Vec<i64>> {
+) -> Result<Widened> {
     let count = check_count(count)?;
     // SAFETY: by the contract of this function.
     Ok(unsafe { array(first, count, what) }?.iter().map(|n| (*n).into()).collect())
@@ -55,10 +58,10 @@ pub(crate) unsafe fn numbers<T: Copy + Into<i64>>(
 ///
 /// # Safety
 /// As [`numbers`].
-unsafe fn displacements(first: *const Aint, count: i64, what: &str) -> Result<Vec<isize>> {
+unsafe fn displacements<'a>(first: *const Aint, count: i64, what: &str) -> Result<&'a [isize]> {
     let count = check_count(count)?;
     // SAFETY: by the contract of this function; MPI_Count and MPI_Aint are both 64 bits here.
-    Ok(unsafe { array(first, count, what) }?.to_vec())
+    unsafe { array(first, count, what) }
 }
 
 /// Asks a datatype for two numbers.
@@ -80,8 +83,8 @@ fn ask<T: Copy>(
 
 fn structure(
     function: FuncId,
-    blocks: Result<Vec<i64>>,
-    offsets: Result<Vec<isize>>,
+    blocks: Result<Widened>,
+    offsets: Result<&[isize]>,
     types: *const Handle,
     form: Form,
     new: *mut Handle,
@@ -92,7 +95,7 @@ fn structure(
         let handles = unsafe { array(types, blocks.len(), "array_of_types") }?;
         let types: Result<Vec<Arc<Datatype>>> =
             handles.iter().map(|h| library.datatype(*h).map(|t| Arc::clone(&t))).collect();
-        give(library, new, Datatype::structure(form, &blocks, &offsets, &types?))
+        give(library, new, Datatype::structure(form, &blocks, offsets, &types?))
     })
 }
 
@@ -134,7 +137,7 @@ mpi! {
             let (blocks, offsets) = unsafe {
                 (numbers(array_of_blocklengths, i64::from(count), "array_of_blocklengths")?, displacements(array_of_displacements, i64::from(count), "array_of_displacements")?)
             };
-            Datatype::hindexed(Form::Int, &blocks, &offsets, old)
+            Datatype::hindexed(Form::Int, &blocks, offsets, old)
         })
     }
 
@@ -152,7 +155,7 @@ mpi! {
         derive(FuncId::MPI_Type_create_hindexed_block, oldtype, newtype, |old| {
             // SAFETY: the C program passes an array of `count` numbers.
             let offsets = unsafe { displacements(array_of_displacements, i64::from(count), "array_of_displacements") }?;
-            Datatype::hindexed_block(Form::Int, i64::from(blocklength), &offsets, old)
+            Datatype::hindexed_block(Form::Int, i64::from(blocklength), offsets, old)
         })
     }
 
@@ -209,7 +212,7 @@ mpi! {
             let (blocks, offsets) = unsafe {
                 (numbers(array_of_blocklengths, count, "array_of_blocklengths")?, displacements(array_of_displacements.cast(), count, "array_of_displacements")?)
             };
-            Datatype::hindexed(Form::Count, &blocks, &offsets, old)
+            Datatype::hindexed(Form::Count, &blocks, offsets, old)
         })
     }
 
@@ -227,7 +230,7 @@ mpi! {
         derive(FuncId::MPI_Type_create_hindexed_block_c, oldtype, newtype, |old| {
             // SAFETY: the C program passes an array of `count` numbers.
             let offsets = unsafe { displacements(array_of_displacements.cast(), count, "array_of_displacements") }?;
-            Datatype::hindexed_block(Form::Count, blocklength, &offsets, old)
+            Datatype::hindexed_block(Form::Count, blocklength, offsets, old)
         })
     }
 

@@ -24,7 +24,7 @@ impl FortranTypes {
     /// The handle of `datatype`, the same for all that were made alike.
     pub(crate) fn handle(&self, library: &Running, datatype: Datatype) -> Handle {
         let contents = datatype.contents();
-        let key = (contents.combiner.to_int(), contents.integers.clone());
+        let key = (contents.combiner.to_int(), contents.integers.to_vec());
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *known.entry(key).or_insert_with(|| library.datatypes.insert(Arc::new(datatype)).raw() as Handle)
     }

@@ -3,6 +3,9 @@
 //! A constructor is a function of `(form, arguments, old type)`. The [`Form`] says whether the program called the plain
 //! function (counts are `int`) or the one that ends in `_c` (counts are `MPI_Count`): `MPI_Type_get_contents` gives the
 //! arguments back in the same form. A datatype holds the types it was made from, so a program may free these at once.
+//!
+//! Programs make types in inner loops, and ask few of them anything. So what a type is made of is noted and its bounds
+//! are computed; the signature, and the copy program of the layout, are made at the first use.
 
 use crate::attribute::Attributes;
 use crate::error::{MpiError, Result};
@@ -12,16 +15,18 @@ use oxmpi_mem::kernels::Scalar;
 use oxmpi_mem::layout::{Layout, LayoutError};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 mod array;
 mod construct;
+mod contents;
 mod external;
 mod file;
 mod fortran;
 mod signature;
 
 pub use array::{Distribution, Order};
+pub use contents::{Constituents, Contents, ShortList};
 pub use external::{check_representation, is_predefined_name};
 pub use signature::Signature;
 
@@ -29,9 +34,12 @@ pub use signature::Signature;
 #[derive(Debug)]
 pub struct Datatype {
     layout: Arc<Layout>,
-    signature: Arc<Signature>,
-    contents: Arc<Contents>,
+    contents: Contents,
     basic: Basic,
+    /// Made at the first use.
+    signature: OnceLock<Arc<Signature>>,
+    /// At most so deep do signatures nest in its own. It is also how deep making that recurses.
+    depth: u32,
     committed: AtomicBool,
     /// What the program gave: C says nothing of its encoding.
     name: Mutex<Box<[u8]>>,
@@ -110,58 +118,21 @@ impl Combiner {
     }
 }
 
-/// The arguments that made a type, as `MPI_Type_get_contents` gives them.
-#[derive(Debug)]
-pub struct Contents {
-    /// The constructor.
-    pub combiner: Combiner,
-    /// Counts of a type made in [`Form::Int`], and arguments that are `int` in both forms.
-    pub integers: Vec<i32>,
-    /// Displacements of a type made in [`Form::Int`].
-    pub addresses: Vec<isize>,
-    /// Counts, then displacements, of a type made in [`Form::Count`].
-    pub counts: Vec<i64>,
-    /// The types it was made from.
-    pub types: Vec<Arc<Datatype>>,
-}
-
-impl Contents {
-    /// Whether the type can be described in [`Form::Int`]: no argument was an `MPI_Count`.
-    pub fn fits_int(&self) -> bool {
-        self.counts.is_empty()
-    }
-}
-
-impl Drop for Contents {
-    /// A program may derive a type from a type from a type without end: they are freed one after the other, not one
-    /// inside the other, so that the stack does not overflow.
-    fn drop(&mut self) {
-        let mut waiting = std::mem::take(&mut self.types);
-        while let Some(one) = waiting.pop() {
-            let contents = Arc::into_inner(one).map(|datatype| datatype.contents);
-            if let Some(mut contents) = contents.and_then(Arc::into_inner) {
-                waiting.append(&mut contents.types);
-            }
-        }
-    }
-}
-
 impl Datatype {
     pub(crate) fn predefined(facts: &'static PredefinedType) -> Datatype {
-        let named = Datatype::of_library(facts, Combiner::Named, Vec::new());
+        let named = Datatype::of_library(facts, Combiner::Named, &[]);
         named.set_name(facts.name.as_bytes());
         named
     }
 
     /// A type without a name that is represented like a predefined one.
-    fn of_library(facts: &'static PredefinedType, combiner: Combiner, integers: Vec<i32>) -> Datatype {
-        let contents =
-            Contents { combiner, integers, addresses: Vec::new(), counts: Vec::new(), types: Vec::new() };
+    fn of_library(facts: &'static PredefinedType, combiner: Combiner, integers: &[i32]) -> Datatype {
         Datatype {
             layout: Arc::new(facts.layout()),
-            signature: Arc::new(Signature::of(facts.elements())),
-            contents: Arc::new(contents),
+            contents: Contents::of_library(combiner, integers),
             basic: Basic::Is(facts),
+            signature: OnceLock::new(),
+            depth: 0,
             committed: AtomicBool::new(true),
             name: Mutex::default(),
             attributes: Attributes::default(),
@@ -172,9 +143,10 @@ impl Datatype {
     pub fn again(&self) -> Datatype {
         Datatype {
             layout: Arc::clone(&self.layout),
-            signature: Arc::clone(&self.signature),
-            contents: Arc::clone(&self.contents),
+            contents: self.contents.clone(),
             basic: self.basic,
+            signature: self.signature.clone(),
+            depth: self.depth,
             committed: AtomicBool::new(self.is_committed()),
             name: Mutex::default(),
             attributes: Attributes::default(),
@@ -189,7 +161,15 @@ impl Datatype {
 
     /// Which basic elements there are.
     pub fn signature(&self) -> &Arc<Signature> {
-        &self.signature
+        self.signature.get_or_init(|| match self.basic {
+            Basic::Is(facts) => Arc::new(Signature::of(facts.elements())),
+            _ => Signature::joined(self.contents.elements(self.size()).map(|(n, old)| (n, old.signature()))),
+        })
+    }
+
+    /// At most so deep do signatures nest in its own.
+    fn depth(&self) -> u32 {
+        self.signature.get().map_or(self.depth, |signature| signature.depth())
     }
 
     /// The data bytes of an element.

@@ -36,8 +36,8 @@ fn try_one(seed: u64, types: &Predefined) {
     describes(&same, &model);
     assert_eq!(same.contents().combiner, datatype.contents().combiner);
     assert_eq!(same.contents().integers, datatype.contents().integers);
-    assert_eq!(same.contents().addresses, datatype.contents().addresses);
-    assert_eq!(same.contents().counts, datatype.contents().counts);
+    assert_eq!(same.contents().addresses(), datatype.contents().addresses());
+    assert_eq!(same.contents().counts(), datatype.contents().counts());
     counts_elements(&mut random, &datatype, &model);
     moves_bytes(&mut random, &datatype, &model);
 }

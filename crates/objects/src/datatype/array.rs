@@ -4,7 +4,7 @@
 //! Both are built from the dimension whose neighbours lie side by side to the one whose neighbours lie farthest apart. The
 //! result is as large as the whole array, so that arrays of it are arrays of whole arrays.
 
-use super::construct::Argument;
+use super::contents::Argument;
 use super::{Combiner, Contents, Datatype, Form, layout_error};
 use crate::error::{MpiError, Result};
 use oxmpi_abi::constants as abi;
@@ -125,7 +125,7 @@ impl Datatype {
         starts: &[i64],
         order: Order,
         old: &Arc<Datatype>,
-    ) -> Result<Datatype> {
+    ) -> Result<Arc<Datatype>> {
         let ndims = sizes.len();
         if ndims == 0 || subsizes.len() != ndims || starts.len() != ndims {
             return bad(format!("ndims is {ndims}; there must be one size, subsize and start for each"));
@@ -162,7 +162,7 @@ impl Datatype {
     /// # Errors
     /// Class `MPI_ERR_ARG` if the distribution is none; `MPI_ERR_VALUE_TOO_LARGE` if the array does not fit into the
     /// address space.
-    pub fn darray(form: Form, array: &Distribution<'_>, old: &Arc<Datatype>) -> Result<Datatype> {
+    pub fn darray(form: Form, array: &Distribution<'_>, old: &Arc<Datatype>) -> Result<Arc<Datatype>> {
         let ndims = array.gsizes.len();
         let coordinates = array.coordinates()?;
         let blocks: Vec<Blocks> =

@@ -38,7 +38,7 @@ impl Datatype {
     /// The bytes of `count` elements in external32 (`MPI_Pack_external_size`); `None` if they are too many for an
     /// address.
     pub fn external_size(&self, count: usize) -> Option<usize> {
-        let bytes = self.signature.external_bytes().checked_mul(count)?;
+        let bytes = self.signature().external_bytes().checked_mul(count)?;
         isize::try_from(bytes).is_ok().then_some(bytes)
     }
 
@@ -50,7 +50,7 @@ impl Datatype {
         assert_eq!(Some(to.len()), self.external_size(from.count()), "room for external32");
         let (mut native, mut external) = ([0; WINDOW], [0; WINDOW]);
         let (mut cursor, mut done) = (Cursor::default(), 0);
-        self.signature.visit(from.count(), &mut |elements, element| {
+        self.signature().visit(from.count(), &mut |elements, element| {
             let mut left = elements;
             while left > 0 {
                 let n = left.min(WINDOW / element.native_size());
@@ -82,7 +82,7 @@ impl Datatype {
     pub fn unpack_external_part(&self, from: Bytes<'_>, to: &UserBuf) -> usize {
         let (mut native, mut external) = ([0; WINDOW], [0; WINDOW]);
         let (mut cursor, mut done, mut at_end) = (Cursor::default(), 0, false);
-        self.signature.visit(to.count(), &mut |elements, element| {
+        self.signature().visit(to.count(), &mut |elements, element| {
             let there = (from.len() - done) / element.external_size();
             let mut left = if at_end { 0 } else { elements.min(there) };
             at_end |= there < elements;

@@ -41,7 +41,7 @@ impl Arguments<'_> {
         if self.form() == Form::Int {
             return self.integer().map(i64::from);
         }
-        let value = self.contents.counts.get(self.counts).copied().ok_or_else(Arguments::lost)?;
+        let value = self.contents.counts().get(self.counts).copied().ok_or_else(Arguments::lost)?;
         self.counts += 1;
         Ok(value)
     }
@@ -55,7 +55,7 @@ impl Arguments<'_> {
         if self.form() == Form::Count {
             return self.count().map(|n| n as isize);
         }
-        let value = self.contents.addresses.get(self.addresses).copied().ok_or_else(Arguments::lost)?;
+        let value = self.contents.addresses().get(self.addresses).copied().ok_or_else(Arguments::lost)?;
         self.addresses += 1;
         Ok(value)
     }
@@ -85,10 +85,10 @@ impl Datatype {
         }
         let contents = self.contents();
         let old = contents.types.iter().map(|t| t.in_file(size_of)).collect::<Result<Vec<_>>>()?;
-        if old.iter().zip(&contents.types).all(|(a, b)| Arc::ptr_eq(a, b)) {
+        if old.iter().zip(contents.types.iter()).all(|(a, b)| Arc::ptr_eq(a, b)) {
             return Ok(Arc::clone(self));
         }
-        made_again(contents, &old).map(Arc::new)
+        made_again(contents, &old)
     }
 
     /// The datatype in a file of external32.
@@ -101,7 +101,7 @@ impl Datatype {
 }
 
 /// The type that the same constructor makes of these types.
-fn made_again(contents: &Contents, types: &[Arc<Datatype>]) -> Result<Datatype> {
+fn made_again(contents: &Contents, types: &[Arc<Datatype>]) -> Result<Arc<Datatype>> {
     let mut a = Arguments { contents, counts: 0, addresses: 0, integers: 0 };
     let form = a.form();
     let old = types.first().ok_or_else(Arguments::lost)?;
@@ -180,13 +180,13 @@ mod tests {
         let get = |handle: usize| Arc::clone(predefined.get(handle as u64).unwrap());
         let (long, double) = (get(abi::MPI_LONG), get(abi::MPI_DOUBLE));
         for form in [Form::Int, Form::Count] {
-            let vector = Arc::new(Datatype::vector(form, 3, 1, 2, &long).unwrap());
+            let vector = Datatype::vector(form, 3, 1, 2, &long).unwrap();
             let file = vector.in_external32().unwrap();
             assert_eq!((file.layout().size(), file.layout().extent()), (12, 20));
-            let same = Arc::new(Datatype::vector(form, 3, 1, 2, &double).unwrap());
+            let same = Datatype::vector(form, 3, 1, 2, &double).unwrap();
             assert!(Arc::ptr_eq(&same, &same.in_external32().unwrap()));
             let mixed = Datatype::structure(form, &[1, 2], &[0, 16], &[long.clone(), vector.clone()]);
-            let file = Arc::new(mixed.unwrap()).in_external32().unwrap();
+            let file = mixed.unwrap().in_external32().unwrap();
             assert_eq!((file.layout().size(), file.layout().extent()), (28, 16 + 40));
             let box_of = Datatype::subarray(
                 form,
@@ -196,11 +196,11 @@ mod tests {
                 Order::from_int(abi::MPI_ORDER_C).unwrap(),
                 &long,
             );
-            let file = Arc::new(box_of.unwrap()).in_external32().unwrap();
+            let file = box_of.unwrap().in_external32().unwrap();
             assert_eq!((file.layout().size(), file.layout().extent()), (24, 96));
             assert_eq!(file.layout().true_lb(), (6 + 2) * 4);
             let lists = Datatype::hindexed(form, &[1, 1], &[4, 100], &long).unwrap();
-            let file = Arc::new(lists).in_external32().unwrap();
+            let file = lists.in_external32().unwrap();
             assert_eq!((file.layout().true_lb(), file.layout().extent()), (4, 100));
         }
     }

@@ -34,7 +34,7 @@ impl Datatype {
     /// Class `MPI_ERR_ARG` if there is no such kind.
     pub fn f90_real(p: i32, r: i32) -> Result<Datatype> {
         let (real, _) = kind(p, r)?;
-        Ok(Datatype::of_library(real, Combiner::F90Real, vec![p, r]))
+        Ok(Datatype::of_library(real, Combiner::F90Real, &[p, r]))
     }
 
     /// Complex numbers of such real ones (`MPI_Type_create_f90_complex`).
@@ -43,7 +43,7 @@ impl Datatype {
     /// As for [`f90_real`](Self::f90_real).
     pub fn f90_complex(p: i32, r: i32) -> Result<Datatype> {
         let (_, complex) = kind(p, r)?;
-        Ok(Datatype::of_library(complex, Combiner::F90Complex, vec![p, r]))
+        Ok(Datatype::of_library(complex, Combiner::F90Complex, &[p, r]))
     }
 
     /// Integers of `r` decimal digits (`MPI_Type_create_f90_integer`).
@@ -56,7 +56,7 @@ impl Datatype {
         let integer = integer.ok_or_else(|| {
             MpiError::new(abi::MPI_ERR_ARG, format!("there is no kind of integers with a range r of {r}"))
         })?;
-        Ok(Datatype::of_library(integer, Combiner::F90Integer, vec![r]))
+        Ok(Datatype::of_library(integer, Combiner::F90Integer, &[r]))
     }
 }
 

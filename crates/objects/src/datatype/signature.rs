@@ -69,19 +69,33 @@ impl Signature {
     }
 
     /// The basic elements of `(count, signature)`, one after the other.
+    pub(crate) fn joined<'a>(parts: impl IntoIterator<Item = (usize, &'a Arc<Signature>)>) -> Arc<Signature> {
+        let mut builder = Builder::default();
+        let mut parts = parts.into_iter().peekable();
+        while let Some((count, part)) = parts.next() {
+            if count == 1 && builder.items.is_empty() && parts.peek().is_none() {
+                return Arc::clone(part);
+            }
+            builder.add(count, part);
+        }
+        Arc::new(builder.signature())
+    }
+
+    /// How deep signatures nest in it.
+    pub(crate) fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// Whether it may be used.
     ///
     /// # Errors
-    /// Class `MPI_ERR_UNSUPPORTED_OPERATION` if they nest too deep.
-    pub(crate) fn joined<'a>(
-        parts: impl IntoIterator<Item = (usize, &'a Arc<Signature>)>,
-    ) -> Result<Arc<Signature>> {
-        let mut builder = Builder::default();
-        parts.into_iter().for_each(|(count, part)| builder.add(count, part));
-        if builder.depth > MAX_DEPTH {
-            let text = format!("datatypes nested more than {MAX_DEPTH} deep are not supported");
-            return Err(MpiError::new(abi::MPI_ERR_UNSUPPORTED_OPERATION, text));
+    /// Class `MPI_ERR_UNSUPPORTED_OPERATION` if it nests too deep.
+    pub(crate) fn check_depth(&self) -> Result<()> {
+        if self.depth <= MAX_DEPTH {
+            return Ok(());
         }
-        Ok(Arc::new(builder.signature()))
+        let text = format!("datatypes nested more than {MAX_DEPTH} deep are not supported");
+        Err(MpiError::new(abi::MPI_ERR_UNSUPPORTED_OPERATION, text))
     }
 
     /// The bytes of all elements in external32. Not more than in memory.
@@ -212,7 +226,7 @@ mod tests {
     #[test]
     fn parts_of_elements_are_counted() {
         let pair = Arc::new(Signature::of([DOUBLE, INT]));
-        let three = Signature::joined([(3, &pair), (2, &Arc::new(Signature::of([INT])))]).unwrap();
+        let three = Signature::joined([(3, &pair), (2, &Arc::new(Signature::of([INT])))]);
         assert_eq!((three.elements(), three.bytes), (8, 44));
         // d i d i d i i i, and again.
         let ends = [8, 12, 20, 24, 32, 36, 40, 44, 52, 56];
@@ -229,12 +243,12 @@ mod tests {
     #[test]
     fn equal_neighbours_are_one_run() {
         let int = Arc::new(Signature::of([INT]));
-        let many = Signature::joined([(1 << 40, &int), (5, &int)]).unwrap();
+        let many = Signature::joined([(1 << 40, &int), (5, &int)]);
         let mut runs = Vec::new();
         many.visit(2, &mut |n, element| runs.push((n, element)));
         assert_eq!(runs, [((1 << 41) + 10, INT)]);
         let pair = Arc::new(Signature::of([DOUBLE, INT]));
-        let nested = Signature::joined([(2, &pair), (1, &int)]).unwrap();
+        let nested = Signature::joined([(2, &pair), (1, &int)]);
         runs.clear();
         nested.visit(1, &mut |n, element| runs.push((n, element)));
         assert_eq!(runs, [(1, DOUBLE), (1, INT), (1, DOUBLE), (1, INT), (1, INT)]);
@@ -244,12 +258,14 @@ mod tests {
     fn too_deep_a_nest_is_refused() {
         let singles = [INT, DOUBLE].map(|element| Arc::new(Signature::of([element])));
         let many: Vec<_> = singles.iter().cycle().take(INLINE_ITEMS + 1).map(|one| (1, one)).collect();
-        let mut t = Signature::joined(many.clone()).unwrap();
+        let mut t = Signature::joined(many.clone());
         for depth in 1..=MAX_DEPTH {
-            t = Signature::joined(std::iter::once((1, &t)).chain(many.clone())).unwrap();
+            t = Signature::joined(std::iter::once((1, &t)).chain(many.clone()));
+            t.check_depth().unwrap();
             assert_eq!(t.depth, depth);
         }
-        let error = Signature::joined(std::iter::once((1, &t)).chain(many.clone())).unwrap_err();
+        let error =
+            Signature::joined(std::iter::once((1, &t)).chain(many.clone())).check_depth().unwrap_err();
         assert_eq!(error.class(), abi::MPI_ERR_UNSUPPORTED_OPERATION);
     }
 }

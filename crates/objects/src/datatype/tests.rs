@@ -61,10 +61,10 @@ fn constructors_give_the_bounds_of_the_standard() {
     assert_eq!(bounds(&blocks), (32, 8, 48));
     let s = Datatype::structure(Form::Int, &[1, 1], &[0, 8], &[double(), get(0x243)]).unwrap();
     assert_eq!(bounds(&s), (9, 0, 16));
-    let resized = Datatype::resized(Form::Int, -3, 20, &Arc::new(s)).unwrap();
-    let twice = Datatype::resized(Form::Int, 0, 9, &Arc::new(resized)).unwrap();
+    let resized = Datatype::resized(Form::Int, -3, 20, &s).unwrap();
+    let twice = Datatype::resized(Form::Int, 0, 9, &resized).unwrap();
     assert_eq!((bounds(&twice), twice.layout().true_extent()), ((9, 0, 9), 9));
-    let dup = Datatype::dup(&Arc::new(twice)).unwrap();
+    let dup = Datatype::dup(&twice).unwrap();
     assert_eq!((bounds(&dup), dup.is_committed()), ((9, 0, 9), false));
     assert!(dup.check_committed().is_err());
     dup.commit();
@@ -76,24 +76,21 @@ fn contents_are_what_the_program_gave() {
     let old = double();
     let t = Datatype::hindexed(Form::Int, &[1, 2], &[-8, 80], &old).unwrap();
     let c = t.contents();
-    assert_eq!(
-        (c.combiner.to_int(), &c.integers[..], &c.addresses[..]),
-        (107, &[2, 1, 2][..], &[-8, 80][..])
-    );
+    assert_eq!((c.combiner.to_int(), &c.integers[..], c.addresses()), (107, &[2, 1, 2][..], &[-8, 80][..]));
     let t = Datatype::hindexed(Form::Count, &[1, 2], &[-8, 80], &old).unwrap();
     let c = t.contents();
-    assert_eq!((&c.counts[..], c.integers.len(), c.addresses.len()), (&[2, 1, 2, -8, 80][..], 0, 0));
+    assert_eq!((c.counts(), c.integers.len(), c.addresses().len()), (&[2, 1, 2, -8, 80][..], 0, 0));
     assert!(Arc::ptr_eq(&c.types[0], &old));
     let t = Datatype::indexed_block(Form::Int, 3, &[7, 9], &old).unwrap();
-    assert_eq!(t.contents().integers, [2, 3, 7, 9]);
+    assert_eq!(t.contents().integers[..], [2, 3, 7, 9]);
     let t = Datatype::vector(Form::Int, 3, 2, -4, &old).unwrap();
-    assert_eq!(t.contents().integers, [3, 2, -4]);
+    assert_eq!(t.contents().integers[..], [3, 2, -4]);
 }
 
 #[test]
 fn errors_name_the_argument_and_its_value() {
     let old = double();
-    let text = |r: Result<Datatype>| {
+    let text = |r: Result<Arc<Datatype>>| {
         let e = r.unwrap_err();
         (e.class(), e.to_string())
     };
@@ -125,10 +122,67 @@ fn large_counts_are_arithmetic() {
     assert_eq!((none.count_in(0), none.count_in(1)), (Some(0), None));
 }
 
+/// A struct of a struct and a vector of it, and the last type of all.
+fn nested() -> (Vec<Arc<Datatype>>, Arc<Datatype>) {
+    let pair = Datatype::structure(Form::Int, &[1, 1], &[0, 12], &[double(), get(0x209)]).unwrap();
+    let indexed = Datatype::indexed(Form::Int, &[1, 2, 1], &[0, 2, 9], &pair).unwrap();
+    let both = [Arc::clone(&indexed), double()];
+    let outer = Datatype::structure(Form::Count, &[2, 0], &[8, 0], &both).unwrap();
+    let last = Datatype::vector(Form::Count, 3, 2, 5, &outer).unwrap();
+    (vec![pair, indexed, outer, Arc::clone(&last)], last)
+}
+
+#[test]
+fn a_type_that_is_only_made_and_committed_compiles_nothing() {
+    let (all, last) = nested();
+    for t in &all {
+        t.commit();
+        assert!(t.check_committed().is_ok() && t.size() > 0 && t.layout().true_extent() > 0);
+        assert!(t.again().contents().types.len() + t.contents().integers.len() > 0 && t.uniform().is_none());
+    }
+    let untouched =
+        |all: &[Arc<Datatype>]| all.iter().all(|t| !t.layout().is_compiled() && t.signature.get().is_none());
+    assert!(untouched(&all));
+    drop(all);
+    // Its constituents are there though nobody else has them.
+    assert_eq!((last.signature().elements(), last.layout().runs().is_some()), (6 * 8 * 2, false));
+    assert!(last.layout().is_compiled());
+}
+
+#[test]
+fn threads_may_ask_for_the_first_signature_at_once() {
+    for _ in 0..100 {
+        let (all, _) = nested();
+        std::thread::scope(|scope| {
+            for first in 0..4 {
+                let all = &all;
+                scope.spawn(move || {
+                    let elements = [2, 8, 16, 96];
+                    for (t, n) in all.iter().zip(elements).cycle().skip(first).take(4) {
+                        assert_eq!((t.signature().elements(), t.external_size(1)), (n, Some(n * 6)));
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn a_long_chain_of_types_is_used_and_freed() {
+    let mut last = Arc::clone(&nested().0[0]);
+    for _ in 0..20_000 {
+        last = Datatype::resized(Form::Int, 0, 16, &last).unwrap();
+        last = Datatype::dup(&last).unwrap();
+        last = Datatype::hindexed(Form::Int, &[1], &[16], &last).unwrap();
+    }
+    assert_eq!((last.signature().elements(), last.layout().true_lb()), (2, 320_000));
+    assert!(last.layout().runs().is_some());
+}
+
 #[test]
 fn elements_of_one_type_are_recognised() {
     let old = double();
-    let vector = Arc::new(Datatype::vector(Form::Int, 3, 2, 4, &old).unwrap());
+    let vector = Datatype::vector(Form::Int, 3, 2, 4, &old).unwrap();
     assert_eq!(vector.uniform().unwrap().name, "MPI_DOUBLE");
     assert!(vector.facts().is_none() && vector.scalar().is_none());
     let both = [Arc::clone(&vector), get(0x209)];

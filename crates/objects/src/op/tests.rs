@@ -2,7 +2,6 @@ use super::*;
 use crate::datatype::Form;
 use crate::predefined::{Predefined, all};
 use oxmpi_abi::constants as abi;
-use std::sync::Arc;
 
 #[test]
 fn every_legal_pair_has_a_kernel() {
@@ -64,7 +63,7 @@ fn what_other_libraries_carry_out_beyond_the_table() {
         }
     }
     // A nested datatype has the elements of the predefined one.
-    let chars = Arc::new(Datatype::vector(Form::Int, 3, 1, 2, p.get(abi::MPI_CHAR as u64).unwrap()).unwrap());
+    let chars = Datatype::vector(Form::Int, 3, 1, 2, p.get(abi::MPI_CHAR as u64).unwrap()).unwrap();
     let sum = Op::Predefined(PredefinedOp::Sum);
     assert_eq!(accumulator_for(&sum, &chars, false).unwrap().size(), 1);
     assert_eq!(accumulator_for(&sum, &chars, true).unwrap_err().class(), abi::MPI_ERR_OP);
@@ -96,7 +95,7 @@ fn handles_and_names_agree() {
 #[test]
 fn derived_types_are_for_accumulate_only() {
     let p = Predefined::new();
-    let vector = Arc::new(Datatype::vector(Form::Int, 3, 1, 2, p.get(0x209).unwrap()).unwrap());
+    let vector = Datatype::vector(Form::Int, 3, 1, 2, p.get(0x209).unwrap()).unwrap();
     let sum = Op::Predefined(PredefinedOp::Sum);
     assert_eq!(kernel_for(&sum, &vector, true).unwrap_err().class(), abi::MPI_ERR_OP);
     assert_eq!(accumulator_for(&sum, &vector, true).unwrap().size(), 4);

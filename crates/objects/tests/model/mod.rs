@@ -221,7 +221,7 @@ pub(crate) fn made(random: &mut Random, types: &Predefined, depth: usize) -> Opt
         },
     };
     let datatype = datatype.unwrap();
-    (model.bytes.len() <= MOST_BYTES).then(|| (Arc::new(datatype), model))
+    (model.bytes.len() <= MOST_BYTES).then_some((datatype, model))
 }
 
 /// Block lengths and displacements, as many.
@@ -262,7 +262,7 @@ fn subarray(
     old: &Arc<Datatype>,
     child: &Model,
     model: &mut Model,
-) -> oxmpi_objects::error::Result<Datatype> {
+) -> oxmpi_objects::error::Result<Arc<Datatype>> {
     let ndims = 1 + random.below(3);
     let sizes: Vec<i64> = (0..ndims).map(|_| random.between(1, 5)).collect();
     let subsizes: Vec<i64> = sizes.iter().map(|&n| random.between(1, n)).collect();
@@ -280,7 +280,7 @@ fn darray(
     old: &Arc<Datatype>,
     child: &Model,
     model: &mut Model,
-) -> oxmpi_objects::error::Result<Datatype> {
+) -> oxmpi_objects::error::Result<Arc<Datatype>> {
     use oxmpi_abi::constants::*;
     let ndims = 1 + random.below(3);
     let gsizes: Vec<i64> = (0..ndims).map(|_| random.between(1, 7)).collect();
@@ -341,13 +341,13 @@ pub(crate) fn rebuilt(datatype: &Datatype, types: &Predefined) -> Arc<Datatype> 
     }
     let olds: Vec<_> = contents.types.iter().map(|old| rebuilt(old, types)).collect();
     let ints: Vec<i64> = contents.integers.iter().map(|&n| n.into()).collect();
-    let form = if contents.counts.is_empty() { Form::Int } else { Form::Count };
+    let form = if contents.counts().is_empty() { Form::Int } else { Form::Count };
     // Numbers that are counts in one form and integers in the other, and displacements.
-    let counts = if form == Form::Int { &ints } else { &contents.counts };
+    let counts: &[i64] = if form == Form::Int { &ints } else { contents.counts() };
     let tail = |from: usize| -> Vec<isize> {
         match form {
-            Form::Int => contents.addresses.clone(),
-            Form::Count => contents.counts[from..].iter().map(|&n| n as isize).collect(),
+            Form::Int => contents.addresses().to_vec(),
+            Form::Count => contents.counts()[from..].iter().map(|&n| n as isize).collect(),
         }
     };
     let n = counts.first().map_or(0, |&n| n as usize);
@@ -364,7 +364,7 @@ pub(crate) fn rebuilt(datatype: &Datatype, types: &Predefined) -> Arc<Datatype> 
         Combiner::Dup => Datatype::dup(&olds[0]),
         Combiner::Subarray => {
             let n = contents.integers[0] as usize;
-            let sizes = if form == Form::Int { &ints[1..=3 * n] } else { &contents.counts[..] };
+            let sizes = if form == Form::Int { &ints[1..=3 * n] } else { contents.counts() };
             let order = Order::from_int(*contents.integers.last().unwrap()).unwrap();
             Datatype::subarray(form, &sizes[..n], &sizes[n..2 * n], &sizes[2 * n..], order, &olds[0])
         }
@@ -372,7 +372,7 @@ pub(crate) fn rebuilt(datatype: &Datatype, types: &Predefined) -> Arc<Datatype> 
             let (integers, n) = (&contents.integers, contents.integers[2] as usize);
             let (gsizes, at) = match form {
                 Form::Int => (&ints[3..3 + n], 3 + n),
-                Form::Count => (&contents.counts[..], 3),
+                Form::Count => (contents.counts(), 3),
             };
             let distribution = Distribution {
                 size: integers[0],
@@ -387,5 +387,5 @@ pub(crate) fn rebuilt(datatype: &Datatype, types: &Predefined) -> Arc<Datatype> 
         }
         other => panic!("no random datatype is made by {other:?}"),
     };
-    Arc::new(new.unwrap())
+    new.unwrap()
 }

@@ -1,0 +1,249 @@
+//! The arguments that made a type, as `MPI_Type_get_contents` gives them (MPI-5.0 section 5.1.13).
+//!
+//! They are noted for every type and asked for of few, so that the few numbers of most constructors lie in the type
+//! itself.
+
+use super::{Combiner, Datatype, Form};
+use crate::error::{MpiError, Result};
+use oxmpi_abi::constants as abi;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// The arguments that made a type.
+#[derive(Clone, Debug)]
+pub struct Contents {
+    /// The constructor.
+    pub combiner: Combiner,
+    /// Counts of a type made in [`Form::Int`], and arguments that are `int` in both forms.
+    pub integers: ShortList<i32, 5>,
+    wide: Wide,
+    /// The types it was made from.
+    pub types: Constituents,
+}
+
+/// What does not fit into an `int`.
+#[derive(Clone, Debug)]
+enum Wide {
+    /// Displacements of a type made in [`Form::Int`].
+    Addresses(ShortList<isize, 4>),
+    /// Counts, then displacements, of a type made in [`Form::Count`].
+    Counts(ShortList<i64, 4>),
+}
+
+/// What an argument is in C as far as the form says.
+pub(super) enum Argument<'a> {
+    /// `int` in both forms.
+    Int(&'a [i32]),
+    /// `int` or `MPI_Count`.
+    Count(&'a [i64]),
+}
+
+impl Contents {
+    /// Those of a type of the library's.
+    pub(super) fn of_library(combiner: Combiner, integers: &[i32]) -> Contents {
+        let (integers, wide) = (integers.iter().copied().collect(), Wide::Addresses(ShortList::default()));
+        Contents { combiner, integers, wide, types: Constituents::None }
+    }
+
+    /// Counts and displacements that were given for some types.
+    ///
+    /// # Errors
+    /// Class `MPI_ERR_COUNT` if a count of the plain form is no `int`.
+    #[inline(always)]
+    pub(super) fn new(
+        form: Form,
+        combiner: Combiner,
+        counts: impl Iterator<Item = i64> + Clone,
+        displacements: &[isize],
+        types: Constituents,
+    ) -> Result<Contents> {
+        let (integers, wide) = match form {
+            Form::Int => {
+                check_ints(counts.clone())?;
+                let addresses = displacements.iter().copied().collect();
+                (counts.map(|n| n as i32).collect(), Wide::Addresses(addresses))
+            }
+            Form::Count => {
+                let counts = counts.chain(displacements.iter().map(|&d| d as i64));
+                (ShortList::default(), Wide::Counts(counts.collect()))
+            }
+        };
+        Ok(Contents { combiner, integers, wide, types })
+    }
+
+    /// Arguments that come in this order.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(super) fn of_arguments(
+        form: Form,
+        combiner: Combiner,
+        arguments: &[Argument<'_>],
+        old: &Arc<Datatype>,
+    ) -> Result<Contents> {
+        let (mut integers, mut counts) = (Vec::new(), Vec::new());
+        for argument in arguments {
+            match (argument, form) {
+                (Argument::Int(values), _) => integers.extend_from_slice(values),
+                (Argument::Count(values), Form::Int) => {
+                    check_ints(values.iter().copied())?;
+                    integers.extend(values.iter().map(|&n| n as i32));
+                }
+                (Argument::Count(values), Form::Count) => counts.extend_from_slice(values),
+            }
+        }
+        let wide = match form {
+            Form::Int => Wide::Addresses(ShortList::default()),
+            Form::Count => Wide::Counts(counts.into_iter().collect()),
+        };
+        let (integers, types) = (integers.into_iter().collect(), Constituents::One(Arc::clone(old)));
+        Ok(Contents { combiner, integers, wide, types })
+    }
+
+    /// Displacements of a type made in [`Form::Int`].
+    pub fn addresses(&self) -> &[isize] {
+        match &self.wide {
+            Wide::Addresses(addresses) => addresses,
+            Wide::Counts(_) => &[],
+        }
+    }
+
+    /// Counts, then displacements, of a type made in [`Form::Count`].
+    pub fn counts(&self) -> &[i64] {
+        match &self.wide {
+            Wide::Addresses(_) => &[],
+            Wide::Counts(counts) => counts,
+        }
+    }
+
+    /// Whether the type can be described in [`Form::Int`]: no argument was an `MPI_Count`.
+    pub fn fits_int(&self) -> bool {
+        matches!(self.wide, Wide::Addresses(_))
+    }
+
+    /// The old types and how many elements of each the type has, which is of `size` bytes.
+    pub(super) fn elements(&self, size: usize) -> impl Iterator<Item = (usize, &Arc<Datatype>)> {
+        let count = move |(i, old): (usize, &Arc<Datatype>)| match self.combiner {
+            // The number of members comes first.
+            Combiner::Struct if self.fits_int() => self.integers[i + 1] as usize,
+            Combiner::Struct => self.counts()[i + 1] as usize,
+            // As many as there is room for.
+            _ => size.checked_div(old.size()).unwrap_or(0),
+        };
+        self.types.iter().enumerate().map(move |(i, old)| (count((i, old)), old))
+    }
+}
+
+/// Counts of the plain form come widened.
+fn check_ints(mut counts: impl Iterator<Item = i64>) -> Result<()> {
+    match counts.find(|&n| i32::try_from(n).is_err()) {
+        None => Ok(()),
+        Some(n) => Err(MpiError::new(abi::MPI_ERR_COUNT, format!("count {n} does not fit into an int"))),
+    }
+}
+
+impl Drop for Contents {
+    /// A program may derive a type from a type from a type without end: they are freed one after the other, not one
+    /// inside the other, so that the stack does not overflow.
+    fn drop(&mut self) {
+        let mut waiting = Vec::new();
+        let mut types = std::mem::take(&mut self.types);
+        loop {
+            let mut free = |one: Arc<Datatype>| {
+                if let Some(mut datatype) = Arc::into_inner(one) {
+                    waiting.push(std::mem::take(&mut datatype.contents.types));
+                }
+            };
+            match types {
+                Constituents::None => {}
+                Constituents::One(one) => free(one),
+                Constituents::Several(all) => all.into_iter().for_each(free),
+            }
+            match waiting.pop() {
+                Some(next) => types = next,
+                None => return,
+            }
+        }
+    }
+}
+
+/// The types that a type was made from.
+#[derive(Clone, Debug, Default)]
+pub enum Constituents {
+    /// It is the library's.
+    #[default]
+    None,
+    /// All constructors but one take one.
+    One(Arc<Datatype>),
+    /// Those of a struct.
+    Several(Box<[Arc<Datatype>]>),
+}
+
+impl Deref for Constituents {
+    type Target = [Arc<Datatype>];
+
+    fn deref(&self) -> &[Arc<Datatype>] {
+        match self {
+            Constituents::None => &[],
+            Constituents::One(one) => std::slice::from_ref(one),
+            Constituents::Several(types) => types,
+        }
+    }
+}
+
+/// Numbers, of which up to `N` need no memory of their own. Cheap to clone.
+#[derive(Clone)]
+pub struct ShortList<T, const N: usize>(Storage<T, N>);
+
+#[derive(Clone)]
+enum Storage<T, const N: usize> {
+    Inline { len: u8, values: [T; N] },
+    Shared(Arc<[T]>),
+}
+
+impl<T: Copy + Default, const N: usize> Default for ShortList<T, N> {
+    fn default() -> Self {
+        ShortList(Storage::Inline { len: 0, values: [T::default(); N] })
+    }
+}
+
+impl<T: Copy + Default, const N: usize> FromIterator<T> for ShortList<T, N> {
+    #[inline]
+    fn from_iter<I: IntoIterator<Item = T>>(from: I) -> Self {
+        let from = from.into_iter();
+        if from.size_hint().1.is_none_or(|most| most > N) {
+            return ShortList(Storage::Shared(from.collect()));
+        }
+        let (mut values, mut len) = ([T::default(); N], 0);
+        for (place, value) in values.iter_mut().zip(from) {
+            *place = value;
+            len += 1;
+        }
+        ShortList(Storage::Inline { len, values })
+    }
+}
+
+impl<T, const N: usize> Deref for ShortList<T, N> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        match &self.0 {
+            Storage::Inline { len, values } => &values[..usize::from(*len)],
+            Storage::Shared(values) => values,
+        }
+    }
+}
+
+impl<T: PartialEq, const N: usize> PartialEq for ShortList<T, N> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl<T: fmt::Debug, const N: usize> fmt::Debug for ShortList<T, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
