@@ -4,6 +4,9 @@
 //! It runs for OXMPI_FUZZ_SECONDS (default 1) and prints its seed; OXMPI_FUZZ_SEED plays a seed again.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
+#[path = "../../wire/tests/support/random.rs"]
+mod random;
+
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -11,22 +14,9 @@ use oxmpi_param::Param;
 use oxmpi_param::profile::{self, Entry, Profile};
 use oxmpi_param::{Found, ParamError, Params, Source, Unit, Value, absence, file};
 
-/// A sequence of numbers that a seed determines (SplitMix64).
-struct Random(u64);
+use random::Random;
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
-
     fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len())]
     }
@@ -78,7 +68,7 @@ fn random_file(random: &mut Random) -> Vec<u8> {
     for _ in 0..random.below(40) {
         match random.below(4) {
             0 => bytes.extend(random.pick(&names).bytes()),
-            1 => bytes.push(random.next() as u8),
+            1 => bytes.push(random.draw() as u8),
             _ => bytes.extend(random.pick(PIECES).bytes()),
         }
     }

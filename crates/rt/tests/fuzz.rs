@@ -2,31 +2,20 @@
 //! OXMPI_FUZZ_SECONDS (1) says how long, OXMPI_FUZZ_SEED replays one case.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
+#[path = "../../wire/tests/support/random.rs"]
+mod random;
+#[path = "../../wire/tests/support/seeds.rs"]
+mod seeds;
+
 use oxmpi_rt::hosts::message::{
     FromAgent, LifelineOffer, Order, Program, Seen, ToAgent, find_greeting, greeting, next,
 };
 use oxmpi_rt::job::{Exit, Stage};
 use oxmpi_rt::launch::Bind;
-use std::hash::{BuildHasher, RandomState};
-use std::time::{Duration, Instant};
-
-/// A generator of numbers (splitmix64).
-struct Random(u64);
+use random::Random;
 
 impl Random {
-    fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.draw() % n
-    }
-
-    fn bytes(&mut self, most: u64) -> Vec<u8> {
+    fn bytes(&mut self, most: usize) -> Vec<u8> {
         (0..self.below(most)).map(|_| self.draw() as u8).collect()
     }
 
@@ -36,27 +25,7 @@ impl Random {
 }
 
 fn fuzz(case: impl Fn(&mut Random)) {
-    struct Name(u64);
-    impl Drop for Name {
-        fn drop(&mut self) {
-            if std::thread::panicking() {
-                eprintln!("to see this again: OXMPI_FUZZ_SEED={}", self.0);
-            }
-        }
-    }
-    let number = |variable| std::env::var(variable).ok().map(|text| text.parse().unwrap());
-    let run = |seed| {
-        let _name = Name(seed);
-        case(&mut Random(seed));
-    };
-    if let Some(seed) = number("OXMPI_FUZZ_SEED") {
-        return run(seed);
-    }
-    let end = Instant::now() + Duration::from_secs(number("OXMPI_FUZZ_SECONDS").unwrap_or(1));
-    let mut seeds = Random(RandomState::new().hash_one(0));
-    while Instant::now() < end {
-        (0..100).for_each(|_| run(seeds.draw()));
-    }
+    seeds::each_seed(|seed| case(&mut Random(seed)));
 }
 
 fn to_agent(random: &mut Random) -> ToAgent {
@@ -151,11 +120,11 @@ fn messages_that_were_changed_are_others_or_none() {
             if random.below(2) == 0 { to_agent(random).encode() } else { from_agent(random).encode() };
         is_canonical(&bytes);
         for _ in 0..=random.below(4) {
-            let at = random.below(bytes.len() as u64) as usize;
+            let at = random.below(bytes.len());
             bytes[at] = random.draw() as u8;
         }
         if random.below(4) == 0 {
-            bytes.truncate(random.below(bytes.len() as u64) as usize);
+            bytes.truncate(random.below(bytes.len()));
         }
         is_canonical(&bytes);
         let _ = next(&bytes);

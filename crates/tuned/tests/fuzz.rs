@@ -1,29 +1,17 @@
 //! Rules files that nobody has written. OXMPI_FUZZ_SECONDS (1) says how long, OXMPI_FUZZ_SEED replays one case.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
+#[path = "../../wire/tests/support/random.rs"]
+mod random;
 #[path = "../../wire/tests/support/seeds.rs"]
 mod seeds;
 
 use oxmpi_plan::Collective;
 use oxmpi_tuned::write::Version;
 use oxmpi_tuned::{Facts, Rules, RulesError, Selection};
-
-/// A generator of numbers (splitmix64).
-struct Random(u64);
+use random::Random;
 
 impl Random {
-    fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.draw() % n as u64) as usize
-    }
-
     fn pick<'a>(&mut self, words: &[&'a str]) -> &'a str {
         words[self.below(words.len())]
     }

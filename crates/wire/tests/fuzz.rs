@@ -1,27 +1,13 @@
 //! Frames from bytes that nobody has encoded. OXMPI_FUZZ_SECONDS (1) says how long, OXMPI_FUZZ_SEED replays one case.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
+#[path = "support/random.rs"]
+mod random;
 #[path = "support/seeds.rs"]
 mod seeds;
 
 use oxmpi_wire::{Frame, HEADER_LEN, MAX_FRAME_LEN, WireError};
-
-/// A generator of numbers (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.draw() % n
-    }
-}
+use random::Random;
 
 fn fuzz(case: impl Fn(&mut Random)) {
     seeds::each_seed(|seed| case(&mut Random(seed)));
@@ -30,12 +16,12 @@ fn fuzz(case: impl Fn(&mut Random)) {
 /// Bytes of any length, of which the kind and the length of the extension are often right.
 fn bytes(random: &mut Random) -> Vec<u8> {
     const KINDS: [u8; 13] = [0, 1, 2, 8, 9, 10, 0x10, 0x11, 0x12, 0x13, 0x20, 0x30, 0x31];
-    let len = random.below(2 * MAX_FRAME_LEN as u64) as usize;
+    let len = random.below(2 * MAX_FRAME_LEN);
     let mut bytes: Vec<u8> = (0..len).map(|_| random.draw() as u8).collect();
     if let Some(head) = bytes.first_chunk_mut::<HEADER_LEN>() {
         head[1] = match random.below(4) {
             0 => random.draw() as u8,
-            _ => KINDS[random.below(KINDS.len() as u64) as usize],
+            _ => KINDS[random.below(KINDS.len())],
         };
         if random.below(4) > 0 {
             (head[2], head[3]) = (8 * random.below(6) as u8, 0);
