@@ -103,7 +103,7 @@ fn check_own_block(
     checked
 }
 
-/// Temporary space for so many bytes.
+/// Temporary space of this length.
 fn scratch(bytes: usize) -> Result<UserBuf> {
     let room =
         Scratch::bytes(bytes).map_err(|error| MpiError::new(abi::MPI_ERR_NO_MEM, error.to_string()))?;

@@ -112,8 +112,8 @@ pub(crate) fn latest() -> Option<&'static Running> {
     unsafe { LATEST.load(Ordering::Acquire).as_ref() }
 }
 
-/// MPI and the context of a communicator, if a call may try the low-latency path on it. Other communicators, and what is none, go the
-/// full way, which notes it ([`Running::noted`]).
+/// MPI and the context of a communicator, if a call may try the low-latency path on it. Other communicators, and what is none, take
+/// the full path, which notes the context ([`Running::noted`]).
 #[inline(always)]
 pub(crate) fn at_hand(comm: Comm) -> Option<(&'static Running, u32)> {
     // SAFETY: null, or a leaked box that is never freed.

@@ -64,8 +64,8 @@ const _: () = assert!(abi::MPI_IN_PLACE == 1);
 /// So many elements of any predefined datatype have a length that fits the address space.
 const MOST_ELEMENTS: usize = isize::MAX as usize / 32;
 
-/// Whether a message of this mode and length may leave at once without more ado. A buffered one of a few bytes needs no buffer then; of
-/// a longer one the program hears whether its buffer has room.
+/// Whether a message of this mode and length may leave by one attempt. A buffered one of a few bytes needs no buffer then; a longer one is
+/// an error if its buffer has no room.
 #[inline(always)]
 fn may_leave_at_once(mode: Mode, len: usize) -> bool {
     match mode {
@@ -164,16 +164,16 @@ fn sent_at_once(library: &Running, comm: &Communicator, buffer: &UserBuf, dest: 
     library.process.send_now(comm, Bytes::from(&room[..len]), dest, tag)
 }
 
-/// As [`sent_at_once`], a blocking receive; `None`: it does not come that way, and nothing happened.
+/// As [`sent_at_once`], a blocking receive from a rank whose route is known; `None`: it cannot be had so, and nothing happened.
 fn received_at_once(
     library: &Running,
-    comm: &Communicator,
+    context: u32,
     buffer: &UserBuf,
     source: c_int,
     tag: c_int,
 ) -> Result<Option<Completion>> {
     if let Some(into) = buffer.as_plain() {
-        return library.process.recv_now(comm, &into, source, tag);
+        return library.process.receive_soon(context, &into, source, tag);
     }
     let len = buffer.packed_len();
     if len > PACKED_MAX {
@@ -182,7 +182,7 @@ fn received_at_once(
     let mut room = [0; PACKED_MAX];
     // SAFETY: the room outlives the call, which returns when the receive is complete.
     let into = unsafe { PlainBuf::new(room.as_mut_ptr(), len) };
-    let done = library.process.recv_now(comm, &into, source, tag)?;
+    let done = library.process.receive_soon(context, &into, source, tag)?;
     if let Some(done) = &done {
         let came = usize::try_from(done.bytes).map_or(len, |bytes| bytes.min(len));
         buffer.unpack(0, into.bytes().slice(0, came));
@@ -281,7 +281,7 @@ fn recv_fully(
         }
         let buffer = library.buffer(buf, count, datatype)?;
         if plain.is_none()
-            && let Some(done) = received_at_once(library, communicator, &buffer, source, tag)?
+            && let Some(done) = received_at_once(library, context, &buffer, source, tag)?
         {
             return received(status, done);
         }

@@ -14,8 +14,7 @@ use oxmpi_objects::error::{MpiError, Result};
 /// The number that stands for no request.
 pub const NULL: u64 = abi::MPI_REQUEST_NULL as u64;
 
-/// How often a wait looks at a collective in shared memory, or at one peer, alone before it looks at everything: about two
-/// microseconds.
+/// How often a wait polls a collective in shared memory, or one peer, alone before it polls everything: about two microseconds.
 const SHORT_LOOKS: u32 = 100;
 
 /// A complete request of several: its place and what it says.
@@ -179,7 +178,7 @@ impl<F: Fabric> Process<F> {
         self.domain.lock().lane.take_good(RequestId::from_raw(request))
     }
 
-    /// As [`Process::take_good`] of one request after the other, persistent ones too: `tell` is told the place of each, what it says,
+    /// As [`Process::take_good`] of one request after the other, persistent ones too: `tell` gets the place of each, its status,
     /// and whether the request stays. How many there were before one that is not like that.
     #[inline(always)]
     pub fn take_good_ones(

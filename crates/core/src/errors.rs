@@ -10,12 +10,8 @@ use oxmpi_plan::PlanError;
 /// The error of an operation that failed after it had begun.
 pub(crate) fn of_fault(fault: Fault) -> MpiError {
     let class = match fault {
-        // Of a collective of which ranks have said different lengths.
-        Fault::Truncated { length, room } if length <= room => {
-            let text = format!("{length} bytes arrived of a collective for a receive buffer of {room} bytes");
-            return MpiError::new(abi::MPI_ERR_COUNT, text);
-        }
         Fault::Truncated { .. } => abi::MPI_ERR_TRUNCATE,
+        Fault::Short { .. } => abi::MPI_ERR_COUNT,
         Fault::Lost { .. } => MPIX_ERR_PROC_FAILED,
         Fault::Pending { .. } => MPIX_ERR_PROC_FAILED_PENDING,
         Fault::Revoked => MPIX_ERR_REVOKED,

@@ -64,7 +64,7 @@ pub(crate) fn source_of(comm: &Communicator, source: i32) -> Result<Option<Sourc
 
 impl<F: Fabric> Process<F> {
     /// Sends contiguous bytes in a communicator's context without any request, if that needs no thought: the low-latency path, in
-    /// one straight line. `false`: it could not leave this way, or an argument is wrong, and nothing happened; use
+    /// one straight line. `false`: that path does not take it, or an argument is wrong, and nothing happened; use
     /// [`Process::send_now`].
     #[inline(always)]
     pub fn try_send(&self, context: u32, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
@@ -121,7 +121,7 @@ impl<F: Fabric> Process<F> {
     }
 
     /// A blocking eager send of contiguous bytes without any request; what follows to that rank goes by [`Process::try_send`].
-    /// `false`: it could not leave this way, use [`Process::send`], which also says what is wrong with the arguments.
+    /// `false`: it did not leave, use [`Process::send`], whose errors name what is wrong with the arguments.
     pub fn send_now(&self, comm: &Communicator, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
         if (dest | tag) < 0 {
             return false;
@@ -140,7 +140,7 @@ impl<F: Fabric> Process<F> {
         sent
     }
 
-    /// Notes where a rank is from which a receive asks for messages. Whether that was news, so that a receive may go by
+    /// Notes the route of the source of a receive. Whether it was not known, so that a receive may go by
     /// [`Process::receive_soon`] which could not before. Nothing happens if it is no rank.
     pub fn note_source(&self, comm: &Communicator, source: i32) -> bool {
         let Ok(rank) = u32::try_from(source) else { return false };
@@ -251,7 +251,7 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Receives a few bytes straight from where they lie, if they lie there: the low-latency path, in one straight line. `None`: it
-    /// did not come this way, or an argument is wrong, and nothing happened; use [`Process::receive_soon`]. With threads it is
+    /// is not there, or an argument is wrong, and nothing happened; use [`Process::receive_soon`]. With threads it is
     /// always `None`.
     #[inline(always)]
     pub fn try_receive(&self, context: u32, into: BytesMut<'_>, source: i32, tag: i32) -> Option<Received> {
@@ -333,7 +333,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// As [`Fabric::comes_soon`]. `None` with threads: others may want to look meanwhile.
+    /// As [`Fabric::comes_soon`]. `None` with threads: another one may want to poll meanwhile.
     #[inline]
     pub(crate) fn comes_soon(&self, from: u32) -> Option<bool> {
         if !self.door.as_ref().is_some_and(Door::spins) {
@@ -342,14 +342,10 @@ impl<F: Fabric> Process<F> {
         self.domain.home()?.lane.fabric().comes_soon(from)
     }
 
-    /// Whether a receive from this rank with this tag may go by [`Process::receive_soon`], as far as its arguments go.
+    /// Whether a receive from this rank with this tag may go by [`Process::receive_soon`]: its arguments are right and the route is known.
     #[inline(always)]
     pub fn may_receive(&self, context: u32, source: i32, tag: i32) -> bool {
-        let is_known = match self.domain.home() {
-            Some(domain) => domain.lane.process_of(context, source).is_some(),
-            None => self.domain.lock().lane.process_of(context, source).is_some(),
-        };
-        is_known && plain_tags(tag).is_some()
+        plain_tags(tag).is_some() && self.domain.lock().lane.process_of(context, source).is_some()
     }
 
     /// Receives from a rank whose route is known, however long that takes. As in [`Process::recv_whatever`], a message that failed is
@@ -366,21 +362,6 @@ impl<F: Fabric> Process<F> {
             None => Err(Fault::Revoked),
         });
         self.received_whole(started.map_err(of_fault)?)
-    }
-
-    /// As [`Process::receive_soon`] of a communicator, from any of its ranks.
-    ///
-    /// # Errors
-    /// As [`Process::receive_soon`].
-    pub fn recv_now(
-        &self,
-        comm: &Communicator,
-        into: &PlainBuf,
-        source: i32,
-        tag: i32,
-    ) -> Result<Option<Completion>> {
-        self.note_source(comm, source);
-        self.receive_soon(comm.team.point_to_point, into, source, tag)
     }
 
     /// Starts to receive into memory in one piece, from a rank of whom the route is known or from MPI_ANY_SOURCE. `None`: something
@@ -524,8 +505,8 @@ impl<F: Fabric> Process<F> {
         self.enter(|domain| domain.lane.start_receive(context, buffer, source, tag)).map_err(of_fault)
     }
 
-    /// Whether there is certainly no message for a probe from MPI_ANY_SOURCE or a rank whose route is known, as a short look shows
-    /// that does nothing. With threads, or if a probe in vain leaves the processor to others, it is always `false`; then use
+    /// Whether there is certainly no message for a probe from MPI_ANY_SOURCE or a rank whose route is known, as a glance shows
+    /// that changes nothing. With threads, or if a probe in vain leaves the processor to others, it is always `false`; then use
     /// [`Process::iprobe`], which also says what is wrong with the arguments.
     #[inline(always)]
     pub fn has_none(&self, context: u32, source: i32, tag: i32) -> bool {

@@ -188,8 +188,8 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// What a persistent request says whose operation went well; it is inactive then. `None`: it is not like that, and nothing
-    /// happened.
+    /// The status of a persistent request whose operation went well; it is inactive then. `None`: it goes on, or failed, and
+    /// nothing happened.
     pub fn take_good_started(&mut self, request: RequestId) -> Option<Received> {
         let said = match self.state.requests.persistent_mut(request)?.standing {
             Standing::Active(part) => self.take_good(part)?,

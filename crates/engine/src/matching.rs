@@ -253,7 +253,7 @@ impl Context {
         self.routes.get(rank as u32 as usize).copied()
     }
 
-    /// Notes where a rank is, for the calls that follow. Whether that was news.
+    /// Notes where a rank is, for the calls that follow. Whether it was not known.
     pub(crate) fn note_route(&mut self, own_index: u32, rank: u32, process: u32) -> bool {
         if self.revoked {
             return false;

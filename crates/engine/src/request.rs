@@ -62,6 +62,14 @@ pub enum Fault {
         /// Length of the buffer, bytes.
         room: u64,
     },
+    /// A rank has called a collective for less than this one.
+    #[error("{length} bytes arrived of a collective for a receive buffer of {room} bytes")]
+    Short {
+        /// Length of what arrived, bytes.
+        length: u64,
+        /// Length of the buffer, bytes.
+        room: u64,
+    },
     /// The communicator was freed before the operation began.
     #[error("the communicator of the operation was freed")]
     Closed,

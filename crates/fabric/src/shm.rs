@@ -427,7 +427,7 @@ impl Shm {
         }
     }
 
-    /// Hands up what lies in the ring of one peer, but no more than so many slots. Whether anything did.
+    /// Hands up what lies in the ring of one peer, `most` slots at most. Whether anything did.
     #[inline(always)]
     fn poll_ring<S: Sink>(&mut self, from: u32, most: usize, sink: &mut S) -> bool {
         let Some(Some(link)) = self.links.get_mut(from as usize) else { return false };

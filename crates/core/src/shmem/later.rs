@@ -10,7 +10,7 @@
 mod part;
 
 use super::combining::{Written, combine, share};
-use super::lengths::{self, fault_of_apart, length_of};
+use super::lengths::{self, fault_of_apart, fault_of_lengths, length_of};
 use super::limits;
 use super::moves::{others, pack, unpack};
 use super::steps::{Piece, Pieces};
@@ -82,7 +82,7 @@ impl Later {
             };
             let last = job.end_apart(section, odd, lane);
             job.close(lane, last + 1);
-            return job.failed(Fault::Truncated { length: odd as u64, room: job.pieces.bytes as u64 });
+            return job.failed(fault_of_lengths(odd, job.pieces.bytes));
         }
         if *at != before {
             return Stand::Moved;
@@ -303,7 +303,7 @@ impl Job {
         Stated::of(self.pieces.bytes, self.written(self.pieces.piece(0).len) <= SHORT_BYTES)
     }
 
-    /// Steps of such a collective for so many bytes. `None`: it is not served.
+    /// Steps of such a collective for `bytes`. `None`: it is not served.
     fn steps_for(&self, section: &ControlSection, bytes: usize) -> Option<u64> {
         let ranks = self.team.size();
         let most = limits::longest_later(self.collective, ranks, bytes, section.segment_bytes());

@@ -17,7 +17,13 @@ use std::ops::Range;
 
 /// Why a wait ends in a section whose ranks are apart.
 pub(super) fn fault_of_apart(section: &ControlSection) -> Option<Fault> {
-    section.apart().map(|(longer, shorter)| Fault::Truncated { length: longer, room: shorter })
+    section.apart().map(|(longer, shorter)| fault_of_lengths(longer as usize, shorter as usize))
+}
+
+/// What is wrong in a collective that this rank has called for `own` bytes, and another one for `length`.
+pub(super) fn fault_of_lengths(length: usize, own: usize) -> Fault {
+    let (length, room) = (length as u64, own as u64);
+    if length > room { Fault::Truncated { length, room } } else { Fault::Short { length, room } }
 }
 
 /// For how much a collective was called, in words: ranks that wait for each other for ever may not have said the same.
@@ -109,7 +115,7 @@ impl<F: Fabric> Steps<'_, F> {
 
 /// The error of a rank that has called a collective for `own` bytes of which a rank says `length`.
 fn different(collective: Collective, rank: u32, length: usize, own: usize) -> MpiError {
-    let error = of_fault(Fault::Truncated { length: length as u64, room: own as u64 });
+    let error = of_fault(fault_of_lengths(length, own));
     let text = format!(
         "{collective}: rank {rank} has called it{}, this one{}",
         length_of(collective, length),

@@ -118,7 +118,7 @@ impl<F: Fabric> Reduction<'_, F> {
         give(self.given.slice(at, to.len()), to, past_caches);
     }
 
-    /// Sees that these ranks have published a piece for which each writes so many bytes.
+    /// Sees that these ranks have published a piece for which each writes `written` bytes.
     #[inline]
     fn see(&self, ranks: Range<u32>, pieces: &Pieces, piece: Piece, written: usize) -> Result<()> {
         let mut others = ranks.filter(|rank| *rank != self.steps.me);

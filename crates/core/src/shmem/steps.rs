@@ -140,7 +140,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         Steps { process, comm, control, section, collective: Cell::new(None), bytes: Cell::new(0), me, ranks }
     }
 
-    /// Counts the collective that begins, of a call for so many bytes.
+    /// Counts the collective that begins, of a call for `bytes`.
     #[inline]
     pub(super) fn count(&self, collective: Collective, bytes: usize) {
         self.collective.set(Some(collective));
@@ -244,7 +244,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         Pieces { before, first, count, bytes: block, most, width }
     }
 
-    /// The last step of this collective, after the step `before`, of a call for so many bytes.
+    /// The last step of this collective, after the step `before`, of a call for `bytes`.
     pub(super) fn last_after(&self, before: u64, bytes: usize) -> u64 {
         use Collective::{Allreduce, Alltoall, ReduceScatterBlock};
         let pieces = match self.collective.get() {
@@ -304,7 +304,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         if spreads { self.spread_len(piece) } else { piece.len }
     }
 
-    /// What this rank states with a piece if it, or whom it hears of it, writes so many bytes for that.
+    /// What this rank states with a piece for which it, or its giver, writes `written` bytes.
     #[inline]
     pub(super) fn stated_with(&self, piece: Piece, written: usize) -> Stated {
         match piece.is_first() {
@@ -377,14 +377,14 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// What this rank states with the only step of a collective, for which it writes so many bytes.
+    /// What this rank states with the only step of a collective, for which it writes `written` bytes.
     #[inline]
     pub(super) fn stated_alone(&self, written: usize) -> Stated {
         let bytes = self.bytes.get();
         if self.is_short(written) { Stated::InLine(bytes) } else { Stated::InPool(bytes) }
     }
 
-    /// As [`Steps::see`], of a piece for which the rank writes so many bytes. With the first one it states its length.
+    /// As [`Steps::see`], of a piece for which the rank writes `written` bytes. With the first one it states its length.
     #[inline]
     pub(super) fn see_piece(&self, rank: u32, pieces: &Pieces, piece: Piece, written: usize) -> Result<()> {
         match self.stated_with(piece, written) {
@@ -416,7 +416,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// As [`Steps::see`], of the only step of a collective, for which the rank writes so many bytes, which are read next: fetches them,
+    /// As [`Steps::see`], of the only step of a collective, for which the rank writes `written` bytes, which are read next: fetches them,
     /// too, if they lie in the pool.
     #[inline]
     pub(super) fn see_data(&self, rank: u32, step: u64, written: usize) -> Result<()> {
@@ -454,7 +454,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
     }
 
     /// Waits until a rank has published the first step of this collective, and compares what it states (rule 14). The step before the
-    /// collective, and the one of the rank. Calls `fetch` before each look.
+    /// collective, and the one of the rank. Calls `fetch` before each read of the line.
     #[inline]
     pub(super) fn see_stated(
         &self,

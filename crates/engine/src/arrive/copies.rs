@@ -9,7 +9,7 @@ use oxmpi_mem::memory::Owned;
 pub(crate) struct Copies(Vec<Owned<u8>>);
 
 impl Copies {
-    /// The blocks that are kept, and the longest of them, bytes.
+    /// How many blocks stay here, and the length of the longest of them, bytes.
     const MOST: usize = 16;
     const LONGEST: usize = 256 << 10;
 
@@ -35,7 +35,7 @@ impl Copies {
         free.min().map(|(_, at)| at)
     }
 
-    /// A new block, which is kept if there are not too many, in the place of a shorter one that nobody uses if there are.
+    /// A new block, which stays here if there is a place for it, or a shorter one that nobody uses.
     fn new_block(&mut self, len: usize) -> UserBuf {
         if len > Copies::LONGEST {
             return Owned::new(vec![0u8; len]).buf();

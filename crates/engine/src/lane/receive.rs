@@ -16,8 +16,8 @@ use oxmpi_wire::{Announced, Frame, Tags};
 
 impl<F: Fabric> Lane<F> {
     /// Receives a message of a few bytes from a rank of a context's team, straight from where it lies, without any request. It may
-    /// do so exactly if no receive is posted in the context, this one's elders, and nothing of that peer has come by another way:
-    /// no unexpected message here, none before its turn.
+    /// do so exactly if no receive is posted in the context, which would be older, and nothing of that peer was taken in before: no
+    /// unexpected message here, none before its turn.
     #[inline(always)]
     pub fn try_receive(
         &mut self,
@@ -196,7 +196,7 @@ impl<F: Fabric> Lane<F> {
             return None;
         }
         if !self.state.contexts.get(context)?.unexpected.is_empty() {
-            // A receive from anybody says whose message it was, and a tool hears of a match, in the full way.
+            // The full path finds the source for a receive from anybody, and notes the match for a tool.
             if from == ANYBODY || self.state.notes.is_wanted() {
                 return None;
             }

@@ -45,7 +45,7 @@ impl<F: Fabric> Lane<F> {
         sent
     }
 
-    /// Notes in which process a rank of a context's team is, for [`Lane::try_send`] and its like. Whether that was news.
+    /// Notes in which process a rank of a context's team is, for [`Lane::try_send`] and its like. Whether it was not known.
     pub fn note_route(&mut self, context: u32, rank: u32, process: u32) -> bool {
         self.state.contexts.get_mut(context).is_some_and(|own| own.note_route(context, rank, process))
     }

@@ -39,7 +39,7 @@ impl RingIn {
 }
 
 impl Link {
-    /// Hands up what lies in the ring of this peer, `from`, but no more than so many slots.
+    /// Hands up what lies in the ring of this peer, `from`, `most` slots at most.
     #[inline]
     pub(super) fn poll<S: Sink>(&mut self, from: u32, most: usize, sink: &mut S) -> Seen {
         let mut seen = Seen::default();

@@ -40,7 +40,7 @@ struct StepLine(AtomicU64);
 
 /// What two threads share.
 struct PoolPair {
-    /// How far each of them is.
+    /// The last step of each of them.
     turns: [StepLine; 2],
     pools: [Memory; 2],
     /// The first thread's word that this is the last lap.
@@ -133,7 +133,7 @@ impl Lockstep<'_> {
         }
     }
 
-    /// A line's way: half of a turn there and back, with so many bytes that go past the caches.
+    /// Half of the time of a line there and back, with `bytes` that go past the caches.
     fn lines(&mut self, bytes: usize) -> Result<f64, String> {
         let from = vec![1u8; bytes];
         let mut to = vec![0u8; bytes];
