@@ -17,6 +17,7 @@
 mod ranges;
 
 use self::ranges::Ranges;
+use crate::memory::Memory;
 use crate::segment::{HUGE_PAGE, Segment};
 use rustix::mm::Advice;
 use std::{
@@ -117,6 +118,15 @@ impl Heap {
         Some(Block { at, len, heap: self.clone() })
     }
 
+    /// Takes `len` bytes at a multiple of `align` as memory that peers may write, too, given back when nobody has it any more.
+    /// What is in it is unknown. `None`: as [`Heap::allocate`].
+    pub fn memory(self: &Arc<Self>, len: usize, align: usize) -> Option<Memory> {
+        let at = self.allocate(len, align)?;
+        let range = Range { at, heap: self.clone() };
+        // SAFETY: the bytes are mapped to read and write while the heap lives, and taken while `range` does.
+        Some(unsafe { Memory::from_raw(at, len, Arc::new(range)) })
+    }
+
     /// Where the heap is mapped.
     fn mapped(&self) -> Option<NonNull<u8>> {
         *self.at.get_or_init(|| (self.open)().and_then(|fd| self.segment.open_heap(fd)).ok())
@@ -162,6 +172,25 @@ impl Drop for Block {
         // SAFETY: the range was taken by `Heap::block`, and whoever used it has borrowed the block.
         let freed = unsafe { self.heap.free(self.at.as_ptr().addr()) };
         debug_assert!(freed);
+    }
+}
+
+/// What keeps a [`Memory`] of the heap.
+struct Range {
+    at: NonNull<u8>,
+    heap: Arc<Heap>,
+}
+
+// SAFETY: the value only gives back what it names.
+unsafe impl Send for Range {}
+// SAFETY: as above.
+unsafe impl Sync for Range {}
+
+impl Drop for Range {
+    fn drop(&mut self) {
+        // SAFETY: no `Memory` of this process is left. Peers use a range of the heap as long as they are told that they may,
+        // and whoever told them has seen to it that they know better (a window is freed by all its processes together).
+        unsafe { self.heap.free(self.at.as_ptr().addr()) };
     }
 }
 

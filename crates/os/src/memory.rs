@@ -4,7 +4,6 @@
 //! used as atomic words ([`Memory::word`]); nobody makes a Rust reference to bytes of it.
 
 use crate::bytes::BytesMut;
-use crate::heap::Heap;
 use crate::line::Keep;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fmt;
@@ -66,25 +65,6 @@ impl Drop for Private {
     }
 }
 
-/// A range of this process's heap.
-struct InHeap {
-    at: NonNull<u8>,
-    heap: Arc<Heap>,
-}
-
-// SAFETY: as for `Private`.
-unsafe impl Send for InHeap {}
-// SAFETY: as above.
-unsafe impl Sync for InHeap {}
-
-impl Drop for InHeap {
-    fn drop(&mut self) {
-        // SAFETY: no `Memory` of this process is left. Peers use a range of the heap as long as they are told that they may,
-        // and whoever told them has seen to it that they know better (a window is freed by all its processes together).
-        unsafe { self.heap.free(self.at.as_ptr().addr()) };
-    }
-}
-
 impl Memory {
     /// `len` zeroes of this process alone at a multiple of `align`. `None`: there is no such memory, or `align` is no power
     /// of two.
@@ -100,13 +80,6 @@ impl Memory {
         // SAFETY: less than `align` bytes are left out, which were asked for in addition.
         let at = unsafe { given.add(given.align_offset(align)) };
         Some(Memory { at, len, keep: Arc::new(Private { given, layout }) })
-    }
-
-    /// `len` bytes of the heap at a multiple of `align`, given back when nobody has them any more. What is in them is
-    /// unknown. `None`: as [`Heap::allocate`].
-    pub fn in_heap(heap: &Arc<Heap>, len: usize, align: usize) -> Option<Memory> {
-        let at = heap.allocate(len, align)?;
-        Some(Memory { at, len, keep: Arc::new(InHeap { at, heap: heap.clone() }) })
     }
 
     /// `len` bytes at `at`, which `keep` keeps mapped.

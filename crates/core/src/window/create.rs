@@ -220,7 +220,7 @@ impl<F: Fabric> Process<F> {
 
     /// Memory for a window: of the heap if it has room, which others can map, else of this process alone.
     fn allocate_exposed(&self, bytes: usize, align: usize, must_share: bool) -> Result<Memory> {
-        let in_heap = self.heap().and_then(|heap| Memory::in_heap(heap, bytes, align));
+        let in_heap = self.heap().and_then(|heap| heap.memory(bytes, align));
         let memory = in_heap.or_else(|| if must_share { None } else { Memory::zeroed(bytes, align) });
         memory.ok_or_else(|| {
             let text = match must_share {
@@ -236,7 +236,7 @@ impl<F: Fabric> Process<F> {
     /// The control words of this process, and whether others can map them.
     fn allocate_control(&self, ranks: u32, dynamic: bool) -> Result<(Control, bool)> {
         let bytes = Control::bytes(ranks, dynamic);
-        let in_heap = self.heap().and_then(|heap| Memory::in_heap(heap, bytes, 64));
+        let in_heap = self.heap().and_then(|heap| heap.memory(bytes, 64));
         let shared = in_heap.is_some();
         let memory = in_heap.or_else(|| Memory::zeroed(bytes, 64)).ok_or_else(|| {
             MpiError::new(abi::MPI_ERR_NO_MEM, format!("there is no memory for {bytes} bytes of a window"))

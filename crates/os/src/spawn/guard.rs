@@ -2,7 +2,6 @@
 
 use super::{errno, marked};
 use crate::net;
-use crate::segment::{RankState, Segment};
 use crate::semaphore;
 use std::ffi::c_int;
 use std::io;
@@ -35,12 +34,13 @@ impl Guard {
 
     /// The same for the launcher of a process that it has not started: when the launcher is gone without having said farewell
     /// while that process uses MPI, the guard says so and ends the process: by SIGTERM, and after [`WARD_GRACE_MS`] by
-    /// SIGKILL.
+    /// SIGKILL. `has_left` says whether the process is done with MPI: the guard asks it once, in the fork, so it may read memory
+    /// that this process has mapped now, and shall use no descriptor and not panic.
     ///
     /// # Errors
     /// As [`Guard::start`].
-    pub fn start_for(ward: BorrowedFd<'_>, segment: &Segment) -> io::Result<Guard> {
-        Guard::start_with(Some(Ward { process: ward.as_raw_fd(), segment }))
+    pub fn start_for(ward: BorrowedFd<'_>, has_left: &dyn Fn() -> bool) -> io::Result<Guard> {
+        Guard::start_with(Some(Ward { process: ward.as_raw_fd(), has_left }))
     }
 
     fn start_with(ward: Option<Ward<'_>>) -> io::Result<Guard> {
@@ -109,8 +109,8 @@ impl Guard {
 struct Ward<'a> {
     /// A descriptor of the process.
     process: RawFd,
-    /// Its segment.
-    segment: &'a Segment,
+    /// Whether it is done with MPI.
+    has_left: &'a dyn Fn() -> bool,
 }
 
 /// How long a process has between SIGTERM and SIGKILL when its launcher was killed, milliseconds.
@@ -169,7 +169,7 @@ fn guard(pipe: RawFd, mark: &str, launcher: i32, ward: Option<&Ward<'_>>) -> ! {
         marked::kill_all(mark);
         clear_semaphores(launcher);
         if let Some(ward) = ward
-            && ward.segment.status().state() != RankState::Finalized
+            && !(ward.has_left)()
         {
             let signal = |number: c_int| libc::syscall(libc::SYS_pidfd_send_signal, 1, number, 0, 0);
             if signal(libc::SIGTERM) == 0 {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use oxmpi_os::net;
-use oxmpi_os::segment::{Boot, Segment, SegmentError};
+use oxmpi_os::segment::{Boot, RankState, Segment, SegmentError};
 use oxmpi_os::semaphore::SemaphoreSets;
 use oxmpi_os::spawn::{Guard, Process, Program, Signals, spawn};
 use oxmpi_os::{barrier, fdpass};
@@ -233,7 +233,8 @@ pub(crate) fn adopt(segment_fd: OwnedFd, control: OwnedFd) -> Result<Started, La
     let pidfd = pidfd_open(id, PidfdFlags::empty())
         .map_err(|error| LaunchError::NoSingleton(format!("process {pid}: {error}")))?;
     kernel("make a socket nonblocking", rustix::fs::fcntl_setfl(&control, OFlags::NONBLOCK))?;
-    let guard = Guard::start_for(pidfd.as_fd(), &segment);
+    let has_left = || segment.status().state() == RankState::Finalized;
+    let guard = Guard::start_for(pidfd.as_fd(), &has_left);
     let process = Process { pid, pidfd };
     let boot = *segment.boot();
     let rank = Rank { process, segment, segment_fd, control, is_child: false, postboxes: None };
