@@ -37,7 +37,7 @@ pub(crate) fn soak(seconds: u64) -> Result<(), Failure> {
     plans(seconds)?;
     // One time over takes about two seconds.
     Run::cargo()
-        .args(["test", "--locked", "--quiet", "-p", "oxmpi-os", "--test", "stress"])
+        .args(["test", "--locked", "--quiet", "-p", "oxmpi-shm", "--test", "stress"])
         .env("OXMPI_STRESS_TIMES", (seconds / 2).max(1).to_string())
         .show()
 }

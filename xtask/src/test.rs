@@ -109,10 +109,12 @@ fn is_there(program: &str) -> bool {
     directories.any(|directory| directory.join(program).is_file())
 }
 
-/// The model checker on rings, inbox, door and lock. It wants another standard library underneath, so a directory of its own.
+/// The model checker on the lane lock and the protocols in shared memory. It wants another standard library underneath, so a
+/// directory of its own.
 fn loom() -> Result<(), Failure> {
     Run::cargo()
-        .args(["test", "--locked", "-p", "oxmpi-os", "--release", "--test", "loom", "--target-dir"])
+        .args(["test", "--locked", "-p", "oxmpi-sys", "-p", "oxmpi-shm"])
+        .args(["--release", "--test", "loom", "--target-dir"])
         .arg(target_directory().join("loom"))
         .env("RUSTFLAGS", "--cfg loom")
         .env("LOOM_MAX_PREEMPTIONS", "2")

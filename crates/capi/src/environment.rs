@@ -135,7 +135,7 @@ mpi! {
     /// only. Test: tests/c/hw_resources.c.
     fn MPI_Get_hw_resource_info(hw_info: *mut InfoHandle) -> c_int {
         let mut info = Info::new();
-        for part in oxmpi_os::hardware::parts() {
+        for part in oxmpi_sys::hardware::parts() {
             let value: &[u8] = if part.is_single { b"true" } else { b"false" };
             // The kernel's names are short.
             let _ = info.set(format!("linux://{}", part.kind).as_bytes(), value);
@@ -147,7 +147,7 @@ mpi! {
     fn MPI_Get_processor_name(name: *mut c_char, resultlen: *mut c_int) -> c_int {
         outcome(FuncId::MPI_Get_processor_name, None, {
             // SAFETY: the C program passes room for MPI_MAX_PROCESSOR_NAME characters.
-            unsafe { put_string(&oxmpi_os::host::name(), abi::MPI_MAX_PROCESSOR_NAME, name, resultlen) }
+            unsafe { put_string(&oxmpi_sys::host::name(), abi::MPI_MAX_PROCESSOR_NAME, name, resultlen) }
         })
     }
 }

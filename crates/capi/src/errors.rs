@@ -18,8 +18,8 @@ use oxmpi_abi::types::{Comm, CommErrhandlerFunction, Errhandler};
 use oxmpi_core::Communicator;
 use oxmpi_core::handler::HandlerCell;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_os::segment::RankState;
 use oxmpi_rt::client::Client;
+use oxmpi_shm::segment::RankState;
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int};
 use std::sync::atomic::Ordering;
@@ -270,7 +270,7 @@ pub(crate) fn end_job(code: c_int, text: &str) -> ! {
         || if text.is_empty() { format!("MPI_Abort was called with code {code}") } else { text.into() };
     if library::is_forked() {
         // The rank goes on; this child of it ends alone.
-        oxmpi_os::complain!("{}", said());
+        oxmpi_sys::complain!("{}", said());
         // SAFETY: as below.
         unsafe { libc::_exit(status) }
     }
@@ -281,10 +281,10 @@ pub(crate) fn end_job(code: c_int, text: &str) -> ! {
             client.segment().status().set_state(RankState::Aborting);
             // Without a launcher a text was printed.
             if !client.abort(code, text) && text.is_empty() {
-                oxmpi_os::complain!("{}", said());
+                oxmpi_sys::complain!("{}", said());
             }
         }
-        None => oxmpi_os::complain!("{}", said()),
+        None => oxmpi_sys::complain!("{}", said()),
     }
     // SAFETY: ends the process at once: exit handlers may need what other threads hold.
     unsafe { libc::_exit(status) }

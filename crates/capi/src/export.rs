@@ -2,7 +2,7 @@
 
 use crate::errors;
 use oxmpi_abi::FuncId;
-use oxmpi_os::lock::LockError;
+use oxmpi_sys::lock::LockError;
 use std::sync::atomic::{AtomicPtr, AtomicU16, Ordering};
 
 /// Where calls are noted before the launcher's page is known, and when there is no launcher.

@@ -61,7 +61,7 @@ fn environment(arguments: &[Box<[u8]>], ranks: Option<u32>, thread_level: Option
     set("argv", (!words.is_empty()).then_some(&*words));
     let ranks = ranks.map(|n| n.to_string());
     set("maxprocs", ranks.as_deref().map(str::as_bytes));
-    set("host", Some(oxmpi_os::host::name().as_bytes()));
+    set("host", Some(oxmpi_sys::host::name().as_bytes()));
     set("arch", Some(std::env::consts::ARCH.as_bytes()));
     let directory = std::env::current_dir().ok();
     set("wdir", directory.as_deref().map(|d| d.as_os_str().as_bytes()));

@@ -24,7 +24,7 @@ use oxmpi_mem::table::{SingleThread, Table};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::origin::Origin;
 use oxmpi_objects::predefined::Predefined;
-use oxmpi_os::segment::RankState;
+use oxmpi_shm::segment::RankState;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 

@@ -50,7 +50,7 @@ pub(crate) fn objects() -> &'static Objects {
 
 /// What the user has asked for. A wrong parameter is reported by MPI_Init; until then errors are fatal.
 fn initial_handler() -> Errhandler {
-    match Params::from_env(oxmpi_os::library::prefix().as_deref()).unwrap_or_default().initial_errhandler() {
+    match Params::from_env(oxmpi_sys::library::prefix().as_deref()).unwrap_or_default().initial_errhandler() {
         InitialErrhandler::Fatal => abi::MPI_ERRORS_ARE_FATAL,
         InitialErrhandler::Abort => abi::MPI_ERRORS_ABORT,
         InitialErrhandler::Return => abi::MPI_ERRORS_RETURN,

@@ -19,8 +19,8 @@ use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_mem::memory::Scratch;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::predefined::plain_size;
-use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_os::ring::INLINE_MAX;
+use oxmpi_shm::ring::INLINE_MAX;
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::ffi::{c_int, c_void};
 
 /// What every send is given.

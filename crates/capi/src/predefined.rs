@@ -25,7 +25,7 @@ impl Values {
         // A rank that is bound sees a part of the processors, and no other host.
         let told = std::env::var(UNIVERSE_SIZE_VARIABLE).ok().filter(|_| is_launched);
         let slots = told.and_then(|told| told.parse().ok());
-        let slots = slots.unwrap_or_else(|| u32::try_from(oxmpi_os::cpus::usable()).unwrap_or(u32::MAX));
+        let slots = slots.unwrap_or_else(|| u32::try_from(oxmpi_sys::cpus::usable()).unwrap_or(u32::MAX));
         Values {
             appnum: is_launched.then_some(boot.app as c_int),
             universe_size: c_int::try_from(slots.max(boot.size)).unwrap_or(c_int::MAX),

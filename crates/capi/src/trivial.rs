@@ -51,7 +51,7 @@ mpi! {
     /// Seconds since some moment in the past that stays the same (MPI-5.0, "Timers and Synchronization"); the
     /// same on all ranks of a node.
     fn MPI_Wtime() -> f64 {
-        oxmpi_os::clock::node_seconds()
+        oxmpi_sys::clock::node_seconds()
     }
 
     /// The resolution of `MPI_Wtime` in seconds: the monotonic clock counts nanoseconds.

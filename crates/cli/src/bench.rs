@@ -65,7 +65,7 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     let options = match parse(&words) {
         Ok(options) => options,
         Err(text) => {
-            oxmpi_os::complain!("oxmpi bench: {text} ('oxmpi bench --help' explains)");
+            oxmpi_sys::complain!("oxmpi bench: {text} ('oxmpi bench --help' explains)");
             return 2;
         }
     };
@@ -75,7 +75,7 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
             0
         }
         Err(text) => {
-            oxmpi_os::complain!("oxmpi bench: {text}");
+            oxmpi_sys::complain!("oxmpi bench: {text}");
             1
         }
     }
@@ -138,7 +138,7 @@ fn run(options: &Options) -> Result<String, String> {
     let page = options.markdown.as_deref().map(read).transpose()?;
     let mut all = Vec::new();
     for transport in &options.transports {
-        oxmpi_os::complain!("oxmpi bench: {transport} ...");
+        oxmpi_sys::complain!("oxmpi bench: {transport} ...");
         all.push((transport.clone(), measure(options, transport)?));
     }
     match (&options.markdown, page) {
@@ -160,7 +160,7 @@ fn read(file: &Path) -> Result<String, String> {
 
 /// One job over one transport.
 fn measure(options: &Options, transport: &str) -> Result<Figures, String> {
-    let own = oxmpi_os::library::program().map_err(|error| format!("cannot find this program: {error}"))?;
+    let own = oxmpi_sys::library::program().map_err(|error| format!("cannot find this program: {error}"))?;
     let mut command = Command::new(&own);
     command.args(["mpirun", "--quiet", "-n", &options.ranks.to_string(), "--timeout", &LIMIT.to_string()]);
     match transport {

@@ -6,10 +6,10 @@ mod exec;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use oxmpi_os::host;
 use oxmpi_param::nearest::nearest;
 use oxmpi_param::{Found, Params, Source};
 use oxmpi_rt::daemon::{self, Boot, BootError, Host, Node, Universe, Wish};
+use oxmpi_sys::host;
 
 pub(crate) use self::exec::{HELP as EXEC_HELP, exec};
 use crate::mpirun::{TIMEOUT_WANTED, is_here, seconds, shell_text};
@@ -151,7 +151,7 @@ fn main(name: &str, help: &str, done: Result<Option<i32>, Stop>) -> i32 {
             0
         }
         Err(Stop(text, code)) => {
-            oxmpi_os::complain!("oxmpi {name}: {text}");
+            oxmpi_sys::complain!("oxmpi {name}: {text}");
             code
         }
     }
@@ -175,7 +175,7 @@ fn try_boot(args: &[OsString]) -> Result<Option<i32>, Stop> {
         [_, more, ..] => return Err(usage(format!("'{more}': there is one file of hosts"))),
     };
     let params = &command.params;
-    let program = oxmpi_os::library::program();
+    let program = oxmpi_sys::library::program();
     let boot = Boot {
         hosts,
         agent: shell_text(params),
@@ -187,7 +187,7 @@ fn try_boot(args: &[OsString]) -> Result<Option<i32>, Stop> {
     };
     let mut say = |text: &str| {
         if command.verbose {
-            oxmpi_os::complain!("oxmpi boot: {text}");
+            oxmpi_sys::complain!("oxmpi boot: {text}");
         }
     };
     let nodes = daemon::boot(&boot, &mut say).map_err(|error| match error {
@@ -270,7 +270,7 @@ fn try_nodes(args: &[OsString]) -> Result<Option<i32>, Stop> {
         let marks: Vec<&str> = marks.iter().filter(|(_, is)| *is).map(|(mark, _)| *mark).collect();
         crate::say(&format!("{numbered}{shown}{cpus}:{}\n", marks.join(",")));
         if let Some(trouble) = trouble {
-            oxmpi_os::complain!("oxmpi nodes: n{number} ({}) does not answer: {trouble}", node.name);
+            oxmpi_sys::complain!("oxmpi nodes: n{number} ({}) does not answer: {trouble}", node.name);
         }
     }
     Ok(Some(0))

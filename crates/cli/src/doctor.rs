@@ -8,9 +8,9 @@ mod probe;
 use std::ffi::OsString;
 
 use oxmpi_core::copy_costs;
-use oxmpi_os::net;
 use oxmpi_param::{Found, Job, Nodes, Params, ThreadLevel};
 use oxmpi_rt::launch::network;
+use oxmpi_sys::net;
 use serde_json::{Value, json};
 
 use crate::prefix;
@@ -93,7 +93,7 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
             return measure::kernel::other(processor, pid, address);
         }
         _ => {
-            oxmpi_os::complain!(
+            oxmpi_sys::complain!(
                 "oxmpi doctor: unknown word '{}' ('oxmpi doctor --help' explains)",
                 words.join(" ")
             );
@@ -113,7 +113,7 @@ fn measured() -> i32 {
             0
         }
         Err(error) => {
-            oxmpi_os::complain!("oxmpi doctor --measure: nothing was written: {error}");
+            oxmpi_sys::complain!("oxmpi doctor --measure: nothing was written: {error}");
             1
         }
     }

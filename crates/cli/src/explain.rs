@@ -6,12 +6,12 @@ use std::ffi::OsString;
 
 use crate::{collectives, prefix};
 use oxmpi_core::shmem::limits::{fits_later, has_room, serves, serves_later};
-use oxmpi_os::control_section::PoolSegments;
 use oxmpi_param::nearest::nearest;
 use oxmpi_param::{Found, Params, Source, Transport};
 use oxmpi_plan::table::{Parameter, algorithms, by_name};
 use oxmpi_plan::{Algorithm, Collective, Restriction, Setup, Unit};
 use oxmpi_rt::client::control_section_pool;
+use oxmpi_shm::control_section::PoolSegments;
 use oxmpi_tuned::selection::refusal;
 use oxmpi_tuned::settings::Settings;
 use oxmpi_tuned::stack::{basic, smp_reason, smp_segment};
@@ -87,7 +87,7 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
                 0
             }
             Err(text) => {
-                oxmpi_os::complain!("oxmpi explain: {text}");
+                oxmpi_sys::complain!("oxmpi explain: {text}");
                 2
             }
         };
@@ -98,7 +98,7 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
             settings
                 .warnings
                 .iter()
-                .for_each(|warning| oxmpi_os::complain!("oxmpi explain: warning: {warning}"));
+                .for_each(|warning| oxmpi_sys::complain!("oxmpi explain: warning: {warning}"));
             let decision = settings.selection.decide_on(&asked.facts, asked.distribution);
             let served = served(&asked, (&settings, &of_job), &decision);
             let told = if asked.json { in_json } else { in_text };
@@ -106,7 +106,7 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
             i32::from(decision.is_err() || served.by.iter().any(|(_, by)| by.is_err()))
         }
         Err(text) => {
-            oxmpi_os::complain!("oxmpi explain: {text}");
+            oxmpi_sys::complain!("oxmpi explain: {text}");
             2
         }
     }

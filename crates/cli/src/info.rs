@@ -114,14 +114,14 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     let asked = match parse(&words) {
         Ok(asked) => asked,
         Err(text) => {
-            oxmpi_os::complain!("oxmpi info: {text}");
+            oxmpi_sys::complain!("oxmpi info: {text}");
             return 2;
         }
     };
     let params = match chosen(asked.only.as_deref()) {
         Ok(params) => params,
         Err(text) => {
-            oxmpi_os::complain!("oxmpi info: {text}");
+            oxmpi_sys::complain!("oxmpi info: {text}");
             return 2;
         }
     };
@@ -133,17 +133,17 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     let facts = Facts { prefix: directory.map(|p| p.display().to_string()), found, params };
     crate::say(&if asked.json { json::json(&asked, &facts) } else { text::text(&asked, &facts) });
     for no_effect in &facts.found.no_effect {
-        oxmpi_os::complain!("oxmpi info: warning: {no_effect}");
+        oxmpi_sys::complain!("oxmpi info: warning: {no_effect}");
     }
     for unread in &facts.found.unread {
-        oxmpi_os::complain!("oxmpi info: warning: {unread}: it is left out");
+        oxmpi_sys::complain!("oxmpi info: warning: {unread}: it is left out");
     }
     for error in &facts.found.errors {
-        oxmpi_os::complain!("oxmpi info: {error}");
+        oxmpi_sys::complain!("oxmpi info: {error}");
     }
     let refused = asked.select.then(|| selected(&facts.found.params, asked.ranks).err()).flatten();
     if let Some(error) = &refused {
-        oxmpi_os::complain!("oxmpi info: {error}");
+        oxmpi_sys::complain!("oxmpi info: {error}");
     }
     i32::from(!facts.found.errors.is_empty() || refused.is_some())
 }

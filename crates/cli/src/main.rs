@@ -32,8 +32,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::exit;
 
-use oxmpi_os::stdio;
 use oxmpi_rt::launch::RELAY_WORD;
+use oxmpi_sys::stdio;
 use wrapper::Language;
 
 const HELP: &str = "\
@@ -59,7 +59,7 @@ oxmpi: an MPI library and launcher
 ";
 
 fn main() {
-    oxmpi_os::spawn::heed_children();
+    oxmpi_sys::spawn::heed_children();
     let mut args: Vec<OsString> = std::env::args_os().collect();
     let mut name =
         args.first().and_then(|a| Path::new(a).file_name()).map(|n| n.to_string_lossy().into_owned());
@@ -119,7 +119,7 @@ fn oxmpi(args: &[OsString]) -> i32 {
         [wrong, ..] => {
             let hint = oxmpi_param::nearest::nearest(wrong, words::WORDS.iter().copied());
             let hint = hint.map(|h| format!("; did you mean '{h}'?")).unwrap_or_default();
-            oxmpi_os::complain!("oxmpi: unknown word '{wrong}'{hint} ('oxmpi --help' lists all)");
+            oxmpi_sys::complain!("oxmpi: unknown word '{wrong}'{hint} ('oxmpi --help' lists all)");
             return 2;
         }
     }
@@ -136,7 +136,7 @@ fn tune_rank() -> i32 {
     match oxmpi_tune::rank::main() {
         Ok(()) => 0,
         Err(text) => {
-            oxmpi_os::complain!("oxmpi tune: {text}");
+            oxmpi_sys::complain!("oxmpi tune: {text}");
             1
         }
     }

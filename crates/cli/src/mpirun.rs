@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use oxmpi_abi::FuncId;
 use oxmpi_core::copy_costs;
-use oxmpi_os::{host, spawn};
 use oxmpi_param::profile::{self, Profile};
 use oxmpi_param::{Found, Job, Nodes, Params, SelectError, Source, ThreadLevel, Transport};
 use oxmpi_rt::client::{
@@ -24,6 +23,7 @@ use oxmpi_rt::daemon::Universe;
 use oxmpi_rt::hostmap::Hostmap;
 use oxmpi_rt::hosts::agent::{self, Setup};
 use oxmpi_rt::launch::{self, App, Bind, Launch, LaunchError, OutputStyle, Stdin, Wanted};
+use oxmpi_sys::{host, spawn};
 use oxmpi_tuned::settings::Settings;
 
 pub(crate) use self::hosts::is_here;
@@ -51,7 +51,7 @@ pub(crate) fn main(name: &str, args: &[OsString]) -> i32 {
     match done {
         Ok(code) => code,
         Err(Stop { texts, code }) => {
-            texts.iter().for_each(|text| oxmpi_os::complain!("{name}: {text}"));
+            texts.iter().for_each(|text| oxmpi_sys::complain!("{name}: {text}"));
             code
         }
     }
@@ -237,7 +237,7 @@ pub(crate) fn agent() -> i32 {
     match agent::serve(&setup) {
         Ok(code) => code,
         Err(error) => {
-            oxmpi_os::complain!("oxmpi agent: {error}");
+            oxmpi_sys::complain!("oxmpi agent: {error}");
             1
         }
     }
@@ -292,9 +292,9 @@ fn warn(found: &Found) {
     let costs = costs.map(|text| format!("{text}: the job runs by what is built in for the processor"));
     let all: Vec<String> =
         unread.chain(no_effect).chain(raised_buffers(&found.params)).chain(costs).chain(ignored).collect();
-    all.iter().take(MOST_WARNINGS).for_each(|text| oxmpi_os::complain!("mpirun: warning: {text}"));
+    all.iter().take(MOST_WARNINGS).for_each(|text| oxmpi_sys::complain!("mpirun: warning: {text}"));
     if all.len() > MOST_WARNINGS {
-        oxmpi_os::complain!("mpirun: warning: {} more parameters have no effect", all.len() - MOST_WARNINGS);
+        oxmpi_sys::complain!("mpirun: warning: {} more parameters have no effect", all.len() - MOST_WARNINGS);
     }
 }
 

@@ -73,14 +73,14 @@ pub(crate) fn main(name: &str, args: &[OsString]) -> i32 {
     let asked = match parse(&words).and_then(|asked| check(&asked).map(|()| asked)) {
         Ok(asked) => asked,
         Err(text) => {
-            oxmpi_os::complain!("{name}: {text} ('{name} --help' explains)");
+            oxmpi_sys::complain!("{name}: {text} ('{name} --help' explains)");
             return 2;
         }
     };
     let found = Found::gather(std::env::vars_os(), prefix::find().as_deref());
     crate::say(&answer(&asked, &found.params));
-    found.unread.iter().for_each(|unread| oxmpi_os::complain!("{name}: warning: {unread}: it is left out"));
-    found.errors.iter().for_each(|error| oxmpi_os::complain!("{name}: {error}"));
+    found.unread.iter().for_each(|unread| oxmpi_sys::complain!("{name}: warning: {unread}: it is left out"));
+    found.errors.iter().for_each(|error| oxmpi_sys::complain!("{name}: {error}"));
     i32::from(!found.errors.is_empty())
 }
 

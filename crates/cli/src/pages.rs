@@ -39,7 +39,7 @@ pub(crate) fn completions(args: &[OsString]) -> i32 {
 fn print(word: &str, args: &[OsString], known: &[&str], make: impl Fn(&str) -> String) -> i32 {
     let list = known.join(", ");
     let [name] = args else {
-        oxmpi_os::complain!("oxmpi {word}: name one of {list}");
+        oxmpi_sys::complain!("oxmpi {word}: name one of {list}");
         return 2;
     };
     let name = name.to_string_lossy();
@@ -48,7 +48,7 @@ fn print(word: &str, args: &[OsString], known: &[&str], make: impl Fn(&str) -> S
         return 0;
     }
     let hint = nearest(&name, known.iter().copied()).map(|near| format!("; did you mean '{near}'?"));
-    oxmpi_os::complain!("oxmpi {word}: there is no '{name}'{} (there are {list})", hint.unwrap_or_default());
+    oxmpi_sys::complain!("oxmpi {word}: there is no '{name}'{} (there are {list})", hint.unwrap_or_default());
     2
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 /// The prefix, if the running program lies in a directory named `bin`.
 pub(crate) fn find() -> Option<PathBuf> {
     // Links are followed: bin/mpirun -> bin/oxmpi.
-    let exe = oxmpi_os::library::program().ok()?;
+    let exe = oxmpi_sys::library::program().ok()?;
     let bin = exe.parent()?;
     (bin.file_name()? == "bin").then(|| bin.parent().map(PathBuf::from))?
 }

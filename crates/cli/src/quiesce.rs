@@ -49,6 +49,6 @@ fn ask(pid: Pid) -> i32 {
 }
 
 fn wrong(code: i32, text: &str) -> i32 {
-    oxmpi_os::complain!("oxmpi quiesce: {text}");
+    oxmpi_sys::complain!("oxmpi quiesce: {text}");
     code
 }

@@ -1,8 +1,8 @@
 //! `oxmpi relay`: the daemon of a node through which the messages of a job go (rpi lamd). mpirun starts it.
 
 use oxmpi_fabric::lamd::relay::Relay;
-use oxmpi_os::spawn::{close_others, inherited_is_control, take_inherited};
 use oxmpi_rt::launch::RELAY_CONTROL;
+use oxmpi_sys::spawn::{close_others, inherited_is_control, take_inherited};
 use rustix::process::{Resource, getrlimit};
 
 /// Runs until mpirun closes the control socket, and returns the exit code.
@@ -10,7 +10,7 @@ pub(crate) fn main() -> i32 {
     close_others(&[RELAY_CONTROL]);
     let control = inherited_is_control(RELAY_CONTROL).then(|| take_inherited(RELAY_CONTROL)).flatten();
     let Some(control) = control else {
-        oxmpi_os::complain!(
+        oxmpi_sys::complain!(
             "oxmpi relay: mpirun starts this, for '--mca rpi lamd'; it is of no use otherwise"
         );
         return 2;
@@ -20,7 +20,7 @@ pub(crate) fn main() -> i32 {
     let relay = match Relay::new(control, usize::try_from(limit / 2).unwrap_or(usize::MAX)) {
         Ok(relay) => relay,
         Err(error) => {
-            oxmpi_os::complain!("oxmpi relay: {error}");
+            oxmpi_sys::complain!("oxmpi relay: {error}");
             return 1;
         }
     };

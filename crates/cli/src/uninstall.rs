@@ -42,7 +42,7 @@ pub(crate) fn main(words: &[&str]) -> i32 {
             return 0;
         }
         [wrong, ..] => {
-            oxmpi_os::complain!("oxmpi uninstall: '{wrong}' is no option of its ('oxmpi uninstall --help')");
+            oxmpi_sys::complain!("oxmpi uninstall: '{wrong}' is no option of its ('oxmpi uninstall --help')");
             return 2;
         }
     };
@@ -55,7 +55,7 @@ pub(crate) fn main(words: &[&str]) -> i32 {
         }
         Ok((prefix, entries)) => remove(&prefix, &entries),
         Err(why) => {
-            oxmpi_os::complain!("oxmpi uninstall: {why}");
+            oxmpi_sys::complain!("oxmpi uninstall: {why}");
             1
         }
     }
@@ -137,7 +137,7 @@ fn remove(prefix: &Path, entries: &[InstalledPath]) -> i32 {
             Ok(()) => files += 1,
             Err(error) => {
                 failed += 1;
-                oxmpi_os::complain!("oxmpi uninstall: {}: {error}", path.display());
+                oxmpi_sys::complain!("oxmpi uninstall: {}: {error}", path.display());
             }
         }
     }
@@ -153,7 +153,7 @@ fn remove(prefix: &Path, entries: &[InstalledPath]) -> i32 {
         match fs::remove_dir(prefix.join(path)) {
             Err(error) if is_reported(&error) => {
                 failed += 1;
-                oxmpi_os::complain!("oxmpi uninstall: {}: {error}", prefix.join(path).display());
+                oxmpi_sys::complain!("oxmpi uninstall: {}: {error}", prefix.join(path).display());
             }
             _ => {}
         }

@@ -85,19 +85,19 @@ pub(crate) fn main(language: Language, name: &str, args: &[OsString]) -> i32 {
             return 0;
         }
         Asked::Unknown(ref word) => {
-            oxmpi_os::complain!(
+            oxmpi_sys::complain!(
                 "{name}: {word} is none of the words that can be shown ('{name} --help' lists them)"
             );
             return 1;
         }
         Asked::Nothing => {
-            oxmpi_os::complain!("{name}: no input files ('{name} --help' explains)");
+            oxmpi_sys::complain!("{name}: no input files ('{name} --help' explains)");
             return 1;
         }
         Asked::Show(_) | Asked::Run => {}
     }
     let Some(prefix) = prefix::find() else {
-        oxmpi_os::complain!(
+        oxmpi_sys::complain!(
             "{name}: this program is not in PREFIX/bin, so mpi.h cannot be found; install with 'cargo xtask install \
              --prefix DIR'"
         );
@@ -127,7 +127,7 @@ fn run(name: &str, compiler: &[OsString], from: &str, request: &Request, prefix:
             Err(error) => error,
         }
     };
-    oxmpi_os::complain!("{name}: cannot run the compiler '{}' ({from}): {error}", program.display());
+    oxmpi_sys::complain!("{name}: cannot run the compiler '{}' ({from}): {error}", program.display());
     127
 }
 

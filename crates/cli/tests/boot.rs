@@ -3,8 +3,8 @@
 
 use std::process::{Command, Stdio};
 
-use oxmpi_os::segment::{RankState, Segment};
 use oxmpi_rt::client::{Client, Directory as _, DirectoryError};
+use oxmpi_shm::segment::{RankState, Segment};
 
 const ROLE: &str = "OXMPI_TEST_ROLE";
 

@@ -123,8 +123,8 @@ fn a_universe_of_one_host_is_booted_listed_used_and_halted() {
     let (code, _, err) = universe.oxmpi(&["boot"]);
     assert!(code == 1 && err.contains("it is booted already, with 1 node"), "{err}");
 
-    let host = oxmpi_os::host::name();
-    let cpus = oxmpi_os::cpus::usable();
+    let host = oxmpi_sys::host::name();
+    let cpus = oxmpi_sys::cpus::usable();
     assert_eq!(universe.oxmpi(&["nodes"]).1, format!("n0\t{host}:{cpus}:origin,this_node\n"));
     assert_eq!(universe.oxmpi(&["nodes", "-n", "-c", "-i", "o"]).1, "127.0.0.1:origin,this_node\n");
     let here = universe.directory.to_str().unwrap();
@@ -167,7 +167,7 @@ fn when_a_universe_is_halted_another_can_be_booted_at_once() {
         // A command would take so long to start that the daemon has gone, whatever it does.
         let found = oxmpi_rt::daemon::Universe::find(&universe.suffix).unwrap().unwrap();
         assert_eq!(found.halt().unwrap(), []);
-        oxmpi_os::local::bind_stream(&universe.name()).unwrap();
+        oxmpi_sys::local::bind_stream(&universe.name()).unwrap();
     }
 }
 

@@ -108,7 +108,7 @@ fn each_rank_knows_its_number() {
 
 #[test]
 fn each_rank_knows_how_many_slots_there_are() {
-    let cpus = oxmpi_os::cpus::usable();
+    let cpus = oxmpi_sys::cpus::usable();
     let size = |options: &[&str]| {
         let script = "echo $OXMPI_UNIVERSE_SIZE $OMPI_UNIVERSE_SIZE";
         let (code, out, err) = run(&[options, &["sh", "-c", script]].concat());

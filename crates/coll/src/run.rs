@@ -8,8 +8,8 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::{Kernel, ReduceError};
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::{Scratch, ScratchError};
-use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_plan::{Action, After, AlgorithmId, AnyPlan, Generator, Place, Span, Unit};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 
 /// How contributions are combined.

@@ -6,10 +6,10 @@ use oxmpi_fabric::sim::{Network, Random, Sim, Weather};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Owned;
-use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_plan::{
     AlgorithmId, Blocks, Call, Collective, Member, Paired, Parameters, RootOnly, Shared, make, table,
 };
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::ContextId;
 use std::sync::Arc;
 

@@ -10,12 +10,12 @@ use crate::task::Task;
 use oxmpi_coll::Run;
 use oxmpi_engine::{Outlook, RequestId, Source, TagMatch, Team};
 use oxmpi_fabric::Fabric;
-use oxmpi_os::clock;
-use oxmpi_os::door::Door;
-use oxmpi_os::semaphore::Awaits;
-use oxmpi_os::wait_note::WaitNote;
 use oxmpi_plan::{Call, Shared};
 use oxmpi_rt::waiting::{MOST_PEERS, Need, Waiting};
+use oxmpi_shm::door::Door;
+use oxmpi_shm::wait_note::WaitNote;
+use oxmpi_sys::clock;
+use oxmpi_sys::semaphore::Awaits;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 

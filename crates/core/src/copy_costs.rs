@@ -14,8 +14,8 @@
 //! its own; one failed call where there is none.
 
 use oxmpi_fabric::shm::copy_policy::CopyFacts;
-use oxmpi_os::{hardware, host};
 use oxmpi_param::{Params, file};
+use oxmpi_sys::{hardware, host};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Short waits for one rank where ranks take turns on the processors.
 
-use oxmpi_os::clock::{pass_ticks_from, ticks, ticks_of_ns};
-use oxmpi_os::door::{Next, Wait};
+use oxmpi_shm::door::{Next, Wait};
+use oxmpi_sys::clock::{pass_ticks_from, ticks, ticks_of_ns};
 
 /// How often such a wait gives up the processor before it is one as all others.
 const ASIDE: u32 = 12;

@@ -28,8 +28,8 @@ use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
-use oxmpi_os::bytes::Bytes;
 use oxmpi_rt::waiting::Need;
+use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::ContextId;
 use ranks::RankSet;
 use std::collections::{HashMap, HashSet};
@@ -410,7 +410,7 @@ impl<F: Fabric> Process<F> {
     /// have acknowledged it.
     pub fn start_agree(&self, comm: &Communicator, flag: UserBuf) -> RequestId {
         let mut bytes = [0; 4];
-        flag.pack(0, oxmpi_os::bytes::BytesMut::from(&mut bytes[..]));
+        flag.pack(0, oxmpi_sys::bytes::BytesMut::from(&mut bytes[..]));
         let union = comm.union().clone();
         let team = union.clone();
         let conclude: Conclude<F> = Box::new(move |domain, decision| {

@@ -15,8 +15,8 @@ use oxmpi_engine::{
 use oxmpi_fabric::{Fabric, SentNow};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_os::door::Door;
+use oxmpi_shm::door::Door;
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::Tags;
 use std::ops::DerefMut;
 

@@ -1,7 +1,7 @@
 //! Collectives of one node through shared memory, past the plans: the `shmem` component of the components guide.
 //!
 //! Every communicator of one group whose processes share memory has two control sections with message pools in the segment
-//! of its lowest rank (`Control`; `oxmpi_os::control_section` has the protocol), as long as that has any to give: a few
+//! of its lowest rank (`Control`; `oxmpi_shm::control_section` has the protocol), as long as that has any to give: a few
 //! communicators at a time, of at most 64 ranks. One serves blocking collectives, the other one nonblocking ones, each with
 //! steps of its own: so neither kind waits for the other, in whatever order a rank calls them. A collective is a few numbered
 //! steps: in each, those who have data for others write a piece and publish it, those who need it read it where it lies. Long
@@ -48,8 +48,8 @@ use oxmpi_engine::{Fault, Lane};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::kernels::Kernel;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_os::control_section::ControlSection;
 use oxmpi_plan::{Call, Collective};
+use oxmpi_shm::control_section::ControlSection;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use steps::Steps;

@@ -12,14 +12,6 @@ use oxmpi_fabric::shm::{Open, Opened, Settings, Shm, Stranger};
 use oxmpi_fabric::tcp::{self, Identity, Secret, Tcp, Whereabouts};
 use oxmpi_fabric::ways::{AskWay, Coordinator, Far, Nodes, StrangersWay, Ways};
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_os::door::{Door, Looks, Policy};
-use oxmpi_os::heap::Heap;
-use oxmpi_os::lock::LockError;
-use oxmpi_os::net::Listener;
-use oxmpi_os::pause::Pause;
-use oxmpi_os::poller::Poller;
-use oxmpi_os::semaphore::OwnSemaphores;
-use oxmpi_os::{host, library};
 use oxmpi_param::{Param, ParamError, Params, SelectError, SingleCopy, Source, Transport};
 use oxmpi_rt::client::{
     BootError, Client, Directory, Found, Listening, UniverseError, encrypt, socket_buffers,
@@ -27,6 +19,14 @@ use oxmpi_rt::client::{
 use oxmpi_rt::foreign::{ForeignTask, may_be_singleton};
 use oxmpi_rt::postboxes::postbox_sizes;
 use oxmpi_rt::universe::{Contact, Parent, ProcessName};
+use oxmpi_shm::door::{Door, Looks, Policy};
+use oxmpi_shm::heap::Heap;
+use oxmpi_sys::lock::LockError;
+use oxmpi_sys::net::Listener;
+use oxmpi_sys::pause::Pause;
+use oxmpi_sys::poller::Poller;
+use oxmpi_sys::semaphore::OwnSemaphores;
+use oxmpi_sys::{host, library};
 use oxmpi_tuned::settings::{self, SettingsError};
 use std::fmt;
 use std::sync::Arc;

@@ -43,7 +43,7 @@ use oxmpi_objects::attribute::Attributes;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
 use oxmpi_objects::window_hints::WindowHints;
-use oxmpi_os::door::Bell;
+use oxmpi_shm::door::Bell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -285,7 +285,7 @@ impl<F: Fabric> Process<F> {
         near.bell = fabric.bell(target.process);
         // Over sockets the processes of a node could share memory all the same; only the windows that must have it do.
         let shares = near.bell.is_some() || window.flavor == Flavor::Shared;
-        let part = |(there, heap): (u64, oxmpi_os::memory::Memory), at: u64, len: u64| {
+        let part = |(there, heap): (u64, oxmpi_sys::memory::Memory), at: u64, len: u64| {
             heap.part(usize::try_from(at.checked_sub(there)?).ok()?, usize::try_from(len).ok()?)
         };
         if shares && target.control != 0 {

@@ -7,7 +7,7 @@ use oxmpi_engine::Mode;
 use oxmpi_fabric::shm::SingleCopyMode;
 use oxmpi_fabric::ways::Ways;
 use oxmpi_mem::memory::{lend, lend_mut};
-use oxmpi_os::heap::Block;
+use oxmpi_shm::heap::Block;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const LONGEST: usize = 3_000_000;

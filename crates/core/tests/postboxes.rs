@@ -11,7 +11,7 @@ use oxmpi_fabric::Counts;
 use oxmpi_fabric::postboxes::Settings;
 use oxmpi_fabric::ways::Ways;
 use oxmpi_mem::memory::Owned;
-use oxmpi_os::pause::Pause;
+use oxmpi_sys::pause::Pause;
 use std::sync::Barrier;
 use talk::{pattern, receive, send};
 

@@ -9,8 +9,8 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::{Op, Scalar, kernel};
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Owned;
-use oxmpi_os::control_section::PoolSegments;
 use oxmpi_plan::{Call, Shared};
+use oxmpi_shm::control_section::PoolSegments;
 use std::sync::Arc;
 
 /// What `from` has for `to` at `i`.

@@ -454,7 +454,7 @@ fn a_message_beyond_the_eager_limit_waits_for_its_receive() {
             let short = Owned::new(pattern(0, 1, 100));
             let long = Owned::new(pattern(0, 2, 101));
             let bytes = pattern(0, 2, 101);
-            assert!(!p.send_now(&comm, oxmpi_os::bytes::Bytes::from(&bytes[..]), 1, 3));
+            assert!(!p.send_now(&comm, oxmpi_sys::bytes::Bytes::from(&bytes[..]), 1, 3));
             let first = p.isend(&comm, Mode::Standard, short.buf(), 1, 2).unwrap();
             assert!(p.peek_raw(first.raw()).unwrap().is_some(), "a short message is gone at once");
             let second = p.isend(&comm, Mode::Standard, long.buf(), 1, 3).unwrap();

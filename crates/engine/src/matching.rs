@@ -10,7 +10,7 @@ mod unexpected;
 
 use crate::request::{RequestId, Source, TagMatch};
 use crate::team::Team;
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, Context as Name, ContextId, Tags};
 use posted::PostedQueue;
 use std::collections::{HashMap, VecDeque};

@@ -7,7 +7,7 @@ pub(crate) use self::table::{Found, Outstanding, Requests};
 use crate::compound::Persistent;
 use crate::matching::{ANYBODY, Unexpected};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
-use oxmpi_os::announcement::Announcement;
+use oxmpi_shm::announcement::Announcement;
 use oxmpi_wire::Tags;
 
 /// Mode of a send (MPI-5.0 section 3.4).

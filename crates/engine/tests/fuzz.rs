@@ -18,7 +18,7 @@ use oxmpi_engine::{
 use oxmpi_fabric::sim::{Random, Sim};
 use oxmpi_mem::buffer::PlainBuf;
 use oxmpi_mem::memory::Owned;
-use oxmpi_os::bytes::BytesMut;
+use oxmpi_sys::bytes::BytesMut;
 use oxmpi_wire::{ContextId, Tags};
 
 /// Room of every receive, and the longest message.

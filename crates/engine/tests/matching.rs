@@ -5,7 +5,7 @@ mod lanes;
 use lanes::{Lanes, calm, pattern, request, rough};
 use oxmpi_engine::{Mode, RankMap, Source, Started, TagMatch};
 use oxmpi_mem::memory::Owned;
-use oxmpi_os::bytes::Bytes;
+use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::ContextId;
 
 const ANY: (Source, TagMatch) = (Source::Any, TagMatch::Any);

@@ -6,7 +6,7 @@ use lanes::{Lanes, calm, pattern, request, rough};
 use oxmpi_engine::{Fault, Mode, RankMap, Source, Started, TagMatch, Team};
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Owned;
-use oxmpi_os::bytes::Bytes;
+use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::ContextId;
 use std::sync::Arc;
 

@@ -24,9 +24,9 @@ pub mod relay;
 
 use crate::tcp::Tell;
 use crate::{Body, Counts, Fabric, InUse, Message, Sent, Sink, Unreachable, dispatch};
-use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_os::parcel;
-use oxmpi_os::poller::Poller;
+use oxmpi_sys::bytes::{Bytes, BytesMut};
+use oxmpi_sys::parcel;
+use oxmpi_sys::poller::Poller;
 use oxmpi_wire::relay::{INLINE, MAX_PACKET, Packet, PacketHeader, PacketKind};
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 use std::collections::HashSet;

@@ -32,12 +32,12 @@ pub mod ways;
 pub use counts::{Connected, Counts, InUse, Traffic};
 
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_os::announcement::{Announcement, Claim};
-use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_os::control_section::ControlSection;
-use oxmpi_os::door::Bell;
-use oxmpi_os::memory::Memory;
-use oxmpi_os::poller::Poller;
+use oxmpi_shm::announcement::{Announcement, Claim};
+use oxmpi_shm::control_section::ControlSection;
+use oxmpi_shm::door::Bell;
+use oxmpi_sys::bytes::{Bytes, BytesMut};
+use oxmpi_sys::memory::Memory;
+use oxmpi_sys::poller::Poller;
 use oxmpi_wire::{Announced, ContextId, Envelope, Frame, Received, Tags};
 use std::sync::Arc;
 

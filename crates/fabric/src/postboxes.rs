@@ -1,6 +1,6 @@
 //! Postboxes: the modules usysv and sysv of the components guide, between the processes of one job on one node.
 //!
-//! They share one segment (`oxmpi_os::postbox`), in which each pair has a postbox in each direction. What S is, the most bytes
+//! They share one segment (`oxmpi_shm::postbox`), in which each pair has a postbox in each direction. What S is, the most bytes
 //! of data in a postbox, the parameter of the module for short messages says.
 //!
 //! Rules (beside those of the postboxes)
@@ -21,11 +21,11 @@ mod outgoing;
 use self::incoming::In;
 use self::outgoing::Out;
 use crate::{Counts, Fabric, Message, Sent, Sink, Unreachable};
-use oxmpi_os::door::Bell;
-use oxmpi_os::pause::Pause;
-use oxmpi_os::postbox::PostboxArea;
-use oxmpi_os::segment::{RankState, Segment};
-use oxmpi_os::semaphore::Semaphore;
+use oxmpi_shm::door::Bell;
+use oxmpi_shm::postbox::PostboxArea;
+use oxmpi_shm::segment::{RankState, Segment};
+use oxmpi_sys::pause::Pause;
+use oxmpi_sys::semaphore::Semaphore;
 use oxmpi_wire::Frame;
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@
 //! inbox; after some messages the receiver grants it a *pair ring* of its own, as long as there are any left. So an idle
 //! process polls little, and memory does not grow with the square of the ranks.
 //!
-//! Rules (beside those of the ring, the inbox and the door in `oxmpi_os`)
+//! Rules (beside those of the ring, the inbox and the door in `oxmpi_shm`)
 //!
 //! 1. A frame for a cold peer is in one cell of the inbox, with its body, or, if that is longer, behind word where that lies in the
 //!    sender's pool ([`Frame::Pooled`]). Without room there it is announced.
@@ -21,7 +21,7 @@
 //! 7. An announced message that lies whole in the sender's heap is copied by the receiver alone, from its own mapping of
 //!    that heap, which it makes at the first such message. This needs no permission to read the sender's memory.
 //! 8. What is worth a copy by the receiver alone ([`copy_policy`]) is announced with where it lies, however short. The sender of a
-//!    standard send can take that back (rules of [`oxmpi_os::announcement`]).
+//!    standard send can take that back (rules of [`oxmpi_shm::announcement`]).
 
 mod calls;
 pub mod copy_policy;
@@ -40,16 +40,16 @@ use self::parting::Parted;
 use self::sections::Sections;
 use crate::postboxes::Neighbour;
 use crate::{Body, Fabric, Message, Sent, SentNow, Sink, Unreachable, dispatch};
-use oxmpi_os::announcement::Announcements;
-use oxmpi_os::barrier::BarrierKind;
-use oxmpi_os::bytes::Bytes;
-use oxmpi_os::door::Bell;
-use oxmpi_os::inbox::{CELL_PAYLOAD, InboxReceiver};
-use oxmpi_os::poller::raise_alarm;
-use oxmpi_os::pool::{Pool, PoolView};
-use oxmpi_os::ring::{INLINE_MAX, RingReceiver, RingSender};
-use oxmpi_os::segment::Segment;
-use oxmpi_os::single_copy::RemoteProcess;
+use oxmpi_shm::announcement::Announcements;
+use oxmpi_shm::door::Bell;
+use oxmpi_shm::inbox::{CELL_PAYLOAD, InboxReceiver};
+use oxmpi_shm::pool::{Pool, PoolView};
+use oxmpi_shm::ring::{INLINE_MAX, RingReceiver, RingSender};
+use oxmpi_shm::segment::Segment;
+use oxmpi_sys::barrier::BarrierKind;
+use oxmpi_sys::bytes::Bytes;
+use oxmpi_sys::poller::raise_alarm;
+use oxmpi_sys::single_copy::RemoteProcess;
 use oxmpi_wire::{Frame, MAX_FRAME_LEN, Received};
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;

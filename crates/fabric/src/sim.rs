@@ -13,7 +13,7 @@ mod weather;
 pub use weather::{Random, Weather};
 
 use crate::{Fabric, Message, Sent, SentNow, Sink, Unreachable, dispatch};
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, Context, Envelope, Frame, MAX_FRAME_LEN};
 use std::cell::RefCell;
 use std::cmp::Ordering;

@@ -25,13 +25,13 @@ use crate::shm::copy_policy::CopyFacts;
 use crate::shm::{self, Shm};
 use crate::{Connected, Counts, Fabric, Fetching, Message, Sent, SentNow, Sink, Taken, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_os::announcement::{Announcement, Claim};
-use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_os::control_section::ControlSection;
-use oxmpi_os::door::Bell;
-use oxmpi_os::memory::Memory;
-use oxmpi_os::poller::Poller;
-use oxmpi_os::segment::Segment;
+use oxmpi_shm::announcement::{Announcement, Claim};
+use oxmpi_shm::control_section::ControlSection;
+use oxmpi_shm::door::Bell;
+use oxmpi_shm::segment::Segment;
+use oxmpi_sys::bytes::{Bytes, BytesMut};
+use oxmpi_sys::memory::Memory;
+use oxmpi_sys::poller::Poller;
 use oxmpi_wire::Tags;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -621,7 +621,7 @@ impl Fabric for Ways {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use oxmpi_os::segment::{Boot, SegmentConfig};
+    use oxmpi_shm::segment::{Boot, SegmentConfig};
 
     /// Who asks early hears no other deaths, and each once, than who waits to be told.
     #[test]

@@ -9,7 +9,7 @@ use oxmpi_fabric::tcp::{
     Acceptor, EARLY_BYTES, GreetingError, HELLO, Header, Identity, Initiator, Kind, Link, PROOF, Point,
     RECORD_HEADER, Secret, VERDICT, WELCOME,
 };
-use oxmpi_os::bytes::Bytes;
+use oxmpi_sys::bytes::Bytes;
 use std::collections::VecDeque;
 use support::{Anything, Manner, Recorder, fuzz, planned, with_message};
 

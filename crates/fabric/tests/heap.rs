@@ -3,10 +3,10 @@
 
 use oxmpi_fabric::shm::{Opened, Settings, Shm, SingleCopyMode};
 use oxmpi_fabric::{Fabric, Fetching};
-use oxmpi_os::barrier::BarrierKind;
-use oxmpi_os::bytes::BytesMut;
-use oxmpi_os::heap::Heap;
-use oxmpi_os::segment::{Boot, Segment, SegmentConfig};
+use oxmpi_shm::heap::Heap;
+use oxmpi_shm::segment::{Boot, Segment, SegmentConfig};
+use oxmpi_sys::barrier::BarrierKind;
+use oxmpi_sys::bytes::BytesMut;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

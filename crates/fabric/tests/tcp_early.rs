@@ -14,7 +14,7 @@ use oxmpi_fabric::tcp::{
     WELCOME,
 };
 use oxmpi_fabric::{Body, Fabric, Message, Sent};
-use oxmpi_os::bytes::Bytes;
+use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Context, Envelope, Frame};
 use raw::{CONTEXT, Came, answer, look, record};
 use std::io::{ErrorKind, Read, Write};

@@ -11,7 +11,7 @@ mod support;
 use ends::{End, LIMIT, Plan};
 use oxmpi_fabric::tcp::{Point, RECORD_HEADER};
 use oxmpi_fabric::{Fabric, Taken};
-use oxmpi_os::bytes::BytesMut;
+use oxmpi_sys::bytes::BytesMut;
 use oxmpi_wire::{HEADER_LEN, Tags};
 use raw::{CONTEXT, Came, connect, look, record};
 use std::io::Write;

@@ -3,8 +3,8 @@
 use crate::failure::Failure;
 use crate::mode::Mode;
 use crate::store::{LockKind, Store};
-use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_os::file;
+use oxmpi_sys::bytes::{Bytes, BytesMut};
+use oxmpi_sys::file;
 use rustix::fs::{self, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;

@@ -1,9 +1,9 @@
 //! What bytes are read from and written to, and going on after partial transfers.
 
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::io;
 
-pub use oxmpi_os::file::LockKind;
+pub use oxmpi_sys::file::LockKind;
 
 /// Something with bytes at offsets, and an end.
 pub trait Store {

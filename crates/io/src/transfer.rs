@@ -8,7 +8,7 @@ use crate::hints::{Hints, Switch};
 use crate::store::{LockKind, Store};
 use crate::view::{Range, Ranges, View};
 use oxmpi_mem::buffer::{Cursor, UserBuf};
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::io;
 
 /// Reading this many bytes that nobody wants takes about as long as another call of the kernel.

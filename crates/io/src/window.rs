@@ -7,7 +7,7 @@
 use crate::pieces::Run;
 use crate::store::Store;
 use crate::view::Range;
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::io;
 
 /// A hole this long is read along with what is around it.

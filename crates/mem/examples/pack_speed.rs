@@ -6,7 +6,7 @@ use oxmpi_mem::kernels::{Op, Scalar, kernel};
 use oxmpi_mem::layout::{Layout, LayoutError};
 use oxmpi_mem::memory::{Scratch, ScratchError};
 use oxmpi_mem::table::Table;
-use oxmpi_os::bytes::BytesMut;
+use oxmpi_sys::bytes::BytesMut;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -3,7 +3,7 @@
 //! Rules
 //! 1. Elements of 1, 2, 4 and 8 bytes without padding that lie at multiples of their size are changed by atomic
 //!    instructions of the processor.
-//! 2. All others are changed with the *element lock* held: one word for a window's process ([`robust_lock`](oxmpi_os::robust_lock)).
+//! 2. All others are changed with the *element lock* held: one word for a window's process ([`robust_lock`](oxmpi_shm::robust_lock)).
 //! 3. Which of the two it is follows from the element and its address in the window alone, which does not depend on who
 //!    accesses it from where: memory is mapped at multiples of a page. So all accumulates of one datatype to an element are
 //!    atomic with each other, whoever carries them out.
@@ -21,8 +21,8 @@ use crate::buffer::UserBuf;
 use crate::kernels::{Loop, Op, Scalar, kernel};
 use crate::layout::Layout;
 use crate::memory::{Scratch, ScratchError};
-use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_os::robust_lock::Held;
+use oxmpi_shm::robust_lock::Held;
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -421,7 +421,7 @@ mod tests {
     fn threads_lose_nothing_whatever_the_elements() {
         const EACH: u64 = 2000;
         // At 0 an integer, at 8 a float, at 17 an unaligned integer, at 32 a complex number, all changed at once.
-        let memory = oxmpi_os::memory::Memory::zeroed(64, 64).unwrap();
+        let memory = oxmpi_sys::memory::Memory::zeroed(64, 64).unwrap();
         let lock = AtomicU64::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -493,7 +493,7 @@ mod tests {
     fn compare_and_swap_of_every_length() {
         let lock = AtomicU64::new(0);
         for (at, len) in [(0, 1), (2, 2), (4, 4), (8, 8), (16, 16), (33, 8)] {
-            let memory = oxmpi_os::memory::Memory::zeroed(64, 64).unwrap();
+            let memory = oxmpi_sys::memory::Memory::zeroed(64, 64).unwrap();
             let (new, zero, mut old) = ([5u8; 16], [0u8; 16], [9u8; 16]);
             for expected in [0u8, 5] {
                 let element = memory.bytes(at, len).unwrap();
@@ -509,7 +509,7 @@ mod tests {
     #[test]
     fn what_several_elements_in_a_piece_become_is_seen_whole() {
         const ROUNDS: usize = 20_000;
-        let memory = oxmpi_os::memory::Memory::zeroed(16 << 10, 64).unwrap();
+        let memory = oxmpi_sys::memory::Memory::zeroed(16 << 10, 64).unwrap();
         let lock = AtomicU64::new(0);
         let done = std::sync::atomic::AtomicBool::new(false);
         // In contiguous memory, and two pieces of 32 bytes that are apart.

@@ -7,7 +7,7 @@
 use crate::copy::{self, Place, Sides};
 use crate::layout::{Layout, LayoutError};
 use crate::memory::Lease;
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 
 /// The memory of `count` elements. Cheap to clone; all clones name the same memory.

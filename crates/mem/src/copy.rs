@@ -4,7 +4,7 @@
 //! array of small structs is copied member by member over a tile of elements, so that even there a grid is long.
 
 use crate::program::{Item, Program, Run};
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 
 /// How many bytes of the wider side a tile spans, so that both sides of it stay in the first-level cache.
 const TILE_BYTES: usize = 8 << 10;

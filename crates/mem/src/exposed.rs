@@ -3,8 +3,8 @@
 use crate::buffer::{PlainBuf, UserBuf};
 use crate::layout::{Layout, LayoutError};
 use crate::memory::Lease;
-use oxmpi_os::bytes::BytesMut;
-use oxmpi_os::memory::Memory;
+use oxmpi_sys::bytes::BytesMut;
+use oxmpi_sys::memory::Memory;
 use std::sync::Arc;
 
 /// Exposed memory: the program's own, or a peer's that is mapped here.
@@ -138,7 +138,7 @@ const CHECKED_AT_ONCE: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use oxmpi_os::bytes::Bytes;
+    use oxmpi_sys::bytes::Bytes;
 
     #[test]
     fn elements_lie_inside_or_not_at_all() {

@@ -16,7 +16,7 @@ mod simple;
 
 use crate::buffer::UserBuf;
 use crate::memory::{Scratch, ScratchError};
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 
 /// How a basic element is represented in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

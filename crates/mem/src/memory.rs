@@ -11,7 +11,7 @@ pub use crate::element::{Element, Plain};
 use crate::layout::{Layout, LayoutError};
 use crate::regions::elements_at;
 pub use crate::regions::{Buffer, BufferMut};
-use oxmpi_os::bytes::Bytes;
+use oxmpi_sys::bytes::Bytes;
 use std::alloc;
 use std::any::Any;
 use std::marker::PhantomData;

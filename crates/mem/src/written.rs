@@ -79,7 +79,7 @@ fn read(words: &mut &[u64], depth: u32) -> Result<Layout, LayoutError> {
 mod tests {
     use super::*;
     use crate::memory::{lend, lend_mut};
-    use oxmpi_os::bytes::BytesMut;
+    use oxmpi_sys::bytes::BytesMut;
     use std::sync::Arc;
 
     #[test]

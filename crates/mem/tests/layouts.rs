@@ -2,7 +2,7 @@
 
 use oxmpi_mem::layout::{Layout, LayoutError, Run};
 use oxmpi_mem::memory::{Owned, Scratch, lend, lend_many, lend_mut, view, zeros};
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 
 fn double() -> Layout {

@@ -26,7 +26,7 @@ fn it_is_zero() {
     for len in [0, 1, 63, 64, 1000, 1 << 20] {
         let scratch = Scratch::bytes(len).unwrap();
         let mut all = vec![1; len];
-        scratch.buf().pack(0, oxmpi_os::bytes::BytesMut::from(&mut all[..]));
+        scratch.buf().pack(0, oxmpi_sys::bytes::BytesMut::from(&mut all[..]));
         assert!(all.iter().all(|byte| *byte == 0));
     }
 }

@@ -5,7 +5,7 @@
 use oxmpi_mem::buffer::Cursor;
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::{Owned, Scratch};
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 use std::sync::Arc;
 

@@ -15,7 +15,7 @@ use oxmpi_mem::buffer::{Cursor, UserBuf};
 use oxmpi_mem::memory::lend_mut;
 use oxmpi_objects::datatype::{Datatype, Form};
 use oxmpi_objects::predefined::Predefined;
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 
 /// Arrays that span more bytes are not copied.

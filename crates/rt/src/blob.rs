@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use oxmpi_os::nameless;
+use oxmpi_sys::nameless;
 use rustix::fs::fstat;
 
 /// The longest blob, bytes: a limit against senders that are wrong.

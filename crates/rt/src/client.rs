@@ -20,11 +20,11 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use oxmpi_os::control_section::PoolSegments;
-use oxmpi_os::descriptor::Descriptor;
-use oxmpi_os::segment::{Boot, RankState, Segment, SegmentConfig, SegmentError};
-use oxmpi_os::{cpus, fdpass, local, spawn, tracer};
 use oxmpi_param::{Params, Transport};
+use oxmpi_shm::control_section::PoolSegments;
+use oxmpi_shm::segment::{Boot, RankState, Segment, SegmentConfig, SegmentError};
+use oxmpi_sys::descriptor::Descriptor;
+use oxmpi_sys::{cpus, fdpass, local, spawn, tracer};
 use oxmpi_wire::noise::Encryption;
 
 use self::entering::Entered;
@@ -165,7 +165,7 @@ impl Client {
             Entered::Singleton => Ok(None),
             Entered::NoLauncher => {
                 if let Some(text) = lost::warning(segment, control) {
-                    oxmpi_os::complain!("{text}");
+                    oxmpi_sys::complain!("{text}");
                 }
                 Ok(None)
             }
@@ -304,7 +304,7 @@ impl Client {
     fn tell(&self, request: &Request, text: &str) -> bool {
         let is_sent = matches!(self.send(request, None), Some(Ok(())));
         if !is_sent && !text.is_empty() {
-            oxmpi_os::complain!("{}", text.trim_end());
+            oxmpi_sys::complain!("{}", text.trim_end());
         }
         is_sent
     }

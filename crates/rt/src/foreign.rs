@@ -114,7 +114,7 @@ pub fn may_be_singleton(params: &Params) -> Result<(), ForeignTask> {
     match verdict(&Evidence::gather()) {
         SingletonVerdict::Alone => Ok(()),
         SingletonVerdict::Doubtful(line) => {
-            oxmpi_os::complain!("{line}");
+            oxmpi_sys::complain!("{line}");
             Ok(())
         }
         SingletonVerdict::OneOfSeveral(task) => Err(task),

@@ -1,6 +1,6 @@
 //! Which network the sockets of a job use.
 
-use oxmpi_os::net::Interface;
+use oxmpi_sys::net::Interface;
 use std::net::{IpAddr, SocketAddr};
 
 /// One entry of btl_tcp_if_include or btl_tcp_if_exclude.
@@ -28,7 +28,7 @@ impl Entry<'_> {
 
 /// Puts the addresses first that are on a network of this host.
 pub(crate) fn near_first(addresses: &mut [SocketAddr]) {
-    let there = oxmpi_os::net::interfaces().unwrap_or_default();
+    let there = oxmpi_sys::net::interfaces().unwrap_or_default();
     let is_near =
         |interface: &Interface, address: IpAddr| Entry::Network(address, interface.prefix).names(interface);
     addresses.sort_by_key(|address| !there.iter().any(|interface| is_near(interface, address.ip())));

@@ -56,12 +56,12 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use oxmpi_os::cpus;
-use oxmpi_os::postbox::PostboxError;
-use oxmpi_os::segment::SegmentError;
-use oxmpi_os::semaphore::SemaphoreError;
-use oxmpi_os::spawn::{MAX_GUARDED, Signals};
 use oxmpi_param::{Params, Transport};
+use oxmpi_shm::postbox::PostboxError;
+use oxmpi_shm::segment::SegmentError;
+use oxmpi_sys::cpus;
+use oxmpi_sys::semaphore::SemaphoreError;
+use oxmpi_sys::spawn::{MAX_GUARDED, Signals};
 use rustix::process::Signal;
 
 pub use self::binding::Bind;

@@ -1,6 +1,6 @@
 //! The messages between two `mpirun`s whose processes have to do with each other.
 //!
-//! They travel over a connection that keeps message boundaries ([`oxmpi_os::local`]), some with a descriptor beside them. Who has
+//! They travel over a connection that keeps message boundaries ([`oxmpi_sys::local`]), some with a descriptor beside them. Who has
 //! connected says [`Message::Hello`] first, and is answered by the same, or [`Message::Refused`]. From then on either side may
 //! ask on behalf of a process of its own what that would ask its own launcher ([`crate::control`]), answers what the other asks,
 //! and says what becomes of its processes. A process is named as in the launcher that it belongs to. All numbers are little

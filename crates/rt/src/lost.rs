@@ -7,7 +7,7 @@
 use std::fs::OpenOptions;
 use std::process::id;
 
-use oxmpi_os::segment::Segment;
+use oxmpi_shm::segment::Segment;
 
 use crate::client::SIZE_VARIABLE;
 use crate::foreign::parent_of;

@@ -10,7 +10,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use oxmpi_os::process_stat::ProcessStat;
+use oxmpi_sys::process_stat::ProcessStat;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 /// How long after the first signal children are checked.

@@ -1,8 +1,8 @@
 //! The segments with postboxes of a job over usysv or sysv: their sizes by the parameters, and the files.
 
-use oxmpi_os::postbox::{PostboxArea, PostboxError, PostboxShape};
-use oxmpi_os::semaphore::SemaphoreSets;
 use oxmpi_param::{Params, Transport};
+use oxmpi_shm::postbox::{PostboxArea, PostboxError, PostboxShape};
+use oxmpi_sys::semaphore::SemaphoreSets;
 use std::os::fd::OwnedFd;
 use std::str::FromStr;
 
@@ -69,7 +69,7 @@ pub struct SharedPostboxes {
     pub fd: OwnedFd,
     /// Its sizes.
     pub shape: PostboxShape,
-    /// The semaphore sets of the rank, as `oxmpi_os::semaphore::SemaphoreSets::of` tells them; none: it has none.
+    /// The semaphore sets of the rank, as `oxmpi_sys::semaphore::SemaphoreSets::of` tells them; none: it has none.
     pub semaphores: Vec<i32>,
 }
 
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn as_many_semaphore_sets_as_there_can_be_fit_in_a_message() {
         let longest = i32::MAX.to_string().len() + 1;
-        let sets = oxmpi_os::semaphore::MOST_RANKS as usize;
+        let sets = oxmpi_sys::semaphore::MOST_RANKS as usize;
         assert!(64 + sets * longest <= crate::control::MAX_MESSAGE);
     }
 }

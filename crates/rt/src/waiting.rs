@@ -1,4 +1,4 @@
-//! What a rank says of a long wait, in a note in its segment (`oxmpi_os::wait_note`): written by the rank, read by the
+//! What a rank says of a long wait, in a note in its segment (`oxmpi_shm::wait_note`): written by the rank, read by the
 //! launcher.
 //!
 //! ```text
@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use oxmpi_os::wait_note::NOTE_BYTES;
+use oxmpi_shm::wait_note::NOTE_BYTES;
 
 /// Which of the processes that a wait names must do something before it can end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

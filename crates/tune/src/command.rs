@@ -17,7 +17,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use oxmpi_os::stdio;
+use oxmpi_sys::stdio;
 
 /// Does what the words behind `oxmpi tune` say and returns the exit code: 1 if it has failed, 2 if the words are wrong.
 #[must_use]
@@ -30,7 +30,7 @@ pub fn main(words: &[String]) -> i32 {
     let options = match parse(words, processors) {
         Ok(options) => options,
         Err(text) => {
-            oxmpi_os::complain!("oxmpi tune: {text}");
+            oxmpi_sys::complain!("oxmpi tune: {text}");
             return 2;
         }
     };
@@ -40,7 +40,7 @@ pub fn main(words: &[String]) -> i32 {
             0
         }
         Err(text) => {
-            oxmpi_os::complain!("oxmpi tune: {text}");
+            oxmpi_sys::complain!("oxmpi tune: {text}");
             1
         }
     }
@@ -158,12 +158,13 @@ struct State {
 }
 
 fn measure(options: &Options) -> Result<(Vec<Outcome>, State), String> {
-    let oxmpi = oxmpi_os::library::program().map_err(|error| format!("cannot find this program: {error}"))?;
+    let oxmpi =
+        oxmpi_sys::library::program().map_err(|error| format!("cannot find this program: {error}"))?;
     let (settings, mut campaign, mut state) = match &options.resume {
         Some(path) => resume(path, options)?,
         None => (options.settings.clone(), Campaign::new(&options.settings), begin(options)?),
     };
-    oxmpi_os::complain!(
+    oxmpi_sys::complain!(
         "oxmpi tune: all measurements go to {0}; after Ctrl-C, '--resume {0}' goes on",
         state.path.display()
     );
@@ -218,7 +219,7 @@ fn resume(path: &Path, options: &Options) -> Result<(Settings, Campaign, State),
         state::resume(&path.display().to_string(), &bytes).map_err(|error| error.to_string())?;
     file.set_len(good_bytes).map_err(named)?;
     let (done, all) = campaign.progress();
-    oxmpi_os::complain!(
+    oxmpi_sys::complain!(
         "oxmpi tune: going on after {answers} measurements, {done} of {all} comparisons are over"
     );
     let is_own = is_same(path, &own_state(options));

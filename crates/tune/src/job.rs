@@ -74,7 +74,7 @@ impl Job {
             }
             match parse_answer(&line) {
                 Some(answer) => return Ok(answer),
-                None => oxmpi_os::stdio::complain(format_args!("{line}")),
+                None => oxmpi_sys::stdio::complain(format_args!("{line}")),
             }
         }
     }

@@ -14,8 +14,8 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::element::layout_of;
 use oxmpi_mem::kernels::{Kernel, Op, Scalar, kernel};
 use oxmpi_mem::memory::Owned;
-use oxmpi_os::segment::RankState;
 use oxmpi_plan::{Call, Collective, Parameters, Shared};
+use oxmpi_shm::segment::RankState;
 use std::io::{BufRead as _, Write as _};
 use std::time::Instant;
 

@@ -14,7 +14,7 @@ use oxmpi_core::file::{Conversion, Elements, Representation};
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::predefined::PredefinedType;
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Arc, Mutex};
 

@@ -26,7 +26,7 @@ struct Current {
 
 /// What is wrong in the environment is reported by MPI_Init.
 static CURRENT: LazyLock<Mutex<Current>> = LazyLock::new(|| {
-    let found = Found::gather(std::env::vars_os(), oxmpi_os::library::prefix().as_deref());
+    let found = Found::gather(std::env::vars_os(), oxmpi_sys::library::prefix().as_deref());
     Mutex::new(Current { params: found.params, changes: Vec::new() })
 });
 

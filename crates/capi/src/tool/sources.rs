@@ -7,7 +7,7 @@ use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Count, Info as InfoHandle, TSourceOrder};
 use oxmpi_core::tool::events::Source;
 use oxmpi_objects::info::Info;
-use oxmpi_os::clock;
+use oxmpi_sys::clock;
 use std::ffi::{c_char, c_int};
 
 /// Times are in nanoseconds.

@@ -17,7 +17,7 @@ use oxmpi_mem::kernels::Op as OpKind;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::op::{self, accumulator_for};
 use oxmpi_objects::predefined::Category;
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::ffi::{c_int, c_void};
 
 /// The memory of the caller.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use oxmpi_os::cpus;
+use oxmpi_sys::cpus;
 use serde_json::{Value, json};
 
 use super::figures::Figures;

@@ -24,7 +24,7 @@ pub(crate) fn main(words: &[&str]) -> i32 {
     match measure(words) {
         Ok(()) => 0,
         Err(error) => {
-            oxmpi_os::complain!("oxmpi bench: {error}");
+            oxmpi_sys::complain!("oxmpi bench: {error}");
             1
         }
     }
@@ -71,7 +71,7 @@ impl Pair<'_> {
     fn tell(&self, what: What, bytes: usize, values: &[f64]) {
         if self.is_first {
             // If nobody reads any more the job ends anyway.
-            oxmpi_os::stdio::say(line(what, bytes, values).as_bytes());
+            oxmpi_sys::stdio::say(line(what, bytes, values).as_bytes());
         }
     }
 

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
-use oxmpi_os::stdio;
 use oxmpi_rt::daemon::{self, Ended, Program, Running, Stdio, Stream, UniverseError};
+use oxmpi_sys::stdio;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
@@ -319,7 +319,7 @@ fn report(shows: &[Show], program: &OsString) -> i32 {
             Some(Err(error)) => (format!("was lost: {error}"), 1),
             None => continue,
         };
-        oxmpi_os::complain!("oxmpi exec: {}: '{}' {text}", show.name, program.display());
+        oxmpi_sys::complain!("oxmpi exec: {}: '{}' {text}", show.name, program.display());
         if code == 0 {
             code = own;
         }

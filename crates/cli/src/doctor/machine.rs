@@ -3,9 +3,9 @@
 use std::fs::read_to_string;
 use std::os::fd::OwnedFd;
 
-use oxmpi_os::{cpus, nameless};
 use oxmpi_param::Params;
 use oxmpi_rt::client::Client;
+use oxmpi_sys::{cpus, nameless};
 use rustix::process::{Resource, getrlimit};
 
 use super::{Finding, good, note, problem};

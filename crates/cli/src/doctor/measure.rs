@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use oxmpi_core::copy_costs::{self, PLAUSIBLE, Platform, figures, implausible, render};
 use oxmpi_fabric::shm::copy_policy::CopyFacts;
-use oxmpi_os::{cpus, hardware};
 use oxmpi_param::{Found, Params};
+use oxmpi_sys::{cpus, hardware};
 
 use crate::prefix;
 

@@ -4,8 +4,8 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
 
-use oxmpi_os::single_copy::RemoteProcess;
-use oxmpi_os::tracer;
+use oxmpi_sys::single_copy::RemoteProcess;
+use oxmpi_sys::tracer;
 
 use super::{Finding, good, note};
 
@@ -48,7 +48,7 @@ pub(super) fn single_copy() -> Finding {
 }
 
 fn tried() -> std::io::Result<bool> {
-    let own = oxmpi_os::library::program()?;
+    let own = oxmpi_sys::library::program()?;
     let mut shows = Command::new(&own);
     // By its own name the program would be something else.
     let mut shows = shows.args(["doctor", SHOWS]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;

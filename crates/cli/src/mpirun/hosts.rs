@@ -2,9 +2,9 @@
 
 use std::net::ToSocketAddrs;
 
-use oxmpi_os::net::is_own;
 use oxmpi_param::nearest::nearest;
 use oxmpi_rt::daemon::Universe;
+use oxmpi_sys::net::is_own;
 
 /// The hosts that were named, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -178,7 +178,7 @@ fn number(text: &str, of: &str) -> Result<u32, String> {
 
 /// Whether a name or an address is this machine: one can only bind a socket to an address of one's own.
 pub(crate) fn is_here(name: &str) -> bool {
-    let own = oxmpi_os::host::name();
+    let own = oxmpi_sys::host::name();
     if name.eq_ignore_ascii_case("localhost") || name.eq_ignore_ascii_case(&own) {
         return true;
     }
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn this_machine_is_known_by_its_names_and_addresses() {
-        for name in ["localhost", "LOCALHOST", "127.0.0.1", &oxmpi_os::host::name()] {
+        for name in ["localhost", "LOCALHOST", "127.0.0.1", &oxmpi_sys::host::name()] {
             assert!(is_here(name), "{name}");
         }
         // Addresses for documentation (RFC 5737), a name that never resolves (RFC 6761), no address at all.

@@ -1,7 +1,7 @@
 //! Ranks at places that are named: `n0-3`, `c1`, and the rest of the guide's notation, of the hosts of a job.
 
-use oxmpi_os::cpus;
 use oxmpi_rt::daemon::{Node, Universe, places};
+use oxmpi_sys::cpus;
 
 use super::hosts::{Hosts, Named};
 

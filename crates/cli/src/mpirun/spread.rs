@@ -4,12 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use oxmpi_os::{cpus, host};
 use oxmpi_param::{Params, Source};
 use oxmpi_rt::daemon::{PATIENCE, Universe};
 use oxmpi_rt::hosts::opening::Opening;
 use oxmpi_rt::hosts::placement::{self, By, Crowd, Room};
 use oxmpi_rt::launch::{Host, Spread};
+use oxmpi_sys::{cpus, host};
 
 use super::hosts::{Hosts, Named, NodeOf};
 use super::options::{Count, Options, Program};
@@ -235,7 +235,7 @@ pub(crate) fn shell_text(params: &Params) -> String {
 fn agent(options: &Options) -> Result<PathBuf, Stop> {
     match &options.prefix {
         Some(prefix) => Ok(prefix.join("bin/oxmpi")),
-        None => oxmpi_os::library::program()
+        None => oxmpi_sys::library::program()
             .map_err(|error| stop(1, format!("cannot find out where this program is: {error}"))),
     }
 }
@@ -258,7 +258,7 @@ pub(super) fn enter_universe(options: &mut Options, params: &Params) -> Result<O
         Ok(None) => return Ok(None),
         Err(error) => {
             if !options.quiet {
-                oxmpi_os::complain!("mpirun: warning: the daemons of 'oxmpi boot' are not used: {error}");
+                oxmpi_sys::complain!("mpirun: warning: the daemons of 'oxmpi boot' are not used: {error}");
             }
             return Ok(None);
         }

@@ -24,7 +24,7 @@ pub(super) fn run(name: &str, command: &mut Command) -> std::io::Result<i32> {
     let heard = found.and_then(|found| found.recv_timeout(LAST_WORDS_WITHIN).ok());
     let Heard { found, is_within_line } = heard.unwrap_or_default();
     if !status.success() && !found.is_empty() {
-        oxmpi_os::complain!(
+        oxmpi_sys::complain!(
             "{}{name}: MPI-3.0 removed {}; '{name} -mpi-compat' has {}, as has OXMPI_MPI_COMPAT=1 in the environment",
             if is_within_line { "\n" } else { "" },
             found.join(", "),

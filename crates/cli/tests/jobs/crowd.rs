@@ -1,12 +1,12 @@
 //! More ranks than cores, and a stranger that computes on the core they share.
 //!
-//! What is promised (`oxmpi_os::door::Policy`): ranks give up the core to each other without sleeping, but as soon as a
+//! What is promised (`oxmpi_shm::door::Policy`): ranks give up the core to each other without sleeping, but as soon as a
 //! stranger takes what they give up they sleep instead, because who sleeps is preferred to the stranger when it is woken.
 //! Not the time is compared but how often the ranks slept.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use oxmpi_os::cpus;
+use oxmpi_sys::cpus;
 
 use crate::harness::{Programs, compile};
 

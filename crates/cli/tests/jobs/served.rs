@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-use oxmpi_os::cpus;
+use oxmpi_sys::cpus;
 use serde_json::Value;
 
 use crate::harness::{Outcome, Programs, compile, installed};

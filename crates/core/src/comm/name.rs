@@ -12,8 +12,8 @@ use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Owned;
 use oxmpi_objects::error::Result;
-use oxmpi_os::bytes::BytesMut;
 use oxmpi_plan::{Call, Shared};
+use oxmpi_sys::bytes::BytesMut;
 use oxmpi_wire::ContextId;
 use std::sync::Arc;
 

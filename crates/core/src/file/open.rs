@@ -16,7 +16,7 @@ use oxmpi_io::view::View;
 use oxmpi_objects::datatype::Datatype;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::info::Info;
-use oxmpi_os::cpus;
+use oxmpi_sys::cpus;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

@@ -11,7 +11,7 @@ use oxmpi_mem::memory::{Owned, zeros};
 use oxmpi_objects::datatype::{Datatype, is_predefined_name};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::predefined::PredefinedType;
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::fmt;
 use std::sync::Arc;
 

@@ -14,8 +14,8 @@ use oxmpi_io::hints::Hints;
 use oxmpi_io::pieces::{RUN_BYTES, decode, encode};
 use oxmpi_io::window::Window;
 use oxmpi_objects::error::MpiError;
-use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_plan::{Blocks, Call, Paired, Shared};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 
 /// How far a two-phase access is.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::{Scratch, ScratchError};
 use oxmpi_objects::error::Result;
-use oxmpi_os::bytes::BytesMut;
+use oxmpi_sys::bytes::BytesMut;
 use std::collections::TryReserveError;
 use std::ops::Range;
 

@@ -8,7 +8,7 @@ use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Owned;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::collections::TryReserveError;
 use std::ops::Range;
 

@@ -6,7 +6,7 @@ use crate::awaited::{Awaited, Telling};
 use crate::tool::Seen;
 use oxmpi_engine::{RequestId, Rest};
 use oxmpi_fabric::Fabric;
-use oxmpi_os::door::Next;
+use oxmpi_shm::door::Next;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 

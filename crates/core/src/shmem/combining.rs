@@ -1,8 +1,8 @@
 //! What ranks have written for a step, combined in their order.
 
 use oxmpi_mem::kernels::Kernel;
-use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_os::control_section::{ControlSection, Extent};
+use oxmpi_shm::control_section::{ControlSection, Extent};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::ops::Range;
 
 /// What the ranks have written for a step: where a part of it lies that is combined.

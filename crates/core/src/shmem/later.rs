@@ -5,7 +5,7 @@
 //! before a nonblocking one that another rank calls the other way round. By the letter (MPI-5.0, "Nonblocking Collective
 //! Operations") such a program is wrong, but programs and their tests do it.
 //!
-//! The rules cited are those of `oxmpi_os::control_section`.
+//! The rules cited are those of `oxmpi_shm::control_section`.
 
 mod part;
 
@@ -27,9 +27,9 @@ use oxmpi_engine::{Completion, Fault, Lane, RequestId, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::kernels::Kernel;
 use oxmpi_objects::error::Result;
-use oxmpi_os::control_section::{ControlSection, SHORT_BYTES, Stated};
 use oxmpi_plan::{Call, Collective};
 use oxmpi_rt::waiting::Need;
+use oxmpi_shm::control_section::{ControlSection, SHORT_BYTES, Stated};
 use part::{End, Needs, Part};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,7 +1,7 @@
 //! Ranks that call a collective with different lengths: what is an error, and how they go on.
 //!
 //! A rank that reads another's first step compares what that states with its own length (rule 14 of
-//! `oxmpi_os::control_section`). It takes no data then, and goes on behind the steps of those who gave them, so that the
+//! `oxmpi_shm::control_section`). It takes no data then, and goes on behind the steps of those who gave them, so that the
 //! communicator stays of use. Where it cannot know that all do so, the team is apart for good (rule 15).
 
 use super::limits;
@@ -11,8 +11,8 @@ use oxmpi_abi::constants as abi;
 use oxmpi_engine::Fault;
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::MpiError;
-use oxmpi_os::control_section::ControlSection;
 use oxmpi_plan::Collective;
+use oxmpi_shm::control_section::ControlSection;
 use std::ops::Range;
 
 /// Why a wait ends in a section whose ranks are apart.

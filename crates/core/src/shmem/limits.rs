@@ -5,8 +5,8 @@
 use super::spread::{self, spreads};
 use super::steps::Pieces;
 use oxmpi_fabric::shm::copy_policy::CopyFacts;
-use oxmpi_os::control_section::{FETCHED_BYTES, MAX_RANKS};
 use oxmpi_plan::Collective;
+use oxmpi_shm::control_section::{FETCHED_BYTES, MAX_RANKS};
 use std::sync::LazyLock;
 
 /// Whether a collective of so many ranks goes past the plans. `bytes` are those of a block, or of the vector of a broadcast,

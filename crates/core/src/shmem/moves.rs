@@ -9,9 +9,9 @@ use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Scratch;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_os::control_section::Stated;
 use oxmpi_plan::Call;
+use oxmpi_shm::control_section::Stated;
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 
 /// Copies packed bytes from `at` on to all of `to`, which is written in the section; past the caches, if they lie one after another.
 #[inline]

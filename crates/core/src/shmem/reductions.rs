@@ -8,9 +8,9 @@ use super::steps::{Piece, Pieces, Steps, Turn};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::kernels::Kernel;
 use oxmpi_objects::error::Result;
-use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_os::control_section::{Extent, Stated};
 use oxmpi_plan::Call;
+use oxmpi_shm::control_section::{Extent, Stated};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::ops::Range;
 
 /// Runs a collective that combines.

@@ -11,9 +11,9 @@ use crate::comm::Communicator;
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::kernels::Kernel;
 use oxmpi_objects::error::Result;
-use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_os::control_section::{SHORT_BYTES, Stated};
 use oxmpi_plan::Collective;
+use oxmpi_shm::control_section::{SHORT_BYTES, Stated};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::ops::Range;
 
 /// The straight line for the short collectives of a communicator, as long as [`Process::short_way`] gives one.

@@ -1,6 +1,6 @@
 //! One collective of one rank: numbers its steps, waits for others, wakes them.
 //!
-//! The rules cited are those of `oxmpi_os::control_section`.
+//! The rules cited are those of `oxmpi_shm::control_section`.
 
 use super::Control;
 use super::lengths::{fault_of_apart, length_of};
@@ -15,12 +15,12 @@ use crate::process::Domain;
 use oxmpi_engine::{Fault, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::Result;
-use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_os::clock::{pass_ticks, ticks_of_ns};
-use oxmpi_os::control_section::{ControlSection, Extent, SHORT_BYTES, Stated};
-use oxmpi_os::door::Next;
 use oxmpi_plan::Collective;
 use oxmpi_rt::waiting::Need;
+use oxmpi_shm::control_section::{ControlSection, Extent, SHORT_BYTES, Stated};
+use oxmpi_shm::door::Next;
+use oxmpi_sys::bytes::{Bytes, BytesMut};
+use oxmpi_sys::clock::{pass_ticks, ticks_of_ns};
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::Ordering;

@@ -122,7 +122,7 @@ impl EventType {
 pub struct Event {
     /// What happened.
     pub kind: EventKind,
-    /// When the process noticed it: nanoseconds of [`oxmpi_os::clock::now_ns`].
+    /// When the process noticed it: nanoseconds of [`oxmpi_sys::clock::now_ns`].
     pub time_ns: u64,
     /// The index of the context it happened in, if it did in one.
     pub context: Option<u32>,

@@ -8,7 +8,7 @@ use oxmpi_coll::Run;
 use oxmpi_engine::{Lane, Note};
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_os::clock;
+use oxmpi_sys::clock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 

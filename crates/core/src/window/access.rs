@@ -14,8 +14,8 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::Op;
 use oxmpi_mem::layout::Layout;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_os::robust_lock::Held;
+use oxmpi_shm::robust_lock::Held;
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

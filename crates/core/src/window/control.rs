@@ -28,8 +28,8 @@
 //! 7. *Elements.* Who accumulates to the memory of this process takes the element lock here, be it this process for others, or a
 //!    peer that has the memory mapped. If a rank has died with it, another one takes it from there.
 
-use oxmpi_os::memory::Memory;
-use oxmpi_os::robust_lock::Held;
+use oxmpi_shm::robust_lock::Held;
+use oxmpi_sys::memory::Memory;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The words of one process. Cloning it gives another view of the same ones.

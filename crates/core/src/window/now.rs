@@ -12,7 +12,7 @@ use super::{Target, Window};
 use crate::Process;
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::atomics::{Accumulator, Instruction, compare_and_swap};
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::sync::atomic::{Ordering, fence};
 
 /// Whether an atomic read-modify-write instruction orders all accesses before it before all that follow (Intel 64 and IA-32

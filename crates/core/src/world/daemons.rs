@@ -2,10 +2,10 @@
 
 use oxmpi_fabric::lamd::Lamd;
 use oxmpi_fabric::lamd::relay::Relay;
-use oxmpi_os::bytes::Bytes;
-use oxmpi_os::net::Listener;
-use oxmpi_os::parcel;
-use oxmpi_os::poller::Poller;
+use oxmpi_sys::bytes::Bytes;
+use oxmpi_sys::net::Listener;
+use oxmpi_sys::parcel;
+use oxmpi_sys::poller::Poller;
 use oxmpi_wire::noise::Encryption;
 use oxmpi_wire::relay::Order;
 use std::io;

@@ -5,7 +5,7 @@ use super::{Spare, State, Todo};
 use crate::matching::Message;
 use crate::peer::{BodyTarget, EarlyKind};
 use crate::request::{Received, RequestId};
-use oxmpi_os::bytes::Bytes;
+use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Announced, Frame};
 
 /// A message that matches, and what it does when it is matched or not.

@@ -1,6 +1,6 @@
 //! Memory for the data of messages that nobody wants yet, or whose turn has not come.
 
-use oxmpi_os::bytes::Bytes;
+use oxmpi_sys::bytes::Bytes;
 
 /// Vectors whose memory is used again, so that a message that waits to be received costs no allocation.
 #[derive(Debug, Default)]

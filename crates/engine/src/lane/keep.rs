@@ -3,7 +3,7 @@
 //! A standard send of up to [`Fabric::standard_limit`] bytes does not depend on its receiver (MPI-5.0 section 3.4 leaves that to the
 //! library, and programs count on it). It waits where it was announced by its address, so that the receiver can copy it alone. When
 //! the process is about to wait, the lane *keeps* such messages: it copies each to memory of its own, and the send is complete for its
-//! user. The receiver may be about to read it: one compare-exchange decides ([`oxmpi_os::announcement`]). Only what the receiver gets
+//! user. The receiver may be about to read it: one compare-exchange decides ([`oxmpi_shm::announcement`]). Only what the receiver gets
 //! without the sender is kept, as the sender may make no progress for long: what found no room in ring or pool stays until there is some.
 
 use super::Lane;

@@ -10,8 +10,8 @@ use crate::request::{
 };
 use oxmpi_fabric::{Fabric, Fetching, Taken, Unreachable};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
-use oxmpi_os::announcement::{Announcement, Claim};
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_shm::announcement::{Announcement, Claim};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, Frame, Tags};
 
 impl<F: Fabric> Lane<F> {

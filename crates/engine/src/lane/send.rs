@@ -8,9 +8,9 @@ use crate::peer::Waiting;
 use crate::request::{Completion, Fault, Mode, Phase, RequestId, SendWork, Started, Work};
 use oxmpi_fabric::{Body, Fabric, Message, Sent, SentNow, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_os::announcement::Announcement;
-use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_os::ring::INLINE_MAX;
+use oxmpi_shm::announcement::Announcement;
+use oxmpi_shm::ring::INLINE_MAX;
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, Context as Name, Envelope, Frame};
 
 /// How many pieces of long messages leave in a row before others get a turn, and of how many bytes in all.

@@ -12,8 +12,8 @@ use crate::compound::{Persistent, Standing};
 use crate::matching::{ANYBODY, Message};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_mem::table::Int;
-use oxmpi_os::announcement::Announcement;
-use oxmpi_os::bytes::Bytes;
+use oxmpi_shm::announcement::Announcement;
+use oxmpi_sys::bytes::Bytes;
 use std::collections::HashMap;
 
 /// All requests of a lane.

@@ -1,8 +1,8 @@
 //! What comes from one peer by its postbox.
 
 use crate::{Sink, dispatch};
-use oxmpi_os::bytes::Bytes;
-use oxmpi_os::postbox::{Packet, PostboxArea, PostboxReceiver};
+use oxmpi_shm::postbox::{Packet, PostboxArea, PostboxReceiver};
+use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
 
 /// Packets taken from one postbox before the others get their turn: its sender may be posting all the time.

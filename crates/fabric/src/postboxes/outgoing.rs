@@ -2,8 +2,8 @@
 
 use super::{Settings, Tally};
 use crate::{Message, Sent};
-use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_os::postbox::{PoolLock, PostboxArea, PostboxSender};
+use oxmpi_shm::postbox::{PoolLock, PostboxArea, PostboxSender};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::MAX_FRAME_LEN;
 use std::time::Duration;
 

@@ -5,14 +5,14 @@ use super::outgoing::{Out, Path};
 use super::{BURST, PIECE, Shm, out_of};
 use crate::{Counts, Fabric, Fetching, Message, Sent, SentNow, Sink, Taken, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_os::announcement::{Announcement, Claim};
-use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_os::control_section::ControlSection;
-use oxmpi_os::door::Bell;
-use oxmpi_os::memory::Memory;
-use oxmpi_os::ring::INLINE_MAX;
-use oxmpi_os::segment::RankState;
-use oxmpi_os::single_copy::RemoteProcess;
+use oxmpi_shm::announcement::{Announcement, Claim};
+use oxmpi_shm::control_section::ControlSection;
+use oxmpi_shm::door::Bell;
+use oxmpi_shm::ring::INLINE_MAX;
+use oxmpi_shm::segment::RankState;
+use oxmpi_sys::bytes::{Bytes, BytesMut};
+use oxmpi_sys::memory::Memory;
+use oxmpi_sys::single_copy::RemoteProcess;
 use oxmpi_wire::Tags;
 
 impl Fabric for Shm {

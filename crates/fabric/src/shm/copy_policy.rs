@@ -14,7 +14,7 @@
 //! Where it is not known whether the two processors share a cache, as a hypervisor moves them or nobody has bound the processes, the
 //! protocol is taken whose time is the smallest multiple of the best one's, at worst of both cases.
 
-use oxmpi_os::bytes::CopyKind;
+use oxmpi_sys::bytes::CopyKind;
 use std::borrow::Cow;
 
 /// What copies cost on a node, by protocol.
@@ -121,7 +121,7 @@ impl CopyFacts {
 
     /// The sheet built in for this node's processor.
     pub fn here() -> CopyFacts {
-        let processor = oxmpi_os::hardware::processor();
+        let processor = oxmpi_sys::hardware::processor();
         processor.map_or(CONSERVATIVE, |of| CopyFacts::built_in(&of.vendor, of.family))
     }
 

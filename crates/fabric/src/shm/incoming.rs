@@ -2,9 +2,9 @@
 
 use super::Link;
 use crate::{Sink, Taken, dispatch};
-use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_os::clock::{pass_moment, pass_ticks, ticks_of_ns};
-use oxmpi_os::ring::{RingReceiver, Slot};
+use oxmpi_shm::ring::{RingReceiver, Slot};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
+use oxmpi_sys::clock::{pass_moment, pass_ticks, ticks_of_ns};
 use oxmpi_wire::{Context, Envelope, Frame, MAX_FRAME_LEN, Received, Tags};
 
 /// A ring in our segment, from one peer.

@@ -2,12 +2,12 @@
 
 use super::copy_policy::CopyPlan;
 use crate::{Body, Message};
-use oxmpi_os::bytes::{Bytes, BytesMut, CopyKind};
-use oxmpi_os::door::Bell;
-use oxmpi_os::inbox::{CELL_PAYLOAD, InboxSender};
-use oxmpi_os::pool::Pool;
-use oxmpi_os::ring::{INLINE_MAX, Pooling, RingSender};
-use oxmpi_os::segment::Segment;
+use oxmpi_shm::door::Bell;
+use oxmpi_shm::inbox::{CELL_PAYLOAD, InboxSender};
+use oxmpi_shm::pool::Pool;
+use oxmpi_shm::ring::{INLINE_MAX, Pooling, RingSender};
+use oxmpi_shm::segment::Segment;
+use oxmpi_sys::bytes::{Bytes, BytesMut, CopyKind};
 use oxmpi_wire::{Context, Envelope, Frame, MAX_FRAME_LEN};
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@
 //! everything else.) Whether one has come so far is looked at when there are new ones.
 
 use super::Shm;
-use oxmpi_os::segment::RankState;
+use oxmpi_shm::segment::RankState;
 
 /// In the place of a peer that has a ring: nobody.
 const NOBODY: u32 = u32::MAX;

@@ -1,7 +1,7 @@
 //! Which teams use the control sections of our segment. Each team has two that lie side by side.
 
-use oxmpi_os::barrier::BarrierKind;
-use oxmpi_os::segment::{Segment, SegmentConfig};
+use oxmpi_shm::segment::{Segment, SegmentConfig};
+use oxmpi_sys::barrier::BarrierKind;
 use std::sync::Arc;
 
 /// All control sections of one segment.

@@ -3,8 +3,8 @@
 use super::*;
 use crate::Envelope;
 use crate::Taken;
-use oxmpi_os::bytes::BytesMut;
-use oxmpi_os::segment::{Boot, SegmentConfig};
+use oxmpi_shm::segment::{Boot, SegmentConfig};
+use oxmpi_sys::bytes::BytesMut;
 use oxmpi_wire::Tags;
 use oxmpi_wire::{Announced, Context, ContextId};
 

@@ -8,7 +8,7 @@ use super::sealed::Sealed;
 use super::settings::wants_encryption;
 use super::{GREETING, PEER, RecordError, Tcp, Whereabouts, greetings, trouble};
 use crate::{Connected, Sink};
-use oxmpi_os::net::{Socket, fill_random};
+use oxmpi_sys::net::{Socket, fill_random};
 use oxmpi_wire::noise::Cipher;
 use std::io::ErrorKind;
 use std::time::Duration;

@@ -11,7 +11,7 @@
 
 use super::greeting::GreetingError;
 use super::record::{ALIGNMENT, MAX_LEAD, RECORD_HEADER};
-use oxmpi_os::bytes::Bytes;
+use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{HEADER_LEN, MAC, MAX_FRAME_LEN, Transcript};
 
 /// The kind of the message, and the label of its MAC.

@@ -55,7 +55,7 @@
 use super::early::{Early, KIND_EARLY};
 use super::record::{ALIGNMENT, Point};
 use crate::shm::Stranger;
-use oxmpi_os::bytes::Bytes;
+use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::noise::{Cipher, HANDSHAKE, Handshake, NoiseError};
 use oxmpi_wire::{MAC, Transcript, WrongMac};
 

@@ -4,8 +4,8 @@ use super::SecretOf;
 use super::greeting::{Acceptor, GreetingError, HELLO, Identity, PROOF, Secret, job_of};
 use super::record::Point;
 use super::settings::wants_encryption;
-use oxmpi_os::bytes::Bytes;
-use oxmpi_os::net::Socket;
+use oxmpi_sys::bytes::Bytes;
+use oxmpi_sys::net::Socket;
 use oxmpi_wire::noise::Encryption;
 use std::io;
 
@@ -129,7 +129,7 @@ impl Greetings {
         }
         let Some(hello) = got.first_chunk::<HELLO>() else { return Ok(Said::Nothing) };
         let mut nonce = [0; 32];
-        oxmpi_os::net::fill_random(&mut nonce).map_err(|_| GreetingError::NotGreeting)?;
+        oxmpi_sys::net::fill_random(&mut nonce).map_err(|_| GreetingError::NotGreeting)?;
         let job = job_of(hello);
         let other = if job == own.job { None } else { Some(secret_of(job).ok_or(GreetingError::Stranger)?) };
         let secret = other.as_ref().unwrap_or(secret);

@@ -2,7 +2,7 @@
 
 use super::RecordError;
 use super::record::{Header, Kind, Point, RECORD_HEADER};
-use oxmpi_os::bytes::Bytes;
+use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Frame, HEADER_LEN, MAX_FRAME_LEN, Received};
 
 /// Who is told what came.

@@ -2,7 +2,7 @@
 
 use crate::Body;
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::MAX_FRAME_LEN;
 
 /// Copied bytes that may be kept for one peer, beside one message.

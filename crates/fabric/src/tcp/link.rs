@@ -7,7 +7,7 @@ use super::record::{Header, Kind, Point};
 use super::{RecordError, body_fits, is_ours};
 use crate::{Message, Sink, dispatch};
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_os::bytes::Bytes;
+use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{HEADER_LEN, Received};
 
 /// What is kept of one peer's traffic.

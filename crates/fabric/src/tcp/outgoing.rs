@@ -5,7 +5,7 @@ use super::kept::{Copies, Data, Kept, Notice};
 use super::record::{ALIGNMENT, Header, Kind, MAX_LEAD, Point, RECORD_HEADER};
 use crate::Body;
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_os::bytes::Bytes;
+use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 use std::collections::VecDeque;
 

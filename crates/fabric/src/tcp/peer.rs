@@ -7,7 +7,7 @@ use super::sealed::Sealed;
 use super::trouble::Trouble;
 use super::{ANYBODY, Address, GreetingError, Link, RecordError, Secret};
 use crate::shm::Stranger;
-use oxmpi_os::net::Socket;
+use oxmpi_sys::net::Socket;
 use oxmpi_wire::noise::NoiseError;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;

@@ -3,7 +3,7 @@
 use super::Tcp;
 use super::peer::Way;
 use crate::{Fabric, Sink};
-use oxmpi_os::net::Listener;
+use oxmpi_sys::net::Listener;
 use std::io;
 
 impl Tcp {

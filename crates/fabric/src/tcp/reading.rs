@@ -6,8 +6,8 @@
 use super::peer::{Failure, Peer, Way};
 use super::{BUFFER, GREETING, LISTENER, Link, PEER, Tcp};
 use crate::Sink;
-use oxmpi_os::net::{Refusal, Socket};
-use oxmpi_os::poller::CLOCK;
+use oxmpi_sys::net::{Refusal, Socket};
+use oxmpi_sys::poller::CLOCK;
 use std::io::ErrorKind;
 
 /// How often a peer is read before the others get their turn.

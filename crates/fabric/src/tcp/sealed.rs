@@ -10,7 +10,7 @@
 
 use super::peer::Failure;
 use super::{BUFFER, Pieces, RecordError};
-use oxmpi_os::net::Socket;
+use oxmpi_sys::net::Socket;
 use oxmpi_wire::noise::{Cipher, MAX_RECORD, NoiseError, RECORD_LENGTH, TAG};
 use std::io::{self, ErrorKind};
 

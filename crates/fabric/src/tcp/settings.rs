@@ -2,7 +2,7 @@
 
 use super::Secret;
 use crate::shm::Stranger;
-use oxmpi_os::net::Socket;
+use oxmpi_sys::net::Socket;
 use oxmpi_wire::noise::Encryption;
 use std::fmt;
 use std::net::SocketAddr;

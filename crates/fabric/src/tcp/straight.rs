@@ -14,7 +14,7 @@ use super::peer::Way;
 use super::reading::DIRECT;
 use super::record::{ALIGNMENT, MAX_LEAD, RECORD_HEADER};
 use crate::Taken;
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Context, Envelope, Frame, HEADER_LEN, MAX_FRAME_LEN, Tags};
 use std::io::ErrorKind;
 

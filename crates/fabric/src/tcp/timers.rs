@@ -58,9 +58,9 @@ mod tests {
     use super::*;
     use crate::tcp::PEER;
     use crate::{Body, Fabric as _, Message};
-    use oxmpi_os::bytes::Bytes;
-    use oxmpi_os::net::Socket;
-    use oxmpi_os::poller::Poller;
+    use oxmpi_sys::bytes::Bytes;
+    use oxmpi_sys::net::Socket;
+    use oxmpi_sys::poller::Poller;
     use oxmpi_wire::{Context, Envelope, Frame};
     use std::net::{Ipv4Addr, TcpListener};
     use std::sync::Arc;

@@ -6,7 +6,7 @@
 //! threads: one may sleep while another one looks.
 
 use super::{PEER, Tcp};
-use oxmpi_os::clock;
+use oxmpi_sys::clock;
 
 /// So many reads in a row bring something of one peer before its socket is taken out.
 const IN_A_ROW: u32 = 64;

@@ -3,7 +3,7 @@
 use super::peer::{Failure, Peer, Way};
 use super::{PEER, Pieces, Tcp};
 use crate::Unreachable;
-use oxmpi_os::net::{Refusal, Socket};
+use oxmpi_sys::net::{Refusal, Socket};
 use std::time::Duration;
 
 /// How long to wait when the kernel has no memory to send.

@@ -2,7 +2,7 @@
 //! with processes of other launchers, where those daemons do not reach.
 
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::Tags;
 
 use super::Nodes;

@@ -5,7 +5,7 @@ use crate::lamd::Lamd;
 use crate::tcp::Tcp;
 use crate::{Connected, Counts, Fabric, Message, Sent, Sink, Taken, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::Tags;
 
 /// Which of them a process has.

@@ -7,7 +7,7 @@ use crate::shm::Shm;
 use crate::tcp::Tcp;
 use crate::{Counts, Fabric, InUse, Message, Sent, Sink, Taken, Traffic, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, ContextId, Envelope, Frame, Tags};
 
 /// Looks at the sockets are system calls, looks at shared memory are not: so many looks in vain at the one for each at the
@@ -352,7 +352,7 @@ impl<S: Sink> Sink for Counting<'_, S> {
 mod tests {
     use super::*;
     use crate::tcp::Tcp;
-    use oxmpi_os::poller::Poller;
+    use oxmpi_sys::poller::Poller;
     use std::sync::Arc;
 
     #[test]

@@ -12,8 +12,8 @@
 use super::choice::Far;
 use super::far::Sockets;
 use crate::Sink;
-use oxmpi_os::net::Listener;
-use oxmpi_os::segment::Segment;
+use oxmpi_shm::segment::Segment;
+use oxmpi_sys::net::Listener;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -8,8 +8,8 @@ use super::far::Sockets;
 use super::{Far, Nodes, Ways};
 use crate::Fabric;
 use crate::tcp::Tcp;
-use oxmpi_os::net::Listener;
-use oxmpi_os::poller::Poller;
+use oxmpi_sys::net::Listener;
+use oxmpi_sys::poller::Poller;
 use std::sync::Arc;
 
 /// What a process gets.

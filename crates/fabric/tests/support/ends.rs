@@ -4,8 +4,8 @@
 use crate::support::{Recorder, planned, with_message};
 use oxmpi_fabric::tcp::{Address, Encryption, Identity, Secret, Settings, Tcp, Whereabouts};
 use oxmpi_fabric::{Fabric, Sent};
-use oxmpi_os::net::Listener;
-use oxmpi_os::poller::Poller;
+use oxmpi_sys::net::Listener;
+use oxmpi_sys::poller::Poller;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

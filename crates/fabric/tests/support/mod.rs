@@ -9,7 +9,7 @@ use oxmpi_fabric::{Body, Message, Sink};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Scratch;
-use oxmpi_os::bytes::Bytes;
+use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Announced, Context, ContextId, Envelope, Frame};
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@
 use crate::ends::{End, JOB, LIMIT};
 use oxmpi_fabric::tcp::{ALIGNMENT, Header, Identity, Initiator, Kind, Point, RECORD_HEADER, Secret};
 use oxmpi_fabric::{Fabric, Sink};
-use oxmpi_os::bytes::Bytes;
+use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Announced, Context, ContextId, Envelope, Frame, MAX_FRAME_LEN};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;

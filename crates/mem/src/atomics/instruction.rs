@@ -1,7 +1,7 @@
 //! Operations on one integer that are one instruction of the processor (rule 1): counters, tickets and flags, for which
 //! programs use MPI_Fetch_and_op most.
 
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// What the instruction does with the element and the operand. It always tells the element from before.
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn each_does_what_it_says() {
         use Instruction::*;
-        let memory = oxmpi_os::memory::Memory::zeroed(64, 64).unwrap();
+        let memory = oxmpi_sys::memory::Memory::zeroed(64, 64).unwrap();
         let (operand, mut old) = ([0b0110u8, 0, 0, 0, 0, 0, 0, 0], [0u8; 8]);
         for len in [4, 8] {
             let after = [(Swap, 0b0110), (Add, 0b1100), (And, 0b0100), (Or, 0b0110), (Xor, 0), (Load, 0)];

@@ -8,7 +8,7 @@ use super::Datatype;
 use crate::error::{MpiError, Result};
 use oxmpi_abi::constants as abi;
 use oxmpi_mem::buffer::{Cursor, UserBuf};
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 
 /// The only representation of section 5.3.
 const EXTERNAL32: &[u8] = b"external32";

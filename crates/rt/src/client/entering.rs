@@ -8,8 +8,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use oxmpi_os::local;
-use oxmpi_os::segment::Segment;
+use oxmpi_shm::segment::Segment;
+use oxmpi_sys::local;
 use rustix::fs::{OFlags, fcntl_setfl};
 
 use super::{BootError, Client, DirectoryError, question};

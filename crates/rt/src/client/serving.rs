@@ -10,9 +10,9 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 use std::sync::PoisonError;
 
-use oxmpi_os::descriptor::Descriptor;
-use oxmpi_os::spawn::{Program, SignalMask, spawn};
-use oxmpi_os::{fdpass, library};
+use oxmpi_sys::descriptor::Descriptor;
+use oxmpi_sys::spawn::{Program, SignalMask, spawn};
+use oxmpi_sys::{fdpass, library};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 use super::{BOOT_VARIABLE, Client, UniverseError, WAY_IN_VARIABLE};

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use oxmpi_os::net;
+use oxmpi_sys::net;
 use oxmpi_wire::Secret;
 
 use super::channel::Channel;
@@ -125,7 +125,7 @@ fn list(nodes: &[Node]) -> String {
 /// If one cannot be started: then none is.
 pub fn boot(boot: &Boot, say: &mut dyn FnMut(&str)) -> Result<Vec<Node>, BootError> {
     let mut here = boot.hosts.iter().filter(|wish| wish.is_here).map(|wish| wish.host.name.clone());
-    let first = here.next().ok_or_else(|| BootError::NotHere { own: oxmpi_os::host::name() })?;
+    let first = here.next().ok_or_else(|| BootError::NotHere { own: oxmpi_sys::host::name() })?;
     if let Some(second) = here.next() {
         return Err(BootError::Twice { first, second });
     }

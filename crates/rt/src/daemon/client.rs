@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use oxmpi_os::{local, net};
+use oxmpi_sys::{local, net};
 use oxmpi_wire::Secret;
 
 use super::channel::{Channel, ChannelError};

@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use oxmpi_os::net::{self, Socket};
+use oxmpi_sys::net::{self, Socket};
 
 use super::Node;
 use super::channel::Channel;

@@ -7,8 +7,8 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use oxmpi_os::net::Socket;
-use oxmpi_os::poller::Interest;
+use oxmpi_sys::net::Socket;
+use oxmpi_sys::poller::Interest;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, recv, send, shutdown, socketpair,

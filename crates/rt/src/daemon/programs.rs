@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use oxmpi_os::spawn::{self, Guard, MAX_GUARDED, SignalMask};
+use oxmpi_sys::spawn::{self, Guard, MAX_GUARDED, SignalMask};
 use rustix::fs::{Access, access};
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, set_child_subreaper, waitid,

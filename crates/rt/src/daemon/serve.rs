@@ -14,9 +14,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use oxmpi_os::net::{Listener, Socket};
-use oxmpi_os::poller::{Interest, Poller, Ready};
-use oxmpi_os::spawn::Signals;
+use oxmpi_sys::net::{Listener, Socket};
+use oxmpi_sys::poller::{Interest, Poller, Ready};
+use oxmpi_sys::spawn::Signals;
 use rustix::process::Signal;
 
 use self::beginning::{prepare, read_seed, tell_boot};
@@ -132,7 +132,7 @@ pub fn serve() -> i32 {
     let seed = match read_seed(&mut boot) {
         Ok(seed) => seed,
         Err(text) => {
-            oxmpi_os::complain!("oxmpi daemon: {text}");
+            oxmpi_sys::complain!("oxmpi daemon: {text}");
             return 1;
         }
     };

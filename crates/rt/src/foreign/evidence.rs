@@ -5,8 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::process::id;
 use std::time::Duration;
 
-use oxmpi_os::process_stat::ProcessStat;
-use oxmpi_os::spawn::is_live_socket;
+use oxmpi_sys::process_stat::ProcessStat;
+use oxmpi_sys::spawn::is_live_socket;
 
 use crate::lost::LAUNCHER_VARIABLE;
 

@@ -14,10 +14,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use oxmpi_os::net::Listener;
-use oxmpi_os::segment::Boot;
-use oxmpi_os::spawn::{Guard, Signals};
 use oxmpi_param::Params;
+use oxmpi_shm::segment::Boot;
+use oxmpi_sys::net::Listener;
+use oxmpi_sys::spawn::{Guard, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::Signal;
 
@@ -115,7 +115,7 @@ struct Ready {
     launch: Launch,
     crew_places: Vec<Place>,
     here: Vec<u32>,
-    boot: oxmpi_os::segment::Boot,
+    boot: oxmpi_shm::segment::Boot,
     prepared: Prepared,
     /// What the relay listens on, if there is to be one.
     relay: Option<Listener>,

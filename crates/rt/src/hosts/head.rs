@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use oxmpi_os::segment::Boot;
-use oxmpi_os::spawn::Signals;
+use oxmpi_shm::segment::Boot;
+use oxmpi_sys::spawn::Signals;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
@@ -350,7 +350,7 @@ impl Far {
                 FromAgent::Failed { is_program, text, .. } => {
                     return Err(LaunchError::Host { host: self.host.clone(), is_program, text });
                 }
-                FromAgent::Text { text } => oxmpi_os::stdio::complain(format_args!("{text}")),
+                FromAgent::Text { text } => oxmpi_sys::stdio::complain(format_args!("{text}")),
                 FromAgent::Alive => {}
                 _ => {
                     let text = "its agent says what it must not at this time".to_string();

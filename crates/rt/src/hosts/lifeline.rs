@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use oxmpi_os::net::{self, Socket};
+use oxmpi_sys::net::{self, Socket};
 use oxmpi_wire::Secret;
 use rustix::event::epoll;
 
@@ -159,7 +159,7 @@ fn is_silence(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use oxmpi_os::net::Listener;
+    use oxmpi_sys::net::Listener;
     use std::net::{IpAddr, Ipv4Addr};
 
     fn offer(addresses: Vec<SocketAddr>) -> LifelineOffer {

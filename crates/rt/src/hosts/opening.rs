@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use oxmpi_os::spawn::{Process, Program, Signals, spawn};
+use oxmpi_sys::spawn::{Process, Program, Signals, spawn};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::stream::Stream;

@@ -7,9 +7,9 @@
 
 use std::os::fd::AsFd;
 
-use oxmpi_os::net::Listener;
-use oxmpi_os::poller::{new_alarm, raise_alarm};
-use oxmpi_os::segment::Segment;
+use oxmpi_shm::segment::Segment;
+use oxmpi_sys::net::Listener;
+use oxmpi_sys::poller::{new_alarm, raise_alarm};
 
 use super::answers::INCARNATION;
 use super::launcher::Launcher;

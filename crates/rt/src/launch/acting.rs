@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use oxmpi_os::poller::raise_alarm;
+use oxmpi_sys::poller::raise_alarm;
 use rustix::process::Signal;
 
 use super::end;

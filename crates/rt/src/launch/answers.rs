@@ -2,8 +2,8 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use oxmpi_os::fdpass;
-use oxmpi_os::segment::RankState;
+use oxmpi_shm::segment::RankState;
+use oxmpi_sys::fdpass;
 use rustix::event::epoll;
 
 use super::launcher::Launcher;

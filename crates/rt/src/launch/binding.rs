@@ -4,7 +4,7 @@
 //! threads has cores for them. Where that cannot be right nothing is bound: more ranks than processors (they must be free to
 //! move), or a limit on processor time instead of on processors (the cores are then shared with others).
 
-use oxmpi_os::cpus::Core;
+use oxmpi_sys::cpus::Core;
 
 /// What ranks are bound to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Binding {
         }
     }
 
-    /// The processors of a rank, as [`oxmpi_os::spawn::Program`] wants them; `None` if it is not bound.
+    /// The processors of a rank, as [`oxmpi_sys::spawn::Program`] wants them; `None` if it is not bound.
     pub(super) fn mask(&self, rank: u32) -> Option<Vec<u64>> {
         let cpus = self.sets.get(rank as usize)?;
         let mut mask = vec![0u64; cpus.iter().max()? / 64 + 1];

@@ -3,8 +3,8 @@
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use oxmpi_os::stdio::UNREAD_CODE;
 use oxmpi_param::Transport;
+use oxmpi_sys::stdio::UNREAD_CODE;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::files::Files;

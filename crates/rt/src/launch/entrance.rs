@@ -10,9 +10,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use oxmpi_os::segment::{RankState, Segment};
-use oxmpi_os::{fdpass, local, net};
 use oxmpi_param::Transport;
+use oxmpi_shm::segment::{RankState, Segment};
+use oxmpi_sys::{fdpass, local, net};
 use rustix::event::epoll;
 
 use super::launcher::{CONTROL, Launcher};
@@ -431,7 +431,7 @@ fn is_owner_still(rank: &Rank, pid: u32) -> bool {
 }
 
 /// Sockets for ranks of one host, if they have some.
-fn new_plugs(launch: &Launch, boots: &[oxmpi_os::segment::Boot]) -> Result<Vec<Plug>, LaunchError> {
+fn new_plugs(launch: &Launch, boots: &[oxmpi_shm::segment::Boot]) -> Result<Vec<Plug>, LaunchError> {
     match boots.iter().any(|boot| boot.sockets) {
         true => plugs::plugs(launch, boots.len(), true, boots.len() > 1),
         false => Ok(Vec::new()),

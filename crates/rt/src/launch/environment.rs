@@ -3,7 +3,7 @@
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 
-use oxmpi_os::spawn::GUARD_VARIABLE;
+use oxmpi_sys::spawn::GUARD_VARIABLE;
 
 use super::places::Place;
 use super::start::{CONTROL_NUMBER, SEGMENT_NUMBER};

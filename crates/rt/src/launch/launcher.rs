@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use oxmpi_os::segment::Boot;
-use oxmpi_os::spawn::{Guard, Signals};
+use oxmpi_shm::segment::Boot;
+use oxmpi_sys::spawn::{Guard, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::Signal;
 
@@ -146,7 +146,7 @@ impl<'a> Launcher<'a> {
     ) -> Result<Self, LaunchError> {
         let Started { boot, nodes, ranks, outputs: pipes, guard, feed, plugs, secret, .. } = started;
         let Started { far, far_inputs, lifelines, entrance, deadline, .. } = started;
-        let host = oxmpi_os::host::name();
+        let host = oxmpi_sys::host::name();
         let size = nodes.len() as u32;
         let epoll = || start::kernel("wait for the ranks", epoll::create(epoll::CreateFlags::CLOEXEC));
         let mut launcher = Launcher {

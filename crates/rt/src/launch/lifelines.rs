@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use oxmpi_os::net::{self, Listener, Socket};
+use oxmpi_sys::net::{self, Listener, Socket};
 use oxmpi_wire::Secret;
 use rustix::event::epoll;
 

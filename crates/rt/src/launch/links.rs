@@ -23,8 +23,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
-use oxmpi_os::local::{self, Peer};
-use oxmpi_os::{fdpass, net};
+use oxmpi_sys::local::{self, Peer};
+use oxmpi_sys::{fdpass, net};
 use rustix::event::epoll;
 
 use self::claims::Refused;

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use oxmpi_os::clock;
+use oxmpi_sys::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FileType;
 use rustix::io::Errno;

@@ -3,10 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 
-use oxmpi_os::host;
-use oxmpi_os::net::{self, Listener};
-use oxmpi_os::poller::new_alarm;
 use oxmpi_param::{Params, Transport};
+use oxmpi_sys::host;
+use oxmpi_sys::net::{self, Listener};
+use oxmpi_sys::poller::new_alarm;
 
 use super::abroad::Abroad;
 use super::{Launch, LaunchError};

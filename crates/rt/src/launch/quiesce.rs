@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use oxmpi_os::poller::raise_alarm;
-use oxmpi_os::segment::RankState;
+use oxmpi_shm::segment::RankState;
+use oxmpi_sys::poller::raise_alarm;
 
 use super::launcher::{Launcher, Member};
 use super::plugs::plugs;

@@ -7,9 +7,9 @@ use std::io;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use oxmpi_os::host;
-use oxmpi_os::net::is_own;
-use oxmpi_os::segment::Boot;
+use oxmpi_shm::segment::Boot;
+use oxmpi_sys::host;
+use oxmpi_sys::net::is_own;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

@@ -5,10 +5,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
-use oxmpi_os::bytes::Bytes;
-use oxmpi_os::net::Listener;
-use oxmpi_os::parcel;
-use oxmpi_os::spawn::{Guard, Process, Program, Signals, spawn};
+use oxmpi_sys::bytes::Bytes;
+use oxmpi_sys::net::Listener;
+use oxmpi_sys::parcel;
+use oxmpi_sys::spawn::{Guard, Process, Program, Signals, spawn};
 use oxmpi_wire::relay::{MAX_ORDER, Order};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, Signal, WaitId, WaitIdOptions, getrlimit, pidfd_send_signal, waitid};
@@ -42,7 +42,7 @@ impl Relay {
     ) -> Result<Relay, LaunchError> {
         let kernel = |what| move |error| LaunchError::Kernel(what, error);
         let (control, theirs) = parcel::pair().map_err(kernel("make a socket pair"))?;
-        let path = oxmpi_os::library::program().map_err(kernel("find the program of the daemons"))?;
+        let path = oxmpi_sys::library::program().map_err(kernel("find the program of the daemons"))?;
         let null =
             start::kernel("open /dev/null", rustix::fs::open("/dev/null", OFlags::RDWR, Mode::empty()))?;
         let run = |error| LaunchError::Run { program: path.clone(), error };

@@ -9,8 +9,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 
-use oxmpi_os::spawn::Guard;
 use oxmpi_param::Transport;
+use oxmpi_sys::spawn::Guard;
 use oxmpi_wire::relay::{Notice, Order};
 
 use super::launcher::Launcher;
@@ -104,7 +104,7 @@ impl Launcher<'_> {
         let Some(spread) = &self.launch.spread else { return format!("node {node}") };
         match spread.hosts.get(node as usize) {
             Some(host) => format!("host {}", host.name),
-            None => format!("host {}", oxmpi_os::host::name()),
+            None => format!("host {}", oxmpi_sys::host::name()),
         }
     }
 

@@ -8,12 +8,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use oxmpi_os::net;
-use oxmpi_os::segment::{Boot, RankState, Segment, SegmentError};
-use oxmpi_os::semaphore::SemaphoreSets;
-use oxmpi_os::spawn::{Guard, Process, Program, Signals, spawn};
-use oxmpi_os::{barrier, fdpass};
 use oxmpi_param::{Params, Transport};
+use oxmpi_shm::segment::{Boot, RankState, Segment, SegmentError};
+use oxmpi_sys::net;
+use oxmpi_sys::semaphore::SemaphoreSets;
+use oxmpi_sys::spawn::{Guard, Process, Program, Signals, spawn};
+use oxmpi_sys::{barrier, fdpass};
 use rustix::fs::OFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{

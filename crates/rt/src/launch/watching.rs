@@ -3,11 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use oxmpi_os::clock;
-use oxmpi_os::process_stat::ProcessStat;
-use oxmpi_os::segment::Segment;
-use oxmpi_os::wait_note::WaitNote;
 use oxmpi_param::Params;
+use oxmpi_shm::segment::Segment;
+use oxmpi_shm::wait_note::WaitNote;
+use oxmpi_sys::clock;
+use oxmpi_sys::process_stat::ProcessStat;
 
 use super::launcher::Launcher;
 use crate::job::Event;

@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use oxmpi_fabric::shm::copy_policy::KernelCopyCosts;
-use oxmpi_os::bytes::BytesMut;
-use oxmpi_os::single_copy::RemoteProcess;
-use oxmpi_os::{cpus, tracer};
+use oxmpi_sys::bytes::BytesMut;
+use oxmpi_sys::single_copy::RemoteProcess;
+use oxmpi_sys::{cpus, tracer};
 
 use super::{BUDGET, preempted};
 
@@ -43,7 +43,7 @@ fn run([own, other]: [usize; 2]) -> Result<Option<KernelRun>> {
     // The other process is a descendant of this one.
     tracer::let_descendants_read(std::process::id());
     let region = vec![1u8; REGION_BYTES];
-    let program = oxmpi_os::library::program()?;
+    let program = oxmpi_sys::library::program()?;
     let words = [COPIES.to_string(), other.to_string(), std::process::id().to_string(), address(&region)];
     let mut child = Command::new(program)
         .arg("doctor")

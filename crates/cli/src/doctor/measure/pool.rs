@@ -8,9 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use oxmpi_fabric::shm::copy_policy::PoolCosts;
-use oxmpi_os::bytes::{Bytes, BytesMut, CopyKind, store_fence};
-use oxmpi_os::memory::Memory;
-use oxmpi_os::{clock, cpus};
+use oxmpi_sys::bytes::{Bytes, BytesMut, CopyKind, store_fence};
+use oxmpi_sys::memory::Memory;
+use oxmpi_sys::{clock, cpus};
 
 use super::{BUDGET, preempted};
 

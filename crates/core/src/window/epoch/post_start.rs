@@ -228,7 +228,7 @@ impl<F: Fabric> Process<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use oxmpi_os::memory::Memory;
+    use oxmpi_sys::memory::Memory;
 
     /// One rank has died after it has counted its epoch for itself, and before it has counted it for all: the epochs of the
     /// others are over when they are, no sooner and no later.

@@ -6,8 +6,8 @@ use oxmpi_engine::{Lane, RequestId, Source, Started, TagMatch};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Owned;
-use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_os::robust_lock::Held;
+use oxmpi_shm::robust_lock::Held;
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 
 impl Service {
     fn receive<F: Fabric>(

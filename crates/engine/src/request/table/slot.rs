@@ -3,7 +3,7 @@
 use super::super::{Completion, NO_CONTEXT, PlainReceive, Received, Work};
 use crate::matching::ANYBODY;
 use oxmpi_mem::buffer::PlainBuf;
-use oxmpi_os::line::LINE_BYTES;
+use oxmpi_sys::line::LINE_BYTES;
 
 pub(super) const NONE: u32 = u32::MAX;
 

@@ -1,7 +1,7 @@
 //! Messages that wait in a relay.
 
-use oxmpi_os::bytes::Bytes;
-use oxmpi_os::parcel;
+use oxmpi_sys::bytes::Bytes;
+use oxmpi_sys::parcel;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use oxmpi_os::net::{self, Listener};
-use oxmpi_os::poller::Poller;
-use oxmpi_os::spawn::{self, Signals};
-use oxmpi_os::{cpus, host, local};
+use oxmpi_sys::net::{self, Listener};
+use oxmpi_sys::poller::Poller;
+use oxmpi_sys::spawn::{self, Signals};
+use oxmpi_sys::{cpus, host, local};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 
 use super::super::channel::Channel;

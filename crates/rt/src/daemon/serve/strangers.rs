@@ -7,7 +7,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use oxmpi_os::local;
+use oxmpi_sys::local;
 
 use super::super::channel::Channel;
 use super::{DOOR, Daemon, LISTENERS, Link, Role};

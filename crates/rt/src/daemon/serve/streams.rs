@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use oxmpi_os::net;
-use oxmpi_os::poller::Interest;
+use oxmpi_sys::net;
+use oxmpi_sys::poller::Interest;
 
 use super::super::message::{Exec, Message};
 use super::super::passage::{Passage, Passing};

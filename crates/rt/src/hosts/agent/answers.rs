@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use oxmpi_os::fdpass;
+use oxmpi_sys::fdpass;
 use rustix::event::epoll;
 
 use super::super::message::FromAgent;

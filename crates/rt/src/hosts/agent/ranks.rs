@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 
-use oxmpi_os::poller::raise_alarm;
-use oxmpi_os::segment::RankState;
+use oxmpi_shm::segment::RankState;
+use oxmpi_sys::poller::raise_alarm;
 use rustix::event::{PollFlags, epoll};
 use rustix::io::Errno;
 

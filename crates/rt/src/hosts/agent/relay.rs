@@ -2,9 +2,9 @@
 
 use std::os::fd::AsFd;
 
-use oxmpi_os::net::Listener;
-use oxmpi_os::spawn::Guard;
 use oxmpi_param::Transport;
+use oxmpi_sys::net::Listener;
+use oxmpi_sys::spawn::Guard;
 use oxmpi_wire::relay::Order as RelayOrder;
 use rustix::event::epoll;
 

@@ -15,8 +15,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use oxmpi_os::local::{self, Peer};
-use oxmpi_os::net;
+use oxmpi_sys::local::{self, Peer};
+use oxmpi_sys::net;
 
 use super::trusted;
 

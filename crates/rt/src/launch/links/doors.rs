@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use oxmpi_os::local;
+use oxmpi_sys::local;
 use rustix::event::epoll;
 use rustix::net::Shutdown;
 

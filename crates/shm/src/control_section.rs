@@ -1,0 +1,695 @@
+//! The shared memory of one team's collectives: a control section and a message pool.
+//!
+//! Collectives on one node are dearest in what surrounds them: messages, matching, and, with more ranks than processors, a
+//! change of process for each message. Here a rank writes what others need into memory of its own, and says so with one
+//! word; who needs it waits for the word. Of ranks that take turns on a processor each runs once per operation. Longer data
+//! go piece by piece through the segments of the pool, so that some write while others read.
+//!
+//! ```text
+//! line 0            word 0: ranks that have left for good    word 1: the last step of the teams before
+//!                   words 2 and 3: lengths of calls by which ranks are out of step (rule 15)
+//! then, for each    a line, word 0: the last step it is done with
+//! rank              a line, word 0: a bit for each rank that sleeps until it goes on
+//!                   a line for each segment, word 0: the step that was published there, and the length of the call;
+//!                   words 1 to 7: short data, or else word 1: that length
+//! then the pool     for each turn (rule 12), for each rank, for each segment, `segment_bytes`
+//! ```
+//!
+//! The components guide has two lines for each segment of each rank, a pool that all ranks share in every step, and a barrier
+//! behind the last segment. Here data of up to [`SHORT_BYTES`] ride in the line that announces them, each rank has a pool of
+//! its own, and nobody waits for all but who wants to write where somebody may still read.
+//!
+//! Rules
+//! 1. *Step.* The ranks of a team number the steps of their collectives alike. Step `s` uses segment `s` modulo the number of
+//!    segments. A collective takes as many steps as follow from what all ranks know alike.
+//! 2. *Write.* Nobody writes the segment of step `s`, line or pool, before all ranks are done with the step that used it
+//!    last. A rank writes its own line alone, and its own part of the pool; in a step whose data all come from one rank
+//!    (a scatter) that one writes the parts of all. Of two ranks, one that has seen a step may write over what the other has
+//!    written for it, who reads that when it has seen a later step that says so (an allreduce).
+//! 3. *Publish.* Then it stores `s` to word 0 of its line of the segment (release). Others read what it has written only
+//!    after they have loaded `s` there (acquire).
+//! 4. *Done.* A rank that will neither read nor write anything of the steps up to `s` stores `s` to its word of steps done
+//!    (release), whether it had a part in them or not. Who wants to write loads it (acquire).
+//! 5. *Seen.* A rank begins a blocking collective when it is done with all steps before. So who has seen that it published
+//!    its first step of this one knows the same as from its word of steps done; of two ranks, who only reads, too.
+//! 6. *Sleep.* A rank that is about to sleep until another one publishes or is done sets its bit in that one's word of
+//!    sleepers (relaxed), then heavy barrier, then looks once more. The other one stores its word, then light barrier, then
+//!    loads the word of sleepers; if it is not 0 it takes all bits and has the doors of those rung. So one of them sees the
+//!    other.
+//! 7. *Leave.* A rank that will not come again raises the last step to its own, then counts itself out. When all have,
+//!    another team may use the section, with steps after that one.
+//! 8. *Place.* The lines of a rank, and the beginning of the pool, are where they are whatever the size of the team. So what a
+//!    team finds in the words of its lines are steps of teams before it, none later than the last step of those (rule 7).
+//! 9. *Turn.* A section serves either blocking collectives or nonblocking ones. A nonblocking one takes its steps when it is
+//!    called, and may write and publish them at once (rule 2), though the rank is not done with steps before. All else a rank
+//!    does with its open collectives in the order of their steps, the one whose turn it is, so that it is done with steps in
+//!    their order (rule 4). Rule 5 says nothing of them.
+//! 10. *Exchange.* Two ranks exchange their parts of the pool with every lap of the segments: each writes where it read a lap
+//!     ago. The lines are in its cache since, and go from core to core once in a step and not twice. So one of two ranks is done
+//!     itself, too, with the step that used a segment last before it writes there. Where a step names the parts (a scatter; an
+//!     allreduce, in which what was written comes back) they are as they are.
+//! 11. *Long.* Of more than two ranks one may write more than a segment at a time, if all know that it does: into several that
+//!     lie side by side and not across the end of a lap. Each is a step; the last of them is published, and who is done with
+//!     that is done with all. Steps that were left out before it, so that it fits, are ones that nobody needs (rule 4).
+//! 12. *Turn about.* Data may lie elsewhere with every lap of the segments, if all ranks of a step know that they do: then their
+//!     lines have left the private caches of those who have read them when they are written again. There is a pool for each
+//!     turn; where several pieces as long have room in a segment, they have it one after the other before the next turn.
+//! 13. *In time.* Who looks for a line before it is written takes it from its writer, who must then take it back first. Of two ranks
+//!     that each publish a line and wait for the other's, that happens to whoever comes later, and he is the first at the next
+//!     step: so it goes on. Therefore each has the line of its next step made its own while it waits (it alone writes there),
+//!     and publishes with a locked instruction, which lasts until the line is its own: then both go on at the same time.
+//! 14. *Length.* With the first step that a rank publishes in a collective it states the length of its call: in the six low bits
+//!     of word 0, or, if the data lie in the pool, in word 1, which is written before word 0. Who reads the step compares it with its
+//!     own; for short data that is one comparison with the step. Of other steps nothing is stated.
+//! 15. *Apart.* How many steps a collective takes may follow from its length. Who sees another length than its own goes on behind
+//!     the steps of those who gave the data, if it knows that all the others do so, too. If not, it writes the lengths to line 0, once
+//!     for the team, and wakes all: nobody waits any longer then.
+
+use oxmpi_sys::{
+    barrier::BarrierKind,
+    bytes::{Bytes, BytesMut},
+    hint::{prefetch_to_read, prefetch_to_write},
+    line::{Keep, LINE_BYTES, LINE_WORDS, Line, Touch, Watched, heap_data, heap_lines},
+    sync::{AtomicU64, Ordering},
+};
+use std::ptr::NonNull;
+#[cfg(not(loom))]
+use std::sync::Arc;
+
+/// The longest data that ride in the line that announces them, bytes.
+pub const SHORT_BYTES: usize = (LINE_WORDS - 1) * size_of::<u64>();
+/// The most ranks of a team: each has a bit in the words of sleepers.
+pub const MAX_RANKS: u32 = 64;
+
+/// Ranks whose pools are as long as was asked for; more ranks share as much memory.
+const FULL_POOLS: usize = 16;
+/// The longest data that [`ControlSection::fetch`] fetches, bytes. Of longer ones lines are taken from their writer before it has
+/// written them.
+pub const FETCHED_BYTES: usize = 512;
+/// There is memory for the pools of so many ranks at least, for the turns of fewer (rule 12).
+const LEAST_POOLS: usize = 8;
+/// The most turns: with pools of the usual size as much memory as the private caches of a core have, and again as much.
+const MOST_TURNS: u32 = 4;
+/// Low bits of a published word, in which a length is stated (rule 14).
+const STATED_BITS: u32 = 6;
+/// What stands there of a step with which nothing is stated.
+const NOTHING_STATED: u64 = 62;
+/// What stands there if word 1 has the length.
+const STATED_IN_WORD_1: u64 = 63;
+const _: () = assert!(SHORT_BYTES < NOTHING_STATED as usize);
+/// Lines before those of the ranks.
+const TEAM_LINES: usize = 1;
+/// Lines of a rank before those of its segments.
+const RANK_LINES: usize = 2;
+
+/// The sizes of a message pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolSegments {
+    /// How many segments there are: 2 to 64.
+    pub count: u32,
+    /// Bytes of a segment of a rank: a multiple of 64. Teams of more than 16 ranks have less.
+    pub bytes: u32,
+}
+
+impl PoolSegments {
+    /// A pool of at most `bytes` bytes for a rank, in `count` segments of at least a line.
+    pub const fn of_pool(bytes: u32, count: u32) -> PoolSegments {
+        let lines = bytes / LINE_BYTES as u32 / if count == 0 { 1 } else { count };
+        PoolSegments { count, bytes: LINE_BYTES as u32 * if lines == 0 { 1 } else { lines } }
+    }
+
+    /// What is wrong with these sizes, if anything.
+    ///
+    /// # Errors
+    /// A text for the user.
+    pub fn check(&self) -> Result<(), String> {
+        if !(2..=64).contains(&self.count) {
+            return Err(format!(
+                "{} segments in a message pool of collectives: 2 to 64 are possible",
+                self.count
+            ));
+        }
+        let bytes = self.bytes as usize;
+        if bytes == 0 || !bytes.is_multiple_of(LINE_BYTES) || bytes > 1 << 24 {
+            return Err(format!(
+                "segments of {bytes} bytes in a message pool of collectives: a multiple of {LINE_BYTES} up to 16 MiB is possible"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Bytes of the pool of a rank.
+    pub const fn all_bytes(&self) -> usize {
+        self.count as usize * self.bytes as usize
+    }
+
+    /// Bytes of a segment of each rank in a team of some ranks; 0 if there are too many.
+    pub const fn bytes_for(&self, ranks: u32) -> usize {
+        if ranks as usize <= FULL_POOLS {
+            return self.bytes as usize;
+        }
+        (self.bytes as usize * FULL_POOLS / ranks as usize) & !(LINE_BYTES - 1)
+    }
+}
+
+/// How many bytes a rank has in a step, and where they lie. From a number: in its part of the pool, always the same of a segment.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    len: usize,
+    is_turning: bool,
+}
+
+impl Extent {
+    /// `len` bytes that lie elsewhere with every lap (rule 12).
+    pub const fn turning(len: usize) -> Extent {
+        Extent { len, is_turning: true }
+    }
+}
+
+impl From<usize> for Extent {
+    fn from(len: usize) -> Extent {
+        Extent { len, is_turning: false }
+    }
+}
+
+/// The length of a call that a rank states when it publishes a step (rule 14).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stated {
+    /// None: the step is not the first of a collective, or has no data.
+    Nothing,
+    /// That many bytes, at most [`SHORT_BYTES`]: the data ride in the line.
+    InLine(usize),
+    /// That many bytes; the data lie in the pool.
+    InPool(usize),
+}
+
+impl Stated {
+    /// The length of a call whose data of the first step ride in the line, or do not.
+    #[inline(always)]
+    pub const fn of(length: usize, in_line: bool) -> Stated {
+        match in_line {
+            false => Stated::InPool(length),
+            true if length <= SHORT_BYTES => Stated::InLine(length),
+            // A short piece of something long.
+            true => Stated::Nothing,
+        }
+    }
+
+    /// Word 0 of the line in which it is stated with a step.
+    #[inline(always)]
+    const fn word(self, step: u64) -> u64 {
+        let low = match self {
+            Stated::Nothing => NOTHING_STATED,
+            Stated::InLine(length) => length as u64,
+            Stated::InPool(_) => STATED_IN_WORD_1,
+        };
+        step << STATED_BITS | low
+    }
+}
+
+/// A control section with its message pool, for a team of some ranks. Cloning it gives another view of the same one.
+#[derive(Clone, Debug)]
+pub struct ControlSection {
+    lines: NonNull<Line>,
+    pool: NonNull<u8>,
+    ranks: u32,
+    segments: u32,
+    segment_bytes: usize,
+    turns: u32,
+    barrier: BarrierKind,
+    /// The segments for whose pages this process has asked, a bit for each: of all ranks in the first turn, in the next, ...
+    #[cfg(not(loom))]
+    asked_for: Arc<[AtomicU64]>,
+    watched: Watched,
+    _keep: [Keep; 2],
+}
+
+// SAFETY: the memory behind `lines` is atomics, that behind `pool` goes from rank to rank by the protocol (rules 2 to 5);
+// `_keep` keeps both mapped.
+unsafe impl Send for ControlSection {}
+// SAFETY: as above.
+unsafe impl Sync for ControlSection {}
+
+impl ControlSection {
+    /// Bytes of memory that a section for up to `ranks` ranks takes.
+    pub const fn bytes(ranks: u32, segments: &PoolSegments) -> usize {
+        ControlSection::lines(ranks, segments.count) * LINE_BYTES
+            + ControlSection::pools(ranks) * segments.all_bytes()
+    }
+
+    /// Pools for which there is memory in a section for up to so many ranks.
+    const fn pools(ranks: u32) -> usize {
+        match ranks as usize {
+            0..LEAST_POOLS => LEAST_POOLS,
+            few @ LEAST_POOLS..FULL_POOLS => few,
+            _ => FULL_POOLS,
+        }
+    }
+
+    /// How many turns a team of so many ranks has in the memory of so many pools (rule 12): a power of two.
+    const fn turns(ranks: u32, pools: usize) -> u32 {
+        let mut turns = MOST_TURNS;
+        while turns > 1 && turns as usize * ranks as usize > pools {
+            turns /= 2;
+        }
+        turns
+    }
+
+    const fn lines(ranks: u32, segments: u32) -> usize {
+        TEAM_LINES + ranks as usize * (RANK_LINES + segments as usize)
+    }
+
+    /// A section in zeroed memory on the heap, for threads of one process.
+    pub fn on_heap(ranks: u32, segments: PoolSegments, barrier: BarrierKind) -> ControlSection {
+        let lines = heap_lines(ControlSection::lines(ranks, segments.count));
+        let segment_bytes = segments.bytes_for(ranks);
+        // The model checker follows every line.
+        let turns = if cfg!(loom) { 1 } else { MOST_TURNS };
+        let pool_bytes = turns as usize * ranks as usize * segments.count as usize * segment_bytes;
+        let pool = heap_data(pool_bytes);
+        ControlSection {
+            lines: NonNull::from(&lines[..]).cast(),
+            pool: NonNull::from(&pool[..]).cast(),
+            ranks,
+            segments: segments.count,
+            segment_bytes,
+            turns,
+            barrier,
+            #[cfg(not(loom))]
+            asked_for: (0..turns * ranks).map(|_| AtomicU64::new(0)).collect(),
+            watched: Watched::new(pool_bytes),
+            _keep: [std::sync::Arc::new(lines), std::sync::Arc::new(pool)],
+        }
+    }
+
+    /// A section for a team of some ranks, of `most` for which there is memory, which `keep` keeps mapped.
+    ///
+    /// # Safety
+    /// `start` must point to [`ControlSection::bytes`] bytes for `most` ranks, on a cache line, zero at first and used for
+    /// nothing else but other teams of it.
+    #[cfg(not(loom))]
+    pub(crate) unsafe fn from_raw(
+        start: NonNull<u8>,
+        (ranks, most): (u32, u32),
+        segments: PoolSegments,
+        barrier: BarrierKind,
+        keep: Keep,
+    ) -> ControlSection {
+        let segment_bytes = segments.bytes_for(ranks);
+        let pools = ControlSection::pools(most);
+        let turns = ControlSection::turns(ranks, pools);
+        ControlSection {
+            lines: start.cast(),
+            // SAFETY: the pool lies behind the lines of all that there may be (rule 8), in the caller's memory.
+            pool: unsafe { start.add(ControlSection::lines(most, segments.count) * LINE_BYTES) },
+            ranks,
+            segments: segments.count,
+            segment_bytes,
+            turns,
+            barrier,
+            asked_for: (0..turns * ranks).map(|_| AtomicU64::new(0)).collect(),
+            watched: Watched::new(0),
+            _keep: [keep.clone(), keep],
+        }
+    }
+
+    /// How many segments there are: so many steps may be under way at a time.
+    #[inline]
+    pub fn segments(&self) -> u64 {
+        u64::from(self.segments)
+    }
+
+    /// The longest data of one rank in one step, bytes: a multiple of 64, 0 if the team is too large for the pool.
+    #[inline]
+    pub fn segment_bytes(&self) -> usize {
+        self.segment_bytes
+    }
+
+    #[inline]
+    fn line(&self, line: usize) -> &[AtomicU64; LINE_WORDS] {
+        // SAFETY: all callers name a line of an existing rank and segment, or of the team.
+        unsafe { &(*self.lines.as_ptr().add(line)).words }
+    }
+
+    #[inline]
+    fn rank_line(&self, rank: u32) -> usize {
+        assert!(rank < self.ranks, "rank {rank} of {}", self.ranks);
+        TEAM_LINES + rank as usize * (RANK_LINES + self.segments as usize)
+    }
+
+    #[inline]
+    fn done(&self, rank: u32) -> &AtomicU64 {
+        &self.line(self.rank_line(rank))[0]
+    }
+
+    #[inline]
+    fn sleepers_of(&self, rank: u32) -> &AtomicU64 {
+        &self.line(self.rank_line(rank) + 1)[0]
+    }
+
+    #[inline]
+    fn segment_of(&self, step: u64) -> usize {
+        // A division by what is not known before costs as much as a short collective.
+        if self.segments.is_power_of_two() {
+            (step & u64::from(self.segments - 1)) as usize
+        } else {
+            (step % u64::from(self.segments)) as usize
+        }
+    }
+
+    #[inline]
+    fn segment_line(&self, rank: u32, step: u64) -> &[AtomicU64; LINE_WORDS] {
+        self.line(self.rank_line(rank) + RANK_LINES + self.segment_of(step))
+    }
+
+    /// Where the part of a rank begins, or else its data.
+    #[inline]
+    fn part(&self, rank: u32, step: u64, Extent { len, is_turning }: Extent) -> usize {
+        let segment = self.segment_of(step);
+        if len > self.segment_bytes || rank >= self.ranks {
+            return self.long_part(rank, segment, len);
+        }
+        if is_turning {
+            return self.turning_part(rank, step, len);
+        }
+        (rank as usize * self.segments as usize + segment) * self.segment_bytes
+    }
+
+    /// As [`ControlSection::part`], of data that turn (rule 12): the pieces of a segment as long as these in turn, and then
+    /// those of the next turn.
+    #[inline(never)]
+    fn turning_part(&self, rank: u32, step: u64, len: usize) -> usize {
+        let pieces = 1 << (self.segment_bytes / len.max(LINE_BYTES)).max(1).ilog2();
+        let lap = (step / self.segments()) as usize % (pieces * self.turns as usize);
+        let (turn, piece) = (lap / pieces, lap % pieces);
+        let pool = turn * self.ranks as usize + rank as usize;
+        let segment = self.segment_of(step);
+        #[cfg(not(loom))]
+        if self.asked_for[pool].load(Ordering::Relaxed) >> segment & 1 == 0 {
+            self.asked_for[pool].fetch_or(1 << segment, Ordering::Relaxed);
+            let start = (pool * self.segments as usize + segment) * self.segment_bytes;
+            self.ask_for_pages(start, self.segment_bytes);
+        }
+        let piece_bytes = (self.segment_bytes / pieces) & !(LINE_BYTES - 1);
+        (pool * self.segments as usize + segment) * self.segment_bytes + piece * piece_bytes
+    }
+
+    /// Has the kernel make the pages of so many bytes at once. One by one, as they are written and read, they would take several
+    /// times as long, and the copies would seem slow. Who writes asks first, so that they lie near it.
+    #[cfg(not(loom))]
+    #[cold]
+    fn ask_for_pages(&self, start: usize, len: usize) {
+        // SAFETY: the pools lie inside the mapping, of which pages are parts; the callers name bytes of them.
+        unsafe { oxmpi_sys::memory::populate(self.pool.add(start), len) };
+    }
+
+    /// As [`ControlSection::part`], of data that take several segments (rule 11).
+    #[inline(never)]
+    fn long_part(&self, rank: u32, last: usize, len: usize) -> usize {
+        let needed = len.div_ceil(self.segment_bytes.max(1));
+        assert!(
+            rank < self.ranks && needed <= last + 1,
+            "{len} bytes of rank {rank} in {} segments of {} bytes for {} ranks",
+            last + 1,
+            self.segment_bytes,
+            self.ranks
+        );
+        (rank as usize * self.segments as usize + last + 1 - needed) * self.segment_bytes
+    }
+
+    /// In whose part a rank writes in a step (rule 10).
+    #[inline]
+    fn place(&self, rank: u32, step: u64) -> u32 {
+        let segments = u64::from(self.segments);
+        match self.ranks {
+            2 if segments.is_power_of_two() => rank ^ u32::from(step & segments != 0),
+            2 => rank ^ (step / segments % 2) as u32,
+            _ => rank,
+        }
+    }
+
+    /// Has `fill` write what `rank`, the caller, has for a step: `len` bytes (rule 2).
+    ///
+    /// # Panics
+    /// If there is no such rank, or no room for so many bytes.
+    #[inline]
+    pub fn write(&self, rank: u32, step: u64, extent: impl Into<Extent>, fill: impl FnOnce(BytesMut<'_>)) {
+        let extent @ Extent { len, .. } = extent.into();
+        if len > SHORT_BYTES {
+            return self.write_part(self.place(rank, step), step, extent, fill);
+        }
+        let mut words = [0u64; LINE_WORDS - 1];
+        // SAFETY: the words are ours and longer than that.
+        fill(unsafe { BytesMut::from_raw(words.as_mut_ptr().cast(), len) });
+        let line = self.segment_line(rank, step);
+        for (to, word) in line[1..].iter().zip(words).take(len.div_ceil(size_of::<u64>())) {
+            to.store(word, Ordering::Relaxed);
+        }
+    }
+
+    /// As [`ControlSection::write`], never in a line, and for the part of any rank in a step whose data all come from the
+    /// caller, or which it writes over (rule 2).
+    ///
+    /// # Panics
+    /// As [`ControlSection::write`].
+    #[inline]
+    pub fn write_part(
+        &self,
+        rank: u32,
+        step: u64,
+        extent: impl Into<Extent>,
+        fill: impl FnOnce(BytesMut<'_>),
+    ) {
+        let extent @ Extent { len, .. } = extent.into();
+        let at = self.part(rank, step, extent);
+        self.watched.touch(at, len, Touch::Write);
+        // SAFETY: the part lies in the pool, and is the caller's until it publishes the step (rule 2).
+        fill(unsafe { BytesMut::from_raw(self.pool.as_ptr().add(at), len) });
+    }
+
+    /// Shows `f` what a rank has written for a step, all `len` bytes of it; it has published the step (rule 3) or is the
+    /// caller.
+    ///
+    /// # Panics
+    /// As [`ControlSection::write`].
+    #[inline]
+    pub fn read<R>(
+        &self,
+        rank: u32,
+        step: u64,
+        extent: impl Into<Extent>,
+        f: impl FnOnce(Bytes<'_>) -> R,
+    ) -> R {
+        let extent @ Extent { len, .. } = extent.into();
+        if len > SHORT_BYTES {
+            return self.read_part(self.place(rank, step), step, extent, f);
+        }
+        let mut words = [0u64; LINE_WORDS - 1];
+        let line = self.segment_line(rank, step);
+        for (word, from) in words.iter_mut().zip(&line[1..]).take(len.div_ceil(size_of::<u64>())) {
+            *word = from.load(Ordering::Relaxed);
+        }
+        // SAFETY: the words are ours and longer than that.
+        f(unsafe { Bytes::from_raw(words.as_ptr().cast(), len) })
+    }
+
+    /// As [`ControlSection::read`], of what was written by [`ControlSection::write_part`].
+    ///
+    /// # Panics
+    /// As [`ControlSection::write`].
+    #[inline]
+    pub fn read_part<R>(
+        &self,
+        rank: u32,
+        step: u64,
+        extent: impl Into<Extent>,
+        f: impl FnOnce(Bytes<'_>) -> R,
+    ) -> R {
+        let extent @ Extent { len, .. } = extent.into();
+        let at = self.part(rank, step, extent);
+        self.watched.touch(at, len, Touch::Read);
+        // SAFETY: the part lies in the pool, and nobody writes it before the caller is done with the step (rules 2 and 4).
+        f(unsafe { Bytes::from_raw(self.pool.as_ptr().add(at), len) })
+    }
+
+    /// Fetches the `len` bytes that a rank writes for a step in the pool, if they are at most [`FETCHED_BYTES`]. Before a look at
+    /// whether it has published the step: both come at the same time then, instead of one after the other.
+    ///
+    /// # Panics
+    /// As [`ControlSection::write`].
+    #[inline]
+    pub fn fetch(&self, rank: u32, step: u64, len: usize) {
+        self.fetch_part(self.place(rank, step), step, len);
+    }
+
+    /// As [`ControlSection::fetch`], of what is written by [`ControlSection::write_part`].
+    ///
+    /// # Panics
+    /// As [`ControlSection::write`].
+    #[inline]
+    pub fn fetch_part(&self, rank: u32, step: u64, len: usize) {
+        let at = self.part(rank, step, len.into());
+        if len > FETCHED_BYTES {
+            return;
+        }
+        for line in (0..len).step_by(LINE_BYTES) {
+            prefetch_to_read(self.pool.as_ptr().wrapping_add(at + line));
+        }
+    }
+
+    /// Tells that `rank`, the caller, has written its data of a step (rule 3), and states the length of its call (rule 14). Ask for
+    /// sleepers afterwards.
+    #[inline]
+    pub fn publish(&self, rank: u32, step: u64, stated: Stated) {
+        let line = self.segment_line(rank, step);
+        if let Stated::InPool(length) = stated {
+            line[1].store(length as u64, Ordering::Relaxed);
+        }
+        line[0].store(stated.word(step), Ordering::Release);
+    }
+
+    /// As [`ControlSection::publish`], of data that ride in the line, where each of two ranks publishes the step and then waits for the
+    /// other (rule 13). What lies in the pool comes in more lines than one, and gained nothing.
+    #[inline]
+    pub fn publish_to_other(&self, rank: u32, step: u64, length: usize) {
+        self.segment_line(rank, step)[0].swap(Stated::InLine(length).word(step), Ordering::AcqRel);
+        prefetch_to_write(self.segment_line(rank, step + 1));
+    }
+
+    /// Whether a rank has published a step (rule 3).
+    #[inline]
+    pub fn is_published(&self, rank: u32, step: u64) -> bool {
+        self.segment_line(rank, step)[0].load(Ordering::Acquire) >> STATED_BITS >= step
+    }
+
+    /// Whether a rank has published a step with which it states this (rules 3 and 14).
+    #[inline]
+    pub fn is_published_as(&self, rank: u32, step: u64, stated: Stated) -> bool {
+        let line = self.segment_line(rank, step);
+        line[0].load(Ordering::Acquire) == stated.word(step)
+            && match stated {
+                Stated::InPool(length) => line[1].load(Ordering::Relaxed) == length as u64,
+                Stated::Nothing | Stated::InLine(_) => true,
+            }
+    }
+
+    /// The length that a rank states with a step that it has published (rule 14). `None`: none, or the rank has gone on to a later
+    /// one, so that it is not where the caller is.
+    #[cold]
+    pub fn stated_length(&self, rank: u32, step: u64) -> Option<usize> {
+        let line = self.segment_line(rank, step);
+        let word = line[0].load(Ordering::Acquire);
+        if word >> STATED_BITS != step {
+            return None;
+        }
+        match word & ((1 << STATED_BITS) - 1) {
+            NOTHING_STATED => None,
+            STATED_IN_WORD_1 => Some(line[1].load(Ordering::Relaxed) as usize),
+            length => Some(length as usize),
+        }
+    }
+
+    /// Ranks are out of step for good, by calls of these lengths (rule 15). Wake all afterwards.
+    #[cold]
+    pub fn set_apart(&self, one: usize, other: usize) {
+        let [_, _, longer, shorter, ..] = self.line(0);
+        // What two ranks write at a time is wrong in the same manner.
+        shorter.store(one.min(other) as u64, Ordering::Relaxed);
+        longer.store(one.max(other).max(1) as u64, Ordering::Release);
+    }
+
+    /// The lengths of calls, the longer first, by which ranks are out of step (rule 15).
+    #[inline]
+    pub fn apart(&self) -> Option<(u64, u64)> {
+        let [_, _, longer, shorter, ..] = self.line(0);
+        let longer = longer.load(Ordering::Acquire);
+        (longer != 0).then(|| (longer, shorter.load(Ordering::Relaxed)))
+    }
+
+    /// Tells that `rank`, the caller, is done with all steps up to this one (rule 4). Ask for sleepers afterwards.
+    #[inline]
+    pub fn finish(&self, rank: u32, step: u64) {
+        self.done(rank).store(step, Ordering::Release);
+    }
+
+    /// The last step that a rank is done with (rule 4).
+    #[inline]
+    pub fn done_with(&self, rank: u32) -> u64 {
+        self.done(rank).load(Ordering::Acquire)
+    }
+
+    /// The ranks, a bit for each, that sleep until `rank`, the caller, publishes or is done, which it just did; they must be
+    /// woken (rule 6).
+    #[inline]
+    pub fn take_sleepers(&self, rank: u32) -> u64 {
+        self.barrier.light();
+        let sleepers = self.sleepers_of(rank);
+        if sleepers.load(Ordering::Relaxed) == 0 {
+            return 0;
+        }
+        sleepers.swap(0, Ordering::Relaxed)
+    }
+
+    /// Announces that rank `me` is about to sleep until rank `of` goes on. Look once more afterwards (rule 6).
+    #[cold]
+    pub fn want(&self, of: u32, me: u32) {
+        self.sleepers_of(of).fetch_or(1 << (me % MAX_RANKS), Ordering::Relaxed);
+        self.barrier.heavy();
+    }
+
+    /// A rank that has taken part up to this step will not come again (rule 7).
+    pub fn leave(&self, step: u64) {
+        self.line(0)[1].fetch_max(step, Ordering::Relaxed);
+        self.line(0)[0].fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Takes the section for another team if all ranks of the last one have left (rule 7).
+    pub fn reuse(&self, ranks_before: u32) -> bool {
+        let [left, _, longer, ..] = self.line(0);
+        let is_left =
+            left.compare_exchange(u64::from(ranks_before), 0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if is_left {
+            longer.store(0, Ordering::Relaxed);
+        }
+        is_left
+    }
+
+    /// The last step of the teams before (rule 7).
+    pub fn last_step(&self) -> u64 {
+        self.line(0)[1].load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn at(section: &ControlSection, rank: u32, step: u64, extent: impl Into<Extent>) -> usize {
+        section.part(rank, step, extent.into())
+    }
+
+    #[test]
+    fn what_turns_lies_elsewhere_with_every_lap_and_in_the_memory_there_is() {
+        let segments = PoolSegments { count: 6, bytes: 256 };
+        for (ranks, most, turns) in
+            [(2, 2, 4), (3, 3, 2), (4, 4, 2), (5, 5, 1), (2, 16, 4), (4, 16, 4), (9, 64, 1)]
+        {
+            let pools = ControlSection::pools(most);
+            assert_eq!(ControlSection::turns(ranks, pools), turns, "{ranks} of {most} ranks");
+            let heap = ControlSection::on_heap(ranks, segments, BarrierKind::Symmetric);
+            let section = ControlSection { turns, ..heap };
+            for (len, pieces) in [(256, 1), (129, 1), (128, 2), (100, 2), (64, 4), (1, 4)] {
+                let (laps, room) = (pieces * u64::from(turns), 256 / pieces as usize);
+                let mut starts = HashSet::new();
+                for (step, rank) in (0..6 * laps).flat_map(|step| (0..ranks).map(move |rank| (step, rank))) {
+                    let start = at(&section, rank, step, Extent::turning(len));
+                    assert!(start % room == 0 && start + room <= pools * segments.all_bytes());
+                    assert!(starts.insert(start), "{len} bytes of rank {rank} in step {step}");
+                    assert_eq!(start, at(&section, rank, step + 6 * laps, Extent::turning(len)));
+                    assert_eq!(at(&section, rank, step, len), at(&section, rank, step + 6, len));
+                }
+            }
+        }
+    }
+}

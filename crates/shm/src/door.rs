@@ -1,0 +1,394 @@
+//! The door: how a process waits, and how it is woken.
+//!
+//! A process that waits looks again and again, first at short distances, then giving the processor to others between
+//! two looks, and at last it sleeps until a peer rings. Its segment has a word that says whether it sleeps.
+//!
+//! ```text
+//! door word   state 2 (lowest) | number 30      state 0: awake   1: asleep on the futex   2: asleep on a descriptor
+//! ```
+//!
+//! Rules
+//! 1. *Announce.* A sleeper stores "asleep" with a new number to the word of its own segment (relaxed), then heavy
+//!    barrier, then looks at *all* its sources once more, and only then waits on the futex for the word to change
+//!    from what it stored.
+//! 2. *Ring.* Whoever has made something for the process to see does so by a store, then light barrier, then loads the
+//!    word (relaxed). If the state is not 0 it swaps 0 in and, if it was 1, wakes all who wait on the futex.
+//! 3. So the sleeper sees the store or the ringer sees the announcement.
+//! 4. *Several sleepers.* Threads of the process announce one after the other (a lock). A thread that has announced
+//!    and not yet waits finds the word changed, by a ring or by another announcement, and looks again. One that waits
+//!    is woken by the next ring, whoever it was for.
+//! 5. *Leave.* A thread that does not sleep after all, or wakes, leaves; the last one to leave stores 0. Who is woken
+//!    looks at everything again.
+//! 6. *Descriptors.* In a process with sockets one of the waiting threads *leads*: it sleeps in state 2, in poll(2) on
+//!    all descriptors, among them the *alarm*, an eventfd. The others sleep on the futex as ever (if both do the state is
+//!    3). The leader looks at everything for all, and wakes those for whom something came as any thread does (rule 2).
+//!    Who rings and swaps a 2 or 3 out raises the alarm. The leader lowers it before it
+//!    stores its announcement, so a raise that comes late wakes it for nothing. Others wake it by what they write to a
+//!    socket, or, if they share memory with it, as its own threads do: its alarm is the launcher's, who gives it to them.
+//!    Or the leader sleeps on a System V semaphore (`oxmpi_sys::semaphore`), which takes the place of the alarm: its segment says on
+//!    which.
+//! 7. *Turns.* A thread that announces while nobody leads leads from then on, until its wait is over, asleep or not.
+//!    Whoever ends a wait in which it has announced while nobody leads and others have announced, stores a new
+//!    number and wakes one of them, who looks at everything and will lead if it sleeps again.
+//! 8. *Death.* A process may die between the two steps of rule 2: then the word says "awake", and those who sleep would be
+//!    woken by nobody. Who tells of a death wakes them whatever the word says.
+
+use oxmpi_sys::{
+    barrier::BarrierKind,
+    sync::{AtomicU32, Mutex, Ordering},
+};
+use std::time::Duration;
+
+const ASLEEP: u32 = 1;
+/// The leader is asleep on descriptors (rule 6). With `ASLEEP`: and others on the futex.
+const POLLING: u32 = 2;
+const STATE_MASK: u32 = 3;
+
+/// The word of a door. Zero, its first state, is "awake".
+#[derive(Debug)]
+#[cfg_attr(not(loom), repr(transparent))]
+pub struct DoorWord {
+    word: AtomicU32,
+    /// Loom knows no futex: waiting is a condition variable.
+    #[cfg(loom)]
+    futex: (loom::sync::Mutex<()>, loom::sync::Condvar),
+}
+
+impl Default for DoorWord {
+    fn default() -> Self {
+        DoorWord {
+            word: AtomicU32::new(0),
+            #[cfg(loom)]
+            futex: Default::default(),
+        }
+    }
+}
+
+impl DoorWord {
+    /// Rule 2, after the store of what is to be seen.
+    #[inline(always)]
+    pub fn ring(&self, kind: BarrierKind) {
+        kind.light();
+        if self.word.load(Ordering::Relaxed) & STATE_MASK != 0 {
+            self.wake();
+        }
+    }
+
+    /// Whether a thread of the owner sleeps, or is about to.
+    pub fn has_sleepers(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & STATE_MASK != 0
+    }
+
+    /// Rule 8, after the store that tells of a death. `raise` raises the alarm of a process that has one.
+    pub fn ring_after_death(&self, raise: impl FnOnce()) {
+        BarrierKind::Symmetric.light();
+        if self.wake() & ASLEEP == 0 {
+            self.futex_wake(i32::MAX as u32);
+        }
+        raise();
+    }
+
+    /// Rules 2 and 6, for a process that may sleep on descriptors: `raise` raises its alarm.
+    #[inline(always)]
+    pub fn ring_with(&self, kind: BarrierKind, raise: impl FnOnce()) {
+        kind.light();
+        if self.word.load(Ordering::Relaxed) & STATE_MASK != 0 {
+            self.wake_with(raise);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wake_with(&self, raise: impl FnOnce()) {
+        if self.wake() & POLLING != 0 {
+            raise();
+        }
+    }
+
+    /// Returns the state from before.
+    #[cold]
+    #[inline(never)]
+    fn wake(&self) -> u32 {
+        let state = self.word.swap(0, Ordering::SeqCst) & STATE_MASK;
+        if state & ASLEEP != 0 {
+            self.futex_wake(i32::MAX as u32);
+        }
+        state
+    }
+
+    #[cfg(not(loom))]
+    fn futex_wake(&self, most: u32) {
+        // The result is the number of those woken. It can fail only for a bad address.
+        let _ = rustix::thread::futex::wake(&self.word, rustix::thread::futex::Flags::empty(), most);
+    }
+
+    /// Waits until the word is not `expected` or somebody wakes, or for no reason.
+    #[cfg(not(loom))]
+    fn futex_wait(&self, expected: u32, timeout: Option<Duration>) {
+        let timeout = timeout.and_then(|t| rustix::time::Timespec::try_from(t).ok());
+        // Woken, changed, interrupted, timed out: in each case the caller looks again.
+        let _ = rustix::thread::futex::wait(
+            &self.word,
+            rustix::thread::futex::Flags::empty(),
+            expected,
+            timeout.as_ref(),
+        );
+    }
+
+    #[cfg(loom)]
+    fn futex_wake(&self, most: u32) {
+        let _held = self.futex.0.lock().expect("no thread panics with it");
+        if most == 1 {
+            self.futex.1.notify_one();
+        } else {
+            self.futex.1.notify_all();
+        }
+    }
+
+    #[cfg(loom)]
+    fn futex_wait(&self, expected: u32, _timeout: Option<Duration>) {
+        let held = self.futex.0.lock().expect("no thread panics with it");
+        if self.word.load(Ordering::SeqCst) == expected {
+            drop(self.futex.1.wait(held).expect("no thread panics with it"));
+        }
+    }
+}
+
+/// What wakes threads that sleep on descriptors (rule 6).
+#[derive(Debug)]
+pub struct Alarm {
+    #[cfg(not(loom))]
+    means: wait::Means,
+    /// Loom knows no descriptors: whether the alarm is raised, whether a socket is ready, and who waits.
+    #[cfg(loom)]
+    state: (loom::sync::Mutex<(bool, bool)>, loom::sync::Condvar),
+}
+
+#[cfg(loom)]
+impl Alarm {
+    /// An alarm beside one socket.
+    #[expect(clippy::new_without_default, reason = "as the real one, it is made on purpose")]
+    pub fn new() -> Alarm {
+        Alarm { state: Default::default() }
+    }
+
+    /// Something comes to the socket.
+    pub fn arrive(&self) {
+        self.state.0.lock().expect("no thread panics with it").1 = true;
+        self.state.1.notify_all();
+    }
+
+    /// Takes what has come to the socket, if anything has.
+    pub fn take(&self) -> bool {
+        std::mem::take(&mut self.state.0.lock().expect("no thread panics with it").1)
+    }
+
+    /// Wakes the thread that leads (rule 6).
+    pub fn raise(&self) {
+        self.state.0.lock().expect("no thread panics with it").0 = true;
+        self.state.1.notify_all();
+    }
+
+    fn lower(&self) {
+        self.state.0.lock().expect("no thread panics with it").0 = false;
+    }
+
+    fn wait(&self, _timeout: Option<Duration>) {
+        let mut state = self.state.0.lock().expect("no thread panics with it");
+        while *state == (false, false) {
+            state = self.state.1.wait(state).expect("no thread panics with it");
+        }
+    }
+}
+
+/// The threads of a process that sleep at its door (rule 4). Lives in the process, not in shared memory.
+#[derive(Debug, Default)]
+pub struct Sleepers {
+    inside: Mutex<Inside>,
+    #[cfg(not(loom))]
+    slept: Slept,
+}
+
+/// How often and how long the threads of a process have slept at its door: for tools, no part of the protocol.
+#[cfg(not(loom))]
+#[derive(Debug, Default)]
+struct Slept {
+    times: oxmpi_sys::sync::AtomicU64,
+    ticks: oxmpi_sys::sync::AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Inside {
+    /// Threads that have announced and not left.
+    count: u32,
+    /// The number of the last announcement.
+    number: u32,
+    /// A thread leads (rule 7).
+    is_led: bool,
+    /// The leader is among those who have announced.
+    leader_sleeps: bool,
+}
+
+impl Inside {
+    /// A new value of the word: a new number, and who sleeps how.
+    fn announcement(&mut self) -> u32 {
+        self.number = self.number.wrapping_add(1);
+        let others = self.count > u32::from(self.leader_sleeps);
+        self.number << 2 | if self.leader_sleeps { POLLING } else { 0 } | if others { ASLEEP } else { 0 }
+    }
+}
+
+/// A thread's part in sleeping on descriptors (rules 6 and 7), from the beginning of a wait to its end.
+#[derive(Debug, Default)]
+pub struct Turn {
+    leads: bool,
+    has_announced: bool,
+}
+
+impl Sleepers {
+    /// Rule 1, up to and including the heavy barrier. The caller must now look at all its sources.
+    pub fn announce<'a>(&'a self, word: &'a DoorWord, kind: BarrierKind) -> Sleepy<'a> {
+        let mut inside = self.lock();
+        inside.count += 1;
+        self.announced(inside, word, kind, None)
+    }
+
+    /// As [`Sleepers::announce`] in a process that sleeps on descriptors (rules 6 and 7).
+    pub fn announce_turn<'a>(
+        &'a self,
+        word: &'a DoorWord,
+        kind: BarrierKind,
+        alarm: &'a Alarm,
+        turn: &mut Turn,
+    ) -> Sleepy<'a> {
+        let mut inside = self.lock();
+        inside.count += 1;
+        turn.has_announced = true;
+        turn.leads |= !std::mem::replace(&mut inside.is_led, true);
+        if turn.leads {
+            alarm.lower();
+            inside.leader_sleeps = true;
+        }
+        self.announced(inside, word, kind, turn.leads.then_some(alarm))
+    }
+
+    fn announced<'a>(
+        &'a self,
+        mut inside: impl std::ops::DerefMut<Target = Inside>,
+        word: &'a DoorWord,
+        kind: BarrierKind,
+        alarm: Option<&'a Alarm>,
+    ) -> Sleepy<'a> {
+        let announced = inside.announcement();
+        // Behind the leader's word about its semaphore.
+        word.word.store(announced, Ordering::Release);
+        drop(inside);
+        kind.heavy();
+        Sleepy { sleepers: self, word, announced, kind, alarm }
+    }
+
+    /// The wait of this turn is over (rule 7).
+    pub fn end_turn(&self, word: &DoorWord, turn: &Turn) {
+        if !turn.has_announced {
+            return;
+        }
+        let mut inside = self.lock();
+        if turn.leads {
+            inside.is_led = false;
+        }
+        if !inside.is_led && inside.count > 0 {
+            let new = inside.announcement();
+            word.word.store(new, Ordering::Relaxed);
+            drop(inside);
+            word.futex_wake(1);
+        }
+    }
+
+    fn lock(&self) -> impl std::ops::DerefMut<Target = Inside> + '_ {
+        // What is inside is sound after each statement, so a panic elsewhere does not matter.
+        self.inside.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// A thread that has announced its sleep. Dropping it is [`Sleepy::cancel`].
+#[derive(Debug)]
+#[must_use = "look at all sources, then sleep or cancel"]
+pub struct Sleepy<'a> {
+    sleepers: &'a Sleepers,
+    word: &'a DoorWord,
+    announced: u32,
+    kind: BarrierKind,
+    alarm: Option<&'a Alarm>,
+}
+
+impl Sleepy<'_> {
+    /// Does not sleep: the last look has found something.
+    pub fn cancel(self) {}
+
+    /// Sleeps until somebody rings, `timeout` is over, or for no reason. Look again afterwards in any case.
+    pub fn sleep(self, timeout: Option<Duration>) {
+        // Who is not registered may miss a ring (rule 5 of the barriers).
+        let timeout = match self.kind {
+            BarrierKind::Unregistered => Some(timeout.map_or(MISSED_RING, |t| t.min(MISSED_RING))),
+            _ => timeout,
+        };
+        #[cfg(not(loom))]
+        let (slept, started) = (&self.sleepers.slept, oxmpi_sys::clock::ticks());
+        match self.alarm {
+            Some(alarm) => alarm.wait(timeout),
+            None => self.word.futex_wait(self.announced, timeout),
+        }
+        #[cfg(not(loom))]
+        {
+            slept.times.fetch_add(1, Ordering::Relaxed);
+            slept.ticks.fetch_add(oxmpi_sys::clock::ticks().wrapping_sub(started), Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Sleepy<'_> {
+    /// Rule 5.
+    fn drop(&mut self) {
+        let mut inside = self.sleepers.lock();
+        inside.count -= 1;
+        if self.alarm.is_some() {
+            inside.leader_sleeps = false;
+        }
+        if inside.count == 0 {
+            self.word.word.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// How long a ring can be missed by a process that could not register for asymmetric barriers.
+const MISSED_RING: Duration = Duration::from_millis(1);
+
+#[cfg(not(loom))]
+mod wait;
+#[cfg(not(loom))]
+pub use wait::{Bell, Door, Looks, Next, Policy, Raise, Wait};
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn rule_8_the_death_of_a_ringer_leaves_nobody_asleep() {
+        let (sleepers, word) = (Arc::new(Sleepers::default()), Arc::new(DoorWord::default()));
+        let sleeper = {
+            let (sleepers, word) = (sleepers.clone(), word.clone());
+            std::thread::spawn(move || sleepers.announce(&word, BarrierKind::Symmetric).sleep(None))
+        };
+        while word.word.load(Ordering::SeqCst) & ASLEEP == 0 {
+            std::thread::yield_now();
+        }
+        // Give it the time to be on the futex: if it is not, this test shows nothing, and passes.
+        std::thread::sleep(Duration::from_millis(20));
+        // What a ringer does before it dies; others see no reason to ring after that.
+        word.word.swap(0, Ordering::SeqCst);
+        word.ring(BarrierKind::Symmetric);
+        word.ring_after_death(|| ());
+        sleeper.join().expect("it is awake");
+    }
+}

@@ -1,0 +1,641 @@
+//! When to look, when to yield, when to sleep: the policy of the door.
+
+use super::{Alarm, Sleepers, Sleepy, Turn};
+use crate::segment::Segment;
+use oxmpi_sys::{
+    barrier::{self, BarrierKind},
+    clock,
+    pause::Pause,
+    poller::Poller,
+    semaphore::{Awaits, OwnSemaphores, Semaphore, Slept},
+};
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicU32, AtomicU64, Ordering},
+};
+use std::time::Duration;
+
+/// How a process waits. All times are real time in nanoseconds.
+///
+/// With a processor for each rank a wait looks every `poll_gap_ns` for `spin_ns`, then yields between two looks until
+/// `yield_ns` have passed since its start, and then sleeps. It begins anew whenever something comes ([`Wait::renew`]).
+/// Oversubscribed, it does not spin, yields `yields_before_sleep` times, and then sleeps: a spinning rank only keeps the rank
+/// it waits for from running.
+///
+/// A yield that took longer than `slow_yield_ns` means that a process that does not wait (not one of ours) has the
+/// processor. Who yields to it waits for its time slice; who sleeps is woken at once, because it has used less time.
+/// So the next waits do not yield but sleep: a few the first time, for it may be a stranger that passes; twice as many
+/// each time that one is met again soon; `sleeping_waits` at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// More ranks than processors on this node.
+    pub oversubscribed: bool,
+    /// How long to spin. Not used if oversubscribed.
+    pub spin_ns: u64,
+    /// How long after its start a wait stops yielding and sleeps. Not used if oversubscribed.
+    pub yield_ns: u64,
+    /// How many yields before the sleep, if oversubscribed.
+    pub yields_before_sleep: u32,
+    /// The longest yield among friends.
+    pub slow_yield_ns: u64,
+    /// How many waits do without yields, at most, after a slow one.
+    pub sleeping_waits: u32,
+    /// The distance of two looks at everything while spinning: a reader that hammers a line takes it from the writer just before
+    /// it is written.
+    pub poll_gap_ns: u64,
+    /// A wait counts its looks instead of the time.
+    pub looks: Option<Looks>,
+    /// How it yields.
+    pub pause: Pause,
+}
+
+/// The looks of a wait that counts them, whether oversubscribed or not. It sleeps when it has made them all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Looks {
+    /// So many one after the other.
+    pub spinning: u32,
+    /// Then so many, each after a yield.
+    pub yields: u32,
+}
+
+impl Policy {
+    /// The measured defaults.
+    pub const fn new(oversubscribed: bool) -> Policy {
+        Policy {
+            oversubscribed,
+            spin_ns: 20_000,
+            yield_ns: 1_000_000,
+            yields_before_sleep: 32,
+            slow_yield_ns: 500_000,
+            sleeping_waits: 1000,
+            poll_gap_ns: 40,
+            looks: None,
+            pause: Pause::Yield,
+        }
+    }
+}
+
+/// The waiting side of a segment's door, for its owner. Any of its threads may wait here.
+#[derive(Debug)]
+pub struct Door {
+    segment: Arc<Segment>,
+    sleepers: Sleepers,
+    kind: BarrierKind,
+    oversubscribed: bool,
+    /// Times are in ticks. They may be changed at any time ([`Door::retune`]), which the waits notice sooner or later.
+    spin: AtomicU64,
+    until_sleep: AtomicU64,
+    slow_yield: AtomicU64,
+    yields: AtomicU32,
+    gap: u64,
+    looks: Option<Looks>,
+    pause: Pause,
+    strangers: Strangers,
+    /// Of a process that sleeps on descriptors or semaphores.
+    alarm: OnceLock<Alarm>,
+}
+
+/// What the leader of a process sleeps on (rule 6 of the door).
+#[derive(Debug)]
+pub(super) enum Means {
+    Descriptors(Arc<Poller>),
+    Semaphores {
+        own: OwnSemaphores,
+        segment: Arc<Segment>,
+        /// The one for the next sleep, as a word.
+        next: AtomicU64,
+    },
+}
+
+/// How long somebody sleeps whose semaphore is gone: nobody can wake it.
+const WITHOUT_SEMAPHORE: Duration = Duration::from_millis(1);
+
+impl Alarm {
+    /// The alarm of a set of descriptors.
+    pub fn new(poller: Arc<Poller>) -> Alarm {
+        Alarm { means: Means::Descriptors(poller) }
+    }
+
+    /// Wakes the thread that leads (rule 6).
+    pub fn raise(&self) {
+        match &self.means {
+            Means::Descriptors(poller) => poller.raise_alarm(),
+            Means::Semaphores { segment, .. } => segment.raise_semaphore(),
+        }
+    }
+
+    pub(super) fn lower(&self) {
+        match &self.means {
+            Means::Descriptors(poller) => poller.lower_alarm(),
+            Means::Semaphores { segment, next, .. } => {
+                if let Some(semaphore) = Semaphore::from_word(next.load(Ordering::Relaxed)) {
+                    semaphore.lower();
+                    segment.set_semaphore(semaphore);
+                }
+            }
+        }
+    }
+
+    pub(super) fn wait(&self, timeout: Option<Duration>) {
+        match &self.means {
+            Means::Descriptors(poller) => poller.wait(timeout),
+            Means::Semaphores { segment, .. } => {
+                let slept = segment.semaphore().map_or(Slept::Gone, |semaphore| semaphore.wait(timeout));
+                if slept == Slept::Gone {
+                    std::thread::sleep(WITHOUT_SEMAPHORE);
+                }
+            }
+        }
+    }
+}
+
+impl Door {
+    /// The door of the caller's own segment. Registers the process for asymmetric barriers if its node uses them, so
+    /// make it before you map a peer's segment.
+    pub fn new(segment: Arc<Segment>, policy: Policy) -> Door {
+        let kind = barrier::start(segment.boot().asymmetric);
+        segment.set_registered(kind == BarrierKind::Asymmetric);
+        Door {
+            segment,
+            sleepers: Sleepers::default(),
+            kind,
+            oversubscribed: policy.oversubscribed,
+            spin: AtomicU64::new(spin_ticks(&policy)),
+            until_sleep: AtomicU64::new(clock::ticks_of_ns(policy.yield_ns)),
+            slow_yield: AtomicU64::new(clock::ticks_of_ns(policy.slow_yield_ns)),
+            yields: AtomicU32::new(policy.yields_before_sleep),
+            gap: clock::ticks_of_ns(policy.poll_gap_ns),
+            looks: policy.looks,
+            pause: policy.pause,
+            strangers: Strangers::new(policy.sleeping_waits),
+            alarm: OnceLock::new(),
+        }
+    }
+
+    /// Whether a wait spins for a time, rather than for a number of looks or not at all.
+    #[inline]
+    pub fn spins(&self) -> bool {
+        self.looks.is_none() && self.spin.load(Ordering::Relaxed) > 0
+    }
+
+    /// Gives the processor to others for a moment. With more ranks than processors those who wait for this process see that it is
+    /// away.
+    pub fn step_aside(&self) {
+        if !self.oversubscribed {
+            return self.pause.pass();
+        }
+        self.segment.set_away(true);
+        self.pause.pass();
+        self.segment.set_away(false);
+    }
+
+    /// Whether there are more ranks on this node than processors.
+    pub fn is_oversubscribed(&self) -> bool {
+        self.oversubscribed
+    }
+
+    /// The door of a process that sleeps on these descriptors (rule 6).
+    pub fn with_descriptors(self, poller: Arc<Poller>) -> Door {
+        Door { alarm: OnceLock::from(Alarm::new(poller)), ..self }
+    }
+
+    /// The process sleeps on these descriptors from now on (rule 6), also where its threads sleep on the futex so far. Returns
+    /// whether that can be: not if it sleeps on semaphores, or on other descriptors.
+    pub fn sleep_on(&self, poller: Arc<Poller>) -> bool {
+        let is_new = self.alarm.set(Alarm::new(poller)).is_ok();
+        // They announce anew, and one of them leads.
+        self.segment.door_word().ring(self.kind);
+        is_new
+    }
+
+    /// The door of a process that sleeps on these semaphores (rule 6).
+    pub fn with_semaphores(self, own: OwnSemaphores) -> Door {
+        let next = AtomicU64::new(own.to_sleep_on(Awaits::Anything).to_word());
+        let means = Means::Semaphores { own, segment: self.segment.clone(), next };
+        Door { alarm: OnceLock::from(Alarm { means }), ..self }
+    }
+
+    /// Whether it is worth saying for what the process will sleep ([`Door::will_await`]).
+    #[inline]
+    pub fn has_semaphores(&self) -> bool {
+        matches!(self.alarm.get(), Some(Alarm { means: Means::Semaphores { .. } }))
+    }
+
+    /// Says for what the process will sleep, if it does: that chooses among its semaphores.
+    pub fn will_await(&self, awaits: Awaits) {
+        if let Some(Alarm { means: Means::Semaphores { own, next, .. } }) = self.alarm.get() {
+            next.store(own.to_sleep_on(awaits).to_word(), Ordering::Relaxed);
+        }
+    }
+
+    /// Changes how the process waits from now on. Whether it is oversubscribed, the distance of two looks, and whether
+    /// these are counted, stay.
+    pub fn retune(&self, policy: &Policy) {
+        let policy = Policy { oversubscribed: self.oversubscribed, ..*policy };
+        self.spin.store(spin_ticks(&policy), Ordering::Relaxed);
+        self.until_sleep.store(clock::ticks_of_ns(policy.yield_ns), Ordering::Relaxed);
+        self.slow_yield.store(clock::ticks_of_ns(policy.slow_yield_ns), Ordering::Relaxed);
+        self.yields.store(policy.yields_before_sleep, Ordering::Relaxed);
+        self.strangers.set_most(policy.sleeping_waits);
+    }
+
+    /// How often the threads of this process have slept here so far, and for how long in all.
+    pub fn slept(&self) -> (u64, Duration) {
+        let slept = &self.sleepers.slept;
+        let ns = clock::ns_of_ticks(slept.ticks.load(Ordering::Relaxed));
+        (slept.times.load(Ordering::Relaxed), Duration::from_nanos(ns))
+    }
+
+    /// The segment whose owner waits here.
+    pub fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    /// The barriers this process uses, for its rings and bells.
+    pub fn kind(&self) -> BarrierKind {
+        self.kind
+    }
+
+    /// Begins a wait. Look first, then ask [`Wait::next`] what to do:
+    ///
+    /// ```
+    /// # use oxmpi_shm::{door::*, segment::*};
+    /// # let boot = Boot::on_one_node(1, 0, 1);
+    /// # let segment = Segment::map(Segment::create(&boot)?)?;
+    /// # let door = Door::new(segment, Policy::new(false));
+    /// # let mut looks = 0;
+    /// # let mut poll = || { looks += 1; looks > 3 };
+    /// let mut wait = door.begin();
+    /// while !poll() {
+    ///     match wait.next() {
+    ///         Next::Look => continue,
+    ///         Next::Sleep(sleepy) => {
+    ///             if poll() {
+    ///                 sleepy.cancel();
+    ///                 break;
+    ///             }
+    ///             sleepy.sleep(None);
+    ///         }
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn begin(&self) -> Wait<'_> {
+        self.segment.set_waiting(true);
+        Wait { door: self, started: None, looks: 0, yields: 0, phase: Phase::Spin, turn: Turn::default() }
+    }
+
+    /// Wakes the sleeping threads of this process: a sibling has completed something.
+    #[inline]
+    pub fn ring_own(&self) {
+        match self.alarm.get() {
+            None => self.segment.door_word().ring(self.kind),
+            Some(alarm) => self.segment.door_word().ring_with(self.kind, || alarm.raise()),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Spin,
+    Yield,
+    Sleep,
+}
+
+/// One wait, from [`Door::begin`] until something was found.
+#[derive(Debug)]
+pub struct Wait<'d> {
+    door: &'d Door,
+    started: Option<u64>,
+    /// Looks so far, if they are counted.
+    looks: u32,
+    yields: u32,
+    phase: Phase,
+    turn: Turn,
+}
+
+impl Drop for Wait<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.end_turn();
+        self.door.segment.set_waiting(false);
+    }
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub enum Next<'w> {
+    /// Look again.
+    Look,
+    /// The sleep is announced: look at *all* sources once more, then sleep or cancel. After the sleep look again.
+    Sleep(Sleepy<'w>),
+}
+
+impl Wait<'_> {
+    /// Whether it has given its processor to others, or is about to: what it waits for takes longer.
+    #[inline]
+    pub fn has_spun(&self) -> bool {
+        self.phase != Phase::Spin
+    }
+
+    /// Whether the wait goes on spinning; a look is counted. `false`: that is over, or there is none; go on with [`Wait::next`].
+    #[inline]
+    pub fn is_spinning(&mut self) -> bool {
+        let now = clock::ticks();
+        let started = *self.started.get_or_insert(now);
+        self.phase == Phase::Spin && self.spins_at(now, started)
+    }
+
+    /// Passes the time until the next look of a wait that spins.
+    #[inline]
+    pub fn pass_gap(&self) {
+        clock::pass_ticks(self.door.gap);
+    }
+
+    #[inline]
+    fn spins_at(&mut self, now: u64, started: u64) -> bool {
+        match self.door.looks {
+            None => now.wrapping_sub(started) < self.door.spin.load(Ordering::Relaxed),
+            Some(looks) => {
+                self.looks = self.looks.saturating_add(1);
+                self.looks <= looks.spinning
+            }
+        }
+    }
+
+    /// Begins anew, because something came that was not yet what this wait is for: whoever is given a long message piece
+    /// by piece has waited only since the last one. `true`: look again at once. Oversubscribed it stays as it is, `false`:
+    /// who sends the next piece may need this processor.
+    #[inline]
+    pub fn renew(&mut self) -> bool {
+        if self.door.oversubscribed {
+            return false;
+        }
+        (self.started, self.phase, self.looks, self.yields) = (None, Phase::Spin, 0, 0);
+        true
+    }
+
+    /// Ends this thread's turn before it does something that takes long, so that another one that waits looks at the
+    /// descriptors meanwhile. The next announcement takes a turn again.
+    #[inline]
+    pub fn end_turn(&mut self) {
+        if self.door.alarm.get().is_some() {
+            let turn = std::mem::take(&mut self.turn);
+            self.door.sleepers.end_turn(self.door.segment.door_word(), &turn);
+        }
+    }
+
+    /// Passes the time until the next look, or announces a sleep. Call it after each look that found nothing.
+    #[expect(clippy::should_implement_trait, reason = "it lends, and it does not end")]
+    pub fn next(&mut self) -> Next<'_> {
+        let door = self.door;
+        let now = clock::ticks();
+        let started = *self.started.get_or_insert(now);
+        if self.phase == Phase::Spin {
+            if self.spins_at(now, started) {
+                clock::pass_ticks_from(now, door.gap);
+                return Next::Look;
+            }
+            self.phase = if door.strangers.shall_sleep() { Phase::Sleep } else { Phase::Yield };
+        }
+        if self.phase == Phase::Yield {
+            let over = if let Some(looks) = door.looks {
+                self.yields >= looks.yields
+            } else if door.oversubscribed {
+                self.yields >= door.yields.load(Ordering::Relaxed)
+            } else {
+                now.wrapping_sub(started) >= door.until_sleep.load(Ordering::Relaxed)
+            };
+            if !over {
+                self.yields += 1;
+                door.yield_once(now);
+                return Next::Look;
+            }
+            self.phase = Phase::Sleep;
+        }
+        let word = door.segment.door_word();
+        Next::Sleep(match door.alarm.get() {
+            None => {
+                let sleepy = door.sleepers.announce(word, door.kind);
+                if door.alarm.get().is_some() {
+                    // Another thread has got descriptors meanwhile, and has not seen the announcement.
+                    sleepy.cancel();
+                    return Next::Look;
+                }
+                sleepy
+            }
+            Some(alarm) => door.sleepers.announce_turn(word, door.kind, alarm, &mut self.turn),
+        })
+    }
+}
+
+impl Door {
+    fn yield_once(&self, now: u64) {
+        self.step_aside();
+        // A select() takes as long as the kernel's timers, whoever computes.
+        if self.pause == Pause::Yield
+            && clock::ticks().wrapping_sub(now) > self.slow_yield.load(Ordering::Relaxed)
+        {
+            self.strangers.met_one();
+        }
+    }
+}
+
+fn spin_ticks(policy: &Policy) -> u64 {
+    if policy.oversubscribed { 0 } else { clock::ticks_of_ns(policy.spin_ns) }
+}
+
+/// What is known of strangers on our processors: how many waits shall sleep at once. Threads may lose each other's
+/// counts, which is harmless.
+#[derive(Debug)]
+struct Strangers {
+    /// Waits that sleep because of one of them, at most.
+    most: AtomicU32,
+    /// Waits that sleep because of the last one.
+    sleeping: AtomicU32,
+    /// How many of these are still to come.
+    left: AtomicU32,
+    /// Waits that have yielded since.
+    yielding: AtomicU32,
+}
+
+/// Waits that sleep because of a stranger that is not known yet.
+const FIRST_SLEEPING: u32 = 32;
+
+impl Strangers {
+    fn new(most: u32) -> Strangers {
+        let zero = || AtomicU32::new(0);
+        Strangers { most: AtomicU32::new(most), sleeping: zero(), left: zero(), yielding: zero() }
+    }
+
+    /// Changes how many waits sleep at most; those that were to sleep already are no more than that either.
+    fn set_most(&self, most: u32) {
+        self.most.store(most, Ordering::Relaxed);
+        self.left.fetch_min(most, Ordering::Relaxed);
+    }
+
+    /// A yield was slow. If that comes sooner than the time we slept for the last one, it is the same that stays.
+    fn met_one(&self) {
+        let before = self.sleeping.load(Ordering::Relaxed);
+        let stays = self.yielding.load(Ordering::Relaxed) <= before;
+        let sleeping = if stays { before.saturating_mul(2) } else { 0 };
+        let sleeping = sleeping.max(FIRST_SLEEPING).min(self.most.load(Ordering::Relaxed));
+        self.sleeping.store(sleeping, Ordering::Relaxed);
+        self.left.store(sleeping, Ordering::Relaxed);
+        self.yielding.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether a wait shall sleep without yields; counts it.
+    fn shall_sleep(&self) -> bool {
+        let left = self.left.load(Ordering::Relaxed);
+        let count = if left > 0 { &self.left } else { &self.yielding };
+        let counted =
+            if left > 0 { left - 1 } else { self.yielding.load(Ordering::Relaxed).saturating_add(1) };
+        count.store(counted, Ordering::Relaxed);
+        left > 0
+    }
+}
+
+/// Raises the alarm of a peer that sleeps on descriptors (rule 6).
+pub type Raise = Arc<dyn Fn() + Send + Sync>;
+
+/// The ringing side of a peer's door.
+#[derive(Clone)]
+pub struct Bell {
+    segment: Arc<Segment>,
+    kind: BarrierKind,
+    raise: Option<Raise>,
+}
+
+impl std::fmt::Debug for Bell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bell")
+            .field("kind", &self.kind)
+            .field("raise", &self.raise.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Bell {
+    /// The bell of the owner of `segment`, for a process whose barriers are of this `kind` ([`Door::kind`]).
+    pub fn new(segment: &Arc<Segment>, kind: BarrierKind) -> Bell {
+        Bell { segment: segment.clone(), kind, raise: None }
+    }
+
+    /// The same for a peer that may sleep on descriptors.
+    #[must_use]
+    pub fn with_alarm(self, raise: Raise) -> Bell {
+        Bell { raise: Some(raise), ..self }
+    }
+
+    /// Whether the peer sleeps, so that it has to be woken ([`Bell::ring`]): the first half of that, without a call.
+    #[inline(always)]
+    pub fn finds_sleeper(&self) -> bool {
+        self.kind.light();
+        self.segment.door_word().has_sleepers()
+    }
+
+    /// Wakes the peer if it sleeps. Call it after each store that the peer may wait for: a plain load if it is awake.
+    #[inline(always)]
+    pub fn ring(&self) {
+        self.segment.door_word().ring_with(self.kind, || self.raise());
+    }
+
+    #[cold]
+    fn raise(&self) {
+        if let Some(raise) = &self.raise {
+            raise();
+        }
+        self.segment.raise_semaphore();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Meets a stranger after so many yielding waits, and says how many waits sleep because of it.
+    fn sleep_after(strangers: &Strangers, yielding: u32) -> u32 {
+        for _ in 0..yielding {
+            assert!(!strangers.shall_sleep());
+        }
+        strangers.met_one();
+        (0..).find(|_| !strangers.shall_sleep()).expect("it ends")
+    }
+
+    #[test]
+    fn a_stranger_that_stays_is_remembered_longer_and_longer() {
+        let strangers = Strangers::new(1000);
+        // One more wait has yielded than is said here: the one that ended the count before.
+        let slept: Vec<u32> = (0..8).map(|_| sleep_after(&strangers, 3)).collect();
+        assert_eq!(slept, [32, 64, 128, 256, 512, 1000, 1000, 1000]);
+        assert_eq!(sleep_after(&strangers, 999), 1000);
+        assert_eq!(sleep_after(&strangers, 1000), 32, "a new one");
+        assert_eq!(sleep_after(&strangers, 100), 32, "another new one");
+    }
+
+    /// The segment of a job of one rank.
+    fn alone(oversubscribed: bool) -> Arc<Segment> {
+        let boot = crate::segment::Boot { oversubscribed, ..crate::segment::Boot::on_one_node(1, 0, 1) };
+        Segment::map(Segment::create(&boot).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_policy_may_be_changed_at_any_time() {
+        let segment = alone(false);
+        let hour = 3_600_000_000_000;
+        let door = Door::new(segment, Policy { spin_ns: hour, ..Policy::new(false) });
+        let mut wait = door.begin();
+        assert!((0..10).all(|_| wait.is_spinning()), "it spins for an hour");
+        let policy =
+            Policy { spin_ns: 0, yield_ns: 0, slow_yield_ns: 7_000, sleeping_waits: 3, ..Policy::new(true) };
+        door.retune(&policy);
+        assert!(!wait.is_spinning());
+        assert!(matches!(wait.next(), Next::Sleep(_)), "and sleeps at once");
+        assert_eq!(door.slow_yield.load(Ordering::Relaxed), clock::ticks_of_ns(7_000));
+        assert_eq!(door.strangers.most.load(Ordering::Relaxed), 3);
+        assert!(!door.oversubscribed, "what the machine is like stays");
+        assert_eq!(door.slept().0, 0, "nobody has slept yet");
+        if let Next::Sleep(sleepy) = door.begin().next() {
+            sleepy.sleep(Some(Duration::from_millis(1)));
+        }
+        assert_eq!(door.slept().0, 1);
+        assert!(door.slept().1 > Duration::ZERO);
+    }
+
+    #[test]
+    fn a_wait_may_count_its_looks() {
+        let segment = alone(true);
+        for (spinning, yields) in [(10_000, 3), (0, 1), (7, 0)] {
+            for pause in [Pause::Yield, Pause::Select] {
+                // With a slow yield it would sleep sooner.
+                let policy = Policy {
+                    looks: Some(Looks { spinning, yields }),
+                    pause,
+                    slow_yield_ns: u64::MAX >> 24,
+                    ..Policy::new(true)
+                };
+                let door = Door::new(segment.clone(), policy);
+                let started = std::time::Instant::now();
+                let mut wait = door.begin();
+                let looks = (0..).find(|_| matches!(wait.next(), Next::Sleep(_)));
+                assert_eq!(looks, Some(spinning + yields));
+                if pause == Pause::Select {
+                    assert!(started.elapsed() >= Duration::from_micros(10) * yields);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_wait_sleeps_if_none_shall() {
+        let strangers = Strangers::new(0);
+        assert_eq!([0, 1, 100].map(|yielding| sleep_after(&strangers, yielding)), [0; 3]);
+        assert_eq!(sleep_after(&Strangers::new(5), 0), 5);
+        let strangers = Strangers::new(5);
+        strangers.met_one();
+        strangers.set_most(2);
+        assert_eq!((0..).find(|_| !strangers.shall_sleep()), Some(2));
+    }
+}

@@ -1,0 +1,274 @@
+//! The heap: memory in a process's own segment that its program uses (MPI_Alloc_mem).
+//!
+//! A peer that is told of a message in it maps the same memory and copies the message with loads and stores: no call of
+//! the kernel, no copy in between, and no permission to read the process's other memory.
+//!
+//! Rules
+//! 1. The owner alone takes and gives back ranges, through its one [`Heap`]; which are taken is not shared.
+//! 2. The owner maps the heap when the first range is asked for, and then says where, before any address of it can be in a
+//!    message ([`Segment::open_heap`]). A peer maps it when the first message in it is to be read.
+//! 3. A peer only reads, and only inside of the heap, whatever addresses it is told ([`Segment::heap_bytes`]); it writes
+//!    only where a window lies that the owner takes part in ([`Segment::heap_memory`]), and makes its mapping writable
+//!    when it meets the first one.
+//! 4. Nothing takes memory before it is used. A long range gives its pages back to the kernel when it is given back.
+//!
+//! A child that the owner forks off shares the memory with it, as any shared mapping.
+
+mod ranges;
+
+use self::ranges::Ranges;
+use crate::segment::{HUGE_PAGE, Segment};
+use oxmpi_sys::memory::Memory;
+use rustix::mm::Advice;
+use std::{
+    fmt, io,
+    ops::{Deref, DerefMut},
+    os::fd::OwnedFd,
+    ptr::NonNull,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+const PAGE: usize = 4096;
+const LINE: usize = 64;
+
+/// Bytes from which a range gives its pages back at once.
+const LONG: usize = 64 << 10;
+
+/// Opens the owner's own segment anew.
+pub type OpenOwn = Box<dyn Fn() -> io::Result<OwnedFd> + Send + Sync>;
+
+/// The owner's side of its heap: one in the life of a segment. Any thread may use it.
+pub struct Heap {
+    segment: Arc<Segment>,
+    open: OpenOwn,
+    /// Where the heap begins; `None` if it could not be mapped.
+    at: OnceLock<Option<NonNull<u8>>>,
+    ranges: Mutex<Ranges>,
+}
+
+// SAFETY: the pointer is only an address. What it points to is handed out in ranges, each to one who asked for it.
+unsafe impl Send for Heap {}
+// SAFETY: as above.
+unsafe impl Sync for Heap {}
+
+impl fmt::Debug for Heap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Heap").field("at", &self.at.get()).finish_non_exhaustive()
+    }
+}
+
+impl Heap {
+    /// The heap of `segment`, which the caller owns and `open` opens. Nothing is mapped yet.
+    pub fn new(segment: Arc<Segment>, open: OpenOwn) -> Heap {
+        let ranges = Mutex::new(Ranges::new(segment.boot().config.heap_len()));
+        Heap { segment, open, at: OnceLock::new(), ranges }
+    }
+
+    /// Takes `bytes` bytes at an address that is a multiple of `align`, and of more if they are many: a cache line always,
+    /// a page or a huge page from that length on. What is in them is unknown. `None`: there is no room, or no heap, or
+    /// `align` is no power of two or more than a huge page.
+    ///
+    /// The memory is the caller's until [`Heap::free`], and stays mapped until all that know the segment are gone.
+    pub fn allocate(&self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
+        if !align.is_power_of_two() || align > HUGE_PAGE {
+            return None;
+        }
+        let unit = if bytes < PAGE { LINE } else { PAGE };
+        let len = bytes.max(1).checked_next_multiple_of(unit)?;
+        let natural = if bytes < HUGE_PAGE { unit } else { HUGE_PAGE };
+        let at = self.mapped()?;
+        let offset = self.ranges().take(len, natural.max(align))?;
+        // SAFETY: the range lies in the heap, which is mapped while `segment` lives.
+        let start = unsafe { at.add(offset) };
+        if len >= HUGE_PAGE {
+            let whole = len & !(HUGE_PAGE - 1);
+            // SAFETY: inside the heap; the advice changes no content. Where shared memory has no huge pages it fails, or
+            // does nothing.
+            let _ = unsafe { rustix::mm::madvise(start.as_ptr().cast(), whole, Advice::LinuxHugepage) };
+        }
+        Some(start)
+    }
+
+    /// Gives back what [`Heap::allocate`] gave at `address`. `false`: it gave nothing there, and nothing happened.
+    ///
+    /// # Safety
+    /// Nobody may use the memory any more.
+    pub unsafe fn free(&self, address: usize) -> bool {
+        let Some(at) = self.at.get().copied().flatten() else { return false };
+        let Some(offset) = address.checked_sub(at.as_ptr().addr()) else { return false };
+        let mut ranges = self.ranges();
+        let Some(len) = ranges.give_back(offset) else { return false };
+        if len >= LONG {
+            // With the lock held: else somebody could have the range already.
+            // SAFETY: the range lies in the heap and, by the contract, nobody uses it. It is whole pages, as all of a page
+            // and more are. If it fails, the pages stay.
+            let _ = unsafe { rustix::mm::madvise(at.as_ptr().add(offset).cast(), len, Advice::LinuxRemove) };
+        }
+        true
+    }
+
+    /// Bytes of the heap, and how many of them are taken now.
+    pub fn usage(&self) -> (usize, usize) {
+        (self.segment.boot().config.heap_len(), self.ranges().taken())
+    }
+
+    /// Takes `len` bytes as a value, all of which can be read. `None`: as [`Heap::allocate`].
+    pub fn block(self: &Arc<Self>, len: usize) -> Option<Block> {
+        let at = self.allocate(len, 1)?;
+        Some(Block { at, len, heap: self.clone() })
+    }
+
+    /// Takes `len` bytes at a multiple of `align` as memory that peers may write, too, given back when nobody has it any more.
+    /// What is in it is unknown. `None`: as [`Heap::allocate`].
+    pub fn memory(self: &Arc<Self>, len: usize, align: usize) -> Option<Memory> {
+        let at = self.allocate(len, align)?;
+        let range = Range { at, heap: self.clone() };
+        // SAFETY: the bytes are mapped to read and write while the heap lives, and taken while `range` does.
+        Some(unsafe { Memory::from_raw(at, len, Arc::new(range)) })
+    }
+
+    /// Where the heap is mapped.
+    fn mapped(&self) -> Option<NonNull<u8>> {
+        *self.at.get_or_init(|| (self.open)().and_then(|fd| self.segment.open_heap(fd)).ok())
+    }
+
+    fn ranges(&self) -> MutexGuard<'_, Ranges> {
+        // A thread that panicked has changed nothing halfway: the maps' own operations do not panic.
+        self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Memory in the heap, given back when dropped. Peers read it when they are sent a message in it, as long as that is
+/// being sent.
+#[derive(Debug)]
+pub struct Block {
+    at: NonNull<u8>,
+    len: usize,
+    heap: Arc<Heap>,
+}
+
+// SAFETY: the block is the only one to use its range.
+unsafe impl Send for Block {}
+// SAFETY: as above; shared, it can only be read.
+unsafe impl Sync for Block {}
+
+impl Deref for Block {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: mapped while `heap` lives, and all memory of a file is initialised. Nobody else writes: peers only read.
+        unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for Block {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.at.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: the range was taken by `Heap::block`, and whoever used it has borrowed the block.
+        let freed = unsafe { self.heap.free(self.at.as_ptr().addr()) };
+        debug_assert!(freed);
+    }
+}
+
+/// What keeps a [`Memory`] of the heap.
+struct Range {
+    at: NonNull<u8>,
+    heap: Arc<Heap>,
+}
+
+// SAFETY: the value only gives back what it names.
+unsafe impl Send for Range {}
+// SAFETY: as above.
+unsafe impl Sync for Range {}
+
+impl Drop for Range {
+    fn drop(&mut self) {
+        // SAFETY: no `Memory` of this process is left. Peers use a range of the heap as long as they are told that they may,
+        // and whoever told them has seen to it that they know better (a window is freed by all its processes together).
+        unsafe { self.heap.free(self.at.as_ptr().addr()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::{Boot, SegmentConfig};
+
+    const MIB: usize = 1 << 20;
+
+    fn heap(heap_bytes: u64) -> (Arc<Heap>, OwnedFd) {
+        let fd = Segment::create(&Boot {
+            config: SegmentConfig { heap_bytes, ..SegmentConfig::default() },
+            ..Boot::on_one_node(1, 0, 1)
+        })
+        .unwrap();
+        let (segment, own) = (Segment::map(&fd).unwrap(), fd.try_clone().unwrap());
+        (Arc::new(Heap::new(segment, Box::new(move || own.try_clone()))), fd)
+    }
+
+    /// Bytes of memory that the segment takes.
+    fn used(fd: &OwnedFd) -> usize {
+        rustix::fs::fstat(fd).unwrap().st_blocks as usize * 512
+    }
+
+    #[test]
+    fn addresses_are_aligned_as_asked_and_by_length() {
+        let (heap, _fd) = heap(64 << 20);
+        for (bytes, align, wanted) in [
+            (0, 1, 64),
+            (1, 1, 64),
+            (100, 4096, 4096),
+            (4095, 1, 64),
+            (4096, 64, 4096),
+            (2 * MIB - 1, 1, 4096),
+            (2 * MIB, 1, 2 * MIB),
+            (5, 2 * MIB, 2 * MIB),
+        ] {
+            let at = heap.allocate(bytes, align).unwrap();
+            assert!(at.as_ptr().addr().is_multiple_of(wanted), "{bytes} bytes at {align}");
+        }
+        for (bytes, align) in [(1, 0), (1, 3), (1, 4 * MIB), (65 * MIB, 1), (usize::MAX, 1)] {
+            assert!(heap.allocate(bytes, align).is_none(), "{bytes} bytes at {align}");
+        }
+    }
+
+    #[test]
+    fn what_is_freed_gives_its_pages_back_and_comes_again() {
+        let (heap, fd) = heap(64 << 20);
+        let at_first = used(&fd);
+        let mut block = heap.block(50 * MIB).unwrap();
+        assert_eq!(used(&fd), at_first, "nothing takes memory before it is used");
+        block[..40 * MIB].fill(7);
+        assert!(used(&fd) >= at_first + 40 * MIB);
+        assert!(heap.block(20 * MIB).is_none(), "there is no room");
+        drop(block);
+        assert_eq!(used(&fd), at_first);
+        let block = heap.block(50 * MIB).unwrap();
+        assert!(block.iter().all(|byte| *byte == 0), "new pages");
+    }
+
+    #[test]
+    fn nothing_is_freed_that_was_not_allocated() {
+        let (heap, _fd) = heap(1 << 20);
+        // SAFETY: nobody uses what is freed here.
+        let free = |address| unsafe { heap.free(address) };
+        assert!(!free(0x1000), "nothing is mapped");
+        let at = heap.allocate(100, 1).unwrap().as_ptr().addr();
+        for wrong in [0, at - 1, at + 1, at + 64, at + (1 << 20), usize::MAX] {
+            assert!(!free(wrong), "{wrong:#x}");
+        }
+        assert!(free(at) && !free(at));
+    }
+
+    #[test]
+    fn a_segment_without_a_heap_has_no_room() {
+        assert!(heap(0).0.allocate(1, 1).is_none());
+        let (heap, _fd) = heap(4095);
+        assert!(heap.allocate(1, 1).is_none(), "not a whole page");
+    }
+}

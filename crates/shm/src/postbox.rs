@@ -1,0 +1,363 @@
+//! Postboxes and a pool: the shared segment of the components guide's modules sysv and usysv.
+//!
+//! All processes of one job on one node share one segment. A *postbox* is a one-way place for one packet from one process
+//! to another, and each ordered pair has one. Longer messages take their space from one *pool* that all have in common.
+//!
+//! ```text
+//! line 0            the lock of the pool: holder 31 | somebody sleeps 1 (rule 4); not used if the lock is a semaphore
+//! line 1            the map of the pool: a bit for each of at most 512 blocks, 1 if it is taken
+//! then              N (N-1) lines, one for each postbox: word 0 the state, words 1 to 7 the frame
+//! then              N (N-1) times S bytes, the data in each postbox
+//! then              P bytes, the pool
+//!
+//! state             total length of the data 32 | 0 | the sender waits 1 | kind 2
+//! ```
+//!
+//! With lines of C bytes these are 2C + N (N-1) (S + C) + P bytes, as the guide has it.
+//!
+//! Rules
+//! 1. *Post.* The sender alone writes a postbox of kind 0 (empty): first frame and data, then the state, with release.
+//! 2. *Take.* The receiver alone empties it: it loads the state with acquire, and when it has used frame and data it swaps 0 in,
+//!    with release. The sender looks at the state with acquire before it writes.
+//! 3. *Wait.* A sender that waits adds its bit to the state of a full postbox, by a compare-exchange. The receiver, which swaps,
+//!    sees the bit or the sender finds the postbox empty.
+//! 4. *Allocate.* Who holds the lock alone sets bits of the map, for a row of blocks that are free.
+//! 5. *Free.* Whoever was told of a row clears its bits when it has read the data, with release and without the lock. Who
+//!    allocates loads the map with acquire.
+//! 6. *Pooled.* A packet whose data lie in the pool hands the row over to the receiver, which frees it (rule 5). The postbox is
+//!    empty again (rule 2) before the data are copied.
+//! 7. *Death.* Nobody waits for the lock for ever: who does not get it does without the pool. Who knows that its holder is
+//!    dead opens it. A row that a dead process held stays taken.
+
+#[cfg(not(loom))]
+mod file;
+mod pool;
+mod shape;
+
+#[cfg(not(loom))]
+pub use self::file::PostboxError;
+pub use self::pool::{PoolLock, Row};
+pub use self::shape::{MOST_POOL, MOST_RANKS, MOST_SHORT, PostboxShape};
+use oxmpi_sys::{
+    bytes::{Bytes, BytesMut},
+    line::{Keep, LINE_BYTES, LINE_WORDS, Line, Touch, Watched, heap_data, heap_lines},
+    sync::{AtomicU32, Ordering},
+};
+use std::{ptr::NonNull, sync::Arc};
+
+/// The most bytes of a frame in a postbox.
+pub const FRAME_MOST: usize = LINE_BYTES - 8;
+/// The most bytes of a frame in a postbox whose data lie in the pool.
+pub const POOLED_FRAME_MOST: usize = FRAME_MOST - 8;
+
+/// The line of the lock.
+#[derive(Debug)]
+#[repr(C, align(64))]
+struct LockLine {
+    word: AtomicU32,
+}
+
+/// What lies before the postboxes.
+#[derive(Debug)]
+#[repr(C)]
+struct Head {
+    lock: LockLine,
+    map: Line,
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Head>() == 2 * LINE_BYTES);
+
+/// Memory with postboxes and a pool. Cloning it gives another view of the same memory.
+#[derive(Clone, Debug)]
+pub struct PostboxArea {
+    head: NonNull<Head>,
+    lines: NonNull<Line>,
+    data: NonNull<u8>,
+    shape: PostboxShape,
+    watched: Watched,
+    _keep: Keep,
+}
+
+// SAFETY: the memory behind the pointers is atomics, and bytes that the rules give to one process at a time; `_keep` keeps it
+// mapped.
+unsafe impl Send for PostboxArea {}
+// SAFETY: as above.
+unsafe impl Sync for PostboxArea {}
+
+impl PostboxArea {
+    /// Empty postboxes on the heap, for threads of one process.
+    ///
+    /// # Panics
+    /// If [`PostboxShape::check`] finds something wrong.
+    pub fn on_heap(shape: PostboxShape) -> PostboxArea {
+        if let Err(wrong) = shape.check() {
+            panic!("{wrong}");
+        }
+        let head = Arc::new(Head { lock: LockLine { word: AtomicU32::new(0) }, map: Line::default() });
+        let lines = heap_lines(shape.boxes().max(1) as usize);
+        let bytes = ((shape.pool_at() + shape.pool) as usize).next_multiple_of(LINE_BYTES).max(LINE_BYTES);
+        let data = heap_data(bytes);
+        PostboxArea {
+            head: NonNull::from(&*head),
+            lines: NonNull::from(&lines[0]),
+            data: NonNull::from(&data[0]).cast(),
+            shape,
+            watched: Watched::new(bytes),
+            _keep: Arc::new((head, lines, data)),
+        }
+    }
+
+    /// Postboxes at `at`.
+    ///
+    /// # Safety
+    /// [`PostboxShape::bytes`] bytes at `at`, aligned to 64, must be zero or postboxes of this shape, and stay mapped and
+    /// writable while `keep` lives.
+    #[cfg(not(loom))]
+    unsafe fn from_raw(at: NonNull<u8>, shape: PostboxShape, keep: Keep) -> PostboxArea {
+        let boxes = shape.boxes() as usize;
+        // SAFETY: all three lie inside the bytes that the caller vouches for.
+        let (lines, data) = unsafe {
+            let lines: NonNull<Line> = at.add(size_of::<Head>()).cast();
+            (lines, lines.add(boxes).cast())
+        };
+        PostboxArea { head: at.cast(), lines, data, shape, watched: Watched::new(0), _keep: keep }
+    }
+
+    /// Its sizes.
+    pub fn shape(&self) -> &PostboxShape {
+        &self.shape
+    }
+
+    fn head(&self) -> &Head {
+        // SAFETY: mapped while `_keep` lives, atomics only.
+        unsafe { self.head.as_ref() }
+    }
+
+    fn line(&self, index: u64) -> &Line {
+        debug_assert!(index < self.shape.boxes());
+        // SAFETY: one of the lines, mapped while `_keep` lives, atomics only.
+        unsafe { self.lines.add(index as usize).as_ref() }
+    }
+
+    /// `len` bytes of data and pool at `at`, to be read.
+    fn read(&self, at: u64, len: usize) -> Bytes<'_> {
+        assert!(at + len as u64 <= self.shape.pool_at() + self.shape.pool, "{len} bytes at {at}");
+        self.watched.touch(at as usize, len, Touch::Read);
+        // SAFETY: inside the area, mapped while `_keep` lives.
+        unsafe { Bytes::from_raw(self.data.add(at as usize).as_ptr(), len) }
+    }
+
+    /// As [`PostboxArea::read`], to be written.
+    fn write(&self, at: u64, len: usize) -> BytesMut<'_> {
+        assert!(at + len as u64 <= self.shape.pool_at() + self.shape.pool, "{len} bytes at {at}");
+        self.watched.touch(at as usize, len, Touch::Write);
+        // SAFETY: inside the area, mapped while `_keep` lives.
+        unsafe { BytesMut::from_raw(self.data.add(at as usize).as_ptr(), len) }
+    }
+
+    /// The sending side of the postbox from one process to another, by their places.
+    ///
+    /// # Panics
+    /// If there is no such pair.
+    pub fn sender(&self, from: u32, to: u32) -> PostboxSender {
+        PostboxSender { index: self.pair(from, to), area: self.clone() }
+    }
+
+    /// The receiving side.
+    ///
+    /// # Panics
+    /// If there is no such pair.
+    pub fn receiver(&self, from: u32, to: u32) -> PostboxReceiver {
+        PostboxReceiver { index: self.pair(from, to), area: self.clone() }
+    }
+
+    fn pair(&self, from: u32, to: u32) -> u64 {
+        let ranks = self.shape.ranks;
+        assert!(
+            from != to && from < ranks && to < ranks,
+            "a postbox from {from} to {to} of {ranks} processes"
+        );
+        self.shape.index(from, to)
+    }
+}
+
+const KIND: u64 = 3;
+const FRAME: u64 = 1;
+const MORE: u64 = 2;
+const POOLED: u64 = 3;
+/// The sender waits (rule 3).
+const WAITED: u64 = 4;
+
+/// The frame of a packet, with what was in the line behind it.
+pub type FrameBytes = [u8; FRAME_MOST];
+
+/// The sending side of a postbox: one.
+#[derive(Debug)]
+pub struct PostboxSender {
+    area: PostboxArea,
+    index: u64,
+}
+
+impl PostboxSender {
+    /// Whether a packet can be posted.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.area.line(self.index).words[0].load(Ordering::Acquire) == 0
+    }
+
+    /// Bytes of data that a packet has at most.
+    #[inline]
+    pub fn short(&self) -> usize {
+        self.area.shape.short as usize
+    }
+
+    /// Posts a frame with `total` bytes of data, of which `fill` writes the first to the postbox: as many as it takes. The
+    /// postbox must be empty. Returns how many that were.
+    ///
+    /// # Panics
+    /// If the frame is too long, or more than 2^32 - 1 bytes follow.
+    pub fn post(&mut self, frame: &[u8], total: usize, fill: impl FnOnce(BytesMut<'_>)) -> usize {
+        assert!(frame.len() <= FRAME_MOST && u32::try_from(total).is_ok(), "{total} bytes of data");
+        let now = total.min(self.area.shape.short as usize);
+        self.put_frame(frame);
+        if now > 0 {
+            fill(self.data(now));
+        }
+        self.publish(FRAME, total);
+        now
+    }
+
+    /// Posts the next `len` bytes of data behind a frame, no more than the postbox takes, which must be empty.
+    ///
+    /// # Panics
+    /// If they are more.
+    pub fn post_more(&mut self, len: usize, fill: impl FnOnce(BytesMut<'_>)) {
+        fill(self.data(len));
+        self.publish(MORE, len);
+    }
+
+    /// Posts a frame whose data lie in the pool, which the receiver will free (rule 6). The postbox must be empty.
+    ///
+    /// # Panics
+    /// If the frame is too long.
+    pub fn post_pooled(&mut self, frame: &[u8], row: Row) {
+        assert!(frame.len() <= POOLED_FRAME_MOST);
+        self.put_frame(frame);
+        let line = self.area.line(self.index);
+        line.words[LINE_WORDS - 1].store(row.at, Ordering::Relaxed);
+        self.publish(POOLED, row.len);
+    }
+
+    /// Has the receiver ring when it has emptied the postbox (rule 3). `false`: it is empty.
+    pub fn want_room(&self) -> bool {
+        let state = &self.area.line(self.index).words[0];
+        let noted = |now: u64| (now != 0).then_some(now | WAITED);
+        state.fetch_update(Ordering::Acquire, Ordering::Acquire, noted).is_ok()
+    }
+
+    /// Takes back what lies in the postbox, *whose receiver must be known to be dead*: a row goes back to the pool.
+    pub fn take_back(&mut self) {
+        let receiver = PostboxReceiver { area: self.area.clone(), index: self.index };
+        if let Some(Packet::Pooled { row, .. }) = receiver.peek() {
+            self.area.free_row(row);
+        }
+        receiver.release();
+    }
+
+    fn data(&self, len: usize) -> BytesMut<'_> {
+        let short = self.area.shape.short;
+        assert!(len as u64 <= short, "{len} bytes for a postbox of {short}");
+        self.area.write(self.index * short, len)
+    }
+
+    fn put_frame(&self, frame: &[u8]) {
+        let line = self.area.line(self.index);
+        for (word, eight) in line.words[1..].iter().zip(frame.chunks(8)) {
+            let mut bytes = [0; 8];
+            bytes[..eight.len()].copy_from_slice(eight);
+            word.store(u64::from_le_bytes(bytes), Ordering::Relaxed);
+        }
+    }
+
+    /// Rule 1.
+    fn publish(&self, kind: u64, total: usize) {
+        self.area.line(self.index).words[0].store((total as u64) << 32 | kind, Ordering::Release);
+    }
+}
+
+/// What lies in a postbox.
+#[derive(Debug)]
+pub enum Packet<'a> {
+    /// A frame, and the first of its data.
+    Frame {
+        /// The frame.
+        frame: FrameBytes,
+        /// Bytes of data in all.
+        total: usize,
+        /// Those that are here.
+        first: Bytes<'a>,
+    },
+    /// More of the data of the last frame.
+    More(Bytes<'a>),
+    /// A frame, and where in the pool its data lie. Whoever has it frees the row.
+    Pooled {
+        /// The frame.
+        frame: FrameBytes,
+        /// The row, which the receiver frees.
+        row: Row,
+    },
+    /// Something that no sender can have posted.
+    Nonsense,
+}
+
+/// The receiving side of a postbox: one.
+#[derive(Debug)]
+pub struct PostboxReceiver {
+    area: PostboxArea,
+    index: u64,
+}
+
+impl PostboxReceiver {
+    /// What lies in the postbox, if anything. It is good until [`PostboxReceiver::release`].
+    #[inline]
+    pub fn peek(&self) -> Option<Packet<'_>> {
+        let state = self.area.line(self.index).words[0].load(Ordering::Acquire);
+        if state == 0 { None } else { Some(self.packet(state)) }
+    }
+
+    fn packet(&self, state: u64) -> Packet<'_> {
+        let (total, short) = ((state >> 32) as usize, self.area.shape.short);
+        let here = |len: usize| self.area.read(self.index * short, len);
+        match state & KIND {
+            FRAME => Packet::Frame { frame: self.frame(), total, first: here(total.min(short as usize)) },
+            MORE if total as u64 <= short => Packet::More(here(total)),
+            POOLED => {
+                let at = self.area.line(self.index).words[LINE_WORDS - 1].load(Ordering::Relaxed);
+                match self.area.named_row(at, total) {
+                    Some(row) => Packet::Pooled { frame: self.frame(), row },
+                    None => Packet::Nonsense,
+                }
+            }
+            _ => Packet::Nonsense,
+        }
+    }
+
+    fn frame(&self) -> FrameBytes {
+        let mut frame = [0; FRAME_MOST];
+        let words = &self.area.line(self.index).words[1..];
+        for (eight, word) in frame.chunks_exact_mut(8).zip(words) {
+            eight.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        frame
+    }
+
+    /// Empties the postbox (rule 2). Whether its sender wants to be rung.
+    #[inline]
+    pub fn release(&self) -> bool {
+        self.area.line(self.index).words[0].swap(0, Ordering::AcqRel) & WAITED != 0
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,104 @@
+//! The memory of the postboxes: a file without a name, as long as the guide says.
+
+use super::{PostboxArea, PostboxShape};
+use oxmpi_sys::nameless;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
+    ptr::NonNull,
+    sync::Arc,
+};
+
+/// Why there are no postboxes.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PostboxError {
+    /// The sizes are impossible.
+    #[error("{0}")]
+    Shape(String),
+    /// The kernel refused.
+    #[error("cannot {what} a shared segment of {bytes} bytes: {error}")]
+    Kernel {
+        /// What was tried.
+        what: &'static str,
+        /// The size of the segment.
+        bytes: u64,
+        /// The answer.
+        error: io::Error,
+    },
+    /// The file has another length than such postboxes have.
+    #[error("the shared segment is {found} bytes long, not {expected}")]
+    Length {
+        /// Its length.
+        found: u64,
+        /// What it should be.
+        expected: u64,
+    },
+}
+
+/// Unmaps when the last view is gone.
+struct Mapping {
+    at: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the value only unmaps what it was given.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `PostboxArea::map` with this length; no view is left.
+        let unmapped = unsafe { munmap(self.at.as_ptr().cast(), self.bytes) };
+        debug_assert!(unmapped.is_ok());
+    }
+}
+
+impl PostboxArea {
+    /// Makes a segment for postboxes: a file of exactly [`PostboxShape::bytes`] bytes, close-on-exec, which no name outlives.
+    ///
+    /// # Errors
+    /// See [`PostboxError`].
+    pub fn create(shape: &PostboxShape) -> Result<OwnedFd, PostboxError> {
+        shape.check().map_err(PostboxError::Shape)?;
+        let bytes = shape.bytes();
+        let refused = |what| move |error: std::io::Error| PostboxError::Kernel { what, bytes, error };
+        let fd = nameless::create("oxmpi-postboxes").map_err(refused("make"))?;
+        nameless::set_length(&fd, bytes).map_err(refused("make"))?;
+        nameless::seal(&fd).map_err(refused("seal"))?;
+        Ok(fd)
+    }
+
+    /// Maps a segment. The descriptor is not needed afterwards.
+    ///
+    /// # Errors
+    /// See [`PostboxError`].
+    pub fn map(fd: impl AsFd, shape: PostboxShape) -> Result<PostboxArea, PostboxError> {
+        shape.check().map_err(PostboxError::Shape)?;
+        let expected = shape.bytes();
+        let refused = |what| {
+            move |error: rustix::io::Errno| PostboxError::Kernel {
+                what,
+                bytes: expected,
+                error: error.into(),
+            }
+        };
+        let found = rustix::fs::fstat(&fd).map_err(refused("examine"))?.st_size as u64;
+        if found != expected {
+            return Err(PostboxError::Length { found, expected });
+        }
+        let bytes = expected as usize;
+        let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
+        let at = unsafe { mmap(std::ptr::null_mut(), bytes, prot, flags, fd, 0) }.map_err(refused("map"))?;
+        let Some(at) = NonNull::new(at.cast::<u8>()) else {
+            return Err(refused("map")(rustix::io::Errno::NOMEM));
+        };
+        let keep = Arc::new(Mapping { at, bytes });
+        // SAFETY: as many bytes, on a page, mapped while `keep` lives; the file was made zero, and others that have it write to
+        // it by the rules.
+        Ok(unsafe { PostboxArea::from_raw(at, shape, keep) })
+    }
+}

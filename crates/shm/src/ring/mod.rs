@@ -1,0 +1,248 @@
+//! The pair ring: messages from one process to one other, in order, a cache line each.
+//!
+//! A ring is made of *slots* of 64 bytes, a *credit line* and a *data ring*. A message of up to 56 bytes is one
+//! slot; its first word publishes it, so that it costs the transfer of one cache line. A longer one (to
+//! [`RingShape::max_data`]) is copied to the data ring in chunks, each announced by a slot of its own, so that the
+//! receiver copies the first chunk out while the sender copies the second one in. Or it is copied to the sender's
+//! [`pool`](crate::pool), which is larger and takes longer messages.
+//!
+//! ```text
+//! slot    word 0: lap 8 | length 6, form 2 | context 16 | tag 32          words 1-7: payload
+//!         form 0: a whole message    form 2: a frame of another protocol
+//!         form 3: a chunk; the length says where it lies (rule 7)
+//! chunk   word 1: total length 32 | chunk length 32     word 2: data position 32 | offset in the message 32
+//! frame   the tag is the length of the body that follows it in chunks
+//! credit  word 0: slots taken 32 | data taken 32        word 1: the sender waits
+//! ```
+//!
+//! Rules
+//! 1. *One each.* One [`RingSender`] and one [`RingReceiver`] use a ring. The sender alone writes slots and data, the
+//!    receiver alone writes the credit word. Both write the waiting word (rule 5). All memory is zero at the start.
+//! 2. *Publish.* The sender fills the words behind a header (relaxed) and then stores the header (release). The receiver
+//!    loads it (acquire) and reads the others only if its lap is the one it expects: n / s + 1 for the n-th slot in a ring of
+//!    s slots, in 8 bits. The slot holds the lap before until it is published, so a lap may return after 256 times without harm.
+//! 3. *Credit.* The sender fills a slot only if fewer than s slots are not yet taken, by the credit word it
+//!    last saw (acquire), and copies only into bytes of the data ring that it says are taken. The receiver adds to that word
+//!    (release) after its last look at slot and data: every quarter ring of slots or of data, not with every message.
+//! 4. *Chunks.* A chunk lies contiguous in the data ring, at its position modulo the size, and takes whole lines. If the rest up to
+//!    the end is too short the sender skips it. Positions are counted in 32 bits and wrap. The sender starts a message of several
+//!    chunks only if there is room for all of them, then publishes each as soon as it is copied. Every chunk but the last has the
+//!    same length.
+//! 5. *Waiting.* A sender that wants to sleep for lack of credits stores 1 to the waiting word (relaxed), then heavy
+//!    barrier, then looks at the credit word once more. The receiver stores the credit word, then light barrier, then
+//!    loads the waiting word; if it is 1 it stores 0 and has the sender's door rung. So one of them sees the other.
+//! 6. *No deadlock.* A receiver that has taken all holds back less than a quarter of slots and data; a message needs at most
+//!    half, and one slot more if it has a frame.
+//! 7. *Pool.* The position of a pool chunk, whose header has length 1, is one in the sender's pool, and no byte of the data ring
+//!    is used. Rule 4 holds but for the equal lengths. What was copied by streaming stores is fenced before its slot is
+//!    published. The receiver frees the blocks of the piece (rule 4 of [`pool`](crate::pool)) when it releases the slot.
+//! 8. *Body.* A frame may have a body. It follows in chunks or pool chunks directly behind the frame's slot, with offsets
+//!    from 0, tag 0 and context 0; rule 4 holds for all of them together.
+
+mod pooled;
+mod receiver;
+mod sender;
+
+pub use pooled::Pooling;
+pub use receiver::{RingReceiver, Slot};
+pub use sender::RingSender;
+
+use oxmpi_sys::{
+    barrier::BarrierKind,
+    line::{Keep, LINE_BYTES, Line, Watched, heap_data, heap_lines},
+    sync::{AtomicU64, Ordering},
+};
+use std::{ptr::NonNull, sync::Arc};
+
+/// The longest message that travels in its slot, in bytes.
+pub const INLINE_MAX: usize = 56;
+
+/// The length in the header of a pool chunk (rule 7); that of a chunk in the data ring is 0.
+const IN_POOL: usize = 1;
+
+/// The sizes of a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingShape {
+    /// Slots of 64 bytes: a power of two, 4 to 65536.
+    pub slots: u32,
+    /// Bytes of the data ring: a power of two, 1 KiB to 1 GiB.
+    pub data_bytes: u32,
+    /// The longest chunk in bytes: a power of two, 64 to a quarter of the data ring.
+    pub chunk_bytes: u32,
+}
+
+impl RingShape {
+    /// What is wrong with these sizes, if anything.
+    pub fn check(&self) -> Result<(), String> {
+        let RingShape { slots, data_bytes, chunk_bytes } = *self;
+        if !slots.is_power_of_two() || !(4..=1 << 16).contains(&slots) {
+            return Err(format!(
+                "a ring of {slots} slots: the number must be a power of two from 4 to 65536"
+            ));
+        }
+        if !data_bytes.is_power_of_two() || !(1 << 10..=1 << 30).contains(&data_bytes) {
+            return Err(format!(
+                "a data ring of {data_bytes} bytes: the number must be a power of two from 1024 to 2^30"
+            ));
+        }
+        if !chunk_bytes.is_power_of_two() || !(64..=data_bytes / 4).contains(&chunk_bytes) {
+            return Err(format!(
+                "chunks of {chunk_bytes} bytes: the number must be a power of two from 64 to {} (a quarter of the data ring)",
+                data_bytes / 4
+            ));
+        }
+        Ok(())
+    }
+
+    /// The longest message of [`RingSender::try_send_data`] in bytes (rule 6): half the data ring, and no more
+    /// chunks than half the slots.
+    pub const fn max_data(&self) -> usize {
+        let by_slots = self.slots as usize / 2 * self.chunk_bytes as usize;
+        let by_data = self.data_bytes as usize / 2;
+        if by_slots < by_data { by_slots } else { by_data }
+    }
+
+    /// Bytes of memory a ring takes.
+    pub const fn bytes(&self) -> usize {
+        self.data_offset() + self.data_bytes as usize
+    }
+
+    /// A line lies between the slots, the credit line and the data, so that fetching pairs of lines
+    /// does not couple them, nor fetching a slot in advance.
+    const fn credit_line(&self) -> usize {
+        self.slots as usize + 1
+    }
+
+    const fn data_offset(&self) -> usize {
+        (self.credit_line() + 3) * LINE_BYTES
+    }
+}
+
+/// The memory of one ring, in a segment or on the heap. Cloning it gives another view of the same ring.
+#[derive(Clone, Debug)]
+pub struct RingArea {
+    slots: NonNull<Line>,
+    credit: NonNull<Line>,
+    data: NonNull<u8>,
+    shape: RingShape,
+    barrier: BarrierKind,
+    watched: Watched,
+    _keep: Keep,
+}
+
+// SAFETY: the memory behind the pointers is atomics, and bytes that the protocol hands from one side to the other
+// (rules 2 to 4); `_keep` keeps it mapped.
+unsafe impl Send for RingArea {}
+// SAFETY: as above; nothing can be done through a shared `RingArea` but to clone it.
+unsafe impl Sync for RingArea {}
+
+impl RingArea {
+    /// A ring of zeroes on the heap, for two threads of one process.
+    ///
+    /// # Panics
+    /// If [`RingShape::check`] finds something wrong.
+    pub fn on_heap(shape: RingShape, barrier: BarrierKind) -> RingArea {
+        if let Err(wrong) = shape.check() {
+            panic!("{wrong}");
+        }
+        let lines = heap_lines(shape.credit_line() + 1);
+        let data = heap_data(shape.data_bytes as usize);
+        let first = NonNull::from(&lines[0]);
+        RingArea {
+            slots: first,
+            credit: NonNull::from(&lines[shape.credit_line()]),
+            data: NonNull::from(&data[0]).cast(),
+            shape,
+            barrier,
+            watched: Watched::new(shape.data_bytes as usize),
+            _keep: Arc::new((lines, data)),
+        }
+    }
+
+    /// A ring at `at`.
+    ///
+    /// # Safety
+    /// [`RingShape::bytes`] bytes at `at`, aligned to 64, must be zero or a ring of this shape, and stay mapped
+    /// and writable while `keep` lives.
+    #[cfg(not(loom))]
+    pub(crate) unsafe fn from_raw(
+        at: NonNull<u8>,
+        shape: RingShape,
+        barrier: BarrierKind,
+        keep: Keep,
+    ) -> Self {
+        debug_assert!(shape.check().is_ok());
+        let behind = |bytes| {
+            // SAFETY: all offsets below lie inside the `shape.bytes()` bytes which the caller vouches for.
+            unsafe { at.add(bytes) }
+        };
+        RingArea {
+            slots: at.cast(),
+            credit: behind(shape.credit_line() * LINE_BYTES).cast(),
+            data: behind(shape.data_offset()),
+            shape,
+            barrier,
+            watched: Watched::new(shape.data_bytes as usize),
+            _keep: keep,
+        }
+    }
+
+    /// The ring's sizes.
+    pub fn shape(&self) -> RingShape {
+        self.shape
+    }
+
+    /// Makes the ring new, for another sender. Only while neither side uses it.
+    pub fn reset(&self) {
+        for slot in 0..self.shape.slots as usize {
+            // SAFETY: the area has `slots` lines from `self.slots` on, mapped while `self._keep` lives.
+            unsafe { self.slots.add(slot).as_ref() }.words[0].store(0, Ordering::Relaxed);
+        }
+        self.credit_word().store(0, Ordering::Relaxed);
+        self.waiting_word().store(0, Ordering::Release);
+    }
+
+    /// Slots and data taken, in 32 bits each.
+    fn credit_word(&self) -> &AtomicU64 {
+        // SAFETY: the credit line is inside the area, mapped while `self._keep` lives.
+        unsafe { &self.credit.as_ref().words[0] }
+    }
+
+    /// Whether the sender waits for credits.
+    fn waiting_word(&self) -> &AtomicU64 {
+        // SAFETY: as above.
+        unsafe { &self.credit.as_ref().words[1] }
+    }
+
+    /// The first slot, and the one past the last.
+    fn slot_range(&self) -> (*const Line, *const Line) {
+        let first = self.slots.as_ptr().cast_const();
+        // SAFETY: the area has `slots` lines from `first` on.
+        (first, unsafe { first.add(self.shape.slots as usize) })
+    }
+}
+
+/// What a slot holds.
+mod form {
+    pub(super) const WHOLE: u8 = 0;
+    pub(super) const FRAME: u8 = 2;
+    pub(super) const CHUNK: u8 = 3;
+}
+
+const FORM_SHIFT: u32 = 14;
+
+/// The first word of a slot.
+#[inline(always)]
+const fn header(tag: i32, context: u16, form: u8, len: usize, lap: u64) -> u64 {
+    (tag as u32 as u64) << 32
+        | (context as u64) << 16
+        | (form as u64) << FORM_SHIFT
+        | (len as u64) << 8
+        | (lap as u8) as u64
+}
+
+/// `len` rounded up to whole lines.
+#[inline(always)]
+const fn whole_lines(len: u32) -> u32 {
+    (len + (LINE_BYTES as u32 - 1)) & !(LINE_BYTES as u32 - 1)
+}

@@ -1,0 +1,169 @@
+//! Sending through the pool, and frames with a body (rules 7 and 8).
+
+use super::{IN_POOL, RingSender, form, header};
+use crate::pool::{Pool, PoolShape};
+use oxmpi_sys::{
+    bytes::{Bytes, BytesMut, CopyKind},
+    hint::{prefetch_to_write, store_fence},
+    line::LINE_BYTES,
+};
+
+/// The lines of a piece of fewer bytes are fetched before it is copied. Most copies of more go by the processor's string
+/// instruction sooner or later, which need not fetch what it overwrites.
+const PREFETCHED_BELOW: usize = 4 << 10;
+
+/// The sender's pool, for one message.
+#[derive(Debug)]
+pub struct Pooling<'a> {
+    /// The pool.
+    pub pool: &'a mut Pool,
+    /// The process at the other end of the ring, for [`Pool::forget`].
+    pub to: u32,
+    /// How the message's pieces are copied.
+    pub kind: CopyKind,
+    /// The length of its pieces: the receiver copies one out while the sender copies the next one in. Rounded up to whole blocks.
+    pub piece_bytes: u32,
+}
+
+impl Pooling<'_> {
+    /// The length of all pieces but the last one of a message of `total` bytes, in whole blocks: no more of them than `most`.
+    #[inline]
+    fn piece(&self, total: u32, most: u32) -> u32 {
+        let block = self.pool.shape().block_bytes;
+        let whole_blocks = |bytes: u32| bytes.next_multiple_of(block);
+        whole_blocks(self.piece_bytes.max(1)).max(whole_blocks(total.div_ceil(most)))
+    }
+}
+
+impl RingSender {
+    /// The longest message in bytes that may be sent on this ring through a pool of this shape.
+    pub const fn max_pooled(&self, pool: &PoolShape) -> usize {
+        pool.max_message()
+    }
+
+    /// No message has more pieces than that, one more if it comes to the end of the pool (rule 6).
+    const fn most_pieces(&self) -> u32 {
+        self.area.shape.slots / 2 - 1
+    }
+
+    /// Whether a frame with a body of `len` bytes would leave through the pool now, whatever its pieces.
+    pub fn has_room_pooled(&mut self, len: usize, pool: &mut Pool) -> bool {
+        len <= self.max_pooled(&pool.shape()) && self.has_slots(self.most_pieces() + 2) && pool.room_for(len)
+    }
+
+    /// Sends a message of `total` bytes through the sender's pool, all or nothing.
+    /// `fill(offset, piece, kind)` is called for each piece in turn and writes the message's bytes from `offset` on to it, all
+    /// of them. If `kind` is streaming it may do so by streaming stores, [`Bytes::copy_by`]. `false`: no room now, in the ring
+    /// or in the pool, and `fill` was not called. There may be room in the data ring; nobody wakes a sender that waits for
+    /// the pool.
+    ///
+    /// # Panics
+    /// If `total` is more than [`RingSender::max_pooled`].
+    pub fn try_send_pooled(
+        &mut self,
+        tag: i32,
+        context: u16,
+        total: usize,
+        mut pooling: Pooling<'_>,
+        mut fill: impl FnMut(usize, BytesMut<'_>, CopyKind),
+    ) -> bool {
+        let Some(piece) = self.has_room_for_pieces(total, &mut pooling, 0) else { return false };
+        self.send_pieces(tag, context, total, piece, pooling, &mut fill);
+        true
+    }
+
+    /// Sends a frame of at most 56 bytes and, behind it, a body of `body_len` bytes, all or nothing (rule 8): through
+    /// the pool if one is given, else through the data ring with plain copies. `fill` as for
+    /// [`RingSender::try_send_pooled`]. `false`: no room now, and `fill` was not called.
+    ///
+    /// # Panics
+    /// If `frame` is longer than 56 bytes, or the body longer than [`RingSender::max_pooled`] or
+    /// [`RingSender::max_data`].
+    pub fn try_send_frame_with_body(
+        &mut self,
+        frame: Bytes<'_>,
+        body_len: usize,
+        pooling: Option<Pooling<'_>>,
+        mut fill: impl FnMut(usize, BytesMut<'_>, CopyKind),
+    ) -> bool {
+        let tag = body_len as u32 as i32;
+        match pooling {
+            _ if body_len == 0 => self.try_send_frame(frame),
+            None => {
+                let gone = self.room_for_data(body_len, 1) && self.send_frame(tag, frame);
+                if gone {
+                    let mut plain = |offset, chunk: BytesMut<'_>| fill(offset, chunk, CopyKind::Plain);
+                    self.send_chunks(0, 0, body_len, &mut plain);
+                }
+                gone
+            }
+            Some(mut pooling) => {
+                let Some(piece) = self.has_room_for_pieces(body_len, &mut pooling, 1) else { return false };
+                let gone = self.send_frame(tag, frame);
+                debug_assert!(gone, "there was a slot for it");
+                self.send_pieces(0, 0, body_len, piece, pooling, &mut fill);
+                true
+            }
+        }
+    }
+
+    /// The length of the pieces of a message, if there is room for it and `more` slots.
+    #[inline]
+    fn has_room_for_pieces(&mut self, total: usize, pooling: &mut Pooling<'_>, more: u32) -> Option<u32> {
+        let most = self.max_pooled(&pooling.pool.shape());
+        assert!(
+            total <= most,
+            "a message of {total} bytes does not fit this pool, which takes {most} at most"
+        );
+        let piece = pooling.piece(total as u32, self.most_pieces());
+        let slots = total.div_ceil(piece as usize).max(1) as u32 + 1;
+        (self.has_slots(slots + more) && pooling.pool.room_for(total)).then_some(piece)
+    }
+
+    /// Copies and publishes a message for whose pieces there is room (rules 4 and 7).
+    #[inline]
+    fn send_pieces(
+        &mut self,
+        tag: i32,
+        context: u16,
+        total: usize,
+        longest: u32,
+        pooling: Pooling<'_>,
+        fill: &mut impl FnMut(usize, BytesMut<'_>, CopyKind),
+    ) {
+        let Pooling { pool, to, kind, .. } = pooling;
+        let (mut position, mut offset) = (pool.take(total, to), 0);
+        let total = total as u32;
+        loop {
+            let len = longest.min(total - offset).min(pool.side_by_side(position));
+            copy_piece(pool.piece(position, len as usize), kind, |piece, kind| {
+                fill(offset as usize, piece, kind);
+            });
+            // SAFETY: `slot` is free: there was room for all pieces, of which one more is made at the end of the pool.
+            unsafe { self.fill_chunk_words(total, len, position, offset) };
+            offset += len;
+            position = position.wrapping_add(len);
+            self.publish(header(tag, context, form::CHUNK, IN_POOL, self.lap));
+            if offset == total {
+                return;
+            }
+        }
+    }
+}
+
+/// Has a piece copied into the pool.
+#[inline]
+fn copy_piece(mut piece: BytesMut<'_>, kind: CopyKind, fill: impl FnOnce(BytesMut<'_>, CopyKind)) {
+    if kind == CopyKind::Streaming {
+        fill(piece, kind);
+        // Rule 7.
+        store_fence();
+        return;
+    }
+    if piece.len() < PREFETCHED_BELOW {
+        for line in (0..piece.len()).step_by(LINE_BYTES) {
+            prefetch_to_write(piece.as_mut_ptr().wrapping_add(line));
+        }
+    }
+    fill(piece, kind);
+}

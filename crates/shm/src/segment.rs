@@ -1,0 +1,440 @@
+//! The segment: the memory through which one process receives.
+//!
+//! It is a memfd, so it has no name, survives nobody and cannot be forgotten in /dev/shm; its descriptor is handed to
+//! the peers. The launcher (or a test) creates it with [`Segment::create`] and writes the boot record, its owner and
+//! the owner's peers map it with [`Segment::map`]. All pages but the first are zero and take no memory until used.
+//!
+//! ```text
+//! page 0        line 0-1  magic, version, size, boot record        rule 1
+//!               line 4    status: pid, state, last call            rule 2
+//!               line 8    door: word, registered                   door.rs
+//!               line 9    whether the owner is away, and waits     door/wait.rs
+//!               line 32   notes of long waits                      wait_note.rs
+//! page 1        announcements: messages that wait with the owner   announcement.rs
+//! then          the inbox                                          inbox.rs
+//! then, each on a page of its own, `max_rings` rings               ring/mod.rs
+//! then, likewise, the control sections                             control_section.rs
+//! then the pool through which the owner sends: states, data        pool.rs
+//! then, on 2 MiB, the heap: memory that the owner's program uses   heap.rs
+//! ```
+//!
+//! All but the heap is one mapping. The heap is long, and most programs never ask for it: each process maps it by itself
+//! when it first needs it.
+//!
+//! Rules
+//! 1. The boot record is written by the creator before the descriptor is handed to anybody, and never again.
+//! 2. The process that claims the segment (pid from 0, compare-exchange) is its owner: it alone stores the status. All
+//!    may read it, at any time; state is stored with release and loaded with acquire, last call relaxed.
+//! 3. Which peer gets which ring is decided by the owner; see the fabric.
+
+mod boot;
+mod config;
+mod heap;
+mod status;
+
+pub use self::boot::Boot;
+use self::boot::{Header, read_header};
+pub use self::config::SegmentConfig;
+pub use self::heap::HUGE_PAGE;
+use self::heap::HeapMapping;
+pub use self::status::{RankState, Status};
+use crate::{
+    announcement::{ANNOUNCEMENTS, AnnouncementArea, AnnouncementEntry},
+    control_section::ControlSection,
+    door::DoorWord,
+    inbox::{CELL_BYTES, InboxArea},
+    pool::PoolArea,
+    ring::RingArea,
+    wait_note::{WaitNote, WaitNotes},
+};
+use oxmpi_sys::{
+    barrier::BarrierKind,
+    bytes::{Bytes, BytesMut},
+    line::LINE_BYTES,
+    nameless,
+    semaphore::Semaphore,
+    single_copy::RemoteProcess,
+};
+use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
+    ptr::NonNull,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
+};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"OxMPIseg");
+/// The layout of a segment. Goes up with every change of what lies in it.
+pub const LAYOUT_VERSION: u32 = 21;
+const PAGE: usize = 4096;
+
+/// The door's line: see [`crate::door`].
+#[repr(C, align(64))]
+#[derive(Debug)]
+struct DoorLine {
+    word: DoorWord,
+    /// 1 if the owner has registered for asymmetric barriers.
+    registered: AtomicU32,
+    /// On which semaphore the owner sleeps, if it does so on one.
+    semaphore: AtomicU64,
+}
+
+const STATUS_AT: usize = 256;
+const DOOR_AT: usize = 512;
+const AWAY_AT: usize = DOOR_AT + LINE_BYTES;
+const NOTES_AT: usize = 2048;
+
+const _: () = assert!(AWAY_AT + LINE_BYTES <= NOTES_AT);
+const _: () = assert!(ANNOUNCEMENTS as usize * size_of::<AnnouncementEntry>() <= PAGE);
+const _: () = assert!(NOTES_AT + size_of::<WaitNotes>() <= PAGE);
+const _: () = assert!(size_of::<Header>() <= STATUS_AT && size_of::<DoorLine>() == 64);
+
+/// Why a descriptor could not be used as a segment.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SegmentError {
+    /// The kernel refused.
+    #[error("cannot {what} a segment of {bytes} bytes: {error}")]
+    Kernel {
+        /// What was tried.
+        what: &'static str,
+        /// The size of the segment.
+        bytes: usize,
+        /// The answer.
+        error: io::Error,
+    },
+    /// It is something else.
+    #[error("this file is no segment: it is {bytes} bytes long and begins with {magic:#018x}")]
+    NoSegment {
+        /// The length of the file.
+        bytes: u64,
+        /// Its first word.
+        magic: u64,
+    },
+    /// It was made by another version of the library.
+    #[error(
+        "the segment has layout {found}, this library knows layout {LAYOUT_VERSION}: launcher and library must come from the same installation"
+    )]
+    Version {
+        /// Its layout.
+        found: u32,
+    },
+    /// Its size does not fit what it says about itself.
+    #[error("the segment of rank {rank} is {found} bytes long, but its boot record says {expected}")]
+    Size {
+        /// The owner by the boot record.
+        rank: u32,
+        /// The length of the file.
+        found: u64,
+        /// What the boot record makes of it.
+        expected: u64,
+    },
+    /// Its sizes are impossible.
+    #[error("the segment of rank {rank} has {wrong}")]
+    Config {
+        /// The owner by the boot record.
+        rank: u32,
+        /// What is wrong.
+        wrong: String,
+    },
+}
+
+/// A mapped segment. It stays mapped while any area made from it lives.
+#[derive(Debug)]
+pub struct Segment {
+    base: NonNull<u8>,
+    boot: Boot,
+    heap: OnceLock<HeapMapping>,
+}
+
+// SAFETY: what can be reached through a segment is atomics, or areas with their own protocols.
+unsafe impl Send for Segment {}
+// SAFETY: as above.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// Creates a segment and writes its boot record. The descriptor is close-on-exec. If this process may not make so long
+    /// a file (RLIMIT_FSIZE), though most of it is never written, the heap is shorter, and then the pools of control sections.
+    ///
+    /// # Errors
+    /// `InvalidInput` if the sizes are impossible; else those of [`nameless`].
+    pub fn create(boot: &Boot) -> io::Result<OwnedFd> {
+        boot.config.check().map_err(|wrong| io::Error::new(io::ErrorKind::InvalidInput, wrong))?;
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+        let config = boot.config.within(limit.unwrap_or(u64::MAX));
+        let bytes = config.bytes();
+        let fd = nameless::create("oxmpi")?;
+        nameless::set_length(&fd, bytes as u64)?;
+        nameless::seal(&fd)?;
+        let header = Header::new(boot, &config);
+        let raw = header.as_bytes();
+        let written = rustix::io::pwrite(&fd, raw, 0)?;
+        if written != raw.len() {
+            return Err(io::Error::new(
+                io::ErrorKind::WriteZero,
+                format!("wrote {written} bytes of the boot record"),
+            ));
+        }
+        Ok(fd)
+    }
+
+    /// Maps a segment. The descriptor is not needed afterwards.
+    ///
+    /// # Errors
+    /// See [`SegmentError`].
+    pub fn map(fd: impl AsFd) -> Result<Arc<Segment>, SegmentError> {
+        let fd = fd.as_fd();
+        let kernel = |what, bytes| {
+            move |error: rustix::io::Errno| SegmentError::Kernel { what, bytes, error: error.into() }
+        };
+        let found = rustix::fs::fstat(fd).map_err(kernel("examine", 0))?.st_size as u64;
+        let header = read_header(fd).map_err(kernel("read", found as usize))?;
+        if found < PAGE as u64 || header.magic != MAGIC {
+            return Err(SegmentError::NoSegment { bytes: found, magic: header.magic });
+        }
+        if header.version != LAYOUT_VERSION || header.inbox_cell_bytes != CELL_BYTES as u32 {
+            return Err(SegmentError::Version { found: header.version });
+        }
+        let boot = header.boot();
+        boot.config.check().map_err(|wrong| SegmentError::Config { rank: boot.rank, wrong })?;
+        let expected = boot.config.bytes() as u64;
+        if found != expected || header.segment_bytes != found {
+            return Err(SegmentError::Size { rank: boot.rank, found, expected });
+        }
+        let bytes = boot.config.mapped_bytes();
+        use rustix::mm::{MapFlags, ProtFlags, mmap};
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
+        let base = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED | MapFlags::NORESERVE,
+                fd,
+                0,
+            )
+        }
+        .map_err(kernel("map", bytes))?;
+        let base =
+            NonNull::new(base.cast()).expect("mmap(2) gave a null pointer for a mapping of its choice");
+        Ok(Arc::new(Segment { base, boot, heap: OnceLock::new() }))
+    }
+
+    /// Says where the caller, who must be the owner, has mapped its segment, so that others can find out whether they
+    /// may read its memory.
+    pub fn advertise(&self) {
+        self.status().mapped_at.store(self.base.as_ptr().expose_provenance() as u64, Ordering::Release);
+    }
+
+    /// Whether we may read the memory of the owner, which is `process`: what we read there, where the owner has
+    /// mapped this segment, must be the boot record that we see here. A process number of another namespace, a
+    /// forbidden call and a stranger's memory all fail.
+    pub fn is_readable_in(&self, process: RemoteProcess) -> bool {
+        let address = self.status().mapped_at.load(Ordering::Acquire);
+        let mut there = [0; STATUS_AT];
+        if address == 0 || process.read(address, BytesMut::from(&mut there[..])).is_err() {
+            return false;
+        }
+        // SAFETY: the boot record is the first `STATUS_AT` bytes of the mapping.
+        unsafe { Bytes::from_raw(self.base.as_ptr(), STATUS_AT) }.to_vec() == there
+    }
+
+    /// The boot record.
+    pub fn boot(&self) -> &Boot {
+        &self.boot
+    }
+
+    /// The status line.
+    #[inline]
+    pub fn status(&self) -> &Status {
+        // SAFETY: the status line lies in the first page, mapped while `self` lives, aligned, atomics only.
+        unsafe { self.base.add(STATUS_AT).cast().as_ref() }
+    }
+
+    /// The word of the owner's door.
+    #[inline]
+    pub fn door_word(&self) -> &DoorWord {
+        &self.door_line().word
+    }
+
+    /// The owner says that it gives its processor to others for a moment, or that it is back: a hint for those who wait for it.
+    #[inline]
+    pub fn set_away(&self, away: bool) {
+        self.away().store(u32::from(away), Ordering::Relaxed);
+    }
+
+    /// Whether the owner has given its processor to others, or sleeps. If not, and there are more ranks than processors, it
+    /// runs on another processor than the caller, unless the kernel has stopped it.
+    #[inline]
+    pub fn is_away(&self) -> bool {
+        self.away().load(Ordering::Relaxed) != 0 || self.door_word().has_sleepers()
+    }
+
+    /// The owner says that it waits in the library, or no longer: a hint for those who would pull a message from it.
+    #[inline]
+    pub fn set_waiting(&self, waits: bool) {
+        self.away_line()[1].store(u32::from(waits), Ordering::Relaxed);
+    }
+
+    /// Whether the owner waits in the library, and so serves a pull at once.
+    #[inline]
+    pub fn is_waiting(&self) -> bool {
+        self.away_line()[1].load(Ordering::Relaxed) != 0
+    }
+
+    fn away(&self) -> &AtomicU32 {
+        &self.away_line()[0]
+    }
+
+    fn away_line(&self) -> &[AtomicU32; 2] {
+        // SAFETY: as for the status line.
+        unsafe { self.base.add(AWAY_AT).cast().as_ref() }
+    }
+
+    /// What threads of the owner wait for, as they say.
+    pub fn wait_notes(&self) -> &[WaitNote] {
+        // SAFETY: as for the status line.
+        let notes: &WaitNotes = unsafe { self.base.add(NOTES_AT).cast().as_ref() };
+        notes
+    }
+
+    /// Notes whether the owner has registered for asymmetric barriers.
+    pub fn set_registered(&self, registered: bool) {
+        self.door_line().registered.store(u32::from(registered), Ordering::Release);
+    }
+
+    /// Whether the owner has registered for asymmetric barriers.
+    pub fn is_registered(&self) -> bool {
+        self.door_line().registered.load(Ordering::Acquire) != 0
+    }
+
+    /// Says on which semaphore the owner will sleep.
+    pub fn set_semaphore(&self, semaphore: Semaphore) {
+        self.door_line().semaphore.store(semaphore.to_word(), Ordering::Release);
+    }
+
+    /// On which semaphore the owner has slept last, if it has on one.
+    pub fn semaphore(&self) -> Option<Semaphore> {
+        Semaphore::from_word(self.door_line().semaphore.load(Ordering::Acquire))
+    }
+
+    /// Wakes the owner if it sleeps on a semaphore (rule 2 of the semaphores).
+    pub fn raise_semaphore(&self) {
+        if let Some(semaphore) = self.semaphore() {
+            semaphore.raise();
+        }
+    }
+
+    /// Wakes the owner whatever its door says (rule 8 of the door). `raise` raises its alarm, if it has one.
+    pub fn ring_after_death(&self, raise: impl FnOnce()) {
+        self.door_word().ring_after_death(|| {
+            raise();
+            self.raise_semaphore();
+        });
+    }
+
+    /// The inbox.
+    pub fn inbox(self: &Arc<Self>) -> InboxArea {
+        let config = &self.boot.config;
+        // SAFETY: the inbox lies between its offset and that of the first ring.
+        unsafe { InboxArea::from_raw(self.base.add(config.inbox_offset()), config.inbox_cells, self.clone()) }
+    }
+
+    /// The announcements of the owner's messages.
+    pub fn announcements(self: &Arc<Self>) -> AnnouncementArea {
+        // SAFETY: they have the second page.
+        unsafe { AnnouncementArea::from_raw(self.base.add(PAGE).cast(), self.clone()) }
+    }
+
+    /// Ring number `index`, for a process whose barriers are of this `kind`.
+    ///
+    /// # Panics
+    /// If there are not as many rings.
+    pub fn ring(self: &Arc<Self>, index: u32, kind: BarrierKind) -> RingArea {
+        let config = &self.boot.config;
+        assert!(index < config.max_rings, "ring {index} of a segment that has {}", config.max_rings);
+        // SAFETY: the ring lies between its offset and that of the next one, inside the mapping, which has
+        // `ring_offset(max_rings)` bytes; `map` has checked the shape.
+        unsafe {
+            RingArea::from_raw(
+                self.base.add(config.ring_offset(index)),
+                config.ring_shape(),
+                kind,
+                self.clone(),
+            )
+        }
+    }
+
+    /// Makes ring number `index` as it was at first, and gives its memory back. Only its owner does that, and when the other
+    /// process that has used it is gone.
+    ///
+    /// # Errors
+    /// `InvalidInput` if there are not as many rings; what madvise(2) says.
+    pub fn clear_ring(&self, index: u32) -> io::Result<()> {
+        let config = &self.boot.config;
+        if index >= config.max_rings {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let (start, end) = (config.ring_offset(index), config.ring_offset(index + 1));
+        // SAFETY: whole pages of our own mapping, of a file that grows and shrinks no more. They read as zero afterwards,
+        // which is a value of all that lies in a ring.
+        unsafe {
+            rustix::mm::madvise(
+                self.base.as_ptr().add(start).cast(),
+                end - start,
+                rustix::mm::Advice::LinuxRemove,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Control section number `index` for `ranks` ranks, for a process whose barriers are of this `kind`.
+    ///
+    /// # Panics
+    /// If there are not as many sections, or not as much room in one.
+    pub fn control_section(self: &Arc<Self>, index: u32, ranks: u32, kind: BarrierKind) -> ControlSection {
+        let config = &self.boot.config;
+        assert!(
+            index < config.control_sections && ranks <= config.control_section_ranks,
+            "control section {index} for {ranks} ranks of a segment that has {} for {}",
+            config.control_sections,
+            config.control_section_ranks
+        );
+        // SAFETY: the section lies between its offset and that of the next one, inside the mapping.
+        unsafe {
+            ControlSection::from_raw(
+                self.base.add(config.control_section_offset(index)),
+                (ranks, config.control_section_ranks),
+                config.control_section_pool,
+                kind,
+                self.clone(),
+            )
+        }
+    }
+
+    /// The pool through which the owner sends, if it has one.
+    pub fn pool(self: &Arc<Self>) -> Option<PoolArea> {
+        let config = &self.boot.config;
+        // SAFETY: the pool is the last in the mapping, which has `config.mapped_bytes()` bytes, and begins with a page;
+        // `map` has checked the shape.
+        (config.pool_bytes > 0).then(|| unsafe {
+            PoolArea::from_raw(self.base.add(config.pool_offset()), config.pool_shape(), self.clone())
+        })
+    }
+
+    fn door_line(&self) -> &DoorLine {
+        // SAFETY: as for the status line.
+        unsafe { self.base.add(DOOR_AT).cast().as_ref() }
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // SAFETY: we mapped as many bytes there; all areas hold an `Arc` of us, so nobody uses them any more.
+        let unmapped =
+            unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.boot.config.mapped_bytes()) };
+        debug_assert!(unmapped.is_ok());
+    }
+}

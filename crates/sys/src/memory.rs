@@ -1,0 +1,167 @@
+//! Memory that several processes, or several threads, read and write at the same time: what windows are made of.
+//!
+//! A [`Memory`] promises only that its bytes are mapped while it or a clone lives. They are copied ([`Memory::bytes`]), or
+//! used as atomic words ([`Memory::word`]); nobody makes a Rust reference to bytes of it.
+
+use crate::bytes::BytesMut;
+use crate::line::Keep;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// Mapped bytes that may change at any time. Cheap to clone; all clones name the same bytes.
+#[derive(Clone)]
+pub struct Memory {
+    at: NonNull<u8>,
+    len: usize,
+    keep: Keep,
+}
+
+// SAFETY: an address and what keeps it mapped; accesses are copies and atomics, on whatever thread.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory").field("at", &self.at).field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+/// Asks for the pages of `len` bytes at `at`, so that nobody waits for them one by one. A kernel that cannot (before Linux 5.14)
+/// makes them when they are used, as ever.
+///
+/// # Safety
+/// The bytes must be mapped and writable; so is then all of each page that they touch.
+pub unsafe fn populate(at: NonNull<u8>, len: usize) {
+    let before = at.addr().get() % rustix::param::page_size();
+    // SAFETY: mapped and writable, says the caller; what the pages hold stays.
+    let _ = unsafe {
+        rustix::mm::madvise(
+            at.as_ptr().wrapping_sub(before).cast(),
+            len + before,
+            rustix::mm::Advice::LinuxPopulateWrite,
+        )
+    };
+}
+
+/// Memory of this process alone, as the allocator gave it.
+struct Private {
+    given: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: the value only frees what it was given.
+unsafe impl Send for Private {}
+// SAFETY: as above.
+unsafe impl Sync for Private {}
+
+impl Drop for Private {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout by `Memory::zeroed`, and freed here alone, when no `Memory` is left.
+        unsafe { dealloc(self.given.as_ptr(), self.layout) };
+    }
+}
+
+impl Memory {
+    /// `len` zeroes of this process alone at a multiple of `align`. `None`: there is no such memory, or `align` is no power
+    /// of two.
+    pub fn zeroed(len: usize, align: usize) -> Option<Memory> {
+        if !align.is_power_of_two() {
+            return None;
+        }
+        let align = align.max(64);
+        // For a small alignment the allocator takes zeroed pages from the system; for a greater one it writes to all of them.
+        let layout = Layout::from_size_align(len.checked_add(align)?, 8).ok()?;
+        // SAFETY: the size is not zero.
+        let given = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        // SAFETY: less than `align` bytes are left out, which were asked for in addition.
+        let at = unsafe { given.add(given.align_offset(align)) };
+        Some(Memory { at, len, keep: Arc::new(Private { given, layout }) })
+    }
+
+    /// `len` bytes at `at`, which `keep` keeps mapped.
+    ///
+    /// # Safety
+    /// The bytes must be mapped, readable and writable as long as `keep` or a clone of it exists.
+    pub unsafe fn from_raw(at: NonNull<u8>, len: usize, keep: Keep) -> Memory {
+        Memory { at, len, keep }
+    }
+
+    /// Where it begins in this process.
+    #[inline]
+    pub fn start(&self) -> NonNull<u8> {
+        self.at
+    }
+
+    /// The number of bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The `len` bytes from `offset` on as a value of their own, if they lie inside.
+    pub fn part(&self, offset: usize, len: usize) -> Option<Memory> {
+        let inside = offset <= self.len && len <= self.len - offset;
+        // SAFETY: inside of the mapped bytes.
+        inside.then(|| Memory { at: unsafe { self.at.add(offset) }, len, keep: self.keep.clone() })
+    }
+
+    /// The `len` bytes from `offset` on, to read and write, if they lie inside.
+    #[inline(always)]
+    pub fn bytes(&self, offset: usize, len: usize) -> Option<BytesMut<'_>> {
+        let inside = offset <= self.len && len <= self.len - offset;
+        // SAFETY: inside of the bytes, which are mapped while `self` lives.
+        inside.then(|| unsafe { BytesMut::from_raw(self.at.as_ptr().add(offset), len) })
+    }
+
+    /// Word `index`, 8 bytes each.
+    ///
+    /// # Panics
+    /// If there are fewer words, or the memory does not begin at a multiple of 8.
+    #[inline(always)]
+    pub fn word(&self, index: usize) -> &AtomicU64 {
+        assert!(index < self.len / 8 && self.at.addr().get().is_multiple_of(8), "word {index} of {self:?}");
+        // SAFETY: the word lies inside, is aligned and mapped while `self` lives; all bit patterns are valid. Words that are
+        // used as atomics are used as nothing else, as far as this process can know; a peer may write anything at any time,
+        // and a value is all that it can spoil.
+        unsafe { self.at.cast::<AtomicU64>().add(index).as_ref() }
+    }
+
+    /// Sets all bytes to zero.
+    pub fn clear(&self) {
+        // SAFETY: the bytes are mapped and writable.
+        unsafe { self.at.as_ptr().write_bytes(0, self.len) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bytes::Bytes;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn only_what_lies_inside_is_given_out() {
+        let memory = Memory::zeroed(100, 4096).unwrap();
+        assert!(memory.start().addr().get().is_multiple_of(4096));
+        assert!(memory.bytes(0, 100).is_some() && memory.bytes(100, 0).is_some());
+        assert!(memory.bytes(1, 100).is_none() && memory.bytes(usize::MAX, 2).is_none());
+        Bytes::from(&7u64.to_ne_bytes()).copy_to(memory.bytes(8, 8).unwrap());
+        assert_eq!(memory.word(1).load(Ordering::Relaxed), 7);
+        let part = memory.part(8, 16).unwrap();
+        drop(memory);
+        assert_eq!((part.word(0).load(Ordering::Relaxed), part.len()), (7, 16));
+        part.clear();
+        assert_eq!(part.word(0).load(Ordering::Relaxed), 0);
+        assert!(part.part(9, 8).is_none());
+        assert!(Memory::zeroed(8, 48).is_none());
+    }
+}

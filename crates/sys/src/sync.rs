@@ -1,0 +1,15 @@
+//! Atomics: the standard ones, or loom's under `cfg(loom)`. The algorithms that loom checks, in this crate and in `oxmpi_shm`, have
+//! theirs from here.
+
+#[cfg(not(loom))]
+pub use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence},
+};
+
+#[cfg(loom)]
+pub use loom::{
+    cell::UnsafeCell,
+    sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+    sync::{Mutex, MutexGuard},
+};
