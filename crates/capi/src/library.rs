@@ -16,7 +16,7 @@ use oxmpi_core::file::File;
 use oxmpi_core::modules::Modules;
 use oxmpi_core::window::Window;
 use oxmpi_core::{Communicator, Process};
-use oxmpi_fabric::ways::Ways;
+use oxmpi_fabric::routes::Routes;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::table::{BadHandle, Handle, Ref, Table};
 use oxmpi_objects::datatype::Datatype;
@@ -33,7 +33,7 @@ use std::thread::ThreadId;
 
 /// The process as a rank.
 pub(crate) struct Running {
-    pub(crate) process: Process<Ways>,
+    pub(crate) process: Process<Routes>,
     pub(crate) client: Arc<Client>,
     /// What its modules are selected from.
     pub(crate) modules: Modules,

@@ -205,7 +205,7 @@ impl<F: Fabric> Process<F> {
         // Those of one launcher are reached as ever.
         let own = bonds.names(&[self.rank()])?.first().map(|own| own.universe);
         if names.iter().any(|name| Some(name.universe) != own) {
-            self.reach_strangers()?;
+            self.reach_foreign()?;
         }
         Ok(numbers)
     }
@@ -214,10 +214,10 @@ impl<F: Fabric> Process<F> {
     ///
     /// # Errors
     /// MPI_ERR_PORT if that cannot be.
-    pub fn reach_strangers(&self) -> Result<()> {
+    pub fn reach_foreign(&self) -> Result<()> {
         let unreachable = |why: String| MpiError::new(abi::MPI_ERR_PORT, why);
         let mut domain = self.domain.lock();
-        let sleeps_on = domain.lane.fabric_mut().reach_strangers().map_err(unreachable)?;
+        let sleeps_on = domain.lane.fabric_mut().reach_foreign().map_err(unreachable)?;
         drop(domain);
         if let (Some(poller), Some(door)) = (sleeps_on, &self.door)
             && !door.sleep_on(poller)

@@ -5,14 +5,16 @@ use crate::dynamic::spawn::Parents;
 use crate::modules::Modules;
 use crate::{Communicator, Process, copy_costs};
 use oxmpi_abi::constants as abi;
+use oxmpi_fabric::Transport;
 use oxmpi_fabric::lamd::Lamd;
+use oxmpi_fabric::neighbours::{ForeignProcess, Neighbours, Open, Opened};
 use oxmpi_fabric::postboxes::{self, Postboxes};
+use oxmpi_fabric::routes::{Addition, AskAddition, Coordinator, Nodes, Reach, Routes};
 use oxmpi_fabric::shm::copy_policy::{CopyFacts, Proximity, SingleCopyMode};
-use oxmpi_fabric::shm::{Open, Opened, Settings, Shm, Stranger};
+use oxmpi_fabric::shm::{Settings, Shm};
 use oxmpi_fabric::tcp::{self, Identity, Secret, Tcp, Whereabouts};
-use oxmpi_fabric::ways::{AskWay, Coordinator, Far, Nodes, StrangersWay, Ways};
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_param::{Param, ParamError, Params, SelectError, SingleCopy, Source, Transport};
+use oxmpi_param::{Param, ParamError, Params, SelectError, SingleCopy, Source, Transport as Selected};
 use oxmpi_rt::client::{
     BootError, Client, Directory, Found, Listening, UniverseError, encrypt, socket_buffers,
 };
@@ -21,6 +23,7 @@ use oxmpi_rt::postboxes::postbox_sizes;
 use oxmpi_rt::universe::{Contact, Parent, ProcessName};
 use oxmpi_shm::door::{Door, Looks, Policy};
 use oxmpi_shm::heap::Heap;
+use oxmpi_sys::barrier::BarrierKind;
 use oxmpi_sys::lock::LockError;
 use oxmpi_sys::net::Listener;
 use oxmpi_sys::pause::Pause;
@@ -38,7 +41,7 @@ const CROWDED_LOOKS: u32 = 10;
 #[derive(Debug)]
 pub struct Started {
     /// The rank.
-    pub process: Process<Ways>,
+    pub process: Process<Routes>,
     /// Its connection to the launcher.
     pub client: Arc<Client>,
     /// Whether the arguments of calls are to be checked where that costs (parameter mpi_param_check).
@@ -122,55 +125,57 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     // Registers for asymmetric barriers, before any peer's segment is mapped.
     let mut door = Door::new(own.clone(), policy(&params, boot.oversubscribed, boot.local_size));
     own.advertise();
-    let far = if boot.sockets && !client.is_singleton() {
+    let poller = if boot.sockets && !client.is_singleton() {
         let alarm = client.alarm(boot.rank).map_err(|e| StartError::Sockets(e.to_string()))?;
         let poller = Poller::with_alarm(alarm).map_err(|e| StartError::Sockets(e.to_string()))?;
         let poller = Arc::new(poller);
         end_if_closed(&poller, &client);
         door = door.with_descriptors(poller.clone());
-        Some(far(&params, &client, poller).map_err(StartError::Sockets)?)
+        Some(poller)
     } else {
         None
     };
-    let directory = client.clone();
-    let open: Open = Box::new(move |peer| opened(&*directory, peer));
-    // Also where all sleep on futexes: one that has to do with processes of other launchers may get descriptors then.
     let facts = Arc::new(copy_costs::find(&params).facts);
-    let shm = with_alarms(Shm::new(own.clone(), door.kind(), shm_settings(&params, facts), open), &client);
-    let mut fabric = match (boot.node, far) {
-        (Some(node), Some(far)) if !params.rpi().is_over_sockets() => {
-            Ways::of_nodes(shm, far, nodes(node, &client))
-        }
-        (Some(node), far) => Ways::new(shm, far).knowing(nodes(node, &client)),
-        (None, far) => Ways::new(shm, far),
-    };
+    let shm = Shm::new(neighbours(&client, door.kind()), shm_settings(&params, facts));
     let job = boot.base..boot.base.saturating_add(boot.size);
     let transport = modules.transport();
-    fabric = fabric.with_strangers(strangers(&params, &client));
-    if transport == Transport::Tcp {
-        fabric = fabric.with_sections_of(job.clone());
-    }
-    if transport.can_quiesce() {
-        fabric = fabric.with_coordinator(own.clone(), Box::new(Asked(client.clone())));
-    }
+    // Also without a launcher: one comes with the first spawn.
+    let survives = params.mpi_ft_enable();
+    let mut routes = Routes::new(shm).with_additions(additions(&params, &client, poller.clone()));
     if transport.has_postboxes() && boot.local_size > 1 {
-        let (found, semaphores) = postboxes(&params, &client, transport).map_err(StartError::Postboxes)?;
-        fabric = fabric.with_postboxes(found);
+        let (found, semaphores) =
+            postboxes(&params, &client, transport, door.kind()).map_err(StartError::Postboxes)?;
+        routes = routes.with(Box::new(found), Reach::Launcher);
         if let Some(semaphores) = semaphores {
             door = door.with_semaphores(semaphores);
         }
     }
-    // Also without a launcher: one comes with the first spawn.
-    let survives = params.mpi_ft_enable();
+    if let Some(poller) = poller {
+        let (far, reach) = far(&params, &client, poller).map_err(StartError::Sockets)?;
+        let memory = match boot.node {
+            Some(_) if !params.rpi().is_over_sockets() => Reach::Node,
+            _ => Reach::Nobody,
+        };
+        routes = routes.with_memory(memory).with(far, reach);
+        if let Some(node) = boot.node {
+            routes = routes.on_nodes(nodes(node, &client));
+        }
+    }
+    if transport == Selected::Tcp {
+        routes = routes.with_sections_of(job.clone());
+    }
+    if transport.can_quiesce() {
+        routes = routes.with_coordinator(own.clone(), Box::new(Asked(client.clone())));
+    }
     if survives {
         let teller = client.clone();
-        fabric = fabric.with_obituaries(own.clone(), Box::new(move |number| teller.dead(number).ok()));
+        routes = routes.with_deaths(own.clone(), Box::new(move |number| teller.dead(number).ok()));
     }
     // Over sockets, too: shared windows are there for all processes of a node.
     let opener = client.clone();
     let heap = Heap::new(own, Box::new(move || opener.segment_file()));
     let mut process =
-        Process::of_job(boot.rank, job, fabric, Some(door)).on_node(node_identity(boot.node)).with_heap(heap);
+        Process::of_job(boot.rank, job, routes, Some(door)).on_node(node_identity(boot.node)).with_heap(heap);
     // Virtual nodes are all on one host, and share its processors.
     if boot.node.is_some() && params.mpi_virtual_nodes() <= 1 {
         process = process.on_several_hosts();
@@ -188,18 +193,19 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     let process = process.with_bonds(Arc::new(Told(client.clone())), boot.job_id);
     let parent = client.parent().map_err(|e| StartError::Parent(e.to_string()))?;
     if parent.as_ref().is_some_and(|parent| parent.is_mixed) {
-        process.reach_strangers().map_err(|e| StartError::Parent(e.to_string()))?;
+        process.reach_foreign().map_err(|e| StartError::Parent(e.to_string()))?;
     }
     let parent =
         parent.map(|Parent { context, processes, .. }| process.parent_of(Parents { context, processes }));
     Ok(Started { process, client, checks, strict: params.mpi_strict(), parent, modules })
 }
 
-/// The way through postboxes to the peers of this job on this node, and the semaphores to sleep on, if there are some.
+/// The postboxes to the peers of this job on this node, and the semaphores to sleep on, if there are some.
 fn postboxes(
     params: &Params,
     client: &Arc<Client>,
-    transport: Transport,
+    transport: Selected,
+    kind: BarrierKind,
 ) -> std::result::Result<(Postboxes, Option<OwnSemaphores>), String> {
     let boot = client.segment().boot();
     let job = boot.base..boot.base.saturating_add(boot.size);
@@ -213,7 +219,7 @@ fn postboxes(
     let file = client.postboxes().map_err(|error| error.to_string())?;
     let area = file.map().map_err(|error| error.to_string())?;
     let max_alloc = postbox_sizes(params, transport, boot.local_size).map_or(1, |(_, max_alloc)| max_alloc);
-    let sleeps = transport == Transport::Sysv;
+    let sleeps = transport == Selected::Sysv;
     let write_looks = if sleeps { 0 } else { params.rpi_usysv_writelockpoll() };
     let semaphores = match &file.semaphores[..] {
         [] => None,
@@ -221,8 +227,10 @@ fn postboxes(
     };
     let lock = semaphores.as_ref().map(OwnSemaphores::pool_lock);
     let pause = pause(params, transport);
-    let settings = postboxes::Settings { max_alloc, write_looks, pause, sleeps, lock };
-    Ok((Postboxes::new(boot.rank, members, area, settings)?, semaphores))
+    let survives = params.mpi_ft_enable();
+    let settings = postboxes::Settings { max_alloc, write_looks, pause, sleeps, lock, survives };
+    let neighbours = neighbours(client, kind);
+    Ok((Postboxes::new(boot.rank, members, (area, neighbours), settings)?, semaphores))
 }
 
 /// The job ends when the program closes what the process sleeps on: else it would sleep for ever.
@@ -241,10 +249,10 @@ fn end_if_closed(poller: &Poller, client: &Arc<Client>) {
 }
 
 /// How a process over postboxes gives its processor to others.
-fn pause(params: &Params, transport: Transport) -> Pause {
+fn pause(params: &Params, transport: Selected) -> Pause {
     let yields = match transport {
-        Transport::Usysv => params.rpi_usysv_pollyield(),
-        Transport::Sysv => params.rpi_sysv_pollyield(),
+        Selected::Usysv => params.rpi_usysv_pollyield(),
+        Selected::Sysv => params.rpi_sysv_pollyield(),
         _ => true,
     };
     if yields { Pause::Yield } else { Pause::Select }
@@ -263,13 +271,16 @@ fn nodes(own: u32, client: &Arc<Client>) -> Nodes {
     Nodes::new(own, Box::new(move |from| client.nodes(from).unwrap_or_default()))
 }
 
-/// The way through shared memory to peers that may sleep on their sockets.
-fn with_alarms(shm: Shm, client: &Arc<Client>) -> Shm {
-    let client = client.clone();
-    shm.with_alarms(Arc::new(move |peer| client.alarm(peer).ok()))
+/// The peers on this node. They may sleep on descriptors, also where all sleep on futexes now: one that has to do with processes of
+/// other launchers may get descriptors then.
+fn neighbours(client: &Arc<Client>, kind: BarrierKind) -> Neighbours {
+    let (directory, alarms) = (client.clone(), client.clone());
+    let open: Open = Box::new(move |peer| opened(&*directory, peer));
+    let neighbours = Neighbours::new(client.segment().clone(), kind, open);
+    neighbours.with_alarms(Arc::new(move |peer| alarms.alarm(peer).ok()))
 }
 
-impl Process<Ways> {
+impl Process<Routes> {
     /// Takes over the parameters that may be changed at any time.
     ///
     /// # Errors
@@ -350,11 +361,11 @@ fn unreachable(error: UniverseError) -> MpiError {
 /// The segment of a process.
 pub(crate) fn opened(directory: &dyn Directory, peer: u32) -> std::result::Result<Opened, String> {
     let (fd, contact) = directory.open_peer(peer).map_err(|e| e.to_string())?;
-    Ok(Opened { fd, other: contact.map(stranger) })
+    Ok(Opened { fd, other: contact.map(foreign) })
 }
 
-fn stranger(Contact { universe, number, known_as }: Contact) -> Stranger {
-    Stranger { job: universe, number, known_as }
+fn foreign(Contact { universe, number, known_as }: Contact) -> ForeignProcess {
+    ForeignProcess { job: universe, number, known_as }
 }
 
 /// The bytes of a rules file.
@@ -366,26 +377,34 @@ fn read_rules(path: &str) -> std::result::Result<Vec<u8>, String> {
     }
 }
 
-/// The way to those to whom shared memory is not.
-fn far(params: &Params, client: &Arc<Client>, poller: Arc<Poller>) -> std::result::Result<Far, String> {
-    if params.rpi() != Transport::Lamd {
-        return sockets(params, client, poller).map(Far::from);
+/// The transport to those that share no memory with this process, and how far it reaches.
+fn far(
+    params: &Params,
+    client: &Arc<Client>,
+    poller: Arc<Poller>,
+) -> std::result::Result<(Box<dyn Transport>, Reach), String> {
+    if params.rpi() != Selected::Lamd {
+        return Ok((Box::new(sockets(params, client, poller)?), Reach::Everybody));
     }
     let socket = client.relay().map_err(|e| e.to_string())?;
     let teller = client.clone();
     let tell: tcp::Tell = Box::new(move |text| teller.say(text));
-    let lamd = Lamd::new(client.segment().boot().rank, socket, poller, tell);
-    lamd.map(Far::from).map_err(|e| e.to_string())
+    let lamd = Lamd::new(client.segment().boot().rank, socket, poller, tell).map_err(|e| e.to_string())?;
+    Ok((Box::new(lamd), Reach::Launcher))
 }
 
-/// The way over sockets, of a job whose launcher has made some.
+/// The sockets of a job whose launcher has made some.
 fn sockets(params: &Params, client: &Arc<Client>, poller: Arc<Poller>) -> std::result::Result<Tcp, String> {
     let given = client.listener().map_err(|e| e.to_string())?;
     sockets_with(params, client, poller, given)
 }
 
-/// What processes need to reach those of other launchers that share no memory with them, and these them.
-fn strangers(params: &Params, client: &Arc<Client>) -> AskWay {
+/// The name, in the poller on which a process sleeps, of another poller.
+const NESTED: u64 = 1 << 33;
+
+/// What processes need to reach those of other launchers that share no memory with them, and these them. The process sleeps on
+/// `sleeps_on`, if it does on descriptors.
+fn additions(params: &Params, client: &Arc<Client>, sleeps_on: Option<Arc<Poller>>) -> AskAddition {
     let (params, client) = (params.clone(), client.clone());
     Box::new(move |has_sockets| {
         let Some(given) = client.listener_abroad().map_err(|e| e.to_string())? else { return Ok(None) };
@@ -394,19 +413,26 @@ fn strangers(params: &Params, client: &Arc<Client>) -> AskWay {
         }
         if has_sockets {
             let listener = Listener::from_fd(given.socket).map_err(|e| e.to_string())?;
-            return Ok(Some(StrangersWay::Listener(listener)));
+            return Ok(Some(Addition::Listener(listener)));
         }
         let boot = client.segment().boot();
         let alarm = client.alarm(boot.rank).map_err(|e| e.to_string())?;
         let poller = Arc::new(Poller::with_alarm(alarm).map_err(|e| e.to_string())?);
         end_if_closed(&poller, &client);
-        let tcp = Box::new(sockets_with(&params, &client, poller.clone(), given)?);
+        let transport = Box::new(sockets_with(&params, &client, poller.clone(), given)?);
         let nodes = nodes(boot.node.unwrap_or(0), &client);
-        Ok(Some(StrangersWay::Sockets { tcp, nodes, poller }))
+        let poller = match &sleeps_on {
+            Some(all) => {
+                all.add(&*poller, NESTED, false).map_err(|e| e.to_string())?;
+                None
+            }
+            None => Some(poller),
+        };
+        Ok(Some(Addition::Transport { transport, nodes, poller }))
     })
 }
 
-/// The way over sockets, with one that listens.
+/// The sockets, with one that listens.
 fn sockets_with(
     params: &Params,
     client: &Arc<Client>,
@@ -430,7 +456,7 @@ fn sockets_with(
             Ok(match contact {
                 None => Whereabouts::At(addresses),
                 Some((contact, secret)) => {
-                    Whereabouts::Elsewhere(stranger(contact), Secret(secret), addresses)
+                    Whereabouts::Elsewhere(foreign(contact), Secret(secret), addresses)
                 }
             })
         }
@@ -448,11 +474,11 @@ fn policy(params: &Params, oversubscribed: bool, local_size: u32) -> Policy {
     let us = |us: u64| us.saturating_mul(1000);
     let transport = params.rpi();
     let looks = match transport {
-        Transport::Usysv => {
+        Selected::Usysv => {
             let spinning = spinning(params, oversubscribed, local_size);
             Some(Looks { spinning, yields: params.wait_yields() })
         }
-        Transport::Sysv => Some(Looks { spinning: 0, yields: 1 }),
+        Selected::Sysv => Some(Looks { spinning: 0, yields: 1 }),
         _ => None,
     };
     Policy {

@@ -21,10 +21,12 @@ mod daemons;
 
 use self::daemons::Daemons;
 use crate::Process;
+use oxmpi_fabric::Transport;
+use oxmpi_fabric::neighbours::{Neighbours, Open};
 use oxmpi_fabric::postboxes::{self, Postboxes};
-use oxmpi_fabric::shm::{Open, Settings, Shm};
+use oxmpi_fabric::routes::{Nodes, Reach, Routes};
+use oxmpi_fabric::shm::{Settings, Shm};
 use oxmpi_fabric::tcp::{self, Address, Identity, Secret, Tcp, Whereabouts};
-use oxmpi_fabric::ways::{Far, Nodes, Ways};
 use oxmpi_rt::client::{Directory, ThreadDirectory};
 use oxmpi_shm::door::{Door, Policy};
 use oxmpi_shm::heap::Heap;
@@ -149,7 +151,7 @@ impl Plugs {
 ///
 /// # Panics
 /// If there is no memory for a segment, or no socket. A rank that panics ends the program, because the others would wait for it.
-pub fn world<R: Send>(ranks: u32, program: impl Fn(&Process<Ways>) -> R + Sync) -> Vec<R> {
+pub fn world<R: Send>(ranks: u32, program: impl Fn(&Process<Routes>) -> R + Sync) -> Vec<R> {
     world_with(ranks, Options::default(), program)
 }
 
@@ -160,7 +162,7 @@ pub fn world<R: Send>(ranks: u32, program: impl Fn(&Process<Ways>) -> R + Sync) 
 pub fn world_with<R: Send>(
     ranks: u32,
     options: Options,
-    program: impl Fn(&Process<Ways>) -> R + Sync,
+    program: impl Fn(&Process<Routes>) -> R + Sync,
 ) -> Vec<R> {
     world_shared(ranks, options, |process| program(process))
 }
@@ -172,7 +174,7 @@ pub fn world_with<R: Send>(
 pub fn world_shared<R: Send>(
     ranks: u32,
     options: Options,
-    program: impl Fn(&Arc<Process<Ways>>) -> R + Sync,
+    program: impl Fn(&Arc<Process<Routes>>) -> R + Sync,
 ) -> Vec<R> {
     static JOBS: AtomicU64 = AtomicU64::new(1);
     let job_id = (u64::from(std::process::id()) << 32) | JOBS.fetch_add(1, Ordering::Relaxed);
@@ -241,7 +243,7 @@ fn process(
     size: u32,
     (directory, plugs, areas): (Arc<ThreadDirectory>, Option<Arc<Plugs>>, &[Option<PostboxArea>]),
     options: &Options,
-) -> Process<Ways> {
+) -> Process<Routes> {
     let (fd, _) = directory.open_peer(rank).unwrap_or_else(|e| panic!("rank {rank}: {e}"));
     let own = Segment::map(&fd).unwrap_or_else(|e| panic!("rank {rank}: {e}"));
     // All ranks are this process; each claims its segment for it.
@@ -250,44 +252,47 @@ fn process(
         .unwrap_or_else(|pid| panic!("rank {rank} is process {pid} already"));
     own.advertise();
     let mut door = Door::new(own.clone(), Policy::new(own.boot().oversubscribed));
-    let alarms = plugs.clone();
-    let far = plugs.zip(options.sockets.as_ref()).map(|(plugs, sockets)| {
+    let (kind, alarms) = (door.kind(), plugs.clone());
+    let mut far = None;
+    if let (Some(plugs), Some(sockets)) = (plugs, &options.sockets) {
         let alarm = plugs.alarms[rank as usize].try_clone().and_then(Poller::with_alarm);
         let poller = Arc::new(alarm.unwrap_or_else(|e| panic!("rank {rank}: {e}")));
-        let far = match &plugs.daemons {
-            Some(daemons) => daemons.lamd(rank, poller.clone()).map(Far::from),
-            None => plugs.tcp(own.boot(), &sockets.settings, poller.clone()).map(Far::from),
+        let transport: io::Result<Box<dyn Transport>> = match &plugs.daemons {
+            Some(daemons) => daemons.lamd(rank, poller.clone()).map(|lamd| Box::new(lamd) as _),
+            None => plugs.tcp(own.boot(), &sockets.settings, poller.clone()).map(|tcp| Box::new(tcp) as _),
         };
-        (far.unwrap_or_else(|e| panic!("rank {rank}: {e}")), poller)
-    });
-    let far = match far {
-        Some((far, poller)) => {
-            door = door.with_descriptors(poller);
-            Some(far)
-        }
-        None => None,
-    };
+        door = door.with_descriptors(poller);
+        far = Some(transport.unwrap_or_else(|e| panic!("rank {rank}: {e}")));
+    }
     let shares_memory = far.is_none();
-    let open: Open = Box::new(move |peer| crate::start::opened(&*directory, peer));
-    let shm = Shm::new(own.clone(), door.kind(), options.settings.clone(), open);
-    let mut ways = match (options.node(rank), far, alarms) {
-        (Some(node), Some(far), Some(plugs)) if !options.daemons => {
-            let shm =
-                shm.with_alarms(Arc::new(move |peer| plugs.alarms.get(peer as usize)?.try_clone().ok()));
-            let nodes: Vec<_> = (0..size).filter_map(|rank| options.node(rank)).collect();
-            let nodes = Nodes::new(node, Box::new(move |from| nodes[from as usize..].to_vec()));
-            Ways::of_nodes(shm, far, nodes)
+    let neighbours = || {
+        let (directory, alarms) = (directory.clone(), alarms.clone());
+        let open: Open = Box::new(move |peer| crate::start::opened(&*directory, peer));
+        let neighbours = Neighbours::new(own.clone(), kind, open);
+        match alarms {
+            Some(plugs) => neighbours
+                .with_alarms(Arc::new(move |peer| plugs.alarms.get(peer as usize)?.try_clone().ok())),
+            None => neighbours,
         }
-        (_, far, _) => Ways::new(shm, far),
     };
+    let mut routes = Routes::new(Shm::new(neighbours(), options.settings.clone()));
     if let Some((_, _, settings)) = options.postboxes {
         let members = options.of_node(rank, size);
         let area = members.first().and_then(|first| areas[*first as usize].clone());
         let found = area.ok_or_else(|| "no shared segment".to_string());
-        let found = found.and_then(|area| Postboxes::new(rank, members, area, settings));
-        ways = ways.with_postboxes(found.unwrap_or_else(|e| panic!("rank {rank}: {e}")));
+        let found = found.and_then(|area| Postboxes::new(rank, members, (area, neighbours()), settings));
+        routes = routes.with(Box::new(found.unwrap_or_else(|e| panic!("rank {rank}: {e}"))), Reach::Launcher);
+    }
+    if let Some(far) = far {
+        let node = options.node(rank).filter(|_| !options.daemons);
+        let memory = if node.is_some() { Reach::Node } else { Reach::Nobody };
+        routes = routes.with_memory(memory).with(far, Reach::Everybody);
+        if let Some(node) = node {
+            let nodes: Vec<_> = (0..size).filter_map(|rank| options.node(rank)).collect();
+            routes = routes.on_nodes(Nodes::new(node, Box::new(move |from| nodes[from as usize..].to_vec())));
+        }
     }
     let node = options.node(rank).map_or(0, u64::from);
-    let process = Process::new(rank, size, ways, Some(door)).on_node(node);
+    let process = Process::new(rank, size, routes, Some(door)).on_node(node);
     if shares_memory { process.with_heap(Heap::new(own, Box::new(move || fd.try_clone()))) } else { process }
 }

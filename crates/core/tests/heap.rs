@@ -4,8 +4,8 @@
 use oxmpi_core::Process;
 use oxmpi_core::world::{Options, world_with};
 use oxmpi_engine::Mode;
+use oxmpi_fabric::routes::Routes;
 use oxmpi_fabric::shm::SingleCopyMode;
-use oxmpi_fabric::ways::Ways;
 use oxmpi_mem::memory::{lend, lend_mut};
 use oxmpi_shm::heap::Block;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,7 +24,7 @@ fn is_filled(bytes: &[u8], from: i32, number: usize) -> bool {
     bytes.iter().enumerate().all(|(at, byte)| *byte == pattern(from, number, at))
 }
 
-fn block(p: &Process<Ways>, len: usize) -> Block {
+fn block(p: &Process<Routes>, len: usize) -> Block {
     p.heap().unwrap().block(len).unwrap()
 }
 

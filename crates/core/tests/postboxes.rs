@@ -9,19 +9,33 @@ use oxmpi_core::world::{Options, Sockets, world_with};
 use oxmpi_engine::Mode;
 use oxmpi_fabric::Counts;
 use oxmpi_fabric::postboxes::Settings;
-use oxmpi_fabric::ways::Ways;
+use oxmpi_fabric::routes::Routes;
 use oxmpi_mem::memory::Owned;
 use oxmpi_sys::pause::Pause;
 use std::sync::Barrier;
 use talk::{pattern, receive, send};
 
 fn usysv(short: u64, pool: u64, max_alloc: usize) -> Options {
-    let settings = Settings { max_alloc, write_looks: 10, pause: Pause::Yield, sleeps: false, lock: None };
+    let settings = Settings {
+        max_alloc,
+        write_looks: 10,
+        pause: Pause::Yield,
+        sleeps: false,
+        lock: None,
+        survives: false,
+    };
     Options { postboxes: Some((short, pool, settings)), ..Options::default() }
 }
 
 fn sysv(short: u64, pool: u64, max_alloc: usize) -> Options {
-    let settings = Settings { max_alloc, write_looks: 0, pause: Pause::Select, sleeps: true, lock: None };
+    let settings = Settings {
+        max_alloc,
+        write_looks: 0,
+        pause: Pause::Select,
+        sleeps: true,
+        lock: None,
+        survives: false,
+    };
     Options { postboxes: Some((short, pool, settings)), ..Options::default() }
 }
 
@@ -42,7 +56,7 @@ fn kinds() -> Vec<Options> {
 }
 
 /// What the ways have counted.
-fn counts(p: &Process<Ways>) -> Counts {
+fn counts(p: &Process<Routes>) -> Counts {
     p.fabric_counts().expect("this thread may ask")
 }
 

@@ -4,7 +4,7 @@
 use oxmpi_coll::{Buffers, Combine};
 use oxmpi_core::world::{Options, world_with};
 use oxmpi_core::{Communicator, Process};
-use oxmpi_fabric::ways::Ways;
+use oxmpi_fabric::routes::Routes;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::{Op, Scalar, kernel};
 use oxmpi_mem::layout::Layout;
@@ -25,7 +25,7 @@ fn words(from: u64, to: impl IntoIterator<Item = u64>, len: u64, round: u64) -> 
 
 /// Runs a call on words; `None`: this rank has no such buffer. What is in the output afterwards.
 fn run(
-    p: &Process<Ways>,
+    p: &Process<Routes>,
     comm: &Communicator,
     call: Call,
     input: Option<Vec<u64>>,
@@ -44,7 +44,7 @@ fn run(
     output.into_vec().ok().unwrap()
 }
 
-fn all_collectives(p: &Process<Ways>, comm: &Communicator, len: u64, round: u64) {
+fn all_collectives(p: &Process<Routes>, comm: &Communicator, len: u64, round: u64) {
     let (me, ranks) = (comm.rank() as u64, comm.size() as u64);
     let (root, count, block) = ((round % ranks) as u32, Shared(len as usize), Shared(8 * len as usize));
     let (in_place, commutative, at_root) = (false, true, me == round % ranks);

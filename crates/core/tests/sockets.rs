@@ -12,8 +12,8 @@ use oxmpi_core::process::UserCall;
 use oxmpi_core::world::{Options, Sockets, world_with};
 use oxmpi_core::{Communicator, Process};
 use oxmpi_engine::Mode;
+use oxmpi_fabric::routes::Routes;
 use oxmpi_fabric::sim::Random;
-use oxmpi_fabric::ways::Ways;
 use oxmpi_mem::memory::{Owned, lend, lend_mut};
 use oxmpi_plan::{Call, Shared};
 use std::hash::{BuildHasher, RandomState};
@@ -40,7 +40,7 @@ fn pattern(from: i32, number: usize, len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + i / 255 + number * 13 + from as usize * 31) as u8).collect()
 }
 
-fn receive(p: &Process<Ways>, comm: &Communicator, len: usize, from: i32, tag: i32) -> (Vec<u8>, i32, i32) {
+fn receive(p: &Process<Routes>, comm: &Communicator, len: usize, from: i32, tag: i32) -> (Vec<u8>, i32, i32) {
     let mut data = vec![0u8; len];
     let done = lend_mut(&mut data, |buffer| p.recv(comm, buffer, from, tag)).unwrap();
     data.truncate(done.bytes as usize);
@@ -117,7 +117,7 @@ fn a_long_message_arrives_through_daemons_while_its_sender_does_something_else()
 }
 
 /// Sum of `len` numbers over all ranks; each is a function of its place.
-fn allreduce(p: &Process<Ways>, comm: &Communicator, len: usize) {
+fn allreduce(p: &Process<Routes>, comm: &Communicator, len: usize) {
     let (rank, size) = (comm.rank() as u64, comm.size() as u64);
     let input = Owned::new((0..len as u64).map(|at| at * (rank + 1)).collect::<Vec<u64>>());
     let output = Owned::new(vec![0u64; len]);

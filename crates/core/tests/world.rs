@@ -10,9 +10,9 @@ use oxmpi_core::p2p::{Incoming, Outgoing};
 use oxmpi_core::world::{Options, world, world_with};
 use oxmpi_core::{Communicator, Process};
 use oxmpi_engine::Mode;
+use oxmpi_fabric::routes::Routes;
 use oxmpi_fabric::shm::SingleCopyMode;
 use oxmpi_fabric::shm::copy_policy::{CopyFacts, Proximity};
-use oxmpi_fabric::ways::Ways;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::{Owned, lend, lend_mut};
 use oxmpi_plan::{Call, Shared};
@@ -323,7 +323,7 @@ fn an_abandoned_receive_leaves_its_buffer_alone() {
 }
 
 /// The sum over all ranks by the shortest way a communicator has.
-fn sum(p: &Process<Ways>, comm: &Communicator, value: u64) -> u64 {
+fn sum(p: &Process<Routes>, comm: &Communicator, value: u64) -> u64 {
     let (mine, all) = (Owned::new(vec![value]), Owned::new(vec![0u64]));
     let element = Some(std::sync::Arc::new(oxmpi_mem::layout::Layout::basic(8, 8)));
     let buffers = Buffers { input: mine.buf(), output: all.buf(), element };

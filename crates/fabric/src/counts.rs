@@ -1,6 +1,10 @@
-//! What a way to the peers can say of itself in numbers, for tools.
+//! What transports can say of themselves in numbers, for tools.
 
-/// Everything since the way was made, and what there is now. What a path does not have is 0.
+use oxmpi_wire::Frame;
+use std::iter::Sum;
+use std::ops::AddAssign;
+
+/// Everything since the process has started, and what there is now. What no transport of it has is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Which ways the messages go.
@@ -58,6 +62,40 @@ pub struct Traffic {
     pub messages: u64,
     /// The bytes of their data.
     pub bytes: u64,
+}
+
+impl Traffic {
+    /// Counts a message whose data are so many bytes.
+    #[inline]
+    pub(crate) fn add(&mut self, bytes: u64) {
+        self.messages += 1;
+        self.bytes += bytes;
+    }
+
+    /// Counts a frame with a body of `len` bytes, if it has an envelope.
+    pub(crate) fn note(&mut self, frame: &Frame, len: usize) {
+        match frame {
+            Frame::Eager { .. } | Frame::EagerSync { .. } => self.add(len as u64),
+            Frame::Rendezvous { announced, .. } => self.add(announced.length),
+            _ => {}
+        }
+    }
+}
+
+impl AddAssign for Traffic {
+    fn add_assign(&mut self, more: Traffic) {
+        self.messages += more.messages;
+        self.bytes += more.bytes;
+    }
+}
+
+impl Sum for Traffic {
+    fn sum<I: Iterator<Item = Traffic>>(all: I) -> Traffic {
+        all.fold(Traffic::default(), |mut sum, more| {
+            sum += more;
+            sum
+        })
+    }
 }
 
 /// A connection that was made.

@@ -1,4 +1,4 @@
-//! Messages through the daemons: the way of the components guide's module `lamd` ("The lamd Module (Daemon-Based
+//! Messages through the daemons: the components guide's module `lamd` ("The lamd Module (Daemon-Based
 //! Communication)").
 //!
 //! Each node has a *relay* ([`relay`]), a daemon of the launcher's, and each process one socket to the relay of its node. All
@@ -15,7 +15,7 @@
 //!    when a process ends or rests.
 //! 3. A relay delivers the messages of one process to another in the order in which they were sent.
 //! 4. A process of which the launcher says that it has died may have sent something that has not come yet. The relay of its node
-//!    is asked, and answers behind all that (`Lamd::await_end`). So it is before a message is asked back, which the receiver may
+//!    is asked, and answers behind all that ([`Membership::await_end`]). So it is before a message is asked back, which the receiver may
 //!    not read any more: the answer says that nobody will.
 //! 5. Who has lost its relay says nothing and waits: the launcher sees the end of a relay, reports it, and ends the job. So there
 //!    is one report, whoever notices first.
@@ -23,7 +23,10 @@
 pub mod relay;
 
 use crate::tcp::Tell;
-use crate::{Body, Counts, Fabric, InUse, Message, Sent, Sink, Unreachable, dispatch};
+use crate::{
+    Body, Counts, Limits, Membership, Message, Sent, Sink, Statistics, Traffic, Transport, Unreachable,
+    dispatch,
+};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_sys::parcel;
 use oxmpi_sys::poller::Poller;
@@ -38,8 +41,6 @@ use std::time::Duration;
 
 /// The name of the socket in the poller.
 const SOCKET: u64 = 1 << 32;
-/// That of what else the process sleeps on.
-const BESIDE: u64 = 1 << 33;
 /// Packets that are received in one look.
 const READS: usize = 64;
 /// Bytes of a file that are read or written at a time: few enough to stay in a cache.
@@ -51,7 +52,7 @@ const STARVED: Duration = Duration::from_millis(10);
 /// The longest piece of an announced message, bytes.
 const PIECE: usize = 1 << 20;
 
-/// The way of one process through its relay.
+/// The transport of one process through its relay.
 pub struct Lamd {
     own: u32,
     socket: OwnedFd,
@@ -72,6 +73,8 @@ pub struct Lamd {
     asked: HashSet<u32>,
     /// Processes to which nothing is sent any more.
     lost: HashSet<u32>,
+    sent: Traffic,
+    received: Traffic,
 }
 
 impl fmt::Debug for Lamd {
@@ -81,7 +84,7 @@ impl fmt::Debug for Lamd {
 }
 
 impl Lamd {
-    /// The way of process `own` through the relay at the other end of `socket` ([`parcel::pair`]). The caller sleeps on `poller`.
+    /// The transport of process `own` through the relay at the other end of `socket` ([`parcel::pair`]). The caller sleeps on `poller`.
     ///
     /// # Errors
     /// If the socket cannot be added to the poller.
@@ -101,15 +104,9 @@ impl Lamd {
             ended: HashSet::new(),
             asked: HashSet::new(),
             lost: HashSet::new(),
+            sent: Traffic::default(),
+            received: Traffic::default(),
         })
-    }
-
-    /// The process sleeps on what another way of its sleeps on, too: that is ready when something of it is.
-    ///
-    /// # Errors
-    /// If it cannot be added to the poller.
-    pub(crate) fn sleep_on_also(&self, other: &Poller) -> io::Result<()> {
-        self.poller.add(other, BESIDE, false)
     }
 
     /// The relay is gone (rule 5).
@@ -180,7 +177,7 @@ impl Lamd {
     }
 
     /// Hands up a packet.
-    fn take<S: Sink>(&mut self, bytes: usize, file: Option<OwnedFd>, sink: &mut S) {
+    fn take(&mut self, bytes: usize, file: Option<OwnedFd>, sink: &mut dyn Sink) {
         let packet = match Packet::read(&self.packet[..bytes], None) {
             Ok(packet) => packet,
             Err(error) => {
@@ -188,6 +185,9 @@ impl Lamd {
             }
         };
         let (Packet { kind, peer, length, body, .. }, got) = (packet, packet.got);
+        if let Some(got) = &got {
+            self.received.note(&got.frame, length as usize);
+        }
         match (kind, got, file) {
             (PacketKind::Message, Some(got), _) => {
                 dispatch(peer, &got, body.len(), Bytes::from(body), sink);
@@ -234,36 +234,16 @@ impl Lamd {
         }
         sent
     }
-
-    /// Takes in all that a process has sent, of which the launcher says that it has died (rule 4).
-    pub(crate) fn await_end<S: Sink>(&mut self, peer: u32, sink: &mut S) {
-        if self.ended.contains(&peer) {
-            return;
-        }
-        while !self.is_cut && self.ask_for_end(peer) != Sent::Done {
-            // The kernel has no memory, perhaps, and no event tells when it has some again.
-            if !self.poll(sink) {
-                parcel::wait_for_packet(&self.socket, STARVED);
-            }
-        }
-        while !self.is_cut && !self.ended.contains(&peer) {
-            if !self.poll(sink) {
-                // The answer alone: what else the process sleeps on may be ready, and nobody looks at that now.
-                parcel::wait_for_packet(&self.socket, ROOM);
-            }
-        }
-    }
-
-    /// A peer is known to be dead: nothing is sent to it any more.
-    pub(crate) fn bury(&mut self, peer: u32) {
-        self.lost.insert(peer);
-    }
 }
 
-impl Fabric for Lamd {
+impl Transport for Lamd {
+    fn name(&self) -> &'static str {
+        "lamd"
+    }
+
     /// Rule 1. What a process sends to itself goes nowhere, and may as well wait.
-    fn eager_limit(&mut self, to: u32) -> usize {
-        if to == self.own { INLINE } else { usize::MAX }
+    fn limits(&self, to: u32) -> Limits {
+        Limits { eager: if to == self.own { INLINE } else { usize::MAX }, announced: 0 }
     }
 
     fn piece_limit(&mut self, _to: u32) -> usize {
@@ -284,7 +264,7 @@ impl Fabric for Lamd {
         let kind = if length <= INLINE { PacketKind::Message } else { PacketKind::File };
         let header = PacketHeader { kind, frame: len as u8, peer: to, length: length as u64 }.encode();
         let (header, frame) = (Bytes::from(&header), Bytes::from(&frame[..len]));
-        Ok(match (kind, body) {
+        let sent = match (kind, body) {
             (PacketKind::File, body) => match self.pack(body) {
                 Ok(file) => self.post(&[header, frame], Some(&file)),
                 Err(error) => {
@@ -301,14 +281,14 @@ impl Fabric for Lamd {
                 self.part = part;
                 sent
             }
-        })
+        };
+        if sent == Sent::Done {
+            self.sent.note(&message.frame, length);
+        }
+        Ok(sent)
     }
 
-    fn has_left(&mut self, peer: u32) -> bool {
-        self.ended.contains(&peer)
-    }
-
-    fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {
+    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
         if std::mem::take(&mut self.is_starved) {
             self.poller.set_clock(None);
         }
@@ -337,13 +317,46 @@ impl Fabric for Lamd {
         any
     }
 
-    fn counts(&mut self) -> Counts {
-        let connections = u64::from(!self.is_cut);
-        Counts { ways: InUse::Sockets, connections, connections_made: 1, ..Counts::default() }
-    }
-
     fn announce_waiting(&mut self, _peer: u32) -> bool {
         // Room in the socket is an event, or the clock rings.
         true
+    }
+}
+
+impl Membership for Lamd {
+    fn has_left(&mut self, peer: u32) -> bool {
+        self.ended.contains(&peer)
+    }
+
+    /// Rule 4.
+    fn await_end(&mut self, peer: u32, sink: &mut dyn Sink) {
+        if self.ended.contains(&peer) {
+            return;
+        }
+        while !self.is_cut && self.ask_for_end(peer) != Sent::Done {
+            // The kernel has no memory, perhaps, and no event tells when it has some again.
+            if !self.poll(None, sink) {
+                parcel::wait_for_packet(&self.socket, STARVED);
+            }
+        }
+        while !self.is_cut && !self.ended.contains(&peer) {
+            if !self.poll(None, sink) {
+                // The answer alone: what else the process sleeps on may be ready, and nobody polls that now.
+                parcel::wait_for_packet(&self.socket, ROOM);
+            }
+        }
+    }
+
+    fn bury(&mut self, peer: u32) {
+        self.lost.insert(peer);
+    }
+}
+
+impl Statistics for Lamd {
+    fn count(&mut self, counts: &mut Counts) {
+        counts.connections += u64::from(!self.is_cut);
+        counts.connections_made += 1;
+        counts.far_sent += self.sent;
+        counts.far_received += self.received;
     }
 }

@@ -20,14 +20,13 @@ mod outgoing;
 
 use self::incoming::In;
 use self::outgoing::Out;
-use crate::{Counts, Fabric, Message, Sent, Sink, Unreachable};
-use oxmpi_shm::door::Bell;
+use crate::neighbours::{Neighbour, Neighbours};
+use crate::{Counts, Limits, Membership, Message, Sent, Sink, Statistics, Transport, Unreachable};
 use oxmpi_shm::postbox::PostboxArea;
-use oxmpi_shm::segment::{RankState, Segment};
+use oxmpi_shm::segment::RankState;
 use oxmpi_sys::pause::Pause;
 use oxmpi_sys::semaphore::Semaphore;
 use oxmpi_wire::Frame;
-use std::sync::Arc;
 
 /// How a process uses the postboxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,16 +41,11 @@ pub struct Settings {
     pub sleeps: bool,
     /// The lock of the pool, if it is a semaphore.
     pub lock: Option<Semaphore>,
+    /// Failures are survived: a peer may end, and empty its postbox no more, with a notice on the way to it.
+    pub survives: bool,
 }
 
-/// A peer, as shared memory knows it: its segment, and what wakes it.
-#[derive(Debug)]
-pub(crate) struct Neighbour {
-    pub(crate) segment: Arc<Segment>,
-    pub(crate) bell: Bell,
-}
-
-/// The way of one process to the others of its job on its node.
+/// The transport of one process to the others of its job on its node.
 #[derive(Debug)]
 pub struct Postboxes {
     /// The numbers of these processes, in the order of their places.
@@ -59,6 +53,7 @@ pub struct Postboxes {
     /// The own place.
     place: u32,
     area: PostboxArea,
+    neighbours: Neighbours,
     settings: Settings,
     /// By place; none is at the own.
     peers: Vec<Option<Peer>>,
@@ -89,7 +84,7 @@ struct Tally {
 }
 
 impl Postboxes {
-    /// The way of process `me` through `area` to `members`, the processes of its job on its node, itself among them. Their
+    /// The transport of process `me` through `area` to `members`, the processes of its job on its node, itself among them. Their
     /// numbers rise.
     ///
     /// # Errors
@@ -97,7 +92,7 @@ impl Postboxes {
     pub fn new(
         me: u32,
         members: Vec<u32>,
-        area: PostboxArea,
+        (area, neighbours): (PostboxArea, Neighbours),
         settings: Settings,
     ) -> Result<Postboxes, String> {
         let place = members.iter().position(|member| *member == me);
@@ -120,13 +115,7 @@ impl Postboxes {
         };
         let peers = (0..).zip(&members).map(peer).collect();
         let (unfinished, gone, tally) = (Vec::new(), Vec::new(), Tally::default());
-        Ok(Postboxes { place: own, members, area, settings, peers, unfinished, gone, tally })
-    }
-
-    /// Whether they are the way to this process.
-    #[inline]
-    pub(crate) fn reach(&self, peer: u32) -> bool {
-        self.place_of(peer).is_some_and(|at| at != self.place as usize)
+        Ok(Postboxes { place: own, members, area, neighbours, settings, peers, unfinished, gone, tally })
     }
 
     #[inline]
@@ -143,45 +132,37 @@ impl Postboxes {
         self.peers.get_mut(at)?.as_mut()
     }
 
-    /// Whether contact with this process is still to be made ([`Postboxes::meet`]) before anything is sent to it.
+    /// Makes contact with this process, if that is still to be done.
     #[inline]
-    pub(crate) fn is_strange(&self, peer: u32) -> bool {
-        let at = self.place_of(peer);
-        at.and_then(|at| self.peers[at].as_ref()).is_some_and(|peer| peer.neighbour.is_none())
-    }
-
-    /// Makes contact.
-    pub(crate) fn meet(&mut self, number: u32, neighbour: Neighbour) {
-        let Some(peer) = self.peer_mut(number) else { return };
-        if std::mem::take(&mut peer.is_to_be_rung) {
-            neighbour.bell.ring();
+    fn meet(&mut self, number: u32) -> Result<(), Unreachable> {
+        match self.peer_mut(number) {
+            Some(Peer { neighbour: None, .. }) => self.connect(number),
+            _ => Ok(()),
         }
-        peer.neighbour = Some(neighbour);
     }
 
-    /// A process that waits to be rung, and with which contact is still to be made.
-    pub(crate) fn waiting_stranger(&mut self) -> Option<u32> {
-        let waits = |peer: &&Peer| peer.is_to_be_rung && peer.neighbour.is_none();
-        self.peers.iter().flatten().find(waits).map(|peer| peer.number)
-    }
-
-    /// No contact can be made with a process: it is not rung.
-    pub(crate) fn give_up_ringing(&mut self, number: u32) {
+    #[cold]
+    fn connect(&mut self, number: u32) -> Result<(), Unreachable> {
+        let neighbour = self.neighbours.connect(number)?;
         if let Some(peer) = self.peer_mut(number) {
-            peer.is_to_be_rung = false;
+            if std::mem::take(&mut peer.is_to_be_rung) {
+                neighbour.bell.ring();
+            }
+            peer.neighbour = Some(neighbour);
         }
+        Ok(())
     }
 
-    /// Gives up what a peer has left, *which must be known to be dead*: the lock of the pool, if it held that, and what it has
-    /// not taken.
-    pub(crate) fn bury(&mut self, number: u32) {
-        let Some(at) = self.place_of(number) else { return };
-        self.area.break_lock(at as u32);
-        let Some(Some(peer)) = self.peers.get_mut(at) else { return };
-        peer.is_dead = true;
-        let Peer { out, .. } = peer;
-        self.gone.extend(out.give_up());
-        self.unfinished.retain(|other| *other != at);
+    /// Rings those that wait to be rung and with which contact is still to be made.
+    fn ring_unmet(&mut self) {
+        for at in 0..self.peers.len() {
+            let Some(Peer { number, is_to_be_rung: true, .. }) = self.peers[at] else { continue };
+            if self.connect(number).is_err()
+                && let Some(peer) = &mut self.peers[at]
+            {
+                peer.is_to_be_rung = false;
+            }
+        }
     }
 
     /// Sends what was copied, as far as there is room.
@@ -203,7 +184,7 @@ impl Postboxes {
     }
 
     /// Whether all that was taken to be sent lies in postboxes.
-    pub(crate) fn is_finished(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.unfinished.is_empty()
     }
 }
@@ -227,14 +208,24 @@ fn unknown(peer: u32) -> Unreachable {
     Unreachable { peer, why: "it has no postbox in the shared segment of this node".into() }
 }
 
-impl Fabric for Postboxes {
-    #[inline]
-    fn eager_limit(&mut self, _to: u32) -> usize {
-        2 * self.area.shape().short as usize
+impl Transport for Postboxes {
+    fn name(&self) -> &'static str {
+        if self.settings.sleeps { "sysv" } else { "usysv" }
     }
 
-    fn announced_limit(&mut self, _to: u32) -> usize {
-        self.area.shape().short as usize
+    fn polls_kernel(&self) -> bool {
+        false
+    }
+
+    /// Processes of other jobs have no postboxes, nor has this one for itself.
+    fn reaches(&self, peer: u32) -> bool {
+        self.place_of(peer).is_some_and(|at| at != self.place as usize)
+    }
+
+    #[inline]
+    fn limits(&self, _to: u32) -> Limits {
+        let short = self.area.shape().short as usize;
+        Limits { eager: 2 * short, announced: short }
     }
 
     fn piece_limit(&mut self, to: u32) -> usize {
@@ -249,6 +240,7 @@ impl Fabric for Postboxes {
     }
 
     fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+        self.meet(to)?;
         let Some(at) = self.place_of(to) else { return Err(unknown(to)) };
         let (me, place) = (self.members[self.place as usize], self.place);
         let Postboxes { peers, area, settings, tally, gone, unfinished, .. } = self;
@@ -275,12 +267,7 @@ impl Fabric for Postboxes {
         Ok(if sent == Sent::Full && peer.is_over() { Sent::Done } else { sent })
     }
 
-    fn has_left(&mut self, peer: u32) -> bool {
-        let neighbour = self.peer_mut(peer).and_then(|peer| peer.neighbour.as_ref());
-        neighbour.is_some_and(|neighbour| neighbour.segment.status().has_left())
-    }
-
-    fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {
+    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
         let mut any = false;
         for peer in self.peers.iter_mut().flatten() {
             let Peer { number, incoming, .. } = peer;
@@ -297,20 +284,26 @@ impl Fabric for Postboxes {
             any = true;
             sink.sent(token);
         }
+        if any {
+            self.ring_unmet();
+        }
         any
     }
 
-    fn counts(&mut self) -> Counts {
-        let Tally { pooled_pieces, boxed_pieces, pauses } = self.tally;
-        Counts {
-            postbox_bytes: self.area.shape().bytes(),
-            postbox_pool_bytes: self.area.shape().pool,
-            postbox_pool_used: self.area.taken(),
-            pooled_pieces,
-            boxed_pieces,
-            pauses,
-            ..Counts::default()
-        }
+    fn sleeps_lightly(&self) -> bool {
+        self.settings.survives && !self.is_finished()
+    }
+
+    fn announce_waiting(&mut self, peer: u32) -> bool {
+        let survives = self.settings.survives;
+        self.peer_mut(peer).is_some_and(|peer| peer.out.want_room()) && !survives
+    }
+}
+
+impl Membership for Postboxes {
+    fn has_left(&mut self, peer: u32) -> bool {
+        let neighbour = self.peer_mut(peer).and_then(|peer| peer.neighbour.as_ref());
+        neighbour.is_some_and(|neighbour| neighbour.segment.status().has_left())
     }
 
     fn leave(&mut self) -> bool {
@@ -321,7 +314,26 @@ impl Fabric for Postboxes {
         self.is_finished()
     }
 
-    fn announce_waiting(&mut self, peer: u32) -> bool {
-        self.peer_mut(peer).is_some_and(|peer| peer.out.want_room())
+    /// The lock of the pool, if the peer held that, and what it has not taken.
+    fn bury(&mut self, number: u32) {
+        let Some(at) = self.place_of(number) else { return };
+        self.area.break_lock(at as u32);
+        let Some(Some(peer)) = self.peers.get_mut(at) else { return };
+        peer.is_dead = true;
+        let Peer { out, .. } = peer;
+        self.gone.extend(out.give_up());
+        self.unfinished.retain(|other| *other != at);
+    }
+}
+
+impl Statistics for Postboxes {
+    fn count(&mut self, counts: &mut Counts) {
+        let Tally { pooled_pieces, boxed_pieces, pauses } = self.tally;
+        counts.postbox_bytes += self.area.shape().bytes();
+        counts.postbox_pool_bytes += self.area.shape().pool;
+        counts.postbox_pool_used += self.area.taken();
+        counts.pooled_pieces += pooled_pieces;
+        counts.boxed_pieces += boxed_pieces;
+        counts.pauses += pauses;
     }
 }

@@ -38,22 +38,18 @@ use self::incoming::{RingIn, decode};
 use self::outgoing::{Out, Path};
 use self::parting::Parted;
 use self::sections::Sections;
-use crate::postboxes::Neighbour;
-use crate::{Body, Fabric, Message, Sent, SentNow, Sink, Unreachable, dispatch};
+use crate::neighbours::{Neighbour, Neighbours};
+use crate::{Body, Message, Sent, SentNow, Sink, Unreachable, dispatch};
 use oxmpi_shm::announcement::Announcements;
-use oxmpi_shm::door::Bell;
 use oxmpi_shm::inbox::{CELL_PAYLOAD, InboxReceiver};
 use oxmpi_shm::pool::{Pool, PoolView};
 use oxmpi_shm::ring::{INLINE_MAX, RingReceiver, RingSender};
 use oxmpi_shm::segment::Segment;
-use oxmpi_sys::barrier::BarrierKind;
 use oxmpi_sys::bytes::Bytes;
-use oxmpi_sys::poller::raise_alarm;
 use oxmpi_sys::single_copy::RemoteProcess;
 use oxmpi_wire::{Frame, MAX_FRAME_LEN, Received};
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// The longest piece of an announced message, bytes: short enough that others get their turn.
 const PIECE: usize = 128 << 10;
@@ -99,44 +95,15 @@ impl Settings {
     }
 }
 
-/// Opens the segment of a process; the error is for a person.
-pub type Open = Box<dyn FnMut(u32) -> Result<Opened, String> + Send>;
-
-/// A segment, as it was handed over.
-#[derive(Debug)]
-pub struct Opened {
-    /// Its descriptor.
-    pub fd: OwnedFd,
-    /// Whose it is, if it belongs to another launcher.
-    pub other: Option<Stranger>,
-}
-
-/// A process of another launcher, where numbers of processes are others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stranger {
-    /// Names all jobs of its launcher.
-    pub job: u64,
-    /// Its number there.
-    pub number: u32,
-    /// This process's number there.
-    pub known_as: u32,
-}
-
-/// Opens the alarm of a process that may sleep on descriptors, if it has one.
-pub type OpenAlarm = Arc<dyn Fn(u32) -> Option<OwnedFd> + Send + Sync>;
-
-/// The way of one process to all processes of its node.
+/// The transport of one process to all processes of its node.
 pub struct Shm {
     me: u32,
     own: Arc<Segment>,
-    kind: BarrierKind,
+    neighbours: Neighbours,
     settings: Settings,
     plan: Arc<CopyPlan>,
     /// Longest eager message that travels beside its header, bytes.
     inline_limit: usize,
-    open: Open,
-    /// In a job with sockets.
-    open_alarm: Option<OpenAlarm>,
     /// Where the longer messages of this process lie.
     pool: Option<Pool>,
     inbox: InboxReceiver,
@@ -216,8 +183,9 @@ impl std::fmt::Debug for Shm {
 }
 
 impl Shm {
-    /// The way of the process that owns `own`. `open` opens others' segments.
-    pub fn new(own: Arc<Segment>, kind: BarrierKind, settings: Settings, open: Open) -> Shm {
+    /// The transport of a process to its neighbours.
+    pub fn new(neighbours: Neighbours, settings: Settings) -> Shm {
+        let own = neighbours.own().clone();
         let boot = *own.boot();
         Shm {
             me: boot.rank,
@@ -225,12 +193,10 @@ impl Shm {
             pool: own.pool().map(Pool::new),
             announcements: Announcements::new(own.announcements()),
             own,
-            kind,
+            neighbours,
             inline_limit: settings.eager_limit.min(INLINE_MAX),
             plan: Arc::new(settings.plan(boot.config.pool_bytes > 0)),
             settings,
-            open,
-            open_alarm: None,
             links: Vec::new(),
             granted: Vec::new(),
             grants: VecDeque::new(),
@@ -240,24 +206,12 @@ impl Shm {
         }
     }
 
-    /// The same, to peers that may sleep on descriptors: who rings one raises its alarm.
-    #[must_use]
-    pub fn with_alarms(self, open: OpenAlarm) -> Shm {
-        Shm { open_alarm: Some(open), ..self }
-    }
-
-    fn bell_of(&self, peer: u32, segment: &Arc<Segment>) -> Bell {
-        let bell = Bell::new(segment, self.kind_with(segment));
-        let Some(open) = self.open_alarm.clone() else { return bell };
-        // Asked for at the first sleep of the peer's; most are awake whenever somebody rings.
-        let alarm = OnceLock::new();
-        bell.with_alarm(Arc::new(move || {
-            // A request that fails is made again at the next sleep.
-            if let Some(alarm) = alarm.get().or_else(|| open(peer).map(|opened| alarm.get_or_init(|| opened)))
-            {
-                raise_alarm(alarm);
-            }
-        }))
+    /// Peers with which contact was made.
+    pub(crate) fn contacts(&self) -> Vec<u32> {
+        let met = |(peer, link): (u32, &Option<Box<Link>>)| {
+            Some(peer).filter(|_| link.as_ref().is_some_and(|link| link.out.is_some()))
+        };
+        (0..).zip(&self.links).filter_map(met).collect()
     }
 
     pub(crate) fn copy_facts(&self) -> Arc<CopyFacts> {
@@ -292,41 +246,9 @@ impl Shm {
     /// Makes contact: maps the peer's segment.
     #[cold]
     fn connect(&mut self, peer: u32) -> Result<&mut Out, Unreachable> {
-        let unreachable = |why: String| Unreachable { peer, why };
-        let Opened { fd, other } = (self.open)(peer).map_err(unreachable)?;
-        let segment = Segment::map(&fd).map_err(|e| unreachable(e.to_string()))?;
-        let (own, its) = (self.own.boot(), segment.boot());
-        let is_ours = Stranger { job: own.job_id, number: peer, known_as: self.me };
-        let Stranger { job, number, known_as } = other.unwrap_or(is_ours);
-        if its.job_id != job || its.rank != number {
-            return Err(unreachable(format!(
-                "its segment says process {} of job {:x}, not process {number} of job {job:x}",
-                its.rank, its.job_id
-            )));
-        }
-        let bell = self.bell_of(peer, &segment);
+        let Neighbour { segment, bell, known_as } = self.neighbours.connect(peer)?;
         let out = Out::new(segment, bell, known_as, self.plan.clone());
         Ok(self.link(peer).out.insert(out))
-    }
-
-    /// What others need of a peer: contact is made.
-    pub(crate) fn neighbour(&mut self, peer: u32) -> Result<Neighbour, Unreachable> {
-        if self.out(peer).is_none() {
-            self.connect(peer)?;
-        }
-        match self.out(peer) {
-            Some(out) => Ok(Neighbour { segment: out.segment.clone(), bell: out.bell.clone() }),
-            None => Err(Unreachable { peer, why: "no contact was made".into() }),
-        }
-    }
-
-    /// The barriers between this process and a peer. Those of one launcher use the same; with one of another that has the fence
-    /// on both sides so does this process, whose own heavy side is a fence at least.
-    fn kind_with(&self, its: &Segment) -> BarrierKind {
-        match self.kind {
-            BarrierKind::Asymmetric if !its.boot().asymmetric => BarrierKind::Symmetric,
-            kind => kind,
-        }
     }
 
     /// The longest body that can go to a peer now, no more than `wanted` being asked for: what the pool takes, if it has
@@ -384,15 +306,14 @@ impl Shm {
             return false;
         }
         if !segment.has_heap() {
-            let mapped = (self.open)(peer).is_ok_and(|opened| segment.map_heap(opened.fd).is_ok());
-            link.is_heap_refused = !mapped;
+            link.is_heap_refused = !self.neighbours.map_heap(peer, segment);
         }
         !link.is_heap_refused
     }
 
     /// Sends a frame of the path itself.
     fn send_own(&mut self, to: u32, frame: Frame) -> Result<Sent, Unreachable> {
-        self.send(to, &Message { sequence: 0, frame, body: Body::NONE, token: 0 })
+        self.send(to, &Message { sequence: 0, frame, body: Body::NONE, lent: None, token: 0 })
     }
 
     /// Rules 2 and 5.
@@ -401,7 +322,8 @@ impl Shm {
         if self.out(peer).is_none() && self.connect(peer).is_err() {
             return;
         }
-        let kind = self.out(peer).map_or(self.kind, |out| self.kind_with(&out.segment));
+        let kind =
+            self.out(peer).map_or(self.neighbours.kind(), |out| self.neighbours.kind_with(&out.segment));
         let mut receiver = RingReceiver::new(self.own.ring(index, kind));
         if let Some(pool) = self.out(peer).and_then(|out| out.segment.pool()) {
             receiver.set_pool(PoolView::new(pool));
@@ -413,7 +335,7 @@ impl Shm {
 
     /// A peer grants us a ring of its segment (rule 3).
     fn use_ring(&mut self, peer: u32, ring: u32) {
-        let Some(kind) = self.out(peer).map(|out| self.kind_with(&out.segment)) else { return };
+        let Some(kind) = self.out(peer).map(|out| self.neighbours.kind_with(&out.segment)) else { return };
         let Some(out) = self.out_mut(peer) else { return };
         if ring >= out.segment.boot().config.max_rings || matches!(out.path, Path::Ring(_)) {
             return;

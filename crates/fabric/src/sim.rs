@@ -12,7 +12,10 @@ mod weather;
 
 pub use weather::{Random, Weather};
 
-use crate::{Fabric, Message, Sent, SentNow, Sink, Unreachable, dispatch};
+use crate::{
+    Announcements, Fabric, Membership, Message, OneSided, Sections, Sent, SentNow, Sink, Statistics,
+    Unreachable, dispatch,
+};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, Context, Envelope, Frame, MAX_FRAME_LEN};
 use std::cell::RefCell;
@@ -421,6 +424,17 @@ impl Sim {
     }
 }
 
+impl Announcements for Sim {}
+impl OneSided for Sim {}
+impl Sections for Sim {}
+impl Statistics for Sim {}
+
+impl Membership for Sim {
+    fn has_left(&mut self, peer: u32) -> bool {
+        self.left.contains(&peer)
+    }
+}
+
 impl Fabric for Sim {
     fn eager_limit(&mut self, _to: u32) -> usize {
         self.network.borrow().weather.eager_limit
@@ -441,10 +455,6 @@ impl Fabric for Sim {
             return Err(Unreachable { peer: to, why: "there is no such process in the world".into() });
         }
         Ok(network.send(self.me, to, message))
-    }
-
-    fn has_left(&mut self, peer: u32) -> bool {
-        self.left.contains(&peer)
     }
 
     fn send_short_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> SentNow {

@@ -17,7 +17,7 @@
 //! 5. A process that ends waits until all that it has sent is acknowledged, then says goodbye to each peer it has
 //!    a connection with, and closes that when the peer's kernel has the goodbye. Who hears it takes all it has
 //!    sent for received. A peer to which the goodbye did not come finds out from the launcher, when it tries to connect.
-//!    A process that may come back ([`Fabric::rest`]) says no goodbye: it waits as well, tells its peers what it has
+//!    A process that may come back ([`Membership::rest`]) says no goodbye: it waits as well, tells its peers what it has
 //!    received, and leaves its connections and its listener as they are. Who writes to it waits until it looks again or
 //!    ends.
 //! 6. Processes of different jobs that give up their last communicator wait until each has all that it needs of the other
@@ -31,7 +31,7 @@
 //!    the peer computes.
 //! 10. Where messages can be quiesced, all processes stop sending at the launcher's word, wait until everything is
 //!     acknowledged, and end their connections and listeners (`quiesce.rs`). Then each listens anew, wherever it is by then, and
-//!     connects when it has something to send, as if a connection had broken (rule 3). `ways/quiesce.rs` goes through the steps.
+//!     connects when it has something to send, as if a connection had broken (rule 3). `routes/quiesce.rs` goes through the steps.
 //!
 //! Rules 1 to 3 are a state machine without sockets, the link (`link.rs`); this file moves bytes and times.
 
@@ -77,7 +77,10 @@ use self::peer::{Bond, Peer, Way};
 use self::straight::Ahead;
 use self::watch::Watch;
 use self::watched::Watched;
-use crate::{Body, Connected, Counts, Fabric, InUse, Message, Sent, Sink, Taken, Unreachable};
+use crate::{
+    Body, Connected, Connections, Counts, Limits, Membership, Message, Sent, Sink, Statistics, Taken,
+    Traffic, Transport, Unreachable,
+};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_sys::net::Listener;
@@ -141,6 +144,8 @@ pub struct Tcp {
     /// Looks since a message that is lent could be copied.
     uncopied: u32,
     watched: Watched,
+    /// What has left.
+    sent: Traffic,
 }
 
 impl fmt::Debug for Tcp {
@@ -201,6 +206,7 @@ impl Tcp {
             vain: 0,
             uncopied: 0,
             watched: Watched::new(),
+            sent: Traffic::default(),
         })
     }
 
@@ -210,31 +216,11 @@ impl Tcp {
         Tcp { secret_of, ..self }
     }
 
-    /// The same, for a process of one thread that says when it sleeps ([`Fabric::before_sleep`]), until it has several
-    /// ([`Fabric::share_among_threads`]): not everything that comes need be seen on the poller meanwhile.
+    /// The same, for a process of one thread that says when it sleeps ([`Transport::before_sleep`]), until it has several
+    /// ([`Transport::share_among_threads`]): not everything that comes need be seen on the poller meanwhile.
     #[must_use]
     pub fn for_one_thread(self) -> Tcp {
         Tcp { is_alone: true, ..self }
-    }
-
-    /// Others can connect to this `listener`, too.
-    ///
-    /// # Errors
-    /// If it cannot be added to the poller.
-    pub fn listen_also(&mut self, listener: Listener) -> std::io::Result<()> {
-        self.poller.add(&listener, LISTENER, false)?;
-        self.listeners.push(listener);
-        Ok(())
-    }
-
-    /// To how many listeners others can connect.
-    pub fn listeners(&self) -> usize {
-        self.listeners.len()
-    }
-
-    /// Changes the longest eager message from now on, bytes.
-    pub fn set_eager_limit(&mut self, bytes: usize) {
-        self.settings.eager_limit = bytes;
     }
 
     fn now(&self) -> Duration {
@@ -258,7 +244,7 @@ impl Tcp {
     }
 
     /// A descriptor of a peer's is ready.
-    fn on_peer<S: Sink>(&mut self, at: u32, ready: Ready, sink: &mut S) {
+    fn on_peer(&mut self, at: u32, ready: Ready, sink: &mut dyn Sink) {
         let Some(peer) = self.known(at) else { return };
         match &peer.way {
             Way::Connecting { .. } => self.on_connected(at),
@@ -279,40 +265,26 @@ impl Tcp {
         }
     }
 
-    /// A peer is known to be dead: nobody tries to reach it any more.
-    pub(crate) fn bury(&mut self, at: u32) {
-        self.part(at, Way::Lost("its process has ended".into()));
-        // Whoever buries it tells of it.
-        self.peer(at).is_told = true;
-    }
-
     /// Tells the sink what has happened outside of a poll.
-    fn tell_news<S: Sink>(&mut self, sink: &mut S) {
+    fn tell_news(&mut self, sink: &mut dyn Sink) {
         while let Some(at) = self.news.pop() {
             let Some(peer) = self.known(at) else { continue };
             peer.link.tell_gone(sink);
-            let tell = match peer.way {
-                Way::Lost(_) => S::lost,
-                Way::Left => S::left,
+            let is_lost = match peer.way {
+                Way::Lost(_) => true,
+                Way::Left => false,
                 _ => continue,
             };
             if !std::mem::replace(&mut peer.is_told, true) {
-                tell(sink, at);
+                if is_lost { sink.lost(at) } else { sink.left(at) }
             }
         }
     }
 }
 
-impl Fabric for Tcp {
-    fn eager_limit(&mut self, _to: u32) -> usize {
-        self.settings.eager_limit
-    }
-
-    fn piece_limit(&mut self, _to: u32) -> usize {
-        PIECE
-    }
-
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+impl Tcp {
+    /// Sends a message of which a copy is made.
+    fn send_copy(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
         if !self.may_send_copy(to, message.body.len())? {
             return Ok(Sent::Full);
         }
@@ -330,30 +302,70 @@ impl Fabric for Tcp {
         Ok(if peer.link.took_newest() { Sent::Done } else { Sent::Later })
     }
 
-    fn has_left(&mut self, peer: u32) -> bool {
-        self.known(peer).is_some_and(|peer| matches!(peer.way, Way::Left))
-    }
-
-    fn send_piece(
-        &mut self,
-        to: u32,
-        message: &Message<'_>,
-        buffer: &UserBuf,
-        offset: usize,
-    ) -> Result<Sent, Unreachable> {
-        let piece = (buffer.clone(), offset, message.body.len());
-        self.lend_by(to, |link, source| link.lend(source, message, piece))
-    }
-
-    fn send_whole(&mut self, to: u32, message: &Message<'_>, buffer: &UserBuf) -> Result<Sent, Unreachable> {
+    /// Sends a message of which a copy need not be made: its body is part of `buffer`.
+    fn send_lent(&mut self, to: u32, message: &Message<'_>, buffer: &UserBuf) -> Result<Sent, Unreachable> {
+        if let Frame::Data { offset, .. } = message.frame {
+            let piece = (buffer.clone(), offset as usize, message.body.len());
+            return self.lend_by(to, |link, source| link.lend(source, message, piece));
+        }
         if message.body.len() < LEND_FROM || buffer.as_contiguous().is_none() {
-            return self.send(to, message);
+            return self.send_copy(to, message);
         }
         match self.lend_whole(to, message, buffer)? {
             // It is copied then.
-            Sent::Full if self.peer(to).takes_early(message.body.len()) => self.send(to, message),
+            Sent::Full if self.peer(to).takes_early(message.body.len()) => self.send_copy(to, message),
             sent => Ok(sent),
         }
+    }
+
+    fn poll_all(&mut self, sink: &mut dyn Sink) -> bool {
+        let mut any = !self.news.is_empty();
+        self.tell_news(sink);
+        if let Some(at) = self.ahead.of() {
+            any |= self.look_at(at, sink);
+        }
+        any |= match self.last_alone() {
+            Some(at) => self.look_at(at, sink),
+            None => self.look_at_all(None, sink),
+        };
+        if !self.lenders.is_empty() {
+            any |= self.look_at_lent(any, sink);
+        }
+        any
+    }
+
+    fn poll_all_but(&mut self, peer: u32, sink: &mut dyn Sink) -> bool {
+        let mut any = !self.news.is_empty();
+        self.tell_news(sink);
+        if let Some(at) = self.ahead.of().filter(|at| *at != peer) {
+            any |= self.look_at(at, sink);
+        }
+        any | (!self.watched.has_looked_lately() && self.look_at_all(Some(peer), sink))
+    }
+}
+
+impl Transport for Tcp {
+    fn name(&self) -> &'static str {
+        "tcp"
+    }
+
+    fn limits(&self, _to: u32) -> Limits {
+        Limits { eager: self.settings.eager_limit, announced: 0 }
+    }
+
+    fn piece_limit(&mut self, _to: u32) -> usize {
+        PIECE
+    }
+
+    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+        let sent = match message.lent {
+            Some(buffer) => self.send_lent(to, message, buffer)?,
+            None => self.send_copy(to, message)?,
+        };
+        if sent != Sent::Full {
+            self.sent.note(&message.frame, message.body.len());
+        }
+        Ok(sent)
     }
 
     fn send_now(&mut self, to: u32, context: u32, tag: i32, sequence: u8, bytes: Bytes<'_>) -> bool {
@@ -370,29 +382,11 @@ impl Fabric for Tcp {
         }
     }
 
-    fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {
-        let mut any = !self.news.is_empty();
-        self.tell_news(sink);
-        if let Some(at) = self.ahead.of() {
-            any |= self.look_at(at, sink);
+    fn poll(&mut self, except: Option<u32>, sink: &mut dyn Sink) -> bool {
+        match except {
+            None => self.poll_all(sink),
+            Some(peer) => self.poll_all_but(peer, sink),
         }
-        any |= match self.last_alone() {
-            Some(at) => self.look_at(at, sink),
-            None => self.look_at_all(None, sink),
-        };
-        if !self.lenders.is_empty() {
-            any |= self.look_at_lent(any, sink);
-        }
-        any
-    }
-
-    fn poll_except<S: Sink>(&mut self, peer: u32, sink: &mut S) -> bool {
-        let mut any = !self.news.is_empty();
-        self.tell_news(sink);
-        if let Some(at) = self.ahead.of().filter(|at| *at != peer) {
-            any |= self.look_at(at, sink);
-        }
-        any | (!self.watched.has_looked_lately() && self.look_at_all(Some(peer), sink))
     }
 
     fn share_among_threads(&mut self) {
@@ -407,38 +401,29 @@ impl Fabric for Tcp {
         !copied && self.ahead.of().is_none() && self.news.is_empty()
     }
 
-    fn counts(&mut self) -> Counts {
-        let peers = self.peers.iter().flatten();
-        let mut counts = Counts { ways: InUse::Sockets, ..Counts::default() };
-        for peer in peers {
-            counts.connections += u64::from(peer.way.connection().is_some());
-            counts.connections_made += u64::from(peer.connections);
-            counts.connections_remade += u64::from(peer.connections.saturating_sub(1));
-        }
-        counts
-    }
-
-    fn watch_connections(&mut self, watch: bool) {
-        self.watch = Watch::new(watch);
-    }
-
-    fn take_connections(&mut self) -> (Vec<Connected>, u64) {
-        self.watch.take()
-    }
-
     fn announce_waiting(&mut self, _peer: u32) -> bool {
         // Room, an acknowledgement, a connection: all of them are events.
         true
+    }
+
+    fn set_eager_limit(&mut self, bytes: usize) {
+        self.settings.eager_limit = bytes;
+    }
+
+    fn connections(&mut self) -> Option<&mut dyn Connections> {
+        Some(self)
+    }
+}
+
+impl Membership for Tcp {
+    fn has_left(&mut self, peer: u32) -> bool {
+        self.known(peer).is_some_and(|peer| matches!(peer.way, Way::Left))
     }
 
     fn attach(&mut self, peer: u32) {
         if let Some(peer) = self.known(peer) {
             peer.bond = Bond::Close;
         }
-    }
-
-    fn rest(&mut self) -> bool {
-        self.settle_all()
     }
 
     fn settle(&mut self, at: u32) -> bool {
@@ -449,8 +434,42 @@ impl Fabric for Tcp {
         self.detach_from(at);
     }
 
+    fn rest(&mut self) -> bool {
+        self.settle_all()
+    }
+
     fn leave(&mut self) -> bool {
         self.say_goodbye()
+    }
+
+    fn await_end(&mut self, peer: u32, sink: &mut dyn Sink) {
+        self.read_to_end(peer, sink);
+    }
+
+    fn bury(&mut self, at: u32) {
+        self.part(at, Way::Lost("its process has ended".into()));
+        // Whoever buries it tells of it.
+        self.peer(at).is_told = true;
+    }
+}
+
+impl Statistics for Tcp {
+    fn count(&mut self, counts: &mut Counts) {
+        for peer in self.peers.iter().flatten() {
+            counts.connections += u64::from(peer.way.connection().is_some());
+            counts.connections_made += u64::from(peer.connections);
+            counts.connections_remade += u64::from(peer.connections.saturating_sub(1));
+        }
+        counts.far_sent += self.sent;
+        counts.far_received += self.peers.iter().flatten().map(|peer| peer.link.received()).sum();
+    }
+
+    fn watch_connections(&mut self, watch: bool) {
+        self.watch = Watch::new(watch);
+    }
+
+    fn take_connections(&mut self) -> (Vec<Connected>, u64) {
+        self.watch.take()
     }
 }
 

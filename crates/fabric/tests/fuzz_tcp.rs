@@ -49,7 +49,7 @@ impl Side {
             }
             return;
         }
-        with_message(self.me, self.pushed, |message, buffer| match buffer {
+        with_message(self.me, self.pushed, |message| match message.lent {
             Some(buffer) => self.link.lend(self.me, message, (buffer.clone(), 0, len)),
             None => self.link.push(self.me, message),
         });
@@ -247,7 +247,7 @@ fn any_bytes_are_records_or_an_error() {
                 lead: if random.below(8) == 0 { random.draw() as u8 } else { 0 },
             };
             bytes.extend(header.encode());
-            with_message(1, random.below(50) as u32, |message, _| {
+            with_message(1, random.below(50) as u32, |message| {
                 let mut frame = [0; oxmpi_wire::MAX_FRAME_LEN];
                 let len = message.frame.encode(message.sequence, 1, &mut frame);
                 bytes.extend(&frame[..len]);

@@ -1,8 +1,9 @@
 //! Which announced messages a receiver copies from the sender's heap by itself.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
-use oxmpi_fabric::shm::{Opened, Settings, Shm, SingleCopyMode};
-use oxmpi_fabric::{Fabric, Fetching};
+use oxmpi_fabric::Fetching;
+use oxmpi_fabric::neighbours::{Neighbours, Opened};
+use oxmpi_fabric::shm::{Settings, Shm, SingleCopyMode};
 use oxmpi_shm::heap::Heap;
 use oxmpi_shm::segment::{Boot, Segment, SegmentConfig};
 use oxmpi_sys::barrier::BarrierKind;
@@ -33,7 +34,7 @@ fn receiver(of: &OwnedFd, oversubscribed: bool) -> (Shm, Arc<AtomicU32>) {
         count.fetch_add(1, Ordering::Relaxed);
         of.try_clone().map(|fd| Opened { fd, other: None }).map_err(|e| e.to_string())
     });
-    (Shm::new(own, BarrierKind::Symmetric, settings, open), opened)
+    (Shm::new(Neighbours::new(own, BarrierKind::Symmetric, open), settings), opened)
 }
 
 #[test]

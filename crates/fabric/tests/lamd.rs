@@ -11,8 +11,7 @@ use chaos::Chaos;
 use oxmpi_fabric::lamd::Lamd;
 use oxmpi_fabric::lamd::relay::{Relay, RelayError};
 use oxmpi_fabric::tcp::{Address, Encryption, Identity, Secret, Settings, Tcp, Whereabouts};
-use oxmpi_fabric::{Body, Fabric, Message, Sent};
-use oxmpi_mem::buffer::UserBuf;
+use oxmpi_fabric::{Body, Membership as _, Message, Sent, Statistics as _, Transport as _};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::net::Listener;
 use oxmpi_sys::parcel;
@@ -129,10 +128,7 @@ impl End {
     fn send(&mut self, planner: u32, to: u32) {
         let start = Instant::now();
         loop {
-            let sent = with_message(planner, self.pushed, |message, buffer: Option<&UserBuf>| match buffer {
-                Some(buffer) => self.lamd.send_piece(to, message, buffer, 0),
-                None => self.lamd.send(to, message),
-            });
+            let sent = with_message(planner, self.pushed, |message| self.lamd.send(to, message));
             if sent.unwrap() == Sent::Done {
                 break;
             }
@@ -145,7 +141,7 @@ impl End {
     fn receive(&mut self, messages: u32) {
         let start = Instant::now();
         while self.recorder.next < messages {
-            if !self.lamd.poll(&mut self.recorder) {
+            if !self.lamd.poll(None, &mut self.recorder) {
                 self.poller.wait(Some(Duration::from_millis(100)));
             }
             assert!(start.elapsed() < LIMIT, "{} of {messages} have come", self.recorder.next);
@@ -405,13 +401,13 @@ fn said_by_another(messages: &[(Frame, Vec<u8>)]) -> Option<String> {
         }
         if let [(frame, body), rest @ ..] = left {
             let body = Body::Bytes(Bytes::from(&body[..]));
-            match tcp.send(0, &Message { sequence: 0, frame: *frame, body, token: 0 }) {
+            match tcp.send(0, &Message { sequence: 0, frame: *frame, body, lent: None, token: 0 }) {
                 Ok(Sent::Full) => {}
                 Ok(_) => left = rest,
                 Err(_) => break,
             }
         }
-        tcp.poll(&mut sink);
+        tcp.poll(None, &mut sink);
         poller.wait(Some(Duration::from_millis(1)));
         assert!(start.elapsed() < LIMIT);
     }
@@ -463,11 +459,12 @@ fn a_relay_that_cannot_reach_another_says_so_and_ends() {
     let Notice::Lost { text } = world.notice(0) else { panic!("another notice") };
     assert!(text.contains("the daemon of node 0 cannot reach the daemon of node 1"), "{text}");
     // Who has lost its relay waits for the launcher.
-    while sender.lamd.poll(&mut sender.recorder) || sender.lamd.counts().connections > 0 {}
+    while sender.lamd.poll(None, &mut sender.recorder) || sender.lamd.counts().connections > 0 {}
     let envelope = Envelope { context: Context::Local(7), tag: 0 };
-    let message = Message { sequence: 0, frame: Frame::Eager { envelope }, body: Body::NONE, token: 0 };
+    let message =
+        Message { sequence: 0, frame: Frame::Eager { envelope }, body: Body::NONE, lent: None, token: 0 };
     assert_eq!(sender.lamd.send(2, &message), Ok(Sent::Full));
-    assert!(!sender.lamd.poll(&mut Anything));
+    assert!(!sender.lamd.poll(None, &mut Anything));
     assert!(world.end()[0].is_err());
 }
 

@@ -6,10 +6,11 @@ mod ends;
 mod support;
 
 use ends::{End, JOB, LIMIT, Plan};
+use oxmpi_fabric::neighbours::Neighbours;
+use oxmpi_fabric::routes::{Coordinator, Reach, Routes};
 use oxmpi_fabric::shm::{Settings, Shm};
 use oxmpi_fabric::tcp::{Address, Whereabouts};
-use oxmpi_fabric::ways::{Coordinator, Far, Ways};
-use oxmpi_fabric::{Fabric, Sent};
+use oxmpi_fabric::{Connections as _, Fabric as _, Sent, Statistics as _};
 use oxmpi_shm::segment::{Boot, Segment};
 use oxmpi_sys::barrier::BarrierKind;
 use oxmpi_sys::net::Listener;
@@ -68,10 +69,11 @@ fn is_found_again(is_known_abroad: bool, plans: [Plan; 2]) {
     let boot = Boot { oversubscribed: true, sockets: true, ..Boot::on_one_node(JOB, 1, 2) };
     let segment = Segment::map(Segment::create(&boot).unwrap()).unwrap();
     let open = Box::new(|_| Err("nobody shares memory with it".into()));
-    let shm = Shm::new(segment.clone(), BarrierKind::Symmetric, Settings::default(), open);
+    let neighbours = Neighbours::new(segment.clone(), BarrierKind::Symmetric, open);
+    let routes = Routes::new(Shm::new(neighbours, Settings::default())).with_memory(Reach::Nobody);
     let launcher = Launcher { segment: segment.clone(), known: plans[0].peer.clone(), is_known_abroad };
-    let mut ways =
-        Ways::new(shm, Some(Far::from(end.tcp))).with_coordinator(segment.clone(), Box::new(launcher));
+    let routes = routes.with(Box::new(end.tcp), Reach::Everybody);
+    let mut routes = routes.with_coordinator(segment.clone(), Box::new(launcher));
     let start = Instant::now();
     for time in 0..=TIMES {
         while end.recorder.next < (time + 1) * MESSAGES {
@@ -80,16 +82,16 @@ fn is_found_again(is_known_abroad: bool, plans: [Plan; 2]) {
                 let _: Sent = peer.send();
             }
             peer.poll();
-            ways.poll(&mut end.recorder);
+            routes.poll(&mut end.recorder);
             assert!(start.elapsed() < LIMIT, "it does not come: {peer:?}");
         }
         if time < TIMES {
             segment.status().ask_quiesce_step(3 * time + 1);
-            ways.poll(&mut end.recorder);
+            routes.poll(&mut end.recorder);
             assert_eq!(segment.status().quiesce_step(), 3 * time + 3);
         }
     }
-    assert_eq!(ways.counts().connections_remade, u64::from(TIMES));
+    assert_eq!(routes.counts().connections_remade, u64::from(TIMES));
     assert_eq!((&*peer.recorder.lost, &*end.recorder.lost), (&[][..], &[][..]));
 }
 

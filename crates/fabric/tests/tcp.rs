@@ -11,7 +11,7 @@ use chaos::Chaos;
 use ends::{End, LIMIT, Plan, pair, until};
 use oxmpi_fabric::sim::Random;
 use oxmpi_fabric::tcp::{HELLO, PROOF, Whereabouts};
-use oxmpi_fabric::{Fabric, Sent};
+use oxmpi_fabric::{Membership as _, Sent, Statistics as _, Transport as _};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -255,7 +255,7 @@ fn a_dead_peer_is_lost_after_some_time_and_the_text_says_what_was_tried() {
     for word in ["rank 0", "rank 1", "refused", "times in ", &address.to_string(), "interface lo"] {
         assert!(told[0].contains(word), "'{word}' in: {}", told[0]);
     }
-    let error = with_message(0, 0, |message, _| alive.tcp.send(1, message)).unwrap_err();
+    let error = with_message(0, 0, |message| alive.tcp.send(1, message)).unwrap_err();
     assert_eq!((error.peer, &error.why), (1, &told[0]));
     assert!(alive.tcp.leave(), "nobody is waited for");
 }
@@ -307,11 +307,11 @@ fn who_rests_waits_for_nobody_with_whom_it_has_nothing_to_do() {
         stays.rest();
         assert!(start.elapsed() < LIMIT, "{stays:?}");
     }
-    assert!(Fabric::rest(&mut stays.tcp));
+    assert!(oxmpi_fabric::Membership::rest(&mut stays.tcp));
     assert_eq!(stays.recorder.lost, [0u32; 0]);
     // If the two have to do with each other again, it is looked for.
     stays.tcp.attach(1);
-    while !Fabric::rest(&mut stays.tcp) {
+    while !oxmpi_fabric::Membership::rest(&mut stays.tcp) {
         stays.rest();
         assert!(start.elapsed() < LIMIT, "{stays:?}");
     }

@@ -13,7 +13,7 @@ use oxmpi_fabric::tcp::{
     Acceptor, EARLY_BYTES, HELLO, Header, Identity, Initiator, PROOF, Point, RECORD_HEADER, Secret, VERDICT,
     WELCOME,
 };
-use oxmpi_fabric::{Body, Fabric, Message, Sent};
+use oxmpi_fabric::{Body, Membership as _, Message, Sent, Statistics as _, Transport as _};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Context, Envelope, Frame};
 use raw::{CONTEXT, Came, answer, look, record};
@@ -28,7 +28,7 @@ const SECRET: Secret = Secret([7; 32]);
 fn send(end: &mut End, tag: i32, body: &[u8]) -> Sent {
     let frame = Frame::Eager { envelope: Envelope { context: Context::Local(CONTEXT), tag } };
     let body = Body::Bytes(Bytes::from(body));
-    let message = Message { sequence: tag as u8, frame, body, token: tag as u64 };
+    let message = Message { sequence: tag as u8, frame, body, lent: None, token: tag as u64 };
     end.tcp.send(1 - end.me, &message).unwrap()
 }
 
@@ -52,7 +52,7 @@ fn until(ends: &mut [End; 2], came: &mut [Came; 2], mut done: impl FnMut(&mut [E
     let start = Instant::now();
     while !done(ends, came) {
         for (end, came) in ends.iter_mut().zip(&mut *came) {
-            end.tcp.poll(came);
+            end.tcp.poll(None, came);
         }
         assert!(start.elapsed() < LIMIT, "it does not end: {ends:?}, {came:?}");
     }
@@ -125,7 +125,7 @@ fn what_both_send_first_comes_once_and_in_order() {
         // Each bit is a poll by one of them.
         for bit in 0..6 {
             let at = polls >> bit & 1;
-            ends[at].tcp.poll(&mut came[at]);
+            ends[at].tcp.poll(None, &mut came[at]);
         }
         until(&mut ends, &mut came, |ends, came| {
             for at in 0..2 {
@@ -180,10 +180,10 @@ impl Raw {
 
     /// Goes through the rest of the greeting. What the process says it has received.
     fn greet(&mut self, end: &mut End, came: &mut Came) -> Point {
-        let welcome: [u8; WELCOME] = answer(end, &mut self.stream, &mut |end| _ = end.tcp.poll(came));
+        let welcome: [u8; WELCOME] = answer(end, &mut self.stream, &mut |end| _ = end.tcp.poll(None, came));
         let (_, proof) = self.initiator.welcomed(&welcome, Point::default()).unwrap();
         self.say(&proof);
-        let verdict: [u8; VERDICT] = answer(end, &mut self.stream, &mut |end| _ = end.tcp.poll(came));
+        let verdict: [u8; VERDICT] = answer(end, &mut self.stream, &mut |end| _ = end.tcp.poll(None, came));
         self.initiator.judged(&verdict).unwrap()
     }
 
@@ -192,7 +192,7 @@ impl Raw {
         self.stream.set_nonblocking(true).unwrap();
         let start = Instant::now();
         loop {
-            end.tcp.poll(came);
+            end.tcp.poll(None, came);
             match self.stream.read(&mut [0; 1000]) {
                 Ok(0) => return,
                 Ok(_) => {}
@@ -258,7 +258,7 @@ fn what_has_come_early_after_a_proof_is_skipped_when_it_comes_again() {
     let own_record = acceptor.early(&message).unwrap();
     assert_eq!(own_record, record(1, 0, 0, b"of its own", (0, 0)));
     own.write_all(&welcome).unwrap();
-    let proof: [u8; PROOF] = answer(&mut end, &mut own, &mut |end| _ = end.tcp.poll(&mut came));
+    let proof: [u8; PROOF] = answer(&mut end, &mut own, &mut |end| _ = end.tcp.poll(None, &mut came));
     assert_eq!(acceptor.proved(&proof), Ok(Point::default()));
 
     let mut raw = Raw::connect(&end, 0, 1);
@@ -270,20 +270,20 @@ fn what_has_come_early_after_a_proof_is_skipped_when_it_comes_again() {
     raw.say_early(&early(2));
     let start = Instant::now();
     while end.tcp.counts().connections == 0 {
-        end.tcp.poll(&mut came);
+        end.tcp.poll(None, &mut came);
         assert!(start.elapsed() < LIMIT);
     }
     // In pieces; what it says meanwhile does not count what has not come again.
     let seen = came.whole() as u64;
     let again: Vec<u8> = (0..5).flat_map(early).collect();
     own.write_all(&again[..70]).unwrap();
-    end.tcp.poll(&mut came);
+    end.tcp.poll(None, &mut came);
     assert_eq!(send(&mut end, 1, b"more"), Sent::Done);
     let said: [u8; RECORD_HEADER] = answer(&mut end, &mut own, &mut |_| {});
     assert_eq!(Header::decode(&said).unwrap().acknowledged, 0);
     for part in again[70..].chunks(33) {
         own.write_all(part).unwrap();
-        end.tcp.poll(&mut came);
+        end.tcp.poll(None, &mut came);
     }
     look(&mut end, &mut came, |came| came.whole() == 5);
     assert!(seen == 2 || seen == 3);
@@ -361,8 +361,8 @@ fn a_replay_delivers_nothing_to_who_has_heard_of_that_rank() {
     let replay = |end: &mut End, came: &mut Came, all: &[u8]| {
         let mut stream = TcpStream::connect(end.address).unwrap();
         stream.write_all(all).unwrap();
-        let _: [u8; WELCOME] = answer(end, &mut stream, &mut |end| _ = end.tcp.poll(came));
-        (0..10).for_each(|_| _ = end.tcp.poll(came));
+        let _: [u8; WELCOME] = answer(end, &mut stream, &mut |end| _ = end.tcp.poll(None, came));
+        (0..10).for_each(|_| _ = end.tcp.poll(None, came));
         assert_eq!(came.whole(), 3);
     };
     let said = raw.said.clone();
@@ -388,8 +388,9 @@ fn a_replay_from_an_earlier_generation_delivers_nothing() {
         // Of another incarnation nothing comes.
         let mut other = Raw::connect(&end, 0, incarnation + 1);
         other.say_early(&early(0));
-        let _: [u8; WELCOME] = answer(&mut end, &mut other.stream, &mut |end| _ = end.tcp.poll(&mut came));
-        (0..10).for_each(|_| _ = end.tcp.poll(&mut came));
+        let _: [u8; WELCOME] =
+            answer(&mut end, &mut other.stream, &mut |end| _ = end.tcp.poll(None, &mut came));
+        (0..10).for_each(|_| _ = end.tcp.poll(None, &mut came));
         assert_eq!(came.whole(), 1 + usize::from(is_taken));
     }
 }
@@ -405,7 +406,7 @@ fn nothing_goes_early_if_either_side_wants_encryption() {
         let (mut ends, mut came) = pair(&plans);
         assert_eq!(send(&mut ends[0], 0, b"first"), first);
         for _ in 0..20 {
-            ends[1].tcp.poll(&mut came[1]);
+            ends[1].tcp.poll(None, &mut came[1]);
         }
         assert_eq!(came[1].whole(), 0);
         let mut is_sent = first != Sent::Full;
@@ -425,11 +426,11 @@ fn who_has_taken_early_records_waits_until_their_sender_knows() {
     assert_eq!(send(&mut ends[0], 0, b"first"), Sent::Done);
     look(&mut ends[1], &mut came[1], |came| came.whole() == 1);
     let end = &mut ends[1].tcp;
-    assert!(!Fabric::rest(end) && !end.settle(0) && !end.leave());
+    assert!(!oxmpi_fabric::Membership::rest(end) && !end.settle(0) && !end.leave());
     let mut rests = false;
     until(&mut ends, &mut came, |[a, b], _| {
-        rests = rests || Fabric::rest(&mut b.tcp);
-        rests && Fabric::rest(&mut a.tcp)
+        rests = rests || oxmpi_fabric::Membership::rest(&mut b.tcp);
+        rests && oxmpi_fabric::Membership::rest(&mut a.tcp)
     });
     assert!(ends[1].tcp.settle(0) && ends[0].tcp.settle(1));
 }

@@ -6,7 +6,7 @@ mod ends;
 mod support;
 
 use ends::{Plan, pair, until};
-use oxmpi_fabric::{Body, Fabric, Message, Sent};
+use oxmpi_fabric::{Body, Message, Sent, Transport as _};
 use oxmpi_wire::{Context, Envelope, Frame};
 use support::{buffer_of, content};
 
@@ -28,8 +28,14 @@ fn copies_before_it_sleeps(plans: [Plan; 2]) {
         let buffer = buffer_of(&content(token, 10_000), false);
         let envelope = Envelope { context: Context::Local(7), tag: 0 };
         let body = Body::of(&buffer, 0, 10_000);
-        let message = Message { sequence: 0, frame: Frame::Eager { envelope }, body, token: token.into() };
-        assert_eq!(end.tcp.send_whole(1, &message, &buffer).unwrap(), Sent::Later);
+        let message = Message {
+            sequence: 0,
+            frame: Frame::Eager { envelope },
+            body,
+            lent: Some(&buffer),
+            token: token.into(),
+        };
+        assert_eq!(end.tcp.send(1, &message).unwrap(), Sent::Later);
     }
     let mut looks = 0;
     while !end.tcp.before_sleep() {

@@ -10,7 +10,7 @@ mod support;
 
 use ends::{End, LIMIT, Plan};
 use oxmpi_fabric::tcp::{Point, RECORD_HEADER};
-use oxmpi_fabric::{Fabric, Taken};
+use oxmpi_fabric::{Taken, Transport as _};
 use oxmpi_sys::bytes::BytesMut;
 use oxmpi_wire::{HEADER_LEN, Tags};
 use raw::{CONTEXT, Came, connect, look, record};
@@ -28,7 +28,7 @@ const MANY: u64 = 80;
 fn one_thread(plan: &Plan) -> (End, TcpStream) {
     let mut end = several_threads(plan);
     end.tcp = end.tcp.for_one_thread();
-    let (stream, point) = connect(&mut end, PEER, 3, |end| _ = end.tcp.poll(&mut Came::default()));
+    let (stream, point) = connect(&mut end, PEER, 3, |end| _ = end.tcp.poll(None, &mut Came::default()));
     assert_eq!(point, Point::default());
     (end, stream)
 }
@@ -168,7 +168,7 @@ fn long_messages_are_received_straight_wherever_they_lie() {
                 Taken::Message { len, .. } => break len,
                 Taken::Begun { stored, .. } => break stored,
                 Taken::Nothing => {}
-                Taken::Other => _ = end.tcp.poll(&mut came),
+                Taken::Other => _ = end.tcp.poll(None, &mut came),
             }
             if let Some((_, _, body)) = came.messages.first() {
                 into[..body.len()].copy_from_slice(body);
@@ -177,7 +177,7 @@ fn long_messages_are_received_straight_wherever_they_lie() {
             assert!(start.elapsed() < LIMIT);
         };
         while have < len {
-            end.tcp.poll(&mut came);
+            end.tcp.poll(None, &mut came);
             for (offset, part) in came.parts.drain(..) {
                 into[offset..offset + part.len()].copy_from_slice(&part);
                 have += part.len();
@@ -211,7 +211,7 @@ fn what_was_stored_before_the_connection_broke_is_not_sent_again() {
     drop(stream);
     // What came before the end of the connection and was not stored by the receive is handed up.
     let mut came = Came::default();
-    let (mut stream, point) = connect(&mut end, PEER, 3, |end| _ = end.tcp.poll(&mut came));
+    let (mut stream, point) = connect(&mut end, PEER, 3, |end| _ = end.tcp.poll(None, &mut came));
     let have = stored + came.parts.iter().map(|(_, part)| part.len()).sum::<usize>();
     assert_eq!(point, Point { records: 0, bytes: (HEADER_LEN + have) as u32 });
     // In between nobody receives straight.
@@ -239,7 +239,7 @@ fn what_was_read_and_not_taken_when_another_connection_comes_has_not_come() {
     assert_eq!(receive(&mut end, Tags::ANY, &mut into), Taken::Message { tag: 1, len: 5 });
     // The peer is left out by these looks: what is ahead of it is not handed up.
     let mut came = Came::default();
-    let (mut stream, point) = connect(&mut end, PEER, 3, |end| _ = end.tcp.poll_except(PEER, &mut came));
+    let (mut stream, point) = connect(&mut end, PEER, 3, |end| _ = end.tcp.poll(Some(PEER), &mut came));
     assert_eq!((point, came.messages.len()), (Point { records: 1, bytes: 0 }, 0));
     assert_eq!(end.tcp.receive_now(PEER, CONTEXT, Tags::ANY, BytesMut::from(&mut into[..])), Taken::Nothing);
     stream.write_all(&record(PEER, 1, 2, b"second", (0, 0))).unwrap();
@@ -258,7 +258,7 @@ fn the_socket_of_a_busy_peer_is_watched_again_before_the_process_sleeps() {
         let (mut came, start) = (Came::default(), Instant::now());
         while came.whole() == 0 {
             assert!(!is_shown(&end), "its socket is out of the set");
-            end.tcp.poll(&mut came);
+            end.tcp.poll(None, &mut came);
             assert!(start.elapsed() < LIMIT);
         }
         stream.write_all(&record(PEER, next + 1, 0, b"shown", (0, 0))).unwrap();
@@ -274,7 +274,7 @@ fn the_socket_of_a_busy_peer_is_watched_again_before_the_process_sleeps() {
 #[test]
 fn a_message_of_another_peer_has_the_busy_one_watched_again() {
     let (mut end, mut busy) = one_thread(&Plan::new());
-    let (mut other, _) = connect(&mut end, 2, 3, |end| _ = end.tcp.poll(&mut Came::default()));
+    let (mut other, _) = connect(&mut end, 2, 3, |end| _ = end.tcp.poll(None, &mut Came::default()));
     send_many(&mut end, &mut busy, PEER, 0);
     let mut came = Came::default();
     other.write_all(&record(2, 0, 9, b"other", (0, 0))).unwrap();
@@ -304,11 +304,11 @@ fn with_several_threads_every_socket_is_watched_and_nobody_receives_straight() {
         end.tcp.share_among_threads();
         watched_always(&mut end, &mut stream, PEER, next);
         // A socket that is made later.
-        let (mut later, _) = connect(&mut end, 2, 3, |end| _ = end.tcp.poll(&mut Came::default()));
+        let (mut later, _) = connect(&mut end, 2, 3, |end| _ = end.tcp.poll(None, &mut Came::default()));
         watched_always(&mut end, &mut later, 2, 0);
     }
     let mut end = several_threads(&Plan::new());
-    let (mut stream, _) = connect(&mut end, PEER, 3, |end| _ = end.tcp.poll(&mut Came::default()));
+    let (mut stream, _) = connect(&mut end, PEER, 3, |end| _ = end.tcp.poll(None, &mut Came::default()));
     watched_always(&mut end, &mut stream, PEER, 0);
 }
 

@@ -4,7 +4,7 @@ use crate::error::{Result, settle};
 use crate::universe::{Funneled, Level};
 use oxmpi_abi::constants as abi;
 use oxmpi_core::Process;
-use oxmpi_fabric::ways::Ways;
+use oxmpi_fabric::routes::Routes;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub type Rank = i32;
 /// It lives at most as long as its [`Universe`](crate::Universe), and is closed when it is dropped: what is under way
 /// goes on, and no other rank needs to do anything.
 pub struct Communicator<'u, L: Level = Funneled> {
-    pub(crate) process: &'u Arc<Process<Ways>>,
+    pub(crate) process: &'u Arc<Process<Routes>>,
     pub(crate) core: Arc<oxmpi_core::Communicator>,
     /// `None` for world and self, which stay open.
     _open: Option<Open>,
@@ -27,7 +27,7 @@ pub struct Communicator<'u, L: Level = Funneled> {
 /// Closes a communicator when it is dropped. It does not borrow from the universe, because a destructor counts as a use:
 /// every program would have to drop its communicators by hand before `universe.finalize()`.
 struct Open {
-    process: Arc<Process<Ways>>,
+    process: Arc<Process<Routes>>,
     core: Arc<oxmpi_core::Communicator>,
 }
 
@@ -44,12 +44,12 @@ impl<L: Level> fmt::Debug for Communicator<'_, L> {
 }
 
 impl<'u, L: Level> Communicator<'u, L> {
-    pub(crate) fn world(process: &'u Arc<Process<Ways>>) -> Communicator<'u, L> {
+    pub(crate) fn world(process: &'u Arc<Process<Routes>>) -> Communicator<'u, L> {
         let core = process.world().clone();
         Communicator { process, core, _open: None, level: PhantomData }
     }
 
-    pub(crate) fn own(process: &'u Arc<Process<Ways>>) -> Communicator<'u, L> {
+    pub(crate) fn own(process: &'u Arc<Process<Routes>>) -> Communicator<'u, L> {
         let core = process.own().clone();
         Communicator { process, core, _open: None, level: PhantomData }
     }

@@ -6,7 +6,7 @@ use crate::message::{Source, Status, TagMatch, received, room, room_for, size_of
 use crate::request::{Kind, Request};
 use crate::universe::{Funneled, Level};
 use oxmpi_core::Process;
-use oxmpi_fabric::ways::Ways;
+use oxmpi_fabric::routes::Routes;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::element::Element;
 use oxmpi_mem::memory::{Owned, lend_buffer_mut};
@@ -28,7 +28,7 @@ use std::marker::PhantomData;
 /// ```
 #[must_use = "a message that is dropped is thrown away"]
 pub struct Message<'u, L: Level = Funneled> {
-    process: &'u Process<Ways>,
+    process: &'u Process<Routes>,
     /// `None` after it was received.
     raw: Option<u64>,
     status: Status,

@@ -16,11 +16,11 @@ pub trait Pending: sealed::Pending + Sized {
 pub(crate) mod sealed {
     use oxmpi_core::Process;
     use oxmpi_engine::{Completion, RequestId};
-    use oxmpi_fabric::ways::Ways;
+    use oxmpi_fabric::routes::Routes;
 
     /// The part that is nobody's business.
     pub trait Pending {
-        fn process(&self) -> &Process<Ways>;
+        fn process(&self) -> &Process<Routes>;
         fn id(&self) -> RequestId;
     }
 

@@ -8,7 +8,7 @@ use crate::request::{Kind, cancelled, is_complete, said};
 use crate::universe::{Funneled, Level};
 use oxmpi_core::Process;
 use oxmpi_engine::{Completion, Mode, RequestId};
-use oxmpi_fabric::ways::Ways;
+use oxmpi_fabric::routes::Routes;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::element::Element;
 use oxmpi_mem::memory::Owned;
@@ -36,7 +36,7 @@ use std::marker::PhantomData;
 /// # When it is dropped
 /// As a [`Request`](crate::Request): a send that was started is delivered, a receive is withdrawn.
 pub struct Persistent<'u, T: Element, L: Level = Funneled> {
-    process: &'u Process<Ways>,
+    process: &'u Process<Routes>,
     id: RequestId,
     kind: Kind,
     peer: i32,
@@ -241,7 +241,7 @@ impl<T: Element, L: Level> Started<'_, '_, T, L> {
 }
 
 impl<T: Element, L: Level> sealed::Pending for Started<'_, '_, T, L> {
-    fn process(&self) -> &Process<Ways> {
+    fn process(&self) -> &Process<Routes> {
         self.message.process
     }
 

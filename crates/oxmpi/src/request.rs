@@ -7,7 +7,7 @@ use crate::pending::{Pending, sealed, wait};
 use crate::universe::{Funneled, Level};
 use oxmpi_core::Process;
 use oxmpi_engine::{Completion, Mode, RequestId};
-use oxmpi_fabric::ways::Ways;
+use oxmpi_fabric::routes::Routes;
 use oxmpi_mem::element::Element;
 use oxmpi_mem::memory::Owned;
 use std::fmt;
@@ -24,7 +24,7 @@ use std::marker::PhantomData;
 /// that is forgotten (`std::mem::forget`) leaks its buffer, which stays valid as long as messages may come.
 #[must_use = "a receive that is dropped is withdrawn; wait for it"]
 pub struct Request<'u, T: Element, L: Level = Funneled> {
-    process: &'u Process<Ways>,
+    process: &'u Process<Routes>,
     id: RequestId,
     kind: Kind,
     peer: i32,
@@ -47,7 +47,7 @@ impl<T: Element, L: Level> fmt::Debug for Request<'_, T, L> {
 
 impl<'u, T: Element, L: Level> Request<'u, T, L> {
     pub(crate) fn new(
-        process: &'u Process<Ways>,
+        process: &'u Process<Routes>,
         id: RequestId,
         kind: Kind,
         peer: i32,
@@ -130,13 +130,13 @@ impl<'u, T: Element, L: Level> Request<'u, T, L> {
 }
 
 /// Whether a request is complete. There is such a request until it is waited for, which consumes its owner.
-pub(crate) fn is_complete(process: &Process<Ways>, id: RequestId) -> bool {
+pub(crate) fn is_complete(process: &Process<Routes>, id: RequestId) -> bool {
     !matches!(process.peek_raw(id.raw()), Ok(None))
 }
 
 /// Withdraws what a request is about, and waits for it.
 #[track_caller]
-pub(crate) fn cancelled(process: &Process<Ways>, id: RequestId) -> Result<Completion> {
+pub(crate) fn cancelled(process: &Process<Routes>, id: RequestId) -> Result<Completion> {
     settle("cancel", process.cancel(id.raw()))?;
     settle("cancel", process.wait_raw(id.raw()))
 }
@@ -154,7 +154,7 @@ pub(crate) fn said<T: Element>(
 }
 
 impl<T: Element, L: Level> sealed::Pending for Request<'_, T, L> {
-    fn process(&self) -> &Process<Ways> {
+    fn process(&self) -> &Process<Routes> {
         self.process
     }
 

@@ -13,7 +13,7 @@ use crate::request::{Kind, cancelled, is_complete, said};
 use crate::universe::Level;
 use oxmpi_core::Process;
 use oxmpi_engine::{Completion, Mode, RequestId};
-use oxmpi_fabric::ways::Ways;
+use oxmpi_fabric::routes::Routes;
 use oxmpi_mem::element::Element;
 use oxmpi_mem::memory::{Lender, lend_many};
 use oxmpi_mem::regions::{Buffer, BufferMut};
@@ -32,7 +32,7 @@ pub struct Scope<'run, 'scope, 'env: 'scope, L: Level> {
 
 /// What was started and not waited for. It ends all of that when it is dropped: before the loans end, on every way.
 struct Running<'u> {
-    process: &'u Process<Ways>,
+    process: &'u Process<Routes>,
     started: Mutex<BTreeMap<u64, Started>>,
 }
 
@@ -355,7 +355,7 @@ impl<L: Level> ScopedRequest<'_, L> {
 }
 
 impl<L: Level> sealed::Pending for ScopedRequest<'_, L> {
-    fn process(&self) -> &Process<Ways> {
+    fn process(&self) -> &Process<Routes> {
         self.running.process
     }
 

@@ -6,7 +6,7 @@ use oxmpi_core::Process;
 use oxmpi_core::modules::{LEVEL_VARIABLE, ThreadLevel};
 use oxmpi_core::start::{self, Started};
 use oxmpi_core::world::{Options, world_shared};
-use oxmpi_fabric::ways::Ways;
+use oxmpi_fabric::routes::Routes;
 use oxmpi_rt::client::Client;
 use oxmpi_shm::segment::RankState;
 use std::marker::PhantomData;
@@ -41,7 +41,7 @@ mod sealed {
 /// the job.
 #[derive(Debug)]
 pub struct Universe<L: Level = Funneled> {
-    process: Arc<Process<Ways>>,
+    process: Arc<Process<Routes>>,
     client: Arc<Client>,
     level: PhantomData<L>,
 }

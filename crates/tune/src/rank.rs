@@ -9,7 +9,7 @@ use crate::question::{Cell, ELEMENT_BYTES, Variant};
 use oxmpi_coll::{Buffers, Combine};
 use oxmpi_core::Process;
 use oxmpi_core::start::{self, Started};
-use oxmpi_fabric::ways::Ways;
+use oxmpi_fabric::routes::Routes;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::element::layout_of;
 use oxmpi_mem::kernels::{Kernel, Op, Scalar, kernel};
@@ -78,13 +78,13 @@ pub fn main() -> Result<(), String> {
 }
 
 struct Rank {
-    process: Process<Ways>,
+    process: Process<Routes>,
     sum: Kernel,
     longest: Kernel,
 }
 
 impl Rank {
-    fn new(process: Process<Ways>) -> Result<Rank, String> {
+    fn new(process: Process<Routes>) -> Result<Rank, String> {
         let kernel = |op| kernel(op, Scalar::F64).ok_or("there is no sum of doubles");
         Ok(Rank { process, sum: kernel(Op::Sum)?, longest: kernel(Op::Max)? })
     }

@@ -11,7 +11,7 @@ use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::Comm;
 use oxmpi_core::Communicator;
 use oxmpi_core::shmem::short::{Prefix, ShortWay};
-use oxmpi_fabric::ways::Ways;
+use oxmpi_fabric::routes::Routes;
 use oxmpi_mem::buffer::PlainBuf;
 use oxmpi_mem::kernels::Kernel;
 use oxmpi_mem::table::Handle;
@@ -20,7 +20,7 @@ use std::ffi::c_int;
 
 /// Runs a call by the straight line of its communicator, if that has one.
 #[inline(always)]
-fn by_line(comm: Comm, run: impl FnOnce(&ShortWay<'_, Ways>) -> Option<Result<()>>) -> Option<Result<()>> {
+fn by_line(comm: Comm, run: impl FnOnce(&ShortWay<'_, Routes>) -> Option<Result<()>>) -> Option<Result<()>> {
     let process = &running()?.process;
     if comm == abi::MPI_COMM_WORLD {
         return run(&process.short_way(process.world())?);
@@ -32,7 +32,7 @@ fn by_line(comm: Comm, run: impl FnOnce(&ShortWay<'_, Ways>) -> Option<Result<()
 #[inline(never)]
 fn by_line_of_made(
     comm: Comm,
-    run: impl FnOnce(&ShortWay<'_, Ways>) -> Option<Result<()>>,
+    run: impl FnOnce(&ShortWay<'_, Routes>) -> Option<Result<()>>,
 ) -> Option<Result<()>> {
     let library = running()?;
     let comm = library.communicators.get(Handle::from_raw(comm as u64)).ok()?;
@@ -47,13 +47,13 @@ fn memory(named: Named) -> Option<PlainBuf> {
 
 /// As many blocks as there are ranks.
 #[inline(always)]
-fn blocks(named: Named, way: &ShortWay<'_, Ways>) -> Option<PlainBuf> {
+fn blocks(named: Named, way: &ShortWay<'_, Routes>) -> Option<PlainBuf> {
     let count = named.count.checked_mul(i64::from(way.ranks()))?;
     memory(Named { count, ..named })
 }
 
 #[inline(always)]
-fn rank(way: &ShortWay<'_, Ways>, root: c_int) -> Option<u32> {
+fn rank(way: &ShortWay<'_, Routes>, root: c_int) -> Option<u32> {
     u32::try_from(root).ok().filter(|root| *root < way.ranks())
 }
 
@@ -73,7 +73,7 @@ pub(super) fn bcast(data: Named, root: c_int, comm: Comm) -> Option<Result<()>> 
 
 /// This rank's block, if it is not in its place, and the place of all blocks.
 #[inline(always)]
-fn gathered(send: Named, receive: Named, way: &ShortWay<'_, Ways>) -> Option<(Option<PlainBuf>, PlainBuf)> {
+fn gathered(send: Named, receive: Named, way: &ShortWay<'_, Routes>) -> Option<(Option<PlainBuf>, PlainBuf)> {
     let all = blocks(receive, way)?;
     let block = memory(Named { address: all.start().cast(), ..receive })?.len();
     let own = match send.is_in_place() {
@@ -105,7 +105,7 @@ pub(super) fn allgather(send: Named, receive: Named, comm: Comm) -> Option<Resul
 
 /// The blocks of all ranks, and the bytes of one, of which a step has room for those of all others.
 #[inline(always)]
-fn spread(named: Named, way: &ShortWay<'_, Ways>) -> Option<(PlainBuf, usize)> {
+fn spread(named: Named, way: &ShortWay<'_, Routes>) -> Option<(PlainBuf, usize)> {
     let all = blocks(named, way)?;
     let block = memory(Named { address: all.start().cast(), ..named })?.len();
     way.has_room(block, way.ranks() - 1).then_some((all, block))

@@ -207,7 +207,7 @@ impl<F: Fabric> Process<F> {
                 // Who has come is about to say so, over sockets.
                 Some(Ok(None)) => {
                     sought = broker.sought();
-                    self.reach_strangers()?;
+                    self.reach_foreign()?;
                     continue;
                 }
                 // Without all of them there is nobody to meet; but who is met already waits for an answer.

@@ -2,7 +2,7 @@
 
 use oxmpi_core::{Communicator, Process};
 use oxmpi_engine::Mode;
-use oxmpi_fabric::ways::Ways;
+use oxmpi_fabric::routes::Routes;
 use oxmpi_mem::memory::{lend, lend_mut};
 
 /// The bytes of message `number` from rank `from`: other ones in each 256 bytes and for each rank and number.
@@ -11,13 +11,13 @@ pub(crate) fn pattern(from: i32, number: usize, len: usize) -> Vec<u8> {
 }
 
 /// Sends `data`, which must succeed.
-pub(crate) fn send(p: &Process<Ways>, comm: &Communicator, mode: Mode, data: &[u8], to: i32, tag: i32) {
+pub(crate) fn send(p: &Process<Routes>, comm: &Communicator, mode: Mode, data: &[u8], to: i32, tag: i32) {
     lend(data, |buffer| p.send(comm, mode, buffer, to, tag)).unwrap();
 }
 
 /// Receives a message of at most `len` bytes: its bytes, source and tag.
 pub(crate) fn receive(
-    p: &Process<Ways>,
+    p: &Process<Routes>,
     comm: &Communicator,
     len: usize,
     from: i32,

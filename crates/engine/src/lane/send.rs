@@ -6,7 +6,7 @@ use crate::matching::{Message as Waits, NOTICE_TAG, UNKNOWN, Unexpected, is_noti
 use crate::notes::Note;
 use crate::peer::Waiting;
 use crate::request::{Completion, Fault, Mode, Phase, RequestId, SendWork, Started, Work};
-use oxmpi_fabric::{Body, Fabric, Message, Sent, SentNow, Unreachable};
+use oxmpi_fabric::{Body, Fabric, Message, Sent, SentNow};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_shm::announcement::Announcement;
 use oxmpi_shm::ring::INLINE_MAX;
@@ -181,29 +181,28 @@ impl<F: Fabric> Lane<F> {
         token: u64,
     ) -> Result<Sent, Fault> {
         let body = Body::of(buffer, 0, buffer.packed_len());
-        self.offer_by(to, Frame::Eager { envelope }, body, token, |fabric, message| {
-            fabric.send_whole(to, message, buffer)
-        })
+        self.offer_lent(to, Frame::Eager { envelope }, body, Some(buffer), token)
     }
 
     /// Gives a message to the fabric.
     pub(super) fn offer(&mut self, to: u32, frame: Frame, body: Body<'_>, token: u64) -> Result<Sent, Fault> {
-        self.offer_by(to, frame, body, token, |fabric, message| fabric.send(to, message))
+        self.offer_lent(to, frame, body, None, token)
     }
 
-    /// Has `send` give a message to the fabric; advances the sequence number if it took it.
+    /// Gives a message to the fabric, of which `lent` is the body if that may be used until it is gone; advances the sequence number
+    /// if it was taken.
     #[inline]
-    fn offer_by(
+    fn offer_lent(
         &mut self,
         to: u32,
         frame: Frame,
         body: Body<'_>,
+        lent: Option<&UserBuf>,
         token: u64,
-        send: impl FnOnce(&mut F, &Message<'_>) -> Result<Sent, Unreachable>,
     ) -> Result<Sent, Fault> {
         let sequence = self.state.peer(to).next_send;
-        let message = Message { sequence: sequence as u8, frame, body, token };
-        match send(&mut self.fabric, &message) {
+        let message = Message { sequence: sequence as u8, frame, body, lent, token };
+        match self.fabric.send(to, &message) {
             Ok(sent) => {
                 if sent != Sent::Full && message.frame.matches() {
                     let peer = self.state.peer(to);
@@ -415,8 +414,8 @@ impl<F: Fabric> Lane<F> {
         let buffer = self.state.requests.send_mut(request)?.buffer.clone();
         let frame = Frame::Data { receiver, offset: from as u64 };
         let body = Body::of(&buffer, from, len);
-        let message = Message { sequence: 0, frame, body, token: request.raw() };
-        match self.fabric.send_piece(to, &message, &buffer, from) {
+        let message = Message { sequence: 0, frame, body, lent: Some(&buffer), token: request.raw() };
+        match self.fabric.send(to, &message) {
             Ok(taken @ (Sent::Done | Sent::Later)) => Some(taken),
             Ok(Sent::Full) => None,
             Err(_) => {

@@ -31,7 +31,7 @@ impl In {
 
     /// Hands up what lies in the postbox of process `from`.
     #[inline]
-    pub(super) fn poll<S: Sink>(&mut self, from: u32, area: &PostboxArea, sink: &mut S) -> Seen {
+    pub(super) fn poll(&mut self, from: u32, area: &PostboxArea, sink: &mut dyn Sink) -> Seen {
         let mut seen = Seen::default();
         for _ in 0..BURST {
             let Some(packet) = self.receiver.peek() else { break };
@@ -62,7 +62,7 @@ impl In {
     }
 }
 
-fn hand_up<S: Sink>(from: u32, frame: &[u8], total: usize, first: Bytes<'_>, sink: &mut S) {
+fn hand_up(from: u32, frame: &[u8], total: usize, first: Bytes<'_>, sink: &mut dyn Sink) {
     if let Ok(got) = Frame::decode(frame) {
         // Frames of other paths mean nothing here.
         let _ = dispatch(from, &got, total, first, sink);

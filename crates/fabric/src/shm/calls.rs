@@ -1,9 +1,11 @@
-//! What a lane asks of shared memory.
+//! What the routes call of shared memory: as [`Fabric`], whose functions of the same names describe it.
 
 use super::copy_policy::Protocol;
 use super::outgoing::{Out, Path};
 use super::{BURST, PIECE, Shm, out_of};
-use crate::{Counts, Fabric, Fetching, Message, Sent, SentNow, Sink, Taken, Unreachable};
+#[cfg(doc)]
+use crate::{Announcements, Fabric, Membership, OneSided, Sections, Statistics};
+use crate::{Counts, Fetching, Message, Sent, SentNow, Sink, Taken, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_shm::announcement::{Announcement, Claim};
 use oxmpi_shm::control_section::ControlSection;
@@ -15,72 +17,86 @@ use oxmpi_sys::memory::Memory;
 use oxmpi_sys::single_copy::RemoteProcess;
 use oxmpi_wire::Tags;
 
-impl Fabric for Shm {
+impl Shm {
+    /// As [`Fabric::eager_limit`].
     #[inline]
-    fn eager_limit(&mut self, to: u32) -> usize {
+    pub fn eager_limit(&mut self, to: u32) -> usize {
         let limit = self.settings.eager_limit;
         limit.min(self.longest_body(to, limit))
     }
 
-    fn is_eager(&mut self, to: u32, buffer: &UserBuf) -> bool {
+    /// As [`Fabric::is_eager`].
+    pub fn is_eager(&mut self, to: u32, buffer: &UserBuf) -> bool {
         let len = buffer.packed_len();
         let is_announced = buffer.as_contiguous().is_some() && self.is_for_single_copy(to, len);
         len <= self.eager_limit(to) && !is_announced
     }
 
-    fn standard_limit(&mut self, _to: u32) -> usize {
+    /// As [`Fabric::standard_limit`].
+    pub fn standard_limit(&self) -> usize {
         self.settings.eager_limit
     }
 
-    fn open_announcement(&mut self, to: u32) -> Option<Announcement> {
+    /// As [`Announcements::open_announcement`].
+    pub fn open_announcement(&mut self, to: u32) -> Option<Announcement> {
         // As this process may read the other's memory, so may the other, as far as can be known here.
         if self.can_read(to) { self.announcements.open() } else { None }
     }
 
-    fn keep_announcement(&mut self, announcement: Announcement, copy: u64) -> bool {
+    /// As [`Announcements::keep_announcement`].
+    pub fn keep_announcement(&mut self, announcement: Announcement, copy: u64) -> bool {
         self.announcements.keep(announcement, copy)
     }
 
-    fn claim_own(&mut self, announcement: Announcement) -> bool {
+    /// As [`Announcements::claim_own`].
+    pub fn claim_own(&mut self, announcement: Announcement) -> bool {
         self.announcements.claim(announcement)
     }
 
-    fn decline(&mut self, announcement: Announcement) {
+    /// As [`Announcements::decline`].
+    pub fn decline(&mut self, announcement: Announcement) {
         self.announcements.decline(announcement);
     }
 
-    fn is_declined(&self, from: u32, announcement: Announcement) -> bool {
+    /// As [`Announcements::is_declined`].
+    pub fn is_declined(&self, from: u32, announcement: Announcement) -> bool {
         self.out(from).is_some_and(|out| out.segment.announcements().is_declined(announcement))
     }
 
-    fn is_waiting(&self, peer: u32) -> bool {
+    /// As [`Announcements::is_waiting`].
+    pub fn is_waiting(&self, peer: u32) -> bool {
         self.out(peer).is_none_or(|out| out.segment.is_waiting())
     }
 
-    fn close_announcement(&mut self, announcement: Announcement) {
+    /// As [`Announcements::close_announcement`].
+    pub fn close_announcement(&mut self, announcement: Announcement) {
         self.announcements.close(announcement);
     }
 
-    fn claim(&mut self, from: u32, announcement: Announcement) -> Claim {
+    /// As [`Announcements::claim`].
+    pub fn claim(&mut self, from: u32, announcement: Announcement) -> Claim {
         if self.out(from).is_none() && self.connect(from).is_err() {
             return Claim::Gone;
         }
         self.out(from).map_or(Claim::Gone, |out| out.segment.announcements().claim(announcement))
     }
 
-    fn has_room(&mut self, to: u32, len: usize) -> bool {
+    /// As [`Fabric::has_room`].
+    pub fn has_room(&mut self, to: u32, len: usize) -> bool {
         match (out_of(&mut self.links, to), &mut self.pool) {
             (Some(Out { path: Path::Ring(ring), .. }), Some(pool)) => ring.has_room_pooled(len, pool),
             _ => false,
         }
     }
 
-    fn piece_limit(&mut self, to: u32) -> usize {
+    /// As [`Fabric::piece_limit`].
+    pub fn piece_limit(&mut self, to: u32) -> usize {
         // A data ring may take more.
         self.longest_body(to, PIECE).min(PIECE)
     }
 
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    /// As [`Fabric::send`].
+    pub fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
         if self.out(to).is_none() {
             self.connect(to)?;
         }
@@ -100,8 +116,9 @@ impl Fabric for Shm {
         Ok(if is_over { Sent::Done } else { Sent::Full })
     }
 
+    /// As [`Fabric::send_short_now`].
     #[inline(always)]
-    fn send_short_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> SentNow {
+    pub fn send_short_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> SentNow {
         let limit = self.inline_limit;
         let Some(Some(link)) = self.links.get_mut(to as usize) else { return SentNow::No };
         let Some(Out { path: Path::Ring(ring), bell, .. }) = &mut link.out else { return SentNow::No };
@@ -115,7 +132,8 @@ impl Fabric for Shm {
         if bell.finds_sleeper() { SentNow::Wake } else { SentNow::Done }
     }
 
-    fn send_now(&mut self, to: u32, context: u32, tag: i32, _sequence: u8, bytes: Bytes<'_>) -> bool {
+    /// As [`Fabric::send_now`].
+    pub fn send_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
         if bytes.len() <= INLINE_MAX {
             let mut sent = self.send_short_now(to, context, tag, bytes);
             if sent == SentNow::No && self.finds_credits(to) {
@@ -135,15 +153,17 @@ impl Fabric for Shm {
         out.send_now(to, tag, index, bytes, pool)
     }
 
+    /// As [`Fabric::receive_short_now`].
     #[inline(always)]
-    fn receive_short_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
+    pub fn receive_short_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
         match self.links.get_mut(from as usize) {
             Some(Some(link)) => link.take_short(context, tags, into),
             _ => Taken::Other,
         }
     }
 
-    fn receive_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
+    /// As [`Fabric::receive_now`].
+    pub fn receive_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
         let Some(Some(link)) = self.links.get_mut(from as usize) else { return Taken::Other };
         let (taken, wakes) = link.take(context, tags, into);
         if wakes {
@@ -152,23 +172,22 @@ impl Fabric for Shm {
         taken
     }
 
+    /// As [`Fabric::poll`], or [`Fabric::poll_except`].
     #[inline]
-    fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {
-        self.poll_rings_and_inbox(None, sink)
+    pub fn poll<S: Sink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
+        self.poll_rings_and_inbox(except, sink)
     }
 
-    fn poll_except<S: Sink>(&mut self, peer: u32, sink: &mut S) -> bool {
-        self.poll_rings_and_inbox(Some(peer), sink)
-    }
-
+    /// As [`Fabric::poll_peer`].
     #[inline]
-    fn poll_peer<S: Sink>(&mut self, peer: u32, most: usize, sink: &mut S) -> Option<bool> {
+    pub fn poll_peer<S: Sink>(&mut self, peer: u32, most: usize, sink: &mut S) -> Option<bool> {
         self.links.get(peer as usize)?.as_ref()?.ring_in.as_ref()?;
         Some(self.poll_ring(peer, most.min(BURST), sink))
     }
 
+    /// As [`Fabric::is_calm`].
     #[inline(always)]
-    fn is_calm(&self) -> bool {
+    pub fn is_calm(&self) -> bool {
         for from in &self.granted {
             if let Some(Some(link)) = self.links.get(*from as usize)
                 && let Some(ring) = &link.ring_in
@@ -180,13 +199,15 @@ impl Fabric for Shm {
         self.inbox.is_empty() && self.grants.is_empty()
     }
 
+    /// As [`Fabric::comes_soon`].
     #[inline(always)]
-    fn comes_soon(&self, from: u32) -> Option<bool> {
+    pub fn comes_soon(&self, from: u32) -> Option<bool> {
         let link = self.links.get(from as usize)?.as_ref()?;
         link.ring_in.as_ref().map(super::incoming::RingIn::comes_soon)
     }
 
-    fn fetching(&mut self, from: u32, address: u64, len: usize) -> Fetching {
+    /// As [`OneSided::fetching`].
+    pub fn fetching(&mut self, from: u32, address: u64, len: usize) -> Fetching {
         if address == 0 {
             return Fetching::Ask;
         }
@@ -205,11 +226,13 @@ impl Fabric for Shm {
         if is_pooled && gives { Fetching::Ask } else { Fetching::Read }
     }
 
-    fn is_in_reach(&mut self, peer: u32, address: u64, len: usize) -> bool {
+    /// As [`OneSided::is_in_reach`].
+    pub fn is_in_reach(&mut self, peer: u32, address: u64, len: usize) -> bool {
         self.is_in_heap(peer, address, len) || self.can_read(peer)
     }
 
-    fn read(&mut self, peer: u32, address: u64, into: BytesMut<'_>) -> Result<(), Unreachable> {
+    /// As [`OneSided::read`].
+    pub fn read(&mut self, peer: u32, address: u64, into: BytesMut<'_>) -> Result<(), Unreachable> {
         let Some(out) = out_of(&mut self.links, peer) else {
             return Err(Unreachable { peer, why: "no contact was made yet".into() });
         };
@@ -226,11 +249,13 @@ impl Fabric for Shm {
             .map_err(|e| Unreachable { peer, why: format!("reading its memory at {address:#x} failed: {e}") })
     }
 
-    fn can_access(&mut self, peer: u32) -> bool {
+    /// As [`OneSided::can_access`].
+    pub fn can_access(&mut self, peer: u32) -> bool {
         self.can_read(peer)
     }
 
-    fn write(&mut self, peer: u32, address: u64, from: Bytes<'_>) -> Result<(), Unreachable> {
+    /// As [`OneSided::write`].
+    pub fn write(&mut self, peer: u32, address: u64, from: Bytes<'_>) -> Result<(), Unreachable> {
         match self.out(peer) {
             Some(out) if out.pid != 0 => RemoteProcess { pid: out.pid }.write(address, from).map_err(|e| {
                 Unreachable { peer, why: format!("writing its memory at {address:#x} failed: {e}") }
@@ -239,18 +264,21 @@ impl Fabric for Shm {
         }
     }
 
-    fn may_write_here(&mut self, peer: u32) -> bool {
+    /// As [`OneSided::may_write_here`].
+    pub fn may_write_here(&mut self, peer: u32) -> bool {
         if self.out(peer).is_none() && self.connect(peer).is_err() {
             return false;
         }
         self.out(peer).is_some_and(|out| out.segment.status().state() != RankState::Finalized)
     }
 
-    fn has_left(&mut self, peer: u32) -> bool {
+    /// As [`Membership::has_left`].
+    pub fn has_left(&mut self, peer: u32) -> bool {
         self.out(peer).is_some_and(|out| out.segment.status().has_left())
     }
 
-    fn map_heap(&mut self, peer: u32) -> Option<(u64, Memory)> {
+    /// As [`OneSided::map_heap`].
+    pub fn map_heap(&mut self, peer: u32) -> Option<(u64, Memory)> {
         if peer == self.me {
             return self.own.heap_memory();
         }
@@ -263,20 +291,21 @@ impl Fabric for Shm {
             return None;
         }
         if !segment.has_heap() {
-            let mapped = (self.open)(peer).is_ok_and(|opened| segment.map_heap(opened.fd).is_ok());
-            link.is_heap_refused = !mapped;
+            link.is_heap_refused = !self.neighbours.map_heap(peer, segment);
         }
         segment.heap_memory()
     }
 
+    /// As [`Sections::is_away`].
     #[inline]
-    fn is_away(&self, peer: u32) -> bool {
+    pub fn is_away(&self, peer: u32) -> bool {
         self.out(peer).is_none_or(|out| out.segment.is_away())
     }
 
-    fn bell(&mut self, peer: u32) -> Option<Bell> {
+    /// As [`Sections::bell`].
+    pub fn bell(&mut self, peer: u32) -> Option<Bell> {
         if peer == self.me {
-            return Some(self.bell_of(peer, &self.own));
+            return Some(self.neighbours.bell_of(peer, &self.own));
         }
         if self.out(peer).is_none() {
             self.connect(peer).ok()?;
@@ -284,13 +313,14 @@ impl Fabric for Shm {
         self.out(peer).map(|out| out.bell.clone())
     }
 
-    fn control_section(
+    /// As [`Sections::control_section`].
+    pub fn control_section(
         &mut self,
         leader: u32,
         index: u32,
         ranks: u32,
     ) -> Result<Option<ControlSection>, Unreachable> {
-        let kind = self.kind;
+        let kind = self.neighbours.kind();
         let segment = if leader == self.me {
             &self.own
         } else {
@@ -307,42 +337,40 @@ impl Fabric for Shm {
         Ok(there.then(|| segment.control_section(index, ranks, kind)))
     }
 
-    fn may_share_section(&mut self, ranks: u32, _peers: impl Iterator<Item = u32>) -> bool {
-        self.has_section_for(ranks)
+    /// As [`Sections::reserve_control_sections`].
+    pub fn reserve_control_sections(&mut self) -> Option<(u32, u64)> {
+        self.sections.reserve(&self.own, self.neighbours.kind())
     }
 
-    fn reserve_control_sections(&mut self) -> Option<(u32, u64)> {
-        self.sections.reserve(&self.own, self.kind)
-    }
-
-    fn release_control_section(&mut self, index: u32, team: Option<u32>) {
+    /// As [`Sections::release_control_section`].
+    pub fn release_control_section(&mut self, index: u32, team: Option<u32>) {
         self.sections.release(index, team);
     }
 
-    fn counts(&mut self) -> Counts {
-        let (pool_bytes, pool_used) = match &mut self.pool {
-            Some(pool) => (pool.shape().bytes as usize, pool.shape().bytes as usize - pool.free_bytes()),
-            None => (0, 0),
-        };
-        Counts {
-            rings: self.granted.len() as u64,
-            inbox_frames: self.links.iter().flatten().map(|link| link.cells_in).sum(),
-            pool_bytes: pool_bytes as u64,
-            pool_used: pool_used as u64,
-            heap_bytes: self.heap_bytes,
-            ..Counts::default()
+    /// As [`Statistics::count`].
+    pub fn count(&mut self, counts: &mut Counts) {
+        if let Some(pool) = &mut self.pool {
+            let bytes = u64::from(pool.shape().bytes);
+            counts.pool_bytes += bytes;
+            counts.pool_used += bytes - pool.free_bytes() as u64;
         }
+        counts.rings += self.granted.len() as u64;
+        counts.inbox_frames += self.links.iter().flatten().map(|link| link.cells_in).sum::<u64>();
+        counts.heap_bytes += self.heap_bytes;
     }
 
-    fn attach(&mut self, peer: u32) {
+    /// As [`Membership::attach`].
+    pub fn attach(&mut self, peer: u32) {
         self.meet(peer);
     }
 
-    fn detach(&mut self, peer: u32) {
+    /// As [`Membership::detach`].
+    pub fn detach(&mut self, peer: u32) {
         self.part(peer);
     }
 
-    fn wake(&mut self, peer: u32) {
+    /// As [`Fabric::wake`].
+    pub fn wake(&mut self, peer: u32) {
         if self.out(peer).is_none() && self.connect(peer).is_err() {
             return;
         }
@@ -351,7 +379,8 @@ impl Fabric for Shm {
         }
     }
 
-    fn announce_waiting(&mut self, peer: u32) -> bool {
+    /// As [`Fabric::announce_waiting`].
+    pub fn announce_waiting(&mut self, peer: u32) -> bool {
         match self.out_mut(peer) {
             // Credits of the ring wake this process, room in the pool does not.
             Some(Out { path: Path::Ring(ring), lacks_pool, .. }) => !ring.want_credits() && !*lacks_pool,

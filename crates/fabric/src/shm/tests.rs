@@ -1,10 +1,12 @@
 //! Two processes' ways to each other, in one process.
 
 use super::*;
-use crate::Envelope;
 use crate::Taken;
+use crate::neighbours::Opened;
 use oxmpi_shm::segment::{Boot, SegmentConfig};
+use oxmpi_sys::barrier::BarrierKind;
 use oxmpi_sys::bytes::BytesMut;
+use oxmpi_wire::Envelope;
 use oxmpi_wire::Tags;
 use oxmpi_wire::{Announced, Context, ContextId};
 
@@ -52,7 +54,7 @@ fn two() -> [Shm; 2] {
             other.try_clone().map(|fd| Opened { fd, other: None }).map_err(|error| error.to_string())
         });
         let own = Segment::map(&created[me]).unwrap();
-        Shm::new(own, BarrierKind::Symmetric, Settings::default(), open)
+        Shm::new(Neighbours::new(own, BarrierKind::Symmetric, open), Settings::default())
     })
 }
 
@@ -60,13 +62,13 @@ fn send(from: &mut Shm, to: u32, bytes: &[u8]) {
     let envelope = Envelope { context: Context::Local(0), tag: 0 };
     let frame = Frame::Eager { envelope };
     let body = Body::Bytes(Bytes::from(bytes));
-    assert_eq!(from.send(to, &Message { sequence: 0, frame, body, token: 0 }), Ok(Sent::Done));
+    assert_eq!(from.send(to, &Message { sequence: 0, frame, body, lent: None, token: 0 }), Ok(Sent::Done));
 }
 
 fn receive(shm: &mut Shm, value: u8, bytes: usize) {
     let mut sink = Counting { value, bytes: 0 };
     while sink.bytes < bytes {
-        shm.poll(&mut sink);
+        shm.poll(None, &mut sink);
     }
     assert_eq!(sink.bytes, bytes);
 }

@@ -236,7 +236,7 @@ impl Tcp {
     }
 
     /// Others connect.
-    pub(super) fn on_listener<S: Sink>(&mut self, sink: &mut S) {
+    pub(super) fn on_listener(&mut self, sink: &mut dyn Sink) {
         let mut at = 0;
         for _ in 0..greetings::AT_ONCE {
             let Some(listener) = self.listeners.get(at) else { return };
@@ -275,7 +275,7 @@ impl Tcp {
     }
 
     /// Something came from somebody who has connected.
-    pub(super) fn on_greeting<S: Sink>(&mut self, place: u64, sink: &mut S) {
+    pub(super) fn on_greeting(&mut self, place: u64, sink: &mut dyn Sink) {
         loop {
             let secret = (&self.secret, self.settings.encrypt);
             let is_good = match self.greetings.greeted(place, self.own, secret, &mut self.secret_of) {
@@ -311,11 +311,11 @@ impl Tcp {
     ///
     /// # Errors
     /// If it makes no sense.
-    fn take_early<S: Sink>(
+    fn take_early(
         &mut self,
         (at, incarnation): (u32, u64),
         record: &[u8],
-        sink: &mut S,
+        sink: &mut dyn Sink,
     ) -> Result<bool, RecordError> {
         if self.leaving.is_some() {
             return Ok(false);

@@ -54,7 +54,7 @@
 
 use super::early::{Early, KIND_EARLY};
 use super::record::{ALIGNMENT, Point};
-use crate::shm::Stranger;
+use crate::neighbours::ForeignProcess;
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::noise::{Cipher, HANDSHAKE, Handshake, NoiseError};
 use oxmpi_wire::{MAC, Transcript, WrongMac};
@@ -202,7 +202,7 @@ impl Initiator {
         nonce: &Nonce,
         encrypt: bool,
     ) -> Result<(Initiator, [u8; HELLO]), GreetingError> {
-        let there = Stranger { job: own.job, number: to, known_as: own.rank };
+        let there = ForeignProcess { job: own.job, number: to, known_as: own.rank };
         Initiator::to_stranger(own, there, secret, nonce, encrypt)
     }
 
@@ -212,7 +212,7 @@ impl Initiator {
     /// As there.
     pub fn to_stranger(
         own: Identity,
-        Stranger { job, number, known_as }: Stranger,
+        ForeignProcess { job, number, known_as }: ForeignProcess,
         secret: &Secret,
         nonce: &Nonce,
         encrypt: bool,

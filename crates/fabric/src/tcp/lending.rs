@@ -59,7 +59,7 @@ impl Tcp {
     }
 
     /// After a look, which has brought something or not: copies one message that is lent, if it is time. Returns whether it did.
-    pub(super) fn look_at_lent<S: Sink>(&mut self, came: bool, sink: &mut S) -> bool {
+    pub(super) fn look_at_lent(&mut self, came: bool, sink: &mut dyn Sink) -> bool {
         self.vain = if came { 0 } else { self.vain.saturating_add(1) };
         self.uncopied = self.uncopied.saturating_add(1);
         let is_overdue = self.uncopied >= LOOKS;
@@ -85,7 +85,7 @@ impl Tcp {
         lenders
     }
 
-    fn copy_oldest<S: Sink>(&mut self, at: u32, sink: &mut S) -> bool {
+    fn copy_oldest(&mut self, at: u32, sink: &mut dyn Sink) -> bool {
         let copied = self.copy_or_ask(at);
         if copied && let Some(peer) = self.known(at) {
             peer.link.tell_gone(sink);

@@ -5,7 +5,7 @@ use super::incoming::{Incoming, Upper};
 use super::outgoing::{Outgoing, Pieces};
 use super::record::{Header, Kind, Point};
 use super::{RecordError, body_fits, is_ours};
-use crate::{Message, Sink, dispatch};
+use crate::{Message, Sink, Traffic, dispatch};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{HEADER_LEN, Received};
@@ -17,21 +17,25 @@ pub struct Link {
     came: Incoming,
     /// The peer has said goodbye.
     has_left: bool,
+    /// The messages that have come.
+    received: Traffic,
 }
 
 /// Hands up what comes, and notes what it says of the other direction.
-struct Hands<'a, S> {
+struct Hands<'a> {
     from: u32,
     out: &'a mut Outgoing,
     has_left: &'a mut bool,
-    sink: &'a mut S,
+    received: &'a mut Traffic,
+    sink: &'a mut dyn Sink,
 }
 
-impl<S: Sink> Upper for Hands<'_, S> {
+impl Upper for Hands<'_> {
     fn frame(&mut self, got: &Received, total: usize, first: Bytes<'_>) -> Result<(), RecordError> {
         if !is_ours(self.from, got.source, &got.frame) {
             return Err(RecordError::Foreign);
         }
+        self.received.note(&got.frame, total);
         dispatch(self.from, got, total, first, self.sink);
         Ok(())
     }
@@ -107,6 +111,7 @@ impl Link {
 
     /// Takes what [`Link::peek`] has shown, and the first `stored` bytes of the body, which are where they belong.
     pub(super) fn take_peeked(&mut self, header: &Header, stored: usize) {
+        self.received.add((header.length as usize).saturating_sub(HEADER_LEN) as u64);
         self.came.take_peeked(header, stored);
     }
 
@@ -221,6 +226,11 @@ impl Link {
         self.out.say_bye();
     }
 
+    /// The messages that have come.
+    pub(super) fn received(&self) -> Traffic {
+        self.received
+    }
+
     /// Whether the peer has said goodbye.
     pub fn has_left(&self) -> bool {
         self.has_left
@@ -230,9 +240,10 @@ impl Link {
     ///
     /// # Errors
     /// If they make no sense; the connection is of no use then.
-    pub fn take<S: Sink>(&mut self, from: u32, bytes: &[u8], sink: &mut S) -> Result<(), RecordError> {
-        let mut hands = Hands { from, out: &mut self.out, has_left: &mut self.has_left, sink };
-        self.came.take(bytes, &mut hands)
+    pub fn take(&mut self, from: u32, bytes: &[u8], sink: &mut dyn Sink) -> Result<(), RecordError> {
+        let Link { out, came, has_left, received } = self;
+        let mut hands = Hands { from, out, has_left, received, sink };
+        came.take(bytes, &mut hands)
     }
 
     /// Takes a record of process `from` that has come before a connection is used, and hands it up, if it is the next one. Whether
@@ -240,12 +251,7 @@ impl Link {
     ///
     /// # Errors
     /// If it makes no sense; it has not come then.
-    pub fn take_early<S: Sink>(
-        &mut self,
-        from: u32,
-        record: &[u8],
-        sink: &mut S,
-    ) -> Result<bool, RecordError> {
+    pub fn take_early(&mut self, from: u32, record: &[u8], sink: &mut dyn Sink) -> Result<bool, RecordError> {
         let header = record.first_chunk().ok_or(RecordError::Early(record.len()))?;
         let header = Header::decode(header)?;
         let len = header.len() + header.length as usize + header.padding();
@@ -255,8 +261,9 @@ impl Link {
         if self.came.point() != (Point { records: header.number, bytes: 0 }) {
             return Ok(false);
         }
-        let mut hands = Hands { from, out: &mut self.out, has_left: &mut self.has_left, sink };
-        self.came.take_early(record, &mut hands).map(|()| true)
+        let Link { out, came, has_left, received } = self;
+        let mut hands = Hands { from, out, has_left, received, sink };
+        came.take_early(record, &mut hands).map(|()| true)
     }
 
     /// Whether any record has come whole.
@@ -275,9 +282,10 @@ impl Link {
     }
 
     /// Bytes that came from process `from` were stored where they belong, no more than [`Link::missing`] says.
-    pub fn placed<S: Sink>(&mut self, from: u32, bytes: usize, sink: &mut S) {
-        let mut hands = Hands { from, out: &mut self.out, has_left: &mut self.has_left, sink };
-        self.came.placed(bytes, &mut hands);
+    pub fn placed(&mut self, from: u32, bytes: usize, sink: &mut dyn Sink) {
+        let Link { out, came, has_left, received } = self;
+        let mut hands = Hands { from, out, has_left, received, sink };
+        came.placed(bytes, &mut hands);
     }
 
     /// Up to where this side has received: what the peer must be told before a new connection is used. What is still
@@ -306,7 +314,7 @@ impl Link {
     }
 
     /// Tells which messages are gone.
-    pub fn tell_gone<S: Sink>(&mut self, sink: &mut S) {
+    pub fn tell_gone(&mut self, sink: &mut dyn Sink) {
         for token in self.out.gone.drain(..) {
             sink.sent(token);
         }

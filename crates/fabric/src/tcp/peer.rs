@@ -6,7 +6,7 @@ use super::record::Point;
 use super::sealed::Sealed;
 use super::trouble::Trouble;
 use super::{ANYBODY, Address, GreetingError, Link, RecordError, Secret};
-use crate::shm::Stranger;
+use crate::neighbours::ForeignProcess;
 use oxmpi_sys::net::Socket;
 use oxmpi_wire::noise::NoiseError;
 use std::io::{self, ErrorKind};
@@ -162,7 +162,7 @@ pub(super) struct Peer {
     /// Its job, if it is another launcher's.
     pub(super) other_job: Option<u64>,
     /// If so, how to greet it, when this process has connected to it.
-    pub(super) stranger: Option<(Stranger, Secret)>,
+    pub(super) stranger: Option<(ForeignProcess, Secret)>,
 }
 
 impl Peer {

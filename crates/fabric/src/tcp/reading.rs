@@ -31,7 +31,7 @@ impl Tcp {
     }
 
     /// Looks at one peer. Returns whether anything had come.
-    pub(super) fn look_at<S: Sink>(&mut self, at: u32, sink: &mut S) -> bool {
+    pub(super) fn look_at(&mut self, at: u32, sink: &mut dyn Sink) -> bool {
         if !self.read(at, sink) {
             return false;
         }
@@ -46,13 +46,13 @@ impl Tcp {
 
     /// Takes in what has come from a peer that is dead, to the end. A poll of the peer that has sent last may have left it, and
     /// it may have connected and sent early records.
-    pub(crate) fn read_to_end<S: Sink>(&mut self, at: u32, sink: &mut S) {
+    pub(crate) fn read_to_end(&mut self, at: u32, sink: &mut dyn Sink) {
         self.look_at_all(None, sink);
         while self.look_at(at, sink) {}
     }
 
     /// Looks at all descriptors, but does not read what has come from the peer `except`. Returns whether one was ready.
-    pub(super) fn look_at_all<S: Sink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
+    pub(super) fn look_at_all(&mut self, except: Option<u32>, sink: &mut dyn Sink) -> bool {
         self.watched.look();
         let mut ready = std::mem::take(&mut self.ready);
         self.poller.look(&mut ready);
@@ -81,7 +81,7 @@ impl Tcp {
     }
 
     /// Reads what has come from a peer, and hands it up. Returns whether anything had, if only the end.
-    pub(super) fn read<S: Sink>(&mut self, at: u32, sink: &mut S) -> bool {
+    pub(super) fn read(&mut self, at: u32, sink: &mut dyn Sink) -> bool {
         let Some(Some(peer)) = self.peers.get_mut(at as usize) else { return false };
         let Way::Up(socket) = &peer.way else { return self.read_sealed(at, sink) };
         let ahead = self.ahead.take(at);
@@ -130,7 +130,7 @@ impl Tcp {
     }
 
     /// As [`Tcp::read`], from an encrypted connection, if there is one.
-    fn read_sealed<S: Sink>(&mut self, at: u32, sink: &mut S) -> bool {
+    fn read_sealed(&mut self, at: u32, sink: &mut dyn Sink) -> bool {
         let Tcp { peers, buffer, plain, .. } = self;
         let Some(Some(peer)) = peers.get_mut(at as usize) else { return false };
         let Peer { way: Way::Sealed(sealed), link, trouble, .. } = &mut **peer else { return false };
@@ -177,12 +177,12 @@ enum Trouble {
 }
 
 /// Reads from a socket once; `None`: nothing has come.
-fn read_once<S: Sink>(
+fn read_once(
     at: u32,
     socket: &Socket,
     link: &mut Link,
     buffer: &mut [u8],
-    sink: &mut S,
+    sink: &mut dyn Sink,
 ) -> Result<Option<Read>, Trouble> {
     let missing = link.missing().filter(|(_, left)| *left >= DIRECT);
     let place = missing.and_then(|(offset, left)| sink.place(at, offset, left));

@@ -1,7 +1,7 @@
 //! How sockets are used, and where processes are found.
 
 use super::Secret;
-use crate::shm::Stranger;
+use crate::neighbours::ForeignProcess;
 use oxmpi_sys::net::Socket;
 use oxmpi_wire::noise::Encryption;
 use std::fmt;
@@ -77,7 +77,7 @@ pub enum Whereabouts {
     /// It can be reached here.
     At(Vec<Address>),
     /// It belongs to another launcher, as this says, and can be reached here.
-    Elsewhere(Stranger, Secret, Vec<Address>),
+    Elsewhere(ForeignProcess, Secret, Vec<Address>),
     /// It has ended as it should.
     Left,
 }

@@ -92,6 +92,7 @@ impl Tcp {
         // What is wrong, if anything, is found by the usual way.
         let Ok(written) = socket.send_bytes(&self.record) else { return false };
         peer.link.keep_written(&header, &frame[..frame_len], body, written);
+        self.sent.add(body.len() as u64);
         if written < self.record.len() {
             // The kernel has less room than it should have. The rest is written as soon as it has more.
             peer.is_blocked = true;

@@ -57,7 +57,7 @@ impl Tcp {
 mod tests {
     use super::*;
     use crate::tcp::PEER;
-    use crate::{Body, Fabric as _, Message};
+    use crate::{Body, Message, Transport as _};
     use oxmpi_sys::bytes::Bytes;
     use oxmpi_sys::net::Socket;
     use oxmpi_sys::poller::Poller;
@@ -78,7 +78,7 @@ mod tests {
         (peer.way, peer.is_blocked, peer.starved_until) = (Way::Up(socket), true, Some(Duration::ZERO));
         let frame = Frame::Eager { envelope: Envelope { context: Context::Local(7), tag: 0 } };
         let body = Body::Bytes(Bytes::from(&b"a message"[..]));
-        peer.link.push(0, &Message { sequence: 0, frame, body, token: 5 });
+        peer.link.push(0, &Message { sequence: 0, frame, body, lent: None, token: 5 });
         assert!(!peer.link.is_settled() && tcp.before_sleep(), "it waits for the clock");
         tcp.on_clock();
         assert!(tcp.peer(1).link.is_settled(), "it is written");

@@ -3,7 +3,7 @@
 
 use crate::support::{Recorder, planned, with_message};
 use oxmpi_fabric::tcp::{Address, Encryption, Identity, Secret, Settings, Tcp, Whereabouts};
-use oxmpi_fabric::{Fabric, Sent};
+use oxmpi_fabric::{Sent, Transport as _};
 use oxmpi_sys::net::Listener;
 use oxmpi_sys::poller::Poller;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -85,12 +85,9 @@ impl End {
     pub(crate) fn send(&mut self) -> Sent {
         let (_, len) = planned(self.me, self.pushed);
         let (to, tcp) = (1 - self.me, &mut self.tcp);
-        let sent = with_message(self.me, self.pushed, |message, buffer| match buffer {
-            Some(buffer) => {
-                assert_eq!(message.body.len(), len);
-                tcp.send_piece(to, message, buffer, 0)
-            }
-            None => tcp.send(to, message),
+        let sent = with_message(self.me, self.pushed, |message| {
+            assert_eq!(message.body.len(), len);
+            tcp.send(to, message)
         });
         let sent = sent.unwrap();
         self.pushed += u32::from(sent != Sent::Full);
@@ -98,7 +95,7 @@ impl End {
     }
 
     pub(crate) fn poll(&mut self) -> bool {
-        self.tcp.poll(&mut self.recorder)
+        self.tcp.poll(None, &mut self.recorder)
     }
 
     /// Looks, and sleeps a little if there was nothing.

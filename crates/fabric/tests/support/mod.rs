@@ -74,12 +74,8 @@ pub(crate) fn buffer_of(content: &[u8], gaps: bool) -> UserBuf {
     scratch.buf().clone()
 }
 
-/// Calls `send` with a planned message and, if it is a piece, its buffer.
-pub(crate) fn with_message<R>(
-    from: u32,
-    number: u32,
-    send: impl FnOnce(&Message<'_>, Option<&UserBuf>) -> R,
-) -> R {
+/// Calls `send` with a planned message, which lends its buffer if it is a piece.
+pub(crate) fn with_message<R>(from: u32, number: u32, send: impl FnOnce(&Message<'_>) -> R) -> R {
     let (manner, len) = planned(from, number);
     let content = content(number, len);
     let context = match manner {
@@ -95,13 +91,13 @@ pub(crate) fn with_message<R>(
         Manner::Piece { .. } => Frame::Data { receiver: request, offset: 0 },
     };
     let sequence = if frame.matches() { number as u8 } else { 0 };
-    let message = |body| Message { sequence, frame, body, token: request };
+    let message = Message { sequence, frame, body: Body::NONE, lent: None, token: request };
     match manner {
         Manner::Piece { gaps } => {
             let buffer = buffer_of(&content, gaps);
-            send(&message(Body::of(&buffer, 0, len)), Some(&buffer))
+            send(&Message { body: Body::of(&buffer, 0, len), lent: Some(&buffer), ..message })
         }
-        _ => send(&message(Body::Bytes(Bytes::from(&content[..]))), None),
+        _ => send(&Message { body: Body::Bytes(Bytes::from(&content[..])), ..message }),
     }
 }
 

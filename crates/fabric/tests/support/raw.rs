@@ -3,7 +3,7 @@
 
 use crate::ends::{End, JOB, LIMIT};
 use oxmpi_fabric::tcp::{ALIGNMENT, Header, Identity, Initiator, Kind, Point, RECORD_HEADER, Secret};
-use oxmpi_fabric::{Fabric, Sink};
+use oxmpi_fabric::{Sink, Transport as _};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Announced, Context, ContextId, Envelope, Frame, MAX_FRAME_LEN};
 use std::io::{ErrorKind, Read, Write};
@@ -83,7 +83,7 @@ pub(crate) fn record(from: u32, number: u64, tag: i32, body: &[u8], (start, lead
 pub(crate) fn look(end: &mut End, came: &mut Came, mut done: impl FnMut(&Came) -> bool) {
     let start = Instant::now();
     while !done(came) {
-        end.tcp.poll(came);
+        end.tcp.poll(None, came);
         assert!(start.elapsed() < LIMIT, "it does not end: {came:?}");
     }
 }

@@ -9,7 +9,7 @@ use super::RelayError;
 use super::parcels::{Load, Parcel};
 use crate::lamd::PART;
 use crate::tcp::{Address, Identity, Secret, Settings, Tcp, Whereabouts};
-use crate::{Body, Fabric, Message, Sent, Sink};
+use crate::{Body, Membership as _, Message, Sent, Sink, Transport as _};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::net::Listener;
 use oxmpi_sys::parcel;
@@ -136,7 +136,8 @@ impl Far {
                 (_, Load::None) => &[],
             };
             let frame = Frame::Data { receiver: (*to).into(), offset: out.at };
-            let message = Message { sequence: 0, frame, body: Body::Bytes(Bytes::from(body)), token: 0 };
+            let message =
+                Message { sequence: 0, frame, body: Body::Bytes(Bytes::from(body)), lent: None, token: 0 };
             match tcp.send(node, &message) {
                 // It was copied.
                 Ok(Sent::Done | Sent::Later) => {}
@@ -160,7 +161,7 @@ impl Far {
 
     /// Takes what has come, for which processes of this node, and sends what waits for room.
     pub(super) fn hear(&mut self, files: &mut usize) -> Result<Vec<(u32, Parcel)>, RelayError> {
-        self.tcp.poll(&mut self.arrivals);
+        self.tcp.poll(None, &mut self.arrivals);
         if let Some((node, why)) = self.arrivals.trouble.take() {
             return Err(lost(&self.told, &self.addresses, node, &why));
         }

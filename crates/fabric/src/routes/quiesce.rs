@@ -9,8 +9,7 @@
 //! The launcher numbers the steps in the segments of all processes, and asks for the next one when all have said that they have
 //! taken this one. In between a process stays in the library and takes what comes: others may need that to become quiet.
 
-use super::choice::Far;
-use super::far::Sockets;
+use super::Routes;
 use crate::Sink;
 use oxmpi_shm::segment::Segment;
 use oxmpi_sys::net::Listener;
@@ -85,13 +84,16 @@ impl Quiescing {
     }
 }
 
-impl Sockets {
+impl Routes {
     /// Goes through the steps until messages may move again. What comes meanwhile is handed up.
     #[cold]
-    pub(super) fn stand_still<S: Sink>(&mut self, sink: &mut S) {
+    pub(super) fn stand_still(&mut self, sink: &mut dyn Sink) {
         loop {
-            self.take_in(None, sink);
-            let Sockets { far: Far::Tcp(tcp), quiescing: Some(quiescing), .. } = self else { return };
+            for other in &mut self.others {
+                other.transport.poll(None, sink);
+            }
+            let connections = self.others.iter_mut().find_map(|other| other.transport.connections());
+            let (Some(connections), Some(quiescing)) = (connections, &mut self.quiescing) else { return };
             let Quiescing { segment, coordinator, taken } = quiescing;
             let asked = segment.status().quiesce_step();
             if asked == *taken {
@@ -102,17 +104,17 @@ impl Sockets {
                 continue;
             }
             match Step::of(asked) {
-                Step::Quiesce if !tcp.quiesce() => {
+                Step::Quiesce if !connections.quiesce() => {
                     std::thread::sleep(LOOK);
                     continue;
                 }
                 Step::Quiesce | Step::Resume => {}
                 Step::Close => {
-                    let is_sought = tcp.listeners() > 1;
-                    tcp.give_up_connections(sink);
-                    let listens = coordinator
-                        .listeners(is_sought)
-                        .and_then(|listeners| tcp.listen_anew(listeners).map_err(|error| error.to_string()));
+                    let is_sought = connections.listeners() > 1;
+                    connections.give_up_connections(sink);
+                    let listens = coordinator.listeners(is_sought).and_then(|listeners| {
+                        connections.listen_anew(listeners).map_err(|error| error.to_string())
+                    });
                     if let Err(why) = listens {
                         coordinator.fail(&format!("connections cannot be made again: {why}"));
                         return;

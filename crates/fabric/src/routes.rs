@@ -1,0 +1,705 @@
+//! The transports of one process, and the route to each of its peers.
+//!
+//! Shared memory stands first, known by its type; the others are `dyn` [`Transport`]. Which of them is the route to a peer is decided by
+//! one pure function ([`choose`]) when the peer is first dealt with, and for good: by where the peer is, and how far
+//! each transport reaches. They are offered in this order: those through memory that are for the own job (postboxes), shared memory, and
+//! then those that cost system calls, as they were added.
+//!
+//! A peer that is reached by another route is never granted a ring, so the fast calls may try the rings alone: they say no, as to
+//! a cold peer. They are the same instructions as without other transports.
+
+mod choice;
+mod deaths;
+mod foreign;
+mod nodes;
+mod quiesce;
+
+pub use self::choice::{Reach, Route, choose};
+use self::deaths::Deaths;
+pub use self::deaths::Who;
+pub use self::foreign::{Addition, AskAddition};
+use self::nodes::Place;
+pub use self::nodes::{AskNodes, Nodes};
+use self::quiesce::Quiescing;
+pub use self::quiesce::{Coordinator, Step};
+use crate::shm::copy_policy::CopyFacts;
+use crate::shm::{self, Shm};
+use crate::{
+    Announcements, Connected, Counts, Fabric, Fetching, InUse, Membership, Message, OneSided, Sections, Sent,
+    SentNow, Sink, Statistics, Taken, Transport, Unreachable,
+};
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_shm::announcement::{Announcement, Claim};
+use oxmpi_shm::control_section::ControlSection;
+use oxmpi_shm::door::Bell;
+use oxmpi_shm::segment::Segment;
+use oxmpi_sys::bytes::{Bytes, BytesMut};
+use oxmpi_sys::memory::Memory;
+use oxmpi_sys::poller::Poller;
+use oxmpi_wire::Tags;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Polls of sockets are system calls, polls of shared memory are not: so many in vain of the one for each of the
+/// other, and while something comes through memory more of them.
+const POLLS_IN_VAIN: u32 = 4;
+const POLLS: u32 = 64;
+
+/// A transport beside shared memory.
+#[derive(Debug)]
+struct Other {
+    transport: Box<dyn Transport>,
+    reach: Reach,
+}
+
+/// All transports of one process.
+pub struct Routes {
+    shm: Shm,
+    /// Whose messages go through shared memory.
+    memory: Reach,
+    /// The others: first those whose polls cost no system call.
+    others: Vec<Other>,
+    /// How many of these there are.
+    cheap: usize,
+    /// By process number; empty while there are no others.
+    table: Vec<Option<Route>>,
+    /// Where the processes of this launcher are. `None`: all on this node.
+    nodes: Option<Nodes>,
+    /// The job is on several nodes, which have numbers.
+    is_on_nodes: bool,
+    /// Processes of the own job that use control sections with this one if they are on its node, whatever the route to them.
+    sections_of: Option<Range<u32>>,
+    deaths: Option<Deaths>,
+    /// If messages can stand still.
+    quiescing: Option<Quiescing>,
+    ask_addition: Option<AskAddition>,
+    polls: u32,
+    /// A short look at the rings and the inbox shows whether there is anything: there are no others, and no deaths to hear of.
+    looks_are_short: bool,
+    /// Several threads may call.
+    is_shared: bool,
+}
+
+impl std::fmt::Debug for Routes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Routes { shm, memory, others, nodes, deaths, .. } = self;
+        f.debug_struct("Routes")
+            .field("shm", shm)
+            .field("memory", memory)
+            .field("others", others)
+            .field("nodes", nodes)
+            .field("deaths", deaths)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Routes {
+    /// Those of a process that shares memory with all its peers, until others are added.
+    pub fn new(shm: Shm) -> Routes {
+        Routes {
+            shm,
+            memory: Reach::Everybody,
+            others: Vec::new(),
+            cheap: 0,
+            table: Vec::new(),
+            nodes: None,
+            is_on_nodes: false,
+            sections_of: None,
+            deaths: None,
+            quiescing: None,
+            ask_addition: None,
+            polls: 0,
+            looks_are_short: true,
+            is_shared: false,
+        }
+    }
+
+    /// The same, whose messages go through shared memory only to those that are in `reach` of it.
+    #[must_use]
+    pub fn with_memory(self, reach: Reach) -> Routes {
+        Routes { memory: reach, ..self }
+    }
+
+    /// The same, with one more transport for those in its `reach`.
+    #[must_use]
+    pub fn with(mut self, transport: Box<dyn Transport>, reach: Reach) -> Routes {
+        self.add(transport, reach);
+        self
+    }
+
+    /// The same, of a job on several nodes.
+    #[must_use]
+    pub fn on_nodes(self, nodes: Nodes) -> Routes {
+        Routes { nodes: Some(nodes), is_on_nodes: true, ..self }
+    }
+
+    /// The same, of which the processes `job` use the control sections of their node, although another transport carries their messages.
+    /// Their bells raise alarms ([`Neighbours::with_alarms`](crate::neighbours::Neighbours::with_alarms)). Only those of the own job
+    /// count: of others nobody knows for sure whether their descriptors can be rung.
+    #[must_use]
+    pub fn with_sections_of(self, job: Range<u32>) -> Routes {
+        Routes { sections_of: Some(job), ..self }
+    }
+
+    /// The same, which also hear of the deaths that the launcher counts in this process's `segment`.
+    #[must_use]
+    pub fn with_deaths(self, segment: Arc<Segment>, who: Who) -> Routes {
+        Routes { deaths: Some(Deaths::new(segment, who)), looks_are_short: false, ..self }
+    }
+
+    /// The same, whose messages stand still when the launcher asks for it in this process's `segment`: of transports with
+    /// [`Connections`](crate::Connections) alone.
+    #[must_use]
+    pub fn with_coordinator(self, segment: Arc<Segment>, coordinator: Box<dyn Coordinator>) -> Routes {
+        Routes { quiescing: Some(Quiescing::new(segment, coordinator)), ..self }
+    }
+
+    fn add(&mut self, transport: Box<dyn Transport>, reach: Reach) {
+        let other = Other { transport, reach };
+        if other.transport.polls_kernel() {
+            self.others.push(other);
+        } else {
+            debug_assert!(self.table.is_empty(), "routes name the others by their places");
+            self.others.insert(self.cheap, other);
+            self.cheap += 1;
+        }
+        self.looks_are_short = false;
+    }
+
+    /// The route to a peer.
+    #[inline]
+    fn route(&mut self, peer: u32) -> Route {
+        if self.others.is_empty() {
+            return Route::Memory;
+        }
+        match self.table.get(peer as usize) {
+            Some(Some(route)) => *route,
+            _ => self.meet(peer),
+        }
+    }
+
+    #[cold]
+    fn meet(&mut self, peer: u32) -> Route {
+        let place = self.nodes.as_mut().map_or(Place::Here, |nodes| nodes.place(peer));
+        let offers = self.others.iter().enumerate().filter(|(_, other)| other.transport.reaches(peer));
+        let mut offers: Vec<_> = offers.map(|(at, other)| (Route::Other(at as u8), other.reach)).collect();
+        let cheap = offers.iter().take_while(|(route, _)| self.is_cheap(*route)).count();
+        offers.insert(cheap, (Route::Memory, self.memory));
+        match choose(place, offers.iter().copied()) {
+            Some(route) => {
+                self.note(peer, route);
+                route
+            }
+            // It will say why it cannot, unless another one is added first.
+            None => offers.last().map_or(Route::Memory, |(route, _)| *route),
+        }
+    }
+
+    fn note(&mut self, peer: u32, route: Route) {
+        let at = peer as usize;
+        if self.table.len() <= at {
+            self.table.resize(at + 1, None);
+        }
+        self.table[at] = Some(route);
+    }
+
+    fn is_cheap(&self, route: Route) -> bool {
+        matches!(route, Route::Other(at) if usize::from(at) < self.cheap)
+    }
+
+    /// The transport with this number.
+    #[inline]
+    fn other(&mut self, at: u8) -> &mut dyn Transport {
+        &mut *self.others[usize::from(at)].transport
+    }
+
+    /// The transport that is the route to a peer, if it is not shared memory.
+    #[inline]
+    fn other_to(&mut self, peer: u32) -> Option<&mut dyn Transport> {
+        match self.route(peer) {
+            Route::Memory => None,
+            Route::Other(at) => Some(self.other(at)),
+        }
+    }
+
+    /// Whether this process and a peer have to do with each other's memory: the route does not lead over sockets, or, where
+    /// all do, they are on one node.
+    fn shares_memory(&mut self, peer: u32) -> bool {
+        let route = self.route(peer);
+        match self.memory {
+            Reach::Nobody => self.is_here(peer),
+            _ => route == Route::Memory || self.is_cheap(route),
+        }
+    }
+
+    /// As [`Routes::shares_memory`], where messages go through memory.
+    #[inline]
+    fn is_near(&mut self, peer: u32) -> bool {
+        let route = self.route(peer);
+        route == Route::Memory || self.is_cheap(route)
+    }
+
+    fn is_here(&mut self, peer: u32) -> bool {
+        self.nodes.as_mut().is_none_or(|nodes| nodes.place(peer) == Place::Here)
+    }
+
+    /// Whether a peer uses control sections with this process, though messages go to it by another route.
+    fn has_sections(&mut self, peer: u32) -> bool {
+        let is_in_job = self.sections_of.as_ref().is_some_and(|job| job.contains(&peer));
+        is_in_job && self.is_here(peer)
+    }
+
+    #[inline]
+    fn poll_routes<S: Sink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
+        if self.others.is_empty() {
+            return self.shm.poll(except, sink);
+        }
+        let came = self.memory != Reach::Nobody && self.shm.poll(except, sink);
+        self.poll_others(except, came, sink)
+    }
+
+    /// Polls the others, where something `came` through shared memory or not.
+    fn poll_others(&mut self, except: Option<u32>, mut came: bool, sink: &mut dyn Sink) -> bool {
+        let (cheap, dear) = self.others.split_at_mut(self.cheap);
+        for other in &mut *cheap {
+            came |= other.transport.poll(except, sink);
+        }
+        let are_alone = self.memory == Reach::Nobody && cheap.is_empty();
+        if dear.is_empty() || !(are_alone || is_poll_due(&mut self.polls, came)) {
+            return came;
+        }
+        for other in dear {
+            came |= other.transport.poll(except, sink);
+        }
+        if self.quiescing.as_ref().is_some_and(Quiescing::is_asked) {
+            self.stand_still(sink);
+            return true;
+        }
+        came
+    }
+
+    /// Polls all of them for sure.
+    fn poll_all<S: Sink>(&mut self, sink: &mut S) -> bool {
+        let mut came = self.memory != Reach::Nobody && self.shm.poll(None, sink);
+        for other in &mut self.others {
+            came |= other.transport.poll(None, sink);
+        }
+        came
+    }
+
+    /// Reports deaths, after everything that the dead had sent.
+    #[cold]
+    fn report_deaths<S: Sink>(&mut self, sink: &mut S) {
+        let Some(deaths) = &mut self.deaths else { return };
+        let dead = deaths.take_new();
+        // Behind what a dead process has left half done others may wait, and behind these more of its own.
+        for _ in 0..=dead.len() {
+            while self.poll_all(sink) {}
+            for peer in &dead {
+                if let Some(other) = self.other_to(*peer) {
+                    other.await_end(*peer, sink);
+                    other.bury(*peer);
+                }
+                if self.is_near(*peer) {
+                    self.shm.bury(*peer);
+                }
+            }
+        }
+        dead.into_iter().for_each(|peer| sink.lost(peer));
+    }
+
+    /// What copies through shared memory cost.
+    pub fn copy_facts(&self) -> Arc<CopyFacts> {
+        self.shm.copy_facts()
+    }
+
+    /// Changes how the transports are used from now on: shared memory, and the longest eager message over sockets in
+    /// bytes.
+    pub fn retune(&mut self, shm: shm::Settings, tcp_eager_limit: usize) {
+        self.shm.retune(shm);
+        for other in &mut self.others {
+            other.transport.set_eager_limit(tcp_eager_limit);
+        }
+    }
+}
+
+/// Whether those shall be polled whose polls are system calls, besides memory, from where something `came` or not. `polls`
+/// counts up to that.
+#[inline]
+fn is_poll_due(polls: &mut u32, came: bool) -> bool {
+    *polls += if came { 1 } else { POLLS / POLLS_IN_VAIN };
+    let is_due = *polls >= POLLS;
+    if is_due {
+        *polls = 0;
+    }
+    is_due
+}
+
+impl Fabric for Routes {
+    #[inline]
+    fn eager_limit(&mut self, to: u32) -> usize {
+        match self.route(to) {
+            Route::Memory => self.shm.eager_limit(to),
+            Route::Other(at) => self.other(at).limits(to).eager,
+        }
+    }
+
+    #[inline]
+    fn is_eager(&mut self, to: u32, buffer: &UserBuf) -> bool {
+        match self.route(to) {
+            Route::Memory => self.shm.is_eager(to, buffer),
+            Route::Other(at) => buffer.packed_len() <= self.other(at).limits(to).eager,
+        }
+    }
+
+    fn standard_limit(&mut self, to: u32) -> usize {
+        match self.route(to) {
+            Route::Memory => self.shm.standard_limit(),
+            Route::Other(at) => self.other(at).limits(to).eager,
+        }
+    }
+
+    #[inline]
+    fn announced_limit(&mut self, to: u32) -> usize {
+        self.other_to(to).map_or(0, |other| other.limits(to).announced)
+    }
+
+    #[inline]
+    fn piece_limit(&mut self, to: u32) -> usize {
+        match self.route(to) {
+            Route::Memory => self.shm.piece_limit(to),
+            Route::Other(at) => self.other(at).piece_limit(to),
+        }
+    }
+
+    fn has_room(&mut self, to: u32, len: usize) -> bool {
+        match self.route(to) {
+            Route::Memory => self.shm.has_room(to, len),
+            Route::Other(at) => len <= self.other(at).piece_limit(to),
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+        match self.route(to) {
+            Route::Memory => self.shm.send(to, message),
+            Route::Other(at) => self.other(at).send(to, message),
+        }
+    }
+
+    #[inline]
+    fn release(&mut self, token: u64) {
+        for other in &mut self.others {
+            other.transport.release(token);
+        }
+    }
+
+    #[inline(always)]
+    fn send_short_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> SentNow {
+        self.shm.send_short_now(to, context, tag, bytes)
+    }
+
+    #[inline(always)]
+    fn send_now(&mut self, to: u32, context: u32, tag: i32, sequence: u8, bytes: Bytes<'_>) -> bool {
+        match self.route(to) {
+            Route::Memory => self.shm.send_now(to, context, tag, bytes),
+            // While messages stand still none may leave so.
+            Route::Other(at) => {
+                self.quiescing.is_none() && self.other(at).send_now(to, context, tag, sequence, bytes)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn receive_short_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
+        self.shm.receive_short_now(from, context, tags, into)
+    }
+
+    #[inline(always)]
+    fn receive_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
+        match self.route(from) {
+            Route::Memory => self.shm.receive_now(from, context, tags, into),
+            Route::Other(_) if self.quiescing.is_some() => Taken::Other,
+            Route::Other(at) => self.other(at).receive_now(from, context, tags, into),
+        }
+    }
+
+    #[inline]
+    fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {
+        let came = self.poll_routes(None, sink);
+        let Some(deaths) = &self.deaths else { return came };
+        if deaths.are_new() {
+            self.report_deaths(sink);
+            return true;
+        }
+        if !came && !deaths.dead().is_empty() {
+            // What the dead have left half done may lie behind something that a living one had not finished by then.
+            return self.shm.skip_dead(deaths.dead());
+        }
+        came
+    }
+
+    #[inline]
+    fn poll_except<S: Sink>(&mut self, peer: u32, sink: &mut S) -> bool {
+        // Deaths are reported by a poll of everything: all that the dead has sent comes first.
+        self.poll_routes(Some(peer), sink)
+    }
+
+    #[inline]
+    fn poll_peer<S: Sink>(&mut self, peer: u32, most: usize, sink: &mut S) -> Option<bool> {
+        self.shm.poll_peer(peer, most, sink)
+    }
+
+    #[inline(always)]
+    fn is_calm(&self) -> bool {
+        self.looks_are_short && self.shm.is_calm()
+    }
+
+    #[inline(always)]
+    fn comes_soon(&self, from: u32) -> Option<bool> {
+        self.shm.comes_soon(from)
+    }
+
+    fn share_among_threads(&mut self) {
+        self.is_shared = true;
+        for other in &mut self.others {
+            other.transport.share_among_threads();
+        }
+    }
+
+    /// The next poll is of all of them: if the process must not sleep they have something, and what wakes it may be one of them.
+    fn before_sleep(&mut self) -> bool {
+        self.polls = POLLS;
+        self.others.iter_mut().fold(true, |may, other| other.transport.before_sleep() && may)
+    }
+
+    fn sleeps_lightly(&self) -> bool {
+        self.others.iter().any(|other| other.transport.sleeps_lightly())
+    }
+
+    #[inline]
+    fn announce_waiting(&mut self, peer: u32) -> bool {
+        match self.route(peer) {
+            Route::Memory => self.shm.announce_waiting(peer),
+            Route::Other(at) => self.other(at).announce_waiting(peer),
+        }
+    }
+
+    #[inline]
+    fn wake(&mut self, peer: u32) {
+        if self.is_near(peer) || self.has_sections(peer) {
+            self.shm.wake(peer);
+        }
+    }
+
+    fn has_died(&mut self, peer: u32) -> bool {
+        self.deaths.as_mut().is_some_and(|deaths| deaths.has_died(peer))
+    }
+
+    fn node(&mut self, peer: u32) -> Option<u32> {
+        self.nodes.as_mut().filter(|_| self.is_on_nodes)?.node(peer)
+    }
+
+    fn reach_foreign(&mut self) -> Result<Option<Arc<Poller>>, String> {
+        self.add_for_foreign()
+    }
+}
+
+impl Announcements for Routes {
+    fn open_announcement(&mut self, to: u32) -> Option<Announcement> {
+        match self.route(to) {
+            Route::Memory => self.shm.open_announcement(to),
+            Route::Other(_) => None,
+        }
+    }
+
+    fn keep_announcement(&mut self, announcement: Announcement, copy: u64) -> bool {
+        self.shm.keep_announcement(announcement, copy)
+    }
+
+    fn claim_own(&mut self, announcement: Announcement) -> bool {
+        self.shm.claim_own(announcement)
+    }
+
+    fn decline(&mut self, announcement: Announcement) {
+        self.shm.decline(announcement);
+    }
+
+    fn is_declined(&self, from: u32, announcement: Announcement) -> bool {
+        self.shm.is_declined(from, announcement)
+    }
+
+    fn is_waiting(&self, peer: u32) -> bool {
+        self.shm.is_waiting(peer)
+    }
+
+    fn close_announcement(&mut self, announcement: Announcement) {
+        self.shm.close_announcement(announcement);
+    }
+
+    fn claim(&mut self, from: u32, announcement: Announcement) -> Claim {
+        match self.route(from) {
+            Route::Memory => self.shm.claim(from, announcement),
+            Route::Other(_) => Claim::Gone,
+        }
+    }
+}
+
+impl OneSided for Routes {
+    fn fetching(&mut self, from: u32, address: u64, len: usize) -> Fetching {
+        match self.route(from) {
+            Route::Memory => self.shm.fetching(from, address, len),
+            Route::Other(_) => Fetching::Ask,
+        }
+    }
+
+    fn is_in_reach(&mut self, peer: u32, address: u64, len: usize) -> bool {
+        self.route(peer) == Route::Memory && self.shm.is_in_reach(peer, address, len)
+    }
+
+    fn can_access(&mut self, peer: u32) -> bool {
+        self.is_near(peer) && self.shm.can_access(peer)
+    }
+
+    fn read(&mut self, peer: u32, address: u64, into: BytesMut<'_>) -> Result<(), Unreachable> {
+        if self.is_near(peer) { self.shm.read(peer, address, into) } else { Err(is_apart(peer)) }
+    }
+
+    fn write(&mut self, peer: u32, address: u64, from: Bytes<'_>) -> Result<(), Unreachable> {
+        if self.is_near(peer) { self.shm.write(peer, address, from) } else { Err(is_apart(peer)) }
+    }
+
+    /// Processes of one node can share memory also if they send messages over sockets.
+    fn map_heap(&mut self, peer: u32) -> Option<(u64, Memory)> {
+        if self.shares_memory(peer) { self.shm.map_heap(peer) } else { None }
+    }
+
+    fn may_write_here(&mut self, peer: u32) -> bool {
+        self.shares_memory(peer) && self.shm.may_write_here(peer)
+    }
+}
+
+fn is_apart(peer: u32) -> Unreachable {
+    Unreachable { peer, why: "it shares no memory with this process".into() }
+}
+
+impl Sections for Routes {
+    fn may_share_section(&mut self, ranks: u32, mut peers: impl Iterator<Item = u32>) -> bool {
+        let are_near =
+            self.others.is_empty() || peers.all(|peer| self.is_near(peer) || self.has_sections(peer));
+        are_near && self.shm.has_section_for(ranks)
+    }
+
+    fn control_section(
+        &mut self,
+        leader: u32,
+        index: u32,
+        ranks: u32,
+    ) -> Result<Option<ControlSection>, Unreachable> {
+        if self.is_near(leader) || self.has_sections(leader) {
+            return self.shm.control_section(leader, index, ranks);
+        }
+        Ok(None)
+    }
+
+    fn reserve_control_sections(&mut self) -> Option<(u32, u64)> {
+        let are_used = self.memory != Reach::Nobody || self.sections_of.is_some();
+        are_used.then(|| self.shm.reserve_control_sections())?
+    }
+
+    fn release_control_section(&mut self, index: u32, team: Option<u32>) {
+        self.shm.release_control_section(index, team);
+    }
+
+    fn bell(&mut self, peer: u32) -> Option<Bell> {
+        if self.is_near(peer) { self.shm.bell(peer) } else { None }
+    }
+
+    #[inline]
+    fn is_away(&self, peer: u32) -> bool {
+        self.shm.is_away(peer)
+    }
+}
+
+impl Membership for Routes {
+    fn has_left(&mut self, peer: u32) -> bool {
+        match self.route(peer) {
+            Route::Memory => self.shm.has_left(peer),
+            Route::Other(at) => self.other(at).has_left(peer),
+        }
+    }
+
+    fn attach(&mut self, peer: u32) {
+        match self.route(peer) {
+            Route::Memory => self.shm.attach(peer),
+            Route::Other(at) => self.other(at).attach(peer),
+        }
+    }
+
+    fn settle(&mut self, peer: u32) -> bool {
+        self.other_to(peer).is_none_or(|other| other.settle(peer))
+    }
+
+    fn detach(&mut self, peer: u32) {
+        match self.route(peer) {
+            Route::Memory => self.shm.detach(peer),
+            Route::Other(at) => self.other(at).detach(peer),
+        }
+    }
+
+    fn leave(&mut self) -> bool {
+        self.others.iter_mut().fold(true, |done, other| other.transport.leave() && done)
+    }
+
+    fn rest(&mut self) -> bool {
+        self.others.iter_mut().fold(true, |done, other| other.transport.rest() && done)
+    }
+}
+
+impl Statistics for Routes {
+    fn count(&mut self, counts: &mut Counts) {
+        let has_memory = self.memory != Reach::Nobody || self.cheap > 0;
+        if has_memory {
+            self.shm.count(counts);
+        }
+        for other in &mut self.others {
+            other.transport.count(counts);
+        }
+        counts.ways = match (has_memory, self.cheap < self.others.len()) {
+            (true, true) => InUse::Both,
+            (true, false) => InUse::Memory,
+            (false, _) => InUse::Sockets,
+        };
+    }
+
+    fn watch_connections(&mut self, watch: bool) {
+        for other in &mut self.others {
+            other.transport.watch_connections(watch);
+        }
+    }
+
+    fn take_connections(&mut self) -> (Vec<Connected>, u64) {
+        let (mut all, mut missed) = (Vec::new(), 0);
+        for other in &mut self.others {
+            let (connections, more) = other.transport.take_connections();
+            all.extend(connections);
+            missed += more;
+        }
+        (all, missed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_wakes_polls_the_sockets_first() {
+        let mut polls = 0;
+        for _ in 0..3 {
+            assert!(!is_poll_due(&mut polls, true), "other things come, and polls of sockets are rare");
+            polls = POLLS;
+            assert!(is_poll_due(&mut polls, false));
+        }
+    }
+}

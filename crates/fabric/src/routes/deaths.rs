@@ -1,0 +1,100 @@
+//! How a process hears of deaths: the launcher counts them in the process's segment, and says who they were.
+
+use oxmpi_shm::segment::Segment;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Who has died, by its place in the order of deaths; `None` if the launcher does not say.
+pub type Who = Box<dyn FnMut(u32) -> Option<u32> + Send>;
+
+/// The deaths of which a process knows.
+pub(super) struct Deaths {
+    segment: Arc<Segment>,
+    who: Who,
+    /// How many deaths have been reported.
+    heard: u32,
+    /// Whose.
+    dead: Vec<u32>,
+    /// Processes whose deaths were queried before they were reported, in the order of deaths.
+    ahead: VecDeque<Option<u32>>,
+}
+
+impl Deaths {
+    pub(super) fn new(segment: Arc<Segment>, who: Who) -> Deaths {
+        Deaths { segment, who, heard: 0, dead: Vec::new(), ahead: VecDeque::new() }
+    }
+
+    /// Whether there are deaths to report.
+    #[inline(always)]
+    pub(super) fn are_new(&self) -> bool {
+        self.segment.status().deaths() != self.heard
+    }
+
+    /// Those that were reported.
+    #[inline]
+    pub(super) fn dead(&self) -> &[u32] {
+        &self.dead
+    }
+
+    /// Who has died since the last time.
+    pub(super) fn take_new(&mut self) -> Vec<u32> {
+        let mut dead = Vec::new();
+        while self.are_new() {
+            // A launcher that does not answer has ended, and so will this process.
+            dead.extend(self.ahead.pop_front().unwrap_or_else(|| (self.who)(self.heard)));
+            self.heard = self.heard.wrapping_add(1);
+        }
+        self.dead.extend(&dead);
+        dead
+    }
+
+    /// Whether a process has died, as far as the launcher counts; nothing is reported by that.
+    pub(super) fn has_died(&mut self, peer: u32) -> bool {
+        let deaths = self.segment.status().deaths().wrapping_sub(self.heard);
+        while (self.ahead.len() as u32) < deaths {
+            let next = self.heard.wrapping_add(self.ahead.len() as u32);
+            self.ahead.push_back((self.who)(next));
+        }
+        self.dead.contains(&peer) || self.ahead.contains(&Some(peer))
+    }
+}
+
+impl std::fmt::Debug for Deaths {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Deaths").field("heard", &self.heard).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oxmpi_shm::segment::{Boot, SegmentConfig};
+
+    /// Whoever queries early gets the same deaths, and each once, as whoever waits for the report.
+    #[test]
+    fn a_death_can_be_queried_before_it_is_reported() {
+        let config = SegmentConfig { heap_bytes: 0, ..SegmentConfig::default() };
+        let created = Segment::create(&Boot { config, ..Boot::on_one_node(3, 0, 8) }).unwrap();
+        let segment = Segment::map(created).unwrap();
+        let order = [5, 2, 7, 3];
+        let mut queried = 0;
+        // Of one of them the launcher does not say who it was.
+        let who = move |number| {
+            assert_eq!(number, queried, "each is queried once");
+            queried += 1;
+            Some(order[number as usize]).filter(|dead| *dead != 7)
+        };
+        let mut deaths = Deaths::new(segment.clone(), Box::new(who));
+        assert!(!deaths.has_died(5) && deaths.take_new().is_empty());
+        segment.status().note_death();
+        assert!(deaths.has_died(5) && !deaths.has_died(2));
+        segment.status().note_death();
+        segment.status().note_death();
+        assert!(deaths.has_died(2) && deaths.has_died(5) && !deaths.has_died(7));
+        segment.status().note_death();
+        assert_eq!(deaths.take_new(), [5, 2, 3]);
+        assert_eq!((deaths.heard, deaths.ahead.len()), (4, 0));
+        assert!(deaths.has_died(2) && deaths.has_died(3) && !deaths.has_died(7));
+        assert_eq!(deaths.take_new(), [0; 0]);
+    }
+}

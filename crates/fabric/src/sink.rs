@@ -1,0 +1,92 @@
+//! What a transport hands up.
+
+use oxmpi_sys::bytes::{Bytes, BytesMut};
+use oxmpi_wire::{Announced, ContextId, Envelope, Frame, Received};
+
+/// Where a transport hands up what has come; one entry for each kind of frame, so that nobody asks twice.
+///
+/// `total` is the length of the whole body, `first` the part that is here: all, some or nothing of it. [`Sink::more`] follows with
+/// the rest.
+pub trait Sink {
+    /// [`Frame::Eager`].
+    fn eager(&mut self, from: u32, sequence: u8, envelope: Envelope, total: usize, first: Bytes<'_>);
+    /// [`Frame::EagerSync`].
+    fn eager_sync(
+        &mut self,
+        from: u32,
+        sequence: u8,
+        envelope: Envelope,
+        request: u64,
+        total: usize,
+        first: Bytes<'_>,
+    );
+    /// [`Frame::Rendezvous`], with the beginning of the message if that came with it, which is all here.
+    fn rendezvous(
+        &mut self,
+        from: u32,
+        sequence: u8,
+        envelope: Envelope,
+        announced: Announced,
+        first: Bytes<'_>,
+    );
+    /// [`Frame::SyncAck`].
+    fn sync_ack(&mut self, from: u32, request: u64);
+    /// [`Frame::Pull`].
+    fn pull(&mut self, from: u32, request: u64, receiver: u64, length: u64, claimed: bool);
+    /// [`Frame::Fin`].
+    fn fin(&mut self, from: u32, request: u64);
+    /// [`Frame::Withdraw`].
+    fn withdraw(&mut self, from: u32, request: u64, number: u64);
+    /// [`Frame::Withdrawn`].
+    fn withdrawn(&mut self, from: u32, request: u64);
+    /// [`Frame::Data`].
+    fn data(&mut self, from: u32, receiver: u64, offset: u64, total: usize, first: Bytes<'_>);
+    /// [`Frame::Learn`].
+    fn learn(&mut self, from: u32, id: ContextId, index: u32);
+    /// The next part of the body of which `from` sent the first part last; it begins at `offset`.
+    fn more(&mut self, from: u32, offset: usize, part: Bytes<'_>);
+    /// Where the next bytes of that body go, the first of them at `offset`: memory for `len` bytes, of which a path may store
+    /// some at the beginning. `None`: nowhere in one piece, they are to be handed up by [`Sink::more`].
+    fn place(&mut self, _from: u32, _offset: usize, _len: usize) -> Option<BytesMut<'_>> {
+        None
+    }
+    /// So many bytes were stored where [`Sink::place`] had said, as if [`Sink::more`] had handed them up.
+    fn placed(&mut self, _from: u32, _offset: usize, _bytes: usize) {}
+    /// A message for which the answer was [`Sent::Later`](crate::Sent::Later) is gone.
+    fn sent(&mut self, token: u64);
+    /// The peer has left as it should: it matches nothing any more ([`Membership::has_left`](crate::Membership::has_left)), and nothing more comes from it.
+    fn left(&mut self, _peer: u32) {}
+    /// The peer is gone; nothing more comes from it.
+    fn lost(&mut self, peer: u32);
+}
+
+/// Hands a decoded frame to its entry. Frames of the path itself (`RingGrant`, `RingOpen`, `Pooled`) are given back.
+#[inline]
+pub fn dispatch<S: Sink + ?Sized>(
+    from: u32,
+    got: &Received,
+    total: usize,
+    first: Bytes<'_>,
+    sink: &mut S,
+) -> Option<Frame> {
+    match got.frame {
+        Frame::Eager { envelope } => sink.eager(from, got.sequence, envelope, total, first),
+        Frame::EagerSync { envelope, request } => {
+            sink.eager_sync(from, got.sequence, envelope, request, total, first)
+        }
+        Frame::Rendezvous { envelope, announced } => {
+            sink.rendezvous(from, got.sequence, envelope, announced, first)
+        }
+        Frame::SyncAck { request } => sink.sync_ack(from, request),
+        Frame::Pull { request, receiver, length, claimed } => {
+            sink.pull(from, request, receiver, length, claimed)
+        }
+        Frame::Fin { request } => sink.fin(from, request),
+        Frame::Withdraw { request, number } => sink.withdraw(from, request, number),
+        Frame::Withdrawn { request } => sink.withdrawn(from, request),
+        Frame::Data { receiver, offset } => sink.data(from, receiver, offset, total, first),
+        Frame::Learn { id, index } => sink.learn(from, id, index),
+        own @ (Frame::RingGrant { .. } | Frame::RingOpen { .. } | Frame::Pooled { .. }) => return Some(own),
+    }
+    None
+}
