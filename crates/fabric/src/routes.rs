@@ -249,6 +249,15 @@ impl Routes {
         is_in_job && self.is_here(peer)
     }
 
+    /// Does this to each of the others. Whether all have said yes.
+    fn for_all(&mut self, mut what: impl FnMut(&mut dyn Transport) -> bool) -> bool {
+        let mut yes = true;
+        for other in &mut self.others {
+            yes &= what(&mut *other.transport);
+        }
+        yes
+    }
+
     #[inline]
     fn poll_routes<S: Sink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
         if self.others.is_empty() {
@@ -470,7 +479,7 @@ impl Fabric for Routes {
     /// The next poll is of all of them: if the process must not sleep they have something, and what wakes it may be one of them.
     fn before_sleep(&mut self) -> bool {
         self.polls = POLLS;
-        self.others.iter_mut().fold(true, |may, other| other.transport.before_sleep() && may)
+        self.for_all(|other| other.before_sleep())
     }
 
     fn sleeps_lightly(&self) -> bool {
@@ -648,11 +657,11 @@ impl Membership for Routes {
     }
 
     fn leave(&mut self) -> bool {
-        self.others.iter_mut().fold(true, |done, other| other.transport.leave() && done)
+        self.for_all(|other| other.leave())
     }
 
     fn rest(&mut self) -> bool {
-        self.others.iter_mut().fold(true, |done, other| other.transport.rest() && done)
+        self.for_all(|other| other.rest())
     }
 }
 
