@@ -51,7 +51,8 @@ mod tests {
 
     #[test]
     fn the_first_that_covers_the_place_is_the_route() {
-        let cases: [(&[(Route, Reach)], [Option<Route>; 3]); 6] = [
+        type Offers = &'static [(Route, Reach)];
+        let cases: [(Offers, [Option<Route>; 3]); 6] = [
             // A job in shared memory, alone, or with sockets to other nodes and launchers.
             (&[(Memory, Everybody)], [Some(Memory); 3]),
             (&[(Memory, Node), (Other(0), Everybody)], [Some(Memory), Some(Other(0)), Some(Other(0))]),
