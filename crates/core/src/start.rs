@@ -157,9 +157,11 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
             _ => Reach::Nobody,
         };
         routes = routes.with_memory(memory).with(far, reach);
-        if let Some(node) = boot.node {
-            routes = routes.on_nodes(nodes(node, &client));
-        }
+        routes = match boot.node {
+            Some(node) => routes.on_nodes(nodes(node, &client)),
+            None if reach == Reach::Launcher => routes.knowing(nodes(0, &client)),
+            None => routes,
+        };
     }
     if transport == Selected::Tcp {
         routes = routes.with_sections_of(job.clone());

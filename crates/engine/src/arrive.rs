@@ -7,10 +7,12 @@ mod arrival;
 mod copies;
 mod failure;
 mod spare;
+mod tagged;
 mod withdrawal;
 
 pub(crate) use self::copies::Copies;
 pub(crate) use self::spare::Spare;
+pub(crate) use self::tagged::Hold;
 
 use self::arrival::{Arrival, EagerArrival, RendezvousArrival};
 use crate::counts::Tally;
@@ -39,6 +41,10 @@ pub(crate) enum Todo {
     Fetch(Fetch),
     /// Something waits to leave for this peer.
     Flush(u32),
+    /// Have the network give a receive up, for which a message has come that it does not know.
+    Contest(RequestId),
+    /// End an operation by tag whose peer is lost.
+    EndLost { request: RequestId, peer: u32 },
 }
 
 /// An announced message that was matched by a receive.
@@ -77,6 +83,8 @@ pub(crate) struct State {
     pub(crate) tally: Tally,
     /// What a tool wants to hear of.
     pub(crate) notes: Notes,
+    /// Whether there is a network that matches.
+    pub(crate) is_matching: bool,
 }
 
 impl State {
@@ -113,6 +121,7 @@ impl State {
             }
             return;
         }
+        let hold = if self.is_matching { self.hold(index, from, envelope.tag) } else { Hold::No };
         let Some(context) = self.contexts.get_mut(index) else {
             // A communicator that was freed with messages under way: its user's error, and nobody's message.
             self.nonsense += 1;
@@ -124,7 +133,8 @@ impl State {
             }
             return;
         };
-        match context.take_posted(from, envelope.tag) {
+        let posted = if hold == Hold::No { context.take_posted(from, envelope.tag) } else { None };
+        match posted {
             Some(request) => arrival.matched(self, from, envelope.tag, request),
             None => {
                 let more = arrival.more_comes();
@@ -145,6 +155,9 @@ impl State {
                 });
                 if more {
                     self.peer(from).body = Some(BodyTarget::Unexpected { context: index, key });
+                }
+                if let Hold::For(receive) = hold {
+                    self.contest(index, key, receive);
                 }
             }
         }
@@ -428,7 +441,23 @@ impl Sink for State {
             && let Some(context) = self.contexts.get_mut(own)
         {
             context.learn(from, index);
+            if self.is_matching {
+                // Sends may wait for that.
+                self.todo.push_back(Todo::Flush(from));
+            }
         }
+    }
+
+    fn ask_index(&mut self, from: u32, id: ContextId) {
+        self.tell_index(from, id);
+    }
+
+    fn received(&mut self, token: u64, from: u32, tag: i32, length: u64) {
+        self.end_received(token, from, tag, length);
+    }
+
+    fn not_received(&mut self, token: u64) {
+        self.end_not_received(token);
     }
 
     fn more(&mut self, from: u32, offset: usize, part: Bytes<'_>) {

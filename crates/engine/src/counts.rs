@@ -19,6 +19,12 @@ pub(crate) struct Tally {
     pub(crate) own_bytes: u64,
     /// Bytes that this process has read from its peers' memory.
     pub(crate) read_bytes: u64,
+    /// Messages that were sent by tag, and their bytes.
+    pub(crate) tagged_sent: u64,
+    pub(crate) tagged_bytes_sent: u64,
+    /// Messages that the network has matched here, and their bytes.
+    pub(crate) tagged_received: u64,
+    pub(crate) tagged_bytes_received: u64,
 }
 
 /// Everything since the lane was made, and what there is now.
@@ -80,6 +86,10 @@ impl<F> Lane<F> {
             rendezvous_sent: tally.rendezvous_sent,
             rendezvous_received: tally.rendezvous_received,
             read_bytes: tally.read_bytes,
+            messages_sent: tally.tagged_sent,
+            bytes_sent: tally.tagged_bytes_sent,
+            messages_received: tally.tagged_received,
+            bytes_received: tally.tagged_bytes_received,
             unexpected: traffic.came,
             unexpected_matched: traffic.matched,
             requests_now: state.requests.alive(),

@@ -1,12 +1,14 @@
 //! A lane: what may be started, asked and driven. How messages leave it is in [`send`], how receives find theirs in
-//! [`receive`].
+//! [`receive`], and what the network matches by itself in [`tagged`].
 
 mod cancel;
 mod failure;
 mod keep;
 mod receive;
 mod send;
+mod tagged;
 
+use self::tagged::Unposted;
 use crate::arrive::{Copies, Fetch, Spare, State, Todo};
 use crate::counts::Tally;
 use crate::matching::Contexts;
@@ -44,6 +46,8 @@ pub struct Lane<F> {
     until_look: i32,
     /// Whether receives that may wait in vain keep their place.
     keeps_vain: bool,
+    /// Receives that wait for room in the network, in the order of their posting.
+    unposted: VecDeque<Unposted>,
 }
 
 /// What came of [`Lane::receive_now`].
@@ -81,7 +85,7 @@ pub enum Rest {
 
 impl<F: Fabric> Lane<F> {
     /// The lane of process `me`, without contexts.
-    pub fn new(me: u32, fabric: F) -> Lane<F> {
+    pub fn new(me: u32, mut fabric: F) -> Lane<F> {
         let state = State {
             me,
             peers: Vec::new(),
@@ -96,6 +100,7 @@ impl<F: Fabric> Lane<F> {
             alarm: false,
             tally: Tally::default(),
             notes: Notes::default(),
+            is_matching: fabric.matching().is_some(),
         };
         Lane {
             fabric,
@@ -107,6 +112,7 @@ impl<F: Fabric> Lane<F> {
             asked: Vec::new(),
             until_look: LOOK_EVERY,
             keeps_vain: false,
+            unposted: VecDeque::new(),
         }
     }
 
@@ -189,6 +195,7 @@ impl<F: Fabric> Lane<F> {
     pub fn open_partitioned(&mut self, team: &Arc<Team>) -> u32 {
         let index = self.state.contexts.adopt(team.id.partitioned());
         self.settle(index, team, false);
+        self.keep_to_frames(index);
         if team.is_revoked() {
             self.state.revoke(index);
         }
@@ -202,6 +209,9 @@ impl<F: Fabric> Lane<F> {
 
     /// Closes one context, as [`Lane::close_team`].
     pub fn close_context(&mut self, index: u32) {
+        if self.state.is_matching {
+            self.take_back_receives(index);
+        }
         let Some(mut context) = self.state.contexts.retire(index) else { return };
         for posted in context.posted.drain() {
             let cancelled = Completion { cancelled: true, ..Completion::EMPTY };
@@ -247,7 +257,7 @@ impl<F: Fabric> Lane<F> {
     #[inline(always)]
     pub fn has_unexpected(&self, context: u32) -> bool {
         match self.state.contexts.get(context) {
-            Some(context) => !context.unexpected.is_empty(),
+            Some(context) => !context.unexpected.is_empty() || self.state.is_matching,
             None => true,
         }
     }
@@ -297,6 +307,9 @@ impl<F: Fabric> Lane<F> {
         if !self.asked.is_empty() {
             self.read_asked();
         }
+        if !self.unposted.is_empty() {
+            self.post_waiting();
+        }
         came | self.restless
     }
 
@@ -311,6 +324,8 @@ impl<F: Fabric> Lane<F> {
                 Todo::SeeWhetherLeft(peer) => self.see_whether_left(peer),
                 Todo::Fetch(fetch) => self.fetch(fetch),
                 Todo::Flush(to) => self.flush(to),
+                Todo::Contest(receive) => self.contest(receive),
+                Todo::EndLost { request, peer } => self.end_lost(request, peer),
             }
         }
         self.restless = false;
@@ -419,6 +434,9 @@ impl<F: Fabric> Lane<F> {
             return self.state.requests.dissolve(request);
         }
         self.fabric.release(request.raw());
+        if self.state.is_matching {
+            self.withdraw_receive(request);
+        }
         self.state.unpost(request);
         self.state.requests.complete(request, Completion { cancelled: true, ..Completion::EMPTY });
         self.state.requests.forget(request);
@@ -508,7 +526,7 @@ impl<F: Fabric> Lane<F> {
             return Rest::Not;
         }
         // Nobody rings the bell when a sender whose message was pulled leaves the library.
-        let is_light = self.fabric.sleeps_lightly() || !self.asked.is_empty();
+        let is_light = self.fabric.sleeps_lightly() || !self.asked.is_empty() || !self.unposted.is_empty();
         let mut rest = if is_light { Rest::Short } else { Rest::Long };
         for at in 0..self.busy.len() {
             if !self.fabric.announce_waiting(self.busy[at]) {

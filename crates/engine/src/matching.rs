@@ -132,6 +132,13 @@ pub(crate) enum Message {
         /// Length of the message, bytes.
         length: usize,
     },
+    /// A message that a probe has taken out of the network, which still has the data.
+    InNetwork {
+        /// Its name there.
+        name: u64,
+        /// Length of the message, bytes.
+        length: u64,
+    },
     /// A message whose data went down with its sender. It keeps its place: the receive that wants it fails, instead
     /// of getting a later message.
     Broken {
@@ -154,7 +161,10 @@ impl Message {
         match self {
             Message::Eager { data, total, .. } => data.len() < *total,
             Message::Rendezvous { .. } => true,
-            Message::Short { .. } | Message::Own { .. } | Message::Broken { .. } => false,
+            Message::Short { .. }
+            | Message::Own { .. }
+            | Message::InNetwork { .. }
+            | Message::Broken { .. } => false,
         }
     }
 
@@ -163,7 +173,10 @@ impl Message {
         match *self {
             Message::Eager { sync, .. } => sync,
             Message::Rendezvous { announced, .. } => Some(announced.request),
-            Message::Short { .. } | Message::Own { .. } | Message::Broken { .. } => None,
+            Message::Short { .. }
+            | Message::Own { .. }
+            | Message::InNetwork { .. }
+            | Message::Broken { .. } => None,
         }
     }
 
@@ -174,7 +187,7 @@ impl Message {
             Message::Eager { total, .. } => *total as u64,
             Message::Rendezvous { announced, .. } => announced.length,
             Message::Own { length, .. } => *length as u64,
-            Message::Broken { length } => *length,
+            Message::InNetwork { length, .. } | Message::Broken { length } => *length,
         }
     }
 }
@@ -211,6 +224,32 @@ pub(crate) struct Context {
     routes: Vec<Route>,
     pub(crate) posted: PostedQueue,
     pub(crate) unexpected: UnexpectedQueue,
+    /// Its messages go in frames, also where the network matches.
+    pub(crate) keeps_to_frames: bool,
+    /// Processes that were asked for their index ([`oxmpi_wire::Frame::AskIndex`]).
+    pub(crate) asked: Vec<u32>,
+    /// A receive that the network may have matched, and for which a message has come here: until that is known nothing is
+    /// matched here.
+    pub(crate) contested: Option<Contest>,
+}
+
+/// A receive that two may have matched.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Contest {
+    pub(crate) receive: RequestId,
+    /// The unexpected message that it gets if the network gives it up.
+    pub(crate) key: u32,
+    /// Who wants the message back meanwhile, if its sender does.
+    pub(crate) withdrawal: Option<Withdrawal>,
+}
+
+/// Who wants a message back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Withdrawal {
+    /// A send of this process to itself.
+    Own(RequestId),
+    /// Another process, whose request this is.
+    Of(u32, u64),
 }
 
 impl Context {
@@ -225,6 +264,9 @@ impl Context {
             routes: Vec::new(),
             posted: PostedQueue::default(),
             unexpected: UnexpectedQueue::default(),
+            keeps_to_frames: false,
+            asked: Vec::new(),
+            contested: None,
         }
     }
 
@@ -283,6 +325,7 @@ impl Context {
             team.set_revoked();
         }
         self.symmetric = false;
+        self.contested = None;
         self.remote = Vec::new();
         self.routes = Vec::new();
         let (notices, _): (Vec<_>, Vec<_>) =

@@ -3,7 +3,7 @@
 use crate::compound::Standing;
 use crate::lane::Lane;
 use crate::matching::ANYBODY;
-use crate::request::{Outstanding, Phase, RequestId, SendWork, Work};
+use crate::request::{Outstanding, Phase, Posting, RequestId, SendWork, Work};
 use oxmpi_fabric::Fabric;
 
 /// What a request that goes on still needs.
@@ -96,7 +96,7 @@ impl<F: Fabric> Lane<F> {
             Outstanding::Active(Work::Receive(receive)) => {
                 let context = receive.context;
                 all.push(match receive.from {
-                    Some(from) if !receive.is_posted => Outlook::Data {
+                    Some(from) if !receive.is_posted && receive.posting == Posting::Here => Outlook::Data {
                         context,
                         from,
                         tag: receive.tag,

@@ -276,6 +276,8 @@ pub(crate) struct SendWork {
     pub(crate) is_given: bool,
     /// Whether the lane has the data in memory of its own: it is complete for its user.
     pub(crate) is_kept: bool,
+    /// Whether it goes by tag, through a network that matches.
+    pub(crate) is_tagged: bool,
 }
 
 /// How far a send is.
@@ -320,6 +322,7 @@ impl SendWork {
             announcement: None,
             is_given: false,
             is_kept: false,
+            is_tagged: false,
         }
     }
 
@@ -410,11 +413,40 @@ pub(crate) struct ReceiveWork {
     /// Bytes that will be stored, and how many have been.
     pub(crate) expected: usize,
     pub(crate) stored: usize,
+    /// Whether the network may match it.
+    pub(crate) posting: Posting,
+}
+
+/// Where a receive waits that a network may match.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Posting {
+    /// The network has nothing to do with it, or nothing more.
+    Here,
+    /// It is to be posted with the network, which had no room.
+    Waiting,
+    /// The network has it.
+    Posted,
+    /// A message has come that the network does not know: the network was asked to give it up.
+    Contested,
+    /// The user has cancelled it: the network was asked to give it up.
+    Cancelled,
+    /// A probe had taken its message, which the network gives: nothing else can become of it.
+    Probed,
 }
 
 impl ReceiveWork {
     pub(crate) fn new(buffer: UserBuf, context: u32, from: Option<u32>) -> ReceiveWork {
-        ReceiveWork { buffer, context, from, is_posted: false, tag: -2, length: 0, expected: 0, stored: 0 }
+        ReceiveWork {
+            buffer,
+            context,
+            from,
+            is_posted: false,
+            tag: -2,
+            length: 0,
+            expected: 0,
+            stored: 0,
+            posting: Posting::Here,
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! What the engine and the services above it see: all peers of a process, whichever transport is the route to each.
 
-use crate::{Fetching, Membership, Message, Sent, SentNow, Sink, Statistics, Taken, Unreachable};
+use crate::{
+    Fetching, MatchingTransport, Membership, Message, Sent, SentNow, Sink, Statistics, Taken, Unreachable,
+};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_shm::announcement::{Announcement, Claim};
 use oxmpi_shm::control_section::ControlSection;
@@ -48,8 +50,19 @@ pub trait Fabric: Announcements + OneSided + Sections + Membership + Statistics 
     /// If the peer cannot be reached at all.
     fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable>;
 
-    /// The buffers that were lent with messages of this token may not be used any more, though they are perhaps not gone.
+    /// As [`Transport::release`](crate::Transport::release).
     fn release(&mut self, _token: u64) {}
+
+    /// Whether the network matches the messages between this process and a peer by itself: they are not sent in frames then, but by
+    /// [`Fabric::matching`].
+    fn is_matched(&mut self, _peer: u32) -> bool {
+        false
+    }
+
+    /// The sends and receives by tag, if the process has a network that matches.
+    fn matching(&mut self) -> Option<&mut dyn MatchingTransport> {
+        None
+    }
 
     /// Sends a contiguous eager message of a few bytes if that needs no thought: the route is warm, there is room by what is known
     /// of it, and `context` is the receiver's index. One straight line without a call, so that whoever makes a call on it has

@@ -7,6 +7,7 @@
 //! - A [`Transport`] moves frames to the peers that it reaches: [`tcp`] over sockets, [`lamd`] through daemons, [`postboxes`] through
 //!   memory in the manner of the guide's `usysv` and `sysv`. Beside that trait of a few functions there are
 //!   [`Membership`] (peers come, go and die), [`Statistics`] and [`Connections`], for those that have something to say there.
+//! - A network that matches messages by itself is a [`MatchingTransport`] as well.
 //! - [`shm`] is the transport of one node, known by its type because a message through it takes less time than a jump through a table.
 //! - [`routes::Routes`] holds those of a process, and the route to each peer, chosen at first contact. It is the [`Fabric`] that
 //!   the engine is made over; the other one is [`sim`], a virtual network with a seed.
@@ -27,6 +28,7 @@
 mod counts;
 mod fabric;
 pub mod lamd;
+mod matching;
 mod message;
 pub mod neighbours;
 pub mod postboxes;
@@ -39,6 +41,7 @@ mod transport;
 
 pub use counts::{Connected, Counts, InUse, Traffic};
 pub use fabric::{Announcements, Fabric, OneSided, Sections};
+pub use matching::{MatchingTransport, Probed, TaggedReceive, TaggedSend};
 pub use message::{Body, Fetching, Message, Sent, SentNow, Taken, Unreachable};
 pub use sink::{Sink, dispatch};
 pub use transport::{Connections, Limits, Membership, Statistics, Transport};

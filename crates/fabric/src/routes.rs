@@ -25,8 +25,8 @@ pub use self::quiesce::{Coordinator, Step};
 use crate::shm::copy_policy::CopyFacts;
 use crate::shm::{self, Shm};
 use crate::{
-    Announcements, Connected, Counts, Fabric, Fetching, InUse, Membership, Message, OneSided, Sections, Sent,
-    SentNow, Sink, Statistics, Taken, Transport, Unreachable,
+    Announcements, Connected, Counts, Fabric, Fetching, InUse, MatchingTransport, Membership, Message,
+    OneSided, Sections, Sent, SentNow, Sink, Statistics, Taken, Transport, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_shm::announcement::{Announcement, Claim};
@@ -61,6 +61,8 @@ pub struct Routes {
     others: Vec<Other>,
     /// How many of these there are.
     cheap: usize,
+    /// The one whose network matches, if there is one.
+    matching: Option<u8>,
     /// By process number; empty while there are no others.
     table: Vec<Option<Route>>,
     /// Where the processes of this launcher are. `None`: all on this node.
@@ -101,6 +103,7 @@ impl Routes {
             memory: Reach::Everybody,
             others: Vec::new(),
             cheap: 0,
+            matching: None,
             table: Vec::new(),
             nodes: None,
             is_on_nodes: false,
@@ -127,10 +130,17 @@ impl Routes {
         self
     }
 
+    /// The same, which know where the processes of their launcher are. Without that all count as being here, also those of other
+    /// launchers: who has a transport that does not reach these must know.
+    #[must_use]
+    pub fn knowing(self, nodes: Nodes) -> Routes {
+        Routes { nodes: Some(nodes), ..self }
+    }
+
     /// The same, of a job on several nodes.
     #[must_use]
     pub fn on_nodes(self, nodes: Nodes) -> Routes {
-        Routes { nodes: Some(nodes), is_on_nodes: true, ..self }
+        Routes { is_on_nodes: true, ..self.knowing(nodes) }
     }
 
     /// The same, of which the processes `job` use the control sections of their node, although another transport carries their messages.
@@ -163,6 +173,8 @@ impl Routes {
             self.others.insert(self.cheap, other);
             self.cheap += 1;
         }
+        self.matching =
+            (0..).zip(&mut self.others).find_map(|(at, other)| other.transport.matching().map(|_| at));
         self.looks_are_short = false;
     }
 
@@ -394,6 +406,14 @@ impl Fabric for Routes {
             Route::Memory => self.shm.send(to, message),
             Route::Other(at) => self.other(at).send(to, message),
         }
+    }
+
+    fn is_matched(&mut self, peer: u32) -> bool {
+        self.matching.is_some() && self.other_to(peer).is_some_and(|other| other.matching().is_some())
+    }
+
+    fn matching(&mut self) -> Option<&mut dyn MatchingTransport> {
+        self.other(self.matching?).matching()
     }
 
     #[inline]

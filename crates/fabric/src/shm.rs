@@ -206,14 +206,6 @@ impl Shm {
         }
     }
 
-    /// Peers with which contact was made.
-    pub(crate) fn contacts(&self) -> Vec<u32> {
-        let met = |(peer, link): (u32, &Option<Box<Link>>)| {
-            Some(peer).filter(|_| link.as_ref().is_some_and(|link| link.out.is_some()))
-        };
-        (0..).zip(&self.links).filter_map(met).collect()
-    }
-
     pub(crate) fn copy_facts(&self) -> Arc<CopyFacts> {
         self.settings.facts.clone()
     }

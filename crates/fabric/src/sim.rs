@@ -3,19 +3,22 @@
 //! All processes of a world share one [`Network`]. A frame that is sent becomes an event at a later virtual time.
 //! Several paths lead to each peer: within one path frames keep their order, between paths they overtake each other.
 //! The network refuses messages now and then (the ring is full), takes some without being done with them, hands long bodies
-//! up in parts over several polls, and can kill a process at a given time, after which the others are told.
+//! up in parts over several polls, and can kill a process at a given time, after which the others are told. Between nodes it may match
+//! messages by itself ([`Weather::matched_beyond`]).
 //!
 //! The driver polls processes in any order it likes and calls [`Network::advance`] when none can go on. All
 //! randomness comes from the seed; [`Network::trace`] is a number that differs between two worlds in which anything differs.
 
+mod matching;
 mod weather;
 
 pub use weather::{Random, Weather};
 
 use crate::{
-    Announcements, Fabric, Membership, Message, OneSided, Sections, Sent, SentNow, Sink, Statistics,
-    Unreachable, dispatch,
+    Announcements, Fabric, MatchingTransport, Membership, Message, OneSided, Sections, Sent, SentNow, Sink,
+    Statistics, Unreachable, dispatch,
 };
+use matching::{Queues, Tagged};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, Context, Envelope, Frame, MAX_FRAME_LEN};
 use std::cell::RefCell;
@@ -43,6 +46,27 @@ enum Event {
         at: u32,
         token: u64,
     },
+    /// A message that the network matches comes.
+    Tagged {
+        to: u32,
+        message: Tagged,
+    },
+    /// A receive that was posted with the network has its message.
+    Received {
+        at: u32,
+        token: u64,
+        from: u32,
+        tag: i32,
+        length: u64,
+    },
+    NotReceived {
+        at: u32,
+        token: u64,
+    },
+    CancelTagged {
+        at: u32,
+        token: u64,
+    },
     Death {
         process: u32,
     },
@@ -66,7 +90,13 @@ impl Event {
         match self {
             Event::Arrive { from, .. } | Event::Rest { from, .. } => Some(*from),
             Event::Lost { process, .. } | Event::Left { process, .. } => Some(*process),
-            Event::Gone { .. } | Event::Death { .. } | Event::Wake { .. } => None,
+            Event::Gone { .. }
+            | Event::Tagged { .. }
+            | Event::Received { .. }
+            | Event::NotReceived { .. }
+            | Event::CancelTagged { .. }
+            | Event::Death { .. }
+            | Event::Wake { .. } => None,
         }
     }
 }
@@ -111,6 +141,7 @@ struct Port {
     life: Life,
     /// When the last frame it has sent arrives.
     quiet_ns: u64,
+    queues: Queues,
 }
 
 /// Most frames that match between the oldest that has not arrived and the newest (fabric promise 1).
@@ -121,6 +152,8 @@ const UNDER_WAY: usize = 100;
 struct Way {
     /// When the last frame of each path arrives: none overtakes it there.
     last_on_path: Vec<u64>,
+    /// When the last message arrives that the network matches.
+    last_tagged: u64,
     /// Number of the oldest frame that matches and has not arrived.
     oldest: u64,
     /// Which of those from there on have arrived.
@@ -225,9 +258,14 @@ impl Network {
     /// What comes to a process that has left: its sender hears of that, after everything that it had sent.
     fn turn_away(&mut self, process: u32, event: &Event) {
         if let Event::Arrive { from, .. } = event {
-            let when = self.ports[process as usize].quiet_ns.max(self.now_ns) + 1;
-            self.at(when, Event::Left { at: *from, process });
+            self.tell_left(*from, process);
         }
+    }
+
+    /// A process hears that another one has left, after everything that this had sent.
+    fn tell_left(&mut self, at: u32, process: u32) {
+        let when = self.ports[process as usize].quiet_ns.max(self.now_ns) + 1;
+        self.at(when, Event::Left { at, process });
     }
 
     /// Whether a process was killed.
@@ -251,6 +289,18 @@ impl Network {
         let Due { time_ns, event, .. } = self.events.pop()?;
         self.now_ns = time_ns;
         self.note(time_ns);
+        let event = match event {
+            Event::Tagged { to, message } => {
+                self.note(u64::from(to));
+                return Some(self.take_in_tagged(to, message).then_some(to));
+            }
+            Event::CancelTagged { at, token } => {
+                self.note(token);
+                self.cancel_tagged(at, token);
+                return Some(None);
+            }
+            other => other,
+        };
         let at = match &event {
             Event::Arrive { to, from, bytes, number } => {
                 if let Some(number) = *number
@@ -265,9 +315,12 @@ impl Network {
                 self.note(sum);
                 to
             }
-            Event::Gone { at, .. } | Event::Lost { at, .. } | Event::Left { at, .. } | Event::Wake { at } => {
-                *at
-            }
+            Event::Gone { at, .. }
+            | Event::Received { at, .. }
+            | Event::NotReceived { at, .. }
+            | Event::Lost { at, .. }
+            | Event::Left { at, .. }
+            | Event::Wake { at } => *at,
             Event::Death { process } => {
                 let process = *process;
                 self.note(u64::from(process));
@@ -277,7 +330,7 @@ impl Network {
                 self.die(process);
                 return Some(Some(process));
             }
-            Event::Rest { .. } => return Some(None),
+            Event::Rest { .. } | Event::Tagged { .. } | Event::CancelTagged { .. } => return Some(None),
         };
         self.note(u64::from(at));
         let port = &mut self.ports[at as usize];
@@ -302,6 +355,8 @@ impl Network {
             return;
         }
         port.came.clear();
+        self.drop_tagged(process);
+        let port = &self.ports[process as usize];
         // Others hear of it after everything it had sent has arrived.
         let quiet = port.quiet_ns.max(self.now_ns);
         for at in (0..self.ports.len() as u32).filter(|at| *at != process) {
@@ -457,7 +512,23 @@ impl Fabric for Sim {
         Ok(network.send(self.me, to, message))
     }
 
+    fn is_matched(&mut self, peer: u32) -> bool {
+        self.is_beyond(peer)
+    }
+
+    fn matching(&mut self) -> Option<&mut dyn MatchingTransport> {
+        self.network.borrow().weather.matched_beyond?;
+        Some(self)
+    }
+
+    fn release(&mut self, token: u64) {
+        self.network.borrow_mut().unpost_tagged(self.me, token);
+    }
+
     fn send_short_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> SentNow {
+        if self.is_beyond(to) {
+            return SentNow::No;
+        }
         let mut network = self.network.borrow_mut();
         let allowed = network.weather.now_of_256;
         if bytes.len() > network.weather.eager_limit
@@ -510,7 +581,18 @@ impl Fabric for Sim {
                     sink.left(process);
                     None
                 }
-                Event::Death { .. } | Event::Wake { .. } => None,
+                Event::Received { token, from, tag, length, .. } => {
+                    sink.received(token, from, tag, length);
+                    None
+                }
+                Event::NotReceived { token, .. } => {
+                    sink.not_received(token);
+                    None
+                }
+                Event::Tagged { .. }
+                | Event::CancelTagged { .. }
+                | Event::Death { .. }
+                | Event::Wake { .. } => None,
             };
             if let Some(rest) = rest {
                 cut.extend(rest.source());

@@ -43,6 +43,8 @@ pub trait Sink {
     fn data(&mut self, from: u32, receiver: u64, offset: u64, total: usize, first: Bytes<'_>);
     /// [`Frame::Learn`].
     fn learn(&mut self, from: u32, id: ContextId, index: u32);
+    /// [`Frame::AskIndex`].
+    fn ask_index(&mut self, _from: u32, _id: ContextId) {}
     /// The next part of the body of which `from` sent the first part last; it begins at `offset`.
     fn more(&mut self, from: u32, offset: usize, part: Bytes<'_>);
     /// Where the next bytes of that body go, the first of them at `offset`: memory for `len` bytes, of which a path may store
@@ -54,6 +56,11 @@ pub trait Sink {
     fn placed(&mut self, _from: u32, _offset: usize, _bytes: usize) {}
     /// A message for which the answer was [`Sent::Later`](crate::Sent::Later) is gone.
     fn sent(&mut self, token: u64);
+    /// A receive that was posted with [`MatchingTransport::trecv`](crate::MatchingTransport::trecv) is over: a message of `length` bytes
+    /// has come from a process, of which the buffer has as much as fits.
+    fn received(&mut self, _token: u64, _from: u32, _tag: i32, _length: u64) {}
+    /// A receive that was cancelled ([`MatchingTransport::tcancel`](crate::MatchingTransport::tcancel)) gets nothing.
+    fn not_received(&mut self, _token: u64) {}
     /// The peer has left as it should: it matches nothing any more ([`Membership::has_left`](crate::Membership::has_left)), and nothing more comes from it.
     fn left(&mut self, _peer: u32) {}
     /// The peer is gone; nothing more comes from it.
@@ -86,6 +93,7 @@ pub fn dispatch<S: Sink + ?Sized>(
         Frame::Withdrawn { request } => sink.withdrawn(from, request),
         Frame::Data { receiver, offset } => sink.data(from, receiver, offset, total, first),
         Frame::Learn { id, index } => sink.learn(from, id, index),
+        Frame::AskIndex { id } => sink.ask_index(from, id),
         own @ (Frame::RingGrant { .. } | Frame::RingOpen { .. } | Frame::Pooled { .. }) => return Some(own),
     }
     None

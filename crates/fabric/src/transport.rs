@@ -1,6 +1,6 @@
 //! What a transport is: the trait that each of them implements, and the capabilities that it may have beside it.
 
-use crate::{Connected, Counts, Message, Sent, Sink, Taken, Unreachable};
+use crate::{Connected, Counts, MatchingTransport, Message, Sent, Sink, Taken, Unreachable};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_sys::net::Listener;
 use oxmpi_wire::Tags;
@@ -61,7 +61,8 @@ pub trait Transport: Membership + Statistics + Debug + Send {
         Taken::Other
     }
 
-    /// The buffers that were lent with messages of this token may not be used any more, though they are perhaps not gone.
+    /// The buffers that were lent with messages of this token, or posted by [`MatchingTransport::trecv`], may not be used any more,
+    /// though these are perhaps not over.
     fn release(&mut self, _token: u64) {}
 
     /// Hands up what has come. It may leave out the peer `except`, whose messages the caller takes itself
@@ -91,6 +92,11 @@ pub trait Transport: Membership + Statistics + Debug + Send {
 
     /// Changes the longest eager message from now on, bytes, where the transport has such a setting.
     fn set_eager_limit(&mut self, _bytes: usize) {}
+
+    /// The sends and receives by tag, if its network matches.
+    fn matching(&mut self) -> Option<&mut dyn MatchingTransport> {
+        None
+    }
 
     /// Its connections, if it has some that can be closed and made again.
     fn connections(&mut self) -> Option<&mut dyn Connections> {

@@ -177,6 +177,11 @@ pub enum Frame {
         /// The index at the process that sends this frame.
         index: u32,
     },
+    /// Say by which index you call this context ([`Frame::Learn`]): a network that matches by itself knows no other name.
+    AskIndex {
+        /// The context's global name.
+        id: ContextId,
+    },
     /// You may use this ring of my segment instead of my inbox.
     RingGrant {
         /// Index of the ring in the segment of the process that sends this frame.
@@ -247,6 +252,7 @@ const DATA: u8 = 0x13;
 const WITHDRAW: u8 = 0x14;
 const WITHDRAWN: u8 = 0x15;
 const LEARN: u8 = 0x20;
+const ASK_INDEX: u8 = 0x21;
 const RING_GRANT: u8 = 0x30;
 const RING_OPEN: u8 = 0x31;
 const POOLED: u8 = 0x32;
@@ -291,6 +297,7 @@ impl Frame {
                 w.u64(id.0);
                 (LEARN, 0, index)
             }
+            Frame::AskIndex { id } => w.plain(ASK_INDEX, &[id.0]),
             Frame::RingGrant { ring } => (RING_GRANT, 0, ring),
             Frame::RingOpen { cells } => w.plain(RING_OPEN, &[cells]),
             Frame::Pooled { pieces: [first, rest] } => w.plain(POOLED, &[of_halves(first), of_halves(rest)]),
@@ -356,6 +363,7 @@ impl Frame {
             WITHDRAWN => Frame::Withdrawn { request: word() },
             DATA => Frame::Data { receiver: word(), offset: word() },
             LEARN => Frame::Learn { id: ContextId(word()), index: context },
+            ASK_INDEX => Frame::AskIndex { id: ContextId(word()) },
             RING_GRANT => Frame::RingGrant { ring: context },
             RING_OPEN => Frame::RingOpen { cells: word() },
             POOLED => Frame::Pooled { pieces: [halves(word()), halves(word())] },
@@ -372,7 +380,7 @@ const fn extension_len(kind: u8) -> Option<usize> {
         EAGER => long,
         EAGER_SYNC => long + 8,
         RENDEZVOUS => long + 32,
-        SYNC_ACK | FIN | WITHDRAWN | LEARN | RING_OPEN => 8,
+        SYNC_ACK | FIN | WITHDRAWN | LEARN | ASK_INDEX | RING_OPEN => 8,
         PULL => 32,
         WITHDRAW | DATA | POOLED => 16,
         RING_GRANT => 0,

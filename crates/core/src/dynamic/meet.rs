@@ -156,7 +156,9 @@ impl<F: Fabric> Process<F> {
         let mut domain = self.domain.lock();
         let map = RankMap::new(vec![self.rank()]);
         // Who is open already is found again.
-        domain.lane.open_team(map, 0, ContextId::new(u32::MAX, 0), false).point_to_point
+        let context = domain.lane.open_team(map, 0, ContextId::new(u32::MAX, 0), false).point_to_point;
+        domain.lane.keep_to_frames(context);
+        context
     }
 
     fn hand_over(&self, (root, tag): (u32, u32), words: &[u64]) -> Result<()> {

@@ -75,7 +75,10 @@ impl<F: Fabric> Process<F> {
         // What a request says that failed comes to the handler of its context.
         let handler = HandlerCell::new(ErrorHandler::predefined(abi::MPI_ERRORS_ARE_FATAL));
         let own = self.dup(comm)?.with_errhandler_cell(Arc::new(handler));
-        self.domain.lock().note_handler(&own);
+        let mut domain = self.domain.lock();
+        domain.lane.keep_to_frames(own.team.point_to_point);
+        domain.note_handler(&own);
+        drop(domain);
         match self.make_window(&own, new) {
             Ok(parts) => {
                 let window = parts.finish(own);

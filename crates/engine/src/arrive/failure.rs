@@ -26,8 +26,7 @@ impl State {
         // receive behind them gets a message that was theirs.
         let concerned = self.requests.active(|_, peer| peer == Some(process));
         for request in concerned {
-            self.unpost(request);
-            self.requests.complete(request, Completion::failed(Fault::Lost { peer: process }));
+            self.fail_with(request, process);
         }
         // What it announced and never sent cannot be received any more.
         self.requests.break_messages_of(process);

@@ -1,9 +1,9 @@
 //! Messages that their senders want back: dropped if nothing has matched them, and only then.
 
 use super::{State, Todo};
-use crate::matching::Message;
+use crate::matching::{Message, Withdrawal};
 use crate::peer::BodyTarget;
-use crate::request::{Phase, RequestId};
+use crate::request::{Completion, Phase, RequestId};
 use oxmpi_wire::Frame;
 
 /// So many messages to one peer can be under way at most (the fabric's first promise), so that no more are withdrawn before
@@ -23,6 +23,11 @@ impl State {
             }
             return;
         }
+        self.drop_unexpected(from, request);
+    }
+
+    /// Drops an unexpected message that its sender withdraws, if it is there.
+    pub(super) fn drop_unexpected(&mut self, from: u32, request: u64) {
         let Some((index, key)) = self.contexts.find_waiting(from, request) else {
             // It was matched, which is answered, or was nobody's, which was said if there was room.
             let unsaid = &mut self.peer(from).nobodys;
@@ -32,6 +37,13 @@ impl State {
             }
             return;
         };
+        if let Some(own) = self.contexts.get_mut(index)
+            && let Some(contest) = own.contested.as_mut().filter(|contest| contest.key == key)
+        {
+            // It is matched, unless the network says that its receive has another one.
+            contest.withdrawal = Some(Withdrawal::Of(from, request));
+            return;
+        }
         let peer = self.peer(from);
         if peer.body == Some(BodyTarget::Unexpected { context: index, key }) {
             peer.body = Some(BodyTarget::Nowhere);
@@ -43,6 +55,33 @@ impl State {
             self.spare.give_back(data);
         }
         self.todo.push_back(Todo::Answer { to: from, frame: Frame::Withdrawn { request } });
+    }
+
+    /// Takes a message of this process to itself back. Whether nobody had it.
+    pub(crate) fn take_back_own(&mut self, index: u32, request: RequestId) -> bool {
+        let Some(own) = self.contexts.get_mut(index) else { return false };
+        let is_it =
+            |message: &Message| matches!(message, Message::Own { request: own, .. } if *own == request);
+        let Some(key) = own.unexpected.find(|unexpected| is_it(&unexpected.what)) else { return false };
+        if let Some(contest) = own.contested.as_mut().filter(|contest| contest.key == key) {
+            contest.withdrawal = Some(Withdrawal::Own(request));
+            return false;
+        }
+        own.unexpected.remove(key).is_some()
+    }
+
+    /// Its sender wanted a message back while a receive was contested for it: if nobody has it now, it is dropped.
+    pub(super) fn drop_withdrawn(&mut self, index: u32, withdrawal: Withdrawal) {
+        match withdrawal {
+            Withdrawal::Of(from, request) if self.contexts.find_waiting(from, request).is_some() => {
+                self.drop_unexpected(from, request);
+            }
+            Withdrawal::Own(request) if self.take_back_own(index, request) => {
+                let cancelled = Completion { cancelled: true, ..Completion::EMPTY };
+                self.requests.complete(request, cancelled);
+            }
+            Withdrawal::Of(..) | Withdrawal::Own(_) => {}
+        }
     }
 
     /// Whether a message whose turn has come was withdrawn before. Then its sender hears that nobody gets it.

@@ -8,7 +8,6 @@
 
 use super::{LAST_LOOKS, Lane};
 use crate::arrive::Todo;
-use crate::matching::Message;
 use crate::peer::Waiting;
 use crate::request::{Completion, Fault, Phase, RequestId};
 use oxmpi_fabric::{Body, Fabric, Sent, Sink as _};
@@ -27,7 +26,8 @@ impl<F: Fabric> Lane<F> {
                 _ => false,
             };
         }
-        let is_over = self.state.unpost(request) || self.take_back(request);
+        let in_network = if self.state.is_matching { self.cancel_tagged(request) } else { None };
+        let is_over = in_network.unwrap_or_else(|| self.state.unpost(request) || self.take_back(request));
         if is_over {
             self.state.requests.complete(request, Completion { cancelled: true, ..Completion::EMPTY });
         }
@@ -45,13 +45,7 @@ impl<F: Fabric> Lane<F> {
                 waiting.retain(|one| !matches!(one, Waiting::Start(waits) if *waits == request));
                 true
             }
-            Phase::Announced if to == me => {
-                let is_it = |message: &Message| matches!(message, Message::Own { request: own, .. } if *own == request);
-                self.state.contexts.get_mut(context).is_some_and(|context| {
-                    let found = context.unexpected.find(|unexpected| is_it(&unexpected.what));
-                    found.is_some_and(|key| context.unexpected.remove(key).is_some())
-                })
-            }
+            Phase::Announced if to == me => self.state.take_back_own(context, request),
             Phase::Announced | Phase::Unacknowledged if work.is_nobodys => {
                 work.phase = Phase::Dropped;
                 work.is_done()

@@ -135,6 +135,9 @@ impl<F: Fabric> Lane<F> {
         for request in self.state.requests.active(|context, _| pair.contains(&context)) {
             if self.is_barred(request) {
                 self.fabric.release(request.raw());
+                if self.state.is_matching {
+                    self.withdraw_receive(request);
+                }
                 self.state.unpost(request);
                 self.state.requests.complete(request, Completion::failed(Fault::Revoked));
             }

@@ -192,7 +192,7 @@ impl<F: Fabric> Lane<F> {
         tags: Tags,
         into: PlainBuf,
     ) -> Option<Posted> {
-        if !self.state.lost.is_empty() {
+        if self.state.is_matching || !self.state.lost.is_empty() {
             return None;
         }
         if !self.state.contexts.get(context)?.unexpected.is_empty() {
@@ -241,8 +241,15 @@ impl<F: Fabric> Lane<F> {
         if own.revoked {
             return Err(Fault::Revoked);
         }
-        let waiting = own.find_unexpected(wanted);
+        if self.state.is_matching
+            && let Some(started) = self.start_tagged_receive(context, &buffer, source, tag)
+        {
+            return started;
+        }
+        let Some(own) = self.state.contexts.get_mut(context) else { return Err(Fault::Closed) };
+        let waiting = if own.contested.is_none() { own.find_unexpected(wanted) } else { None };
         if waiting.is_none()
+            && own.contested.is_none()
             && let Some(peer) = from.filter(|peer| self.state.known_peer(*peer).is_some_and(|p| p.lost))
         {
             return Err(Fault::Lost { peer });
@@ -276,47 +283,7 @@ impl<F: Fabric> Lane<F> {
             return;
         };
         self.state.note_unexpected_match(context, &message);
-        self.give(message, BodyTarget::Unexpected { context, key }, receive);
-    }
-
-    /// Gives a message that has come to a receive. If parts of it are still coming, they are on their way to `body`.
-    fn give(&mut self, message: Unexpected, body: BodyTarget, receive: RequestId) {
-        let Unexpected { from, tag, what } = message;
-        let state = &mut self.state;
-        if !matches!(what, Waits::Rendezvous { .. }) {
-            state.note_match(receive, from, tag, what.length());
-        }
-        match what {
-            Waits::Short { len, data } => state.store(receive, 0, Bytes::from(&data[..usize::from(len)])),
-            Waits::Eager { data, total, sync } => {
-                if data.len() < total {
-                    // The rest is still coming: it goes straight into the user's buffer.
-                    let peer = state.peer(from);
-                    if peer.body == Some(body) {
-                        peer.body = Some(BodyTarget::Receive { request: receive, base: 0 });
-                    }
-                }
-                state.store(receive, 0, Bytes::from(&data[..]));
-                state.spare.give_back(data);
-                if let Some(request) = sync {
-                    state.todo.push_back(Todo::Answer { to: from, frame: Frame::SyncAck { request } });
-                }
-            }
-            Waits::Rendezvous { announced, first } => {
-                state.match_announced(receive, (from, tag), announced, Bytes::from(&first[..]));
-                state.spare.give_back(first);
-            }
-            Waits::Own { request, .. } => {
-                if let Some(work) = state.requests.send_mut(request) {
-                    let buffer = work.buffer.clone();
-                    state.copy_own(receive, &buffer);
-                    state.requests.complete(request, Completion::EMPTY);
-                }
-            }
-            Waits::Broken { .. } => {
-                state.requests.complete(receive, Completion::failed(Fault::Lost { peer: from }));
-            }
-        }
+        self.state.give(message, BodyTarget::Unexpected { context, key }, receive);
     }
 
     /// Takes the message that a receive would get out of its context (matched probe, MPI-5.0 section 3.8.2): nobody else
@@ -330,6 +297,12 @@ impl<F: Fabric> Lane<F> {
         source: Source,
         tag: TagMatch,
     ) -> Result<Option<(RequestId, Completion)>, Fault> {
+        if self.state.is_matching && self.waiting_here(context, source, tag).is_none() {
+            return match self.probe_tagged(context, source, tag, true) {
+                Some(probed) => Ok(Some(self.insert_probed(context, probed))),
+                None => self.state.may_come(context, source).map(|()| None),
+            };
+        }
         let Some(found) = self.probe(context, source, tag)? else { return Ok(None) };
         let state = &mut self.state;
         let Some(own) = state.contexts.get_mut(context) else { return Ok(None) };
@@ -349,14 +322,26 @@ impl<F: Fabric> Lane<F> {
     /// more).
     pub fn receive_message(&mut self, message: RequestId, buffer: UserBuf) -> Option<Started> {
         let MatchedMessage { context, message: matched } = self.state.requests.take_message(message)?;
+        if let Waits::InNetwork { name, .. } = matched.what {
+            return Some(Started::Pending(self.receive_probed(context, matched.from, name, buffer)));
+        }
         let work = ReceiveWork::new(buffer, context, Some(matched.from));
         let receive = self.state.requests.insert(Work::Receive(work));
-        self.give(matched, BodyTarget::Message(message), receive);
+        self.state.give(matched, BodyTarget::Message(message), receive);
         self.work();
         Some(match self.test(receive) {
             Some(Some(completion)) => Started::Complete(completion),
             _ => Started::Pending(receive),
         })
+    }
+
+    /// The message that a receive would get of those that are here. While a receive is contested that is not known.
+    fn waiting_here(&mut self, context: u32, source: Source, tag: TagMatch) -> Option<u32> {
+        let own = self.state.contexts.get_mut(context)?;
+        if own.contested.is_some() {
+            return None;
+        }
+        own.find_unexpected(Wanted::new(source, tag))
     }
 
     /// Looks for a message that a receive would get: its source rank, tag and length.
@@ -374,7 +359,15 @@ impl<F: Fabric> Lane<F> {
         if own.revoked {
             return Err(Fault::Revoked);
         }
-        match own.find_unexpected(Wanted::new(source, tag)).and_then(|key| own.unexpected.get(key)) {
+        let key = self.waiting_here(context, source, tag);
+        if key.is_none()
+            && self.state.is_matching
+            && let Some(probed) = self.probe_tagged(context, source, tag, false)
+        {
+            return Ok(Some(self.state.found(context, probed)));
+        }
+        let Some(own) = self.state.contexts.get_mut(context) else { return Ok(None) };
+        match key.and_then(|key| own.unexpected.get(key)) {
             Some(Unexpected { from, what: Waits::Broken { .. }, .. }) => Err(Fault::Lost { peer: *from }),
             Some(u) => Ok(Some(Completion {
                 source: own.rank_of(u.from),
@@ -382,10 +375,7 @@ impl<F: Fabric> Lane<F> {
                 bytes: u.what.length(),
                 ..Completion::EMPTY
             })),
-            None => match self.state.lost_source(context, source) {
-                Some(peer) => Err(Fault::Lost { peer }),
-                None => Ok(None),
-            },
+            None => self.state.may_come(context, source).map(|()| None),
         }
     }
 
@@ -491,10 +481,64 @@ impl<F: Fabric> Lane<F> {
 const UNPACKED_PART: usize = 64 << 10;
 
 impl State {
+    /// Gives a message that has come to a receive. If parts of it are still coming, they are on their way to `body`.
+    pub(crate) fn give(&mut self, message: Unexpected, body: BodyTarget, receive: RequestId) {
+        let Unexpected { from, tag, what } = message;
+        let state = self;
+        if !matches!(what, Waits::Rendezvous { .. }) {
+            state.note_match(receive, from, tag, what.length());
+        }
+        match what {
+            Waits::Short { len, data } => state.store(receive, 0, Bytes::from(&data[..usize::from(len)])),
+            Waits::Eager { data, total, sync } => {
+                if data.len() < total {
+                    // The rest is still coming: it goes straight into the user's buffer.
+                    let peer = state.peer(from);
+                    if peer.body == Some(body) {
+                        peer.body = Some(BodyTarget::Receive { request: receive, base: 0 });
+                    }
+                }
+                state.store(receive, 0, Bytes::from(&data[..]));
+                state.spare.give_back(data);
+                if let Some(request) = sync {
+                    state.todo.push_back(Todo::Answer { to: from, frame: Frame::SyncAck { request } });
+                }
+            }
+            Waits::Rendezvous { announced, first } => {
+                state.match_announced(receive, (from, tag), announced, Bytes::from(&first[..]));
+                state.spare.give_back(first);
+            }
+            Waits::Own { request, .. } => {
+                if let Some(work) = state.requests.send_mut(request) {
+                    let buffer = work.buffer.clone();
+                    state.copy_own(receive, &buffer);
+                    state.requests.complete(request, Completion::EMPTY);
+                }
+            }
+            // The network gives it.
+            Waits::InNetwork { .. } => {}
+            Waits::Broken { .. } => {
+                state.requests.complete(receive, Completion::failed(Fault::Lost { peer: from }));
+            }
+        }
+    }
+
     /// Notes for a tool that a message was matched which had waited for its receive.
-    fn note_unexpected_match(&mut self, context: u32, Unexpected { from, tag, what }: &Unexpected) {
+    pub(crate) fn note_unexpected_match(
+        &mut self,
+        context: u32,
+        Unexpected { from, tag, what }: &Unexpected,
+    ) {
         let bytes = what.length();
         self.notes.push(Note::UnexpectedMatched { context, from: *from, tag: *tag, bytes });
+    }
+
+    /// Whether a message of this source may come yet.
+    fn may_come(&self, context: u32, source: Source) -> Result<(), Fault> {
+        if self.contexts.get(context).is_some_and(|own| own.revoked) {
+            return Err(Fault::Revoked);
+        }
+        self.lost_source(context, source).map_or(Ok(()), |peer| Err(Fault::Lost { peer }))
     }
 
     /// The process because of which no message of this source will come any more, if there is one.

@@ -1,7 +1,7 @@
 //! How messages leave a lane.
 
 use super::Lane;
-use crate::arrive::State;
+use crate::arrive::{Hold, State};
 use crate::matching::{Message as Waits, NOTICE_TAG, UNKNOWN, Unexpected, is_notice};
 use crate::notes::Note;
 use crate::peer::Waiting;
@@ -88,6 +88,9 @@ impl<F: Fabric> Lane<F> {
         if to == self.state.me {
             return Ok(self.send_to_self(context, mode, buffer, tag));
         }
+        if self.state.is_matching && self.goes_by_tag(context, to, tag) {
+            return self.start_tagged_send(context, mode, buffer, (to, tag));
+        }
         if mode == Mode::Buffered {
             if let Some(bytes) = buffer.as_contiguous()
                 && self.send_now(context, to, tag, bytes)
@@ -131,8 +134,7 @@ impl<F: Fabric> Lane<F> {
         if self.may_keep(context, to, mode, len) {
             self.note_keepable(request);
         }
-        self.state.peer(to).waiting.push_back(Waiting::Start(request));
-        self.flush(to);
+        self.wait_to_begin(to, request);
         Ok(match started {
             Started::Pending(id) => match self.test(id) {
                 Some(Some(completion)) => Started::Complete(completion),
@@ -140,6 +142,12 @@ impl<F: Fabric> Lane<F> {
             },
             complete => complete,
         })
+    }
+
+    /// Has a send begin as soon as there is room.
+    pub(super) fn wait_to_begin(&mut self, to: u32, request: RequestId) {
+        self.state.peer(to).waiting.push_back(Waiting::Start(request));
+        self.flush(to);
     }
 
     /// Whether a message leaves without a pull. A notice always does: its receiver may make no progress any more.
@@ -150,7 +158,7 @@ impl<F: Fabric> Lane<F> {
     }
 
     /// A buffered send is complete for its user as soon as the lane has the data.
-    fn started(&mut self, request: RequestId, buffered: Option<usize>) -> Started {
+    pub(super) fn started(&mut self, request: RequestId, buffered: Option<usize>) -> Started {
         match buffered {
             None => Started::Pending(request),
             Some(len) => {
@@ -219,7 +227,7 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    fn unreachable(&mut self, peer: u32) -> Fault {
+    pub(super) fn unreachable(&mut self, peer: u32) -> Fault {
         self.state.lose(peer);
         Fault::Lost { peer }
     }
@@ -233,7 +241,8 @@ impl<F: Fabric> Lane<F> {
         if !self.state.peer(to).lost {
             let (waiting, answer) = (&mut self.state.peer(to).waiting, Waiting::Answer(frame));
             match frame {
-                Frame::Withdraw { .. } => waiting.push_front(answer),
+                // Nor does who is asked for an index: what waits there may wait for one as well.
+                Frame::Withdraw { .. } | Frame::Learn { .. } => waiting.push_front(answer),
                 _ => waiting.push_back(answer),
             }
             self.list(to);
@@ -283,6 +292,9 @@ impl<F: Fabric> Lane<F> {
     /// Begins a send that had to wait.
     fn begin(&mut self, to: u32, request: RequestId) -> Result<Sent, Fault> {
         let Some(work) = self.state.requests.send_mut(request) else { return Ok(Sent::Done) };
+        if work.is_tagged {
+            return self.begin_tagged(to, request);
+        }
         let (context, tag, mode, buffer) = (work.context, work.tag, work.mode, work.buffer.clone());
         let len = buffer.packed_len();
         let Some(envelope) = self.state.envelope(context, to, tag) else {
@@ -431,10 +443,12 @@ impl<F: Fabric> Lane<F> {
         let len = buffer.packed_len();
         self.state.tally.own_messages += 1;
         self.state.tally.own_bytes += len as u64;
+        let hold = if self.state.is_matching { self.state.hold(context, me, tag) } else { Hold::No };
         let Some(own) = self.state.contexts.get_mut(context) else {
             return Started::Complete(Completion::EMPTY);
         };
-        if let Some(receive) = own.take_posted(me, tag) {
+        let posted = if hold == Hold::No { own.take_posted(me, tag) } else { None };
+        if let Some(receive) = posted {
             self.state.note_match(receive, me, tag, len as u64);
             self.state.copy_own(receive, &buffer);
             return Started::Complete(Completion::EMPTY);
@@ -451,8 +465,12 @@ impl<F: Fabric> Lane<F> {
             (Waits::Own { request, length: len }, Started::Pending(request))
         };
         if let Some(own) = self.state.contexts.get_mut(context) {
-            own.unexpected.push(Unexpected { from: me, tag, what });
+            let key = own.unexpected.push(Unexpected { from: me, tag, what });
             self.state.requests.note_news();
+            if let Hold::For(receive) = hold {
+                self.state.contest(context, key, receive);
+                self.work();
+            }
         }
         started
     }

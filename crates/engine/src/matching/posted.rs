@@ -82,6 +82,11 @@ impl PostedQueue {
         taken
     }
 
+    /// The first receive that wants a message of this source and tag.
+    pub(crate) fn first_wanting(&self, from: u32, tag: i32) -> Option<RequestId> {
+        self.iter().find(|posted| posted.wanted().fits(from, tag)).map(|posted| posted.request)
+    }
+
     /// Takes out the one of this request.
     pub(crate) fn take_request(&mut self, request: RequestId) -> Option<Posted> {
         let taken = match self.oldest.take_first(|posted| posted.request == request) {

@@ -24,6 +24,7 @@ pub(crate) fn calm() -> Weather {
         eager_limit: 100,
         announced_limit: 0,
         detection_ns: 10,
+        matched_beyond: None,
     }
 }
 

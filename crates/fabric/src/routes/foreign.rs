@@ -4,7 +4,7 @@
 //! Processes of two launchers use memory if all of both are on one machine and have no other transport; else sockets, wherever they
 //! are. The launcher knows, and makes what listens.
 
-use super::{Nodes, Reach, Route, Routes};
+use super::{Nodes, Reach, Routes};
 use crate::Transport;
 use oxmpi_sys::net::Listener;
 use oxmpi_sys::poller::Poller;
@@ -16,7 +16,7 @@ pub enum Addition {
     Transport {
         /// It.
         transport: Box<dyn Transport>,
-        /// Where those are to whom it is not needed.
+        /// Where processes are: those of other launchers to which memory is the route count as being here.
         nodes: Nodes,
         /// What the process has to sleep on, if it slept on no descriptors before.
         poller: Option<Arc<Poller>>,
@@ -68,13 +68,8 @@ impl Routes {
             transport.share_among_threads();
         }
         if self.memory == Reach::Everybody {
-            // A route is for good, also of foreign processes to which it was memory.
-            for peer in self.shm.contacts() {
-                self.note(peer, Route::Memory);
-            }
             self.memory = Reach::Node;
         }
-        // Of a job on one node nobody says where its processes are, as before.
         self.nodes.get_or_insert(nodes);
         self.add(transport, Reach::Everybody);
     }

@@ -1,6 +1,7 @@
 //! Where processes are: what the launcher knows of it.
 
-/// Says on which nodes processes are: those from a number on, as many as there are by now.
+/// Says on which nodes processes are: those from a number on, as many as there are by now. [`u32::MAX`] is no node: the process belongs
+/// to another launcher.
 pub type AskNodes = Box<dyn FnMut(u32) -> Vec<u32> + Send>;
 
 /// Where a process is, as seen by another one.
@@ -55,7 +56,7 @@ impl Nodes {
     #[cold]
     fn learn(&mut self, at: usize) {
         let known = u32::try_from(self.of.len()).unwrap_or(u32::MAX);
-        self.of.extend((self.ask)(known).into_iter().map(Some));
+        self.of.extend((self.ask)(known).into_iter().map(|node| Some(node).filter(|node| *node != u32::MAX)));
         // A process keeps its number for good: those of which nothing was said belong to other launchers.
         if at >= self.of.len() {
             self.of.resize(at + 1, None);
@@ -69,7 +70,7 @@ mod tests {
 
     #[test]
     fn who_has_a_number_and_no_node_belongs_to_another_launcher() {
-        let mut told = vec![vec![1, 0, 1], vec![0]].into_iter();
+        let mut told = vec![vec![1, 0, 1], vec![0, u32::MAX]].into_iter();
         let mut nodes = Nodes::new(1, Box::new(move |_| told.next().unwrap_or_default()));
         assert_eq!([0, 1, 2].map(|peer| nodes.place(peer)), [Place::Here, Place::Node(0), Place::Here]);
         assert_eq!(

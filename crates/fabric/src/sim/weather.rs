@@ -57,6 +57,8 @@ pub struct Weather {
     pub announced_limit: usize,
     /// How long after a death the others hear of it, nanoseconds at most.
     pub detection_ns: u64,
+    /// If the network matches messages between processes of different nodes: how many processes a node has.
+    pub matched_beyond: Option<u32>,
 }
 
 impl Default for Weather {
@@ -72,6 +74,7 @@ impl Default for Weather {
             eager_limit: 256,
             announced_limit: 0,
             detection_ns: 50_000,
+            matched_beyond: None,
         }
     }
 }
@@ -92,6 +95,8 @@ impl Weather {
             detection_ns: [0, 1_000, 200_000][random.below(3) as usize],
             ..Weather::default()
         };
-        Weather { announced_limit: [0, 1, 100][random.below(3) as usize], ..weather }
+        let announced_limit = [0, 1, 100][random.below(3) as usize];
+        let matched_beyond = [None, None, Some(1), Some(3)][random.below(4) as usize];
+        Weather { announced_limit, matched_beyond, ..weather }
     }
 }

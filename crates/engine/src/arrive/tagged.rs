@@ -1,0 +1,151 @@
+//! What comes of receives that the network matches, and of messages that one of them may want as well (rules of `lane/tagged.rs`).
+
+use super::{State, Todo};
+use crate::matching::Contest;
+use crate::peer::BodyTarget;
+use crate::request::{Completion, Posting, RequestId};
+use oxmpi_wire::{ContextId, Frame};
+
+/// Whether a message may be matched with what is posted here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Hold {
+    /// It may.
+    No,
+    /// Another one comes first, for which the network has not answered yet.
+    Behind,
+    /// The receive that gets it is in the network.
+    For(RequestId),
+}
+
+impl State {
+    /// Whether a message from a process must wait for an answer of the network's before it is matched.
+    pub(crate) fn hold(&mut self, index: u32, from: u32, tag: i32) -> Hold {
+        let Some(own) = self.contexts.get(index) else { return Hold::No };
+        if own.contested.is_some() {
+            return Hold::Behind;
+        }
+        let Some(request) = own.posted.first_wanting(from, tag) else { return Hold::No };
+        let Some(work) = self.requests.receive_mut(request) else { return Hold::No };
+        match work.posting {
+            Posting::Here => Hold::No,
+            // It has not got there: it need not any more.
+            Posting::Waiting => {
+                work.posting = Posting::Here;
+                Hold::No
+            }
+            Posting::Posted | Posting::Contested | Posting::Cancelled | Posting::Probed => Hold::For(request),
+        }
+    }
+
+    /// The message `key` of a context is for a receive that is in the network, which shall give it up.
+    pub(crate) fn contest(&mut self, index: u32, key: u32, receive: RequestId) {
+        let Some(own) = self.contexts.get_mut(index) else { return };
+        own.contested = Some(Contest { receive, key, withdrawal: None });
+        if let Some(work) = self.requests.receive_mut(receive)
+            && work.posting == Posting::Posted
+        {
+            work.posting = Posting::Contested;
+            self.todo.push_back(Todo::Contest(receive));
+        }
+    }
+
+    /// The network has said how a receive ended, or it is withdrawn by force: what waited for that is matched.
+    pub(crate) fn end_contest(&mut self, index: u32, receive: RequestId) {
+        let Some(own) = self.contexts.get_mut(index) else { return };
+        let Some(contest) = own.contested.take_if(|contest| contest.receive == receive) else { return };
+        self.match_held(index);
+        if let Some(withdrawal) = contest.withdrawal {
+            self.drop_withdrawn(index, withdrawal);
+        }
+        // Receives that were posted meanwhile, for a message of a lost process that another one has taken.
+        for peer in self.lost.clone() {
+            for request in self.requests.active(|context, from| context == index && from == Some(peer)) {
+                if self.requests.receive(request).is_some_and(|work| work.is_posted) {
+                    self.fail_with(request, peer);
+                }
+            }
+        }
+    }
+
+    /// The network has given a contested receive up: it gets the message for which it was.
+    fn give_contested(&mut self, index: u32) {
+        let Some(own) = self.contexts.get_mut(index) else { return };
+        let Some(Contest { receive, key, .. }) = own.contested else { return };
+        let Some(message) = own.unexpected.remove(key) else { return };
+        self.unpost(receive);
+        self.note_unexpected_match(index, &message);
+        self.give(message, BodyTarget::Unexpected { context: index, key }, receive);
+    }
+
+    /// Matches the messages of a context that were held, the oldest first.
+    fn match_held(&mut self, index: u32) {
+        loop {
+            let Some(own) = self.contexts.get_mut(index) else { return };
+            let posted = &own.posted;
+            let Some(key) = own.unexpected.find(|held| posted.first_wanting(held.from, held.tag).is_some())
+            else {
+                return;
+            };
+            let Some((from, tag)) = own.unexpected.get(key).map(|held| (held.from, held.tag)) else { return };
+            match self.hold(index, from, tag) {
+                Hold::Behind => return,
+                Hold::For(receive) => return self.contest(index, key, receive),
+                Hold::No => {}
+            }
+            let Some(own) = self.contexts.get_mut(index) else { return };
+            let (Some(receive), Some(message)) = (own.take_posted(from, tag), own.unexpected.remove(key))
+            else {
+                return;
+            };
+            self.note_unexpected_match(index, &message);
+            self.give(message, BodyTarget::Unexpected { context: index, key }, receive);
+        }
+    }
+
+    /// The network has a message for a receive.
+    pub(super) fn end_received(&mut self, token: u64, from: u32, tag: i32, length: u64) {
+        let request = RequestId::from_raw(token);
+        let Some(work) = self.requests.receive_mut(request).filter(|work| work.posting != Posting::Here)
+        else {
+            // It was given up by force before this was said.
+            return;
+        };
+        work.posting = Posting::Here;
+        let context = work.context;
+        self.unpost(request);
+        self.tally.tagged_received += 1;
+        self.tally.tagged_bytes_received += length;
+        let stored = self.note_match(request, from, tag, length);
+        if let Some(work) = self.requests.receive_mut(request) {
+            work.stored = stored;
+        }
+        self.finish_receive(request);
+        self.end_contest(context, request);
+    }
+
+    /// The network has given a receive up.
+    pub(super) fn end_not_received(&mut self, token: u64) {
+        let request = RequestId::from_raw(token);
+        let Some(work) = self.requests.receive_mut(request) else { return };
+        let context = work.context;
+        match std::mem::replace(&mut work.posting, Posting::Here) {
+            Posting::Contested => self.give_contested(context),
+            Posting::Cancelled => {
+                self.unpost(request);
+                let cancelled = Completion { cancelled: true, ..Completion::EMPTY };
+                self.requests.complete(request, cancelled);
+            }
+            Posting::Here | Posting::Waiting | Posting::Posted | Posting::Probed => {
+                self.nonsense += 1;
+                return;
+            }
+        }
+        self.end_contest(context, request);
+    }
+
+    /// A peer has to know what this process calls a context, also if that is yet to be opened here.
+    pub(super) fn tell_index(&mut self, to: u32, id: ContextId) {
+        let index = self.contexts.adopt(id);
+        self.todo.push_back(Todo::Answer { to, frame: Frame::Learn { id, index } });
+    }
+}

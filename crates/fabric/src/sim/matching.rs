@@ -1,0 +1,221 @@
+//! A virtual network that matches messages by itself: each process has a queue of posted receives and one of messages that nobody
+//! wanted yet, and the network looks through them when something arrives, whatever the process does meanwhile.
+//!
+//! Messages of one process to another keep their order. A cancelled receive is taken out some time later, so that a message may be
+//! faster.
+
+use super::{Event, Life, Network, Sim};
+use crate::{MatchingTransport, Probed, Sent, TaggedReceive, TaggedSend, Unreachable};
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_sys::bytes::{Bytes, BytesMut};
+use oxmpi_wire::Tags;
+use std::collections::{HashMap, VecDeque};
+
+/// A message under way, or arrived.
+#[derive(Debug)]
+pub(super) struct Tagged {
+    pub(super) from: u32,
+    context: u32,
+    tag: i32,
+    data: Vec<u8>,
+    /// The sender's token, if it waits for the match.
+    waits: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Posted {
+    from: Option<u32>,
+    context: u32,
+    tags: Tags,
+    buffer: UserBuf,
+    token: u64,
+}
+
+impl Posted {
+    fn wants(&self, message: &Tagged) -> bool {
+        wants((self.from, self.context, self.tags), message)
+    }
+}
+
+fn wants((from, context, tags): (Option<u32>, u32, Tags), message: &Tagged) -> bool {
+    from.is_none_or(|from| from == message.from) && context == message.context && tags.fit(message.tag)
+}
+
+/// What the network keeps for one process.
+#[derive(Debug, Default)]
+pub(super) struct Queues {
+    posted: Vec<Posted>,
+    unexpected: VecDeque<Tagged>,
+    /// Messages that were taken out, by name.
+    taken: HashMap<u64, Tagged>,
+    next_name: u64,
+}
+
+impl Network {
+    /// A message arrives: it is matched, or waits.
+    pub(super) fn arrive_tagged(&mut self, to: u32, message: Tagged) {
+        let queues = &mut self.ports[to as usize].queues;
+        match queues.posted.iter().position(|posted| posted.wants(&message)) {
+            Some(at) => {
+                let posted = queues.posted.remove(at);
+                self.match_tagged(to, &posted.buffer, posted.token, message);
+            }
+            None => queues.unexpected.push_back(message),
+        }
+    }
+
+    /// A receive has its message. Its process hears of that, and the sender if it waits.
+    fn match_tagged(&mut self, to: u32, buffer: &UserBuf, token: u64, message: Tagged) {
+        let Tagged { from, tag, data, waits, .. } = message;
+        let fits = data.len().min(buffer.packed_len());
+        buffer.unpack(0, Bytes::from(&data[..fits]));
+        // Nobody hears of a death before everything that the dead had sent.
+        let sender = &mut self.ports[from as usize];
+        let mut heard = self.now_ns;
+        if sender.life == Life::Alive {
+            heard += self.random.below(self.weather.max_delay_ns + 1);
+            sender.quiet_ns = sender.quiet_ns.max(heard);
+        }
+        self.at(heard, Event::Received { at: to, token, from, tag, length: data.len() as u64 });
+        if let Some(token) = waits {
+            let when = self.now_ns + self.weather.min_delay_ns + self.random.below(self.weather.max_delay_ns);
+            self.at(when, Event::Gone { at: from, token });
+        }
+    }
+
+    /// A cancelled receive is taken out, if it has no message by now.
+    pub(super) fn cancel_tagged(&mut self, at: u32, token: u64) {
+        if self.unpost_tagged(at, token) {
+            self.at(self.now_ns, Event::NotReceived { at, token });
+        }
+    }
+
+    /// Takes a posted receive out. Whether it was there.
+    pub(super) fn unpost_tagged(&mut self, at: u32, token: u64) -> bool {
+        let posted = &mut self.ports[at as usize].queues.posted;
+        let found = posted.iter().position(|posted| posted.token == token);
+        found.map(|found| posted.remove(found)).is_some()
+    }
+
+    fn send_tagged(&mut self, from: u32, to: u32, message: &TaggedSend<'_>) -> Sent {
+        if !self.has_room(from, to, false) {
+            return Sent::Full;
+        }
+        self.frames += 1;
+        let TaggedSend { context, tag, buffer, is_synchronous, token } = *message;
+        let mut data = vec![0; buffer.packed_len()];
+        buffer.pack(0, BytesMut::from(&mut data[..]));
+        let spread = self.weather.max_delay_ns.saturating_sub(self.weather.min_delay_ns);
+        let mut when = self.now_ns + self.weather.min_delay_ns + self.random.below(spread + 1);
+        let way = self.ways.entry((from, to)).or_default();
+        when = when.max(way.last_tagged + 1);
+        way.last_tagged = when;
+        let port = &mut self.ports[from as usize];
+        port.quiet_ns = port.quiet_ns.max(when);
+        let waits = is_synchronous.then_some(token);
+        self.at(when, Event::Tagged { to, message: Tagged { from, context, tag, data, waits } });
+        if is_synchronous {
+            return Sent::Later;
+        }
+        if self.random.of_256(self.weather.later_of_256) {
+            let gone = when + self.random.below(4 * self.weather.max_delay_ns);
+            self.at(gone, Event::Gone { at: from, token });
+            return Sent::Later;
+        }
+        Sent::Done
+    }
+}
+
+impl Sim {
+    /// Whether the network matches what this process and a peer send each other.
+    pub(super) fn is_beyond(&self, peer: u32) -> bool {
+        let beyond = self.network.borrow().weather.matched_beyond;
+        beyond.is_some_and(|of_a_node| self.me / of_a_node != peer / of_a_node)
+    }
+}
+
+impl MatchingTransport for Sim {
+    fn tsend(&mut self, to: u32, message: &TaggedSend<'_>) -> Result<Sent, Unreachable> {
+        let mut network = self.network.borrow_mut();
+        if network.ports.len() <= to as usize {
+            return Err(Unreachable { peer: to, why: "there is no such process in the world".into() });
+        }
+        Ok(network.send_tagged(self.me, to, message))
+    }
+
+    fn trecv(&mut self, receive: &TaggedReceive<'_>) -> bool {
+        let mut network = self.network.borrow_mut();
+        let full = network.weather.full_of_256;
+        if network.random.of_256(full) {
+            let soon = 1 + network.below(1000);
+            network.wake_after(self.me, soon);
+            return false;
+        }
+        let TaggedReceive { from, context, tags, buffer, token } = *receive;
+        let unexpected = &mut network.ports[self.me as usize].queues.unexpected;
+        let found = unexpected.iter().position(|message| wants((from, context, tags), message));
+        match found.and_then(|found| unexpected.remove(found)) {
+            Some(message) => network.match_tagged(self.me, buffer, token, message),
+            None => {
+                let posted = Posted { from, context, tags, buffer: buffer.clone(), token };
+                network.ports[self.me as usize].queues.posted.push(posted);
+            }
+        }
+        true
+    }
+
+    fn tcancel(&mut self, token: u64) {
+        let mut network = self.network.borrow_mut();
+        let longest = network.weather.max_delay_ns;
+        let when = network.now_ns + network.below(longest + 1);
+        network.at(when, Event::CancelTagged { at: self.me, token });
+    }
+
+    fn tprobe(&mut self, from: Option<u32>, context: u32, tags: Tags, takes: bool) -> Option<Probed> {
+        let mut network = self.network.borrow_mut();
+        let queues = &mut network.ports[self.me as usize].queues;
+        let found = queues.unexpected.iter().position(|message| wants((from, context, tags), message))?;
+        let message = &queues.unexpected[found];
+        let probed =
+            Probed { from: message.from, tag: message.tag, length: message.data.len() as u64, name: None };
+        if !takes {
+            return Some(probed);
+        }
+        let name = queues.next_name;
+        queues.next_name += 1;
+        let message = queues.unexpected.remove(found)?;
+        queues.taken.insert(name, message);
+        Some(Probed { name: Some(name), ..probed })
+    }
+
+    fn receive_probed(&mut self, name: u64, buffer: &UserBuf, token: u64) -> bool {
+        let mut network = self.network.borrow_mut();
+        let full = network.weather.full_of_256;
+        if network.random.of_256(full) {
+            let soon = 1 + network.below(1000);
+            network.wake_after(self.me, soon);
+            return false;
+        }
+        if let Some(message) = network.ports[self.me as usize].queues.taken.remove(&name) {
+            network.match_tagged(self.me, buffer, token, message);
+        }
+        true
+    }
+}
+
+impl Network {
+    /// What was posted by a process, and what waits there, is gone with it.
+    pub(super) fn drop_tagged(&mut self, process: u32) {
+        self.ports[process as usize].queues = Queues::default();
+    }
+
+    /// A tagged message comes to a process. Whether that takes part.
+    pub(super) fn take_in_tagged(&mut self, to: u32, message: Tagged) -> bool {
+        match self.ports[to as usize].life {
+            Life::Alive => self.arrive_tagged(to, message),
+            Life::Left => self.tell_left(message.from, to),
+            Life::Dead => {}
+        }
+        self.ports[to as usize].life == Life::Alive
+    }
+}
