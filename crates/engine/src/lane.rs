@@ -46,8 +46,8 @@ pub struct Lane<F> {
     until_look: i32,
     /// Whether receives that may wait in vain keep their place.
     keeps_vain: bool,
-    /// Receives that wait for room in the network, in the order of their posting.
-    unposted: VecDeque<Unposted>,
+    /// Receives that wait for room in the network, or for word of their peer, in the order of their posting.
+    unposted: Vec<Unposted>,
 }
 
 /// What came of [`Lane::receive_now`].
@@ -112,7 +112,7 @@ impl<F: Fabric> Lane<F> {
             asked: Vec::new(),
             until_look: LOOK_EVERY,
             keeps_vain: false,
-            unposted: VecDeque::new(),
+            unposted: Vec::new(),
         }
     }
 
@@ -325,6 +325,7 @@ impl<F: Fabric> Lane<F> {
                 Todo::Fetch(fetch) => self.fetch(fetch),
                 Todo::Flush(to) => self.flush(to),
                 Todo::Contest(receive) => self.contest(receive),
+                Todo::Meet { peer, address } => self.meet(peer, &address),
                 Todo::EndLost { request, peer } => self.end_lost(request, peer),
             }
         }

@@ -66,6 +66,25 @@ pub struct Probed {
 
 /// Sends and receives by tag.
 pub trait MatchingTransport {
+    /// Where the network finds this process: what peers need before they send to it. It goes with the frames that ask for the index
+    /// of a context and answer that.
+    fn address(&self) -> &[u8] {
+        &[]
+    }
+
+    /// Whether messages can be sent to a peer, and receives be posted that name it.
+    fn knows(&self, _peer: u32) -> bool {
+        true
+    }
+
+    /// A peer is at this address.
+    ///
+    /// # Errors
+    /// If that is no address.
+    fn learn(&mut self, _peer: u32, _address: &[u8]) -> Result<(), Unreachable> {
+        Ok(())
+    }
+
     /// Sends a message. The answer to a synchronous one is never [`Sent::Done`].
     ///
     /// # Errors

@@ -41,10 +41,10 @@ pub trait Sink {
     fn withdrawn(&mut self, from: u32, request: u64);
     /// [`Frame::Data`].
     fn data(&mut self, from: u32, receiver: u64, offset: u64, total: usize, first: Bytes<'_>);
-    /// [`Frame::Learn`].
-    fn learn(&mut self, from: u32, id: ContextId, index: u32);
-    /// [`Frame::AskIndex`].
-    fn ask_index(&mut self, _from: u32, _id: ContextId) {}
+    /// [`Frame::Learn`]. The body is the address at which the network finds the sender, if it matches by itself.
+    fn learn(&mut self, from: u32, id: ContextId, index: u32, total: usize, first: Bytes<'_>);
+    /// [`Frame::AskIndex`], with such a body.
+    fn ask_index(&mut self, _from: u32, _id: ContextId, _total: usize, _first: Bytes<'_>) {}
     /// The next part of the body of which `from` sent the first part last; it begins at `offset`.
     fn more(&mut self, from: u32, offset: usize, part: Bytes<'_>);
     /// Where the next bytes of that body go, the first of them at `offset`: memory for `len` bytes, of which a path may store
@@ -92,8 +92,8 @@ pub fn dispatch<S: Sink + ?Sized>(
         Frame::Withdraw { request, number } => sink.withdraw(from, request, number),
         Frame::Withdrawn { request } => sink.withdrawn(from, request),
         Frame::Data { receiver, offset } => sink.data(from, receiver, offset, total, first),
-        Frame::Learn { id, index } => sink.learn(from, id, index),
-        Frame::AskIndex { id } => sink.ask_index(from, id),
+        Frame::Learn { id, index } => sink.learn(from, id, index, total, first),
+        Frame::AskIndex { id } => sink.ask_index(from, id, total, first),
         own @ (Frame::RingGrant { .. } | Frame::RingOpen { .. } | Frame::Pooled { .. }) => return Some(own),
     }
     None

@@ -9,7 +9,10 @@
 //! nothing else is matched in the context (`arrive/tagged.rs`). So exactly one of the two gets the receive, and no later message or
 //! receive overtakes them.
 //!
-//! A receive that finds no room in the network waits, and no later one passes it.
+//! A receive that finds no room in the network waits, and no later one that could take its message passes it.
+//!
+//! Nothing is sent to a peer by tag, nor posted from it by name, before the two have asked each other for an index: with
+//! that come their addresses in the network.
 
 use super::Lane;
 use crate::arrive::{State, Todo};
@@ -22,13 +25,22 @@ use oxmpi_fabric::{Body, Fabric, Probed, Sent, TaggedReceive, TaggedSend};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_wire::{Context as Name, Frame, Tags};
 
-/// A receive that waits for room in the network.
+/// A receive that waits to be posted with the network.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unposted {
     request: RequestId,
+    context: u32,
+    from: Option<u32>,
     /// The message that it gets, if that was taken out by a probe.
     name: Option<u64>,
     tags: Tags,
+}
+
+impl Unposted {
+    /// Whether a receive in this context from this source could take the same message.
+    fn overlaps(&self, context: u32, from: Option<u32>) -> bool {
+        self.context == context && (self.from == from || self.from.is_none() || from.is_none())
+    }
 }
 
 impl<F: Fabric> Lane<F> {
@@ -118,18 +130,9 @@ impl<F: Fabric> Lane<F> {
         token: RequestId,
     ) -> Result<Sent, Fault> {
         let Some(own) = self.state.contexts.get(context) else { return Err(Fault::Closed) };
-        let Name::Local(index) = own.name_for(context, to) else {
-            if !own.asked.contains(&to) {
-                let id = own.id;
-                let sent = self.offer(to, Frame::AskIndex { id }, Body::NONE, 0)?;
-                if sent != Sent::Full
-                    && let Some(own) = self.state.contexts.get_mut(context)
-                {
-                    own.asked.push(to);
-                }
-            }
-            return Ok(Sent::Full);
-        };
+        let name = own.name_for(context, to);
+        let is_known = self.fabric.matching().is_some_and(|network| network.knows(to));
+        let (Name::Local(index), true) = (name, is_known) else { return self.ask_peer(context, to) };
         let is_synchronous = mode == Mode::Synchronous;
         let message = TaggedSend { context: index, tag, buffer, is_synchronous, token: token.raw() };
         let Some(network) = self.fabric.matching() else { return Err(Fault::Closed) };
@@ -141,6 +144,30 @@ impl<F: Fabric> Lane<F> {
                 Ok(sent)
             }
             Err(_) => Err(self.unreachable(to)),
+        }
+    }
+
+    /// Asks a peer what it calls a context, once. With that come the addresses of both.
+    fn ask_peer(&mut self, context: u32, peer: u32) -> Result<Sent, Fault> {
+        let Some(own) = self.state.contexts.get(context) else { return Err(Fault::Closed) };
+        if !own.asked.contains(&peer) {
+            let id = own.id;
+            let sent = self.offer(peer, Frame::AskIndex { id }, Body::NONE, 0)?;
+            if sent != Sent::Full
+                && let Some(own) = self.state.contexts.get_mut(context)
+            {
+                own.asked.push(peer);
+            }
+        }
+        Ok(Sent::Full)
+    }
+
+    /// Tells the network where it finds a peer.
+    pub(super) fn meet(&mut self, peer: u32, address: &[u8]) {
+        if let Some(network) = self.fabric.matching()
+            && network.learn(peer, address).is_err()
+        {
+            self.unreachable(peer);
         }
     }
 
@@ -169,7 +196,7 @@ impl<F: Fabric> Lane<F> {
                 return Some(Err(Fault::Lost { peer }));
             }
             let request = self.state.requests.insert(Work::Receive(work));
-            self.post(Unposted { request, name: None, tags });
+            self.post(Unposted { request, context, from, name: None, tags });
             return Some(Ok(Started::Pending(request)));
         }
         let wanted = Wanted::new(source, tag);
@@ -179,34 +206,44 @@ impl<F: Fabric> Lane<F> {
         }
         let request = self.state.requests.insert(Work::Receive(ReceiveWork { is_posted: true, ..work }));
         self.state.contexts.get_mut(context)?.post(wanted, request);
-        self.post(Unposted { request, name: None, tags });
+        self.post(Unposted { request, context, from, name: None, tags });
         Some(Ok(Started::Pending(request)))
     }
 
-    /// Posts a receive with the network, or has it wait until there is room.
+    /// Posts a receive with the network, or has it wait until that can be done.
     fn post(&mut self, one: Unposted) {
-        if !self.unposted.is_empty() || !self.try_post(one) {
-            self.unposted.push_back(one);
+        if self.is_waited_for(one.context, one.from) || !self.try_post(one) {
+            self.unposted.push(one);
         }
     }
 
-    /// Posts what waits, in its order.
+    /// Whether an earlier receive waits to be posted that could take the same message.
+    fn is_waited_for(&self, context: u32, from: Option<u32>) -> bool {
+        self.unposted.iter().any(|one| one.overlaps(context, from))
+    }
+
+    /// Posts what waits, each after those before it that could take the same message.
     pub(super) fn post_waiting(&mut self) {
-        while let Some(first) = self.unposted.front()
-            && self.try_post(*first)
-        {
-            self.unposted.pop_front();
+        for one in std::mem::take(&mut self.unposted) {
+            self.post(one);
         }
     }
 
     /// Whether a receive is posted now, or need not be any more.
-    fn try_post(&mut self, Unposted { request, name, tags }: Unposted) -> bool {
+    fn try_post(&mut self, Unposted { request, name, tags, .. }: Unposted) -> bool {
         let Some(work) = self.state.requests.receive_mut(request) else { return true };
         let is_probed = name.is_some() && work.posting == Posting::Probed;
         if !is_probed && work.posting != Posting::Waiting {
             return true;
         }
         let (from, context, buffer) = (work.from, work.context, work.buffer.clone());
+        if let Some(peer) = from
+            && self.fabric.matching().is_some_and(|network| !network.knows(peer))
+        {
+            // If it is lost the receive has failed by now.
+            _ = self.ask_peer(context, peer);
+            return false;
+        }
         let Some(network) = self.fabric.matching() else { return true };
         let token = request.raw();
         let is_posted = match name {
@@ -276,11 +313,6 @@ impl<F: Fabric> Lane<F> {
         tag: TagMatch,
         takes: bool,
     ) -> Option<Probed> {
-        // An earlier receive may want it.
-        self.post_waiting();
-        if !self.unposted.is_empty() {
-            return None;
-        }
         let own = self.state.contexts.get(context).filter(|own| !own.revoked)?;
         let from = match source {
             Source::Any if own.keeps_to_frames => return None,
@@ -288,7 +320,16 @@ impl<F: Fabric> Lane<F> {
             Source::Process(from) if self.goes_by_tag(context, from, 0) => Some(from),
             Source::Process(_) => return None,
         };
-        self.fabric.matching()?.tprobe(from, context, tag.into(), takes)
+        self.post_waiting();
+        if self.is_waited_for(context, from) {
+            return None;
+        }
+        let network = self.fabric.matching()?;
+        if let Some(peer) = from.filter(|peer| !network.knows(*peer)) {
+            _ = self.ask_peer(context, peer);
+            return None;
+        }
+        network.tprobe(from, context, tag.into(), takes)
     }
 
     /// A request for a message that was taken out of the network.
@@ -310,7 +351,8 @@ impl<F: Fabric> Lane<F> {
     ) -> RequestId {
         let work = ReceiveWork { posting: Posting::Probed, ..ReceiveWork::new(buffer, context, Some(from)) };
         let request = self.state.requests.insert(Work::Receive(work));
-        self.post(Unposted { request, name: Some(name), tags: Tags::ANY });
+        let from = Some(from);
+        self.post(Unposted { request, context, from, name: Some(name), tags: Tags::ANY });
         request
     }
 

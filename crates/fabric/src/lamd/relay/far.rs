@@ -336,7 +336,7 @@ impl Sink for Arrivals {
         self.foreign(from);
     }
 
-    fn learn(&mut self, from: u32, _: ContextId, _: u32) {
+    fn learn(&mut self, from: u32, _: ContextId, _: u32, _: usize, _: Bytes<'_>) {
         self.foreign(from);
     }
 }

@@ -1,0 +1,269 @@
+//! The library, and the providers that it has.
+
+use crate::declarations::{
+    FI_CONTEXT, FI_CONTEXT2, FI_DIRECTED_RECV, FI_ENODATA, FI_EP_RDM, FI_ORDER_SAS, FI_RM_ENABLED, FI_TAGGED,
+    FI_THREAD_DOMAIN, Info, Symbols, VERSION_1_14,
+};
+use libc::{c_char, c_int, c_void};
+use std::ffi::{CStr, CString};
+use std::fmt;
+use std::ptr::{null, null_mut};
+use std::sync::Arc;
+
+/// libfabric, loaded into this program. It stays loaded: providers start threads of their own.
+pub struct Library {
+    pub(crate) symbols: Symbols,
+    name: String,
+}
+
+impl fmt::Debug for Library {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (major, minor) = self.version();
+        write!(f, "Library({}, {major}.{minor})", self.name)
+    }
+}
+
+/// Why libfabric cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LibraryError {
+    /// It is not there.
+    #[error(
+        "libfabric cannot be loaded ({0}): install it (Debian: libfabric1), or name its file by the parameter mtl_ofi_library"
+    )]
+    Missing(String),
+    /// It is something else.
+    #[error("'{library}' has no function {symbol}: it is no libfabric of version 1.14 or later")]
+    Symbol {
+        /// The file.
+        library: String,
+        /// What it lacks.
+        symbol: &'static str,
+    },
+    /// It is too old.
+    #[error("'{library}' is libfabric {major}.{minor}: 1.14 or later is needed")]
+    Old {
+        /// The file.
+        library: String,
+        /// Its version.
+        major: u32,
+        /// Its version.
+        minor: u32,
+    },
+    /// It has refused a call.
+    #[error("libfabric's {call} says: {why}")]
+    Call {
+        /// The call.
+        call: &'static str,
+        /// What it said.
+        why: String,
+    },
+}
+
+/// What is asked of providers.
+#[derive(Clone, Debug, Default)]
+pub struct Wish {
+    /// Only the provider of this name.
+    pub name: Option<String>,
+    /// Only those that can receive from one source by its address (FI_DIRECTED_RECV).
+    pub directed: bool,
+}
+
+/// One way in which a provider can be used: a fabric and a domain of it.
+pub struct Provider {
+    pub(crate) library: Arc<Library>,
+    /// As `fi_dupinfo` has made it; only this value has it.
+    pub(crate) info: *mut Info,
+    /// The name, of several layers joined by `;`.
+    pub name: String,
+    /// The name of the domain: an interface, or a device.
+    pub domain: String,
+    /// The bits of a tag that can be used, a number of ones at the lower end.
+    pub tag_bits: u32,
+    /// Bytes that travel beside a message (FI_REMOTE_CQ_DATA).
+    pub data_bytes: usize,
+    /// Whether it can receive from one source by its address.
+    pub is_directed: bool,
+    /// The longest message, bytes.
+    pub max_message: usize,
+    /// How its addresses are written (`addr_format`).
+    pub address_format: u32,
+    /// Whether libfabric says that messages between two endpoints keep their order (FI_ORDER_SAS).
+    pub keeps_order: bool,
+}
+
+// SAFETY: the description is read only, and belongs to this value alone.
+unsafe impl Send for Provider {}
+// SAFETY: nothing changes it.
+unsafe impl Sync for Provider {}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Provider")
+            .field("name", &self.name)
+            .field("domain", &self.domain)
+            .field("tag_bits", &self.tag_bits)
+            .field("data_bytes", &self.data_bytes)
+            .field("is_directed", &self.is_directed)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Provider {
+    fn drop(&mut self) {
+        // SAFETY: the library has made it, and nobody else has it.
+        unsafe { (self.library.symbols.freeinfo)(self.info) }
+    }
+}
+
+/// The text at `text`, if there is one.
+///
+/// # Safety
+/// It is null, or a string that ends with a zero.
+unsafe fn text(text: *const c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: as the caller says.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+impl Library {
+    /// Loads the library `name`: a file name as the loader takes it.
+    ///
+    /// # Errors
+    /// See [`LibraryError`].
+    pub fn open(name: &str) -> Result<Arc<Library>, LibraryError> {
+        let file =
+            CString::new(name).map_err(|_| LibraryError::Missing(format!("'{name}' is no file name")))?;
+        // SAFETY: the name ends with a zero. What runs when the library is loaded is the library's.
+        let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        if handle.is_null() {
+            // SAFETY: dlerror(3) gives a string of this thread's, or null.
+            return Err(LibraryError::Missing(unsafe { text(libc::dlerror()) }));
+        }
+        let symbol = |symbol: &'static CStr| {
+            // SAFETY: the handle is open, the name ends with a zero.
+            let found = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
+            let missing = || LibraryError::Symbol {
+                library: name.to_string(),
+                symbol: symbol.to_str().unwrap_or_default(),
+            };
+            if found.is_null() { Err(missing()) } else { Ok(found) }
+        };
+        // SAFETY: these are the types of libfabric's functions of these names.
+        let symbols = unsafe {
+            Symbols {
+                version: std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> u32>(symbol(
+                    c"fi_version",
+                )?),
+                getinfo: std::mem::transmute::<*mut c_void, _>(symbol(c"fi_getinfo")?),
+                freeinfo: std::mem::transmute::<*mut c_void, _>(symbol(c"fi_freeinfo")?),
+                dupinfo: std::mem::transmute::<*mut c_void, _>(symbol(c"fi_dupinfo")?),
+                fabric: std::mem::transmute::<*mut c_void, _>(symbol(c"fi_fabric")?),
+                strerror: std::mem::transmute::<*mut c_void, _>(symbol(c"fi_strerror")?),
+            }
+        };
+        let library = Library { symbols, name: name.to_string() };
+        let (major, minor) = library.version();
+        if (major, minor) < (1, 14) {
+            return Err(LibraryError::Old { library: name.to_string(), major, minor });
+        }
+        Ok(Arc::new(library))
+    }
+
+    /// Its version.
+    pub fn version(&self) -> (u32, u32) {
+        // SAFETY: it takes nothing and changes nothing.
+        let version = unsafe { (self.symbols.version)() };
+        (version >> 16, version & 0xffff)
+    }
+
+    /// What an error number of libfabric's means.
+    pub(crate) fn text_of(&self, error: c_int) -> String {
+        // SAFETY: it gives a constant string.
+        unsafe { text((self.symbols.strerror)(error.abs())) }
+    }
+
+    /// What a call has answered, as a result.
+    pub(crate) fn check(&self, call: &'static str, answer: c_int) -> Result<(), LibraryError> {
+        if answer >= 0 { Ok(()) } else { Err(LibraryError::Call { call, why: self.text_of(answer) }) }
+    }
+
+    /// The providers that match messages by tag and keep the order of those between two endpoints, the one that libfabric takes for the
+    /// best first.
+    ///
+    /// # Errors
+    /// If libfabric refuses to look. That there is none is no error.
+    pub fn providers(self: &Arc<Library>, wish: &Wish) -> Result<Vec<Provider>, LibraryError> {
+        let no_memory = || LibraryError::Call { call: "fi_dupinfo", why: "no memory".into() };
+        // SAFETY: of nothing it makes an empty description, as fi_allocinfo does.
+        let hints = unsafe { (self.symbols.dupinfo)(null()) };
+        if hints.is_null() {
+            return Err(no_memory());
+        }
+        let mut found = null_mut();
+        // SAFETY: the description is the library's, with all of its parts; only this thread has it, and it is given back below.
+        let answer = unsafe {
+            (*hints).caps = FI_TAGGED | if wish.directed { FI_DIRECTED_RECV } else { 0 };
+            (*hints).mode = FI_CONTEXT | FI_CONTEXT2;
+            (*(*hints).ep_attr).kind = FI_EP_RDM;
+            (*(*hints).tx_attr).msg_order = FI_ORDER_SAS;
+            (*(*hints).rx_attr).msg_order = FI_ORDER_SAS;
+            (*(*hints).domain_attr).threading = FI_THREAD_DOMAIN;
+            (*(*hints).domain_attr).resource_mgmt = FI_RM_ENABLED;
+            let name = wish.name.as_ref().and_then(|name| CString::new(name.as_str()).ok());
+            if let Some(name) = name {
+                // The library frees it with the rest, by free(3).
+                (*(*hints).fabric_attr).prov_name = libc::strdup(name.as_ptr());
+            }
+            let answer = (self.symbols.getinfo)(VERSION_1_14, null(), null(), 0, hints, &mut found);
+            (self.symbols.freeinfo)(hints);
+            answer
+        };
+        if answer == -FI_ENODATA {
+            return Ok(Vec::new());
+        }
+        self.check("fi_getinfo", answer)?;
+        let mut all = Vec::new();
+        let mut at: *mut Info = found;
+        while !at.is_null() {
+            // SAFETY: an element of the list that the library has made, which is given back below.
+            unsafe {
+                let info = (self.symbols.dupinfo)(at);
+                if info.is_null() {
+                    (self.symbols.freeinfo)(found);
+                    return Err(no_memory());
+                }
+                all.push(self.describe(info));
+                at = (*at).next;
+            }
+        }
+        // SAFETY: the library has made it, and nobody uses it any more.
+        unsafe { (self.symbols.freeinfo)(found) };
+        Ok(all)
+    }
+
+    /// What is known of a provider.
+    ///
+    /// # Safety
+    /// `info` is a whole description that the library has made, and nobody else's.
+    unsafe fn describe(self: &Arc<Library>, info: *mut Info) -> Provider {
+        // SAFETY: as the caller says.
+        unsafe {
+            let Info { ep_attr, domain_attr, fabric_attr, tx_attr, .. } = &*info;
+            let format = (**ep_attr).mem_tag_format;
+            Provider {
+                library: self.clone(),
+                info,
+                name: text((**fabric_attr).prov_name),
+                domain: text((**domain_attr).name),
+                tag_bits: u64::BITS - format.leading_zeros(),
+                data_bytes: (**domain_attr).cq_data_size,
+                is_directed: (*info).caps & FI_DIRECTED_RECV != 0,
+                max_message: (**ep_attr).max_msg_size,
+                address_format: (*info).addr_format,
+                keeps_order: (**tx_attr).msg_order & FI_ORDER_SAS != 0,
+            }
+        }
+    }
+}
