@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::criu;
 use crate::install::install;
 use crate::root;
 use crate::run::{Failure, Run};
@@ -35,6 +36,7 @@ pub(crate) fn soak(seconds: u64) -> Result<(), Failure> {
     threads(seconds, seed)?;
     worlds(Duration::from_secs(seconds), seed)?;
     plans(seconds)?;
+    checkpoints(seconds)?;
     // One time over takes about two seconds.
     Run::cargo()
         .args(["test", "--locked", "--quiet", "-p", "oxmpi-shm", "--test", "stress"])
@@ -70,6 +72,24 @@ fn plans(seconds: u64) -> Result<(), Failure> {
     Run::cargo()
         .args(["test", "--locked", "--quiet", "-p", "oxmpi-plan", "--test", "sweep", "anything_goes"])
         .env("OXMPI_PLAN_CASES", (seconds * 300).max(1000).to_string())
+        .show()
+}
+
+/// Jobs over all transports are lost and brought back again and again: each time takes some seconds.
+fn checkpoints(seconds: u64) -> Result<(), Failure> {
+    let criu = match criu::find_or_unpack() {
+        Ok(criu) => criu,
+        Err(failure) => {
+            println!("no job is lost and brought back: {failure}");
+            return Ok(());
+        }
+    };
+    Run::cargo()
+        .args(["nextest", "run", "--locked", "--no-fail-fast", "--profile", "fuzz", "-p", "oxmpi-cli"])
+        .args(["--test", "jobs", "comes_back"])
+        .env("OXMPI_CHECKPOINT_CYCLES", (seconds / 20).max(2).to_string())
+        .env("OXMPI_TEST_CRIU", criu)
+        .env("OXMPI_TEST_PREFIX", root().join("target/soak"))
         .show()
 }
 

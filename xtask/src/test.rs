@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::bench;
 use crate::conformance;
+use crate::criu;
 use crate::install::{install, target_directory};
 use crate::root;
 use crate::run::{Failure, Run};
@@ -32,6 +33,10 @@ pub(crate) fn test() -> Result<(), Failure> {
         all = all.env("OXMPI_TEST_HOSTS", "1");
     } else {
         println!("tests on several hosts are skipped: only root makes network namespaces");
+    }
+    match criu::find_or_unpack() {
+        Ok(criu) => all = all.env("OXMPI_TEST_CRIU", criu),
+        Err(failure) => println!("tests of checkpoints are skipped: {failure}"),
     }
     all.show()?;
     Run::cargo().args(["test", "--workspace", "--locked", "--doc", "--quiet"]).show()?;

@@ -12,6 +12,7 @@ use oxmpi_param::nearest::nearest;
 use oxmpi_param::{Decision, Found, Job, Nodes, Params, SelectError, Source, ThreadLevel};
 use oxmpi_rt::launch::network;
 
+use crate::checkpoint;
 use crate::prefix;
 
 /// The functions that the C library does not have yet, found in its sources when this program was built.
@@ -33,7 +34,9 @@ oxmpi info: what this installation is
   oxmpi info --collectives the algorithms of the collectives, which coll_tuned_COLLECTIVE_algorithm may name; with
                            --parsable a line collective:id:name:restrictions:description for each
   oxmpi info --missing     the functions of MPI-5.0 that are not there yet
-  oxmpi info --all         all of that
+  oxmpi info --checkpoint SET
+                           what a set of 'oxmpi checkpoint' is, and whether it is whole (--quick: by lengths alone)
+  oxmpi info --all         all of that about the installation
   oxmpi info --json        all of that as JSON; with one of the others, that alone
 
 Parameters are set by, strongest first:
@@ -107,6 +110,9 @@ struct Facts {
 /// Answers `oxmpi info ARGS` and returns the exit code: 1 if a parameter is set wrong.
 pub(crate) fn main(args: &[OsString]) -> i32 {
     let words: Vec<String> = args.iter().map(|a| a.to_string_lossy().into_owned()).collect();
+    if words.iter().any(|w| w.starts_with(checkpoint::INFO_OPTION)) {
+        return checkpoint::info(args);
+    }
     if words.iter().any(|w| w == "--help" || w == "-h") {
         crate::say(HELP);
         return 0;
@@ -201,6 +207,7 @@ fn parse(words: &[String]) -> Result<Asked, String> {
                     "--parsable",
                     "--missing",
                     "--json",
+                    checkpoint::INFO_OPTION,
                     "--help",
                 ];
                 let hint = nearest(other, known).map(|n| format!("; did you mean '{n}'?"));

@@ -13,6 +13,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)] // they panic where nobody reads
 
 mod bench;
+mod checkpoint;
 mod collectives;
 mod daemons;
 mod doctor;
@@ -54,6 +55,8 @@ oxmpi: an MPI library and launcher
   oxmpi explain coll NAME   which algorithm serves a collective, and why ('oxmpi explain --help')
   oxmpi explain copy        how a message goes between two processes of this node, and why
   oxmpi quiesce PID         let the messages of a job stand still ('oxmpi quiesce --help')
+  oxmpi checkpoint          write an image of a running job to disk ('oxmpi checkpoint --help')
+  oxmpi restart SET         bring it back ('oxmpi restart --help')
   oxmpi tune                find the fastest algorithms here, or by a model, and write rules ('oxmpi tune --help')
   oxmpi uninstall           remove what the installation has put below its prefix ('oxmpi uninstall --help')
 ";
@@ -77,6 +80,7 @@ fn main() {
     let code = match Language::of(name) {
         Some(language) => wrapper::main(language, name, &args),
         None if name == "mpirun" || name == "mpiexec" => mpirun::main(name, &args),
+        None if name == checkpoint::ACTION_PROGRAM => checkpoint::at_action(),
         None if ompi_info::NAMES.contains(&name) => ompi_info::main(name, &args),
         None => {
             if let Some((_, word)) = daemons::NAMES.iter().find(|(lam, _)| *lam == name) {
@@ -111,6 +115,8 @@ fn oxmpi(args: &[OsString]) -> i32 {
         ["man", ..] => return pages::man(&args[1..]),
         ["completions", ..] => return pages::completions(&args[1..]),
         ["quiesce", ..] => return quiesce::main(&args[1..]),
+        ["checkpoint", ..] => return checkpoint::checkpoint(&args[1..]),
+        ["restart", ..] => return checkpoint::restart(&args[1..]),
         ["tune", ref words @ ..] => return tune(words),
         ["uninstall", ref words @ ..] => return uninstall::main(words),
         ["tune-rank"] => return tune_rank(),

@@ -88,6 +88,8 @@ fn oxmpi() -> String {
         ("OXMPI EXPLAIN", crate::explain::HELP),
         ("OXMPI BENCH", crate::bench::HELP),
         ("OXMPI QUIESCE", crate::quiesce::HELP),
+        ("OXMPI CHECKPOINT", crate::checkpoint::HELP),
+        ("OXMPI RESTART", crate::checkpoint::RESTART_HELP),
         ("OXMPI DOCTOR", crate::doctor::HELP),
         ("OXMPI BOOT", crate::daemons::BOOT_HELP),
         ("OXMPI NODES", crate::daemons::NODES_HELP),

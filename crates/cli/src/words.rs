@@ -6,6 +6,8 @@ pub(crate) const WORDS: &[&str] = &[
     "bench",
     "explain",
     "quiesce",
+    "checkpoint",
+    "restart",
     "tune",
     "uninstall",
     "doctor",

@@ -319,7 +319,7 @@ fn the_page_of_transports_has_the_parameters_of_each() {
 fn a_checkpoint_asked_for_in_the_environment_of_open_mpi_is_not_ignored() {
     let home = Home::new("cr", "");
     let (code, _, err) = home.run(&["mpirun", "true"], &[("OMPI_MCA_cr", "self")]);
-    let wanted = "mpirun: environment variable OMPI_MCA_cr: there is no parameter 'cr' (jobs cannot be checkpointed yet)";
+    let wanted = "mpirun: environment variable OMPI_MCA_cr: there is no parameter 'cr' (the modules of cr are not there yet;";
     assert!(code == 2 && err.starts_with(wanted), "{err}");
 }
 

@@ -35,7 +35,10 @@ const FAMILIES: &[(&str, &str)] = &[
         "components of collectives are named by coll and coll_NAME_priority, algorithms of collectives are chosen by coll_tuned_COLLECTIVE_algorithm and \
                  coll_tuned_dynamic_rules_filename ('oxmpi info --param coll' lists all)",
     ),
-    ("cr", "jobs cannot be checkpointed yet"),
+    (
+        "cr",
+        "the modules of cr are not there yet; 'oxmpi checkpoint --tree PID' makes an image of a whole job on one host",
+    ),
     ("btl_base_verbose", "'oxmpi info --select' says which transport is used and why"),
     (
         "btl_tcp",

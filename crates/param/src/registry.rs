@@ -121,6 +121,11 @@ impl Params {
         }
     }
 
+    /// Whether a restart refuses files that were written to since the checkpoint, instead of cutting them back.
+    pub fn cr_files_refuse(&self) -> bool {
+        self.number(Id::cr_files) != 0
+    }
+
     /// Which messages over sockets are encrypted.
     pub fn mpi_encrypt(&self) -> Encrypt {
         match self.number(Id::mpi_encrypt) {
@@ -589,6 +594,31 @@ parameters! {
         default: "", aliases: [], level: User,
         help: "A word that tells universes of one user on one host apart ('oxmpi boot'): daemons and commands with different \
                words know nothing of each other.",
+    }
+    cr_base_dir: text {
+        default: "", aliases: [], level: User,
+        help: "The directory for checkpoints ('oxmpi checkpoint'), made if it is not there. Empty: the home directory.",
+    }
+    cr_keep: u64 {
+        unit: Unit::Count, default: 2, limits: 0..=1000, power_of_two: false,
+        aliases: [], level: User,
+        help: "How many older sets of a job are kept beside its newest checkpoint. Others are removed when the new one is safe on \
+               disk.",
+    }
+    cr_files: by_hand {
+        unit: Unit::Choice(&["cut", "refuse"]), default: 0, limits: 0..=1, power_of_two: false,
+        aliases: [], level: User,
+        help: "What 'oxmpi restart' does about a file that the job had open for writing and that has grown or was written to since \
+               the checkpoint: cut it back to its length then (cut), or refuse to restart the job (refuse). A file that is shorter, \
+               or another one, is always refused.",
+    }
+    cr_blcr_criu: text {
+        default: "", aliases: [], level: User,
+        help: "The program CRIU, which makes images of processes and brings them back. Empty: 'criu' in PATH, /usr/sbin or /sbin.",
+    }
+    cr_blcr_options: text {
+        default: "", aliases: [], level: User,
+        help: "More options for CRIU, at checkpoints and restarts, separated by blanks: '--link-remap --ghost-limit 64M'.",
     }
     btl: text {
         default: "", aliases: [], level: User,

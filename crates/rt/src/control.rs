@@ -171,6 +171,9 @@ pub enum Request {
         /// What was in its environment.
         secret: String,
     },
+    /// Which job do you run, and can it be imaged now? The first that comes over a new connection, from a tool. Answered by
+    /// [`Reply::Done`] with a description as the text ([`crate::inquiry::JobFacts`]), or by [`Reply::Refused`] with the reason.
+    Describe,
     /// End the job: MPI_Abort (MPI-5.0 section 9.4.1 "Startup"), or an error that the program did not handle.
     /// Not answered.
     Abort {
@@ -321,6 +324,7 @@ mod kind {
     pub(super) const ABROAD: u8 = 42;
     pub(super) const ENTER: u8 = 43;
     pub(super) const RETURN: u8 = 44;
+    pub(super) const DESCRIBE: u8 = 45;
     pub(super) const HERE: u8 = 65;
     pub(super) const REFUSED: u8 = 66;
     pub(super) const LISTEN_HERE: u8 = 67;
@@ -371,6 +375,7 @@ impl Request {
             Request::Enter { number, secret } => encode(kind::ENTER, *number, secret),
             Request::Return { number, secret } => encode(kind::RETURN, *number, secret),
             Request::Abroad => encode(kind::ABROAD, 0, ""),
+            Request::Describe => encode(kind::DESCRIBE, 0, ""),
             Request::LookUp { service } => encode(kind::LOOK_UP, 0, service),
         }
     }
@@ -405,6 +410,7 @@ impl Request {
             kind::REACH => no_text(kind, text).map(|()| Request::Reach),
             kind::RELAY => no_text(kind, text).map(|()| Request::Relay),
             kind::ABROAD => no_text(kind, text).map(|()| Request::Abroad),
+            kind::DESCRIBE => no_text(kind, text).map(|()| Request::Describe),
             kind::NAMES => no_text(kind, text).map(|()| Request::Names),
             kind::NUMBERS => no_text(kind, text).map(|()| Request::Numbers),
             kind::SECRET => Ok(Request::Secret { universe: decimal(kind, text)? }),
@@ -536,6 +542,7 @@ mod tests {
             Just(Request::Listener),
             Just(Request::Relay),
             Just(Request::Abroad),
+            Just(Request::Describe),
             (any::<i32>(), ".{0,80}").prop_map(|(code, text)| Request::Abort { code, text }),
             ".{0,80}".prop_map(|text| Request::Say { text }),
             Just(Request::Spawn),

@@ -15,6 +15,7 @@ mod abroad;
 mod acting;
 mod answers;
 mod binding;
+mod describing;
 mod draining;
 pub(crate) mod end;
 mod entrance;

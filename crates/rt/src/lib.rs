@@ -12,6 +12,7 @@
 //! | [`universe`] | what processes of several jobs tell each other by way of the launcher |
 //! | [`hosts`] | a job on several hosts: the agents that start ranks on the others |
 //! | [`hostmap`] | which address a host tells its peers |
+//! | [`inquiry`] | what a tool asks a running `mpirun` |
 //! | [`interfaces`] | which network the sockets of a job use |
 //! | [`foreign`] | whether another launcher has started this process as one of several |
 //! | [`generation`] | which process is a rank, of several that one after the other want to be |
@@ -31,6 +32,7 @@ pub mod foreign;
 pub mod generation;
 pub mod hostmap;
 pub mod hosts;
+pub mod inquiry;
 pub mod interfaces;
 pub mod job;
 pub mod launch;

@@ -305,6 +305,9 @@ impl Listener {
         let fd = socket_with(family(to), SocketType::STREAM, FLAGS, Some(ipproto::TCP))?;
         // Before listen(2), because that fixes how large a window can be announced.
         set_buffers(fd.as_fd(), buffers)?;
+        // What is accepted inherits it: closed connections that are in TIME_WAIT do not keep the port from the listener that a
+        // restart from a checkpoint binds to it.
+        sockopt::set_socket_reuseaddr(&fd, true)?;
         bind(&fd, &to)?;
         listen(&fd, BACKLOG)?;
         Ok(Listener(Descriptor::new(fd)?))

@@ -277,7 +277,7 @@ pub(crate) fn await_sleep(pid: i32) {
 }
 
 /// Processes, beside this one, that have `marker` among their arguments.
-fn processes_with(marker: &str) -> Vec<String> {
+pub(crate) fn processes_with(marker: &str) -> Vec<String> {
     let own = std::process::id().to_string();
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {

@@ -30,6 +30,17 @@ const OBSERVED: &[Row] = &[
     ),
     ("jobs/hangs.rs", "waits_for_ranks_that_have_ended_are_told_unasked", &["mpi_watch_ended"]),
     ("jobs/components.rs", "what_served_is_told", &["mpi_virtual_nodes"]),
+    // Checkpoints.
+    (
+        "jobs/checkpoints.rs",
+        "what_cannot_be_checkpointed_is_told_with_the_remedy",
+        &["cr_base_dir", "cr_keep", "cr_blcr_criu", "cr_blcr_options"],
+    ),
+    (
+        "jobs/checkpoints.rs",
+        "files_that_have_grown_are_cut_back_or_refused_and_others_are_refused",
+        &["cr_files"],
+    ),
     // Hosts.
     ("params.rs", "hosts_tell_the_address_of_the_hostmap", &["mpi_hostmap"]),
     ("mpirun.rs", "a_slow_reader_gets_all_output_of_other_hosts", &["plm_rsh_agent"]),

@@ -23,6 +23,7 @@ use crate::client::{BOOT_VARIABLE, WayIn, to_hex};
 use crate::control::{MAX_MESSAGE, Reply, Request};
 use crate::foreign::{is_alive, line_of};
 use crate::generation::{Admission, Owner, Seat, admit, why_awaited};
+use crate::inquiry::ENTRANCE_PREFIX;
 use crate::job::Event;
 
 /// What an event of the launcher's poll set is about: somebody wants to come in.
@@ -32,6 +33,8 @@ pub(super) const ENTRANT: u64 = 31;
 
 /// Those who have connected at most; the oldest who has said nothing loses its place.
 const MOST: usize = 1024;
+/// Whoever runs the machine may ask what a job of another user is.
+const ROOT: u32 = 0;
 /// How often it is looked whether the next generation can begin.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -66,7 +69,7 @@ impl Entrance {
     pub(super) fn open() -> Result<Entrance, LaunchError> {
         let mut word = [0; 8];
         net::fill_random(&mut word).map_err(|e| LaunchError::Kernel("get random bytes", e))?;
-        let name = format!("oxmpi.rank.{:016x}", u64::from_ne_bytes(word));
+        let name = format!("{ENTRANCE_PREFIX}{:016x}", u64::from_ne_bytes(word));
         let listener =
             local::listen_as(&name).map_err(|e| LaunchError::Kernel("listen under a local name", e))?;
         let secret = to_hex(&start::draw_secret()?);
@@ -114,7 +117,9 @@ impl Launcher<'_> {
         while let Some(entrance) = &mut self.entrance {
             let Ok(Some(socket)) = local::accept(&entrance.listener) else { return };
             let own = rustix::process::geteuid().as_raw();
-            let Some(peer) = local::peer(&socket).ok().filter(|peer| peer.user == own) else { continue };
+            let Some(peer) = local::peer(&socket).ok().filter(|peer| [own, ROOT].contains(&peer.user)) else {
+                continue;
+            };
             if entrance.entrants.len() >= MOST {
                 let silent = entrance.entrants.iter().find(|(_, one)| one.wants.is_none());
                 let Some(oldest) = silent.map(|(id, _)| *id) else { continue };
@@ -149,6 +154,10 @@ impl Launcher<'_> {
         let (number, secret, returns) = match said {
             Some(Request::Enter { number, secret }) => (number, secret, false),
             Some(Request::Return { number, secret }) => (number, secret, true),
+            Some(Request::Describe) => {
+                let reply = self.description();
+                return self.end_entrant(id, &reply);
+            }
             _ => {
                 entrance.entrants.remove(&id);
                 return;

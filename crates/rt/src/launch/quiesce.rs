@@ -31,7 +31,7 @@ pub(super) struct Standing {
 
 /// How far a process is on its way through MPI.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+pub(super) enum Way {
     /// It has not called MPI_Init.
     Ahead,
     /// It may send messages, now or later.
@@ -105,7 +105,7 @@ impl Launcher<'_> {
     }
 
     /// How far a process is.
-    fn way_of(&self, number: u32) -> Way {
+    pub(super) fn way_of(&self, number: u32) -> Way {
         if let Some(rank) = self.rank(number) {
             return match rank.segment.status().state() {
                 RankState::Created | RankState::Loaded => Way::Ahead,

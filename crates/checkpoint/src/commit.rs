@@ -1,0 +1,401 @@
+//! How a set is published: two phases, and one rename between them.
+//!
+//! 1. Everything is written to a temporary directory in the base directory: the image, then checksums, then the manifest. Each file and
+//!    each directory is synchronised with the disk.
+//! 2. One rename(2) gives the directory the name of a set. It refuses a name that is taken, and then the next number is tried.
+//! 3. The base directory is synchronised: now the set survives a loss of power as well.
+//! 4. Only then old sets are removed, each by a rename first, so that no half of one has the name of a set.
+//!
+//! A crash before the rename leaves a temporary directory, which whoever makes the next set removes: its maker, and the CRIU that the
+//! maker has started, hold a lock on it as long as they live.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
+use rustix::io::{FdFlags, fcntl_setfd};
+
+use crate::manifest::{MANIFEST, Manifest};
+use crate::set::{IMAGE, JobName, sum};
+
+/// What is not part of the set: plans, logs, the reason of a failure.
+const WORK: &str = "work";
+/// How the names of directories begin that are no sets.
+const HIDDEN: &str = ".oxmpi-";
+
+/// Between which acts a set can be interrupted, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The temporary directory is there, and CRIU has not begun.
+    Begun,
+    /// The image is complete.
+    Imaged,
+    /// All of it has checksums and is on disk.
+    Synced,
+    /// The manifest is there, too.
+    Sealed,
+    /// The set has its name.
+    Renamed,
+    /// And the name is on disk.
+    Published,
+    /// An old set has lost its name, and is not yet removed.
+    Retired,
+}
+
+impl Step {
+    /// All of them.
+    pub const ALL: [Step; 7] = [
+        Step::Begun,
+        Step::Imaged,
+        Step::Synced,
+        Step::Sealed,
+        Step::Renamed,
+        Step::Published,
+        Step::Retired,
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Step::Begun => "begun",
+            Step::Imaged => "imaged",
+            Step::Synced => "synced",
+            Step::Sealed => "sealed",
+            Step::Renamed => "renamed",
+            Step::Published => "published",
+            Step::Retired => "retired",
+        }
+    }
+}
+
+/// Why no set was published.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// The base directory cannot be used.
+    #[error("the directory for checkpoints {path} cannot be used: {error}; name another one with '--dir DIR' or the parameter cr_base_dir", path = .0.display(), error = .1)]
+    Base(PathBuf, io::Error),
+    /// Something cannot be written.
+    #[error("{path} cannot be written: {error}{}", remedy(.1), path = .0.display(), error = .1)]
+    Write(PathBuf, io::Error),
+    /// The manifest has no form as a file.
+    #[error("the manifest cannot be written: {0}; a path that is not UTF-8 cannot be in it")]
+    Manifest(#[from] serde_json::Error),
+}
+
+/// What helps against an error of the kernel, if that is known.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            ": make room, or name a directory on another disk with '--dir DIR'"
+        }
+        _ => "",
+    }
+}
+
+/// A set that is being made. Dropped, it is removed.
+#[derive(Debug)]
+pub struct Draft {
+    base: PathBuf,
+    job: JobName,
+    directory: PathBuf,
+    /// Locked as long as it is open anywhere; whoever only finishes a draft has no lock of its own.
+    lock: Option<File>,
+    /// Not to be removed.
+    is_kept: bool,
+}
+
+/// A set that was published.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Published {
+    /// Its directory.
+    pub path: PathBuf,
+    /// How many bytes its image has.
+    pub bytes: u64,
+    /// Old sets that could not be removed, and why.
+    pub left: Vec<String>,
+}
+
+fn write_error(path: &Path) -> impl FnOnce(io::Error) -> CommitError {
+    let path = path.to_path_buf();
+    move |error| CommitError::Write(path, error)
+}
+
+impl Draft {
+    /// Begins one in a directory, which is made if it is not there. Removes what crashed makers have left.
+    ///
+    /// # Errors
+    /// If the directory cannot be written.
+    pub fn begin(base: &Path, job: JobName) -> Result<Draft, CommitError> {
+        let unusable = |error| CommitError::Base(base.to_path_buf(), error);
+        std::fs::create_dir_all(base).map_err(unusable)?;
+        let base = base.canonicalize().map_err(unusable)?;
+        remove_leftovers(&base);
+        let directory = base.join(format!("{HIDDEN}{job}.tmp-{}", std::process::id()));
+        std::fs::create_dir(&directory).map_err(unusable)?;
+        let mut draft = Draft { base, job, directory, lock: None, is_kept: false };
+        let lock = File::open(&draft.directory).map_err(unusable)?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| unusable(error.into()))?;
+        // CRIU inherits it, and so goes on writing to a directory that nobody takes for abandoned.
+        fcntl_setfd(lock.as_fd(), FdFlags::empty()).map_err(|error| unusable(error.into()))?;
+        draft.lock = Some(lock);
+        for name in [IMAGE, WORK] {
+            let path = draft.directory.join(name);
+            // An image holds the memory of a program: nobody else is to read it.
+            std::fs::DirBuilder::new().create(&path).map_err(write_error(&path))?;
+        }
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(&draft.directory, private).map_err(write_error(&draft.directory))?;
+        Ok(draft)
+    }
+
+    /// The draft in this directory, that another process has begun and holds.
+    ///
+    /// # Errors
+    /// If it is no directory of a draft.
+    pub fn held(directory: &Path, job: JobName) -> io::Result<Draft> {
+        let base = directory.parent().filter(|_| directory.join(WORK).is_dir());
+        let base = base.ok_or(io::ErrorKind::NotFound)?.to_path_buf();
+        Ok(Draft { base, job, directory: directory.to_path_buf(), lock: None, is_kept: true })
+    }
+
+    /// The directory that it is made for.
+    pub fn base(&self) -> &Path {
+        &self.base
+    }
+
+    /// The job.
+    pub fn job(&self) -> &JobName {
+        &self.job
+    }
+
+    /// Where the image goes.
+    pub fn image(&self) -> PathBuf {
+        self.directory.join(IMAGE)
+    }
+
+    /// Begins its image anew.
+    ///
+    /// # Errors
+    /// If the directory cannot be written.
+    pub fn clear(&self) -> Result<(), CommitError> {
+        let image = self.image();
+        fs_anew(&image).map_err(write_error(&image))
+    }
+
+    /// Where everything else goes that is needed until it is published.
+    pub fn work(&self) -> PathBuf {
+        self.directory.join(WORK)
+    }
+
+    /// Publishes it, and removes old sets of the job but `keep`. The files and the time for the disk are added to the manifest.
+    /// `at` is called between any two acts.
+    ///
+    /// # Errors
+    /// What cannot be written; then there is no new set, and all old ones are there.
+    pub fn publish(
+        &mut self,
+        mut manifest: Manifest,
+        keep: usize,
+        at: &mut dyn FnMut(Step),
+    ) -> Result<Published, CommitError> {
+        let start = Instant::now();
+        at(Step::Imaged);
+        let image = self.image();
+        manifest.files = synced_files(&image)?;
+        at(Step::Synced);
+        manifest.cost.sync_s = start.elapsed().as_secs_f64();
+        let file = self.directory.join(MANIFEST);
+        std::fs::write(&file, manifest.to_text()?).map_err(write_error(&file))?;
+        sync(&file)?;
+        let work = self.work();
+        std::fs::remove_dir_all(&work).map_err(write_error(&work))?;
+        sync(&self.directory)?;
+        at(Step::Sealed);
+        let (path, number) = self.rename()?;
+        self.is_kept = true;
+        at(Step::Renamed);
+        sync(&self.base)?;
+        at(Step::Published);
+        let left = self.retire(number, keep, at);
+        Ok(Published { path, bytes: manifest.bytes(), left })
+    }
+
+    /// Gives it the name of a set.
+    fn rename(&self) -> Result<(PathBuf, u64), CommitError> {
+        let newest = self.job.numbers(&self.base).map_err(write_error(&self.base))?.pop();
+        let mut number = newest.unwrap_or(0) + 1;
+        loop {
+            let path = self.base.join(self.job.set(number));
+            match renameat_with(CWD, &self.directory, CWD, &path, RenameFlags::NOREPLACE) {
+                Ok(()) => return Ok((path, number)),
+                Err(rustix::io::Errno::EXIST) => number += 1,
+                Err(error) => return Err(write_error(&path)(error.into())),
+            }
+        }
+    }
+
+    /// Removes the sets before that of a number, but so many of them. Returns what could not be removed.
+    fn retire(&self, newest: u64, keep: usize, at: &mut dyn FnMut(Step)) -> Vec<String> {
+        let mut old = self.job.numbers(&self.base).unwrap_or_default();
+        old.retain(|number| *number < newest);
+        old.truncate(old.len().saturating_sub(keep));
+        let mut left = Vec::new();
+        for name in old.into_iter().map(|number| self.job.set(number)) {
+            let (path, hidden) = (self.base.join(&name), self.base.join(format!("{HIDDEN}{name}.old")));
+            let removed = std::fs::rename(&path, &hidden).and_then(|()| {
+                at(Step::Retired);
+                std::fs::remove_dir_all(&hidden)
+            });
+            if let Err(error) = removed {
+                left.push(format!("{}: {error}", path.display()));
+            }
+        }
+        left
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            // What is left is removed with the next set.
+            let _ = std::fs::remove_dir_all(&self.directory);
+        }
+    }
+}
+
+/// An empty directory in place of this one.
+fn fs_anew(directory: &Path) -> io::Result<()> {
+    std::fs::remove_dir_all(directory)?;
+    std::fs::create_dir(directory)
+}
+
+/// Synchronises all files of a directory, and itself; returns their lengths and checksums, by name.
+fn synced_files(directory: &Path) -> Result<Vec<crate::manifest::ImageFile>, CommitError> {
+    let entries = std::fs::read_dir(directory).map_err(write_error(directory))?;
+    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+    let mut paths = paths.collect::<io::Result<Vec<_>>>().map_err(write_error(directory))?;
+    paths.sort_unstable();
+    let mut files = Vec::new();
+    for path in paths {
+        sync(&path)?;
+        files.push(sum(&path).map_err(write_error(&path))?);
+    }
+    sync(directory)?;
+    Ok(files)
+}
+
+fn sync(path: &Path) -> Result<(), CommitError> {
+    File::open(path).and_then(|file| file.sync_all()).map_err(write_error(path))
+}
+
+/// Removes directories that are no sets and that nobody holds. What cannot be removed is in nobody's way.
+fn remove_leftovers(base: &Path) {
+    let Ok(entries) = std::fs::read_dir(base) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !name.starts_with(HIDDEN) {
+            continue;
+        }
+        let Ok(directory) = File::open(entry.path()) else { continue };
+        if flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::tests::example;
+    use crate::set::Set;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    fn base(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("oxmpi-cr-{}-{name}", std::process::id()))
+    }
+
+    fn job() -> JobName {
+        JobName::new("heat", "12345678")
+    }
+
+    fn draft(base: &Path, contents: &str) -> Draft {
+        let draft = Draft::begin(base, job()).unwrap();
+        std::fs::write(draft.image().join("pages-1.img"), contents).unwrap();
+        std::fs::write(draft.work().join("log"), "x").unwrap();
+        draft
+    }
+
+    fn names(base: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(base).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn sets_are_published_in_order_and_old_ones_removed() {
+        let base = base("order");
+        for number in 1..=5 {
+            let published = draft(&base, &number.to_string()).publish(example(), 2, &mut |_| {}).unwrap();
+            assert_eq!(published.path, base.canonicalize().unwrap().join(job().set(number)));
+            assert_eq!((published.bytes, published.left), (1, vec![]));
+        }
+        assert_eq!(names(&base), ["heat-12345678.3", "heat-12345678.4", "heat-12345678.5"]);
+        let set = Set::open(&base.join("heat-12345678")).unwrap();
+        set.verify(true).unwrap();
+        assert_eq!(names(&set.path), ["image", "manifest"]);
+        std::fs::remove_dir_all(&base).unwrap();
+    }
+
+    /// A panic stands for a crash: nothing behind the step is done, and the draft is not removed.
+    #[test]
+    fn a_crash_at_any_step_leaves_the_old_set_or_the_new_one() {
+        for crash in Step::ALL {
+            let base = base(crash.name());
+            draft(&base, "old").publish(example(), 0, &mut |_| {}).unwrap();
+            let mut new = draft(&base, "new");
+            let crashed = catch_unwind(AssertUnwindSafe(|| {
+                assert_ne!(crash, Step::Begun);
+                new.publish(example(), 0, &mut |step| assert_ne!(step, crash))
+            }));
+            assert!(crashed.is_err(), "{crash:?}");
+            new.lock = None;
+            std::mem::forget(new);
+            let is_new = matches!(crash, Step::Renamed | Step::Published | Step::Retired);
+            let set = Set::open(&base.join("heat-12345678")).unwrap();
+            set.verify(true).unwrap();
+            let contents = std::fs::read_to_string(set.image().join("pages-1.img")).unwrap();
+            assert_eq!(contents, if is_new { "new" } else { "old" }, "{crash:?}");
+            // Whoever comes next removes what was left, and nothing else.
+            draft(&base, "next").publish(example(), 0, &mut |_| {}).unwrap();
+            let last = job().set(if is_new { 3 } else { 2 });
+            assert_eq!(names(&base), [last], "{crash:?}");
+            std::fs::remove_dir_all(&base).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_draft_that_is_held_is_left_alone_and_one_that_is_dropped_is_removed() {
+        let base = base("held");
+        let first = draft(&base, "1");
+        // Two of one process have one name.
+        let held = base.join(".oxmpi-heat-12345678.tmp-1");
+        std::fs::rename(&first.directory, &held).unwrap();
+        drop(draft(&base, "2"));
+        assert_eq!(names(&base), [".oxmpi-heat-12345678.tmp-1"]);
+        drop(first);
+        drop(draft(&base, "3"));
+        assert_eq!(names(&base), Vec::<String>::new());
+        std::fs::remove_dir_all(&base).unwrap();
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_used_is_named_with_the_remedy() {
+        let text = Draft::begin(Path::new("/proc/nowhere"), job()).unwrap_err().to_string();
+        assert!(text.contains("/proc/nowhere") && text.contains("cr_base_dir"), "{text}");
+    }
+}

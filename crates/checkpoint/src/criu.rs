@@ -1,0 +1,269 @@
+//! CRIU as a program: where it is, its command lines, and what its log says of a failure.
+//!
+//! Connections over TCP are not in an image (`--tcp-close`). A rank finds them ended after a restart and makes them again, and what was on
+//! its way is sent again: the records of a connection are numbered. So nothing has to hold back packets while an image is made, which
+//! would need iptables or nft and a capability, and would leave a job without connections if CRIU were killed.
+
+mod log;
+mod message;
+mod queues;
+mod stats;
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+pub use self::log::{Failure, reason};
+pub use self::queues::has_descriptor_under_way;
+pub use self::stats::pause_s;
+use crate::manifest::Stream;
+
+/// How large a file without a name may be that goes into an image: as large as CRIU counts it.
+const GHOST_LIMIT: &str = "4095M";
+/// Where whoever runs it puts its output, in the directory for logs: what it says before it has a log.
+pub const OUTPUT: &str = "criu.out";
+/// The log of an image that is made.
+const DUMP_LOG: &str = "dump.log";
+/// The log of a restart.
+const RESTORE_LOG: &str = "restore.log";
+
+/// Why CRIU cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CriuError {
+    /// There is no such program.
+    #[error(
+        "images of processes are made by CRIU, and there is no program 'criu' in PATH ({path}): install the package criu ('apt-get \
+         install criu', 'dnf install criu'; version 4.2 or newer for new kernels), or name the program with the parameter \
+         cr_blcr_criu ('--mca cr_blcr_criu /DIR/criu')"
+    )]
+    NotInPath {
+        /// Where it was looked for.
+        path: String,
+    },
+    /// The program that the parameter names cannot be run.
+    #[error("the parameter cr_blcr_criu names {}, which {why}", program.display())]
+    Unusable {
+        /// The program.
+        program: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// CRIU as it is found here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Criu {
+    /// The program.
+    pub program: PathBuf,
+    /// Its version.
+    pub version: String,
+    /// More options of the user's, for images and restarts.
+    pub options: Vec<String>,
+    /// Whether this process may do everything.
+    pub is_root: bool,
+}
+
+impl Criu {
+    /// Finds it: the program that `configured` names, or the first 'criu' in PATH or where programs of root are.
+    ///
+    /// # Errors
+    /// See [`CriuError`].
+    pub fn find(configured: &str, options: &str) -> Result<Criu, CriuError> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let program = match configured {
+            "" => find_in(&path)?,
+            named => PathBuf::from(named),
+        };
+        let unusable = |why: String| CriuError::Unusable { program: program.clone(), why };
+        let output = Command::new(&program).arg("--version").stdin(Stdio::null()).output();
+        let output = output.map_err(|error| unusable(format!("cannot be run: {error}")))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let version = version_in(&text).ok_or_else(|| {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            unusable(format!("is not CRIU: asked for its version it says '{}{}'", text.trim(), errors.trim()))
+        })?;
+        let options = options.split_ascii_whitespace().map(String::from).collect();
+        Ok(Criu { program, version, options, is_root: rustix::process::geteuid().is_root() })
+    }
+
+    /// The command that makes an image of the tree of a process. `action` is called by CRIU between its acts; without `ends`, the
+    /// processes go on afterwards.
+    pub fn dump(&self, process: u32, places: &Places<'_>, streams: &[Stream], ends: bool) -> Command {
+        let mut command = self.command("dump", places, DUMP_LOG);
+        command.args(["-t", &process.to_string(), "--ghost-limit", GHOST_LIMIT]);
+        if !ends {
+            command.arg("--leave-running");
+        }
+        for stream in streams {
+            if let Stream::Outside(name) = stream
+                && !name.starts_with("pipe:")
+            {
+                command.args(["--external", &dumped_name(name)]);
+            }
+        }
+        command.args(&self.options);
+        // Who types ^C in the terminal ends the question, and not CRIU: it has its hands in the processes.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        command
+    }
+
+    /// The command that brings the processes of an image back as children of its caller, with these descriptors in place of streams.
+    pub fn restore(&self, places: &Places<'_>, given: &[(i32, &Stream)]) -> Command {
+        let mut command = self.command("restore", places, RESTORE_LOG);
+        command.args(["--restore-detached", "--restore-sibling"]);
+        let mut names = Vec::new();
+        for (number, stream) in given {
+            if let Stream::Outside(name) = stream
+                && !names.contains(&name)
+            {
+                // Two streams may be one pipe; it is given once.
+                names.push(name);
+                if let Some(external) = restored_name(name) {
+                    command.args(["--external", &external]);
+                }
+                command.args(["--inherit-fd", &format!("fd[{number}]:{name}")]);
+            }
+        }
+        command.args(&self.options);
+        command
+    }
+
+    fn command(&self, what: &str, places: &Places<'_>, log: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg(what).arg("-D").arg(places.image).arg("-W").arg(places.work);
+        command.args(["-o", log, "-v2", "--shell-job", "--tcp-close", "--skip-in-flight"]);
+        command.args(["--ext-unix-sk", "--file-locks"]);
+        if !self.is_root {
+            command.arg("--unprivileged");
+        }
+        if let Some(action) = places.action {
+            command.arg("--action-script").arg(action);
+        }
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// Why it has failed, in words.
+    pub fn failure(&self, work: &Path, is_dump: bool) -> Failure {
+        let read = |name: &str| {
+            let bytes = std::fs::read(work.join(name)).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        let log = read(if is_dump { DUMP_LOG } else { RESTORE_LOG });
+        reason(&log, &read(OUTPUT), &self.program, &self.version)
+    }
+}
+
+/// Directories and files of one run of CRIU.
+#[derive(Clone, Copy, Debug)]
+pub struct Places<'a> {
+    /// The image.
+    pub image: &'a Path,
+    /// Logs and figures.
+    pub work: &'a Path,
+    /// A program that is called between its acts.
+    pub action: Option<&'a Path>,
+}
+
+/// The stream that a descriptor of a process is.
+///
+/// # Errors
+/// If the process is gone.
+pub fn stream_of(process: u32, number: u32) -> std::io::Result<Stream> {
+    let path = format!("/proc/{process}/fd/{number}");
+    let link = match std::fs::read_link(&path) {
+        Ok(link) => link.to_string_lossy().into_owned(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Stream::File),
+        Err(error) => return Err(error),
+    };
+    if link.starts_with("pipe:") || link.starts_with("socket:") {
+        return Ok(Stream::Outside(link));
+    }
+    if link.starts_with("/dev/pts/") || link.starts_with("/dev/tty") || link == "/dev/console" {
+        return Ok(Stream::Terminal);
+    }
+    Ok(Stream::File)
+}
+
+/// The name of a stream for `--external` of an image.
+fn dumped_name(name: &str) -> String {
+    match name.strip_prefix("socket:[") {
+        Some(number) => format!("unix[{number}"),
+        None => name.to_string(),
+    }
+}
+
+/// The name of a stream for `--external` of a restart, which sockets need.
+fn restored_name(name: &str) -> Option<String> {
+    name.starts_with("socket:").then(|| dumped_name(name))
+}
+
+fn version_in(text: &str) -> Option<String> {
+    let version = text.lines().find_map(|line| line.strip_prefix("Version:"))?.trim();
+    (!version.is_empty()).then(|| version.to_string())
+}
+
+fn find_in(path: &OsStr) -> Result<PathBuf, CriuError> {
+    let is_program = |file: &PathBuf| {
+        let executable = |metadata: std::fs::Metadata| metadata.permissions().mode() & 0o111 != 0;
+        file.is_file() && std::fs::metadata(file).is_ok_and(executable)
+    };
+    let directories = std::env::split_paths(path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    let all: Vec<PathBuf> = directories.collect();
+    let looked: Vec<OsString> = all.iter().map(|directory| directory.clone().into_os_string()).collect();
+    all.into_iter().map(|directory| directory.join("criu")).find(is_program).ok_or_else(|| {
+        CriuError::NotInPath { path: looked.join(OsStr::new(":")).to_string_lossy().into_owned() }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn criu(is_root: bool) -> Criu {
+        Criu { program: "/x/criu".into(), version: "4.2.1".into(), options: vec!["-v4".into()], is_root }
+    }
+
+    fn words(command: &Command) -> String {
+        command.get_args().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_command_line_of_an_image() {
+        let streams = ["pipe:[1]", "socket:[2]"].map(|name| Stream::Outside(name.into()));
+        let places = Places { image: Path::new("/i"), work: Path::new("/w"), action: Some(Path::new("/a")) };
+        assert_eq!(
+            words(&criu(false).dump(7, &places, &streams, false)),
+            "dump -D /i -W /w -o dump.log -v2 --shell-job --tcp-close --skip-in-flight --ext-unix-sk --file-locks --unprivileged \
+             --action-script /a -t 7 --ghost-limit 4095M --leave-running --external unix[2] -v4"
+        );
+        assert!(!words(&criu(true).dump(7, &places, &[], true)).contains("-running --unprivileged"));
+    }
+
+    #[test]
+    fn the_command_line_of_a_restart() {
+        let streams = ["pipe:[1]", "pipe:[1]", "socket:[2]"].map(|name| Stream::Outside(name.into()));
+        let given: Vec<_> = [5, 6, 7].into_iter().zip(&streams).collect();
+        let places = Places { image: Path::new("/i"), work: Path::new("/w"), action: None };
+        assert_eq!(
+            words(&criu(true).restore(&places, &given)),
+            "restore -D /i -W /w -o restore.log -v2 --shell-job --tcp-close --skip-in-flight --ext-unix-sk --file-locks \
+             --restore-detached --restore-sibling --inherit-fd fd[5]:pipe:[1] --external unix[2] --inherit-fd fd[7]:socket:[2] -v4"
+        );
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_or_not_criu_is_told_with_the_remedy() {
+        let text = find_in(OsStr::new("/nowhere:/none")).map_err(|error| error.to_string());
+        if let Err(text) = text {
+            assert!(text.contains("/nowhere:/none") && text.contains("cr_blcr_criu"), "{text}");
+        }
+        let text = Criu::find("/nowhere/criu", "").unwrap_err().to_string();
+        assert!(text.contains("names /nowhere/criu, which cannot be run: No such file"), "{text}");
+        let text = Criu::find("/bin/echo", "").unwrap_err().to_string();
+        assert!(text.contains("/bin/echo, which is not CRIU"), "{text}");
+        assert_eq!(version_in("Version: 4.2.1\nGitID: v4\n"), Some("4.2.1".into()));
+        assert_eq!((version_in("criu"), version_in("Version: \n")), (None, None));
+    }
+}

@@ -1,0 +1,66 @@
+//! Whether descriptors are on their way over local sockets, by the file `sk-queues.img`: two magic numbers, then for each packet a length, a
+//! message, and the packet's bytes.
+//!
+//! CRIU writes such descriptors into an image, and does not bring them back reliably: a process may get another file, or none. So an image
+//! with one is not used. They are there for the blink of an eye where somebody reads: messages of more than 64 KiB over daemons, and the
+//! first contact of two ranks.
+
+use std::path::Path;
+
+use super::message::{Field, field, take};
+
+/// Its name.
+const QUEUES: &str = "sk-queues.img";
+const HEADER: usize = 8;
+/// The number `length` in `sk_packet_entry`: the bytes behind the message.
+const LENGTH: u64 = 2;
+/// What came with the packet: descriptors.
+const SCM: u64 = 4;
+
+/// Whether a descriptor was on its way in an image. A file that is not understood counts as if one were.
+pub fn has_descriptor_under_way(image: &Path) -> bool {
+    match std::fs::read(image.join(QUEUES)) {
+        Ok(file) => has_descriptor(&file).unwrap_or(true),
+        Err(_) => false,
+    }
+}
+
+fn has_descriptor(file: &[u8]) -> Option<bool> {
+    let mut rest = file.get(HEADER..)?;
+    while !rest.is_empty() {
+        let length = u32::from_le_bytes(take(&mut rest, 4)?.try_into().ok()?);
+        let message = take(&mut rest, usize::try_from(length).ok()?)?;
+        if field(message, SCM).is_some() {
+            return Some(true);
+        }
+        let Field::Number(bytes) = field(message, LENGTH)? else { return None };
+        take(&mut rest, usize::try_from(bytes).ok()?)?;
+    }
+    Some(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PLAIN: [u8; 11] = [4, 0, 0, 0, 0x08, 0x56, 0x10, 3, b'a', b'b', b'c'];
+    const WITH: [u8; 15] = [10, 0, 0, 0, 0x08, 0x56, 0x10, 1, 0x22, 4, 8, 1, 16, 0x57, b'a'];
+
+    #[test]
+    fn a_descriptor_is_found_behind_other_packets() {
+        let file = |packets: &[&[u8]]| [&[0; HEADER][..], &packets.concat()].concat();
+        assert_eq!(has_descriptor(&file(&[])), Some(false));
+        assert_eq!(has_descriptor(&file(&[&PLAIN, &PLAIN])), Some(false));
+        assert_eq!(has_descriptor(&file(&[&PLAIN, &WITH])), Some(true));
+        assert_eq!(has_descriptor(&file(&[&PLAIN, &PLAIN[..9]])), None);
+        assert_eq!(has_descriptor(&[]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_file_makes_it_panic(file in any::<Vec<u8>>()) {
+            let _ = has_descriptor(&file);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! How long a job stood still, by the file `stats-dump` that CRIU writes: two magic numbers, a length, and a message in the encoding of
+//! Protocol Buffers.
+
+use std::path::Path;
+
+use super::message::{Field, field};
+
+/// Its name.
+const STATS: &str = "stats-dump";
+/// What comes before the message.
+const HEADER: usize = 12;
+/// The message `dump` in `stats_entry`.
+const DUMP: u64 = 1;
+/// The number `frozen_time` in it, in microseconds.
+const FROZEN: u64 = 2;
+
+/// The seconds for which all processes stood still; `None` if the file is not there or not understood.
+pub fn pause_s(directory: &Path) -> Option<f64> {
+    pause_in(&std::fs::read(directory.join(STATS)).ok()?)
+}
+
+fn pause_in(file: &[u8]) -> Option<f64> {
+    let Field::Bytes(dump) = field(file.get(HEADER..)?, DUMP)? else { return None };
+    match field(dump, FROZEN)? {
+        Field::Number(us) => Some(us as f64 / 1e6),
+        Field::Bytes(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_time_is_found() {
+        let header = [0; HEADER];
+        // dump { freezing_time: 300, frozen_time: 250000 }
+        let message = [0x0a, 7, 0x08, 0xac, 0x02, 0x10, 0x90, 0xa1, 0x0f];
+        assert_eq!(pause_in(&[&header[..], &message].concat()), Some(0.25));
+        assert_eq!(pause_in(&[&header[..], &message[..5]].concat()), None);
+        assert_eq!(pause_in(&[]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_file_makes_it_panic(file in any::<Vec<u8>>()) {
+            let _ = pause_in(&file);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Checkpoints of whole jobs: what is on disk, how it gets there whole or not at all, and how CRIU is driven.
+//!
+//! A *set* is a directory that holds one image of a job's process tree, `mpirun` included, and a *manifest* that says what belongs
+//! to it. A set is made in a temporary directory and published by one rename, after everything in it is on disk: whoever finds a
+//! set finds a whole one.
+//!
+//! ```text
+//! BASE/heat-3f9c2a10.1/          the set: PROGRAM-JOB.NUMBER
+//!     manifest                   a line with the format and the checksum of the rest; then JSON (manifest.rs)
+//!     image/                     what CRIU has written, as it is
+//! BASE/.oxmpi-heat-3f9c2a10.tmp-PID/   one that is being made: image/ and work/ (commit.rs)
+//! BASE/.oxmpi-heat-3f9c2a10.1.old      one that is being removed
+//! ```
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`manifest`] | what a set says of itself: pure |
+//! | [`set`] | sets by their names, found and verified |
+//! | [`commit`] | how a set is published, step by step |
+//! | [`files`] | the files that a job has open: recorded, and judged before a restart |
+//! | [`tree`] | the processes of a job |
+//! | [`machine`] | what a machine must have for an image to go on |
+//! | [`making`] | a checkpoint from the question to the set |
+//! | [`restart`] | what is checked before a restart, and how it is done |
+//! | [`criu`] | the command lines of CRIU, and what its log says |
+//! | [`advice`] | how often to checkpoint: pure |
+#![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)] // they panic where nobody reads
+
+pub mod advice;
+pub mod commit;
+pub mod criu;
+pub mod files;
+pub mod machine;
+pub mod making;
+pub mod manifest;
+pub mod restart;
+pub mod set;
+pub mod tree;

@@ -1,0 +1,309 @@
+//! How a checkpoint is made, from the question to the published set.
+//!
+//! CRIU calls a program between its acts ([`at_action`]). It calls this library back when the image is complete and all processes stand still.
+//! Then the files of the job are looked at; and if the job is to end, the set is published at once, because CRIU ends
+//! the processes if that call succeeds, and lets them go on if it fails: no job ends whose set is not on disk. A job that goes on is
+//! not kept waiting for the disk: its set is published when CRIU has let it go.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use crate::commit::{CommitError, Draft, Step};
+use crate::criu::{Criu, Failure, OUTPUT, Places, has_descriptor_under_way, pause_s, stream_of};
+use crate::files::Survey;
+use crate::machine;
+use crate::manifest::{Cost, Job, Manifest};
+use crate::set::{JobName, Set, SetError};
+use crate::tree::{Tree, taken};
+
+/// The name of the program that CRIU calls: [`at_action`] is what it does.
+pub const ACTION_PROGRAM: &str = "oxmpi-at-action";
+
+/// `STEP:FILE` in it makes whoever comes to that step of a commit write its process number into the file, and wait. Tests kill it
+/// there.
+const PAUSE_VARIABLE: &str = "OXMPI_CHECKPOINT_PAUSE";
+/// How long it waits.
+const PAUSE: Duration = Duration::from_secs(60);
+/// What is to be made, in the working directory of a draft.
+const PLAN: &str = "plan.json";
+/// What was found when all stood still.
+const FOUND: &str = "found.json";
+/// Is there if the same question may get another answer a moment later.
+const AGAIN: &str = "again";
+/// How often it is put at most, and how long is waited in between.
+const ATTEMPTS: u32 = 40;
+const BETWEEN: Duration = Duration::from_millis(7);
+/// Why there is no set.
+const REASON: &str = "reason";
+/// How long the processes of a job that was ended may take until their numbers are free.
+const REAPING: Duration = Duration::from_secs(2);
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// The directory for sets.
+    pub base: PathBuf,
+    /// How many older sets are kept.
+    pub keep: usize,
+    /// Whether the job ends with the checkpoint.
+    pub ends: bool,
+    /// The number of the job, in hexadecimal digits.
+    pub id: String,
+    /// The process number of its mpirun.
+    pub mpirun: u32,
+    /// The program of its first rank.
+    pub program: String,
+    /// How many ranks it has.
+    pub ranks: u32,
+    /// The transport of its messages.
+    pub transport: String,
+}
+
+/// A checkpoint that was made.
+#[derive(Clone, Debug)]
+pub struct Checkpoint {
+    /// Its set.
+    pub set: Set,
+    /// Seconds from the question until it was published.
+    pub seconds: f64,
+    /// Old sets that could not be removed, and why.
+    pub left: Vec<String>,
+}
+
+/// Why no checkpoint was made.
+#[derive(Debug, thiserror::Error)]
+pub enum MakeError {
+    /// The job cannot be looked at.
+    #[error("process {0} cannot be looked at: {1}")]
+    Job(u32, io::Error),
+    /// The set cannot be written.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    /// A file beside it cannot be written.
+    #[error("{path}: {error}", path = .0.display(), error = .1)]
+    Work(PathBuf, io::Error),
+    /// CRIU cannot be started.
+    #[error("{path} cannot be started: {error}", path = .0.display(), error = .1)]
+    Start(PathBuf, io::Error),
+    /// CRIU has failed.
+    #[error("{}{}", .0.text, quoted(&.0.quoted))]
+    Criu(Failure),
+    /// What was done while all stood still has failed.
+    #[error("{0}")]
+    Standing(String),
+    /// Something is on its way that is not brought back.
+    #[error(
+        "open files are on their way between the processes of the job, which CRIU does not bring back: messages of more than 64 KiB over \
+         daemons (rpi lamd) that a rank has not looked for yet; it was tried {ATTEMPTS} times; try again, or run the job over another \
+         transport"
+    )]
+    UnderWay,
+    /// The set is published, and the job was to end and has not.
+    #[error(
+        "the set {path} is whole and on disk, but the job was not ended and goes on: whoever published it was killed; end the job \
+         ('kill {pid}'), or take the set for an older state of it",
+        path = path.display()
+    )]
+    GoesOn {
+        /// The set.
+        path: PathBuf,
+        /// The process number of mpirun.
+        pid: u32,
+    },
+    /// The set that was just published cannot be read.
+    #[error(transparent)]
+    Set(#[from] SetError),
+}
+
+/// The words of CRIU behind ours.
+pub fn quoted(words: &str) -> String {
+    if words.is_empty() { String::new() } else { format!(" (CRIU: {words})") }
+}
+
+/// What the program that CRIU calls has to know.
+#[derive(Debug, Serialize, Deserialize)]
+struct Plan {
+    request: Request,
+    job: Job,
+    criu: String,
+    begun_s: f64,
+}
+
+/// What it leaves for the one that publishes.
+#[derive(Debug, Serialize, Deserialize)]
+struct Found {
+    manifest: Manifest,
+}
+
+/// Makes a checkpoint. `action` is a program that does what [`at_action`] does when it is called [`ACTION_PROGRAM`].
+///
+/// # Errors
+/// See [`MakeError`]; then the job goes on, and nothing is left of the set.
+pub fn make(request: &Request, criu: &Criu, action: &Path) -> Result<Checkpoint, MakeError> {
+    let start = Instant::now();
+    let job = job_of(request).map_err(|error| MakeError::Job(request.mpirun, error))?;
+    let name = JobName::new(&request.program, &request.id);
+    let mut draft = Draft::begin(&request.base, name)?;
+    pause_at(Step::Begun);
+    let work = draft.work();
+    let plan = Plan { request: request.clone(), job, criu: criu.version.clone(), begun_s: now_s() };
+    write_json(&work.join(PLAN), &plan)?;
+    let link = work.join(ACTION_PROGRAM);
+    std::os::unix::fs::symlink(action, &link).map_err(|error| MakeError::Work(link.clone(), error))?;
+    let image = draft.image();
+    let places = Places { image: &image, work: &work, action: Some(&link) };
+    let mut attempts = 1..=ATTEMPTS;
+    let is_well = loop {
+        let command = criu.dump(request.mpirun, &places, &plan.job.streams, request.ends);
+        let done = run(command, &work.join(OUTPUT));
+        let is_well = done.map_err(|error| MakeError::Start(criu.program.clone(), error))?;
+        let is_again = fs::remove_file(work.join(AGAIN)).is_ok() && attempts.next().is_some();
+        if is_well || !is_again {
+            break is_well;
+        }
+        draft.clear()?;
+        std::thread::sleep(BETWEEN);
+    };
+    if !is_well {
+        if !work.exists()
+            && let Ok(set) = Set::open(&draft.base().join(draft.job().to_string()))
+        {
+            return Err(MakeError::GoesOn { path: set.path, pid: request.mpirun });
+        }
+        return Err(match fs::read_to_string(work.join(REASON)) {
+            Ok(reason) => MakeError::Standing(reason),
+            Err(_) => MakeError::Criu(criu.failure(&work, true)),
+        });
+    }
+    if request.ends {
+        let set = Set::open(&draft.base().join(draft.job().to_string()))?;
+        await_end(&set.manifest.job.tasks);
+        return Ok(Checkpoint { set, seconds: start.elapsed().as_secs_f64(), left: Vec::new() });
+    }
+    let Found { mut manifest } = read_json(&work.join(FOUND))?;
+    manifest.cost.pause_s = pause_s(&work).or_else(|| pause_s(&image));
+    manifest.cost.image_s = start.elapsed().as_secs_f64();
+    let published = draft.publish(manifest, request.keep, &mut pause_at)?;
+    let seconds = start.elapsed().as_secs_f64();
+    Ok(Checkpoint { set: Set::open(&published.path)?, seconds, left: published.left })
+}
+
+/// What is known of a job from outside.
+fn job_of(request: &Request) -> io::Result<Job> {
+    let process = request.mpirun;
+    let command = fs::read(format!("/proc/{process}/cmdline"))?;
+    let words = command.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
+    let mut command: Vec<String> = words.collect();
+    command.pop(); // behind the last zero
+    Ok(Job {
+        id: request.id.clone(),
+        mpirun: process,
+        command,
+        program: request.program.clone(),
+        directory: fs::read_link(format!("/proc/{process}/cwd"))?,
+        ranks: request.ranks,
+        transport: request.transport.clone(),
+        user: fs::metadata(format!("/proc/{process}"))?.uid(),
+        streams: [stream_of(process, 0)?, stream_of(process, 1)?, stream_of(process, 2)?],
+        tasks: Vec::new(),
+    })
+}
+
+/// Runs CRIU; its output goes to a file, because it must not end with whoever reads a pipe.
+fn run(mut command: Command, output: &Path) -> io::Result<bool> {
+    let file = fs::File::create(output)?;
+    command.stdout(file.try_clone()?).stderr(file);
+    Ok(command.status()?.success())
+}
+
+/// Waits until whoever has the processes of an ended job has noticed their end.
+fn await_end(tasks: &[u32]) {
+    let start = Instant::now();
+    while !taken(tasks).is_empty() && start.elapsed() < REAPING {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// What the program does that CRIU calls between its acts: its exit code.
+pub fn at_action() -> i32 {
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    // CRIU gives a descriptor of its own, by its name in /proc.
+    let image = fs::read_link(variable("CRTOOLS_IMAGE_DIR"));
+    let Some(directory) = image.ok().and_then(|image| image.parent().map(Path::to_path_buf)) else {
+        return 1;
+    };
+    let done = match &*variable("CRTOOLS_SCRIPT_ACTION") {
+        "post-dump" => standing(&directory),
+        "pre-resume" => crate::restart::mend(&directory),
+        _ => Ok(()),
+    };
+    match done {
+        Ok(()) => 0,
+        Err(error) => {
+            // If this cannot be written either, CRIU's own log is told.
+            let _ = fs::write(directory.join("work").join(REASON), error.to_string());
+            1
+        }
+    }
+}
+
+/// While all processes stand still, and the image is complete.
+fn standing(directory: &Path) -> Result<(), MakeError> {
+    let work_error = |error| MakeError::Work(directory.to_path_buf(), error);
+    let plan: Plan = read_json(&directory.join("work").join(PLAN))?;
+    let name = JobName::new(&plan.request.program, &plan.request.id);
+    let mut draft = Draft::held(directory, name).map_err(work_error)?;
+    let process = plan.request.mpirun;
+    if has_descriptor_under_way(&draft.image()) {
+        let again = draft.work().join(AGAIN);
+        fs::write(&again, "").map_err(|error| MakeError::Work(again, error))?;
+        return Err(MakeError::UnderWay);
+    }
+    let tree = Tree::of(process).map_err(|error| MakeError::Job(process, error))?;
+    let survey = Survey::of(&tree).map_err(|error| MakeError::Job(process, error))?;
+    let cost = Cost { pause_s: None, image_s: now_s() - plan.begun_s, sync_s: 0.0 };
+    let manifest = Manifest {
+        made: machine::here(&plan.criu),
+        job: Job { tasks: tree.tasks, ..plan.job },
+        files: Vec::new(),
+        written: survey.written,
+        needed: survey.needed,
+        nonblocking: survey.nonblocking,
+        cost,
+    };
+    if plan.request.ends {
+        draft.publish(manifest, plan.request.keep, &mut pause_at)?;
+        return Ok(());
+    }
+    write_json(&draft.work().join(FOUND), &Found { manifest })
+}
+
+fn now_s() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
+}
+
+fn write_json(path: &Path, value: &impl Serialize) -> Result<(), MakeError> {
+    let text = serde_json::to_vec(value).map_err(CommitError::Manifest)?;
+    fs::write(path, text).map_err(|error| MakeError::Work(path.to_path_buf(), error))
+}
+
+fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, MakeError> {
+    let text = fs::read(path).map_err(|error| MakeError::Work(path.to_path_buf(), error))?;
+    serde_json::from_slice(&text)
+        .map_err(|error| MakeError::Work(path.to_path_buf(), io::Error::other(error)))
+}
+
+/// Waits to be killed, if a test wants that at this step.
+fn pause_at(step: Step) {
+    let wanted = std::env::var(PAUSE_VARIABLE).unwrap_or_default();
+    let Some((_, file)) = wanted.split_once(':').filter(|(name, _)| *name == step.name()) else { return };
+    if fs::write(file, std::process::id().to_string()).is_ok() {
+        std::thread::sleep(PAUSE);
+    }
+}

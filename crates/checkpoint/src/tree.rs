@@ -1,0 +1,111 @@
+//! The processes of a job: `mpirun` and all that descend from it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+
+/// A process and its descendants, while they stand still.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tree {
+    /// The numbers of the processes, the first one's at first.
+    pub processes: Vec<u32>,
+    /// The numbers of all their threads, in ascending order; a number names either a process or a thread.
+    pub tasks: Vec<u32>,
+}
+
+impl Tree {
+    /// The tree of a process.
+    ///
+    /// # Errors
+    /// If it is not there, or /proc cannot be read.
+    pub fn of(root: u32) -> io::Result<Tree> {
+        let mut parents = BTreeMap::new();
+        for entry in std::fs::read_dir("/proc")? {
+            let name = entry?.file_name();
+            let Some(number) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+            // Whoever has ended since is not in the tree.
+            let Ok(stat) = std::fs::read_to_string(format!("/proc/{number}/stat")) else { continue };
+            if let Some(parent) = parent_in(&stat) {
+                parents.insert(number, parent);
+            }
+        }
+        if !parents.contains_key(&root) {
+            return Err(io::Error::new(io::ErrorKind::NotFound, format!("process {root} is not there")));
+        }
+        let processes = descendants(root, &parents);
+        let mut tasks = Vec::new();
+        for process in &processes {
+            for entry in std::fs::read_dir(format!("/proc/{process}/task"))? {
+                tasks.extend(entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()));
+            }
+        }
+        tasks.sort_unstable();
+        Ok(Tree { processes, tasks })
+    }
+}
+
+/// The parent's number in `/proc/PID/stat` (proc_pid_stat(5)): the second word behind the name, which may contain anything.
+fn parent_in(stat: &str) -> Option<u32> {
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+fn descendants(root: u32, parents: &BTreeMap<u32, u32>) -> Vec<u32> {
+    let mut found = vec![root];
+    let mut at = 0;
+    while let Some(parent) = found.get(at).copied() {
+        found.extend(parents.iter().filter(|(_, its)| **its == parent).map(|(child, _)| *child));
+        at += 1;
+    }
+    found
+}
+
+/// A number that a restart needs, and who has it now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// The number of a process or thread.
+    pub task: u32,
+    /// The name of who has it; empty if it has ended and its parent has not noticed yet.
+    pub name: String,
+}
+
+/// Which of the numbers are taken. A thread has a directory of its own there, though a list of /proc does not show it.
+pub fn taken(tasks: &[u32]) -> Vec<Taken> {
+    let name = |task: u32| {
+        let directory = PathBuf::from(format!("/proc/{task}"));
+        let stat = std::fs::read_to_string(directory.join("stat")).ok()?;
+        let (name, rest) = stat.rsplit_once(')')?;
+        let name = name.split_once('(').map(|(_, name)| name).unwrap_or_default();
+        let has_ended = rest.trim_start().starts_with(['Z', 'X']);
+        Some(Taken { task, name: if has_ended { String::new() } else { name.into() } })
+    };
+    tasks.iter().filter_map(|task| name(*task)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parents_are_read_behind_any_name() {
+        assert_eq!(parent_in("12 (a) b) (c) S 7 12 12 0"), Some(7));
+        assert_eq!((parent_in("12 (a"), parent_in("12 (a) S"), parent_in("")), (None, None, None));
+    }
+
+    #[test]
+    fn all_descendants_are_found_and_nobody_else() {
+        let parents = BTreeMap::from([(10, 1), (11, 10), (12, 11), (13, 1), (14, 12), (15, 10)]);
+        assert_eq!(descendants(10, &parents), [10, 11, 15, 12, 14]);
+    }
+
+    #[test]
+    fn the_own_tree_has_its_threads() {
+        let own = std::process::id();
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || receiver.recv());
+        let tree = Tree::of(own).unwrap();
+        assert!(tree.processes[0] == own && tree.tasks.len() > 1, "{tree:?}");
+        assert_eq!(taken(&tree.tasks).len(), tree.tasks.len());
+        drop(sender);
+        let _ = thread.join().unwrap();
+    }
+}

@@ -1,0 +1,147 @@
+//! `oxmpi checkpoint` and `oxmpi restart`: a job is imaged as a whole and goes on later; `oxmpi info --checkpoint` describes a set.
+
+mod advise;
+mod command;
+mod describe;
+mod restart;
+mod terminal;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use oxmpi_checkpoint::criu::Criu;
+use oxmpi_checkpoint::making::{self, MakeError, Request};
+use oxmpi_param::Params;
+use oxmpi_rt::inquiry;
+
+use self::command::{Command, Stop, failed, usage};
+
+pub(crate) use self::describe::{OPTION as INFO_OPTION, info};
+pub(crate) use self::restart::{HELP as RESTART_HELP, restart};
+/// What CRIU calls between its acts has this name.
+pub(crate) use oxmpi_checkpoint::making::{ACTION_PROGRAM, at_action};
+
+pub(crate) const HELP: &str = "\
+oxmpi checkpoint: write an image of a running job to disk, from which it can go on later
+
+  oxmpi checkpoint --tree PID   PID is the process number of its mpirun; the job goes on
+      --kill                    the job ends when the image is safe on disk, and not before
+      --dir DIR                 where the set goes (parameter cr_base_dir; by default the home directory)
+  oxmpi checkpoint --advise [SECONDS]
+                                how often to checkpoint, from what the last sets took, on a machine that fails every so many
+                                seconds (a day)
+      --mca NAME VALUE          set a parameter: cr_base_dir, cr_keep, cr_blcr_criu, cr_blcr_options
+
+The image is one of all processes of the job, mpirun among them, which must all be on this host. Its program need not know of it,
+and any transport will do. All ranks must be between MPI_Init and MPI_Finalize. CRIU does the work.
+The exit code is 0 when the set is on disk, and then a line says where. Else nothing is left of it, and the job goes on.
+'oxmpi restart SET' brings the job back; 'oxmpi info --checkpoint SET' says what it is.
+";
+
+/// Answers `oxmpi checkpoint`: 1 if there is no new set, 2 if the question is wrong.
+pub(crate) fn checkpoint(args: &[OsString]) -> i32 {
+    command::answer("checkpoint", HELP, try_checkpoint(args))
+}
+
+fn try_checkpoint(args: &[OsString]) -> Result<Option<i32>, Stop> {
+    let known = ["--tree", "--kill", "--dir", "--advise"];
+    let Some(command) = Command::read(args, &known, &["--dir"])? else { return Ok(None) };
+    if command.has("--advise") {
+        return advise::advise(&command).map(Some);
+    }
+    let pid = match &command.words[..] {
+        [pid] => pid.parse::<u32>().ok().filter(|pid| *pid > 0),
+        [] => return Ok(None),
+        _ => return Err(usage("one process number is needed, that of mpirun ('oxmpi checkpoint --help')")),
+    };
+    let pid = pid.ok_or_else(|| usage(format!("'{}' is no process number", command.words[0])))?;
+    if !command.has("--tree") {
+        return Err(usage(format!(
+            "images of each rank by itself are not there yet; 'oxmpi checkpoint --tree {pid}' makes one of the whole job, which \
+             goes on on this host"
+        )));
+    }
+    let params = &command.params;
+    let criu = criu(params)?;
+    let facts =
+        inquiry::job_of(pid).map_err(|error| failed(format!("the job cannot be checkpointed: {error}")))?;
+    let request = Request {
+        base: base(&command)?,
+        keep: usize::try_from(params.cr_keep()).unwrap_or(usize::MAX),
+        ends: command.has("--kill"),
+        id: format!("{:016x}", facts.id),
+        mpirun: pid,
+        program: facts.program.display().to_string(),
+        ranks: facts.ranks,
+        transport: facts.transport,
+    };
+    let made = making::make(&request, &criu, &program()?).map_err(|error| match error {
+        MakeError::GoesOn { .. } => failed(error),
+        _ => failed(format!("there is no new set, and the job goes on: {error}")),
+    })?;
+    let manifest = &made.set.manifest;
+    let stood = match manifest.cost.pause_s {
+        Some(pause) => format!("the job stood still for {pause:.3} s and goes on"),
+        None => "the job has ended".to_string(),
+    };
+    crate::say(&format!(
+        "{}\n  {} of {} ranks in {:.3} s; {stood}\n  'oxmpi restart {}' brings it back\n",
+        made.set.path.display(),
+        amount(manifest.bytes()),
+        manifest.job.ranks,
+        made.seconds,
+        made.set.path.display()
+    ));
+    for left in &made.left {
+        oxmpi_sys::complain!("oxmpi checkpoint: an old set cannot be removed: {left}");
+    }
+    Ok(Some(0))
+}
+
+/// The directory for sets.
+fn base(command: &Command) -> Result<PathBuf, Stop> {
+    let named = command.value("--dir").unwrap_or_else(|| command.params.cr_base_dir());
+    let home = || std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+    let directory = if named.is_empty() { home() } else { Some(PathBuf::from(named)) };
+    directory.ok_or_else(|| {
+        failed("HOME is not set: name a directory for the set with '--dir DIR' or the parameter cr_base_dir")
+    })
+}
+
+/// A number of bytes for people.
+fn amount(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = UNITS[0];
+    for next in &UNITS[1..] {
+        if value < 1024.0 {
+            break;
+        }
+        value /= 1024.0;
+        unit = next;
+    }
+    format!("{value:.1} {unit}")
+}
+
+/// This program, which CRIU calls.
+fn program() -> Result<PathBuf, Stop> {
+    let program = oxmpi_sys::library::program();
+    program.map_err(|error| failed(format!("cannot find this program itself: {error}")))
+}
+
+/// CRIU by the parameters.
+fn criu(params: &Params) -> Result<Criu, Stop> {
+    Criu::find(params.cr_blcr_criu(), params.cr_blcr_options()).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_for_people() {
+        assert_eq!(amount(512), "0.5 KiB");
+        assert_eq!(amount(3 << 20), "3.0 MiB");
+        assert_eq!(amount(5 << 40), "5.0 TiB");
+    }
+}

@@ -1,0 +1,60 @@
+//! `oxmpi checkpoint --advise`: how often to checkpoint, from what the last sets have really taken.
+
+use std::path::Path;
+
+use oxmpi_checkpoint::advice::interval;
+use oxmpi_checkpoint::manifest::MANIFEST;
+use oxmpi_checkpoint::set::Set;
+
+use super::command::{Command, Stop, failed, usage};
+
+/// A machine that fails once a day, if nothing else is said.
+const DAY_S: f64 = 86400.0;
+/// So many sets are looked at, the newest ones.
+const MOST: usize = 10;
+
+pub(super) fn advise(command: &Command) -> Result<i32, Stop> {
+    let mtbf_s = match &command.words[..] {
+        [] => DAY_S,
+        [time] => {
+            let seconds = time.parse::<f64>().ok().filter(|time| time.is_finite() && *time > 0.0);
+            seconds.ok_or_else(|| usage(format!("--advise {time}: not a number of seconds above 0")))?
+        }
+        _ => return Err(usage("--advise takes the mean time between failures alone, in seconds")),
+    };
+    let base = super::base(command)?;
+    let mut sets = sets_in(&base);
+    sets.sort_by_key(|set| std::cmp::Reverse(set.manifest.made.unix_s));
+    // A job that has ended with its checkpoint has not been kept waiting.
+    let mut costs: Vec<f64> = sets.iter().filter_map(|set| set.manifest.cost.pause_s).take(MOST).collect();
+    costs.sort_by(f64::total_cmp);
+    let Some(cost_s) = costs.get(costs.len() / 2).copied() else {
+        return Err(failed(format!(
+            "there is no set in {} of a job that went on, so what one costs is not known: make one with 'oxmpi checkpoint --tree \
+             PID', or name the directory with '--dir DIR'",
+            base.display()
+        )));
+    };
+    let found = interval(cost_s, mtbf_s)
+        .ok_or_else(|| failed(format!("a job stood still for {cost_s} s: nothing follows from that")))?;
+    crate::say(&format!(
+        "checkpoint every {:.0} s\n  by Daly's formula, for a machine that fails every {mtbf_s} s; by Young's {:.0} s\n  a \
+         checkpoint stops the job for {cost_s:.3} s (median of the last {} in {})\n  {:.2} % of the time goes into checkpoints and \
+         work that is done again\n",
+        found.daly_s,
+        found.young_s,
+        costs.len(),
+        base.display(),
+        found.lost * 100.0
+    ));
+    Ok(0)
+}
+
+/// All sets of a directory that can be read.
+fn sets_in(base: &Path) -> Vec<Set> {
+    let entries = std::fs::read_dir(base).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_hidden =
+        |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+    let sets = entries.filter(|path| !is_hidden(path) && path.join(MANIFEST).is_file());
+    sets.filter_map(|path| Set::open(&path).ok()).collect()
+}

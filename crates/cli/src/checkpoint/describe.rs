@@ -1,0 +1,112 @@
+//! `oxmpi info --checkpoint`: what a set is.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use oxmpi_checkpoint::manifest::FORMAT;
+use oxmpi_checkpoint::set::Set;
+
+use super::amount;
+use super::command::{self, Command, Stop, failed, usage};
+
+/// The option of `oxmpi info`.
+pub(crate) const OPTION: &str = "--checkpoint";
+
+const HELP: &str = "\
+oxmpi info --checkpoint SET     what a set of 'oxmpi checkpoint' is, and whether it is whole
+      --quick                   compare only the lengths of its files, not their checksums
+The exit code is 0 if it is whole.
+";
+
+/// Answers `oxmpi info --checkpoint`: 1 if the set is damaged, 2 if the question is wrong.
+pub(crate) fn info(args: &[OsString]) -> i32 {
+    command::answer("info", HELP, try_info(args))
+}
+
+fn try_info(args: &[OsString]) -> Result<Option<i32>, Stop> {
+    let Some(command) = Command::read(args, &[OPTION, "--quick"], &[OPTION])? else { return Ok(None) };
+    let path = command.value(OPTION).unwrap_or_default();
+    if let Some(word) = command.words.first() {
+        return Err(usage(format!(
+            "'{word}': {OPTION} takes one set, and nothing else of 'oxmpi info' goes with it"
+        )));
+    }
+    let set = Set::open(Path::new(path)).map_err(failed)?;
+    let sums = !command.has("--quick");
+    let state = set.verify(sums);
+    crate::say(&text(&set));
+    match state {
+        Ok(()) if sums => crate::say("whole:      yes, all checksums verified\n"),
+        Ok(()) => crate::say("whole:      all lengths are right, checksums not verified (--quick)\n"),
+        Err(error) => return Err(failed(error)),
+    }
+    Ok(Some(0))
+}
+
+fn text(set: &Set) -> String {
+    let manifest = &set.manifest;
+    let (made, job, cost) = (&manifest.made, &manifest.job, &manifest.cost);
+    let stood = match cost.pause_s {
+        Some(pause) => format!("the job stood still for {pause:.3} s"),
+        None => "the job has ended with it".into(),
+    };
+    let rows = [
+        ("set", set.path.display().to_string()),
+        ("made", format!("{} on host {}, kernel {}", ago(made.unix_s), made.host, made.kernel)),
+        ("program", job.program.clone()),
+        ("command", job.command.join(" ")),
+        ("directory", job.directory.display().to_string()),
+        (
+            "ranks",
+            format!(
+                "{}, {} processes and threads with mpirun (process {})",
+                job.ranks,
+                job.tasks.len(),
+                job.mpirun
+            ),
+        ),
+        ("transport", job.transport.clone()),
+        ("size", format!("{} in {} files", amount(manifest.bytes()), manifest.files.len())),
+        ("took", format!("{:.3} s to the image, {:.3} s to the disk; {stood}", cost.image_s, cost.sync_s)),
+        (
+            "open files",
+            format!("{} written, {} needed as they were", manifest.written.len(), manifest.needed.len()),
+        ),
+        ("versions", format!("OxMPI {}, CRIU {}, format {FORMAT}", made.oxmpi, made.criu)),
+    ];
+    let mut out = String::new();
+    for (name, value) in rows {
+        let _ = writeln!(out, "{:11} {value}", format!("{name}:"));
+    }
+    for file in &manifest.written {
+        let _ = writeln!(out, "  written:  {} ({} bytes)", file.path.display(), file.bytes);
+    }
+    out
+}
+
+/// A time as people say it.
+fn ago(unix_s: u64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    let seconds = now.saturating_sub(unix_s);
+    let (number, unit) = match seconds {
+        0..120 => (seconds, "seconds"),
+        120..7200 => (seconds / 60, "minutes"),
+        7200..172_800 => (seconds / 3600, "hours"),
+        _ => (seconds / 86400, "days"),
+    };
+    format!("{number} {unit} ago (second {unix_s} of Unix time)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_as_people_say_them() {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        assert!(ago(now - 7300).starts_with("2 hours ago"), "{}", ago(now - 7300));
+        assert!(ago(now + 50).starts_with("0 seconds ago"));
+    }
+}

@@ -1,0 +1,602 @@
+//! Jobs that are imaged as a whole, lost, and brought back: over each transport, at random moments, with crashes between any two steps.
+//!
+//! They need CRIU and the rights to use it. Each test has a network of its own, so that nobody takes the ports of a job while it is
+//! away.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::harness::{Programs, compile, installed, kill, processes_with, root};
+use crate::support::eldest;
+
+/// What nothing here takes, on the slowest machine.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// The CRIU that the tests use: `cargo xtask test` names it, and has it installed in `target/criu`.
+fn criu() -> Option<PathBuf> {
+    let named = std::env::var_os("OXMPI_TEST_CRIU").map(PathBuf::from);
+    let is_required = named.is_some();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
+    let in_path = || directories.map(|directory| directory.join("criu")).find(|file| file.is_file());
+    let own = Some(root().join("target/criu/criu")).filter(|file| file.is_file());
+    let criu = named.or(own).or_else(in_path);
+    let is_well = |criu: &PathBuf| {
+        Command::new(criu)
+            .arg("check")
+            .stdin(Stdio::null())
+            .output()
+            .is_ok_and(|output| output.status.success())
+    };
+    let found = criu.filter(is_well);
+    assert!(found.is_some() || !is_required, "OXMPI_TEST_CRIU names no CRIU that works here");
+    if found.is_none() {
+        eprintln!(
+            "skipped: there is no CRIU that may make images here ('criu check' as root; 'cargo xtask test' installs it)"
+        );
+    }
+    found
+}
+
+/// A network of its own, as long as this lives; and a directory for sets.
+struct Place {
+    criu: PathBuf,
+    holder: Child,
+    programs: Programs,
+}
+
+impl Place {
+    /// `None`: the test is skipped.
+    fn new(programs: &[&str]) -> Option<Place> {
+        let criu = criu()?;
+        let mut holder = Command::new("unshare")
+            .args(["-n", "sh", "-c", "ip link set lo up && echo up && exec sleep 600"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "up\n", "a network of its own");
+        Some(Place { criu, holder, programs: compile(programs) })
+    }
+
+    /// A program of the installation, in the network.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/proc/{}/ns/net", self.holder.id())).arg("--").arg(installed(program));
+        command.env("OXMPI_MCA_cr_base_dir", self.sets()).env("OXMPI_MCA_cr_blcr_criu", &self.criu);
+        command.env("OXMPI_PARAM_FILES", "none").current_dir(&self.programs.directory).stdin(Stdio::null());
+        command
+    }
+
+    fn oxmpi(&self, args: &[&str]) -> Command {
+        let mut command = self.command("oxmpi");
+        command.args(args);
+        command
+    }
+
+    fn sets(&self) -> PathBuf {
+        self.programs.directory.join("sets")
+    }
+
+    /// The names in the directory for sets.
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.sets()).into_iter().flatten();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// `mpirun -n 4 OPTIONS PROGRAM ARGS MARKER`, with its output in a file.
+    fn start(&self, options: &[&str], program: &str, args: &[&str]) -> Running<'_> {
+        let out = self.programs.directory.join("out");
+        let file = File::create(&out).unwrap();
+        let mut command = self.command("mpirun");
+        command.args(["-n", "4", "--timeout", "85"]).args(options);
+        command.arg(self.programs.path(program)).args(args).arg(self.programs.marker());
+        let child = command.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
+        Running { place: self, out, child }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        processes_of(self.programs.marker()).into_iter().for_each(kill_if_there);
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}
+
+/// The numbers of the processes with a word among their arguments.
+fn processes_of(marker: &str) -> Vec<i32> {
+    processes_with(marker).iter().filter_map(|line| line.split_once(':')?.0.parse().ok()).collect()
+}
+
+fn kill_if_there(pid: i32) {
+    // It may have ended, or be another one's zombie.
+    let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+}
+
+/// A job that runs: under mpirun, or under `oxmpi restart`.
+struct Running<'a> {
+    place: &'a Place,
+    out: PathBuf,
+    child: Child,
+}
+
+impl Running<'_> {
+    fn mpirun(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    fn text(&self) -> String {
+        fs::read_to_string(&self.out).unwrap()
+    }
+
+    /// Waits until the output has another line with a word than those before.
+    fn await_line(&mut self, word: &str) {
+        let (start, before) = (Instant::now(), self.text().matches(word).count());
+        while self.text().matches(word).count() <= before {
+            assert!(start.elapsed() < LIMIT, "no line '{word}':\n{}", self.text());
+            assert!(self.child.try_wait().unwrap().is_none(), "the job has ended:\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Waits until a job that was brought back prints something; whether it has not ended by then.
+    fn goes_on(&mut self) -> bool {
+        let (start, before) = (Instant::now(), self.text().len());
+        while self.child.try_wait().unwrap().is_none() {
+            // What it had printed after the checkpoint is cut off first.
+            if self.text().len() > before {
+                return true;
+            }
+            assert!(start.elapsed() < LIMIT, "no job comes back: {}", restarted(self.place));
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        false
+    }
+
+    /// Waits for the end; the exit code.
+    fn end(mut self) -> (i32, String) {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                let code = status
+                    .code()
+                    .unwrap_or_else(|| -std::os::unix::process::ExitStatusExt::signal(&status).unwrap());
+                return (code, self.text());
+            }
+            assert!(start.elapsed() < LIMIT, "the job does not end:\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Kills all of it at once, as if the machine were gone.
+    fn lose(mut self) {
+        let marker = self.place.programs.marker();
+        while !processes_of(marker).is_empty() {
+            processes_of(marker).into_iter().for_each(kill_if_there);
+        }
+        let _ = self.child.kill();
+        self.child.wait().unwrap();
+    }
+}
+
+fn run(mut command: Command) -> Output {
+    command.output().unwrap()
+}
+
+fn words(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// The set that a checkpoint has made.
+fn set_of(output: &Output) -> String {
+    assert!(output.status.success(), "{}", words(output));
+    String::from_utf8_lossy(&output.stdout).lines().next().unwrap().to_string()
+}
+
+/// Refused, with these words.
+fn refused(output: &Output, code: i32, texts: &[&str]) {
+    let said = words(output);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    texts.iter().for_each(|text| assert!(said.contains(text), "not '{text}' in: {said}"));
+}
+
+/// The lines that rank 0 prints of its work: each must come once, in order.
+fn results(out: &str) -> Vec<&str> {
+    let is_result =
+        |line: &&str| ["step ", "round ", "sum ", "whole"].iter().any(|word| line.starts_with(word));
+    out.lines().filter(is_result).collect()
+}
+
+/// Whole numbers at random, of which the first is told by a failing test.
+struct Random(u64);
+
+impl Random {
+    fn new() -> Random {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+        println!("seed {now}");
+        Random(now | 1)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+
+    fn nap(&mut self, ms: u64) {
+        std::thread::sleep(Duration::from_micros(self.below(ms * 1000)));
+    }
+}
+
+/// How often a job is lost and brought back: `cargo xtask soak` wants it more often.
+fn cycles() -> u32 {
+    std::env::var("OXMPI_CHECKPOINT_CYCLES").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
+}
+
+/// A job goes through checkpoints at random moments; after each it is lost a little later, and goes on from there. What it prints
+/// in the end is what it prints when it is left alone.
+fn comes_back(transport: &str, program: &str, args: &[&str]) {
+    let Some(place) = Place::new(&["jobs/cr_heat", "jobs/cr_traffic"]) else { return };
+    let options = ["--mca", "rpi", transport];
+    let (code, alone) = place.start(&options, program, args).end();
+    assert_eq!(code, 0, "{alone}");
+    let (mut random, mut restarts) = (Random::new(), 0);
+    while restarts < cycles() {
+        let mut job = place.start(&options, program, args);
+        let mpirun = job.mpirun();
+        job.await_line("rank 3");
+        job.await_line("\n");
+        for _ in 0..2 {
+            random.nap(250);
+            let ends = random.below(3) == 0;
+            let words: &[&str] = if ends { &["--kill"] } else { &[] };
+            let output = run(place.oxmpi(&[&["checkpoint", "--tree", &mpirun], words].concat()));
+            if self::words(&output).contains("has called MPI_Finalize")
+                || self::words(&output).contains("No such")
+            {
+                break; // the moment was too late
+            }
+            let set = set_of(&output);
+            if !ends {
+                random.nap(150);
+            }
+            job.lose();
+            restarts += 1;
+            job = restart(&place, &set, &[]);
+            if !job.goes_on() {
+                break;
+            }
+        }
+        let (code, out) = job.end();
+        assert_eq!(code, 0, "{out}\n{}", restarted(&place));
+        assert_eq!(results(&out), results(&alone), "{}", restarted(&place));
+    }
+}
+
+/// Brings a set back; what `oxmpi restart` says goes to a file, and the output of the job to the one that it has open.
+fn restart<'a>(place: &'a Place, set: &str, options: &[&str]) -> Running<'a> {
+    let said = File::create(place.programs.directory.join("restarted")).unwrap();
+    let mut command = place.oxmpi(&[&["restart", set], options].concat());
+    let child = command.stdout(said.try_clone().unwrap()).stderr(said).spawn().unwrap();
+    Running { place, out: place.programs.directory.join("out"), child }
+}
+
+/// What `oxmpi restart` has said.
+fn restarted(place: &Place) -> String {
+    fs::read_to_string(place.programs.directory.join("restarted")).unwrap_or_default()
+}
+
+/// So many steps and rounds that a checkpoint falls in between.
+const HEAT: [&str; 2] = ["300", "6000"];
+const TRAFFIC: [&str; 3] = ["250", "7", "data"];
+
+macro_rules! comes_back {
+    ($($name:ident: $transport:literal;)*) => {
+        $(mod $name {
+            #[test]
+            fn heat_comes_back() {
+                super::comes_back($transport, "cr_heat", &super::HEAT);
+            }
+
+            #[test]
+            fn traffic_comes_back() {
+                super::comes_back($transport, "cr_traffic", &super::TRAFFIC);
+            }
+        })*
+    };
+}
+
+comes_back! {
+    shm: "shm";
+    usysv: "usysv";
+    sysv: "sysv";
+    tcp: "tcp";
+    lamd: "lamd";
+    crtcp: "crtcp";
+}
+
+/// Whoever makes a set is killed between any two acts: in the process of the command if the job goes on, in the one that CRIU calls if
+/// it is to end.
+#[test]
+fn a_crash_at_any_step_leaves_the_old_set_or_the_new_one() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let mut job = place.start(&[], "cr_heat", &["6000", "6000"]);
+    job.await_line("step");
+    let (mpirun, pause) = (job.mpirun(), place.programs.path("pause"));
+    let mut newest = set_of(&run(place.oxmpi(&["checkpoint", "--tree", &mpirun])));
+    for ends in [false, true] {
+        for step in ["begun", "imaged", "synced", "sealed", "renamed", "published", "retired"] {
+            let mut command = place.oxmpi(&["checkpoint", "--tree", &mpirun, "--mca", "cr_keep", "0"]);
+            if ends {
+                command.arg("--kill");
+            }
+            command.env("OXMPI_CHECKPOINT_PAUSE", format!("{step}:{}", pause.display()));
+            let mut asked = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            let start = Instant::now();
+            let victim = loop {
+                match fs::read_to_string(&pause).ok().and_then(|text| text.parse().ok()) {
+                    Some(pid) => break pid,
+                    None => assert!(start.elapsed() < LIMIT, "{step} is not reached"),
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            };
+            kill(victim);
+            assert!(!asked.wait().unwrap().success(), "{step}");
+            fs::remove_file(&pause).unwrap();
+            job.await_line("step");
+            let is_new = ["renamed", "published", "retired"].contains(&step);
+            let name = newest.rsplit_once('.').unwrap().0.to_string();
+            let output = run(place.oxmpi(&["info", "--checkpoint", &name]));
+            assert!(output.status.success(), "{step}: {}", words(&output));
+            let is_old = words(&output).contains(&format!("{newest}\n"));
+            assert_eq!(is_old, !is_new, "{step}: {}", words(&output));
+            newest = set_of(&run(place.oxmpi(&["checkpoint", "--tree", &mpirun, "--mca", "cr_keep", "0"])));
+            assert_eq!(place.names(), [newest.rsplit('/').next().unwrap()], "{step} leaves something");
+        }
+    }
+    job.lose();
+    let mut job = restart(&place, &newest, &[]);
+    job.await_line("step");
+    job.lose();
+}
+
+/// CRIU itself goes on when who asked is killed while it works; only what it has written is lost.
+#[test]
+fn a_full_disk_is_told_and_leaves_the_job_and_the_old_set() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let small = place.programs.directory.join("small");
+    fs::create_dir(&small).unwrap();
+    let mount =
+        |args: &[&str]| Command::new(args[0]).args(&args[1..]).arg(&small).status().unwrap().success();
+    assert!(mount(&["mount", "-t", "tmpfs", "-o", "size=3m", "none"]), "a small disk");
+    let mut job = place.start(&[], "cr_heat", &["2000", "6000"]);
+    job.await_line("step");
+    let dir = small.to_str().unwrap();
+    let full = run(place.oxmpi(&["checkpoint", "--tree", &job.mpirun(), "--dir", dir]));
+    let left = fs::read_dir(&small).unwrap().count();
+    let unmounted = mount(&["umount"]);
+    refused(&full, 1, &["there is no new set, and the job goes on", "o space left on device", "'--dir DIR'"]);
+    assert_eq!((left, unmounted), (0, true));
+    job.await_line("step");
+    let set = set_of(&run(place.oxmpi(&["checkpoint", "--tree", "--kill", &job.mpirun()])));
+    job.lose();
+    let mut job = restart(&place, &set, &[]);
+    job.await_line("step");
+    job.lose();
+}
+
+#[test]
+fn a_damaged_set_is_refused_by_the_name_of_its_file() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let mut job = place.start(&[], "cr_heat", &["2000", "6000"]);
+    job.await_line("step");
+    let old = set_of(&run(place.oxmpi(&["checkpoint", "--tree", &job.mpirun()])));
+    let new = set_of(&run(place.oxmpi(&["checkpoint", "--tree", "--kill", &job.mpirun()])));
+    job.lose();
+    let page = Path::new(&new).join("image/pages-1.img");
+    let mut bytes = fs::read(&page).unwrap();
+    bytes[1000] ^= 4;
+    fs::write(&page, &bytes).unwrap();
+    for command in [vec!["restart", &new], vec!["info", "--checkpoint", &new]] {
+        refused(&run(place.oxmpi(&command)), 1, &["image/pages-1.img is damaged: its contents"]);
+    }
+    refused(
+        &run(place.oxmpi(&["restart", "/nowhere/heat-1.1"])),
+        1,
+        &["/nowhere/heat-1.1: there is no such set"],
+    );
+    fs::write(Path::new(&new).join("manifest"), "oxmpi checkpoint, format 99, blake3 0\n").unwrap();
+    refused(&run(place.oxmpi(&["restart", &new])), 1, &["/manifest: it has format 99"]);
+    let mut job = restart(&place, &old, &[]);
+    job.await_line("step");
+    job.lose();
+}
+
+#[test]
+fn files_that_have_grown_are_cut_back_or_refused_and_others_are_refused() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let mut job = place.start(&[], "cr_heat", &["2000", "6000"]);
+    job.await_line("step");
+    let set = set_of(&run(place.oxmpi(&["checkpoint", "--tree", "--kill", &job.mpirun()])));
+    job.lose();
+    let (out, aside) = (place.programs.path("out"), place.programs.path("aside"));
+    let was = fs::read(&out).unwrap();
+    let grow = || File::options().append(true).open(&out).unwrap().write_all(b"more\n").unwrap();
+    grow();
+    refused(
+        &run(place.oxmpi(&["restart", &set, "--files", "refuse"])),
+        1,
+        &["/out has grown from", "--files cut"],
+    );
+    assert_eq!(fs::read(&out).unwrap().len(), was.len() + 5, "a refusal changes nothing");
+    fs::rename(&out, &aside).unwrap();
+    refused(&run(place.oxmpi(&["restart", &set])), 1, &["/out was open in the job, and is not there"]);
+    fs::write(&out, &was).unwrap();
+    refused(&run(place.oxmpi(&["restart", &set])), 1, &["/out is another file than at the checkpoint"]);
+    fs::rename(&aside, &out).unwrap();
+    File::options().write(true).open(&out).unwrap().set_len(3).unwrap();
+    refused(&run(place.oxmpi(&["restart", &set])), 1, &["/out has 3 bytes, and had"]);
+    fs::write(&out, &was).unwrap();
+    refused(
+        &run(place.oxmpi(&["restart", &set, "--mca", "cr_files", "refuse"])),
+        1,
+        &["/out was written to since"],
+    );
+    grow();
+    let program = place.programs.path("cr_heat");
+    fs::copy(&program, &aside).unwrap();
+    fs::write(&program, "another build").unwrap();
+    refused(&run(place.oxmpi(&["restart", &set])), 1, &["/cr_heat is another build than at the checkpoint"]);
+    fs::rename(&aside, &program).unwrap();
+    let mut job = restart(&place, &set, &["--files", "cut"]);
+    job.await_line("step");
+    assert!(restarted(&place).contains(&format!("/out is cut back to {} bytes", was.len())));
+    assert!(!job.text().contains("more"));
+    job.lose();
+}
+
+#[test]
+fn the_exit_code_the_signals_and_the_streams_are_those_of_the_job() {
+    let Some(place) = Place::new(&["jobs/cr_traffic"]) else { return };
+    let mut command = place.command("mpirun");
+    command.args(["-n", "4", "--timeout", "85"]).arg(place.programs.path("cr_traffic"));
+    command
+        .args(["200", "3", "data", "7", place.programs.marker()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut job = command.spawn().unwrap();
+    let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.starts_with("round 10 ")));
+    let pid = job.id().to_string();
+    let set = set_of(&run(place.oxmpi(&["checkpoint", "--tree", "--kill", &pid])));
+    job.wait().unwrap();
+    let output = run(place.oxmpi(&["restart", &set]));
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(7), "{}", words(&output));
+    assert!(out.contains("whole, sum") && !out.contains("round 10 "), "{out}");
+    let mut job =
+        place.oxmpi(&["restart", &set]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = Pid::from_child(&job);
+    let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.starts_with("round ")));
+    kill_process(pid, Signal::TERM).unwrap();
+    let rest: Vec<String> = lines.collect();
+    let output = job.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(143), "{rest:?} {}", words(&output));
+    assert!(words(&output).contains("mpirun: SIGTERM"), "{}", words(&output));
+}
+
+/// By script(1), which gives a terminal to what it runs.
+#[test]
+fn a_job_with_a_terminal_goes_on_without_one() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let mpirun = installed("mpirun").display().to_string();
+    let line = format!(
+        "set -m; {mpirun} -n 4 --timeout 85 {} 600 6000 {}; true",
+        place.programs.path("cr_heat").display(),
+        place.programs.marker()
+    );
+    let mut command = Command::new("nsenter");
+    command
+        .arg(format!("--net=/proc/{}/ns/net", place.holder.id()))
+        .args(["--", "script", "-qfec"])
+        .arg(line);
+    command
+        .arg("/dev/null")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .current_dir(&place.programs.directory);
+    let mut shell = command.spawn().unwrap();
+    let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.starts_with("step 20 ")));
+    let all = processes_with(place.programs.marker());
+    let of_mpirun =
+        all.iter().filter(|line| line.split_once(": ").is_some_and(|(_, args)| args.starts_with(&mpirun)));
+    let pids: Vec<i32> = of_mpirun.map(|line| line.split_once(':').unwrap().0.parse().unwrap()).collect();
+    let pid = eldest(&pids).unwrap().to_string();
+    let set = set_of(&run(place.oxmpi(&["checkpoint", "--tree", "--kill", &pid])));
+    shell.wait().unwrap();
+    let output = run(place.oxmpi(&["restart", &set]));
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && out.contains("\nsum ") && !out.contains('\r'), "{}", words(&output));
+}
+
+#[test]
+fn what_cannot_be_checkpointed_is_told_with_the_remedy() {
+    let Some(place) = Place::new(&["jobs/cr_heat", "jobs/cr_left"]) else { return };
+    let own = std::process::id().to_string();
+    let ask = |pid: &str, more: &[&str]| run(place.oxmpi(&[&["checkpoint", "--tree", pid], more].concat()));
+    refused(&ask(&own, &[]), 1, &["not mpirun of this installation"]);
+    refused(&ask("nobody", &[]), 2, &["'nobody' is no process number"]);
+    refused(&run(place.oxmpi(&["checkpoint", &own])), 2, &["'oxmpi checkpoint --tree"]);
+    let mut job = place.start(&[], "cr_heat", &["2000", "6000"]);
+    job.await_line("step");
+    let mpirun = job.mpirun();
+    let ranks = processes_with(place.programs.marker());
+    let rank = ranks.iter().find(|line| !line.contains("mpirun")).unwrap().split_once(':').unwrap().0;
+    refused(&ask(rank, &[]), 1, &[&format!("its mpirun is process {mpirun}")]);
+    refused(
+        &ask(&mpirun, &["--mca", "cr_blcr_criu", "/nowhere/criu"]),
+        1,
+        &["cr_blcr_criu names /nowhere/criu"],
+    );
+    let odd = ask(&mpirun, &["--mca", "cr_blcr_options", "--no-such-option"]);
+    refused(&odd, 1, &["there is no new set, and the job goes on"]);
+    refused(&ask(&mpirun, &["--dir", "/proc/nowhere"]), 1, &["/proc/nowhere cannot be used", "cr_base_dir"]);
+    let mut missing = Command::new(installed("oxmpi"));
+    missing.args(["checkpoint", "--tree", &mpirun]).env("PATH", "/nowhere").env("OXMPI_PARAM_FILES", "none");
+    if !["/usr/sbin/criu", "/sbin/criu"].iter().any(|file| Path::new(file).exists()) {
+        refused(
+            &run(missing),
+            1,
+            &["no program 'criu' in PATH (/nowhere", "apt-get install criu", "cr_blcr_criu"],
+        );
+    }
+    // The directory by the parameter, and so many old sets as another one says.
+    let there = place.programs.directory.join("there");
+    let base = ["--mca", "cr_base_dir", there.to_str().unwrap(), "--mca", "cr_keep", "1"];
+    let sets: Vec<String> = (0..3).map(|_| set_of(&ask(&mpirun, &base))).collect();
+    assert_eq!(sets.iter().map(|set| Path::new(set).exists()).collect::<Vec<_>>(), [false, true, true]);
+    let advice = run(place.oxmpi(&[&["checkpoint", "--advise", "3600"], &base[..3]].concat()));
+    assert!(
+        words(&advice).contains("by Daly's formula, for a machine that fails every 3600 s"),
+        "{}",
+        words(&advice)
+    );
+    refused(&run(place.oxmpi(&["checkpoint", "--advise"])), 1, &["what one costs is not known"]);
+    refused(&run(place.oxmpi(&["restart", &sets[2]])), 1, &["these are in use", "mpirun"]);
+    assert!(place.names().is_empty(), "{:?}", place.names());
+    job.lose();
+    let left = place.programs.path("cr_left").display().to_string();
+    for (program, reason) in [
+        (["sleep", "60"], "rank 0 has not called MPI_Init yet: try again when it has"),
+        ([&left, place.programs.marker()], "rank 1 has called MPI_Finalize"),
+    ] {
+        let mut job = place.command("mpirun");
+        job.args(["-n", "2"]).args(program).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut job = job.spawn().unwrap();
+        let start = Instant::now();
+        loop {
+            let output = ask(&job.id().to_string(), &[]);
+            if words(&output).contains(reason) {
+                assert_eq!(output.status.code(), Some(1));
+                break;
+            }
+            assert!(start.elapsed() < LIMIT, "{}", words(&output));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        job.kill().unwrap();
+        job.wait().unwrap();
+    }
+}

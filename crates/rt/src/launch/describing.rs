@@ -1,0 +1,56 @@
+//! What the launcher tells a tool of its job: what it is, and whether an image of it can be made now.
+
+use super::launcher::Launcher;
+use super::quiesce::Way;
+use crate::control::Reply;
+use crate::inquiry::JobFacts;
+
+impl Launcher<'_> {
+    /// The answer to [`crate::control::Request::Describe`].
+    pub(super) fn description(&self) -> Reply {
+        match self.why_not_imaged() {
+            Some(reason) => Reply::Refused { rank: 0, reason },
+            None => {
+                let facts = JobFacts {
+                    id: self.universe,
+                    transport: self.launch.transport.name().into(),
+                    ranks: self.members.len() as u32,
+                    program: self.launch.apps.first().map(|app| app.path.clone()).unwrap_or_default(),
+                };
+                Reply::Done { number: 0, text: facts.encode() }
+            }
+        }
+    }
+
+    /// Why an image of the tree of processes under this one would not be one of the job; `None` if it would.
+    fn why_not_imaged(&self) -> Option<String> {
+        if self.job.is_ending() || self.finished.is_some() {
+            return Some("the job is ending".into());
+        }
+        if self.links.is_any() {
+            return Some(
+                "its processes have to do with those of another mpirun (MPI_Comm_connect, MPI_Lookup_name), which would not be in \
+                 the image"
+                    .into(),
+            );
+        }
+        self.members.iter().find_map(|(number, member)| {
+            let name = self.job.name(*number);
+            if !member.running {
+                return Some(format!("{name} has ended"));
+            }
+            if member.rank.as_ref().is_none_or(|rank| !rank.is_child) {
+                return Some(format!("{name} was not started by this mpirun, and would not be in the image"));
+            }
+            // It may rest, and send messages again in a session.
+            if member.rank.as_ref().is_some_and(|rank| rank.segment.status().has_left()) {
+                return Some(format!("{name} has called MPI_Finalize"));
+            }
+            match self.way_of(*number) {
+                Way::Ahead => Some(format!("{name} has not called MPI_Init yet: try again when it has")),
+                Way::Behind => Some(format!("{name} has called MPI_Finalize")),
+                Way::Inside => None,
+            }
+        })
+    }
+}
