@@ -1,6 +1,6 @@
 //! `oxmpi relay`: the daemon of a node through which the messages of a job go (rpi lamd). mpirun starts it.
 
-use oxmpi_fabric::lamd::relay::Relay;
+use oxmpi_fabric::relay::Relay;
 use oxmpi_rt::launch::RELAY_CONTROL;
 use oxmpi_sys::spawn::{close_others, inherited_is_control, take_inherited};
 use rustix::process::{Resource, getrlimit};

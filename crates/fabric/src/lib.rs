@@ -27,17 +27,16 @@
 
 mod counts;
 mod fabric;
-pub mod lamd;
 mod matching;
 mod message;
 pub mod neighbours;
-pub mod postboxes;
+pub mod relay;
 pub mod routes;
 pub mod shm;
 pub mod sim;
 mod sink;
-pub mod tcp;
 mod transport;
+pub mod transports;
 
 pub use counts::{Connected, Counts, InUse, Traffic};
 pub use fabric::{Announcements, Fabric, OneSided, Sections};
@@ -45,3 +44,4 @@ pub use matching::{MatchingTransport, Probed, TaggedReceive, TaggedSend};
 pub use message::{Body, Fetching, Message, Sent, SentNow, Taken, Unreachable};
 pub use sink::{Sink, dispatch};
 pub use transport::{Connections, Limits, Membership, Statistics, Transport};
+pub use transports::{lamd, postboxes, tcp};

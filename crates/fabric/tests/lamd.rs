@@ -9,7 +9,7 @@ mod support;
 
 use chaos::Chaos;
 use oxmpi_fabric::lamd::Lamd;
-use oxmpi_fabric::lamd::relay::{Relay, RelayError};
+use oxmpi_fabric::relay::{Relay, RelayError};
 use oxmpi_fabric::tcp::{Address, Encryption, Identity, Secret, Settings, Tcp, Whereabouts};
 use oxmpi_fabric::{Body, Membership as _, Message, Sent, Statistics as _, Transport as _};
 use oxmpi_sys::bytes::Bytes;

@@ -1,7 +1,7 @@
 //! The daemons of a world: relays on threads.
 
 use oxmpi_fabric::lamd::Lamd;
-use oxmpi_fabric::lamd::relay::Relay;
+use oxmpi_fabric::relay::Relay;
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::net::Listener;
 use oxmpi_sys::parcel;

@@ -33,6 +33,8 @@ const CONTROL: u64 = 1 << 32;
 const PROCESS: u64 = 2 << 32;
 const RELAYS: u64 = 3 << 32;
 
+/// Bytes of a file that are read or written at a time: few enough to stay in a cache.
+pub(crate) const PART: usize = 256 << 10;
 /// Packets that are taken from a process before others get their turn.
 const READS: usize = 64;
 /// Numbers of processes are below this.

@@ -1,7 +1,7 @@
 //! Messages through the daemons: the components guide's module `lamd` ("The lamd Module (Daemon-Based
 //! Communication)").
 //!
-//! Each node has a *relay* ([`relay`]), a daemon of the launcher's, and each process one socket to the relay of its node. All
+//! Each node has a *relay* ([`relay`](crate::relay)), a daemon of the launcher's, and each process one socket to the relay of its node. All
 //! messages go to the relay, from there, if the receiver is on another node, to the relay there, and then to the receiver. Relays
 //! always read: what cannot be delivered yet they keep. So a message arrives whatever the programs of its sender and receiver
 //! do meanwhile.
@@ -20,9 +20,8 @@
 //! 5. Who has lost its relay says nothing and waits: the launcher sees the end of a relay, reports it, and ends the job. So there
 //!    is one report, whoever notices first.
 
-pub mod relay;
-
-use crate::tcp::Tell;
+use crate::relay::PART;
+use crate::transports::Tell;
 use crate::{
     Body, Counts, Limits, Membership, Message, Sent, Sink, Statistics, Traffic, Transport, Unreachable,
     dispatch,
@@ -43,8 +42,6 @@ use std::time::Duration;
 const SOCKET: u64 = 1 << 32;
 /// Packets that are received in one look.
 const READS: usize = 64;
-/// Bytes of a file that are read or written at a time: few enough to stay in a cache.
-const PART: usize = 256 << 10;
 /// How long to wait for room in the socket before the caller is told that there is none.
 const ROOM: Duration = Duration::from_secs(1);
 /// How long to wait when the kernel has no memory or descriptors to send.

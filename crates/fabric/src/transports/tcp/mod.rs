@@ -59,6 +59,7 @@ mod watch;
 mod watched;
 mod writing;
 
+pub use crate::transports::Tell;
 pub use early::EARLY_BYTES;
 pub use error::RecordError;
 pub use greeting::{
@@ -69,7 +70,7 @@ pub use link::Link;
 pub use outgoing::Pieces;
 pub use oxmpi_wire::noise::Encryption;
 pub use record::{ALIGNMENT, Header, Kind, Point, RECORD_HEADER};
-pub use settings::{Address, Find, SecretOf, Settings, Tell, Whereabouts};
+pub use settings::{Address, Find, SecretOf, Settings, Whereabouts};
 
 use self::greetings::Greetings;
 use self::lending::LEND_FROM;

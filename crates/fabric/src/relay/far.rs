@@ -5,9 +5,8 @@
 //! packet is a [`Frame::Data`] at offset 0 whose receiver names the process that the packet is for; that of a part begins at the
 //! offset of the part in the file, plus 1.
 
-use super::RelayError;
 use super::parcels::{Load, Parcel};
-use crate::lamd::PART;
+use super::{PART, RelayError};
 use crate::tcp::{Address, Identity, Secret, Settings, Tcp, Whereabouts};
 use crate::{Body, Membership as _, Message, Sent, Sink, Transport as _};
 use oxmpi_sys::bytes::Bytes;

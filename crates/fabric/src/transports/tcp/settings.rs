@@ -87,6 +87,3 @@ pub type Find = Box<dyn FnMut(u32) -> Result<Whereabouts, String> + Send>;
 
 /// By which secret processes of another launcher, whose jobs have this name, prove who they are; `None` if that is not known.
 pub type SecretOf = Box<dyn FnMut(u64) -> Option<Secret> + Send>;
-
-/// Tells a person something.
-pub type Tell = Box<dyn Fn(&str) + Send>;
