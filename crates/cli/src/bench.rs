@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use oxmpi_param::Transport;
+use oxmpi_param::Module;
 use oxmpi_param::nearest::nearest;
 
 use figures::{Figures, What};
@@ -83,7 +83,7 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
 
 /// The names that `--rpi` knows.
 fn known() -> Vec<&'static str> {
-    Transport::ALL.iter().map(|transport| transport.name()).chain([NODES]).collect()
+    Module::all().iter().map(|module| module.name).chain([NODES]).collect()
 }
 
 fn parse(words: &[String]) -> Result<Options, String> {

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use crate::{collectives, prefix};
 use oxmpi_core::shmem::limits::{fits_later, has_room, serves, serves_later};
 use oxmpi_param::nearest::nearest;
-use oxmpi_param::{Found, Params, Source, Transport};
+use oxmpi_param::{Found, Module, Params, Source};
 use oxmpi_plan::table::{Parameter, algorithms, by_name};
 use oxmpi_plan::{Algorithm, Collective, Restriction, Setup, Unit};
 use oxmpi_rt::client::control_section_pool;
@@ -117,7 +117,7 @@ struct OfJob {
     /// coll_base_associative.
     associative: Option<bool>,
     /// The way of messages.
-    rpi: Transport,
+    rpi: &'static Module,
     /// The message pool of a control section.
     pool: PoolSegments,
 }
@@ -150,7 +150,7 @@ struct Served {
     /// The algorithm of a blocking call that is not tuned's, and what chose it.
     other: Option<(&'static Algorithm, String)>,
     /// The way of messages with which a job has no shared memory for collectives, if the call were one for that.
-    without_memory: Option<Transport>,
+    without_memory: Option<&'static Module>,
 }
 
 fn served(
@@ -364,14 +364,14 @@ fn in_text(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served
         );
     }
     if let Some(rpi) = served.without_memory {
-        out += &format!("  Over rpi {} a job has no shared memory for collectives (shmem).\n", rpi.name());
+        out += &format!("  Over rpi {} a job has no shared memory for collectives (shmem).\n", rpi.name);
     }
     out
 }
 
 /// Whether a job whose messages take this way has shared memory for its collectives.
-fn has_memory(rpi: Transport) -> bool {
-    !matches!(rpi, Transport::Crtcp | Transport::Lamd)
+fn has_memory(rpi: &Module) -> bool {
+    rpi.sections
 }
 
 /// Whether a call is one for shared memory.

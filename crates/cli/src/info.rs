@@ -237,11 +237,11 @@ fn parse(words: &[String]) -> Result<Asked, String> {
 
 /// The parameter of this name, or those whose names start so; all without a name.
 fn chosen(name: Option<&str>) -> Result<Vec<&'static Param>, String> {
-    let Some(name) = name else { return Ok(Param::all().iter().collect()) };
+    let Some(name) = name else { return Ok(Param::all().to_vec()) };
     if let Some(param) = Param::find(name) {
         return Ok(vec![param]);
     }
-    let family: Vec<_> = Param::all().iter().filter(|p| p.name.starts_with(name)).collect();
+    let family: Vec<_> = Param::all().iter().copied().filter(|p| p.name.starts_with(name)).collect();
     if !family.is_empty() {
         return Ok(family);
     }

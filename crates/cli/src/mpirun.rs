@@ -14,8 +14,9 @@ use std::time::Duration;
 
 use oxmpi_abi::FuncId;
 use oxmpi_core::copy_costs;
+use oxmpi_param::module::Supplies;
 use oxmpi_param::profile::{self, Profile};
-use oxmpi_param::{Found, Job, Nodes, Params, SelectError, Source, ThreadLevel, Transport};
+use oxmpi_param::{Found, Job, Module, Nodes, Params, SelectError, Source, ThreadLevel};
 use oxmpi_rt::client::{
     SERVE_OPTION, SERVED_CONTROL, SERVED_SEGMENT, UNIVERSE_SIZE_VARIABLE, raised_buffers,
 };
@@ -211,7 +212,7 @@ fn launch(options: &Options, params: Params, universe: Option<&Arc<Universe>>) -
 }
 
 /// Selects the way of messages. Whether there is a network is only looked at if it is needed.
-fn transport(params: &Params, ranks: u32, hosts: Option<usize>) -> Result<Transport, Stop> {
+fn transport(params: &Params, ranks: u32, hosts: Option<usize>) -> Result<&'static Module, Stop> {
     let is_here = hosts.is_none();
     let nodes = match hosts {
         Some(hosts) => (hosts > 1).then_some(Nodes::Hosts(hosts)),
@@ -221,10 +222,10 @@ fn transport(params: &Params, ranks: u32, hosts: Option<usize>) -> Result<Transp
     let wrong = |error: SelectError| stop(USAGE, error);
     let chosen = params.select(&job, ThreadLevel::Single).map_err(wrong)?.transport();
     let no_network = || launch::network(params).err().map(|error| error.to_string());
-    match chosen {
-        Transport::Tcp | Transport::Crtcp if is_here => job.no_sockets = no_network(),
+    match chosen.needs {
+        Supplies::Listeners if is_here => job.no_sockets = no_network(),
         // Daemons of one node need no network.
-        Transport::Lamd if is_here && nodes.is_some() => job.no_daemons = no_network(),
+        Supplies::Daemons if is_here && nodes.is_some() => job.no_daemons = no_network(),
         _ if is_here && nodes.is_some() => job.no_sockets = no_network(),
         _ => {}
     }

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 
+use oxmpi_param::module::{BtlRule, Module};
 use oxmpi_param::nearest::nearest;
 use oxmpi_param::select::modules::Job;
 use oxmpi_param::{Found, Params, ThreadLevel, Unit};
@@ -40,13 +41,9 @@ struct Asked {
 /// A framework and a component of it that a parameter belongs to.
 type Place = (&'static str, &'static str);
 
-/// Where parameters belong, by the beginnings of their names; the first that fits.
+/// Where parameters that are no transport's belong, by the beginnings of their names; the first that fits.
 const PLACES: &[(&str, &[Place])] = &[
-    ("rpi_tcp_", &[("rpi", "tcp"), ("btl", "tcp")]),
     ("btl_tcp_", &[("btl", "tcp"), ("rpi", "tcp")]),
-    ("rpi_usysv_", &[("rpi", "usysv")]),
-    ("rpi_sysv_", &[("rpi", "sysv")]),
-    ("rpi_shm_", &[("rpi", "shm"), ("btl", "sm")]),
     ("shm_", &[("rpi", "shm"), ("btl", "sm")]),
     ("single_copy", &[("rpi", "shm"), ("btl", "sm")]),
     ("coll_tuned_", &[("coll", "tuned")]),
@@ -58,9 +55,18 @@ const PLACES: &[(&str, &[Place])] = &[
     ("", &[("mpi", "base")]),
 ];
 
-fn places(param: &Param) -> &'static [Place] {
+fn places(param: &Param) -> Vec<Place> {
+    if let Some(module) = Module::of_param(param) {
+        return places_of(module);
+    }
     let found = PLACES.iter().find(|(start, _)| param.name.starts_with(start));
-    found.map_or(&[], |(_, places)| places)
+    found.map_or(Vec::new(), |(_, places)| places.to_vec())
+}
+
+/// Where the parameters of a transport belong: to it, and to the one that Open MPI knows.
+fn places_of(module: &'static Module) -> Vec<Place> {
+    let btl = module.btl.names.first().filter(|_| module.btl.left == BtlRule::Always);
+    [("rpi", module.name)].into_iter().chain(btl.map(|name| ("btl", *name))).collect()
 }
 
 /// Answers and returns the exit code.
@@ -124,7 +130,10 @@ fn parse(words: &[String]) -> Result<Asked, String> {
 
 /// Whether there are such frameworks and components.
 fn check(asked: &Asked) -> Result<(), String> {
-    let all: Vec<Place> = PLACES.iter().flat_map(|(_, places)| *places).copied().collect();
+    let all: Vec<Place> = {
+        let others = PLACES.iter().flat_map(|(_, places)| *places).copied();
+        Module::all().iter().flat_map(|module| places_of(module)).chain(others).collect()
+    };
     for (framework, component) in &asked.params {
         if framework != "all" && !all.iter().any(|(known, _)| known == framework) {
             return Err(unknown("framework", framework, all.iter().map(|(known, _)| *known)));
@@ -168,12 +177,12 @@ fn answer(asked: &Asked, params: &Params) -> String {
         let is_wanted = |(framework, component): &Place| {
             wanted.iter().any(|(f, c)| (f == "all" || f == framework) && (c == "all" || c == component))
         };
-        let Some(place) = places(param).iter().find(|place| is_wanted(place)) else { continue };
+        let Some(place) = places(param).into_iter().find(|place| is_wanted(place)) else { continue };
         if level(param.level).0 > limit {
             hidden += 1;
         } else {
             out +=
-                &if asked.parsable { parsable(*place, param, params) } else { pretty(*place, param, params) };
+                &if asked.parsable { parsable(place, param, params) } else { pretty(place, param, params) };
         }
     }
     if hidden > 0 && !asked.parsable {

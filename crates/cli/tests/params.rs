@@ -4,6 +4,8 @@
 #[path = "support/mod.rs"]
 mod support;
 
+// The transports, with their parameters.
+use oxmpi_fabric as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

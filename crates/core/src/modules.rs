@@ -1,7 +1,7 @@
 //! Which modules this process uses, at which thread level.
 
 pub use oxmpi_param::select::{LEVEL_VARIABLE, ThreadLevel};
-use oxmpi_param::{Decision, Job, Nodes, Params, SelectError, Transport};
+use oxmpi_param::{Decision, Job, Module, Nodes, Params, SelectError};
 use oxmpi_rt::client::Client;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,7 @@ impl Modules {
         if found.transport().is_over_sockets() && !boot.sockets && !client.is_singleton() {
             job.no_sockets = Some("mpirun has found no network for sockets".into());
         }
-        if found.transport() == Transport::Lamd && !boot.sockets && !client.is_singleton() {
+        if found.transport().has_daemons() && !boot.sockets && !client.is_singleton() {
             job.no_daemons =
                 Some("its mpirun was started by a process of its own, and has no daemons".into());
         }
@@ -40,9 +40,9 @@ impl Modules {
     }
 
     /// The transport that the launcher has decided on.
-    pub(crate) fn transport(&self) -> Transport {
+    pub(crate) fn transport(&self) -> &'static Module {
         let found = self.params.select(&self.job, ThreadLevel::Single);
-        found.map_or(Transport::Shm, |found| found.transport())
+        found.map_or_else(|_| Module::first(), |found| found.transport())
     }
 
     /// Selects the modules for a program that asks for this thread level, and says which one it gets. The first time rank 0

@@ -4,9 +4,10 @@
 //! has come, which is handed up through a [`Sink`], one entry for each kind of frame. Nothing here knows of communicators, matching
 //! or requests.
 //!
-//! - A [`Transport`] moves frames to the peers that it reaches: [`tcp`] over sockets, [`lamd`] through daemons, [`postboxes`] through
-//!   memory in the manner of the guide's `usysv` and `sysv`. Beside that trait of a few functions there are
-//!   [`Membership`] (peers come, go and die), [`Statistics`] and [`Connections`], for those that have something to say there.
+//! - A [`Transport`] moves frames to the peers that it reaches. Each is a folder of its own ([`transports`]): [`tcp`] over sockets, [`lamd`]
+//!   through daemons, [`postboxes`] through memory in the manner of the guide's `usysv` and `sysv`. Beside that trait of a few functions there are [`Membership`] (peers come, go and die),
+//!   [`Statistics`] and [`Connections`], for those that have something to say there.
+//! - What a transport says of itself is a [`Module`](oxmpi_param::Module), what makes it in a process its [`Constructor`].
 //! - A network that matches messages by itself is a [`MatchingTransport`] as well.
 //! - [`shm`] is the transport of one node, known by its type because a message through it takes less time than a jump through a table.
 //! - [`routes::Routes`] holds those of a process, and the route to each peer, chosen at first contact. It is the [`Fabric`] that
@@ -25,6 +26,7 @@
 //! 4. A peer that is gone is reported once by [`Sink::lost`], after everything that it had sent.
 #![forbid(unsafe_code)]
 
+pub mod constructor;
 mod counts;
 mod fabric;
 mod matching;
@@ -37,7 +39,9 @@ pub mod sim;
 mod sink;
 mod transport;
 pub mod transports;
+mod whereabouts;
 
+pub use constructor::{Constructor, Listening, Offer, Services, Situation, encryption};
 pub use counts::{Connected, Counts, InUse, Traffic};
 pub use fabric::{Announcements, Fabric, OneSided, Sections};
 pub use matching::{MatchingTransport, Probed, TaggedReceive, TaggedSend};
@@ -45,3 +49,4 @@ pub use message::{Body, Fetching, Message, Sent, SentNow, Taken, Unreachable};
 pub use sink::{Sink, dispatch};
 pub use transport::{Connections, Limits, Membership, Statistics, Transport};
 pub use transports::{lamd, postboxes, tcp};
+pub use whereabouts::{Address, Whereabouts};

@@ -26,6 +26,7 @@
 mod calls;
 pub mod copy_policy;
 mod incoming;
+mod module;
 mod outgoing;
 mod parting;
 mod sections;

@@ -32,27 +32,3 @@ pub enum InitialErrhandler {
     /// MPI_ERRORS_RETURN.
     Return,
 }
-
-/// The way that the messages of a job take: the guide's RPI modules, in the order of the words of `rpi`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// Shared memory within a host.
-    Shm,
-    /// Sockets.
-    Tcp,
-    /// The guide's postboxes in shared memory within a host, where who waits looks again and again.
-    Usysv,
-    /// The same, where who waits sleeps.
-    Sysv,
-    /// Sockets whose connections can be given up and made again while messages stand still.
-    Crtcp,
-    /// A daemon on each node.
-    Lamd,
-}
-
-impl Transport {
-    /// Whether the processes of a job on a node share a segment with postboxes.
-    pub fn has_postboxes(self) -> bool {
-        matches!(self, Transport::Usysv | Transport::Sysv)
-    }
-}

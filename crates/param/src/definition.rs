@@ -64,25 +64,45 @@ pub struct Param {
 }
 
 impl Param {
-    /// All parameters, by name.
-    pub fn all() -> &'static [Param] {
+    /// What most rows have, for the others: `Param { name: "rpi_mine_depth", ..Param::NEW }`.
+    pub const NEW: Param = Param {
+        name: "",
+        aliases: &[],
+        unit: Unit::Count,
+        default: 0,
+        min: 0,
+        max: 1 << 20,
+        power_of_two: false,
+        level: Level::Tune,
+        change: Change::Never,
+        help: "",
+    };
+
+    /// A priority among transports.
+    pub const fn priority(name: &'static str, default: i64, help: &'static str) -> Param {
+        Param { name, default, max: 100, level: Level::User, help, ..Param::NEW }
+    }
+
+    /// A switch.
+    pub const fn switch(name: &'static str, default: bool, help: &'static str) -> Param {
+        Param { name, unit: Unit::Switch, default: default as i64, max: 1, help, ..Param::NEW }
+    }
+
+    /// All parameters, in the order in which they are listed.
+    pub fn all() -> &'static [&'static Param] {
         &TABLE
     }
 
     /// The parameter of this name or alias.
     pub fn find(name: &str) -> Option<&'static Param> {
-        Param::index(name).map(|i| &TABLE[i])
+        let find = |name: &str| TABLE.iter().find(|p| p.name == name || p.aliases.contains(&name));
+        // The guide spells some names with the name of the interface in them: rpi_ssi_tcp_short.
+        find(name).or_else(|| find(&name.replacen("_ssi_", "_", 1))).copied()
     }
 
     /// All names and aliases.
     pub fn names() -> impl Iterator<Item = &'static str> {
         TABLE.iter().flat_map(|p| p.aliases.iter().copied().chain([p.name]))
-    }
-
-    pub(crate) fn index(name: &str) -> Option<usize> {
-        let find = |name: &str| TABLE.iter().position(|p| p.name == name || p.aliases.contains(&name));
-        // The guide spells some names with the name of the interface in them: rpi_ssi_tcp_short.
-        find(name).or_else(|| find(&name.replacen("_ssi_", "_", 1)))
     }
 
     /// The error for a name that is none.

@@ -1,8 +1,8 @@
 //! Parameters: the knobs of OxMPI, each defined once.
 //!
 //! A parameter has a name with its unit last (`shm_eager_limit_bytes`), a type, a default, limits and a help text.
-//! All of that stands in one place, the table in [`registry`]; parsing, the getters of [`Params`], `oxmpi info
-//! --params` and "did you mean" come from it.
+//! All of that stands in one place, the table in `registry.rs`, or for the parameters of a transport the folder of that ([`Module`]);
+//! parsing, the getters of [`Params`], `oxmpi info --params` and "did you mean" come from it.
 //!
 //! Where a value comes from, strongest first ([`Source`]; `oxmpi info --params` shows it for each):
 //!
@@ -39,6 +39,7 @@ mod definition;
 pub mod file;
 pub mod foreign;
 mod load;
+pub mod module;
 pub mod nearest;
 mod parse;
 pub mod profile;
@@ -48,11 +49,13 @@ mod source;
 pub mod tuned;
 
 pub use absent::{Absence, NoEffect, absence};
-pub use choices::{Encrypt, InitialErrhandler, SingleCopy, Transport};
+pub use choices::{Encrypt, InitialErrhandler, SingleCopy};
 pub use definition::{Change, Level, Param, Value};
 pub use load::{Found, Ignored};
+pub use module::Module;
 pub use parse::{ParamError, SWITCH_WORDS, Unit};
 pub use registry::Params;
+pub use select::modules::LEAST_SOCKET_BUFFERS;
 pub use select::{Decision, Job, Nodes, SelectError, ThreadLevel};
 pub use source::{Place, Source};
 

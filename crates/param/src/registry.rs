@@ -1,26 +1,40 @@
 //! The one table of parameters, and a set of their values.
+//!
+//! The table has the rows of this file, those of the transports that the program has ([`Module::params`]) behind the row `rpi`, and
+//! those of the tuned collectives.
 
 use crate::choices::{Encrypt, InitialErrhandler, SingleCopy};
 use crate::definition::{Change, Level, Param, Value};
+use crate::module::Module;
 use crate::parse::{ParamError, Unit};
 use crate::source::Source;
 use crate::tuned;
+use std::sync::LazyLock;
 
 /// A value for every parameter, and where it comes from. Only those that somebody has set take memory: every rank has a few of
 /// these.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Params {
-    /// By the places of their parameters in the table.
+    /// By the names of their parameters.
     set: Vec<Set>,
 }
 
 /// A parameter that somebody has set.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 struct Set {
-    index: usize,
+    param: &'static Param,
     value: Value,
     source: Source,
 }
+
+impl PartialEq for Set {
+    fn eq(&self, other: &Set) -> bool {
+        let Set { param, value, source } = self;
+        param.name == other.param.name && *value == other.value && *source == other.source
+    }
+}
+
+impl Eq for Set {}
 
 impl Params {
     /// Sets the parameter `name` (or alias) to the value that `text` says.
@@ -32,9 +46,9 @@ impl Params {
     }
 
     fn put(&mut self, name: &str, text: &str, source: impl FnOnce() -> Source) -> Result<(), ParamError> {
-        let index = Param::index(name).ok_or_else(|| Param::unknown(name))?;
-        let set = Set { index, value: TABLE[index].parse(text)?, source: source() };
-        match self.place(index) {
+        let param = Param::find(name).ok_or_else(|| Param::unknown(name))?;
+        let set = Set { param, value: param.parse(text)?, source: source() };
+        match self.place(param) {
             Ok(at) => self.set[at] = set,
             Err(at) => self.set.insert(at, set),
         }
@@ -61,60 +75,72 @@ impl Params {
 
     /// Every parameter with its value.
     pub fn iter(&self) -> impl Iterator<Item = (&'static Param, Value)> + '_ {
-        TABLE.iter().map(|param| (param, self.value(param)))
+        TABLE.iter().map(|param| (*param, self.value(param)))
     }
 
     /// Where the value of a parameter comes from.
     pub fn source(&self, param: &Param) -> &Source {
-        Param::index(param.name).map_or(&Source::Default, |index| self.source_at(index))
+        self.at(param).map_or(&Source::Default, |set| &set.source)
+    }
+
+    /// Whether nobody has said what the value of a parameter is.
+    pub fn is_default(&self, param: &Param) -> bool {
+        *self.source(param) == Source::Default
     }
 
     /// The value of a parameter.
     pub fn value(&self, param: &Param) -> Value {
-        let set = Param::index(param.name).and_then(|index| self.at(index));
-        set.map_or_else(|| param.default_value(), |set| set.value.clone())
+        self.at(param).map_or_else(|| param.default_value(), |set| set.value.clone())
     }
 
-    /// Where it is among those that are set, or would be.
-    fn place(&self, index: usize) -> Result<usize, usize> {
-        self.set.binary_search_by_key(&index, |set| set.index)
-    }
-
-    fn at(&self, index: usize) -> Option<&Set> {
-        self.place(index).ok().map(|at| &self.set[at])
-    }
-
-    fn source_at(&self, index: usize) -> &Source {
-        self.at(index).map_or(&Source::Default, |set| &set.source)
-    }
-
-    fn number_at(&self, index: usize) -> i64 {
-        match self.at(index).map(|set| &set.value) {
+    /// The value of a parameter that is a number, a choice or a switch.
+    pub fn number(&self, param: &Param) -> i64 {
+        match self.at(param).map(|set| &set.value) {
             Some(Value::Number(n)) => *n,
             Some(Value::Text(_)) => 0, // no number has a text for its value: see Param::parse
-            None => TABLE[index].default,
+            None => param.default,
         }
     }
 
-    fn text_at(&self, index: usize) -> &str {
-        match (self.at(index).map(|set| &set.value), TABLE[index].unit) {
+    /// The value of a parameter that counts something, whose row allows no negative number.
+    pub fn count(&self, param: &Param) -> usize {
+        usize::try_from(self.number(param)).unwrap_or(0)
+    }
+
+    /// The value of a switch.
+    pub fn is_on(&self, param: &Param) -> bool {
+        self.number(param) != 0
+    }
+
+    /// The value of a parameter that is a text.
+    pub fn text<'p>(&'p self, param: &Param) -> &'p str {
+        match (self.at(param).map(|set| &set.value), param.unit) {
             (Some(Value::Text(text)), _) => text,
             (None, Unit::Text { default }) => default,
             _ => "",
         }
     }
 
-    fn number(&self, id: Id) -> i64 {
-        self.number_at(id as usize)
+    /// Where it is among those that are set, or would be.
+    fn place(&self, param: &Param) -> Result<usize, usize> {
+        self.set.binary_search_by_key(&param.name, |set| set.param.name)
     }
 
-    fn text(&self, id: Id) -> &str {
-        self.text_at(id as usize)
+    fn at(&self, param: &Param) -> Option<&Set> {
+        self.place(param).ok().map(|at| &self.set[at])
+    }
+
+    fn number_of(&self, id: Id) -> i64 {
+        self.number(&OWN[id as usize])
+    }
+
+    fn text_of(&self, id: Id) -> &str {
+        self.text(&OWN[id as usize])
     }
 
     /// Whether long messages may be copied between address spaces.
     pub fn single_copy(&self) -> SingleCopy {
-        match self.number(Id::single_copy) {
+        match self.number_of(Id::single_copy) {
             0 => SingleCopy::Auto,
             1 => SingleCopy::Off,
             _ => SingleCopy::On,
@@ -128,7 +154,7 @@ impl Params {
 
     /// Which messages over sockets are encrypted.
     pub fn mpi_encrypt(&self) -> Encrypt {
-        match self.number(Id::mpi_encrypt) {
+        match self.number_of(Id::mpi_encrypt) {
             0 => Encrypt::Off,
             1 => Encrypt::On,
             _ => Encrypt::Auto,
@@ -137,7 +163,7 @@ impl Params {
 
     /// The error handler of MPI_COMM_WORLD and MPI_COMM_SELF until the program sets another one.
     pub fn initial_errhandler(&self) -> InitialErrhandler {
-        match self.number(Id::mpi_initial_errhandler) {
+        match self.number_of(Id::mpi_initial_errhandler) {
             0 => InitialErrhandler::Fatal,
             1 => InitialErrhandler::Abort,
             _ => InitialErrhandler::Return,
@@ -146,7 +172,7 @@ impl Params {
 
     /// What the launcher does with SIGUSR1: whether it reports, and whether it passes it on.
     pub fn mpi_sigusr1(&self) -> (bool, bool) {
-        match self.number(Id::mpi_sigusr1) {
+        match self.number_of(Id::mpi_sigusr1) {
             0 => (true, false),
             1 => (false, true),
             _ => (true, true),
@@ -155,35 +181,36 @@ impl Params {
 
     /// Whether operations are associative: all, none, or (`None`) those whose result does not depend on the grouping.
     pub fn coll_base_associative(&self) -> Option<bool> {
-        match self.number(Id::coll_base_associative) {
+        match self.number_of(Id::coll_base_associative) {
             2 => None,
             asserted => Some(asserted == 1),
         }
     }
-
-    /// The text of a parameter of the tuned collectives, by its place among them, and where it comes from.
-    pub(crate) fn tuned_text(&self, row: usize) -> (&str, &Source) {
-        (self.text_at(OWN.len() + row), self.source_at(OWN.len() + row))
-    }
-
-    /// The number of a parameter of the tuned collectives, by its place among them.
-    pub(crate) fn tuned_number(&self, row: usize) -> i64 {
-        self.number_at(OWN.len() + row)
-    }
 }
 
-/// Those of this file, then those of the tuned collectives.
-pub(crate) static TABLE: [Param; OWN.len() + tuned::COUNT] = {
-    let mut all = [OWN[0]; OWN.len() + tuned::COUNT];
-    let mut at = 0;
-    while at < all.len() {
-        let behind = at.wrapping_sub(OWN.len());
-        let each = tuned::ROWS[0].len();
-        all[at] = if at < OWN.len() { OWN[at] } else { tuned::ROWS[behind / each][behind % each] };
-        at += 1;
+/// All parameters, in the order in which they are listed.
+pub(crate) static TABLE: LazyLock<Vec<&'static Param>> = LazyLock::new(|| {
+    let (before, rest) = OWN.split_at(Id::rpi as usize);
+    let behind = &rest[1..];
+    let transports = Module::all().iter().flat_map(|module| module.params.iter().copied());
+    let tuned = tuned::ROWS.iter().flatten();
+    before.iter().chain([&*RPI]).chain(transports).chain(behind).chain(tuned).collect()
+});
+
+/// The row `rpi`, with the transports that there are.
+static RPI: LazyLock<Param> = LazyLock::new(|| {
+    let all = Module::all();
+    let words: Vec<_> = all.iter().map(|module| module.name).collect();
+    let texts = all.iter().fold(String::new(), |texts, module| texts + " " + module.help);
+    let row = OWN[Id::rpi as usize];
+    // Made once, for as long as the program runs.
+    Param {
+        unit: Unit::Choice(words.leak()),
+        max: all.len().saturating_sub(1) as i64,
+        help: (row.help.to_string() + &texts).leak(),
+        ..row
     }
-    all
-};
+});
 
 /// Makes the table of this file, and a getter of the right type for each row.
 macro_rules! parameters {
@@ -192,7 +219,7 @@ macro_rules! parameters {
         #[derive(Clone, Copy)]
         enum Id { $($name),* }
 
-        const OWN: [Param; [$(Id::$name),*].len()] = [ $( parameters!(@param $name, $get, { $($row)* }) ),* ];
+        static OWN: [Param; [$(Id::$name),*].len()] = [ $( parameters!(@param $name, $get, { $($row)* }) ),* ];
 
         impl Params { $( parameters!(@getter $name, $get, { $($row)* }); )* }
     };
@@ -232,7 +259,7 @@ macro_rules! parameters {
         #[doc = $help]
         #[inline]
         pub fn $name(&self) -> bool {
-            self.number(Id::$name) != 0
+            self.number_of(Id::$name) != 0
         }
     };
     (@getter $name:ident, text, {
@@ -242,7 +269,7 @@ macro_rules! parameters {
         #[doc = $help]
         #[inline]
         pub fn $name(&self) -> &str {
-            self.text(Id::$name)
+            self.text_of(Id::$name)
         }
     };
     (@getter $name:ident, $type:ident, {
@@ -252,7 +279,7 @@ macro_rules! parameters {
         #[doc = $help]
         #[inline]
         pub fn $name(&self) -> $type {
-            self.number(Id::$name) as $type
+            self.number_of(Id::$name) as $type
         }
     };
 }
@@ -447,133 +474,10 @@ parameters! {
                sleeps.",
     }
     rpi: by_hand {
-        unit: Unit::Choice(&["shm", "tcp", "usysv", "sysv", "crtcp", "lamd"]), default: 0, limits: 0..=5, power_of_two: false,
+        // The words, and a sentence on each, are those of the transports that there are.
+        unit: Unit::Choice(&[]), default: 0, limits: 0..=0, power_of_two: false,
         aliases: [], level: User,
-        help: "The way that messages take: 'shm' is shared memory within a host, 'tcp' is sockets. 'usysv' and 'sysv' are \
-               shared memory by the guide's postboxes and pool: who waits spins with usysv, and sleeps with sysv, which is \
-               better with more ranks than cores. 'crtcp' is sockets whose connections can be given up and made again \
-               ('oxmpi quiesce'). 'lamd' goes through a daemon on each node, so that messages arrive while programs compute.",
-    }
-    rpi_shm_priority: u32 {
-        unit: Unit::Count, default: 60, limits: 0..=100, power_of_two: false,
-        aliases: [], level: User,
-        help: "The priority of shared memory when no transport is asked for (rpi): the highest one that can run is used.",
-    }
-    rpi_tcp_short: usize {
-        unit: Unit::Bytes, default: 65535, limits: 0..=1073741824, power_of_two: false,
-        aliases: [], level: Tune, change: Always,
-        help: "The longest message that is sent over a socket before its receive is known to be posted. Longer ones \
-               wait for the receiver (rendezvous). An odd number counts as the next even one, so the default lets 64 KiB \
-               pass.",
-    }
-    rpi_tcp_sockbuf: i64 {
-        unit: Unit::Bytes, default: -1, limits: -1..=1073741824, power_of_two: false,
-        aliases: [], level: Tune,
-        help: "Bytes that the kernel is asked to buffer for each socket, in each direction; -1: as many as \
-               rpi_tcp_short says, and at least 1 MiB. Of fewer than 32 KiB mpirun says that so many are asked for all the same.",
-    }
-    rpi_tcp_priority: u32 {
-        unit: Unit::Count, default: 20, limits: 0..=100, power_of_two: false,
-        aliases: [], level: User,
-        help: "The priority of sockets when no transport is asked for (rpi): the highest one that can run is used.",
-    }
-    rpi_usysv_short: usize {
-        unit: Unit::Bytes, default: 8192, limits: 64..=1073741824, power_of_two: false,
-        aliases: [], level: Tune,
-        help: "Bytes of data in a postbox of usysv. A message of at most twice as many is sent before its receive is known to be \
-               posted; of a longer one so many bytes go with its announcement.",
-    }
-    rpi_usysv_pollyield: switch {
-        default: true, aliases: [], level: Tune,
-        help: "How a rank over usysv that has spun long enough gives its core to others: by a yield (1), or by a select() of 10 \
-               microseconds (0).",
-    }
-    rpi_usysv_readlockpoll: u32 {
-        unit: Unit::Count, default: 10000, limits: 0..=1000000000, power_of_two: false,
-        aliases: [], level: Tune,
-        help: "At how many postboxes a rank over usysv that waits for a message looks, one after the other and again and again, \
-               before it gives its core to others. After wait_yields such gifts it sleeps. With more ranks than cores it \
-               looks 10 times, unless this parameter is set.",
-    }
-    rpi_usysv_writelockpoll: u32 {
-        unit: Unit::Count, default: 10, limits: 0..=1000000000, power_of_two: false,
-        aliases: [], level: Tune,
-        help: "How often a rank over usysv looks at a postbox that is full, or at the lock of the pool, before it gives its \
-               core to others.",
-    }
-    rpi_usysv_shmpoolsize: i64 {
-        unit: Unit::Bytes, default: -1, limits: -1..=2147483647, power_of_two: false,
-        aliases: [], level: Tune,
-        help: "Bytes of the pool of usysv, through which long messages go; the ranks of a node share it. 0: none; -1: 1 MiB \
-               for each of them, at most 64 MiB.",
-    }
-    rpi_usysv_shmmaxalloc: i64 {
-        unit: Unit::Bytes, default: -1, limits: -1..=1073741824, power_of_two: false,
-        aliases: [], level: Tune,
-        help: "The most bytes that one piece of a long message over usysv takes of the pool, at least 1. -1 (or 0): a quarter \
-               of each rank's share of the pool, at most 256 KiB.",
-    }
-    rpi_usysv_priority: u32 {
-        unit: Unit::Count, default: 40, limits: 0..=100, power_of_two: false,
-        aliases: [], level: User,
-        help: "The priority of usysv when no transport is asked for (rpi): the highest one that can run is used.",
-    }
-    rpi_sysv_short: usize {
-        unit: Unit::Bytes, default: 8192, limits: 64..=1073741824, power_of_two: false,
-        aliases: [], level: Tune,
-        help: "Bytes of data in a postbox of sysv. A message of at most twice as many is sent before its receive is known to be \
-               posted; of a longer one so many bytes go with its announcement.",
-    }
-    rpi_sysv_pollyield: switch {
-        default: true, aliases: [], level: Tune,
-        help: "How a rank over sysv that finds no message gives its core to others once, before it sleeps until one comes: by a \
-               yield (1), or by a select() of 10 microseconds (0).",
-    }
-    rpi_sysv_semaphores: switch {
-        default: false, aliases: [], level: Tune,
-        help: "What ranks over sysv sleep on, and lock the pool with: memory (futexes, 0), or System V semaphores (1), of which \
-               there is a set of six for each pair of ranks then ('ipcs -s' shows them) and one for the pool. For at most 256 \
-               ranks, all on one node: who has sockets to other nodes sleeps on those.",
-    }
-    rpi_sysv_shmpoolsize: i64 {
-        unit: Unit::Bytes, default: -1, limits: -1..=2147483647, power_of_two: false,
-        aliases: [], level: Tune,
-        help: "Bytes of the pool of sysv, through which long messages go; the ranks of a node share it. 0: none; -1: 1 MiB \
-               for each of them, at most 64 MiB.",
-    }
-    rpi_sysv_shmmaxalloc: i64 {
-        unit: Unit::Bytes, default: -1, limits: -1..=1073741824, power_of_two: false,
-        aliases: [], level: Tune,
-        help: "The most bytes that one piece of a long message over sysv takes of the pool, at least 1. -1 (or 0): a quarter \
-               of each rank's share of the pool, at most 256 KiB.",
-    }
-    rpi_sysv_priority: u32 {
-        unit: Unit::Count, default: 30, limits: 0..=100, power_of_two: false,
-        aliases: [], level: User,
-        help: "The priority of sysv when no transport is asked for (rpi): the highest one that can run is used.",
-    }
-    rpi_crtcp_short: usize {
-        unit: Unit::Bytes, default: 65535, limits: 0..=1073741824, power_of_two: false,
-        aliases: [], level: Tune, change: Always,
-        help: "With rpi crtcp, what rpi_tcp_short is with rpi tcp: the longest message that is sent before its receive is known \
-               to be posted. An odd number counts as the next even one.",
-    }
-    rpi_crtcp_sockbuf: i64 {
-        unit: Unit::Bytes, default: -1, limits: -1..=1073741824, power_of_two: false,
-        aliases: [], level: Tune,
-        help: "With rpi crtcp, what rpi_tcp_sockbuf is with rpi tcp: bytes that the kernel is asked to buffer for each \
-               socket; -1: as many as rpi_crtcp_short says, and at least 1 MiB.",
-    }
-    rpi_crtcp_priority: u32 {
-        unit: Unit::Count, default: 25, limits: 0..=100, power_of_two: false,
-        aliases: [], level: User,
-        help: "The priority of rpi crtcp when no transport is asked for (rpi): the highest one that can run is used.",
-    }
-    rpi_lamd_priority: u32 {
-        unit: Unit::Count, default: 10, limits: 0..=100, power_of_two: false,
-        aliases: [], level: User,
-        help: "The priority of messages through the daemons when no transport is asked for (rpi): the highest one that can \
-               run is used.",
+        help: "The way that messages take.",
     }
     btl_tcp_if_include: text {
         default: "", aliases: ["rpi_tcp_if_include"], level: User,
@@ -759,7 +663,6 @@ parameters! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::choices::Transport;
     use proptest::prelude::*;
 
     #[test]
@@ -800,8 +703,6 @@ mod tests {
         assert_eq!(params.wait_sleeping(), 1_000_000_000);
         assert_eq!(params.single_copy(), SingleCopy::On);
         assert!(params.mpi_param_check() && params.mpi_ft_enable() && params.mpi_strict());
-        assert_eq!((params.rpi_shm_priority(), params.rpi_tcp_priority()), (100, 100));
-        assert_eq!(params.rpi_lamd_priority(), 100);
         assert_eq!((params.mpi_hostmap(), params.shm_copy_costs()), ("mpi_hostmap", "shm_copy_costs"));
         assert_eq!((params.pml(), params.btl(), params.mtl()), ("pml", "btl", "mtl"));
         assert_eq!(params.plm_rsh_agent(), "plm_rsh_agent");
@@ -809,15 +710,6 @@ mod tests {
         assert_eq!(params.btl_tcp_if_include(), "btl_tcp_if_include");
         assert_eq!(params.btl_tcp_if_exclude(), "btl_tcp_if_exclude");
         assert!(params.iter().all(|(p, v)| v == value(p)));
-    }
-
-    #[test]
-    fn the_defaults_of_the_guide_hold() {
-        let params = Params::default();
-        assert_eq!((params.rpi(), params.rpi_tcp_priority()), (Transport::Shm, 20));
-        assert_eq!(params.rpi_lamd_priority(), 10);
-        assert_eq!((params.rpi_tcp_short(), params.rpi_tcp_sockbuf()), (65535, -1));
-        assert_eq!((params.btl_tcp_if_include(), params.btl_tcp_if_exclude()), ("", ""));
     }
 
     #[test]
@@ -859,13 +751,9 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_taken_as_it_is_and_a_number_may_be_negative_where_its_limits_say_so() {
+    fn a_text_is_taken_as_it_is() {
         let params = Params::default().with("btl_tcp_if_include", " eth0, 10.0.0.0/8 ").unwrap();
         assert_eq!(params.btl_tcp_if_include(), "eth0, 10.0.0.0/8");
-        assert_eq!(Params::default().with("rpi_tcp_sockbuf", "64k").unwrap().rpi_tcp_sockbuf(), 65536);
-        let e = Params::default().with("rpi_tcp_sockbuf", "-2").unwrap_err().to_string();
-        assert!(e.contains("from -1 to"), "{e}");
-        assert!(Params::default().with("rpi_tcp_short", "-1").is_err());
     }
 
     #[test]

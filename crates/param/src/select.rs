@@ -1,8 +1,8 @@
 //! Which modules a process uses, and why: the eight steps of the components guide ("MPI Module Selection Process").
 //!
 //! [`decide`] is a pure function over rows: a module of a framework with its priority, the thread levels at which it can
-//! run, and whether this job may and can use it. The rows of this library are in [`modules`](mod@modules); a new transport is
-//! one row there.
+//! run, and whether this job may and can use it. The rows of this program are made in [`modules`](mod@modules), those of
+//! transports from what each says of itself ([`Module`](crate::Module)).
 
 mod level;
 pub mod modules;

@@ -1,6 +1,6 @@
 //! The parameters that each tuned collective has, with the names that Open MPI gave them.
 
-use crate::definition::{Change, Level, Param};
+use crate::definition::{Level, Param};
 use crate::parse::Unit;
 use crate::registry::Params;
 use crate::source::Source;
@@ -8,16 +8,13 @@ use crate::source::Source;
 /// How many parameters each collective has.
 const EACH: usize = 5;
 
-/// How many there are in all.
-pub(crate) const COUNT: usize = COLLECTIVES.len() * EACH;
-
 macro_rules! collectives {
     ($($name:literal)*) => {
         /// The collectives, by the names that they have in the names of parameters.
         pub const COLLECTIVES: [&str; [$($name),*].len()] = [$($name),*];
 
         /// The rows, collective by collective.
-        pub(crate) const ROWS: [[Param; EACH]; COLLECTIVES.len()] = [$([
+        pub(crate) static ROWS: [[Param; EACH]; COLLECTIVES.len()] = [$([
             Param {
                 name: concat!("coll_tuned_", $name, "_algorithm"),
                 unit: Unit::Text { default: "0" },
@@ -26,7 +23,7 @@ macro_rules! collectives {
                     "The algorithm of every ", $name, ", by number or name ('oxmpi info --collectives' lists them); 0 or \
                      'ignore': none is forced. It needs coll_tuned_use_dynamic_rules 1."
                 ),
-                ..ROW
+                ..Param::NEW
             },
             Param {
                 name: concat!("coll_tuned_", $name, "_algorithm_segmentsize"),
@@ -34,7 +31,7 @@ macro_rules! collectives {
                 unit: Unit::Bytes,
                 max: 1 << 40,
                 help: concat!("Bytes of a segment of the forced algorithm of ", $name, "; 0: the algorithm's own choice."),
-                ..ROW
+                ..Param::NEW
             },
             Param {
                 name: concat!("coll_tuned_", $name, "_algorithm_tree_fanout"),
@@ -43,7 +40,7 @@ macro_rules! collectives {
                     "How many children a rank has in trees of the forced algorithm of ", $name,
                     "; 0: the algorithm's own choice."
                 ),
-                ..ROW
+                ..Param::NEW
             },
             Param {
                 name: concat!("coll_tuned_", $name, "_algorithm_chain_fanout"),
@@ -52,7 +49,7 @@ macro_rules! collectives {
                     "How many chains start at the root in the forced algorithm 'chain' of ", $name,
                     "; 0: the algorithm's own choice."
                 ),
-                ..ROW
+                ..Param::NEW
             },
             Param {
                 name: concat!("coll_tuned_", $name, "_algorithm_max_requests"),
@@ -61,25 +58,11 @@ macro_rules! collectives {
                     "How many requests the forced algorithm of ", $name, ", or that of a rule without such a number, has \
                      outstanding at most; 0: the algorithm's own choice."
                 ),
-                ..ROW
+                ..Param::NEW
             },
         ]),*];
     };
 }
-
-/// What most rows have.
-const ROW: Param = Param {
-    name: "",
-    aliases: &[],
-    unit: Unit::Count,
-    default: 0,
-    min: 0,
-    max: 1 << 20,
-    power_of_two: false,
-    level: Level::Tune,
-    change: Change::Never,
-    help: "",
-};
 
 collectives! {
     "allgather" "allgatherv" "allreduce" "alltoall" "alltoallv" "barrier" "bcast" "exscan" "gather" "reduce"
@@ -110,13 +93,12 @@ pub struct Tuned<'a> {
 impl Params {
     /// The values of the parameters of a collective, by its place in [`COLLECTIVES`].
     pub fn tuned(&self, collective: usize) -> Option<Tuned<'_>> {
-        let rows = Param::all()[Param::all().len() - COUNT..].chunks_exact(EACH).nth(collective)?;
-        let number = |knob: usize| self.tuned_number(collective * EACH + knob);
-        let (algorithm, source) = self.tuned_text(collective * EACH);
+        let rows = ROWS.get(collective)?;
+        let number = |knob: usize| self.number(&rows[knob]);
         Some(Tuned {
-            algorithm,
+            algorithm: self.text(&rows[0]),
             parameter: rows[0].name,
-            source,
+            source: self.source(&rows[0]),
             // The limits of the rows let them fit.
             segment_bytes: number(1) as u64,
             tree_fan_out: number(2) as u32,

@@ -20,12 +20,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use oxmpi_param::{Params, Transport};
+use oxmpi_fabric::Listening;
+use oxmpi_param::{LEAST_SOCKET_BUFFERS, Params};
 use oxmpi_shm::control_section::PoolSegments;
 use oxmpi_shm::segment::{Boot, RankState, Segment, SegmentConfig, SegmentError};
 use oxmpi_sys::descriptor::Descriptor;
 use oxmpi_sys::{cpus, fdpass, local, spawn, tracer};
-use oxmpi_wire::noise::Encryption;
 
 use self::entering::Entered;
 use crate::control::{DecodeError, MAX_MESSAGE, Reply, Request};
@@ -334,17 +334,6 @@ pub struct Found {
     pub contact: Option<(Contact, [u8; 32])>,
 }
 
-/// What a rank of a job over sockets is given.
-#[derive(Debug)]
-pub struct Listening {
-    /// Its listening socket.
-    pub socket: OwnedFd,
-    /// How often the rank has been started.
-    pub incarnation: u64,
-    /// The secret of the job.
-    pub secret: [u8; 32],
-}
-
 impl Client {
     /// Asks the launcher for this rank's listening socket.
     ///
@@ -603,31 +592,14 @@ pub fn control_section_pool(params: &Params) -> PoolSegments {
 /// A warning, if fewer bytes are to be buffered for each socket than work.
 pub fn raised_buffers(params: &Params) -> Option<String> {
     let asked = params.sockets_buffers();
-    let name = if params.rpi() == Transport::Crtcp { "rpi_crtcp_sockbuf" } else { "rpi_tcp_sockbuf" };
-    (asked < LEAST_BUFFERS).then(|| {
+    let name = params.sockets()?.buffers.name;
+    (asked < LEAST_SOCKET_BUFFERS).then(|| {
         format!(
-            "parameter '{name}' is {asked}: the kernel is asked to buffer {LEAST_BUFFERS} bytes for each socket all the same, as \
+            "parameter '{name}' is {asked}: the kernel is asked to buffer {LEAST_SOCKET_BUFFERS} bytes for each socket all the same, as \
              connections stand still with less"
         )
     })
 }
-
-/// Bytes that the kernel shall buffer for each socket by the parameters.
-pub fn socket_buffers(params: &Params) -> usize {
-    params.sockets_buffers().max(LEAST_BUFFERS)
-}
-
-/// Which connections are to be encrypted by the parameters.
-pub fn encrypt(params: &Params) -> Encryption {
-    match params.mpi_encrypt() {
-        oxmpi_param::Encrypt::Off => Encryption::Never,
-        oxmpi_param::Encrypt::On => Encryption::Always,
-        oxmpi_param::Encrypt::Auto => Encryption::BetweenHosts,
-    }
-}
-
-/// With less a connection waits for the kernel's timers, as one segment of the loopback does not fit.
-const LEAST_BUFFERS: usize = 32 << 10;
 
 /// Whether `ranks` ranks on this node have to share processors.
 pub fn is_oversubscribed(ranks: u32) -> bool {
@@ -681,8 +653,8 @@ mod tests {
 
     #[test]
     fn sockets_are_buffered_as_short_messages_need_and_no_less_than_works() {
-        let buffers = |name, value| socket_buffers(&Params::default().with(name, value).unwrap());
-        assert_eq!(socket_buffers(&Params::default()), 1 << 20);
+        let buffers = |name, value| Params::default().with(name, value).unwrap().socket_buffers();
+        assert_eq!(Params::default().socket_buffers(), 1 << 20);
         assert_eq!(buffers("rpi_tcp_short", "2000000"), 2_000_000);
         assert_eq!(buffers("rpi_tcp_sockbuf", "1m"), 1 << 20);
         assert_eq!(buffers("rpi_tcp_sockbuf", "0"), 32 << 10);

@@ -57,7 +57,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use oxmpi_param::{Params, Transport};
+use oxmpi_param::{Module, Params};
 use oxmpi_shm::postbox::PostboxError;
 use oxmpi_shm::segment::SegmentError;
 use oxmpi_sys::cpus;
@@ -117,7 +117,7 @@ pub struct Launch {
     /// The parameters, for what the launcher itself makes (segments).
     pub params: Params,
     /// The way that messages take, as it was selected.
-    pub transport: Transport,
+    pub transport: &'static Module,
     /// Which addresses are told to peers in place of others.
     pub hostmap: Hostmap,
     /// How the output of ranks is printed.

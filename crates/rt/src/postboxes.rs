@@ -1,35 +1,17 @@
-//! The segments with postboxes of a job over usysv or sysv: their sizes by the parameters, and the files.
+//! The segments with postboxes of a job whose transport has some: their sizes by the parameters, and the files.
 
-use oxmpi_param::{Params, Transport};
+use oxmpi_param::Params;
+use oxmpi_param::module::{Module, PostboxSizes};
 use oxmpi_shm::postbox::{PostboxArea, PostboxError, PostboxShape};
 use oxmpi_sys::semaphore::SemaphoreSets;
 use std::os::fd::OwnedFd;
 use std::str::FromStr;
 
-/// What a segment has of the pool by default for each rank, and at most, bytes.
-const POOL_OF_RANK: u64 = 1 << 20;
-const POOL_MOST: u64 = 64 << 20;
-/// The longest piece of a message by default, bytes.
-const PIECE_MOST: u64 = 256 << 10;
-
 /// The sizes of the segment that `ranks` ranks of a node share, and the most bytes that a piece of a long message takes of its
 /// pool. `None`: the transport has no postboxes.
-pub fn postbox_sizes(params: &Params, transport: Transport, ranks: u32) -> Option<(PostboxShape, usize)> {
-    let (short, pool, piece) = match transport {
-        Transport::Usysv => {
-            (params.rpi_usysv_short(), params.rpi_usysv_shmpoolsize(), params.rpi_usysv_shmmaxalloc())
-        }
-        Transport::Sysv => {
-            (params.rpi_sysv_short(), params.rpi_sysv_shmpoolsize(), params.rpi_sysv_shmmaxalloc())
-        }
-        _ => return None,
-    };
-    let ranks = ranks.max(1);
-    let of_all = (u64::from(ranks) * POOL_OF_RANK).min(POOL_MOST);
-    let pool = u64::try_from(pool).unwrap_or(of_all);
-    let of_piece = (pool / u64::from(ranks) / 4).clamp(1, PIECE_MOST);
-    let piece = u64::try_from(piece).ok().filter(|piece| *piece > 0).unwrap_or(of_piece);
-    Some((PostboxShape { ranks, short: short as u64, pool }, piece as usize))
+pub fn postbox_sizes(params: &Params, transport: &Module, ranks: u32) -> Option<(PostboxShape, usize)> {
+    let PostboxSizes { short, pool, piece } = transport.postboxes()?.of(params, ranks);
+    Some((PostboxShape { ranks: ranks.max(1), short, pool }, piece as usize))
 }
 
 /// A segment with postboxes, as the launcher holds it.
@@ -122,7 +104,7 @@ mod tests {
             assert_eq!(sizes(&set[..3], 2), (shape(2, 100, 64 << 10), 8 << 10));
         }
         assert_eq!(sizes(&[("rpi", "sysv"), ("rpi_sysv_shmpoolsize", "0")], 2), (shape(2, 8192, 0), 1));
-        assert_eq!(postbox_sizes(&Params::default(), Transport::Tcp, 2), None);
+        assert_eq!(postbox_sizes(&Params::default(), Module::named("tcp").unwrap(), 2), None);
     }
 
     #[test]

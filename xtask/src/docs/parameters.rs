@@ -7,7 +7,7 @@ use oxmpi_param::{Level, Param};
 const HEAD: &str = "\
 # Parameters
 
-Written by `cargo xtask docs` from the table in `crates/param/src/registry.rs`; do not edit it. `oxmpi info --params`
+Written by `cargo xtask docs` from the table in `crates/param/src/registry.rs` and the folders of the transports; do not edit it. `oxmpi info --params`
 shows the values of an installation and where each comes from; `oxmpi info --select` shows what `rpi`, `btl`, `pml` and the
 priorities lead to.
 
@@ -40,8 +40,11 @@ pub(super) fn page() -> String {
         (Level::Tune, "For tuning", "They change speed or memory only."),
         (Level::Develop, "For work on OxMPI itself", "They are for finding errors."),
     ] {
-        let rows: Vec<&Param> =
-            Param::all().iter().filter(|param| param.level == level && collective(param).is_none()).collect();
+        let rows: Vec<&Param> = Param::all()
+            .iter()
+            .copied()
+            .filter(|param| param.level == level && collective(param).is_none())
+            .collect();
         if rows.is_empty() {
             continue;
         }

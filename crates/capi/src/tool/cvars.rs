@@ -105,7 +105,7 @@ fn change(param: &'static Param, text: String) -> Result<()> {
 /// The parameter of a handle.
 fn param_of(handle: TCvarHandle) -> Result<&'static Param> {
     let place = *HANDLES.get(handle)?;
-    Param::all().get(place).ok_or(abi::MPI_T_ERR_INVALID_HANDLE)
+    Param::all().get(place).copied().ok_or(abi::MPI_T_ERR_INVALID_HANDLE)
 }
 
 mpi! {

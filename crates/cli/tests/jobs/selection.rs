@@ -1,6 +1,7 @@
 //! Which modules a job gets, and at which thread level.
 
 use crate::harness::{Programs, compile};
+use oxmpi_param::Module;
 
 fn run(programs: &Programs, options: &[&str], wanted: &str, variable: Option<&str>) -> (i32, String, String) {
     let mut command = programs.mpirun(2, options, "level", &[wanted]);
@@ -80,4 +81,19 @@ fn a_job_on_several_nodes_is_refused_if_the_way_between_them_is_left_out() {
     assert_eq!((code, err.as_str()), (0, ""), "a daemon has nobody to talk to");
     let (code, _, err) = run(&programs, &[&lamd, &nodes[..]].concat(), "0", None);
     assert!(code == 2 && err.contains("it leaves out 'tcp', by which messages go between nodes"), "{err}");
+}
+
+/// Each transport is in a folder that contributes itself when a program is linked: libmpi has all that this test has.
+#[test]
+fn the_library_has_all_transports_that_there_are() {
+    let programs = compile(&["jobs/transports"]);
+    let all = Module::all().iter().fold(String::new(), |all, module| all + module.name + "\n");
+    for module in Module::all() {
+        let outcome = programs.run(1, &["--mca", "rpi", module.name], "transports", &[]);
+        assert_eq!(
+            (outcome.code, outcome.out.as_str(), outcome.err.as_str()),
+            (0, all.as_str(), ""),
+            "{module:?}"
+        );
+    }
 }

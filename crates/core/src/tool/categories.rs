@@ -4,6 +4,7 @@
 
 use super::{events, pvars};
 use oxmpi_param::Param;
+use oxmpi_param::module::{Module, Supplies};
 
 /// A category.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,14 +30,11 @@ pub enum Category {
 
 use Category::{Collectives, General, Memory, Messages, Shm, Tcp, Transports, Waiting};
 
-/// The prefixes of the names of parameters, and where these belong.
+/// The prefixes of the names of parameters that are no transport's, and where these belong.
 const PARAMS: &[(&str, Category)] = &[
     ("shm_heap_", Memory),
     ("shm_", Shm),
     ("single_copy", Shm),
-    ("rpi_tcp_", Tcp),
-    ("rpi_usysv_", Shm),
-    ("rpi_sysv_", Shm),
     ("btl_tcp_", Tcp),
     ("rpi", Transports),
     ("btl", Transports),
@@ -88,6 +86,13 @@ impl Category {
 
     /// The category of a parameter.
     pub fn of_param(param: &Param) -> Category {
+        if let Some(module) = Module::of_param(param) {
+            return match module.needs {
+                Supplies::Postboxes(_) => Shm,
+                _ if module.sockets.is_some() => Tcp,
+                _ => Transports,
+            };
+        }
         let found = PARAMS.iter().find(|(prefix, _)| param.name.starts_with(prefix));
         found.map_or(General, |(_, category)| *category)
     }

@@ -22,7 +22,7 @@ pub const CONTROL_SECTION: u8 = 255;
 /// event type.
 pub fn all() -> &'static [Enumeration] {
     static ALL: LazyLock<Vec<Enumeration>> = LazyLock::new(|| {
-        let mut all: Vec<_> = Param::all().iter().filter_map(choice).collect();
+        let mut all: Vec<_> = Param::all().iter().filter_map(|param| choice(param)).collect();
         all.push(Enumeration { name: TRANSPORTS.into(), items: numbered(&["shm", "tcp", "both"]) });
         all.extend(Collective::ALL.into_iter().map(algorithms));
         all.extend(super::events::all().iter().map(|event| {

@@ -2,8 +2,8 @@
 
 use super::nodes::Place;
 
-/// Whose messages a transport may carry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Whose messages a transport may carry; what is less reaches fewer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Reach {
     /// Nobody's: others are the route to all.
     Nobody,

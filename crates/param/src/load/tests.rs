@@ -1,5 +1,5 @@
 use super::*;
-use crate::choices::Transport;
+use crate::Module;
 
 /// A directory that is removed at the end of its test.
 struct Scratch(PathBuf);
@@ -144,7 +144,7 @@ fn errors_name_source_value_what_is_accepted_and_the_nearest_name() {
     let path = dir.write(".oxmpi/mca-params.conf", "wait_spin_us = 2\n\nrpi = tpc\nnonsense\n");
     let found = Found::gather([dir.home()], None);
     let all: Vec<_> = found.errors.iter().map(ToString::to_string).collect();
-    let transports = Transport::ALL.map(Transport::name).join(", ");
+    let transports = Module::all().iter().map(|module| module.name).collect::<Vec<_>>().join(", ");
     assert_eq!(
         all,
         [

@@ -2,9 +2,9 @@
 
 use super::modules::Nodes;
 use super::{Impossible, Job, LevelError};
-use crate::choices::Transport;
 use crate::components::{Asked, BadName, Component};
 use crate::definition::{Param, Value};
+use crate::module::{BtlRule, Module};
 use crate::nearest::nearest;
 use crate::registry::Params;
 use crate::source::Source;
@@ -41,20 +41,20 @@ pub enum SelectError {
     },
     /// There is no way from one node to another.
     #[error(
-        "parameter '{parameter}' is '{value}' (from {from}): it leaves out 'tcp', by which messages go between nodes, and the job \
-         is on {nodes}: add 'tcp' ('--mca btl self,sm,tcp'), leave the parameter out, or {one_node}"
+        "parameter 'btl' is '{value}' (from {from}): it leaves out '{way}', by which messages go between nodes, and the job \
+         is on {nodes}: {remedy}"
     )]
     Between {
-        /// The parameter.
-        parameter: &'static str,
-        /// Its value.
+        /// The parameter's value.
         value: String,
         /// Where it comes from.
-        from: Source,
+        from: String,
+        /// By what messages go between nodes.
+        way: &'static str,
         /// On what the job is.
         nodes: Nodes,
-        /// How it is on one node.
-        one_node: &'static str,
+        /// What to do.
+        remedy: String,
     },
     /// Nothing is left.
     #[error(transparent)]
@@ -65,6 +65,7 @@ pub enum SelectError {
 }
 
 /// A module of Open MPI.
+#[derive(Clone, Copy)]
 struct Known {
     name: &'static str,
     /// What to do, if it is not there.
@@ -96,12 +97,9 @@ const PML: &[Known] = &[
     missing("crcpw", NO_PML),
 ];
 
+/// Beside the names of the transports that are here.
 const BTL: &[Known] = &[
     here("self"),
-    here("sm"),
-    here("vader"),
-    here("shm"),
-    here("tcp"),
     missing("openib", NO_NETWORK),
     missing("uct", NO_NETWORK),
     missing("ofi", NO_NETWORK),
@@ -122,10 +120,24 @@ const MTL: &[Known] = &[
     missing("mxm", NO_MTL),
 ];
 
+/// What `btl` may name.
+fn known_btl() -> Vec<Known> {
+    let names = listed().flat_map(|module| module.btl.names).map(|name| here(name));
+    // A transport that is here is no longer missing.
+    let missing = |one: &&Known| !listed().any(|module| module.btl.names.contains(&one.name));
+    BTL[..1].iter().copied().chain(names).chain(BTL[1..].iter().filter(missing).copied()).collect()
+}
+
+/// The transports that Open MPI's lists have a name for.
+fn listed() -> impl Iterator<Item = &'static Module> {
+    let is_listed = |module: &&Module| module.btl.left == BtlRule::Always && !module.btl.names.is_empty();
+    Module::all().iter().copied().filter(is_listed)
+}
+
 /// What the parameters ask for.
 #[derive(Debug, Default)]
 pub(super) struct Ask {
-    rpi: Option<(Transport, Source)>,
+    rpi: Option<(&'static Module, Source)>,
     /// Which transports a list leaves, and who says so.
     btl: Option<(Left, String)>,
     /// Which components of collectives a list leaves, and who says so.
@@ -134,24 +146,26 @@ pub(super) struct Ask {
 
 /// What a list of Open MPI's transports leaves. It has one shared memory: a list that has it asks for ours, and one that leaves
 /// it out leaves all of it out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Left {
-    shared_memory: bool,
-    sockets: bool,
+    /// Names of transports.
+    names: Vec<String>,
     /// It says what is left out.
     all_but: bool,
 }
 
 impl Left {
     /// Whether it leaves a transport. Those that only the guide knows are on no list: they need what they are made of.
-    fn has(self, transport: Transport, is_asked_for: bool) -> bool {
-        match transport {
-            Transport::Shm => self.shared_memory,
-            Transport::Usysv | Transport::Sysv => self.shared_memory && (self.all_but || is_asked_for),
-            Transport::Tcp => self.sockets,
-            Transport::Crtcp => self.sockets && is_asked_for,
-            Transport::Lamd => self.all_but || is_asked_for,
-        }
+    fn has(&self, module: &Module, is_asked_for: bool) -> bool {
+        let btl = &module.btl;
+        // There may be several names for one thing: whoever excludes one of them excludes it.
+        let named = btl.names.iter().any(|name| self.names.iter().any(|one| one == name)) != self.all_but;
+        (btl.names.is_empty() || named)
+            && match btl.left {
+                BtlRule::Always => true,
+                BtlRule::AllBut => self.all_but || is_asked_for,
+                BtlRule::Asked => is_asked_for,
+            }
     }
 }
 
@@ -241,14 +255,15 @@ impl Ask {
         List::of("mtl", params.mtl(), from("mtl"), MTL)?;
         let rpi = match (Param::find("rpi").map(|param| params.value(param)), from("rpi")) {
             (_, Source::Default) | (None, _) => None,
+            // The words of the parameter stand in the order of the modules.
             (Some(Value::Number(place)), from) => usize::try_from(place)
                 .ok()
-                .and_then(|at| Transport::ALL.get(at))
+                .and_then(|at| Module::all().get(at))
                 .map(|one| (*one, from.clone())),
             (Some(Value::Text(_)), _) => None,
         };
         let coll = ask_coll(params.coll(), from("coll"))?;
-        let Some(btl) = List::of("btl", params.btl(), from("btl"), BTL)? else {
+        let Some(btl) = List::of("btl", params.btl(), from("btl"), &known_btl())? else {
             return Ok(Ask { rpi, btl: None, coll });
         };
         if !btl.has(&["self"]) {
@@ -258,53 +273,67 @@ impl Ask {
                 false => format!("{remedy}: write 'self,{}'", btl.value),
             }));
         }
-        let left =
-            Left { shared_memory: btl.has_shared_memory(), sockets: btl.has(&["tcp"]), all_but: btl.all_but };
-        if let Some((asked, from)) = rpi.as_ref().filter(|(asked, _)| !left.has(*asked, true)) {
+        let names = btl.names.iter().map(|name| name.to_string()).collect();
+        let left = Left { names, all_but: btl.all_but };
+        if let Some((asked, from)) = rpi.as_ref().filter(|(asked, _)| !left.has(asked, true)) {
             return Err(SelectError::Contradiction {
-                asked: asked.name(),
+                asked: asked.name,
                 from: from.to_string(),
                 list: btl.value.into(),
                 list_from: btl.from.to_string(),
             });
         }
-        if !left.shared_memory && !left.sockets && rpi.is_none() {
+        let names = || listed().filter_map(|module| module.btl.names.first().copied());
+        if !listed().any(|module| left.has(module, false)) && rpi.is_none() {
             // A process alone needs no way to others.
             if job.ranks == Some(1) {
                 return Ok(Ask { rpi, btl: None, coll });
             }
-            return Err(btl.wrong("it leaves no way from one process to another: add 'sm' or 'tcp'".into()));
+            let names = names().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(" or ");
+            return Err(btl.wrong(format!("it leaves no way from one process to another: add {names}")));
         }
-        if let Some(nodes) = job.nodes.filter(|_| !left.sockets) {
+        let way = Module::between_nodes().filter(|way| !left.has(way, false));
+        if let (Some(nodes), Some(way)) = (job.nodes, way) {
+            let all = names().collect::<Vec<_>>().join(",");
+            let way = way.btl.names.first().unwrap_or(&way.name);
+            let one_node = match nodes {
+                Nodes::Hosts(_) => "run all ranks on one host",
+                Nodes::Virtual(_) => "have no virtual nodes ('--mca mpi_virtual_nodes 1')",
+            };
             return Err(SelectError::Between {
-                parameter: btl.parameter,
                 value: btl.value.into(),
-                from: btl.from.clone(),
+                from: btl.from.to_string(),
+                way,
                 nodes,
-                one_node: match nodes {
-                    Nodes::Hosts(_) => "run all ranks on one host",
-                    Nodes::Virtual(_) => "have no virtual nodes ('--mca mpi_virtual_nodes 1')",
-                },
+                remedy: format!(
+                    "add '{way}' ('--mca btl self,{all}'), leave the parameter out, or {one_node}"
+                ),
             });
         }
         let btl = Some((left, format!("'btl' is '{}' (from {})", btl.value, btl.from)));
         Ok(Ask { rpi, btl, coll })
     }
 
+    /// Whether a transport takes part in the selection: one without a priority does so only where it is asked for.
+    pub(super) fn considers(&self, module: &Module) -> bool {
+        module.priority.is_some() || self.rpi.as_ref().is_some_and(|(asked, _)| *asked == module)
+    }
+
     /// Why the parameters leave a transport out, if they do.
-    pub(super) fn left_out(&self, transport: Transport) -> Option<String> {
-        let rpi = self.rpi.as_ref().filter(|(asked, _)| *asked != transport);
+    pub(super) fn left_out(&self, module: &Module) -> Option<String> {
+        let rpi = self.rpi.as_ref().filter(|(asked, _)| *asked != module);
         let rpi =
-            rpi.map(|(asked, from)| format!("'{}' is asked for (parameter 'rpi' from {from})", asked.name()));
-        let is_asked_for = self.rpi.as_ref().is_some_and(|(asked, _)| *asked == transport);
-        let btl = self.btl.as_ref().filter(|(left, _)| !left.has(transport, is_asked_for));
+            rpi.map(|(asked, from)| format!("'{}' is asked for (parameter 'rpi' from {from})", asked.name));
+        let is_asked_for = self.rpi.as_ref().is_some_and(|(asked, _)| *asked == module);
+        let btl = self.btl.as_ref().filter(|(left, _)| !left.has(module, is_asked_for));
         rpi.or(btl.map(|(_, text)| text.clone()))
     }
 
-    /// Why the parameters leave out sockets as the way between nodes, if they do. `rpi` says nothing of it: where one of its modules
-    /// does not leave the node that is requested, sockets do.
+    /// Why the parameters leave out the transport between nodes, if they do. `rpi` says nothing of it: where one of its modules
+    /// does not leave the node that is requested, that does.
     pub(super) fn left_out_between(&self) -> Option<String> {
-        self.btl.as_ref().filter(|(left, _)| !left.sockets).map(|(_, text)| text.clone())
+        let way = Module::between_nodes()?;
+        self.btl.as_ref().filter(|(left, _)| !left.has(way, false)).map(|(_, text)| text.clone())
     }
 
     /// Why the parameter `coll` leaves a component out, if it does.
@@ -323,134 +352,4 @@ fn ask_coll(value: &str, from: &Source) -> Result<Option<(Asked, String)>, Selec
     };
     let asked = Asked::parse(value).map_err(wrong)?;
     Ok((asked != Asked::ALL).then(|| (asked, format!("'coll' is '{value}' (from {from})"))))
-}
-
-impl List<'_> {
-    /// Open MPI has had several names for shared memory: whoever excludes one of them excludes it.
-    fn has_shared_memory(&self) -> bool {
-        self.has(&["sm", "vader", "shm"])
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::select::ThreadLevel;
-
-    fn params(pairs: &[(&'static str, &str)]) -> Params {
-        let mut params = Params::default();
-        for (name, value) in pairs {
-            params.set_from(name, value, Source::CommandLine(format!("--mca {name} {value}"))).unwrap();
-        }
-        params
-    }
-
-    fn chosen(pairs: &[(&'static str, &str)]) -> Result<Transport, String> {
-        let found = params(pairs).select(&Job { ranks: Some(2), ..Job::default() }, ThreadLevel::Single);
-        found.map(|found| found.transport()).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn the_spellings_of_open_mpi_select_what_they_say() {
-        use Transport::{Crtcp, Shm, Tcp};
-        for (pairs, transport) in [
-            (&[("btl", "self,sm,tcp")][..], Shm),
-            (&[("btl", "self,vader")], Shm),
-            (&[("btl", " tcp , self ")], Tcp),
-            (&[("btl", "^tcp")], Shm),
-            (&[("btl", "^sm")], Tcp),
-            (&[("btl", "^vader,openib")], Tcp),
-            (&[("btl", "^openib")], Shm),
-            (&[("btl", "")], Shm),
-            (&[("pml", "ob1"), ("btl", "tcp,self")], Tcp),
-            (&[("pml", "^ucx"), ("mtl", "^ofi")], Shm),
-            (&[("rpi", "tcp"), ("btl", "self,sm,tcp")], Tcp),
-            (&[("rpi", "crtcp"), ("btl", "self,tcp")], Crtcp),
-            (&[("rpi_tcp_priority", "99"), ("btl", "self,sm")], Shm),
-        ] {
-            assert_eq!(chosen(pairs), Ok(transport), "{pairs:?}");
-        }
-    }
-
-    #[test]
-    fn what_cannot_be_is_refused_with_reason_source_and_remedy() {
-        for (pairs, texts) in [
-            (
-                &[("btl", "sm,tcp")][..],
-                &["'btl' is 'sm,tcp' (from --mca btl sm,tcp)", "write 'self,sm,tcp'"][..],
-            ),
-            (&[("btl", "^self")], &["leaves out 'self'"]),
-            (&[("btl", "self")], &["leaves no way", "add 'sm' or 'tcp'"]),
-            (&[("btl", "^sm,tcp")], &["leaves no way"]),
-            (&[("btl", "self,openib")], &["'openib'", "'tcp' goes over IP"]),
-            (&[("btl", "self,tpc")], &["no module 'tpc'", "did you mean 'tcp'"]),
-            (&[("btl", "self,^tcp")], &["in front of the whole list"]),
-            (&[("btl", "^")], &["names nothing"]),
-            (&[("pml", "cm")], &["needs an MTL", "'ob1'"]),
-            (&[("pml", "^ob1")], &["leaves out 'ob1'"]),
-            (&[("mtl", "ofi")], &["no MTL yet", "--mca btl self,tcp"]),
-            (&[("mtl", "oif")], &["did you mean 'ofi'", "has none yet"]),
-            (
-                &[("rpi", "tcp"), ("btl", "self,sm")],
-                &["asks for 'tcp' (from --mca rpi tcp)", "'btl' is 'self,sm' (from --mca btl self,sm)"],
-            ),
-        ] {
-            let error = chosen(pairs).unwrap_err();
-            assert!(texts.iter().all(|text| error.contains(text)), "{pairs:?}: {error}");
-        }
-    }
-
-    #[test]
-    fn a_job_on_several_nodes_needs_a_way_between_them() {
-        let lists = ["^tcp", "self,sm", "self,vader", "^tcp,openib"];
-        let hosts = (Nodes::Hosts(3), "3 hosts", "run all ranks on one host");
-        let virtual_ones = (Nodes::Virtual(2), "2 virtual nodes", "--mca mpi_virtual_nodes 1");
-        for (nodes, texts) in [hosts, virtual_ones].map(|(nodes, one, two)| (nodes, [one, two])) {
-            let job = Job { ranks: Some(4), nodes: Some(nodes), ..Job::default() };
-            let select = |pairs: &[(&'static str, &str)]| params(pairs).select(&job, ThreadLevel::Single);
-            for list in lists {
-                for more in [None, Some(("rpi", "shm")), Some(("rpi", "lamd")), Some(("pml", "ob1"))] {
-                    let pairs: Vec<_> = [("btl", list)].into_iter().chain(more).collect();
-                    if (list, more) == ("self,sm", Some(("rpi", "lamd"))) {
-                        continue; // the two exclude each other on one node as well
-                    }
-                    let error = select(&pairs).unwrap_err().to_string();
-                    let said = format!("'btl' is '{list}' (from --mca btl {list})");
-                    let [on, remedy] = texts;
-                    for text in [on, remedy, "leaves out 'tcp'", "--mca btl self,sm,tcp", &said] {
-                        assert!(error.contains(text), "{pairs:?}: {error}");
-                    }
-                }
-            }
-            for pairs in [
-                &[][..],
-                &[("btl", "self,sm,tcp")],
-                &[("btl", "^openib")],
-                &[("btl", "self,tcp")],
-                &[("rpi", "shm")],
-                &[("rpi", "usysv")],
-                &[("rpi", "lamd")],
-            ] {
-                let found = select(pairs).unwrap();
-                let between = (!matches!(found.transport(), Transport::Tcp)).then_some("tcp");
-                assert_eq!(found.between, between, "{pairs:?}");
-            }
-            let none = Job { no_sockets: Some("there is no network".into()), ..job.clone() };
-            let error = params(&[]).select(&none, ThreadLevel::Single).unwrap_err().to_string();
-            assert!(error.contains("between which messages go by tcp: there is no network"), "{error}");
-        }
-        for list in lists {
-            let found = params(&[("btl", list)]).select(&Job::default(), ThreadLevel::Single).unwrap();
-            assert_eq!((found.transport(), found.between), (Transport::Shm, None), "{list}");
-            let why = format!("'btl' is '{list}' (from --mca btl {list})");
-            assert!(found.steps[1].drops.contains(&("between nodes tcp".into(), why)), "{list}");
-        }
-    }
-
-    #[test]
-    fn one_process_needs_no_way_to_others() {
-        let alone = Job { ranks: Some(1), ..Job::default() };
-        assert!(params(&[("btl", "self")]).select(&alone, ThreadLevel::Single).is_ok());
-        assert!(params(&[("btl", "self")]).select(&Job::default(), ThreadLevel::Single).is_err());
-    }
 }

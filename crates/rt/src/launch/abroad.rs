@@ -15,7 +15,7 @@ use super::answers::INCARNATION;
 use super::launcher::Launcher;
 use super::plugs::{Plug, listeners};
 use super::{Launch, LaunchError};
-use crate::client::{NOWHERE, socket_buffers};
+use crate::client::NOWHERE;
 use crate::control::Reply;
 
 /// On what a process can be reached.
@@ -62,7 +62,7 @@ impl Abroad {
     fn new(launch: &Launch, reach: Reach) -> Result<Option<Abroad>, LaunchError> {
         let is_one_host = reach == Reach::Loopback;
         let made =
-            listeners(launch, 1, Some(socket_buffers(&launch.params)), is_one_host, is_one_host)?.pop();
+            listeners(launch, 1, Some(launch.params.socket_buffers()), is_one_host, is_one_host)?.pop();
         Ok(made.map(|(listener, address)| Abroad { reach, listener: Some(listener), address }))
     }
 }

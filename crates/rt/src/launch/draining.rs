@@ -3,7 +3,6 @@
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use oxmpi_param::Transport;
 use oxmpi_sys::stdio::UNREAD_CODE;
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -78,7 +77,7 @@ impl Launcher<'_> {
 
     /// What daemons have said until the last rank ended counts, on whichever host they are.
     fn hear_last_words(&mut self) -> rustix::io::Result<()> {
-        if self.launch.transport != Transport::Lamd {
+        if !self.launch.transport.has_daemons() {
             return Ok(());
         }
         self.hear_relays();

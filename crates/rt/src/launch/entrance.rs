@@ -10,7 +10,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use oxmpi_param::Transport;
 use oxmpi_shm::segment::{RankState, Segment};
 use oxmpi_sys::{fdpass, local, net};
 use rustix::event::epoll;
@@ -364,7 +363,7 @@ impl Launcher<'_> {
         let places = boots.iter().map(|boot| (boot.node, boot.local_size));
         let postboxes = postboxes_of(self.launch, boots.iter().any(|boot| boot.sockets), places)?;
         let mut plugs = new_plugs(self.launch, &boots)?.into_iter();
-        if self.launch.transport == Transport::Lamd {
+        if self.launch.transport.has_daemons() {
             // The old ones know of ends.
             self.relays.end(&self.guard);
             self.relays = super::relays::Relays::default();

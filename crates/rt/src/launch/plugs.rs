@@ -3,14 +3,13 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 
-use oxmpi_param::{Params, Transport};
+use oxmpi_param::Params;
 use oxmpi_sys::host;
 use oxmpi_sys::net::{self, Listener};
 use oxmpi_sys::poller::new_alarm;
 
 use super::abroad::Abroad;
 use super::{Launch, LaunchError};
-use crate::client::socket_buffers;
 use crate::interfaces;
 
 /// How a rank over sockets is reached.
@@ -49,10 +48,10 @@ pub(crate) fn plugs(
     is_one_host: bool,
     has_near_sockets: bool,
 ) -> Result<Vec<Plug>, LaunchError> {
-    let listeners = match launch.transport {
-        Transport::Lamd => Vec::new(),
-        _ => {
-            let buffers = Some(socket_buffers(&launch.params));
+    let listeners = match launch.transport.has_daemons() {
+        true => Vec::new(),
+        false => {
+            let buffers = Some(launch.params.socket_buffers());
             listeners(launch, count, buffers, is_one_host, has_near_sockets)?
         }
     };

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use oxmpi_param::Module;
 use oxmpi_shm::segment::RankState;
 use oxmpi_sys::poller::raise_alarm;
 
@@ -64,10 +65,12 @@ impl Standing {
 impl Launcher<'_> {
     /// Somebody wants the messages to stand still.
     pub(super) fn quiesce(&mut self) {
-        if !self.launch.transport.can_quiesce() {
-            let name = self.launch.transport.name();
+        if !self.launch.transport.checkpoints {
+            let name = self.launch.transport.name;
+            let can = Module::all().iter().filter(|module| module.checkpoints).map(|module| module.name);
+            let can = can.collect::<Vec<_>>().join("' or '--mca rpi ");
             self.print(&format!(
-                "mpirun: messages over '{name}' cannot be quiesced: start the job with '--mca rpi crtcp'\n"
+                "mpirun: messages over '{name}' cannot be quiesced: start the job with '--mca rpi {can}'\n"
             ));
             return;
         }

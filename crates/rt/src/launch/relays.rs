@@ -9,14 +9,13 @@
 use std::collections::{BTreeMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 
-use oxmpi_param::Transport;
+use oxmpi_fabric::encryption;
 use oxmpi_sys::spawn::Guard;
 use oxmpi_wire::relay::{Notice, Order};
 
 use super::launcher::Launcher;
 use super::relay::Relay;
 use super::{LaunchError, plugs, start};
-use crate::client::encrypt;
 use crate::control::Reply;
 use crate::hosts::message::ToAgent;
 use crate::job::{Event, Exit};
@@ -51,10 +50,10 @@ impl Relays {
 impl Launcher<'_> {
     /// Starts a relay on each node of this host, if the messages of the job go through them, and lets all know of each other.
     pub(super) fn start_relays(&mut self) -> Result<(), LaunchError> {
-        if self.launch.transport != Transport::Lamd {
+        if !self.launch.transport.has_daemons() {
             return Ok(());
         }
-        let (job, secret, encrypt) = (self.universe, self.secret, encrypt(&self.launch.params));
+        let (job, secret, encrypt) = (self.universe, self.secret, encryption(&self.launch.params));
         // Of several hosts this one has a relay even if no rank is here: whom they spawn may be.
         let (here, nodes) = match &self.launch.spread {
             Some(spread) => {
@@ -109,7 +108,7 @@ impl Launcher<'_> {
     }
 
     fn tell_relays(&mut self, order: &Order) {
-        if self.launch.transport != Transport::Lamd {
+        if !self.launch.transport.has_daemons() {
             return;
         }
         for relay in self.relays.of.values() {

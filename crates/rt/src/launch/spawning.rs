@@ -30,7 +30,7 @@ impl Launcher<'_> {
             ));
         }
         if self.launch.transport.is_over_sockets() && !self.boot.sockets {
-            let rpi = self.launch.transport.name();
+            let rpi = self.launch.transport.name;
             return Err(format!(
                 "this program was started without mpirun, and has neither sockets nor daemons for the messages of 'rpi {rpi}': start \
                  it with 'mpirun -n 1 --mca rpi {rpi} PROGRAM', or leave rpi out"

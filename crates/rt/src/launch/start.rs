@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use oxmpi_param::{Params, Transport};
+use oxmpi_param::Params;
 use oxmpi_shm::segment::{Boot, RankState, Segment, SegmentError};
 use oxmpi_sys::net;
 use oxmpi_sys::semaphore::SemaphoreSets;
@@ -399,7 +399,8 @@ pub(super) fn postboxes_of(
 
 /// The semaphores of so many ranks of a node, if they sleep on some.
 fn make_semaphores(launch: &Launch, sockets: bool, ranks: u32) -> Result<Option<SemaphoreSets>, LaunchError> {
-    if launch.transport != Transport::Sysv || !launch.params.rpi_sysv_semaphores() {
+    let switch = launch.transport.postboxes().and_then(|of| of.semaphores);
+    if !switch.is_some_and(|switch| launch.params.is_on(switch)) {
         return Ok(None);
     }
     if sockets {
@@ -481,7 +482,7 @@ pub(crate) fn raise_open_files(
     (size, here): (u32, usize),
     over_sockets: bool,
 ) -> Result<Option<(u64, u64)>, LaunchError> {
-    let nodes = if launch.transport.has_postboxes() { nodes_of(launch, size) } else { 0 };
+    let nodes = if launch.transport.postboxes().is_some() { nodes_of(launch, size) } else { 0 };
     let files = if launch.output_files.is_some() { FILES_PER_RANK } else { 0 };
     let feeds = if launch.stdin == super::Stdin::All { FEEDS_PER_RANK } else { 0 };
     let plugs = if over_sockets { PLUGS_PER_RANK } else { 0 };
@@ -494,7 +495,7 @@ pub(crate) fn raise_open_files(
         false => (0, 0),
     };
     let of_rank = wanted.min(hard);
-    let relays = if launch.transport == Transport::Lamd { nodes_of(launch, size) } else { 0 };
+    let relays = if launch.transport.has_daemons() { nodes_of(launch, size) } else { 0 };
     let strangers = if hosts > 0 { lifelines::MAX_STRANGERS as u64 } else { 0 };
     let needed = here as u64 * each + ranks * files + hosts + strangers + nodes + relays * FDS_PER_DAEMON;
     let needed = (needed + FDS_OTHERWISE).max(FDS_AT_LEAST);

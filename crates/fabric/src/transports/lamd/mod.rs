@@ -20,6 +20,8 @@
 //! 5. Who has lost its relay says nothing and waits: the launcher sees the end of a relay, reports it, and ends the job. So there
 //!    is one report, whoever notices first.
 
+mod module;
+
 use crate::relay::PART;
 use crate::transports::Tell;
 use crate::{

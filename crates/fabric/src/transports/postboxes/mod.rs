@@ -16,6 +16,7 @@
 //!    likewise.
 
 mod incoming;
+mod module;
 mod outgoing;
 
 use self::incoming::In;

@@ -10,7 +10,7 @@ const GOODBYE: Duration = Duration::from_secs(5);
 const GOODBYE_LOOK: Duration = Duration::from_millis(1);
 
 impl Tcp {
-    /// Has the peers say what they have and tells them what has come ([`Fabric::rest`](crate::Fabric::rest)). Returns whether all
+    /// Has the peers say what they have and tells them what has come ([`Membership::rest`](crate::Membership::rest)). Returns whether all
     /// that was sent and is needed has arrived, and everything is written.
     pub(super) fn settle_all(&mut self) -> bool {
         let mut all = true;
@@ -46,7 +46,7 @@ impl Tcp {
         }
     }
 
-    /// What [`Fabric::settle`](crate::Fabric::settle) says.
+    /// What [`Membership::settle`](crate::Membership::settle) says.
     pub(super) fn settle_with(&mut self, at: u32) -> bool {
         let Some(peer) = self.known(at) else { return true };
         peer.bond = Bond::Ending;
@@ -58,7 +58,7 @@ impl Tcp {
         })
     }
 
-    /// What [`Fabric::detach`](crate::Fabric::detach) says.
+    /// What [`Membership::detach`](crate::Membership::detach) says.
     pub(super) fn detach_from(&mut self, at: u32) {
         let Some(peer) = self.known(at) else { return };
         peer.bond = Bond::None;

@@ -45,6 +45,7 @@ mod kept;
 mod leaving;
 mod lending;
 mod link;
+mod module;
 mod outgoing;
 mod peer;
 mod quiesce;
@@ -60,6 +61,7 @@ mod watched;
 mod writing;
 
 pub use crate::transports::Tell;
+pub use crate::whereabouts::{Address, Whereabouts};
 pub use early::EARLY_BYTES;
 pub use error::RecordError;
 pub use greeting::{
@@ -70,7 +72,7 @@ pub use link::Link;
 pub use outgoing::Pieces;
 pub use oxmpi_wire::noise::Encryption;
 pub use record::{ALIGNMENT, Header, Kind, Point, RECORD_HEADER};
-pub use settings::{Address, Find, SecretOf, Settings, Whereabouts};
+pub use settings::{Find, SecretOf, Settings};
 
 use self::greetings::Greetings;
 use self::lending::LEND_FROM;

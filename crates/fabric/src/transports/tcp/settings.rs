@@ -1,12 +1,11 @@
-//! How sockets are used, and where processes are found.
+//! How sockets are used.
 
 use super::Secret;
-use crate::neighbours::ForeignProcess;
+use crate::encryption;
+use crate::whereabouts::Whereabouts;
+use oxmpi_param::Params;
 use oxmpi_sys::net::Socket;
 use oxmpi_wire::noise::Encryption;
-use std::fmt;
-use std::net::SocketAddr;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// How sockets are used.
@@ -20,6 +19,18 @@ pub struct Settings {
     pub patience: Duration,
     /// Which connections this side wants to be encrypted.
     pub encrypt: Encryption,
+}
+
+impl Settings {
+    /// Those that the parameters say.
+    pub fn of(params: &Params) -> Settings {
+        Settings {
+            eager_limit: params.sockets_short(),
+            buffers: Some(params.socket_buffers()),
+            encrypt: encryption(params),
+            ..Settings::default()
+        }
+    }
 }
 
 /// Whether one side wants this connection to be encrypted. What is compared for [`Encryption::BetweenHosts`] are the addresses at both
@@ -42,44 +53,6 @@ impl Default for Settings {
             encrypt: Encryption::default(),
         }
     }
-}
-
-/// Where a process can be reached.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address {
-    /// Where it listens.
-    pub socket: SocketAddr,
-    /// The interface there.
-    pub interface: String,
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}%{}", self.socket, self.interface)
-    }
-}
-
-impl FromStr for Address {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Address, String> {
-        let wrong = || format!("'{text}' is no address of the form IP:PORT%INTERFACE");
-        // An IPv6 address may have a scope of its own, before the bracket.
-        let (socket, interface) = text.rsplit_once('%').ok_or_else(wrong)?;
-        let socket = socket.parse().map_err(|_| wrong())?;
-        Ok(Address { socket, interface: interface.to_string() })
-    }
-}
-
-/// What is known of a peer's whereabouts.
-#[derive(Clone, Debug)]
-pub enum Whereabouts {
-    /// It can be reached here.
-    At(Vec<Address>),
-    /// It belongs to another launcher, as this says, and can be reached here.
-    Elsewhere(ForeignProcess, Secret, Vec<Address>),
-    /// It has ended as it should.
-    Left,
 }
 
 /// Finds a process; the error is for a person.

@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use oxmpi_param::Transport;
+use oxmpi_fabric::encryption;
 use oxmpi_sys::net::Listener;
 use oxmpi_sys::spawn::Guard;
 use oxmpi_wire::relay::Order as RelayOrder;
@@ -10,16 +10,15 @@ use rustix::event::epoll;
 
 use super::super::message::{FromAgent, Order};
 use super::{Agent, RELAY, RELAY_ENDED};
-use crate::client::encrypt;
 use crate::control::Reply;
 use crate::launch::parts::{Relay, listeners};
 use crate::launch::{Launch, LaunchError, kernel};
 
 /// What the relay listens on, and where that is reached, if there is to be one.
 pub(super) fn listen(launch: &Launch) -> Result<Option<(Listener, String)>, LaunchError> {
-    match launch.transport {
-        Transport::Lamd => Ok(listeners(launch, 1, None, false, false)?.pop()),
-        _ => Ok(None),
+    match launch.transport.has_daemons() {
+        true => Ok(listeners(launch, 1, None, false, false)?.pop()),
+        false => Ok(None),
     }
 }
 
@@ -38,7 +37,7 @@ impl Agent<'_> {
             node: order.node,
             nodes,
             secret: order.secret,
-            encrypt: encrypt(&launch.params),
+            encrypt: encryption(&launch.params),
         };
         let relay = Relay::start(self.signals, guard, &begin, Some(listener))?;
         let listened = self

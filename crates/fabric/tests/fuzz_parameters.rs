@@ -10,6 +10,8 @@ mod random;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+// The transports, with their parameters.
+use oxmpi_fabric as _;
 use oxmpi_param::Param;
 use oxmpi_param::profile::{self, Entry, Profile};
 use oxmpi_param::{Found, ParamError, Params, Source, Unit, Value, absence, file};

@@ -1,0 +1,27 @@
+//! What `shm` says of itself. The sizes of segments (`shm_ring_slots` and so on) are no parameters of it alone: every process
+//! has one, whichever way its messages take.
+
+use crate::constructor::Constructor;
+use linkme::distributed_slice;
+use oxmpi_param::Param;
+use oxmpi_param::module::{BetweenNodes, Btl, BtlRule, MODULES, Module};
+
+#[distributed_slice(MODULES)]
+static SHM: Module = Module {
+    name: "shm",
+    place: 100,
+    help: "'shm' is shared memory within a host.",
+    params: &[&PRIORITY],
+    priority: Some(&PRIORITY),
+    btl: Btl { names: &["sm", "vader", "shm"], left: BtlRule::Always },
+    between: BetweenNodes::Another,
+    // Every process has it, so there is nothing to be made.
+    constructor: &Constructor::new(|_, _| Ok(None)),
+    ..Module::NEW
+};
+
+static PRIORITY: Param = Param::priority(
+    "rpi_shm_priority",
+    60,
+    "The priority of shared memory when no transport is asked for (rpi): the highest one that can run is used.",
+);

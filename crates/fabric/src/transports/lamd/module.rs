@@ -1,0 +1,41 @@
+//! What `lamd` says of itself: messages through the daemons.
+
+use super::Lamd;
+use crate::constructor::{Constructor, Offer, Services, Situation};
+use crate::routes::Reach;
+use crate::transports::Tell;
+use linkme::distributed_slice;
+use oxmpi_param::Param;
+use oxmpi_param::module::{BetweenNodes, MODULES, Module, Supplies};
+use std::sync::Arc;
+
+#[distributed_slice(MODULES)]
+static LAMD: Module = Module {
+    name: "lamd",
+    place: 600,
+    help: "'lamd' goes through a daemon on each node, so that messages arrive while programs compute.",
+    params: &[&PRIORITY],
+    priority: Some(&PRIORITY),
+    needs: Supplies::Daemons,
+    // The daemons talk to each other over sockets.
+    between: BetweenNodes::Another,
+    sections: false,
+    unavailable: |job| job.no_daemons.clone(),
+    constructor: &Constructor::new(open),
+    ..Module::NEW
+};
+
+static PRIORITY: Param = Param::priority(
+    "rpi_lamd_priority",
+    10,
+    "The priority of messages through the daemons when no transport is asked for (rpi): the highest one that can run is used.",
+);
+
+/// The socket to the daemon of this node.
+fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer>, String> {
+    let Some(poller) = services.poller() else { return Ok(None) };
+    let teller = services.clone();
+    let tell: Tell = Box::new(move |text| teller.say(text));
+    let lamd = Lamd::new(of.rank, services.relay()?, poller, tell).map_err(|error| error.to_string())?;
+    Ok(Some(Offer::new(lamd, Reach::Launcher, Reach::Nobody)))
+}
