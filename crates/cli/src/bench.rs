@@ -14,8 +14,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use oxmpi_param::Module;
 use oxmpi_param::nearest::nearest;
+use oxmpi_param::{Job, Module};
 
 use figures::{Figures, What};
 
@@ -81,9 +81,11 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     }
 }
 
-/// The names that `--rpi` knows.
+/// The names that `--rpi` knows: what can be between two ranks.
 fn known() -> Vec<&'static str> {
-    Module::all().iter().map(|module| module.name).chain([NODES]).collect()
+    let pair = Job { ranks: Some(2), ..Job::default() };
+    let can = |module: &&&Module| (module.unavailable)(&pair).is_none();
+    Module::all().iter().filter(can).map(|module| module.name).chain([NODES]).collect()
 }
 
 fn parse(words: &[String]) -> Result<Options, String> {

@@ -27,6 +27,7 @@ use oxmpi_fabric::postboxes::{self, Postboxes};
 use oxmpi_fabric::routes::{Nodes, Reach, Routes};
 use oxmpi_fabric::shm::{Settings, Shm};
 use oxmpi_fabric::tcp::{self, Address, Identity, Secret, Tcp, Whereabouts};
+use oxmpi_fabric::transports::loopback::{Loopback, Mailboxes};
 use oxmpi_rt::client::{Directory, ThreadDirectory};
 use oxmpi_shm::door::{Door, Policy};
 use oxmpi_shm::heap::Heap;
@@ -58,6 +59,8 @@ pub struct Options {
     pub ranks_of_a_node: Option<u32>,
     /// If they talk through daemons instead, of which each of those nodes has one; `sockets` then say nothing else.
     pub daemons: bool,
+    /// If they talk through queues in the memory of this program instead.
+    pub loopback: bool,
 }
 
 impl Options {
@@ -203,14 +206,15 @@ pub fn world_shared<R: Send>(
         Arc::new(made.unwrap_or_else(|e| panic!("no sockets for the ranks: {e}")))
     });
     let areas: Vec<_> = (0..ranks).map(|rank| shared_area(rank, ranks, &options)).collect();
+    let mailboxes = options.loopback.then(|| Arc::new(Mailboxes::new(0..ranks)));
     let (options, program, areas) = (&options, &program, &areas[..]);
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..ranks)
             .map(|rank| {
-                let (directory, plugs) = (directory.clone(), plugs.clone());
+                let (directory, plugs, mailboxes) = (directory.clone(), plugs.clone(), mailboxes.clone());
                 scope.spawn(move || {
                     let done = catch_unwind(AssertUnwindSafe(|| {
-                        let things = (directory, plugs.clone(), areas);
+                        let things = (directory, plugs.clone(), areas, mailboxes);
                         let process = Arc::new(process(rank, ranks, things, options));
                         let result = program(&process);
                         process.drain();
@@ -238,10 +242,14 @@ fn shared_area(rank: u32, size: u32, options: &Options) -> Option<PostboxArea> {
     (members.first() == Some(&rank)).then(|| PostboxArea::on_heap(shape))
 }
 
+/// What the ranks are made of that they have in common.
+type Shared<'w> =
+    (Arc<ThreadDirectory>, Option<Arc<Plugs>>, &'w [Option<PostboxArea>], Option<Arc<Mailboxes>>);
+
 fn process(
     rank: u32,
     size: u32,
-    (directory, plugs, areas): (Arc<ThreadDirectory>, Option<Arc<Plugs>>, &[Option<PostboxArea>]),
+    (directory, plugs, areas, mailboxes): Shared<'_>,
     options: &Options,
 ) -> Process<Routes> {
     let (fd, _) = directory.open_peer(rank).unwrap_or_else(|e| panic!("rank {rank}: {e}"));
@@ -282,6 +290,10 @@ fn process(
         let found = area.ok_or_else(|| "no shared segment".to_string());
         let found = found.and_then(|area| Postboxes::new(rank, members, (area, neighbours()), settings));
         routes = routes.with(Box::new(found.unwrap_or_else(|e| panic!("rank {rank}: {e}"))), Reach::Launcher);
+    }
+    if let Some(mailboxes) = mailboxes {
+        let loopback = Box::new(Loopback::new(rank, mailboxes));
+        routes = routes.with_memory(Reach::Nobody).with(loopback, Reach::Everybody);
     }
     if let Some(far) = far {
         let node = options.node(rank).filter(|_| !options.daemons);

@@ -5,7 +5,8 @@
 //! or requests.
 //!
 //! - A [`Transport`] moves frames to the peers that it reaches. Each is a folder of its own ([`transports`]): [`tcp`] over sockets, [`lamd`]
-//!   through daemons, [`postboxes`] through memory in the manner of the guide's `usysv` and `sysv`. Beside that trait of a few functions there are [`Membership`] (peers come, go and die),
+//!   through daemons, [`postboxes`] through memory in the manner of the guide's `usysv` and `sysv`, and [`transports::loopback`] between threads, which is
+//!   the one to copy for a new one. Beside that trait of a few functions there are [`Membership`] (peers come, go and die),
 //!   [`Statistics`] and [`Connections`], for those that have something to say there.
 //! - What a transport says of itself is a [`Module`](oxmpi_param::Module), what makes it in a process its [`Constructor`].
 //! - A network that matches messages by itself is a [`MatchingTransport`] as well.

@@ -75,8 +75,8 @@ pub trait Transport: Membership + Statistics + Debug + Send {
         true
     }
 
-    /// Whether data that were taken ([`Sent::Later`]) wait for room, and nobody may wake this process when there is some: its sleep
-    /// must be short.
+    /// Whether data that were taken ([`Sent::Later`]) wait for room, and nobody may wake this process when there is some, or nobody
+    /// wakes it when something comes: its sleep must be short.
     fn sleeps_lightly(&self) -> bool {
         false
     }

@@ -8,6 +8,7 @@
 //! Shared memory is one as well, but known by its type ([`shm`](crate::shm)).
 
 pub mod lamd;
+pub mod loopback;
 pub mod postboxes;
 pub mod tcp;
 

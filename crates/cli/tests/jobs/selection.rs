@@ -97,3 +97,12 @@ fn the_library_has_all_transports_that_there_are() {
         );
     }
 }
+
+#[test]
+fn loopback_is_for_a_process_alone_and_refused_with_its_reason_for_several() {
+    let programs = compile(&["jobs/level"]);
+    let (code, out, err) = run(&programs, &["--mca", "rpi", "loopback"], "0", None);
+    let wanted = "mpirun: no module of 'rpi' carries the messages of this job: rpi loopback: it is between ranks that are threads of \
+                  one program, and the ranks of this job are programs of their own: leave 'rpi' out";
+    assert!(code == 2 && out.is_empty() && err.starts_with(wanted), "{err}");
+}

@@ -1,0 +1,155 @@
+//! Loopback: ranks of one program, through mailboxes in its memory. It is the transport to copy for a new one, so it
+//! has what every transport has, and nothing else.
+//!
+//! Rules (beside the promises at the head of this crate)
+//!
+//! 1. A frame and its body are one packet, copied when it is sent: all that is sent is [`Sent::Done`], and no body comes in parts.
+//! 2. Each process has one queue, to which all others send, and which has room for [`ROOM`] packets. So packets of one process to
+//!    another stay in order.
+//! 3. Nobody wakes a process that sleeps: its sleeps are short.
+//! 4. What a process has sent before it leaves lies in the mailboxes of the others. Processes of one program do not die alone.
+
+mod module;
+
+use crate::{Limits, Membership, Message, Sent, Sink, Statistics, Transport, Unreachable, dispatch};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
+use oxmpi_wire::{Frame, MAX_FRAME_LEN};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The longest body of an eager frame, bytes.
+const EAGER: usize = 16 << 10;
+/// The longest piece of an announced message, bytes.
+const PIECE: usize = 64 << 10;
+/// Packets in the queue of a process, at most.
+pub const ROOM: usize = 64;
+
+/// What the processes share.
+#[derive(Debug)]
+pub struct Mailboxes {
+    /// The number of the first process.
+    first: u32,
+    all: Vec<Mailbox>,
+}
+
+/// What belongs to one process.
+#[derive(Debug, Default)]
+struct Mailbox {
+    /// Frames, each with its body.
+    queue: Mutex<VecDeque<Box<[u8]>>>,
+    has_left: AtomicBool,
+}
+
+impl Mailboxes {
+    /// Those of processes with these numbers.
+    pub fn new(processes: Range<u32>) -> Mailboxes {
+        let first = processes.start;
+        Mailboxes { first, all: processes.map(|_| Mailbox::default()).collect() }
+    }
+
+    fn mailbox(&self, process: u32) -> Option<&Mailbox> {
+        self.all.get(process.checked_sub(self.first)? as usize)
+    }
+}
+
+impl Mailbox {
+    fn queue(&self) -> MutexGuard<'_, VecDeque<Box<[u8]>>> {
+        // A queue is whole whenever its lock is free, also if a thread that had it has panicked.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The transport of one process.
+#[derive(Debug)]
+pub struct Loopback {
+    own: u32,
+    mailboxes: Arc<Mailboxes>,
+}
+
+impl Loopback {
+    /// That of process `own`, which has one of the mailboxes.
+    pub fn new(own: u32, mailboxes: Arc<Mailboxes>) -> Loopback {
+        Loopback { own, mailboxes }
+    }
+}
+
+impl Transport for Loopback {
+    fn name(&self) -> &'static str {
+        "loopback"
+    }
+
+    fn polls_kernel(&self) -> bool {
+        false
+    }
+
+    fn reaches(&self, peer: u32) -> bool {
+        self.mailboxes.mailbox(peer).is_some()
+    }
+
+    fn limits(&self, _to: u32) -> Limits {
+        Limits { eager: EAGER, announced: 0 }
+    }
+
+    fn piece_limit(&mut self, _to: u32) -> usize {
+        PIECE
+    }
+
+    /// Rules 1 and 2.
+    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+        let unknown = || Unreachable { peer: to, why: "it is no rank of this program".into() };
+        let mut queue = self.mailboxes.mailbox(to).ok_or_else(unknown)?.queue();
+        if queue.len() >= ROOM {
+            return Ok(Sent::Full);
+        }
+        let mut frame = [0; MAX_FRAME_LEN];
+        let len = message.frame.encode(message.sequence, self.own, &mut frame);
+        let mut packet = vec![0; len + message.body.len()].into_boxed_slice();
+        packet[..len].copy_from_slice(&frame[..len]);
+        message.body.fill(0, BytesMut::from(&mut packet[len..]));
+        queue.push_back(packet);
+        Ok(Sent::Done)
+    }
+
+    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
+        // Who sends meanwhile does not wait for the sink, nor the sink for its own answer.
+        let Some(packets) = self.mailboxes.mailbox(self.own).map(|own| std::mem::take(&mut *own.queue()))
+        else {
+            return false;
+        };
+        for packet in &packets {
+            // What this program has encoded itself is a frame.
+            let Ok(got) = Frame::decode(packet) else { continue };
+            let body = &packet[got.body_at..];
+            dispatch(got.source, &got, body.len(), Bytes::from(body), sink);
+        }
+        !packets.is_empty()
+    }
+
+    fn before_sleep(&mut self) -> bool {
+        self.mailboxes.mailbox(self.own).is_none_or(|own| own.queue().is_empty())
+    }
+
+    /// Rule 3.
+    fn sleeps_lightly(&self) -> bool {
+        true
+    }
+}
+
+/// Rule 4.
+impl Membership for Loopback {
+    fn has_left(&mut self, peer: u32) -> bool {
+        self.mailboxes.mailbox(peer).is_some_and(|own| own.has_left.load(Ordering::Acquire))
+    }
+
+    fn leave(&mut self) -> bool {
+        if let Some(own) = self.mailboxes.mailbox(self.own) {
+            own.has_left.store(true, Ordering::Release);
+        }
+        true
+    }
+}
+
+/// Nothing is counted.
+impl Statistics for Loopback {}

@@ -1,0 +1,67 @@
+//! Threads of one program through mailboxes in its memory: planned messages arrive once, in order and whole, and a full queue says so.
+#![allow(clippy::unwrap_used)] // a failure is the test's
+
+mod support;
+
+use oxmpi_fabric::transports::loopback::{Loopback, Mailboxes, ROOM};
+use oxmpi_fabric::{Membership as _, Sent, Transport as _};
+use std::sync::Arc;
+use support::{Recorder, planned, with_message};
+
+const FIRST: u32 = 5;
+const MESSAGES: u32 = 3000;
+
+fn mailboxes() -> Arc<Mailboxes> {
+    Arc::new(Mailboxes::new(FIRST..FIRST + 2))
+}
+
+#[test]
+fn messages_between_two_threads_arrive_in_order() {
+    let mailboxes = mailboxes();
+    std::thread::scope(|scope| {
+        for me in [FIRST, FIRST + 1] {
+            let (mailboxes, peer) = (mailboxes.clone(), 2 * FIRST + 1 - me);
+            scope.spawn(move || {
+                let (mut own, mut recorder) = (Loopback::new(me, mailboxes), Recorder::of(peer));
+                let mut pushed = 0;
+                while pushed < MESSAGES || recorder.next < MESSAGES {
+                    let mut sent = Sent::Full;
+                    if pushed < MESSAGES {
+                        sent = with_message(me, pushed, |message| own.send(peer, message)).unwrap();
+                        pushed += u32::from(sent == Sent::Done);
+                    }
+                    if sent == Sent::Full && !own.poll(None, &mut recorder) {
+                        std::thread::yield_now();
+                    }
+                }
+                assert!(recorder.lost.is_empty() && recorder.sent.is_empty());
+            });
+        }
+    });
+}
+
+#[test]
+fn a_full_queue_takes_nothing_until_its_process_looks() {
+    let mailboxes = mailboxes();
+    let (mut one, mut other) = (Loopback::new(FIRST, mailboxes.clone()), Loopback::new(FIRST + 1, mailboxes));
+    let mut send = |number| with_message(FIRST, number, |message| one.send(FIRST + 1, message)).unwrap();
+    let room = ROOM as u32;
+    assert!((0..room).all(|number| send(number) == Sent::Done));
+    assert_eq!(send(room), Sent::Full);
+    let mut recorder = Recorder::of(FIRST);
+    assert!(!other.before_sleep(), "something has come");
+    assert!(other.poll(None, &mut recorder) && recorder.next == room);
+    assert!(other.before_sleep() && !other.poll(None, &mut recorder));
+    assert_eq!(send(room), Sent::Done);
+    assert!(one.leave() && other.has_left(FIRST) && !one.has_left(FIRST + 1));
+    assert!(other.poll(None, &mut recorder) && recorder.next == room + 1, "{:?}", planned(FIRST, room));
+}
+
+#[test]
+fn only_ranks_of_the_program_are_reached() {
+    let mut own = Loopback::new(FIRST, mailboxes());
+    let reached = [FIRST - 1, FIRST, FIRST + 1, FIRST + 2].map(|peer| own.reaches(peer));
+    assert_eq!(reached, [false, true, true, false]);
+    let error = with_message(FIRST, 0, |message| own.send(FIRST + 2, message)).unwrap_err();
+    assert_eq!(error.to_string(), "process 7 cannot be reached: it is no rank of this program");
+}
