@@ -1,6 +1,7 @@
 //! `cargo xtask docs`: what `docs/` has from the tables of the code is made new.
 
 mod parameters;
+mod transports;
 
 use std::fs;
 use std::path::Path;
@@ -11,14 +12,19 @@ use crate::run::Failure;
 pub(crate) fn docs() -> Result<(), Failure> {
     let docs = root().join("docs");
     write(&docs.join("parameters.md"), &parameters::page())?;
+    let transports = docs.join("transports.md");
+    write(&transports, &transports::page(&read(&transports)?)?)?;
     let chapter = docs.join("collectives.md");
-    let text =
-        fs::read_to_string(&chapter).map_err(Failure::io(format!("cannot read {}", chapter.display())))?;
+    let text = read(&chapter)?;
     let text = oxmpi_tune::document::refreshed(&text)
         .map_err(|error| Failure::new(format!("{}: {error}", chapter.display())))?;
     write(&chapter, &text)?;
     let pictures = oxmpi_tune::document::pictures();
     pictures.iter().try_for_each(|(name, picture)| write(&docs.join("img").join(name), picture))
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path).map_err(Failure::io(format!("cannot read {}", path.display())))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {

@@ -1,5 +1,5 @@
-//! Loopback: ranks of one program, through mailboxes in its memory. It is the transport to copy for a new one, so it
-//! has what every transport has, and nothing else.
+//! Loopback: ranks of one program, through mailboxes in its memory. It is the transport to copy for a new one
+//! (`docs/transports-howto.md`), so it has what every transport has, and nothing else.
 //!
 //! Rules (beside the promises at the head of this crate)
 //!
