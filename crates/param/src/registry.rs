@@ -149,7 +149,7 @@ impl Params {
 
     /// Whether a restart refuses files that were written to since the checkpoint, instead of cutting them back.
     pub fn cr_files_refuse(&self) -> bool {
-        self.number(Id::cr_files) != 0
+        self.number_of(Id::cr_files) != 0
     }
 
     /// Which messages over sockets are encrypted.

@@ -13,7 +13,7 @@ impl Launcher<'_> {
             None => {
                 let facts = JobFacts {
                     id: self.universe,
-                    transport: self.launch.transport.name().into(),
+                    transport: self.launch.transport.name.into(),
                     ranks: self.members.len() as u32,
                     program: self.launch.apps.first().map(|app| app.path.clone()).unwrap_or_default(),
                 };
