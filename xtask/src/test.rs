@@ -59,8 +59,9 @@ pub(crate) fn fuzz(seconds: u64) -> Result<(), Failure> {
         .show()
 }
 
-/// Programs that tests need, and the package of Debian that has each: those of the compiler wrappers, and those of several hosts.
-const PROGRAMS: [(&str, &str); 7] = [
+/// Programs that tests need, and the package of Debian that has each: those of the compiler wrappers, those of several hosts, and
+/// libraries that are opened at run time.
+const PROGRAMS: [(&str, &str); 8] = [
     ("cc", "gcc"),
     ("c++", "g++"),
     ("cmake", "cmake"),
@@ -68,6 +69,8 @@ const PROGRAMS: [(&str, &str); 7] = [
     ("ip", "iproute2"),
     ("ssh", "openssh-client"),
     ("sshd", "openssh-server"),
+    // It brings libfabric.
+    ("fi_info", "libfabric-bin"),
 ];
 
 /// Installs the programs that are missing: no test is skipped for want of one.

@@ -28,6 +28,8 @@ use oxmpi_fabric::routes::{Nodes, Reach, Routes};
 use oxmpi_fabric::shm::{Settings, Shm};
 use oxmpi_fabric::tcp::{self, Address, Identity, Secret, Tcp, Whereabouts};
 use oxmpi_fabric::transports::loopback::{Loopback, Mailboxes};
+use oxmpi_fabric::transports::ofi::{self, Ofi, TagLayout, TagMode};
+use oxmpi_libfabric::{Library, Wish};
 use oxmpi_rt::client::{Directory, ThreadDirectory};
 use oxmpi_shm::door::{Door, Policy};
 use oxmpi_shm::heap::Heap;
@@ -57,6 +59,8 @@ pub struct Options {
     pub sockets: Option<Sockets>,
     /// If only ranks of different nodes do: how many ranks a node has.
     pub ranks_of_a_node: Option<u32>,
+    /// If they talk over libfabric, with the sockets beside it: by which provider, and with which tags.
+    pub ofi: Option<(String, Option<TagMode>)>,
     /// If they talk through daemons instead, of which each of those nodes has one; `sockets` then say nothing else.
     pub daemons: bool,
     /// If they talk through queues in the memory of this program instead.
@@ -234,6 +238,27 @@ pub fn world_shared<R: Send>(
     })
 }
 
+/// A provider of libfabric, with frames beside it.
+fn over_provider(
+    rank: u32,
+    name: &str,
+    mode: Option<TagMode>,
+    frames: Box<dyn Transport>,
+    poller: &Poller,
+) -> Box<dyn Transport> {
+    let library = Library::open("libfabric.so.1").unwrap_or_else(|e| panic!("{e}"));
+    let wish = |directed| Wish { name: Some(name.into()), directed };
+    let mut all =
+        [true, false].into_iter().flat_map(|directed| library.providers(&wish(directed)).unwrap_or_default());
+    let provider = all.next().unwrap_or_else(|| panic!("there is no provider {name}"));
+    let layout = TagLayout::choose(mode, provider.tag_bits, provider.data_bytes, provider.is_directed)
+        .unwrap_or_else(|e| panic!("{provider:?}: {e}"));
+    let settings = ofi::Settings { events: ofi::EVENTS, layout };
+    let tell: tcp::Tell = Box::new(|text| eprintln!("{text}"));
+    let ofi = Ofi::new(rank, &provider, frames, settings, poller, tell);
+    Box::new(ofi.unwrap_or_else(|e| panic!("rank {rank}: {e}")))
+}
+
 /// What the ranks of a node share, made by the first of them.
 fn shared_area(rank: u32, size: u32, options: &Options) -> Option<PostboxArea> {
     let (short, pool, _) = options.postboxes?;
@@ -269,6 +294,10 @@ fn process(
             Some(daemons) => daemons.lamd(rank, poller.clone()).map(|lamd| Box::new(lamd) as _),
             None => plugs.tcp(own.boot(), &sockets.settings, poller.clone()).map(|tcp| Box::new(tcp) as _),
         };
+        let transport = transport.map(|frames| match &options.ofi {
+            None => frames,
+            Some((provider, mode)) => over_provider(rank, provider, *mode, frames, &poller),
+        });
         door = door.with_descriptors(poller);
         far = Some(transport.unwrap_or_else(|e| panic!("rank {rank}: {e}")));
     }

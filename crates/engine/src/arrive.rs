@@ -87,6 +87,8 @@ pub(crate) struct State {
     pub(crate) notes: Notes,
     /// Whether there is a network that matches.
     pub(crate) is_matching: bool,
+    /// The highest index of a context that it can name.
+    pub(crate) last_tagged: u32,
 }
 
 impl State {

@@ -101,6 +101,7 @@ impl<F: Fabric> Lane<F> {
             tally: Tally::default(),
             notes: Notes::default(),
             is_matching: fabric.matching().is_some(),
+            last_tagged: fabric.matching().map_or(u32::MAX, |network| network.last_context()),
         };
         Lane {
             fabric,

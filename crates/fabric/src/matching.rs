@@ -66,10 +66,20 @@ pub struct Probed {
 
 /// Sends and receives by tag.
 pub trait MatchingTransport {
+    /// Whether the network matches the messages between this process and a peer. Both find the same.
+    fn matches(&mut self, _peer: u32) -> bool {
+        true
+    }
+
     /// Where the network finds this process: what peers need before they send to it. It goes with the frames that ask for the index
     /// of a context and answer that.
     fn address(&self) -> &[u8] {
         &[]
+    }
+
+    /// The highest index of a context that its tags can name. Messages to a receiver that has a higher one go in frames.
+    fn last_context(&self) -> u32 {
+        u32::MAX
     }
 
     /// Whether messages can be sent to a peer, and receives be posted that name it.

@@ -409,7 +409,11 @@ impl Fabric for Routes {
     }
 
     fn is_matched(&mut self, peer: u32) -> bool {
-        self.matching.is_some() && self.other_to(peer).is_some_and(|other| other.matching().is_some())
+        self.matching.is_some()
+            && self
+                .other_to(peer)
+                .and_then(|other| other.matching())
+                .is_some_and(|network| network.matches(peer))
     }
 
     fn matching(&mut self) -> Option<&mut dyn MatchingTransport> {

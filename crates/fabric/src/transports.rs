@@ -9,6 +9,7 @@
 
 pub mod lamd;
 pub mod loopback;
+pub mod ofi;
 pub mod postboxes;
 pub mod tcp;
 

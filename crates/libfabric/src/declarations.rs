@@ -14,7 +14,6 @@ pub(crate) const VERSION_1_14: u32 = 1 << 16 | 14;
 pub(crate) const FI_TAGGED: u64 = 1 << 3;
 pub(crate) const FI_RECV: u64 = 1 << 10;
 pub(crate) const FI_SEND: u64 = 1 << 11;
-pub(crate) const FI_REMOTE_CQ_DATA: u64 = 1 << 17;
 pub(crate) const FI_PEEK: u64 = 1 << 19;
 pub(crate) const FI_CLAIM: u64 = 1 << 59;
 pub(crate) const FI_DIRECTED_RECV: u64 = 1 << 59;
@@ -304,16 +303,23 @@ pub(crate) struct TaggedOps {
         unsafe extern "C" fn(*mut Ep, *const c_void, size_t, Memory, u64, u64, u64, Memory) -> ssize_t,
 }
 
+pub(crate) type Version = unsafe extern "C" fn() -> u32;
+pub(crate) type GetInfo =
+    unsafe extern "C" fn(u32, *const c_char, *const c_char, u64, *const Info, *mut *mut Info) -> c_int;
+pub(crate) type FreeInfo = unsafe extern "C" fn(*mut Info);
+pub(crate) type DupInfo = unsafe extern "C" fn(*const Info) -> *mut Info;
+pub(crate) type OpenFabric = unsafe extern "C" fn(*mut FabricAttr, *mut *mut Fabric, *mut c_void) -> c_int;
+pub(crate) type StrError = unsafe extern "C" fn(c_int) -> *const c_char;
+
 /// The symbols of the library.
 #[derive(Clone, Copy)]
 pub(crate) struct Symbols {
-    pub version: unsafe extern "C" fn() -> u32,
-    pub getinfo:
-        unsafe extern "C" fn(u32, *const c_char, *const c_char, u64, *const Info, *mut *mut Info) -> c_int,
-    pub freeinfo: unsafe extern "C" fn(*mut Info),
-    pub dupinfo: unsafe extern "C" fn(*const Info) -> *mut Info,
-    pub fabric: unsafe extern "C" fn(*mut FabricAttr, *mut *mut Fabric, *mut c_void) -> c_int,
-    pub strerror: unsafe extern "C" fn(c_int) -> *const c_char,
+    pub(crate) version: Version,
+    pub(crate) getinfo: GetInfo,
+    pub(crate) freeinfo: FreeInfo,
+    pub(crate) dupinfo: DupInfo,
+    pub(crate) fabric: OpenFabric,
+    pub(crate) strerror: StrError,
 }
 
 // The sizes of 1.14 on 64-bit machines, or less where the end is not declared here.

@@ -3,8 +3,7 @@
 use crate::declarations::{
     Av, AvAttr, Cq, CqAttr, CqEntry, CqError, Domain, Ep, FI_ADDR_UNSPEC, FI_AV_TABLE, FI_AV_UNSPEC,
     FI_CLAIM, FI_CQ_FORMAT_TAGGED, FI_EAGAIN, FI_EAVAIL, FI_ECANCELED, FI_ENABLE, FI_ENOMSG, FI_ETRUNC,
-    FI_GETWAIT, FI_PEEK, FI_RECV, FI_REMOTE_CQ_DATA, FI_SEND, FI_WAIT_FD, FI_WAIT_NONE, Fabric, Fid,
-    TaggedMessage,
+    FI_GETWAIT, FI_PEEK, FI_RECV, FI_SEND, FI_WAIT_FD, FI_WAIT_NONE, Fabric, Fid, TaggedMessage,
 };
 use crate::library::{Library, LibraryError, Provider};
 use libc::{c_int, c_void, iovec, ssize_t};
@@ -55,8 +54,8 @@ pub enum Outcome {
     Came {
         /// The tag of the message.
         tag: u64,
-        /// What travelled beside it, if anything did.
-        data: Option<u64>,
+        /// What travelled beside it; nothing sensible if nothing did.
+        data: u64,
         /// Its length, bytes; the buffer has as much of it as fits.
         length: u64,
     },
@@ -279,7 +278,7 @@ impl<T: Copy> Endpoint<T> {
         // SAFETY: the table of addresses is open; the address is longer than any.
         let inserted =
             unsafe { ((*(*av).ops).insert)(av, whole.as_ptr().cast(), 1, &mut found, 0, null_mut()) };
-        if inserted == 1 && address.len() == self.address.len() || inserted == 1 && len > 0 {
+        if inserted == 1 && len > 0 {
             return Ok(Address(found));
         }
         Err(self.error("fi_av_insert", if inserted < 0 { inserted as ssize_t } else { -22 }))
@@ -376,8 +375,9 @@ impl<T: Copy> Endpoint<T> {
     /// The memory that a message for `buffer` comes into.
     fn room(buffer: &UserBuf) -> Memory {
         match buffer.as_contiguous_mut() {
-            Some(_) => Memory::User(buffer.clone()),
-            None => Memory::For(vec![0; buffer.packed_len()].into_boxed_slice(), buffer.clone()),
+            Some(bytes) if !bytes.is_empty() => Memory::User(buffer.clone()),
+            // Some providers do not say that a message was cut if there is no room at all.
+            _ => Memory::For(vec![0; buffer.packed_len().max(1)].into_boxed_slice(), buffer.clone()),
         }
     }
 
@@ -476,6 +476,8 @@ impl<T: Copy> Endpoint<T> {
         };
         // SAFETY: as for `receive`; the description is read during the call.
         let answer = unsafe { ((*(*ep).tagged).recvmsg)(ep, &message, flags) };
+        // Some say at once that there is none.
+        let answer = if answer == -(FI_ENOMSG as ssize_t) { -FI_EAGAIN } else { answer };
         self.posted("fi_trecvmsg", at, answer)
     }
 
@@ -549,20 +551,19 @@ impl<T: Copy> Endpoint<T> {
 
     /// The operation whose context libfabric has given back.
     fn of_context(&self, context: *mut c_void) -> Option<u32> {
-        let is_it =
-            |one: &&Box<Operation<T>>| (&raw const one.context).cast::<c_void>() == context.cast_const();
         if context.is_null() {
             return None;
         }
         // SAFETY: libfabric gives back what it was given: the beginning of an operation of this endpoint, which stays in its place.
         let at = unsafe { (*context.cast::<Operation<T>>()).at };
-        self.operations.get(at as usize).filter(is_it).map(|one| one.at)
+        let operation = self.operations.get(at as usize)?;
+        ((&raw const operation.context).cast::<c_void>() == context.cast_const()).then_some(at)
     }
 
     fn complete(&mut self, entry: &CqEntry, events: &mut Vec<Event<T>>) {
         let Some(at) = self.of_context(entry.op_context) else { return };
         let is_send = entry.flags & FI_SEND != 0;
-        let data = (entry.flags & FI_REMOTE_CQ_DATA != 0).then_some(entry.data);
+        let data = entry.data;
         let outcome = if is_send {
             Outcome::Sent
         } else {
@@ -582,7 +583,7 @@ impl<T: Copy> Endpoint<T> {
             && is_wanted
             && matches!(outcome, Outcome::Came { .. })
         {
-            let stored = stored.min(own.len());
+            let stored = stored.min(buffer.packed_len());
             buffer.unpack(0, Bytes::from(&own[..stored]));
         }
         if is_wanted {
@@ -615,7 +616,7 @@ impl<T: Copy> Endpoint<T> {
             return Err(self.error("fi_cq_readerr", read));
         }
         let Some(at) = self.of_context(error.op_context) else { return Ok(()) };
-        let data = (error.flags & FI_REMOTE_CQ_DATA != 0).then_some(error.data);
+        let data = error.data;
         let outcome = match error.err {
             FI_ECANCELED => Outcome::Cancelled,
             FI_ENOMSG => Outcome::Nothing,

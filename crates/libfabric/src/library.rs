@@ -1,8 +1,9 @@
 //! The library, and the providers that it has.
 
 use crate::declarations::{
-    FI_CONTEXT, FI_CONTEXT2, FI_DIRECTED_RECV, FI_ENODATA, FI_EP_RDM, FI_ORDER_SAS, FI_RM_ENABLED, FI_TAGGED,
-    FI_THREAD_DOMAIN, Info, Symbols, VERSION_1_14,
+    DupInfo, FI_CONTEXT, FI_CONTEXT2, FI_DIRECTED_RECV, FI_ENODATA, FI_EP_RDM, FI_ORDER_SAS, FI_RECV,
+    FI_RM_ENABLED, FI_SEND, FI_TAGGED, FI_THREAD_DOMAIN, FreeInfo, GetInfo, Info, OpenFabric, StrError,
+    Symbols, VERSION_1_14, Version,
 };
 use libc::{c_char, c_int, c_void};
 use std::ffi::{CStr, CString};
@@ -81,7 +82,7 @@ pub struct Provider {
     pub tag_bits: u32,
     /// Bytes that travel beside a message (FI_REMOTE_CQ_DATA).
     pub data_bytes: usize,
-    /// Whether it can receive from one source by its address.
+    /// Whether it can receive from one source by its address, and takes nothing else then.
     pub is_directed: bool,
     /// The longest message, bytes.
     pub max_message: usize,
@@ -127,6 +128,12 @@ unsafe fn text(text: *const c_char) -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
+/// Whether the receives of a provider that name their source take messages of others as well. `sockets` says that it has
+/// FI_DIRECTED_RECV, but matches messages of senders whose connection was made before their address was known with any receive (1.17).
+fn takes_foreign(name: &str) -> bool {
+    name.split(';').any(|layer| layer == "sockets")
+}
+
 impl Library {
     /// Loads the library `name`: a file name as the loader takes it.
     ///
@@ -153,14 +160,12 @@ impl Library {
         // SAFETY: these are the types of libfabric's functions of these names.
         let symbols = unsafe {
             Symbols {
-                version: std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> u32>(symbol(
-                    c"fi_version",
-                )?),
-                getinfo: std::mem::transmute::<*mut c_void, _>(symbol(c"fi_getinfo")?),
-                freeinfo: std::mem::transmute::<*mut c_void, _>(symbol(c"fi_freeinfo")?),
-                dupinfo: std::mem::transmute::<*mut c_void, _>(symbol(c"fi_dupinfo")?),
-                fabric: std::mem::transmute::<*mut c_void, _>(symbol(c"fi_fabric")?),
-                strerror: std::mem::transmute::<*mut c_void, _>(symbol(c"fi_strerror")?),
+                version: std::mem::transmute::<*mut c_void, Version>(symbol(c"fi_version")?),
+                getinfo: std::mem::transmute::<*mut c_void, GetInfo>(symbol(c"fi_getinfo")?),
+                freeinfo: std::mem::transmute::<*mut c_void, FreeInfo>(symbol(c"fi_freeinfo")?),
+                dupinfo: std::mem::transmute::<*mut c_void, DupInfo>(symbol(c"fi_dupinfo")?),
+                fabric: std::mem::transmute::<*mut c_void, OpenFabric>(symbol(c"fi_fabric")?),
+                strerror: std::mem::transmute::<*mut c_void, StrError>(symbol(c"fi_strerror")?),
             }
         };
         let library = Library { symbols, name: name.to_string() };
@@ -204,7 +209,11 @@ impl Library {
         let mut found = null_mut();
         // SAFETY: the description is the library's, with all of its parts; only this thread has it, and it is given back below.
         let answer = unsafe {
-            (*hints).caps = FI_TAGGED | if wish.directed { FI_DIRECTED_RECV } else { 0 };
+            let directed = if wish.directed { FI_DIRECTED_RECV } else { 0 };
+            (*hints).caps = FI_TAGGED | directed;
+            // Some providers filter by the source only if the receiving side alone is asked for it, too.
+            (*(*hints).tx_attr).caps = FI_TAGGED | FI_SEND;
+            (*(*hints).rx_attr).caps = FI_TAGGED | FI_RECV | directed;
             (*hints).mode = FI_CONTEXT | FI_CONTEXT2;
             (*(*hints).ep_attr).kind = FI_EP_RDM;
             (*(*hints).tx_attr).msg_order = FI_ORDER_SAS;
@@ -252,14 +261,15 @@ impl Library {
         unsafe {
             let Info { ep_attr, domain_attr, fabric_attr, tx_attr, .. } = &*info;
             let format = (**ep_attr).mem_tag_format;
+            let name = text((**fabric_attr).prov_name);
             Provider {
                 library: self.clone(),
                 info,
-                name: text((**fabric_attr).prov_name),
+                is_directed: (*info).caps & FI_DIRECTED_RECV != 0 && !takes_foreign(&name),
+                name,
                 domain: text((**domain_attr).name),
                 tag_bits: u64::BITS - format.leading_zeros(),
                 data_bytes: (**domain_attr).cq_data_size,
-                is_directed: (*info).caps & FI_DIRECTED_RECV != 0,
                 max_message: (**ep_attr).max_msg_size,
                 address_format: (*info).addr_format,
                 keeps_order: (**tx_attr).msg_order & FI_ORDER_SAS != 0,

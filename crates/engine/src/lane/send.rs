@@ -88,8 +88,11 @@ impl<F: Fabric> Lane<F> {
         if to == self.state.me {
             return Ok(self.send_to_self(context, mode, buffer, tag));
         }
-        if self.state.is_matching && self.goes_by_tag(context, to, tag) {
-            return self.start_tagged_send(context, mode, buffer, (to, tag));
+        if self.state.is_matching
+            && self.goes_by_tag(context, to, tag)
+            && let Some(started) = self.start_tagged_send(context, mode, &buffer, (to, tag))?
+        {
+            return Ok(started);
         }
         if mode == Mode::Buffered {
             if let Some(bytes) = buffer.as_contiguous()
@@ -297,9 +300,12 @@ impl<F: Fabric> Lane<F> {
     /// Begins a send that had to wait.
     fn begin(&mut self, to: u32, request: RequestId) -> Result<Sent, Fault> {
         let Some(work) = self.state.requests.send_mut(request) else { return Ok(Sent::Done) };
-        if work.is_tagged {
-            return self.begin_tagged(to, request);
+        if work.is_tagged
+            && let Some(sent) = self.begin_tagged(to, request)?
+        {
+            return Ok(sent);
         }
+        let Some(work) = self.state.requests.send_mut(request) else { return Ok(Sent::Done) };
         let (context, tag, mode, buffer) = (work.context, work.tag, work.mode, work.buffer.clone());
         let len = buffer.packed_len();
         let Some(envelope) = self.state.envelope(context, to, tag) else {

@@ -52,7 +52,12 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Whether a message between this process and a peer goes by tag.
+    /// Whether a message from a peer comes by tag.
+    fn comes_by_tag(&mut self, context: u32, peer: u32) -> bool {
+        context <= self.state.last_tagged && self.goes_by_tag(context, peer, 0)
+    }
+
+    /// Whether a message to a peer goes by tag, as long as the tags can name what the peer calls the context.
     pub(super) fn goes_by_tag(&mut self, context: u32, peer: u32, tag: i32) -> bool {
         peer != self.state.me
             && self
@@ -63,15 +68,19 @@ impl<F: Fabric> Lane<F> {
             && self.fabric.is_matched(peer)
     }
 
-    /// As [`Lane::start_send`], by tag.
+    /// As [`Lane::start_send`], by tag. `None`: the tags cannot name the context, and nothing happened.
     pub(super) fn start_tagged_send(
         &mut self,
         context: u32,
         mode: Mode,
-        mut buffer: UserBuf,
+        buffer: &UserBuf,
         (to, tag): (u32, i32),
-    ) -> Result<Started, Fault> {
+    ) -> Result<Option<Started>, Fault> {
+        if !self.is_nameable(context, to) {
+            return Ok(None);
+        }
         let len = buffer.packed_len();
+        let mut buffer = buffer.clone();
         if mode == Mode::Buffered {
             // The user has the buffer back when this returns, wherever the message is by then.
             buffer = self.state.copies.copy_of(&buffer);
@@ -87,7 +96,7 @@ impl<F: Fabric> Lane<F> {
             sent = self.offer_tagged(context, (to, tag), &buffer, mode, token)?;
         }
         let is_buffered = (mode == Mode::Buffered).then_some(len);
-        Ok(match sent {
+        Ok(Some(match sent {
             Sent::Done => Started::Complete(Completion::EMPTY),
             Sent::Later => {
                 let work = SendWork { phase: Phase::Leaving, leaving: 1, ..work };
@@ -100,12 +109,26 @@ impl<F: Fabric> Lane<F> {
                 self.wait_to_begin(to, request);
                 started
             }
-        })
+        }))
     }
 
-    /// Begins a send by tag that had to wait.
-    pub(super) fn begin_tagged(&mut self, to: u32, request: RequestId) -> Result<Sent, Fault> {
-        let Some(work) = self.state.requests.send_mut(request) else { return Ok(Sent::Done) };
+    /// Whether the tags can name what a peer calls a context, as far as is known.
+    fn is_nameable(&self, context: u32, peer: u32) -> bool {
+        let name = self.state.contexts.get(context).map(|own| own.name_for(context, peer));
+        !matches!(name, Some(Name::Local(index)) if index > self.state.last_tagged)
+    }
+
+    /// Begins a send by tag that had to wait. `None`: the tags cannot name the context, as is known now.
+    pub(super) fn begin_tagged(&mut self, to: u32, request: RequestId) -> Result<Option<Sent>, Fault> {
+        let Some(work) = self.state.requests.send_mut(request) else { return Ok(Some(Sent::Done)) };
+        let own = work.context;
+        if !self.is_nameable(own, to) {
+            if let Some(work) = self.state.requests.send_mut(request) {
+                work.is_tagged = false;
+            }
+            return Ok(None);
+        }
+        let Some(work) = self.state.requests.send_mut(request) else { return Ok(Some(Sent::Done)) };
         let (context, tag, mode, buffer) = (work.context, work.tag, work.mode, work.buffer.clone());
         let sent = self.offer_tagged(context, (to, tag), &buffer, mode, request)?;
         if sent != Sent::Full
@@ -117,7 +140,7 @@ impl<F: Fabric> Lane<F> {
                 self.state.requests.complete(request, Completion::EMPTY);
             }
         }
-        Ok(sent)
+        Ok(Some(sent))
     }
 
     /// Gives a message to the network, if what the receiver calls the context is known; else asks for it.
@@ -181,9 +204,9 @@ impl<F: Fabric> Lane<F> {
     ) -> Option<Result<Started, Fault>> {
         let own = self.state.contexts.get(context)?;
         let from = match source {
-            Source::Any if own.keeps_to_frames => return None,
+            Source::Any if own.keeps_to_frames || context > self.state.last_tagged => return None,
             Source::Any => None,
-            Source::Process(from) if self.goes_by_tag(context, from, 0) => Some(from),
+            Source::Process(from) if self.comes_by_tag(context, from) => Some(from),
             Source::Process(_) => return None,
         };
         let tags = Tags::from(tag);
@@ -315,9 +338,9 @@ impl<F: Fabric> Lane<F> {
     ) -> Option<Probed> {
         let own = self.state.contexts.get(context).filter(|own| !own.revoked)?;
         let from = match source {
-            Source::Any if own.keeps_to_frames => return None,
+            Source::Any if own.keeps_to_frames || context > self.state.last_tagged => return None,
             Source::Any => None,
-            Source::Process(from) if self.goes_by_tag(context, from, 0) => Some(from),
+            Source::Process(from) if self.comes_by_tag(context, from) => Some(from),
             Source::Process(_) => return None,
         };
         self.post_waiting();

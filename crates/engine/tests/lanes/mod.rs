@@ -25,6 +25,7 @@ pub(crate) fn calm() -> Weather {
         announced_limit: 0,
         detection_ns: 10,
         matched_beyond: None,
+        last_context: u32::MAX,
     }
 }
 

@@ -135,6 +135,10 @@ impl Sim {
 }
 
 impl MatchingTransport for Sim {
+    fn last_context(&self) -> u32 {
+        self.network.borrow().weather.last_context
+    }
+
     fn tsend(&mut self, to: u32, message: &TaggedSend<'_>) -> Result<Sent, Unreachable> {
         let mut network = self.network.borrow_mut();
         if network.ports.len() <= to as usize {

@@ -59,6 +59,8 @@ pub struct Weather {
     pub detection_ns: u64,
     /// If the network matches messages between processes of different nodes: how many processes a node has.
     pub matched_beyond: Option<u32>,
+    /// The highest index of a context that its tags can name.
+    pub last_context: u32,
 }
 
 impl Default for Weather {
@@ -75,6 +77,7 @@ impl Default for Weather {
             announced_limit: 0,
             detection_ns: 50_000,
             matched_beyond: None,
+            last_context: u32::MAX,
         }
     }
 }
@@ -97,6 +100,7 @@ impl Weather {
         };
         let announced_limit = [0, 1, 100][random.below(3) as usize];
         let matched_beyond = [None, None, Some(1), Some(3)][random.below(4) as usize];
-        Weather { announced_limit, matched_beyond, ..weather }
+        let last_context = [u32::MAX, 4][random.below(2) as usize];
+        Weather { announced_limit, matched_beyond, last_context, ..weather }
     }
 }

@@ -1,0 +1,101 @@
+//! Ranks as values over providers of libfabric, which match their messages: all lengths and modes, everybody to everybody, within nodes
+//! through memory too. Skipped where there is no libfabric, or no such provider.
+#![allow(clippy::unwrap_used)] // a failure is the test's
+
+use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
+use oxmpi_core::world::{Options, Sockets, world_with};
+use oxmpi_engine::Mode;
+use oxmpi_fabric::transports::ofi::TagMode;
+use oxmpi_libfabric::{Library, Wish};
+use oxmpi_mem::memory::{Owned, lend, lend_mut};
+
+/// What a world over this provider is like.
+fn over(provider: &str, mode: Option<TagMode>, ranks_of_a_node: Option<u32>) -> Option<Options> {
+    let there = Library::open("libfabric.so.1")
+        .and_then(|library| library.providers(&Wish { name: Some(provider.into()), directed: false }));
+    if !there.is_ok_and(|providers| !providers.is_empty()) {
+        eprintln!("skipped: libfabric has no provider '{provider}' here");
+        return None;
+    }
+    let sockets = Some(Sockets::default());
+    Some(Options { ofi: Some((provider.into(), mode)), ranks_of_a_node, sockets, ..Options::default() })
+}
+
+fn pattern(from: i32, number: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 7 + i / 255 + number * 13 + from as usize * 31) as u8).collect()
+}
+
+#[test]
+fn messages_of_all_lengths_and_modes_arrive() {
+    const LENGTHS: [usize; 8] = [0, 1, 8, 57, 5000, 65536, 300_000, 3_500_000];
+    for mode in [None, Some(TagMode::One), Some(TagMode::Two)] {
+        let Some(options) = over("tcp", mode, None) else { return };
+        world_with(2, options, |p| {
+            let comm = p.dup(p.world()).unwrap();
+            let (me, peer) = (comm.rank(), 1 - comm.rank());
+            for (number, len) in LENGTHS.into_iter().enumerate() {
+                for mode in [Mode::Standard, Mode::Synchronous, Mode::Ready] {
+                    let data = pattern(me, number, len);
+                    let send =
+                        || lend(&data, |buffer| p.send(&comm, mode, buffer, peer, number as i32)).unwrap();
+                    if me == 0 {
+                        send();
+                    }
+                    let mut got = vec![0u8; len];
+                    let done =
+                        lend_mut(&mut got, |buffer| p.recv(&comm, buffer, MPI_ANY_SOURCE, MPI_ANY_TAG))
+                            .unwrap();
+                    assert_eq!((done.source, done.tag, done.bytes as usize), (peer, number as i32, len));
+                    assert!(got == pattern(peer, number, len), "length {len}, {mode:?}");
+                    if me == 1 {
+                        send();
+                    }
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn everybody_sends_to_everybody_near_and_far() {
+    for nodes in [None, Some(2)] {
+        let Some(options) = over("tcp", None, nodes) else { return };
+        world_with(5, options, |p| {
+            let comm = p.world().clone();
+            let (me, size) = (comm.rank(), comm.size());
+            let length =
+                |from: i32, to: i32, n: usize| [8, 70_000, 900_000][n % 3] + (from * 10 + to) as usize;
+            for n in 0..12 {
+                // From anybody, and one tag for each sender's order.
+                let incoming: Vec<_> = (1..size)
+                    .map(|_| {
+                        let buffer = Owned::new(vec![0u8; 1 << 20]);
+                        (p.irecv(&comm, buffer.buf(), MPI_ANY_SOURCE, n as i32).unwrap(), buffer)
+                    })
+                    .collect();
+                let outgoing: Vec<_> = (0..size)
+                    .filter(|to| *to != me)
+                    .map(|to| {
+                        let buffer = Owned::new(pattern(me, n, length(me, to, n)));
+                        (p.isend(&comm, Mode::Standard, buffer.buf(), to, n as i32).unwrap(), buffer)
+                    })
+                    .collect();
+                let mut from: Vec<_> = incoming
+                    .into_iter()
+                    .map(|(request, buffer)| {
+                        let done = p.wait(request).unwrap();
+                        let mut got = buffer.into_vec().ok().unwrap();
+                        got.truncate(done.bytes as usize);
+                        assert!(got == pattern(done.source, n, length(done.source, me, n)), "message {n}");
+                        done.source
+                    })
+                    .collect();
+                from.sort_unstable();
+                assert!(from.into_iter().eq((0..size).filter(|rank| *rank != me)));
+                for (request, _buffer) in outgoing {
+                    p.wait(request).unwrap();
+                }
+            }
+        });
+    }
+}

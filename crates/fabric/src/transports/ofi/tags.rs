@@ -1,0 +1,309 @@
+//! What the 64 bits of a tag of libfabric's say: the modes of Open MPI's guide to its MTL `ofi`.
+//!
+//! | mode | context | source | protocol | MPI tag |
+//! |---|---|---|---|---|
+//! | [`TagMode::One`] (`ofi_tag_1`) | 12 bits | 18 bits | 2 bits | 32 bits |
+//! | [`TagMode::Two`] (`ofi_tag_2`) | 24 bits | 18 bits | 2 bits | 20 bits |
+//! | [`TagMode::Full`] (`ofi_tag_full`) | 28 bits | beside the message | 2 bits | 32 bits |
+//!
+//! The context stands highest. A provider that keeps bits for itself keeps the highest ones, and the context has fewer; in the full mode
+//! two bits are spare, which go first. The sign of the MPI tag is its highest bit: the library's own tags are negative, and
+//! MPI_ANY_TAG does not take those. Tags of the library that are longer than the field wrap within it.
+
+use oxmpi_wire::Tags;
+use std::fmt;
+
+/// How the bits are distributed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TagMode {
+    /// `ofi_tag_1`: few communicators, all tags.
+    One,
+    /// `ofi_tag_2`: more communicators, fewer tags.
+    Two,
+    /// `ofi_tag_full`: the source is sent beside the message (FI_REMOTE_CQ_DATA), and receives name it by its address
+    /// (FI_DIRECTED_RECV).
+    Full,
+}
+
+impl fmt::Display for TagMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TagMode::One => "ofi_tag_1",
+            TagMode::Two => "ofi_tag_2",
+            TagMode::Full => "ofi_tag_full",
+        })
+    }
+}
+
+/// What a message is for, in its two bits of protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Protocol {
+    /// It is a message.
+    Plain,
+    /// It is one whose sender waits for the match.
+    Synchronous,
+    /// It says that such a message was matched.
+    Matched,
+}
+
+/// Bits of protocol.
+const PROTOCOL_BITS: u32 = 2;
+/// Fewer communicators than these bits name are of no use.
+const FEWEST_CONTEXT_BITS: u32 = 8;
+
+/// Where each part lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TagLayout {
+    mode: TagMode,
+    tag_bits: u32,
+    source_bits: u32,
+    context_bits: u32,
+}
+
+/// What a tag of libfabric's says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Parts {
+    /// The receiver's index of the context.
+    pub context: u32,
+    /// The sender's process, where the tag says it.
+    pub source: u32,
+    /// What it is for.
+    pub protocol: Protocol,
+    /// The MPI tag.
+    pub tag: i32,
+}
+
+/// A mode that a provider cannot have.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ModeError {
+    /// It keeps too many bits.
+    #[error(
+        "{mode} leaves {context_bits} bits for communicators of the {provider_bits} that the provider has for tags: {FEWEST_CONTEXT_BITS} \
+         are needed"
+    )]
+    Bits {
+        /// The mode.
+        mode: TagMode,
+        /// What is left for the context.
+        context_bits: u32,
+        /// What the provider has.
+        provider_bits: u32,
+    },
+    /// It lacks something.
+    #[error("ofi_tag_full needs {0}, which the provider has not")]
+    Lacks(&'static str),
+}
+
+const fn ones(bits: u32) -> u64 {
+    if bits >= u64::BITS { u64::MAX } else { (1 << bits) - 1 }
+}
+
+impl TagLayout {
+    /// The layout of a mode with a provider that has so many bits for tags.
+    ///
+    /// # Errors
+    /// If that leaves too few for the context.
+    pub fn new(mode: TagMode, provider_bits: u32) -> Result<TagLayout, ModeError> {
+        let (tag_bits, source_bits, context_bits) = match mode {
+            TagMode::One => (32, 18, 12),
+            TagMode::Two => (20, 18, 24),
+            TagMode::Full => (32, 0, 28),
+        };
+        let rest = provider_bits.saturating_sub(tag_bits + PROTOCOL_BITS + source_bits);
+        let context_bits = context_bits.min(rest);
+        if context_bits < FEWEST_CONTEXT_BITS {
+            return Err(ModeError::Bits { mode, context_bits, provider_bits });
+        }
+        Ok(TagLayout { mode, tag_bits, source_bits, context_bits })
+    }
+
+    /// The layout that a provider gets: of the mode that is asked for, or else the full one if it can have that, or the first.
+    ///
+    /// # Errors
+    /// If the mode that is asked for, or the first, cannot be had. `data_bytes` travel beside a message; `is_directed`: the provider
+    /// receives from one source by its address.
+    pub fn choose(
+        asked: Option<TagMode>,
+        provider_bits: u32,
+        data_bytes: usize,
+        is_directed: bool,
+    ) -> Result<TagLayout, ModeError> {
+        let full = || match (data_bytes >= 4, is_directed) {
+            (false, _) => Err(ModeError::Lacks("4 bytes of FI_REMOTE_CQ_DATA")),
+            (_, false) => Err(ModeError::Lacks("FI_DIRECTED_RECV")),
+            _ => TagLayout::new(TagMode::Full, provider_bits),
+        };
+        match asked {
+            Some(TagMode::Full) => full(),
+            Some(mode) => TagLayout::new(mode, provider_bits),
+            None => full().or_else(|_| TagLayout::new(TagMode::One, provider_bits)),
+        }
+    }
+
+    /// The mode.
+    pub fn mode(&self) -> TagMode {
+        self.mode
+    }
+
+    /// The highest index that a context may have.
+    pub fn last_context(&self) -> u32 {
+        ones(self.context_bits) as u32
+    }
+
+    /// The highest process number, where the tag says it.
+    pub fn last_source(&self) -> u32 {
+        if self.mode == TagMode::Full { u32::MAX } else { ones(self.source_bits) as u32 }
+    }
+
+    /// The highest tag of a program (MPI_TAG_UB).
+    pub fn last_tag(&self) -> i32 {
+        ones(self.tag_bits - 1) as i32
+    }
+
+    /// A tag in its field.
+    fn field(&self, tag: i32) -> u64 {
+        let sign = u64::from(tag < 0) << (self.tag_bits - 1);
+        sign | u64::from(tag.cast_unsigned()) & ones(self.tag_bits - 1)
+    }
+
+    /// The bits of a message.
+    pub fn encode(&self, Parts { context, source, protocol, tag }: Parts) -> u64 {
+        let protocol = protocol as u64;
+        let mut bits = self.field(tag) | protocol << self.tag_bits;
+        let mut at = self.tag_bits + PROTOCOL_BITS;
+        bits |= (u64::from(source) & ones(self.source_bits)) << at;
+        at += self.source_bits;
+        bits | (u64::from(context) & ones(self.context_bits)) << at
+    }
+
+    /// What the bits of a message say.
+    pub fn decode(&self, bits: u64) -> Parts {
+        let field = bits & ones(self.tag_bits);
+        let is_negative = field >> (self.tag_bits - 1) == 1;
+        let low = field & ones(self.tag_bits - 1);
+        let tag = if is_negative { (low | !ones(self.tag_bits - 1)) as i32 } else { low as i32 };
+        let mut at = self.tag_bits;
+        let protocol = match bits >> at & ones(PROTOCOL_BITS) {
+            0 => Protocol::Plain,
+            1 => Protocol::Synchronous,
+            _ => Protocol::Matched,
+        };
+        at += PROTOCOL_BITS;
+        let source = (bits >> at & ones(self.source_bits)) as u32;
+        at += self.source_bits;
+        Parts { context: (bits >> at & ones(self.context_bits)) as u32, source, protocol, tag }
+    }
+
+    /// The tag of a receive, and which bits of it do not matter: from this process or (`None`) from anybody.
+    pub fn wanted(&self, context: u32, from: Option<u32>, tags: Tags) -> (u64, u64) {
+        let source = from.unwrap_or(0);
+        let bits = self.encode(Parts { context, source, protocol: Protocol::Plain, tag: tags.tag });
+        // A synchronous message is received like any other.
+        let mut ignored = (Protocol::Synchronous as u64) << self.tag_bits;
+        if tags.mask != -1 {
+            // Any tag, but none of the library's.
+            ignored |= ones(self.tag_bits - 1);
+        }
+        if from.is_none() {
+            ignored |= ones(self.source_bits) << (self.tag_bits + PROTOCOL_BITS);
+        }
+        (bits, ignored)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MODES: [TagMode; 3] = [TagMode::One, TagMode::Two, TagMode::Full];
+
+    fn matches(layout: &TagLayout, (bits, ignored): (u64, u64), parts: Parts) -> bool {
+        (bits ^ layout.encode(parts)) & !ignored == 0
+    }
+
+    #[test]
+    fn the_limits_are_those_of_the_guide() {
+        let limits = MODES.map(|mode| {
+            let layout = TagLayout::new(mode, 64).unwrap();
+            (layout.last_context(), layout.last_source(), layout.last_tag())
+        });
+        assert_eq!(
+            limits,
+            [(4095, 262_143, i32::MAX), (16_777_215, 262_143, 524_287), (268_435_455, u32::MAX, i32::MAX)]
+        );
+    }
+
+    #[test]
+    fn a_provider_takes_its_bits_from_the_communicators() {
+        // The full mode has two to spare.
+        let bits = |mode, bits| TagLayout::new(mode, bits).map(|layout| layout.last_context());
+        assert_eq!(bits(TagMode::Full, 62), Ok(268_435_455));
+        assert_eq!(bits(TagMode::Full, 61), Ok(134_217_727));
+        assert_eq!(bits(TagMode::One, 60), Ok(255));
+        assert_eq!(
+            bits(TagMode::One, 59),
+            Err(ModeError::Bits { mode: TagMode::One, context_bits: 7, provider_bits: 59 })
+        );
+        for mode in MODES {
+            let layout = TagLayout::new(mode, 60).unwrap();
+            let all = Parts { context: u32::MAX, source: u32::MAX, protocol: Protocol::Matched, tag: -1 };
+            assert_eq!(layout.encode(all) >> 60, 0, "{mode}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for mode in MODES {
+            let layout = TagLayout::new(mode, 64).unwrap();
+            for protocol in [Protocol::Plain, Protocol::Synchronous, Protocol::Matched] {
+                for (context, source) in [(0, 0), (layout.last_context(), 262_143), (77, 3)] {
+                    for tag in [0, 1, layout.last_tag(), -1, -layout.last_tag() - 1, -77] {
+                        let source = if mode == TagMode::Full { 0 } else { source };
+                        let parts = Parts { context, source, protocol, tag };
+                        assert_eq!(layout.decode(layout.encode(parts)), parts, "{mode}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_receive_takes_what_it_wants_and_nothing_else() {
+        for mode in MODES {
+            let layout = TagLayout::new(mode, 64).unwrap();
+            let message = |context, source, tag| Parts { context, source, protocol: Protocol::Plain, tag };
+            let has_source = mode != TagMode::Full;
+            let one = layout.wanted(5, Some(9), Tags::one(3));
+            assert!(matches(&layout, one, message(5, 9, 3)));
+            assert!(matches(&layout, one, Parts { protocol: Protocol::Synchronous, ..message(5, 9, 3) }));
+            assert!(!matches(&layout, one, Parts { protocol: Protocol::Matched, ..message(5, 9, 3) }));
+            assert!(!matches(&layout, one, message(5, 9, 4)) && !matches(&layout, one, message(4, 9, 3)));
+            assert_eq!(matches(&layout, one, message(5, 8, 3)), !has_source, "else the address says it");
+            let any = layout.wanted(5, None, Tags::ANY);
+            assert!(
+                matches(&layout, any, message(5, 0, 0))
+                    && matches(&layout, any, message(5, 7, layout.last_tag()))
+            );
+            assert!(!matches(&layout, any, message(5, 7, -3)), "a tag of the library's");
+            assert!(!matches(&layout, any, message(6, 7, 3)));
+            let own = layout.wanted(5, None, Tags::one(-3));
+            assert!(matches(&layout, own, message(5, 7, -3)) && !matches(&layout, own, message(5, 7, 3)));
+        }
+    }
+
+    #[test]
+    fn only_a_mode_that_is_asked_for_is_refused() {
+        let mode = |asked, bits, data, directed| {
+            TagLayout::choose(asked, bits, data, directed).map(|layout| layout.mode())
+        };
+        assert_eq!(mode(None, 64, 8, true), Ok(TagMode::Full));
+        assert_eq!(mode(None, 64, 0, true), Ok(TagMode::One));
+        assert_eq!(mode(None, 64, 8, false), Ok(TagMode::One));
+        assert_eq!(mode(Some(TagMode::Two), 64, 8, true), Ok(TagMode::Two));
+        assert_eq!(
+            mode(Some(TagMode::Full), 64, 2, true),
+            Err(ModeError::Lacks("4 bytes of FI_REMOTE_CQ_DATA"))
+        );
+        assert_eq!(mode(Some(TagMode::Full), 64, 4, false), Err(ModeError::Lacks("FI_DIRECTED_RECV")));
+    }
+}
