@@ -617,7 +617,8 @@ impl<T: Copy> Endpoint<T> {
         }
         let Some(at) = self.of_context(error.op_context) else { return Ok(()) };
         let data = error.data;
-        let outcome = match error.err {
+        // Some providers give the number with a sign.
+        let outcome = match error.err.abs() {
             FI_ECANCELED => Outcome::Cancelled,
             FI_ENOMSG => Outcome::Nothing,
             FI_ETRUNC => Outcome::Came { tag: error.tag, data, length: (error.len + error.olen) as u64 },
