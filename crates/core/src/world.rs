@@ -27,7 +27,6 @@ use oxmpi_fabric::postboxes::{self, Postboxes};
 use oxmpi_fabric::routes::{Nodes, Reach, Routes};
 use oxmpi_fabric::shm::{Settings, Shm};
 use oxmpi_fabric::tcp::{self, Address, Identity, Secret, Tcp, Whereabouts};
-use oxmpi_fabric::transports::loopback::{Loopback, Mailboxes};
 use oxmpi_fabric::transports::ofi::{self, Ofi, TagLayout, TagMode};
 use oxmpi_libfabric::{Library, Wish};
 use oxmpi_rt::client::{Directory, ThreadDirectory};
@@ -63,8 +62,25 @@ pub struct Options {
     pub ofi: Option<(String, Option<TagMode>)>,
     /// If they talk through daemons instead, of which each of those nodes has one; `sockets` then say nothing else.
     pub daemons: bool,
-    /// If they talk through queues in the memory of this program instead.
-    pub loopback: bool,
+    /// If they talk over some other transport instead.
+    pub transport: Option<MakeTransport>,
+}
+
+/// Makes the transport of a rank.
+#[derive(Clone)]
+pub struct MakeTransport(Arc<dyn Fn(u32) -> Box<dyn Transport> + Send + Sync>);
+
+impl MakeTransport {
+    /// By `make`, with the number of the rank.
+    pub fn new<T: Transport + 'static>(make: impl Fn(u32) -> T + Send + Sync + 'static) -> MakeTransport {
+        MakeTransport(Arc::new(move |rank| Box::new(make(rank))))
+    }
+}
+
+impl fmt::Debug for MakeTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MakeTransport").finish_non_exhaustive()
+    }
 }
 
 impl Options {
@@ -210,15 +226,14 @@ pub fn world_shared<R: Send>(
         Arc::new(made.unwrap_or_else(|e| panic!("no sockets for the ranks: {e}")))
     });
     let areas: Vec<_> = (0..ranks).map(|rank| shared_area(rank, ranks, &options)).collect();
-    let mailboxes = options.loopback.then(|| Arc::new(Mailboxes::new(0..ranks)));
     let (options, program, areas) = (&options, &program, &areas[..]);
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..ranks)
             .map(|rank| {
-                let (directory, plugs, mailboxes) = (directory.clone(), plugs.clone(), mailboxes.clone());
+                let (directory, plugs) = (directory.clone(), plugs.clone());
                 scope.spawn(move || {
                     let done = catch_unwind(AssertUnwindSafe(|| {
-                        let things = (directory, plugs.clone(), areas, mailboxes);
+                        let things = (directory, plugs.clone(), areas);
                         let process = Arc::new(process(rank, ranks, things, options));
                         let result = program(&process);
                         process.drain();
@@ -268,13 +283,12 @@ fn shared_area(rank: u32, size: u32, options: &Options) -> Option<PostboxArea> {
 }
 
 /// What the ranks are made of that they have in common.
-type Shared<'w> =
-    (Arc<ThreadDirectory>, Option<Arc<Plugs>>, &'w [Option<PostboxArea>], Option<Arc<Mailboxes>>);
+type Shared<'w> = (Arc<ThreadDirectory>, Option<Arc<Plugs>>, &'w [Option<PostboxArea>]);
 
 fn process(
     rank: u32,
     size: u32,
-    (directory, plugs, areas, mailboxes): Shared<'_>,
+    (directory, plugs, areas): Shared<'_>,
     options: &Options,
 ) -> Process<Routes> {
     let (fd, _) = directory.open_peer(rank).unwrap_or_else(|e| panic!("rank {rank}: {e}"));
@@ -320,9 +334,8 @@ fn process(
         let found = found.and_then(|area| Postboxes::new(rank, members, (area, neighbours()), settings));
         routes = routes.with(Box::new(found.unwrap_or_else(|e| panic!("rank {rank}: {e}"))), Reach::Launcher);
     }
-    if let Some(mailboxes) = mailboxes {
-        let loopback = Box::new(Loopback::new(rank, mailboxes));
-        routes = routes.with_memory(Reach::Nobody).with(loopback, Reach::Everybody);
+    if let Some(MakeTransport(make)) = &options.transport {
+        routes = routes.with_memory(Reach::Nobody).with(make(rank), Reach::Everybody);
     }
     if let Some(far) = far {
         let node = options.node(rank).filter(|_| !options.daemons);

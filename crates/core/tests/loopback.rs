@@ -5,8 +5,9 @@ mod talk;
 
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
 use oxmpi_coll::{Buffers, Combine};
-use oxmpi_core::world::{Options, world_with};
+use oxmpi_core::world::{MakeTransport, Options, world_with};
 use oxmpi_engine::Mode;
+use oxmpi_fabric::transports::loopback::{Loopback, Mailboxes};
 use oxmpi_mem::kernels::{Op, Scalar, kernel};
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Owned;
@@ -14,13 +15,15 @@ use oxmpi_plan::{Call, Shared};
 use std::sync::Arc;
 use talk::{pattern, receive, send};
 
-fn loopback() -> Options {
-    Options { loopback: true, ..Options::default() }
+fn loopback(ranks: u32) -> Options {
+    let mailboxes = Arc::new(Mailboxes::new(0..ranks));
+    let make = MakeTransport::new(move |rank| Loopback::new(rank, mailboxes.clone()));
+    Options { transport: Some(make), ..Options::default() }
 }
 
 #[test]
 fn messages_of_all_lengths_and_modes_arrive() {
-    world_with(2, loopback(), |p| {
+    world_with(2, loopback(2), |p| {
         let comm = p.world().clone();
         // Around the longest eager message and the longest piece.
         let lengths = [0, 1, 57, 16383, 16384, 16385, 65535, 65536, 65537, 1 << 20, 5_000_001];
@@ -47,7 +50,7 @@ fn messages_of_all_lengths_and_modes_arrive() {
 fn everybody_sends_more_to_everybody_than_queues_have_room_for() {
     const RANKS: i32 = 4;
     const EACH: usize = 100;
-    world_with(RANKS as u32, loopback(), |p| {
+    world_with(RANKS as u32, loopback(RANKS as u32), |p| {
         let comm = p.world().clone();
         let me = comm.rank();
         let len = |n: usize| [7, 300, 20_000, 70_000][n % 4];
@@ -72,7 +75,7 @@ fn everybody_sends_more_to_everybody_than_queues_have_room_for() {
 
 #[test]
 fn collectives_of_all_lengths_are_right() {
-    world_with(5, loopback(), |p| {
+    world_with(5, loopback(5), |p| {
         let comm = p.world().clone();
         let (rank, size) = (comm.rank() as u64, comm.size() as u64);
         for len in [1, 1000, 200_000] {
