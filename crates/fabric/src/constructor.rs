@@ -138,7 +138,8 @@ pub struct Offer {
     pub transport: Box<dyn Transport>,
     /// Whose messages it may carry.
     pub reach: Reach,
-    /// Whose messages still go through shared memory, where it does not carry them.
+    /// Whose messages still go through shared memory, where it does not carry them. If its polls cost a system call, memory goes before
+    /// it ([`Transport::polls_kernel`]).
     pub memory: Reach,
     /// What the process sleeps on instead of memory, if not on descriptors.
     pub semaphores: Option<OwnSemaphores>,

@@ -26,7 +26,8 @@ pub trait Transport: Membership + Statistics + Debug + Send {
     /// Its name, as the user selects it.
     fn name(&self) -> &'static str;
 
-    /// Whether a poll costs a system call. Those that do are polled less often where others are polled as well.
+    /// Whether a poll costs a system call. Those that do are polled less often where others are polled as well, and are the route to
+    /// a peer only if shared memory is not ([`Offer::memory`](crate::Offer::memory)).
     fn polls_kernel(&self) -> bool {
         true
     }
@@ -104,7 +105,8 @@ pub trait Transport: Membership + Statistics + Debug + Send {
     }
 }
 
-/// Who takes part: peers come, go and die. A transport without state for that needs nothing of it.
+/// Who takes part: peers come, go and die. A transport without state for that needs nothing of it: of deaths that it does not see
+/// ([`Sink::lost`]) the launcher hears.
 pub trait Membership {
     /// Whether the peer matches nothing any more of what this process has sent it so far: its program has finalised MPI. What
     /// it had sent by then has come with the next poll. `false` if this process does not know.

@@ -1,4 +1,4 @@
-//! What the tests of sockets share: messages with numbers, whose receiver knows what they must be, and fuzzing.
+//! What the tests of transports share: messages with numbers, whose receiver knows what they must be, and fuzzing.
 #![allow(clippy::unwrap_used, dead_code)] // a failure is the test's; not every test uses all
 
 #[path = "../../../wire/tests/support/seeds.rs"]

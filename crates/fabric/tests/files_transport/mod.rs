@@ -1,0 +1,197 @@
+//! Files: ranks of one host through files in a directory. An example of a transport in one file, written by the steps of
+//! `docs/transports-howto.md`; no job can select it, as it contributes no `Module`.
+//!
+//! Rules (beside the promises at the head of the crate)
+//!
+//! 1. Each process has a directory for what is sent to it. A frame and its body are one file there, `FROM-NUMBER`; the numbers of a
+//!    sender count from 0 for each receiver.
+//! 2. A file is written elsewhere and renamed when it is whole: a receiver never sees a part of one, and no body comes in parts.
+//! 3. A receiver takes the files of a sender in the order of their numbers, by name, and deletes each when it has handed it up. It
+//!    does not list its directory: the kernel may leave out of a list what is added meanwhile, and still name what came after that.
+//! 4. A sender has at most [`ROOM`] files with a receiver. As these go in order, the one which is so many numbers older says whether
+//!    there is room: nobody counts files, and senders need not agree with each other.
+//! 5. Nobody wakes a process that sleeps: its sleeps are short.
+//! 6. Who leaves puts down a file `left`. All that it has sent is there by then, and by rule 4 no more than one poll takes.
+#![allow(dead_code)] // not every test uses all
+
+mod directory;
+
+pub(crate) use directory::Directory;
+
+use oxmpi_fabric::{Limits, Membership, Message, Sent, Sink, Statistics, Transport, Unreachable, dispatch};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
+use oxmpi_wire::{Frame, MAX_FRAME_LEN, Received};
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// The longest body of an eager frame, bytes: the receiver copies it once more if no receive waits for it.
+pub(crate) const EAGER: usize = 16 << 10;
+/// The longest piece of an announced message, bytes: long, because a file costs as much time as many bytes.
+pub(crate) const PIECE: usize = 256 << 10;
+/// Files of one sender with one receiver, at most.
+pub(crate) const ROOM: u64 = 64;
+
+/// The transport of one process.
+#[derive(Debug)]
+pub(crate) struct Files {
+    own: u32,
+    job: Range<u32>,
+    root: PathBuf,
+    /// By place in the job; this process is its own peer as well.
+    peers: Vec<Peer>,
+}
+
+/// What is known of a peer.
+#[derive(Clone, Debug, Default)]
+struct Peer {
+    /// The number of the next message to it.
+    sent: u64,
+    /// The number of the next message from it.
+    next: u64,
+    /// Its next file cannot be taken. It was reported, and is not tried again.
+    is_lost: bool,
+}
+
+impl Files {
+    /// That of process `own` of a job, whose files are in the directory `root`. No other job may have used that: what it has
+    /// left there would be taken for messages.
+    ///
+    /// # Errors
+    /// If the directories cannot be made.
+    pub(crate) fn new(own: u32, job: Range<u32>, root: &Path) -> io::Result<Files> {
+        // Each makes all of them: whoever is first can send to those who have not started yet.
+        job.clone().try_for_each(|process| fs::create_dir_all(root.join(process.to_string())))?;
+        let peers = vec![Peer::default(); job.len()];
+        Ok(Files { own, job, root: root.into(), peers })
+    }
+
+    fn place(&self, peer: u32) -> Option<usize> {
+        self.job.contains(&peer).then(|| (peer - self.job.start) as usize)
+    }
+
+    /// Where the message number `number` is on its way.
+    fn path(&self, from: u32, to: u32, number: u64) -> PathBuf {
+        self.root.join(format!("{to}/{from}-{number}"))
+    }
+
+    /// Rule 2.
+    fn put(&self, packet: &[u8], path: &Path) -> io::Result<()> {
+        // It must be of the same file system. One name is enough: a process writes one file at a time.
+        let unfinished = self.root.join(format!("unfinished-{}", self.own));
+        fs::write(&unfinished, packet)?;
+        fs::rename(&unfinished, path)
+    }
+
+    /// The next file from a process, if it is there.
+    fn take(&self, from: u32, number: u64) -> io::Result<Option<(Received, Vec<u8>)>> {
+        let packet = match fs::read(self.path(from, self.own, number)) {
+            Ok(packet) => packet,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        // Any program of the user may have written there.
+        match Frame::decode(&packet) {
+            Ok(got) if got.source == from => Ok(Some((got, packet))),
+            _ => Err(ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// Hands up what has come from a peer, at most as many messages as there is room for: a sender that is faster than this
+    /// process would keep it from the others. Returns how many.
+    fn receive(&mut self, from: u32, at: usize, sink: &mut dyn Sink) -> io::Result<u64> {
+        for count in 0..ROOM {
+            let number = self.peers[at].next;
+            let Some((got, packet)) = self.take(from, number)? else { return Ok(count) };
+            let body = &packet[got.body_at..];
+            // Frames of segments come over shared memory alone.
+            dispatch(from, &got, body.len(), Bytes::from(body), sink);
+            self.peers[at].next += 1;
+            fs::remove_file(self.path(from, self.own, number))?;
+        }
+        Ok(ROOM)
+    }
+}
+
+impl Transport for Files {
+    fn name(&self) -> &'static str {
+        "files"
+    }
+
+    fn reaches(&self, peer: u32) -> bool {
+        self.place(peer).is_some()
+    }
+
+    fn limits(&self, _to: u32) -> Limits {
+        Limits { eager: EAGER, announced: 0 }
+    }
+
+    fn piece_limit(&mut self, _to: u32) -> usize {
+        PIECE
+    }
+
+    /// Rules 1 and 4.
+    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+        let failed = |why| Unreachable { peer: to, why };
+        let at = self.place(to).ok_or_else(|| failed("it is no rank of this job".into()))?;
+        let number = self.peers[at].sent;
+        if number.checked_sub(ROOM).is_some_and(|older| self.path(self.own, to, older).exists()) {
+            return Ok(Sent::Full);
+        }
+        let mut frame = [0; MAX_FRAME_LEN];
+        let len = message.frame.encode(message.sequence, self.own, &mut frame);
+        let mut packet = vec![0; len + message.body.len()];
+        packet[..len].copy_from_slice(&frame[..len]);
+        message.body.fill(0, BytesMut::from(&mut packet[len..]));
+        // A file system without space is an error, not `Sent::Full`: it may be that no peer ever makes any.
+        self.put(&packet, &self.path(self.own, to, number)).map_err(|error| failed(error.to_string()))?;
+        self.peers[at].sent += 1;
+        Ok(Sent::Done)
+    }
+
+    /// Rule 3.
+    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
+        let mut came = false;
+        for (at, from) in self.job.clone().enumerate() {
+            if self.peers[at].is_lost {
+                continue;
+            }
+            match self.receive(from, at, sink) {
+                Ok(count) => came |= count > 0,
+                Err(_) => {
+                    self.peers[at].is_lost = true;
+                    sink.lost(from);
+                    came = true;
+                }
+            }
+        }
+        came
+    }
+
+    fn before_sleep(&mut self) -> bool {
+        let mut peers = self.job.clone().zip(&self.peers).filter(|(_, peer)| !peer.is_lost);
+        !peers.any(|(from, peer)| self.path(from, self.own, peer.next).exists())
+    }
+
+    /// Rule 5.
+    fn sleeps_lightly(&self) -> bool {
+        true
+    }
+}
+
+/// Rule 6.
+impl Membership for Files {
+    fn has_left(&mut self, peer: u32) -> bool {
+        self.place(peer).is_some() && self.root.join(format!("{peer}/left")).exists()
+    }
+
+    fn leave(&mut self) -> bool {
+        // Without it the others do not know: they need not, and asking again would not help.
+        let _ = fs::write(self.root.join(format!("{}/left", self.own)), []);
+        true
+    }
+}
+
+/// Nothing is counted.
+impl Statistics for Files {}
