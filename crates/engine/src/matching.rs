@@ -194,15 +194,15 @@ impl Message {
 
 /// Where a rank of a context's team is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Route {
+pub(crate) struct RankRoute {
     /// Its process, which is no process as long as nobody has needed it.
     pub(crate) process: u32,
     /// What that process calls the context, which is no index as long as it is not known.
     pub(crate) index: u32,
 }
 
-impl Route {
-    const UNKNOWN: Route = Route { process: UNKNOWN, index: UNKNOWN };
+impl RankRoute {
+    const UNKNOWN: RankRoute = RankRoute { process: UNKNOWN, index: UNKNOWN };
 }
 
 /// One communicator context.
@@ -221,7 +221,7 @@ pub(crate) struct Context {
     /// What each process calls it, as far as learnt, by process index.
     remote: Vec<u32>,
     /// Where the ranks are that were sent to or received from, by rank. Empty if the context was revoked.
-    routes: Vec<Route>,
+    routes: Vec<RankRoute>,
     pub(crate) posted: PostedQueue,
     pub(crate) unexpected: UnexpectedQueue,
     /// Its messages go in frames, also where the network matches.
@@ -290,7 +290,7 @@ impl Context {
 
     /// Where a rank is, if it has been needed before ([`Context::note_route`]).
     #[inline(always)]
-    pub(crate) fn route(&self, rank: i32) -> Option<Route> {
+    pub(crate) fn route(&self, rank: i32) -> Option<RankRoute> {
         // A negative number, which names no rank, is larger than any.
         self.routes.get(rank as u32 as usize).copied()
     }
@@ -306,9 +306,9 @@ impl Context {
         };
         let at = rank as usize;
         if self.routes.len() <= at {
-            self.routes.resize(at + 1, Route::UNKNOWN);
+            self.routes.resize(at + 1, RankRoute::UNKNOWN);
         }
-        let before = std::mem::replace(&mut self.routes[at], Route { process, index });
+        let before = std::mem::replace(&mut self.routes[at], RankRoute { process, index });
         before.process != process || before.index != index
     }
 
@@ -408,26 +408,26 @@ pub(crate) struct Contexts {
     by_id: HashMap<ContextId, u32>,
     retired: VecDeque<u32>,
     /// What went through the unexpected messages of contexts that are closed.
-    before: Traffic,
+    before: QueueTraffic,
 }
 
 /// What went through a queue of unexpected messages.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Traffic {
+pub(crate) struct QueueTraffic {
     /// Messages that came before their receive.
     pub(crate) came: u64,
     /// Those of them that were matched, or that their sender has withdrawn.
     pub(crate) matched: u64,
 }
 
-impl Traffic {
-    fn of(queue: &UnexpectedQueue) -> Traffic {
-        Traffic { came: queue.pushed(), matched: queue.removed() }
+impl QueueTraffic {
+    fn of(queue: &UnexpectedQueue) -> QueueTraffic {
+        QueueTraffic { came: queue.pushed(), matched: queue.removed() }
     }
 }
 
-impl std::ops::AddAssign for Traffic {
-    fn add_assign(&mut self, more: Traffic) {
+impl std::ops::AddAssign for QueueTraffic {
+    fn add_assign(&mut self, more: QueueTraffic) {
         self.came += more.came;
         self.matched += more.matched;
     }
@@ -441,7 +441,7 @@ impl Default for Contexts {
             is_world_open: false,
             by_id: HashMap::new(),
             retired: VecDeque::new(),
-            before: Traffic::default(),
+            before: QueueTraffic::default(),
         }
     }
 }
@@ -492,7 +492,7 @@ impl Contexts {
     /// Forgets a context with all that is in it. The world's is emptied and stays.
     pub(crate) fn retire(&mut self, index: u32) -> Option<Context> {
         if let Some(context) = self.get(index) {
-            self.before += Traffic::of(&context.unexpected);
+            self.before += QueueTraffic::of(&context.unexpected);
         }
         let Some(other) = index.checked_sub(1) else {
             let id = self.world.id;
@@ -518,9 +518,9 @@ impl Contexts {
     }
 
     /// What went through all queues of unexpected messages so far.
-    pub(crate) fn traffic(&self) -> Traffic {
+    pub(crate) fn traffic(&self) -> QueueTraffic {
         self.iter().fold(self.before, |mut all, context| {
-            all += Traffic::of(&context.unexpected);
+            all += QueueTraffic::of(&context.unexpected);
             all
         })
     }

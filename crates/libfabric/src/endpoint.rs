@@ -22,7 +22,7 @@ const ENTRIES: usize = 32;
 
 /// A peer, as an endpoint knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Address(u64);
+pub struct PeerAddress(u64);
 
 /// Why an operation was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,8 +38,8 @@ pub struct EndpointError {
 
 /// What became of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Posted {
-    /// It was taken; an [`Event`] says how it ends.
+pub enum Admission {
+    /// It was taken; an [`Ended`] says how it ends.
     Yes,
     /// There is no room now, and nothing happened.
     NoRoom,
@@ -47,7 +47,7 @@ pub enum Posted {
 
 /// How an operation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum Ending {
     /// The message is gone.
     Sent,
     /// A message has come, or was found: of `length` bytes, with this tag and the data beside it.
@@ -69,11 +69,11 @@ pub enum Outcome {
 
 /// An operation is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event<T> {
+pub struct Ended<T> {
     /// The caller's name for it.
     pub token: T,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: Ending,
 }
 
 /// Whose memory an operation uses.
@@ -268,7 +268,7 @@ impl<T: Copy> Endpoint<T> {
     ///
     /// # Errors
     /// If it is no address of this provider's.
-    pub fn insert(&mut self, address: &[u8]) -> Result<Address, EndpointError> {
+    pub fn insert(&mut self, address: &[u8]) -> Result<PeerAddress, EndpointError> {
         // As long as any address: providers look at what theirs has.
         let mut whole = [0u8; ADDRESS];
         let len = address.len().min(ADDRESS);
@@ -279,7 +279,7 @@ impl<T: Copy> Endpoint<T> {
         let inserted =
             unsafe { ((*(*av).ops).insert)(av, whole.as_ptr().cast(), 1, &mut found, 0, null_mut()) };
         if inserted == 1 && len > 0 {
-            return Ok(Address(found));
+            return Ok(PeerAddress(found));
         }
         Err(self.error("fi_av_insert", if inserted < 0 { inserted as ssize_t } else { -22 }))
     }
@@ -319,12 +319,12 @@ impl<T: Copy> Endpoint<T> {
     }
 
     /// What a call for the operation `at` has answered.
-    fn posted(&mut self, call: &'static str, at: u32, answer: ssize_t) -> Result<Posted, EndpointError> {
+    fn posted(&mut self, call: &'static str, at: u32, answer: ssize_t) -> Result<Admission, EndpointError> {
         match answer {
-            0 => Ok(Posted::Yes),
+            0 => Ok(Admission::Yes),
             again if again == -FI_EAGAIN => {
                 self.give_back(at);
-                Ok(Posted::NoRoom)
+                Ok(Admission::NoRoom)
             }
             other => {
                 self.give_back(at);
@@ -339,12 +339,12 @@ impl<T: Copy> Endpoint<T> {
     /// What the provider says.
     pub fn send(
         &mut self,
-        to: Address,
+        to: PeerAddress,
         tag: u64,
         data: Option<u64>,
         buffer: &UserBuf,
         token: T,
-    ) -> Result<Posted, EndpointError> {
+    ) -> Result<Admission, EndpointError> {
         let memory = match buffer.as_contiguous() {
             Some(_) => Memory::User(buffer.clone()),
             None => {
@@ -398,11 +398,11 @@ impl<T: Copy> Endpoint<T> {
     /// What the provider says.
     pub fn receive(
         &mut self,
-        from: Option<Address>,
+        from: Option<PeerAddress>,
         (tag, ignore): (u64, u64),
         buffer: &UserBuf,
         token: T,
-    ) -> Result<Posted, EndpointError> {
+    ) -> Result<Admission, EndpointError> {
         let ep = self.ep;
         let operation = self.operation(token, Self::room(buffer));
         let (at, context) = (operation.at, (&raw mut operation.context).cast::<c_void>());
@@ -414,18 +414,18 @@ impl<T: Copy> Endpoint<T> {
         self.posted("fi_trecv", at, answer)
     }
 
-    /// Looks for such a message that has come ([`Outcome::Came`] or [`Outcome::Nothing`]). With `claims` it is kept for
+    /// Looks for such a message that has come ([`Ending::Came`] or [`Ending::Nothing`]). With `claims` it is kept for
     /// [`Endpoint::receive_claimed`] with the operation that this answers, and for nothing else.
     ///
     /// # Errors
     /// What the provider says.
     pub fn peek(
         &mut self,
-        from: Option<Address>,
+        from: Option<PeerAddress>,
         (tag, ignore): (u64, u64),
         claims: bool,
         token: T,
-    ) -> Result<(Posted, Claimed), EndpointError> {
+    ) -> Result<(Admission, Claimed), EndpointError> {
         let operation = self.operation(token, Memory::None);
         operation.claims = claims;
         let claimed = Claimed(operation.at);
@@ -444,7 +444,7 @@ impl<T: Copy> Endpoint<T> {
         tag: u64,
         buffer: &UserBuf,
         token: T,
-    ) -> Result<Posted, EndpointError> {
+    ) -> Result<Admission, EndpointError> {
         // The provider knows the message by the context of the operation that has claimed it.
         let operation = &mut *self.operations[claimed.0 as usize];
         (operation.is_live, operation.is_wanted, operation.claims) = (true, true, false);
@@ -456,10 +456,10 @@ impl<T: Copy> Endpoint<T> {
     fn receive_message(
         &mut self,
         Claimed(at): Claimed,
-        from: Option<Address>,
+        from: Option<PeerAddress>,
         (tag, ignore): (u64, u64),
         flags: u64,
-    ) -> Result<Posted, EndpointError> {
+    ) -> Result<Admission, EndpointError> {
         let ep = self.ep;
         let operation = &mut *self.operations[at as usize];
         let (start, len) = Self::place(&mut operation.memory);
@@ -481,7 +481,7 @@ impl<T: Copy> Endpoint<T> {
         self.posted("fi_trecvmsg", at, answer)
     }
 
-    /// Cancels operations by their names; an [`Event`] says how each ends.
+    /// Cancels operations by their names; an [`Ended`] says how each ends.
     pub fn cancel(&mut self, is_it: impl Fn(&T) -> bool) {
         let ep: *mut Fid = self.ep.cast();
         let ops = self.ep;
@@ -519,7 +519,7 @@ impl<T: Copy> Endpoint<T> {
     ///
     /// # Errors
     /// If the queue itself is of no use any more.
-    pub fn read(&mut self, most: usize, events: &mut Vec<Event<T>>) -> Result<(), EndpointError> {
+    pub fn read(&mut self, most: usize, events: &mut Vec<Ended<T>>) -> Result<(), EndpointError> {
         let empty = CqEntry { op_context: null_mut(), flags: 0, len: 0, buf: null_mut(), data: 0, tag: 0 };
         let mut entries = [empty; ENTRIES];
         let mut left = most.max(1);
@@ -560,38 +560,38 @@ impl<T: Copy> Endpoint<T> {
         ((&raw const operation.context).cast::<c_void>() == context.cast_const()).then_some(at)
     }
 
-    fn complete(&mut self, entry: &CqEntry, events: &mut Vec<Event<T>>) {
+    fn complete(&mut self, entry: &CqEntry, events: &mut Vec<Ended<T>>) {
         let Some(at) = self.of_context(entry.op_context) else { return };
         let is_send = entry.flags & FI_SEND != 0;
         let data = entry.data;
         let outcome = if is_send {
-            Outcome::Sent
+            Ending::Sent
         } else {
-            Outcome::Came { tag: entry.tag, data, length: entry.len as u64 }
+            Ending::Came { tag: entry.tag, data, length: entry.len as u64 }
         };
         self.end(at, outcome, entry.len, events);
     }
 
-    fn end(&mut self, at: u32, outcome: Outcome, stored: usize, events: &mut Vec<Event<T>>) {
+    fn end(&mut self, at: u32, outcome: Ending, stored: usize, events: &mut Vec<Ended<T>>) {
         let Operation { token, is_wanted, claims, .. } = *self.operations[at as usize];
-        if claims && matches!(outcome, Outcome::Came { .. }) {
+        if claims && matches!(outcome, Ending::Came { .. }) {
             self.operations[at as usize].is_live = false;
-            events.extend(token.map(|token| Event { token, outcome }));
+            events.extend(token.map(|token| Ended { token, outcome }));
             return;
         }
         if let Memory::For(own, buffer) = self.give_back(at)
             && is_wanted
-            && matches!(outcome, Outcome::Came { .. })
+            && matches!(outcome, Ending::Came { .. })
         {
             let stored = stored.min(buffer.packed_len());
             buffer.unpack(0, Bytes::from(&own[..stored]));
         }
         if is_wanted {
-            events.extend(token.map(|token| Event { token, outcome }));
+            events.extend(token.map(|token| Ended { token, outcome }));
         }
     }
 
-    fn read_error(&mut self, events: &mut Vec<Event<T>>) -> Result<(), EndpointError> {
+    fn read_error(&mut self, events: &mut Vec<Ended<T>>) -> Result<(), EndpointError> {
         let mut error = CqError {
             op_context: null_mut(),
             flags: 0,
@@ -619,9 +619,9 @@ impl<T: Copy> Endpoint<T> {
         let data = error.data;
         // Some providers give the number with a sign.
         let outcome = match error.err.abs() {
-            FI_ECANCELED => Outcome::Cancelled,
-            FI_ENOMSG => Outcome::Nothing,
-            FI_ETRUNC => Outcome::Came { tag: error.tag, data, length: (error.len + error.olen) as u64 },
+            FI_ECANCELED => Ending::Cancelled,
+            FI_ENOMSG => Ending::Nothing,
+            FI_ETRUNC => Ending::Came { tag: error.tag, data, length: (error.len + error.olen) as u64 },
             code => {
                 let mut text = [0; 256];
                 // SAFETY: the queue is open, and has not been read since; the text ends with a zero within its room.
@@ -634,7 +634,7 @@ impl<T: Copy> Endpoint<T> {
                         CStr::from_ptr(said).to_string_lossy().into_owned()
                     }
                 };
-                Outcome::Failed(format!("{} ({said})", self.library.text_of(code)))
+                Ending::Failed(format!("{} ({said})", self.library.text_of(code)))
             }
         };
         self.end(at, outcome, error.len, events);

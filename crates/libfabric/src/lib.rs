@@ -13,7 +13,7 @@ mod declarations;
 mod endpoint;
 mod library;
 
-pub use endpoint::{Address, Claimed, Endpoint, EndpointError, Event, Outcome, Posted};
+pub use endpoint::{Admission, Claimed, Ended, Ending, Endpoint, EndpointError, PeerAddress};
 pub use library::{Library, LibraryError, Provider, Wish};
 #[cfg(doc)]
 use oxmpi_mem::buffer::UserBuf;

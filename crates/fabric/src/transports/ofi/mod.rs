@@ -32,7 +32,7 @@ use crate::{
     Statistics, TaggedReceive, TaggedSend, Traffic, Transport, Unreachable,
 };
 use oxmpi_libfabric::{
-    Address, Claimed, Endpoint, EndpointError, Event, LibraryError, Outcome, Posted, Provider,
+    Admission, Claimed, Ended, Ending, Endpoint, EndpointError, LibraryError, PeerAddress, Provider,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::poller::Poller;
@@ -116,10 +116,10 @@ pub struct Ofi {
     settings: Settings,
     tell: OfTell,
     /// By process number; those with whom contact was made.
-    peers: Vec<Option<Address>>,
-    events: Vec<Event<Name>>,
+    peers: Vec<Option<PeerAddress>>,
+    events: Vec<Ended<Name>>,
     /// Events that were read while something else was waited for.
-    early: VecDeque<Event<Name>>,
+    early: VecDeque<Ended<Name>>,
     /// Synchronous messages of which one half is done, by the engine's names.
     halves: HashSet<u64>,
     /// Answers that wait for room: to whom, and with which bits.
@@ -225,12 +225,12 @@ impl Ofi {
         Ofi { own_processes: OwnProcesses { known: Vec::new(), ask: Some(ask) }, ..self }
     }
 
-    fn address_of(&self, peer: u32) -> Option<Address> {
+    fn address_of(&self, peer: u32) -> Option<PeerAddress> {
         *self.peers.get(peer as usize)?
     }
 
     /// The address by which a receive names its source; none where the tag does.
-    fn directed(&self, from: Option<u32>) -> Option<Address> {
+    fn directed(&self, from: Option<u32>) -> Option<PeerAddress> {
         from.filter(|_| self.settings.layout.mode() == TagMode::Full).and_then(|from| self.address_of(from))
     }
 
@@ -279,14 +279,14 @@ impl Ofi {
     }
 
     /// An operation is over.
-    fn end(&mut self, Event { token: name, outcome }: Event<Name>, sink: &mut dyn Sink) {
+    fn end(&mut self, Ended { token: name, outcome }: Ended<Name>, sink: &mut dyn Sink) {
         let Name { kind, token, peer } = name;
         match (kind, outcome) {
             // One half of a synchronous message, in either order; the other one ends it.
-            (Kind::Send, Outcome::Sent) | (Kind::Answer, Outcome::Came { .. })
+            (Kind::Send, Ending::Sent) | (Kind::Answer, Ending::Came { .. })
                 if self.halves.remove(&token) => {}
-            (Kind::Send, Outcome::Sent) | (Kind::Answer, Outcome::Came { .. }) => sink.sent(token),
-            (Kind::Receive, Outcome::Came { tag, data, length }) => {
+            (Kind::Send, Ending::Sent) | (Kind::Answer, Ending::Came { .. }) => sink.sent(token),
+            (Kind::Receive, Ending::Came { tag, data, length }) => {
                 let parts = self.settings.layout.decode(tag);
                 let from = self.source(parts, data);
                 self.received.add(length);
@@ -296,8 +296,8 @@ impl Ofi {
                 }
                 sink.received(token, from, parts.tag, length);
             }
-            (Kind::Receive, Outcome::Cancelled) => sink.not_received(token),
-            (Kind::Send | Kind::Answer | Kind::Receive, Outcome::Failed(why)) if peer != u32::MAX => {
+            (Kind::Receive, Ending::Cancelled) => sink.not_received(token),
+            (Kind::Send | Kind::Answer | Kind::Receive, Ending::Failed(why)) if peer != u32::MAX => {
                 (self.tell.0)(&format!(
                     "rank {}: libfabric, provider {}: nothing goes to process {peer} any more: {why}",
                     self.own,
@@ -305,7 +305,7 @@ impl Ofi {
                 ));
                 sink.lost(peer);
             }
-            (Kind::Receive, Outcome::Failed(why)) => self.give_up(&format!("a receive has failed: {why}")),
+            (Kind::Receive, Ending::Failed(why)) => self.give_up(&format!("a receive has failed: {why}")),
             // A probe whose answer nobody waits for any more, or an answer whose receiver is gone.
             _ => {}
         }
@@ -321,9 +321,9 @@ impl Ofi {
             let name = Name { kind: Kind::Matched, token: 0, peer: to };
             let data = self.data();
             match self.endpoint.send(address, bits, data, &UserBuf::empty(), name) {
-                Ok(Posted::NoRoom) => return,
+                Ok(Admission::NoRoom) => return,
                 // Whoever cannot be reached waits for nothing.
-                Ok(Posted::Yes) | Err(_) => drop(self.unanswered.pop_front()),
+                Ok(Admission::Yes) | Err(_) => drop(self.unanswered.pop_front()),
             }
         }
     }
@@ -339,7 +339,7 @@ impl Ofi {
     }
 
     /// Waits for the end of one operation; what else ends meanwhile is handed up later.
-    fn wait_for(&mut self, name: Name) -> Outcome {
+    fn wait_for(&mut self, name: Name) -> Ending {
         loop {
             self.read();
             let mut found = None;
@@ -496,25 +496,25 @@ impl MatchingTransport for Ofi {
             let bits = layout.encode(Parts { source: to, protocol: Protocol::Matched, ..parts });
             let from = self.directed(Some(to));
             match self.endpoint.receive(from, (bits, 0), &UserBuf::empty(), answer) {
-                Ok(Posted::Yes) => _ = self.halves.insert(token),
-                Ok(Posted::NoRoom) => return Ok(Sent::Full),
+                Ok(Admission::Yes) => _ = self.halves.insert(token),
+                Ok(Admission::NoRoom) => return Ok(Sent::Full),
                 Err(error) => return Err(self.unreachable(to, &error)),
             }
         }
         let name = Name { kind: Kind::Send, token, peer: to };
         let data = self.data();
         let posted = self.endpoint.send(address, layout.encode(parts), data, buffer, name);
-        if is_synchronous && !matches!(posted, Ok(Posted::Yes)) {
+        if is_synchronous && !matches!(posted, Ok(Admission::Yes)) {
             self.halves.remove(&token);
             self.endpoint.forget(|name| *name == answer);
             self.endpoint.cancel(|name| *name == answer);
         }
         match posted {
-            Ok(Posted::Yes) => {
+            Ok(Admission::Yes) => {
                 self.sent.add(buffer.packed_len() as u64);
                 Ok(Sent::Later)
             }
-            Ok(Posted::NoRoom) => Ok(Sent::Full),
+            Ok(Admission::NoRoom) => Ok(Sent::Full),
             Err(error) => Err(self.unreachable(to, &error)),
         }
     }
@@ -524,8 +524,8 @@ impl MatchingTransport for Ofi {
         let name = Name { kind: Kind::Receive, token, peer: from.unwrap_or(u32::MAX) };
         let wanted = self.settings.layout.wanted(context, from, tags);
         match self.endpoint.receive(self.directed(from), wanted, buffer, name) {
-            Ok(Posted::Yes) => true,
-            Ok(Posted::NoRoom) => false,
+            Ok(Admission::Yes) => true,
+            Ok(Admission::NoRoom) => false,
             Err(error) => match from {
                 Some(peer) => {
                     (self.tell.0)(&format!("rank {}: {error}", self.own));
@@ -549,10 +549,10 @@ impl MatchingTransport for Ofi {
             Ok(peeked) => peeked,
             Err(error) => self.give_up(&error.to_string()),
         };
-        if posted == Posted::NoRoom {
+        if posted == Admission::NoRoom {
             return None;
         }
-        let Outcome::Came { tag, data, length } = self.wait_for(name) else { return None };
+        let Ending::Came { tag, data, length } = self.wait_for(name) else { return None };
         let parts = self.settings.layout.decode(tag);
         let from = self.source(parts, data);
         if takes {
@@ -565,11 +565,11 @@ impl MatchingTransport for Ofi {
         let Some(&(claimed, tag)) = self.claimed.get(&name) else { return true };
         let operation = Name { kind: Kind::Receive, token, peer: u32::MAX };
         match self.endpoint.receive_claimed(claimed, tag, buffer, operation) {
-            Ok(Posted::Yes) => {
+            Ok(Admission::Yes) => {
                 self.claimed.remove(&name);
                 true
             }
-            Ok(Posted::NoRoom) => false,
+            Ok(Admission::NoRoom) => false,
             Err(error) => self.give_up(&error.to_string()),
         }
     }
