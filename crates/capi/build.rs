@@ -51,6 +51,8 @@ fn link_arguments(out: &Path) -> Result<(), Box<dyn Error>> {
     fs::write(&script, "{ global: MPI_*; PMPI_*; MPIX_*; };\n")?;
     println!("cargo::rustc-cdylib-link-arg=-Wl,--version-script={}", script.display());
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmpi_abi.so.1");
+    // Where the list of transports begins and ends is nobody's business outside.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,start-stop-visibility=hidden");
     order_functions()
 }
 
