@@ -14,7 +14,8 @@ use oxmpi_checkpoint::making::{self, MakeError, Request};
 use oxmpi_param::Params;
 use oxmpi_rt::inquiry;
 
-use self::command::{Command, Stop, failed, usage};
+use self::command::Command;
+use crate::command::{Stop, answer, failed, usage};
 
 pub(crate) use self::describe::{OPTION as INFO_OPTION, info};
 pub(crate) use self::restart::{HELP as RESTART_HELP, restart};
@@ -40,7 +41,7 @@ The exit code is 0 when the set is on disk, and then a line says where. Else not
 
 /// Answers `oxmpi checkpoint`: 1 if there is no new set, 2 if the question is wrong.
 pub(crate) fn checkpoint(args: &[OsString]) -> i32 {
-    command::answer("checkpoint", HELP, try_checkpoint(args))
+    answer("checkpoint", HELP, try_checkpoint(args))
 }
 
 fn try_checkpoint(args: &[OsString]) -> Result<Option<i32>, Stop> {

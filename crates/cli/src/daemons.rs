@@ -6,14 +6,15 @@ mod exec;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use oxmpi_param::nearest::nearest;
-use oxmpi_param::{Found, Params, Source};
+use oxmpi_param::Params;
 use oxmpi_rt::daemon::{self, Boot, BootError, Host, Node, Universe, Wish};
 use oxmpi_sys::host;
 
 pub(crate) use self::exec::{HELP as EXEC_HELP, exec};
+use crate::command::{
+    Stop, answer, failed, is_option, parameters, set_parameter, sets_parameter, split, unknown, usage, words,
+};
 use crate::mpirun::{TIMEOUT_WANTED, is_here, seconds, shell_text};
-use crate::prefix;
 
 /// LAM/MPI's names, and ours.
 pub(crate) const NAMES: [(&str, &str); 4] =
@@ -54,17 +55,6 @@ oxmpi nodes, lamnodes: list the nodes where you have daemons
 A node whose daemon has ended or cannot be reached is marked no_answer, and standard error says why.
 ";
 
-/// What was wrong with a command, and its exit code.
-struct Stop(String, i32);
-
-fn usage(text: impl ToString) -> Stop {
-    Stop(text.to_string(), 2)
-}
-
-fn failed(text: impl ToString) -> Stop {
-    Stop(text.to_string(), 1)
-}
-
 /// What all these commands understand.
 struct Command {
     params: Params,
@@ -78,19 +68,12 @@ struct Command {
 impl Command {
     /// Reads a command line; `None` if help was wanted.
     fn read(args: &[OsString], flags: &[&str], known: &[&'static str]) -> Result<Option<Command>, Stop> {
-        let found = Found::gather(std::env::vars_os(), prefix::find().as_deref());
-        if !found.errors.is_empty() {
-            return Err(usage(found.errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")));
-        }
         let mut command =
-            Command { params: found.params, verbose: false, timeout: None, flags: vec![], words: vec![] };
-        let mut args = args.iter().map(|arg| arg.to_string_lossy().into_owned());
+            Command { params: parameters()?, verbose: false, timeout: None, flags: vec![], words: vec![] };
+        let mut args = words(args);
         while let Some(arg) = args.next() {
             let bare = arg.trim_start_matches('-');
-            let (option, inline) = match arg.split_once('=') {
-                Some((option, value)) if arg.starts_with("--") => (option, Some(value.to_string())),
-                _ => (arg.as_str(), None),
-            };
+            let (option, inline) = split(&arg);
             match option {
                 "-h" | "--help" => return Ok(None),
                 "-v" | "--verbose" if known.contains(&"--verbose") => command.verbose = true,
@@ -100,20 +83,9 @@ impl Command {
                     let bad = || usage(format!("{option} {text}: not {TIMEOUT_WANTED}"));
                     command.timeout = Some(time.ok_or_else(bad)?);
                 }
-                "--mca" | "-mca" | "-ssi" | "--ssi" => {
-                    let (name, value) = (args.next(), args.next());
-                    let (Some(name), Some(value)) = (name, value) else {
-                        return Err(usage(format!("{option} needs a parameter and its value after it")));
-                    };
-                    let source = Source::CommandLine(format!("{option} {name} {value}"));
-                    command.params.set_from(&name, &value, source).map_err(usage)?;
-                }
+                _ if sets_parameter(option) => set_parameter(&mut command.params, option, &mut args)?,
                 _ if flags.contains(&option) => command.flags.extend(bare.chars()),
-                _ if option.starts_with('-') && option.len() > 1 => {
-                    let all = known.iter().copied().chain(["--help", "--mca"]);
-                    let hint = nearest(option, all).map(|n| format!("; did you mean '{n}'?"));
-                    return Err(usage(format!("unknown option '{option}'{}", hint.unwrap_or_default())));
-                }
+                _ if is_option(option) => return Err(unknown(option, known)),
                 _ => command.words.push(arg),
             }
         }
@@ -142,24 +114,9 @@ pub(crate) fn suffix(params: &Params) -> Result<String, String> {
     Ok(value)
 }
 
-/// Does what one of the commands is to do, and says what is wrong.
-fn main(name: &str, help: &str, done: Result<Option<i32>, Stop>) -> i32 {
-    match done {
-        Ok(Some(code)) => code,
-        Ok(None) => {
-            crate::say(help);
-            0
-        }
-        Err(Stop(text, code)) => {
-            oxmpi_sys::complain!("oxmpi {name}: {text}");
-            code
-        }
-    }
-}
-
 /// Answers `oxmpi boot`.
 pub(crate) fn boot(args: &[OsString]) -> i32 {
-    main("boot", BOOT_HELP, try_boot(args))
+    answer("boot", BOOT_HELP, try_boot(args))
 }
 
 fn try_boot(args: &[OsString]) -> Result<Option<i32>, Stop> {
@@ -210,7 +167,7 @@ fn counted(number: u64, what: &str) -> String {
 
 /// Answers `oxmpi halt`.
 pub(crate) fn halt(args: &[OsString]) -> i32 {
-    main("halt", HALT_HELP, try_halt(args))
+    answer("halt", HALT_HELP, try_halt(args))
 }
 
 fn try_halt(args: &[OsString]) -> Result<Option<i32>, Stop> {
@@ -238,7 +195,7 @@ fn try_halt(args: &[OsString]) -> Result<Option<i32>, Stop> {
 
 /// Answers `oxmpi nodes`.
 pub(crate) fn nodes(args: &[OsString]) -> i32 {
-    main("nodes", NODES_HELP, try_nodes(args))
+    answer("nodes", NODES_HELP, try_nodes(args))
 }
 
 fn try_nodes(args: &[OsString]) -> Result<Option<i32>, Stop> {

@@ -15,6 +15,7 @@
 mod bench;
 mod checkpoint;
 mod collectives;
+mod command;
 mod daemons;
 mod doctor;
 mod explain;

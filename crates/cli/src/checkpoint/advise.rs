@@ -6,7 +6,8 @@ use oxmpi_checkpoint::advice::interval;
 use oxmpi_checkpoint::manifest::MANIFEST;
 use oxmpi_checkpoint::set::Set;
 
-use super::command::{Command, Stop, failed, usage};
+use super::command::Command;
+use crate::command::{Stop, failed, usage};
 
 /// A machine that fails once a day, if nothing else is said.
 const DAY_S: f64 = 86400.0;

@@ -9,7 +9,8 @@ use oxmpi_checkpoint::manifest::FORMAT;
 use oxmpi_checkpoint::set::Set;
 
 use super::amount;
-use super::command::{self, Command, Stop, failed, usage};
+use super::command::Command;
+use crate::command::{Stop, answer, failed, usage};
 
 /// The option of `oxmpi info`.
 pub(crate) const OPTION: &str = "--checkpoint";
@@ -22,7 +23,7 @@ The exit code is 0 if it is whole.
 
 /// Answers `oxmpi info --checkpoint`: 1 if the set is damaged, 2 if the question is wrong.
 pub(crate) fn info(args: &[OsString]) -> i32 {
-    command::answer("info", HELP, try_info(args))
+    answer("info", HELP, try_info(args))
 }
 
 fn try_info(args: &[OsString]) -> Result<Option<i32>, Stop> {

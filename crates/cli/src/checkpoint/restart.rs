@@ -13,8 +13,9 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, getpgid, getpgrp, kill_process, pidfd_open, setsid, waitpid,
 };
 
-use super::command::{self, Command, Stop, failed, usage};
+use super::command::Command;
 use super::terminal::{Terminal, needs_new};
+use crate::command::{Stop, answer, failed, usage};
 
 pub(crate) const HELP: &str = "\
 oxmpi restart: bring back a job of which 'oxmpi checkpoint' has made a set
@@ -44,7 +45,7 @@ const PASSED_ON: [Signal; 8] = [
 
 /// Answers `oxmpi restart`.
 pub(crate) fn restart(args: &[OsString]) -> i32 {
-    command::answer("restart", HELP, try_restart(args))
+    answer("restart", HELP, try_restart(args))
 }
 
 fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {

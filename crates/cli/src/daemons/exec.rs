@@ -9,7 +9,8 @@ use oxmpi_sys::stdio;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-use super::{Command, Stop, failed, main, usage};
+use super::Command;
+use crate::command::{Stop, answer, failed, usage};
 
 pub(crate) const HELP: &str = "\
 oxmpi exec, lamexec: run a program that need not use MPI on nodes where you have daemons
@@ -31,7 +32,7 @@ const MAX_LINE: usize = 64 << 10;
 
 /// Answers `oxmpi exec`.
 pub(crate) fn exec(args: &[OsString]) -> i32 {
-    main("exec", HELP, try_exec(args))
+    answer("exec", HELP, try_exec(args))
 }
 
 /// The command line.
