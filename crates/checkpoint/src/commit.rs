@@ -12,6 +12,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -22,7 +23,7 @@ use crate::manifest::{MANIFEST, Manifest};
 use crate::set::{IMAGE, JobName, sum};
 
 /// What is not part of the set: plans, logs, the reason of a failure.
-const WORK: &str = "work";
+pub(crate) const WORK: &str = "work";
 /// How the names of directories begin that are no sets.
 const HIDDEN: &str = ".oxmpi-";
 
@@ -134,7 +135,8 @@ impl Draft {
         let base = base.canonicalize().map_err(unusable)?;
         remove_leftovers(&base);
         let directory = base.join(format!("{HIDDEN}{job}.tmp-{}", std::process::id()));
-        std::fs::create_dir(&directory).map_err(unusable)?;
+        // An image holds the memory of a program: nobody else is to read it.
+        std::fs::DirBuilder::new().mode(0o700).create(&directory).map_err(unusable)?;
         let mut draft = Draft { base, job, directory, lock: None, is_kept: false };
         let lock = File::open(&draft.directory).map_err(unusable)?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| unusable(error.into()))?;
@@ -143,11 +145,8 @@ impl Draft {
         draft.lock = Some(lock);
         for name in [IMAGE, WORK] {
             let path = draft.directory.join(name);
-            // An image holds the memory of a program: nobody else is to read it.
-            std::fs::DirBuilder::new().create(&path).map_err(write_error(&path))?;
+            std::fs::create_dir(&path).map_err(write_error(&path))?;
         }
-        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-        std::fs::set_permissions(&draft.directory, private).map_err(write_error(&draft.directory))?;
         Ok(draft)
     }
 

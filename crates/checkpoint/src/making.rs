@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use crate::commit::{CommitError, Draft, Step};
+use crate::commit::{CommitError, Draft, Step, WORK};
 use crate::criu::{Criu, Failure, OUTPUT, Places, has_descriptor_under_way, pause_s, stream_of};
 use crate::files::Survey;
 use crate::machine;
@@ -135,12 +135,6 @@ struct Plan {
     begun_s: f64,
 }
 
-/// What it leaves for the one that publishes.
-#[derive(Debug, Serialize, Deserialize)]
-struct Found {
-    manifest: Manifest,
-}
-
 /// Makes a checkpoint. `action` is a program that does what [`at_action`] does when it is called [`ACTION_PROGRAM`].
 ///
 /// # Errors
@@ -186,7 +180,7 @@ pub fn make(request: &Request, criu: &Criu, action: &Path) -> Result<Checkpoint,
         await_end(&set.manifest.job.tasks);
         return Ok(Checkpoint { set, seconds: start.elapsed().as_secs_f64(), left: Vec::new() });
     }
-    let Found { mut manifest } = read_json(&work.join(FOUND))?;
+    let mut manifest: Manifest = read_json(&work.join(FOUND))?;
     manifest.cost.pause_s = pause_s(&work).or_else(|| pause_s(&image));
     manifest.cost.image_s = start.elapsed().as_secs_f64();
     let published = draft.publish(manifest, request.keep, &mut pause_at)?;
@@ -247,7 +241,7 @@ pub fn at_action() -> i32 {
         Ok(()) => 0,
         Err(error) => {
             // If this cannot be written either, CRIU's own log is told.
-            let _ = fs::write(directory.join("work").join(REASON), error.to_string());
+            let _ = fs::write(directory.join(WORK).join(REASON), error.to_string());
             1
         }
     }
@@ -256,7 +250,7 @@ pub fn at_action() -> i32 {
 /// While all processes stand still, and the image is complete.
 fn standing(directory: &Path) -> Result<(), MakeError> {
     let work_error = |error| MakeError::Work(directory.to_path_buf(), error);
-    let plan: Plan = read_json(&directory.join("work").join(PLAN))?;
+    let plan: Plan = read_json(&directory.join(WORK).join(PLAN))?;
     let name = JobName::new(&plan.request.program, &plan.request.id);
     let mut draft = Draft::held(directory, name).map_err(work_error)?;
     let process = plan.request.mpirun;
@@ -281,7 +275,7 @@ fn standing(directory: &Path) -> Result<(), MakeError> {
         draft.publish(manifest, plan.request.keep, &mut pause_at)?;
         return Ok(());
     }
-    write_json(&draft.work().join(FOUND), &Found { manifest })
+    write_json(&draft.work().join(FOUND), &manifest)
 }
 
 fn now_s() -> f64 {
