@@ -237,11 +237,7 @@ impl Routes {
     /// Whether this process and a peer have to do with each other's memory: the route does not lead over sockets, or, where
     /// all do, they are on one node.
     fn shares_memory(&mut self, peer: u32) -> bool {
-        let route = self.route(peer);
-        match self.memory {
-            Reach::Nobody => self.is_here(peer),
-            _ => route == Route::Memory || self.is_cheap(route),
-        }
+        if self.memory == Reach::Nobody { self.is_here(peer) } else { self.is_near(peer) }
     }
 
     /// As [`Routes::shares_memory`], where messages go through memory.

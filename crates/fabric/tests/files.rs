@@ -9,7 +9,7 @@ use oxmpi_fabric::{Body, Membership as _, Message, Sent, Sink, Transport as _};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Announced, ContextId, Envelope, Frame};
 use std::path::Path;
-use support::{Recorder, buffer_of, content, with_message};
+use support::{Recorder, buffer_of, content, exchange, with_message};
 
 const FIRST: u32 = 5;
 const MESSAGES: u32 = 1000;
@@ -24,21 +24,7 @@ fn messages_between_two_ends_arrive_in_order() {
     std::thread::scope(|scope| {
         for me in [FIRST, FIRST + 1] {
             let (directory, peer) = (&directory.0, 2 * FIRST + 1 - me);
-            scope.spawn(move || {
-                let (mut own, mut recorder) = (end(me, directory), Recorder::of(peer));
-                let mut pushed = 0;
-                while pushed < MESSAGES || recorder.next < MESSAGES {
-                    let mut sent = Sent::Full;
-                    if pushed < MESSAGES {
-                        sent = with_message(me, pushed, |message| own.send(peer, message)).unwrap();
-                        pushed += u32::from(sent == Sent::Done);
-                    }
-                    if sent == Sent::Full && !own.poll(None, &mut recorder) {
-                        std::thread::yield_now();
-                    }
-                }
-                assert!(recorder.lost.is_empty() && recorder.sent.is_empty());
-            });
+            scope.spawn(move || exchange(&mut end(me, directory), me, peer, MESSAGES));
         }
     });
 }

@@ -6,7 +6,7 @@ mod support;
 use oxmpi_fabric::transports::loopback::{Loopback, Mailboxes, ROOM};
 use oxmpi_fabric::{Membership as _, Sent, Transport as _};
 use std::sync::Arc;
-use support::{Recorder, planned, with_message};
+use support::{Recorder, exchange, planned, with_message};
 
 const FIRST: u32 = 5;
 const MESSAGES: u32 = 3000;
@@ -21,21 +21,7 @@ fn messages_between_two_threads_arrive_in_order() {
     std::thread::scope(|scope| {
         for me in [FIRST, FIRST + 1] {
             let (mailboxes, peer) = (mailboxes.clone(), 2 * FIRST + 1 - me);
-            scope.spawn(move || {
-                let (mut own, mut recorder) = (Loopback::new(me, mailboxes), Recorder::of(peer));
-                let mut pushed = 0;
-                while pushed < MESSAGES || recorder.next < MESSAGES {
-                    let mut sent = Sent::Full;
-                    if pushed < MESSAGES {
-                        sent = with_message(me, pushed, |message| own.send(peer, message)).unwrap();
-                        pushed += u32::from(sent == Sent::Done);
-                    }
-                    if sent == Sent::Full && !own.poll(None, &mut recorder) {
-                        std::thread::yield_now();
-                    }
-                }
-                assert!(recorder.lost.is_empty() && recorder.sent.is_empty());
-            });
+            scope.spawn(move || exchange(&mut Loopback::new(me, mailboxes), me, peer, MESSAGES));
         }
     });
 }

@@ -57,6 +57,17 @@ impl<F: Fabric> Lane<F> {
         context <= self.state.last_tagged && self.goes_by_tag(context, peer, 0)
     }
 
+    /// From whom the network would match a receive of this source, `Some(None)` for anybody. `None`: the network has no messages for it.
+    fn source_in_network(&mut self, context: u32, source: Source) -> Option<Option<u32>> {
+        match source {
+            Source::Any => {
+                let own = self.state.contexts.get(context)?;
+                (!own.keeps_to_frames && context <= self.state.last_tagged).then_some(None)
+            }
+            Source::Process(from) => self.comes_by_tag(context, from).then_some(Some(from)),
+        }
+    }
+
     /// Whether a message to a peer goes by tag, as long as the tags can name what the peer calls the context.
     pub(super) fn goes_by_tag(&mut self, context: u32, peer: u32, tag: i32) -> bool {
         peer != self.state.me
@@ -202,13 +213,7 @@ impl<F: Fabric> Lane<F> {
         source: Source,
         tag: TagMatch,
     ) -> Option<Result<Started, Fault>> {
-        let own = self.state.contexts.get(context)?;
-        let from = match source {
-            Source::Any if own.keeps_to_frames || context > self.state.last_tagged => return None,
-            Source::Any => None,
-            Source::Process(from) if self.comes_by_tag(context, from) => Some(from),
-            Source::Process(_) => return None,
-        };
+        let from = self.source_in_network(context, source)?;
         let tags = Tags::from(tag);
         let work =
             ReceiveWork { posting: Posting::Waiting, ..ReceiveWork::new(buffer.clone(), context, from) };
@@ -336,13 +341,8 @@ impl<F: Fabric> Lane<F> {
         tag: TagMatch,
         takes: bool,
     ) -> Option<Probed> {
-        let own = self.state.contexts.get(context).filter(|own| !own.revoked)?;
-        let from = match source {
-            Source::Any if own.keeps_to_frames || context > self.state.last_tagged => return None,
-            Source::Any => None,
-            Source::Process(from) if self.comes_by_tag(context, from) => Some(from),
-            Source::Process(_) => return None,
-        };
+        self.state.contexts.get(context).filter(|own| !own.revoked)?;
+        let from = self.source_in_network(context, source)?;
         self.post_waiting();
         if self.is_waited_for(context, from) {
             return None;

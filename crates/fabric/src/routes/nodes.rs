@@ -36,7 +36,7 @@ impl Nodes {
     }
 
     /// The node of a process, if it is one of this launcher's.
-    pub(super) fn node(&mut self, peer: u32) -> Option<u32> {
+    pub(crate) fn node(&mut self, peer: u32) -> Option<u32> {
         let at = peer as usize;
         if at >= self.of.len() {
             self.learn(at);

@@ -149,10 +149,7 @@ impl MatchingTransport for Sim {
 
     fn trecv(&mut self, receive: &TaggedReceive<'_>) -> bool {
         let mut network = self.network.borrow_mut();
-        let full = network.weather.full_of_256;
-        if network.random.of_256(full) {
-            let soon = 1 + network.below(1000);
-            network.wake_after(self.me, soon);
+        if network.has_no_room(self.me) {
             return false;
         }
         let TaggedReceive { from, context, tags, buffer, token } = *receive;
@@ -194,10 +191,7 @@ impl MatchingTransport for Sim {
 
     fn receive_probed(&mut self, name: u64, buffer: &UserBuf, token: u64) -> bool {
         let mut network = self.network.borrow_mut();
-        let full = network.weather.full_of_256;
-        if network.random.of_256(full) {
-            let soon = 1 + network.below(1000);
-            network.wake_after(self.me, soon);
+        if network.has_no_room(self.me) {
             return false;
         }
         if let Some(message) = network.ports[self.me as usize].queues.taken.remove(&name) {
@@ -208,6 +202,17 @@ impl MatchingTransport for Sim {
 }
 
 impl Network {
+    /// Whether a process finds no room for a receive; it is woken soon.
+    fn has_no_room(&mut self, process: u32) -> bool {
+        let full = self.weather.full_of_256;
+        let is_full = self.random.of_256(full);
+        if is_full {
+            let soon = 1 + self.below(1000);
+            self.wake_after(process, soon);
+        }
+        is_full
+    }
+
     /// What was posted by a process, and what waits there, is gone with it.
     pub(super) fn drop_tagged(&mut self, process: u32) {
         self.ports[process as usize].queues = Queues::default();

@@ -5,7 +5,7 @@
 mod seeds;
 
 use oxmpi_fabric::sim::Random;
-use oxmpi_fabric::{Body, Message, Sink};
+use oxmpi_fabric::{Body, Message, Sent, Sink, Transport};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Scratch;
@@ -200,6 +200,22 @@ impl Sink for Recorder {
     fn lost(&mut self, peer: u32) {
         self.lost.push(peer);
     }
+}
+
+/// Sends the planned messages of process `me` to a peer, and receives as many planned ones of the peer.
+pub(crate) fn exchange(own: &mut dyn Transport, me: u32, peer: u32, messages: u32) {
+    let (mut recorder, mut pushed) = (Recorder::of(peer), 0);
+    while pushed < messages || recorder.next < messages {
+        let mut sent = Sent::Full;
+        if pushed < messages {
+            sent = with_message(me, pushed, |message| own.send(peer, message)).unwrap();
+            pushed += u32::from(sent == Sent::Done);
+        }
+        if sent == Sent::Full && !own.poll(None, &mut recorder) {
+            std::thread::yield_now();
+        }
+    }
+    assert!(recorder.lost.is_empty() && recorder.sent.is_empty());
 }
 
 /// Takes anything, for bytes that nobody has planned.

@@ -26,6 +26,7 @@ mod tags;
 
 pub use self::tags::{ModeError, Parts, Protocol, TagLayout, TagMode};
 
+use crate::routes::Nodes;
 use crate::transports::Tell;
 use crate::{
     Connected, Connections, Counts, Limits, MatchingTransport, Membership, Message, Probed, Sent, Sink,
@@ -132,40 +133,8 @@ pub struct Ofi {
     polls: u32,
     sent: Traffic,
     received: Traffic,
-    /// Which processes belong to this launcher: those of others go in frames, as their numbers are others there.
-    own_processes: OwnProcesses,
-}
-
-/// Says on which nodes processes are, as [`AskNodes`](crate::routes::AskNodes).
-type Ask = Box<dyn FnMut(u32) -> Vec<u32> + Send>;
-
-/// The processes of this launcher.
-#[derive(Default)]
-struct OwnProcesses {
-    /// By number, as far as is known.
-    known: Vec<bool>,
-    /// `None`: all are its own.
-    ask: Option<Ask>,
-}
-
-impl std::fmt::Debug for OwnProcesses {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OwnProcesses").field("known", &self.known).finish_non_exhaustive()
-    }
-}
-
-impl OwnProcesses {
-    fn has(&mut self, process: u32) -> bool {
-        let Some(ask) = &mut self.ask else { return true };
-        let at = process as usize;
-        if at >= self.known.len() {
-            self.known.extend(ask(self.known.len() as u32).into_iter().map(|node| node != u32::MAX));
-            if at >= self.known.len() {
-                self.known.resize(at + 1, false);
-            }
-        }
-        self.known[at]
-    }
+    /// Which processes belong to this launcher: those of others go in frames, as their numbers are others there. `None`: all do.
+    nodes: Option<Nodes>,
 }
 
 /// Tells the user something.
@@ -215,14 +184,14 @@ impl Ofi {
             polls: 0,
             sent: Traffic::default(),
             received: Traffic::default(),
-            own_processes: OwnProcesses::default(),
+            nodes: None,
         })
     }
 
-    /// The same, of a launcher that has to do with others: `ask` says which processes are its own.
+    /// The same, of a launcher that has to do with others, and whose processes have `nodes`.
     #[must_use]
-    pub fn among(self, ask: Box<dyn FnMut(u32) -> Vec<u32> + Send>) -> Ofi {
-        Ofi { own_processes: OwnProcesses { known: Vec::new(), ask: Some(ask) }, ..self }
+    pub fn among(self, nodes: Nodes) -> Ofi {
+        Ofi { nodes: Some(nodes), ..self }
     }
 
     fn address_of(&self, peer: u32) -> Option<PeerAddress> {
@@ -449,7 +418,7 @@ impl Transport for Ofi {
 
 impl MatchingTransport for Ofi {
     fn matches(&mut self, peer: u32) -> bool {
-        self.own_processes.has(peer)
+        self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
     }
 
     fn address(&self) -> &[u8] {
