@@ -213,7 +213,7 @@ fn offers(
     services: &Arc<dyn Services>,
     has_sockets: bool,
 ) -> std::result::Result<Vec<Offer>, StartError> {
-    // Daemons know the way to those of other nodes.
+    // Daemons are the route to other nodes.
     let stays = module.between == BetweenNodes::Another && !module.has_daemons();
     let between = Module::between_nodes().filter(|_| stays && has_sockets);
     let all = [(Some(module), false), (between, true)];

@@ -18,7 +18,7 @@ use talk::{pattern, receive, send};
 fn usysv(short: u64, pool: u64, max_alloc: usize) -> Options {
     let settings = Settings {
         max_alloc,
-        write_looks: 10,
+        write_polls: 10,
         pause: Pause::Yield,
         sleeps: false,
         lock: None,
@@ -30,7 +30,7 @@ fn usysv(short: u64, pool: u64, max_alloc: usize) -> Options {
 fn sysv(short: u64, pool: u64, max_alloc: usize) -> Options {
     let settings = Settings {
         max_alloc,
-        write_looks: 0,
+        write_polls: 0,
         pause: Pause::Select,
         sleeps: true,
         lock: None,

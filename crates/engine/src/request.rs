@@ -426,9 +426,9 @@ pub(crate) enum Posting {
     Waiting,
     /// The network has it.
     Posted,
-    /// A message has come that the network does not know: the network was asked to give it up.
+    /// A message has come that the network does not know: the receive is being cancelled in the network.
     Contested,
-    /// The user has cancelled it: the network was asked to give it up.
+    /// The user has cancelled it: the receive is being cancelled in the network.
     Cancelled,
     /// A probe had taken its message, which the network gives: nothing else can become of it.
     Probed,

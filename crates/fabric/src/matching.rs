@@ -32,7 +32,7 @@ pub struct TaggedSend<'a> {
     pub buffer: &'a UserBuf,
     /// Whether the message is gone only when a receive has been matched with it (synchronous mode).
     pub is_synchronous: bool,
-    /// What [`Sink::sent`](crate::Sink::sent) is told if the answer is [`Sent::Later`].
+    /// What [`Sink::sent`](crate::Sink::sent) gets if the answer is [`Sent::Later`].
     pub token: u64,
 }
 
@@ -47,7 +47,7 @@ pub struct TaggedReceive<'a> {
     pub tags: Tags,
     /// Where the message goes. It is written until the receive is over.
     pub buffer: &'a UserBuf,
-    /// What the sink is told when it is over.
+    /// The name that [`Sink::received`](crate::Sink::received) hands up when it is over.
     pub token: u64,
 }
 
@@ -110,7 +110,7 @@ pub trait MatchingTransport {
     /// The first message that such a receive would get; with `takes` it is taken out, and no receive gets it any more.
     fn tprobe(&mut self, from: Option<u32>, context: u32, tags: Tags, takes: bool) -> Option<Probed>;
 
-    /// Receives a message that was taken out, as a receive that is over when the sink is told so. `false`: there is no room for it
-    /// now, and nothing happened.
+    /// Receives a message that was taken out, as a receive that ends with [`Sink::received`](crate::Sink::received). `false`: there is
+    /// no room for it now, and nothing happened.
     fn receive_probed(&mut self, name: u64, buffer: &UserBuf, token: u64) -> bool;
 }

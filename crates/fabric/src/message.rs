@@ -69,7 +69,7 @@ pub struct Message<'a> {
     /// The buffer that the body is part of, if the transport may use it until [`Sink::sent`](crate::Sink::sent) says that it does not any more: of
     /// [`Frame::Data`] the packed bytes from its offset on, of any other frame all of it. So it need not copy them.
     pub lent: Option<&'a UserBuf>,
-    /// What [`Sink::sent`](crate::Sink::sent) is told if the answer is [`Sent::Later`].
+    /// What [`Sink::sent`](crate::Sink::sent) gets if the answer is [`Sent::Later`].
     pub token: u64,
 }
 
@@ -116,7 +116,7 @@ pub enum Taken {
     },
     /// Nothing yet.
     Nothing,
-    /// Something for which [`Fabric::poll`](crate::Fabric::poll) must be asked.
+    /// Something that only [`Fabric::poll`](crate::Fabric::poll) can take.
     Other,
 }
 

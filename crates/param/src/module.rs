@@ -36,7 +36,7 @@ pub struct Module {
     pub needs: Supplies,
     /// How messages get to other nodes.
     pub between: BetweenNodes,
-    /// Whether the processes of a node use shared memory for their collectives, whichever way messages take.
+    /// Whether the processes of a node use shared memory for their collectives, whichever transport carries their messages.
     pub sections: bool,
     /// If it goes over sockets of each process to its peers: the parameters of these.
     pub sockets: Option<SocketParams>,

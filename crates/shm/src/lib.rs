@@ -3,7 +3,7 @@
 //! Processes of one node talk through memory that both map. Each process owns one [`segment::Segment`]; in it lie
 //!
 //! - an [`inbox`], where any peer may leave a frame (for peers that seldom talk),
-//! - [`ring`]s, one for each peer that talks often: the fast way,
+//! - [`ring`]s, one for each peer that sends often: the fast path,
 //! - a [`pool`], through which the owner sends longer messages: their slots lie in the receiver's ring,
 //! - [`announcement`]s: messages that wait with the owner, who may take them back,
 //! - a [`heap`]: memory for the owner's program, from which a peer copies messages by itself,

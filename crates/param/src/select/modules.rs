@@ -150,7 +150,7 @@ impl Params {
         self.sockets_buffers().max(LEAST_SOCKET_BUFFERS)
     }
 
-    /// The way that the messages of a job take, as far as parameters alone say it; the first of all if they make no sense, which
+    /// The transport of a job's messages, as far as parameters alone say it; the first of all if they make no sense, which
     /// [`Params::select`] tells.
     pub fn rpi(&self) -> &'static Module {
         let found = self.select(&Job::default(), ThreadLevel::Single);

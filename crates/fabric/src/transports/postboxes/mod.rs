@@ -11,7 +11,7 @@
 //!    `max_alloc` bytes through the pool, from which the receiver copies.
 //! 3. If the pool has no room, or nobody gets its lock, a piece of at most S bytes goes through the postbox.
 //! 4. Who posts rings the receiver's bell. Who empties a postbox rings its sender's if that waits.
-//! 5. A sender that finds the postbox full looks at it `write_looks` times, then pauses once, and does not pause again before
+//! 5. A sender that finds the postbox full looks at it `write_polls` times, then pauses once, and does not pause again before
 //!    it has posted something: then it waits as it waits for anything, and has itself rung. The lock of the pool it waits for
 //!    likewise.
 
@@ -35,7 +35,7 @@ pub struct Settings {
     /// The most bytes that one piece of a long message takes of the pool.
     pub max_alloc: usize,
     /// How often a sender looks at what it waits for before it pauses.
-    pub write_looks: u32,
+    pub write_polls: u32,
     /// How it pauses.
     pub pause: Pause,
     /// Who waits for the lock of the pool sleeps (sysv), instead of looking again (usysv).

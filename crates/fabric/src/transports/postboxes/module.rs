@@ -1,4 +1,4 @@
-//! What `usysv` and `sysv` say of themselves: postboxes where who waits looks again and again, and where it sleeps.
+//! What `usysv` and `sysv` say of themselves: postboxes where a waiting rank polls, and where it sleeps.
 
 use super::{Postboxes, Settings};
 use crate::constructor::{Constructor, Offer, Services, Situation};
@@ -22,8 +22,8 @@ static USYSV: Module = Module {
     params: &[
         &USYSV_SHORT,
         &USYSV_YIELD,
-        &USYSV_READ_LOOKS,
-        &USYSV_WRITE_LOOKS,
+        &USYSV_READ_POLLS,
+        &USYSV_WRITE_POLLS,
         &USYSV_POOL,
         &USYSV_PIECE,
         &USYSV_PRIORITY,
@@ -52,17 +52,17 @@ static USYSV_YIELD: Param = Param::switch(
      microseconds (0).",
 );
 
-static USYSV_READ_LOOKS: Param = Param {
+static USYSV_READ_POLLS: Param = Param {
     help: "At how many postboxes a rank over usysv that waits for a message looks, one after the other and again and again, \
            before it gives its core to others. After wait_yields such gifts it sleeps. With more ranks than cores it \
            looks 10 times, unless this parameter is set.",
-    ..looks("rpi_usysv_readlockpoll", 10_000)
+    ..polls("rpi_usysv_readlockpoll", 10_000)
 };
 
-static USYSV_WRITE_LOOKS: Param = Param {
+static USYSV_WRITE_POLLS: Param = Param {
     help: "How often a rank over usysv looks at a postbox that is full, or at the lock of the pool, before it gives its \
            core to others.",
-    ..looks("rpi_usysv_writelockpoll", 10)
+    ..polls("rpi_usysv_writelockpoll", 10)
 };
 
 static USYSV_POOL: Param = Param {
@@ -147,7 +147,7 @@ const fn short(name: &'static str) -> Param {
     Param { name, unit: Unit::Bytes, default: 8192, min: 64, max: 1 << 30, ..Param::NEW }
 }
 
-const fn looks(name: &'static str, default: i64) -> Param {
+const fn polls(name: &'static str, default: i64) -> Param {
     Param { name, default, max: 1_000_000_000, ..Param::NEW }
 }
 
@@ -161,9 +161,9 @@ const fn piece(name: &'static str) -> Param {
 
 static USYSV_CONSTRUCTOR: Constructor = Constructor {
     open: |of, services| {
-        let write_looks = of.params.count(&USYSV_WRITE_LOOKS) as u32; // the limits of the row let it fit
+        let write_polls = of.params.count(&USYSV_WRITE_POLLS) as u32; // the limits of the row let it fit
         let has =
-            Own { sizes: USYSV_SIZES, write_looks, pause: pause(of.params, &USYSV_YIELD), sleeps: false };
+            Own { sizes: USYSV_SIZES, write_polls, pause: pause(of.params, &USYSV_YIELD), sleeps: false };
         open(of, services, has)
     },
     wait: |params, policy, local_size| {
@@ -176,7 +176,7 @@ static USYSV_CONSTRUCTOR: Constructor = Constructor {
 static SYSV_CONSTRUCTOR: Constructor = Constructor {
     open: |of, services| {
         let has =
-            Own { sizes: SYSV_SIZES, write_looks: 0, pause: pause(of.params, &SYSV_YIELD), sleeps: true };
+            Own { sizes: SYSV_SIZES, write_polls: 0, pause: pause(of.params, &SYSV_YIELD), sleeps: true };
         open(of, services, has)
     },
     wait: |params, policy, _| Policy {
@@ -189,7 +189,7 @@ static SYSV_CONSTRUCTOR: Constructor = Constructor {
 /// In what the two differ.
 struct Own {
     sizes: PostboxParams,
-    write_looks: u32,
+    write_polls: u32,
     pause: Pause,
     sleeps: bool,
 }
@@ -207,7 +207,7 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>, has: Own) -> Result<Op
     };
     let settings = Settings {
         max_alloc: has.sizes.of(of.params, of.local_size).piece as usize,
-        write_looks: has.write_looks,
+        write_polls: has.write_polls,
         pause: has.pause,
         sleeps: has.sleeps,
         lock: semaphores.as_ref().map(OwnSemaphores::pool_lock),
@@ -222,18 +222,18 @@ fn pause(params: &Params, yields: &Param) -> Pause {
     if params.is_on(yields) { Pause::Yield } else { Pause::Select }
 }
 
-/// How often a rank over usysv looks at everything before it yields: each look is at the postboxes of all peers. With more
+/// How often a rank over usysv polls before it yields: each poll is of the postboxes of all peers. With more
 /// ranks than processors who spins keeps the rank that it waits for from running, so it does not unless the user wants that.
 fn spinning(params: &Params, oversubscribed: bool, local_size: u32) -> u32 {
-    if oversubscribed && params.is_default(&USYSV_READ_LOOKS) {
-        return OVERSUBSCRIBED_LOOKS;
+    if oversubscribed && params.is_default(&USYSV_READ_POLLS) {
+        return OVERSUBSCRIBED_POLLS;
     }
     // The limits of the row let it fit.
-    (params.count(&USYSV_READ_LOOKS) as u32).div_ceil(local_size.saturating_sub(1).max(1))
+    (params.count(&USYSV_READ_POLLS) as u32).div_ceil(local_size.saturating_sub(1).max(1))
 }
 
-/// Looks of a rank over usysv before it yields, if there are more ranks than processors and nobody has said otherwise.
-const OVERSUBSCRIBED_LOOKS: u32 = 10;
+/// Polls of a rank over usysv before it yields, if there are more ranks than processors and nobody has said otherwise.
+const OVERSUBSCRIBED_POLLS: u32 = 10;
 
 #[cfg(test)]
 mod tests {
@@ -247,7 +247,7 @@ mod tests {
         };
         let usysv = Params::default().with("rpi", "usysv").unwrap();
         assert_eq!(spinning(&usysv, false), Some(2500));
-        assert_eq!(spinning(&usysv, true), Some(OVERSUBSCRIBED_LOOKS));
+        assert_eq!(spinning(&usysv, true), Some(OVERSUBSCRIBED_POLLS));
         let asked = usysv.with("rpi_usysv_readlockpoll", "10000").unwrap();
         assert_eq!(spinning(&asked, true), Some(2500));
     }

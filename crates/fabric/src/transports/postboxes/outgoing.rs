@@ -55,7 +55,7 @@ impl Out {
         if self.has_paused || settings.sleeps {
             return false;
         }
-        for _ in 0..settings.write_looks {
+        for _ in 0..settings.write_polls {
             if self.sender.is_empty() {
                 return true;
             }
@@ -174,7 +174,7 @@ fn lock<'a>(
     }
     for _ in 0..PAUSES_FOR_LOCK {
         let mut looks = 1;
-        for _ in 0..settings.write_looks.max(1) {
+        for _ in 0..settings.write_polls.max(1) {
             if let Some(lock) = area.try_lock(place) {
                 return Some(lock);
             }
