@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::install::target_directory;
 use crate::run::{Failure, Run};
@@ -18,10 +19,13 @@ const SUITE: &str = "forky";
 /// The oldest version that works on new kernels.
 const NEEDED: (u32, u32) = (4, 2);
 
+/// How long process 1 may take to wait for an orphan.
+const REAPING: Duration = Duration::from_secs(5);
+
 /// A CRIU that works here, or why there is none, in which case tests of checkpoints are skipped.
 pub(crate) fn find_or_unpack() -> Result<PathBuf, Failure> {
     let system = PathBuf::from("criu");
-    if works(&system) {
+    if works(&system) && brings_back(&system).is_ok() {
         return Ok(system);
     }
     let directory = target_directory().join("criu");
@@ -30,10 +34,37 @@ pub(crate) fn find_or_unpack() -> Result<PathBuf, Failure> {
         unpack(&directory)?;
         write_script(&directory, &program)?;
     }
-    let permitted = Run::new(&program).arg("check").output();
-    permitted
-        .map(|_| program)
-        .map_err(|error| Failure::new(format!("CRIU may not make images here: {error}")))
+    brings_back(&program)
+        .map(|()| program)
+        .map_err(|error| Failure::new(format!("CRIU brings no plain process back here: {error}")))
+}
+
+/// Has a process that sleeps imaged, ended and brought back: whether CRIU can do that here depends on the kernel, the rights, what
+/// processes inherit, and on a process 1 that waits for orphans, whose numbers are taken until then.
+fn brings_back(criu: &Path) -> Result<(), Failure> {
+    let directory = target_directory().join(format!("criu-probe-{}", std::process::id()));
+    let failed = || Failure::io(format!("cannot use {}", directory.display()));
+    fs::create_dir_all(&directory).map_err(failed())?;
+    let script = "setsid sleep 60 < /dev/null > /dev/null 2>&1 & echo $!";
+    let orphan = Run::new("sh").args(["-c", script]).output()?;
+    let orphan = String::from_utf8_lossy(&orphan).trim().to_string();
+    let process = PathBuf::from("/proc").join(&orphan);
+    let image = directory.display().to_string();
+    let act = |words: &[&str]| Run::new(criu).args(words).args(["--shell-job", "-D", &image]).output();
+    let done = act(&["dump", "-t", &orphan]).and_then(|_| {
+        let start = Instant::now();
+        while process.exists() {
+            if start.elapsed() > REAPING {
+                return Err(Failure::new("process 1 does not wait for orphans"));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        act(&["restore", "--restore-detached"]).map(|_| ())
+    });
+    // It is gone if all has failed.
+    let _ = Run::new("kill").args(["-9", &orphan]).succeeds();
+    fs::remove_dir_all(&directory).map_err(failed())?;
+    done
 }
 
 /// Whether a program is a CRIU that is new enough.

@@ -20,7 +20,7 @@ use crate::files::Survey;
 use crate::machine;
 use crate::manifest::{Cost, Job, Manifest};
 use crate::set::{JobName, Set, SetError};
-use crate::tree::{Tree, taken};
+use crate::tree::{Tree, session_of, taken};
 
 /// The name of the program that CRIU calls: [`at_action`] is what it does.
 pub const ACTION_PROGRAM: &str = "oxmpi-at-action";
@@ -82,6 +82,12 @@ pub enum MakeError {
     /// The job cannot be looked at.
     #[error("process {0} cannot be looked at: {1}")]
     Job(u32, io::Error),
+    /// CRIU makes no image of it.
+    #[error(
+        "the session of mpirun (process {0}) was begun outside of this container (PID namespace), and CRIU makes no image of such a process; \
+         start the job by 'setsid --wait mpirun ...'"
+    )]
+    Session(u32),
     /// The set cannot be written.
     #[error(transparent)]
     Commit(#[from] CommitError),
@@ -142,6 +148,9 @@ struct Plan {
 pub fn make(request: &Request, criu: &Criu, action: &Path) -> Result<Checkpoint, MakeError> {
     let start = Instant::now();
     let job = job_of(request).map_err(|error| MakeError::Job(request.mpirun, error))?;
+    if session_of(request.mpirun).is_ok_and(|leader| leader == 0) {
+        return Err(MakeError::Session(request.mpirun));
+    }
     let name = JobName::new(&request.program, &request.id);
     let mut draft = Draft::begin(&request.base, name)?;
     pause_at(Step::Begun);

@@ -25,7 +25,7 @@ impl Tree {
             let Some(number) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
             // Whoever has ended since is not in the tree.
             let Ok(stat) = std::fs::read_to_string(format!("/proc/{number}/stat")) else { continue };
-            if let Some(parent) = parent_in(&stat) {
+            if let Some(parent) = number_in(&stat, PARENT) {
                 parents.insert(number, parent);
             }
         }
@@ -44,9 +44,22 @@ impl Tree {
     }
 }
 
-/// The parent's number in `/proc/PID/stat` (proc_pid_stat(5)): the second word behind the name, which may contain anything.
-fn parent_in(stat: &str) -> Option<u32> {
-    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
+/// The number of the process that leads the session of a process; `0` if that one is outside of this PID namespace.
+///
+/// # Errors
+/// If the process is gone.
+pub fn session_of(process: u32) -> io::Result<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
+    number_in(&stat, SESSION).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, stat))
+}
+
+/// Places in `/proc/PID/stat`, counted from the word behind the name.
+const PARENT: usize = 1;
+const SESSION: usize = 3;
+
+/// A number in `/proc/PID/stat` (proc_pid_stat(5)). The name may contain anything, brackets too.
+fn number_in(stat: &str, place: usize) -> Option<u32> {
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(place)?.parse().ok()
 }
 
 fn descendants(root: u32, parents: &BTreeMap<u32, u32>) -> Vec<u32> {
@@ -86,9 +99,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parents_are_read_behind_any_name() {
-        assert_eq!(parent_in("12 (a) b) (c) S 7 12 12 0"), Some(7));
-        assert_eq!((parent_in("12 (a"), parent_in("12 (a) S"), parent_in("")), (None, None, None));
+    fn numbers_are_read_behind_any_name() {
+        let stat = "12 (a) b) (c) S 7 12 5 0";
+        assert_eq!((number_in(stat, PARENT), number_in(stat, SESSION)), (Some(7), Some(5)));
+        for text in ["12 (a", "12 (a) S", ""] {
+            assert_eq!(number_in(text, PARENT), None);
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use oxmpi_checkpoint::files::Policy;
 use oxmpi_checkpoint::restart::{bring_back, clear};
 use oxmpi_checkpoint::set::Set;
+use oxmpi_checkpoint::tree::session_of;
 use oxmpi_sys::spawn::Signals;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{
@@ -62,8 +63,10 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
     let set = Set::open(path).map_err(failed)?;
     let criu = super::criu(&command.params)?;
     let policy = if command.params.cr_files_refuse() { Policy::Refuse } else { Policy::Cut };
-    if needs_new(&set.manifest.job.streams) && setsid().is_err() {
-        // A new terminal needs a session, and the leader of a group cannot begin one: its child can.
+    let is_outside = session_of(std::process::id()).is_ok_and(|leader| leader == 0);
+    if (is_outside || needs_new(&set.manifest.job.streams)) && setsid().is_err() {
+        // A new terminal needs a session, and a job cannot go on in one of another PID namespace. The leader of a group cannot begin
+        // one: its child can.
         return in_child(args).map(Some).map_err(failed);
     }
     let cleared = clear(&set, policy).map_err(failed)?;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use oxmpi_checkpoint::tree::session_of;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::{Programs, compile, installed, kill, processes_with, root};
@@ -67,7 +68,10 @@ impl Place {
 
     /// A program of the installation, in the network.
     fn command(&self, program: &str) -> Command {
-        let mut command = Command::new("nsenter");
+        let is_outside = session_of(std::process::id()).unwrap() == 0;
+        // CRIU images no process whose session was begun outside, as where these tests themselves run in such a container.
+        let mut command = Command::new(if is_outside { "setsid" } else { "nsenter" });
+        command.args(is_outside.then_some("nsenter"));
         command.arg(format!("--net=/proc/{}/ns/net", self.holder.id())).arg("--").arg(installed(program));
         command.env("OXMPI_MCA_cr_base_dir", self.sets()).env("OXMPI_MCA_cr_blcr_criu", &self.criu);
         command.env("OXMPI_PARAM_FILES", "none").current_dir(&self.programs.directory).stdin(Stdio::null());
@@ -495,6 +499,38 @@ fn the_exit_code_the_signals_and_the_streams_are_those_of_the_job() {
     let output = job.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(143), "{rest:?} {}", words(&output));
     assert!(words(&output).contains("mpirun: SIGTERM"), "{}", words(&output));
+}
+
+/// As where `nsenter` or `bwrap` have entered a container: the leader of the session is a process that nobody sees there.
+#[test]
+fn a_session_from_outside_is_told_and_a_restart_makes_its_own() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let mut command = place.command("oxmpi");
+    let script = r#"
+        start() { "$@" -n 2 --timeout 85 "$heat" 600 6000 "$mark" > out 2>&1 & job=$!; until grep -q '^step 20 ' out; do sleep 0.01; done; }
+        start "$mpirun"
+        "$oxmpi" checkpoint --tree $job; echo "code $?"
+        kill $job; wait $job
+        start setsid "$mpirun"
+        "$oxmpi" checkpoint --tree --kill $job; echo "code $?"
+        wait $job
+        "$oxmpi" restart sets/*.1; echo "code $?"; tail -n 1 out"#;
+    command.env("oxmpi", installed("oxmpi")).env("mpirun", installed("mpirun"));
+    command.env("heat", place.programs.path("cr_heat")).env("mark", place.programs.marker());
+    let mut inside = Command::new("nsenter");
+    inside.arg(format!("--net=/proc/{}/ns/net", place.holder.id()));
+    inside.args(["--", "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script]);
+    inside.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?)))).stdin(Stdio::null());
+    inside.current_dir(&place.programs.directory);
+    let output = run(inside);
+    let text = words(&output);
+    assert!(
+        text.contains("begun outside of this container") && text.contains("setsid --wait mpirun"),
+        "{text}"
+    );
+    let codes: Vec<_> = text.lines().filter(|line| line.starts_with("code ")).collect();
+    assert_eq!(codes, ["code 1", "code 0", "code 0"], "{text}");
+    assert!(text.lines().any(|line| line.starts_with("sum ")), "{text}");
 }
 
 /// By script(1), which gives a terminal to what it runs.
