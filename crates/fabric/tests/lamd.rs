@@ -58,7 +58,11 @@ impl World {
         for node in 0..nodes {
             let (ours, theirs) = parcel::pair().unwrap();
             let relay = Relay::new(theirs, files).unwrap().with_patience(Duration::from_millis(300));
-            world.relays.push(std::thread::spawn(move || relay.run()));
+            world.relays.push(std::thread::spawn(move || {
+                let ended = relay.run();
+                // Nobody joins it where a test waits for what it will not bring.
+                ended.inspect_err(|error| eprintln!("the relay of node {node} ends: {error}"))
+            }));
             let listener = Listener::bind(Ipv4Addr::LOCALHOST.into(), None).unwrap();
             world.listening.push(listener.address().unwrap());
             let begin = Order::Begin { job: 7, node, nodes, secret: [9; 32], encrypt }.encode();

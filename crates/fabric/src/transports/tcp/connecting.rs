@@ -216,8 +216,11 @@ impl Tcp {
         peer.connections = before.saturating_add(1);
         (peer.is_blocked, peer.is_broken, peer.wants_room) = (false, false, false);
         peer.starved_until = None;
-        if let Err(error) = peer.link.resume(point) {
-            return self.cut(at, &error.into());
+        match peer.link.resume(point) {
+            // It has received something, even if its word of that was lost with the connection.
+            Ok(true) => peer.trouble.over(),
+            Ok(false) => {}
+            Err(error) => return self.cut(at, &error.into()),
         }
         self.news.push(at);
         self.watch.note(Connected { peer: at, before });

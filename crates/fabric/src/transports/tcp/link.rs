@@ -295,11 +295,11 @@ impl Link {
         self.came.point()
     }
 
-    /// A new connection is used; the peer has received up to `point`.
+    /// A new connection is used; the peer has received up to `point`. Whether that is more than when the connection before began.
     ///
     /// # Errors
     /// If that cannot be.
-    pub fn resume(&mut self, point: Point) -> Result<(), RecordError> {
+    pub fn resume(&mut self, point: Point) -> Result<bool, RecordError> {
         self.out.resume(point)
     }
 

@@ -56,6 +56,8 @@ pub(super) struct Outgoing {
     writing: Option<Writing>,
     /// Up to where it was ever written: the peer may have so much, whatever it said before.
     written: Point,
+    /// What the peer had when the connection began.
+    resumed: Point,
     copies: Copies,
     /// Records of which the sender waits for a copy, or the peer's word.
     lent: usize,
@@ -328,11 +330,12 @@ impl Outgoing {
         }
     }
 
-    /// A new connection begins, whose other side has what `point` says: all behind it is to be written again.
+    /// A new connection begins, whose other side has what `point` says: all behind it is to be written again. Whether that is more
+    /// than when the connection before began.
     ///
     /// # Errors
     /// If it cannot have that.
-    pub(super) fn resume(&mut self, point: Point) -> Result<(), RecordError> {
+    pub(super) fn resume(&mut self, point: Point) -> Result<bool, RecordError> {
         // Whoever says less than was said before has given the connection up; more than was ever written nobody has.
         let error = RecordError::Resume { point, first: self.first, written: self.written };
         if point > self.written || point.records < self.first {
@@ -345,7 +348,7 @@ impl Outgoing {
         }
         (self.current, self.at, self.writing) = (0, point.bytes as usize, None);
         (self.ask, self.asked) = (false, self.first);
-        Ok(())
+        Ok(point > std::mem::replace(&mut self.resumed, point))
     }
 
     /// Nothing that is kept will be needed: the peer has left as it should and so takes nothing more, or it is lost
@@ -431,11 +434,18 @@ mod tests {
             }
             assert_eq!(out.gone, if is_released { vec![] } else { vec![5] });
             buffer.unpack(0, Bytes::from(&[1; 10_000][..]));
-            out.resume(Point::default()).unwrap();
+            assert!(!out.resume(Point::default()).unwrap());
             let again = out.pending(false, || 0).unwrap().as_slice()[2].to_vec();
             assert!(again.len() == 10_000 && again.iter().all(|byte| *byte == 7), "what was there then");
             assert!(out.lent() == 0 && !out.copy_oldest());
         }
+    }
+
+    #[test]
+    fn a_connection_of_which_something_came_is_told_by_the_next_one() {
+        let (mut out, _buffer) = lent();
+        let mut resume = |bytes| out.resume(Point { records: 0, bytes }).unwrap();
+        assert_eq!([0, 5000, 5000, 5001].map(&mut resume), [false, true, false, true]);
     }
 
     #[test]
