@@ -145,7 +145,7 @@ fn make(threads: bool) -> Result<&'static Running> {
     end_jobs_through(client.clone());
     export::report_misuse();
     process.keep_pending(true);
-    let attribute_values = Values::new(&client);
+    let attribute_values = Values::new(&client, process.tag_ub());
     let (communicators, groups) = (Table::new(), Table::new());
     let (datatypes, operations, windows) = (Table::new(), Table::new(), Table::new());
     if !threads {

@@ -13,7 +13,7 @@ use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Count, Datatype, Request, Status};
 use oxmpi_core::Communicator;
-use oxmpi_core::p2p::{Incoming, Outgoing, check_exchange};
+use oxmpi_core::p2p::{Incoming, Outgoing};
 use oxmpi_engine::{Completion, Mode, RequestId};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_mem::memory::Scratch;
@@ -355,7 +355,7 @@ fn halves(
 ) -> Result<(Outgoing, Incoming)> {
     let receive = library.buffer(r.buf, r.count, r.datatype)?;
     let send = if replaced {
-        check_exchange(communicator, (s.dest, s.tag), (r.source, r.tag))?;
+        library.process.check_exchange(communicator, (s.dest, s.tag), (r.source, r.tag))?;
         let len = if s.dest == abi::MPI_PROC_NULL { 0 } else { receive.packed_len() };
         let no_memory = |e| MpiError::new(abi::MPI_ERR_NO_MEM, format!("sendrecv_replace: {e}"));
         let copy = Scratch::bytes(len).map_err(no_memory)?.buf().clone();

@@ -4,7 +4,6 @@
 use crate::errorcodes;
 use crate::library::Running;
 use oxmpi_abi::constants as abi;
-use oxmpi_core::p2p::TAG_UB;
 use oxmpi_rt::client::{Client, UNIVERSE_SIZE_VARIABLE};
 use std::ffi::c_int;
 
@@ -13,13 +12,15 @@ use std::ffi::c_int;
 pub(crate) struct Values {
     /// The place of this rank's program among those of the job; none without a launcher.
     appnum: Option<c_int>,
+    /// The largest tag.
+    tag_ub: c_int,
     /// How many ranks can usefully run: as many as the launcher has slots for, or this host processors, but at least those that do
     /// run.
     universe_size: c_int,
 }
 
 impl Values {
-    pub(crate) fn new(client: &Client) -> Values {
+    pub(crate) fn new(client: &Client, tag_ub: c_int) -> Values {
         let boot = client.segment().boot();
         let is_launched = !client.is_singleton();
         // A rank that is bound sees a part of the processors, and no other host.
@@ -27,13 +28,13 @@ impl Values {
         let slots = told.and_then(|told| told.parse().ok());
         let slots = slots.unwrap_or_else(|| u32::try_from(oxmpi_sys::cpus::usable()).unwrap_or(u32::MAX));
         Values {
+            tag_ub,
             appnum: is_launched.then_some(boot.app as c_int),
             universe_size: c_int::try_from(slots.max(boot.size)).unwrap_or(c_int::MAX),
         }
     }
 }
 
-static TAG_UB_VALUE: c_int = TAG_UB;
 static HOST_VALUE: c_int = abi::MPI_PROC_NULL;
 static IO_VALUE: c_int = abi::MPI_ANY_SOURCE;
 static TRUE_VALUE: c_int = 1;
@@ -41,7 +42,7 @@ static TRUE_VALUE: c_int = 1;
 /// Where the value of a predefined attribute stands; nothing if it has none here.
 pub(crate) fn attribute(library: &'static Running, keyval: c_int) -> Option<*const c_int> {
     match keyval {
-        abi::MPI_TAG_UB => Some(&TAG_UB_VALUE),
+        abi::MPI_TAG_UB => Some(&library.attribute_values.tag_ub),
         abi::MPI_HOST => Some(&HOST_VALUE),
         abi::MPI_IO => Some(&IO_VALUE),
         abi::MPI_WTIME_IS_GLOBAL => Some(&TRUE_VALUE),

@@ -8,11 +8,13 @@ mod probe;
 use std::ffi::OsString;
 
 use oxmpi_core::copy_costs;
-use oxmpi_param::{Found, Job, Nodes, Params, ThreadLevel};
+use oxmpi_fabric::Survey;
+use oxmpi_param::{Found, Job, Module, Nodes, Params, ThreadLevel};
 use oxmpi_rt::launch::network;
 use oxmpi_sys::net;
 use serde_json::{Value, json};
 
+use crate::info::survey;
 use crate::prefix;
 
 pub(crate) const HELP: &str = "\
@@ -139,6 +141,17 @@ fn copies(params: &Params) -> Finding {
     }
 }
 
+/// What a transport that looks for something finds here.
+fn surveyed(module: &'static Module, params: &Params) -> Option<Finding> {
+    let remedy =
+        || format!("for jobs over '{}' alone; 'oxmpi info --{}' has the details", module.name, module.name);
+    Some(match survey::survey(module, params)? {
+        Ok(Survey { title, choice: Ok(choice), .. }) => good(module.name, format!("{title}: {choice}")),
+        Ok(Survey { title, choice: Err(why), .. }) => note(module.name, format!("{title}: {why}"), remedy()),
+        Err(why) => note(module.name, why, remedy()),
+    })
+}
+
 fn all() -> Vec<Finding> {
     let mut found = vec![machine::memory(), probe::single_copy()];
     let directory = prefix::find();
@@ -164,6 +177,7 @@ fn all() -> Vec<Finding> {
             "change btl_tcp_if_include or btl_tcp_if_exclude; jobs in shared memory run anyway",
         ),
     });
+    found.extend(Module::all().iter().filter_map(|module| surveyed(module, &given.params)));
     found.push(copies(&given.params));
     found.extend(machine::limits());
     found.extend(machine::cores());

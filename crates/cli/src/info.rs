@@ -1,15 +1,17 @@
 //! `oxmpi info`: what this installation is, and what its parameters are.
 
 mod json;
+pub(crate) mod survey;
 mod text;
 mod tools;
 mod world;
 
 use std::ffi::OsString;
 
+use oxmpi_fabric::Survey;
 use oxmpi_param::Param;
 use oxmpi_param::nearest::nearest;
-use oxmpi_param::{Decision, Found, Job, Nodes, Params, SelectError, Source, ThreadLevel};
+use oxmpi_param::{Decision, Found, Job, Module, Nodes, Params, SelectError, Source, ThreadLevel};
 use oxmpi_rt::launch::network;
 
 use crate::checkpoint;
@@ -33,6 +35,7 @@ oxmpi info: what this installation is
   oxmpi info --categories  what of these and of the parameters belongs together (MPI_T_category_*)
   oxmpi info --collectives the algorithms of the collectives, which coll_tuned_COLLECTIVE_algorithm may name; with
                            --parsable a line collective:id:name:restrictions:description for each
+  oxmpi info --ofi         the providers of libfabric on this machine, and how a job would use them (--mca mtl ofi)
   oxmpi info --missing     the functions of MPI-5.0 that are not there yet
   oxmpi info --checkpoint SET
                            what a set of 'oxmpi checkpoint' is, and whether it is whole (--quick: by lengths alone)
@@ -66,6 +69,8 @@ struct Asked {
     categories: bool,
     collectives: bool,
     missing: bool,
+    /// Transports that say what they find on this machine.
+    surveys: Vec<&'static Module>,
     /// Lines for programs instead of text.
     parsable: bool,
     json: bool,
@@ -97,6 +102,7 @@ impl Asked {
     fn nothing(&self) -> bool {
         !(self.basic || self.params || self.select || self.missing || self.collectives)
             && !(self.pvars || self.events || self.categories)
+            && self.surveys.is_empty()
     }
 }
 
@@ -105,6 +111,8 @@ struct Facts {
     prefix: Option<String>,
     found: Found,
     params: Vec<&'static Param>,
+    /// What transports have found.
+    surveys: Vec<(&'static Module, Result<Survey, String>)>,
 }
 
 /// Answers `oxmpi info ARGS` and returns the exit code: 1 if a parameter is set wrong.
@@ -136,7 +144,9 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     for (option, name, value) in &asked.said {
         found.say(name, value, Source::CommandLine(format!("{option} {name} {value}")));
     }
-    let facts = Facts { prefix: directory.map(|p| p.display().to_string()), found, params };
+    let survey = |module: &&'static Module| Some((*module, survey::survey(module, &found.params)?));
+    let surveys = asked.surveys.iter().filter_map(survey).collect();
+    let facts = Facts { prefix: directory.map(|p| p.display().to_string()), found, params, surveys };
     crate::say(&if asked.json { json::json(&asked, &facts) } else { text::text(&asked, &facts) });
     for no_effect in &facts.found.no_effect {
         oxmpi_sys::complain!("oxmpi info: warning: {no_effect}");
@@ -151,7 +161,9 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     if let Some(error) = &refused {
         oxmpi_sys::complain!("oxmpi info: {error}");
     }
-    i32::from(!facts.found.errors.is_empty() || refused.is_some())
+    let is_of_use = |found: &Result<Survey, String>| found.as_ref().is_ok_and(|found| found.choice.is_ok());
+    let nothing_found = facts.surveys.iter().any(|(_, found)| !is_of_use(found));
+    i32::from(!facts.found.errors.is_empty() || refused.is_some() || nothing_found)
 }
 
 /// The modules that a job of so many processes would use; `None`: of several.
@@ -192,7 +204,9 @@ fn parse(words: &[String]) -> Result<Asked, String> {
             "--parsable" => asked.parsable = true,
             "--missing" => asked.missing = true,
             "--json" => asked.json = true,
+            other if survey::asked_for(other).is_some() => asked.surveys.extend(survey::asked_for(other)),
             other => {
+                let surveys = survey::options();
                 let known = [
                     "--all",
                     "--params",
@@ -210,6 +224,7 @@ fn parse(words: &[String]) -> Result<Asked, String> {
                     checkpoint::INFO_OPTION,
                     "--help",
                 ];
+                let known = known.into_iter().chain(surveys.iter().map(String::as_str));
                 let hint = nearest(other, known).map(|n| format!("; did you mean '{n}'?"));
                 let hint = hint.unwrap_or_default();
                 return Err(format!("unknown word '{other}'{hint} ('oxmpi info --help' lists all)"));

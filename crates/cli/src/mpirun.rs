@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use oxmpi_abi::FuncId;
 use oxmpi_core::copy_costs;
+use oxmpi_fabric::{Constructor, Decided};
 use oxmpi_param::module::Supplies;
 use oxmpi_param::profile::{self, Profile};
-use oxmpi_param::{Found, Job, Module, Nodes, Params, SelectError, Source, ThreadLevel};
+use oxmpi_param::{Found, Job, Module, Nodes, Param, Params, SelectError, Source, ThreadLevel};
 use oxmpi_rt::client::{
     SERVE_OPTION, SERVED_CONTROL, SERVED_SEGMENT, UNIVERSE_SIZE_VARIABLE, raised_buffers,
 };
@@ -170,7 +171,7 @@ fn call_name(call: u16) -> Option<&'static str> {
 }
 
 /// The job that the options describe.
-fn launch(options: &Options, params: Params, universe: Option<&Arc<Universe>>) -> Result<Launch, Stop> {
+fn launch(options: &Options, mut params: Params, universe: Option<&Arc<Universe>>) -> Result<Launch, Stop> {
     let app = |program| app(program, options, universe.map(|universe| &**universe));
     let apps = options.programs.iter().map(app).collect::<Result<Vec<_>, _>>()?;
     let size = apps.iter().fold(0, |sum: u32, app| sum.saturating_add(app.ranks));
@@ -180,7 +181,15 @@ fn launch(options: &Options, params: Params, universe: Option<&Arc<Universe>>) -
     {
         return Err(stop(USAGE, format!("-stdin {rank}: the job has {size} ranks, numbered from 0")));
     }
+    let hosts = spread.as_ref().map(|spread| spread.hosts.len());
+    let transport = transport(&params, size, hosts)?;
+    let variables = decide(&mut params, transport, hosts.is_none_or(|hosts| hosts == 1))?;
     let mut env = options.env.clone();
+    for (name, value) in variables {
+        if std::env::var_os(name).is_none() && env.iter().all(|(known, _)| known != name) {
+            env.push((name.into(), value.into()));
+        }
+    }
     env.extend(environment_of(&params));
     // Scripts read it by Open MPI's name.
     let universe_size = slots.max(size).to_string();
@@ -188,8 +197,6 @@ fn launch(options: &Options, params: Params, universe: Option<&Arc<Universe>>) -
         [UNIVERSE_SIZE_VARIABLE, "OMPI_UNIVERSE_SIZE"]
             .map(|name| (name.into(), universe_size.clone().into())),
     );
-    let hosts = spread.as_ref().map(|spread| spread.hosts.len());
-    let transport = transport(&params, size, hosts)?;
     Ok(Launch {
         apps,
         env,
@@ -230,6 +237,25 @@ fn transport(params: &Params, ranks: u32, hosts: Option<usize>) -> Result<&'stat
         _ => {}
     }
     Ok(params.select(&job, ThreadLevel::Single).map_err(wrong)?.transport())
+}
+
+/// Sets the parameters that the transport wants to be the same in all ranks, and returns the variables that they get for it.
+fn decide(
+    params: &mut Params,
+    transport: &Module,
+    is_one_host: bool,
+) -> Result<Vec<(&'static str, &'static str)>, Stop> {
+    let Some(made) = Constructor::of(transport) else { return Ok(Vec::new()) };
+    let wrong = |why: String| stop(1, format!("no transport '{}' for this job: {why}", transport.name));
+    let Decided { params: values, variables } = (made.decide)(params, is_one_host).map_err(wrong)?;
+    for (name, value) in values {
+        if Param::find(name).is_some_and(|param| param.show(&params.value(param)) == value) {
+            continue;
+        }
+        let source = Source::Launcher(format!("mpirun, for the transport '{}'", transport.name));
+        params.set_from(name, &value, source).map_err(|error| stop(USAGE, error))?;
+    }
+    Ok(variables)
 }
 
 /// Acts as the agent that `mpirun` on another host starts here.

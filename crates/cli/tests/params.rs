@@ -337,6 +337,8 @@ fn transports_are_selected_in_the_words_of_open_mpi() {
         (&[("OMPI_MCA_btl", "self,tcp")][..], "tcp"),
         (&[("OXMPI_MCA_btl", "self,vader"), ("OMPI_MCA_btl", "self,tcp")], "shm"),
         (&[("OMPI_MCA_pml", "ob1"), ("OXMPI_MCA_btl", "^sm")], "tcp"),
+        (&[("OMPI_MCA_mtl", "ofi")], "ofi"),
+        (&[("OMPI_MCA_pml", "cm")], "ofi"),
     ] {
         let (code, selection, err) = selected(env);
         assert_eq!((code, &selection["rpi"], err.as_str()), (0, &rpi.into(), ""), "{env:?}");
@@ -375,8 +377,8 @@ fn transports_are_selected_in_the_words_of_open_mpi() {
     );
     for (args, text) in [
         (["--mca", "btl", "sm,tcp"], "leaves out 'self'"),
-        (["--mca", "mtl", "ofi"], "no MTL yet"),
-        (["--mca", "pml", "cm"], "needs an MTL"),
+        (["--mca", "mtl", "psm2"], "can be had by 'ofi'"),
+        (["--mca", "pml", "v"], "say 'ob1'"),
         (["--mca", "rpi", "gm"], "this transport of the guide is not there yet"),
         (["--mca", "btl", "self"], "add 'sm' or 'tcp'"),
     ] {

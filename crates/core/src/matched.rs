@@ -5,7 +5,7 @@ use crate::awaited::Awaited;
 use crate::comm::Communicator;
 use crate::completion::outcome;
 use crate::errors::of_fault;
-use crate::p2p::{NO_PROCESS, source_of, tag_match};
+use crate::p2p::{NO_PROCESS, source_of};
 use crate::process::Process;
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Completion, RequestId, Started};
@@ -27,7 +27,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// Bad rank or tag; the peer has failed.
     pub fn improbe(&self, comm: &Communicator, source: i32, tag: i32) -> Result<Option<Found>> {
-        let tag = tag_match(tag)?;
+        let tag = self.tag_match(tag)?;
         let Some(source) = source_of(comm, source)? else { return Ok(Some((NO_PROC, NO_PROCESS))) };
         let context = comm.team.point_to_point;
         let found = self
@@ -44,7 +44,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// Bad rank or tag; the peer has failed.
     pub fn mprobe(&self, comm: &Communicator, source: i32, tag: i32) -> Result<Found> {
-        let tag = tag_match(tag)?;
+        let tag = self.tag_match(tag)?;
         let Some(source) = source_of(comm, source)? else { return Ok((NO_PROC, NO_PROCESS)) };
         let context = comm.team.point_to_point;
         let awaited = Awaited::Message(context, source, tag);

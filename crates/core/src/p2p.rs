@@ -23,22 +23,47 @@ use std::ops::DerefMut;
 /// What a receive from MPI_PROC_NULL says (MPI-5.0 section 3.10).
 pub const NO_PROCESS: Completion = Completion { source: abi::MPI_PROC_NULL, ..Completion::EMPTY };
 
-/// The largest tag (the value of the attribute MPI_TAG_UB).
-pub const TAG_UB: i32 = i32::MAX;
-
-pub(crate) fn check_tag(tag: i32) -> Result<()> {
-    if tag >= 0 {
-        return Ok(());
+impl<F: Fabric> Process<F> {
+    /// The largest tag (the value of the attribute MPI_TAG_UB).
+    pub fn tag_ub(&self) -> i32 {
+        self.last_tag
     }
-    Err(MpiError::new(abi::MPI_ERR_TAG, format!("tag is {tag}; it must lie between 0 and {TAG_UB}")))
-}
 
-pub(crate) fn tag_match(tag: i32) -> Result<TagMatch> {
-    match tag {
-        abi::MPI_ANY_TAG => Ok(TagMatch::Any),
-        tag => check_tag(tag)
-            .map(|()| TagMatch::Is(tag))
-            .map_err(|e| MpiError::new(abi::MPI_ERR_TAG, format!("{}, or be MPI_ANY_TAG", e.detail()))),
+    pub(crate) fn check_tag(&self, tag: i32) -> Result<()> {
+        let last = self.last_tag;
+        if (0..=last).contains(&tag) {
+            return Ok(());
+        }
+        Err(MpiError::new(abi::MPI_ERR_TAG, format!("tag is {tag}; it must lie between 0 and {last}")))
+    }
+
+    pub(crate) fn tag_match(&self, tag: i32) -> Result<TagMatch> {
+        match tag {
+            abi::MPI_ANY_TAG => Ok(TagMatch::Any),
+            tag => self
+                .check_tag(tag)
+                .map(|()| TagMatch::Is(tag))
+                .map_err(|e| MpiError::new(abi::MPI_ERR_TAG, format!("{}, or be MPI_ANY_TAG", e.detail()))),
+        }
+    }
+
+    /// Whether a call may send to this rank with this tag, and receive from that one with that tag, each a rank and a tag. For callers
+    /// that have much to do before they call.
+    ///
+    /// # Errors
+    /// The first of them that is wrong.
+    pub fn check_exchange(
+        &self,
+        comm: &Communicator,
+        (dest, send_tag): (i32, i32),
+        (source, receive_tag): (i32, i32),
+    ) -> Result<()> {
+        self.check_tag(send_tag)?;
+        if dest != abi::MPI_PROC_NULL {
+            comm.process(dest, "dest")?;
+        }
+        self.tag_match(receive_tag)?;
+        source_of(comm, source).map(drop)
     }
 }
 
@@ -225,7 +250,7 @@ impl<F: Fabric> Process<F> {
         dest: i32,
         tag: i32,
     ) -> Result<Started> {
-        check_tag(tag)?;
+        self.check_tag(tag)?;
         if dest == abi::MPI_PROC_NULL {
             check_not_revoked(comm)?;
             return Ok(Started::Complete(Completion::EMPTY));
@@ -355,7 +380,7 @@ impl<F: Fabric> Process<F> {
     /// The peer has failed before; the context was revoked.
     #[inline(never)]
     pub fn receive_from(&self, context: u32, into: PlainBuf, source: i32, tag: i32) -> Result<Completion> {
-        let tag = tag_match(tag)?;
+        let tag = self.tag_match(tag)?;
         let started = self.enter(|domain| match domain.lane.process_of(context, source) {
             Some(from) => domain.lane.start_receive(context, into.into(), Source::Process(from), tag),
             // It was revoked.
@@ -499,7 +524,7 @@ impl<F: Fabric> Process<F> {
         source: i32,
         tag: i32,
     ) -> Result<Started> {
-        let tag = tag_match(tag)?;
+        let tag = self.tag_match(tag)?;
         let Some(source) = source_of(comm, source)? else { return Ok(Started::Complete(NO_PROCESS)) };
         let context = comm.team.point_to_point;
         self.enter(|domain| domain.lane.start_receive(context, buffer, source, tag)).map_err(of_fault)
@@ -526,7 +551,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// Bad rank or tag; the peer has failed.
     pub fn iprobe(&self, comm: &Communicator, source: i32, tag: i32) -> Result<Option<Completion>> {
-        let tag = tag_match(tag)?;
+        let tag = self.tag_match(tag)?;
         let Some(source) = source_of(comm, source)? else { return Ok(Some(NO_PROCESS)) };
         let context = comm.team.point_to_point;
         self.look_again(|domain| domain.lane.probe(context, source, tag), |found| matches!(found, Ok(None)))
@@ -538,7 +563,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// Bad rank or tag; the peer has failed.
     pub fn probe(&self, comm: &Communicator, source: i32, tag: i32) -> Result<Completion> {
-        let tag = tag_match(tag)?;
+        let tag = self.tag_match(tag)?;
         let Some(source) = source_of(comm, source)? else { return Ok(NO_PROCESS) };
         let context = comm.team.point_to_point;
         let awaited = Awaited::Message(context, source, tag);
@@ -574,7 +599,7 @@ impl<F: Fabric> Process<F> {
         receive: Incoming,
     ) -> Result<(RequestId, RequestId)> {
         // A call that is wrong takes no message: all arguments are checked before the receive may match one.
-        check_exchange(comm, (send.dest, send.tag), (receive.source, receive.tag))?;
+        self.check_exchange(comm, (send.dest, send.tag), (receive.source, receive.tag))?;
         let received = self.irecv(comm, receive.buffer, receive.source, receive.tag)?;
         match self.isend(comm, Mode::Standard, send.buffer, send.dest, send.tag) {
             Ok(sent) => Ok((sent, received)),
@@ -585,21 +610,6 @@ impl<F: Fabric> Process<F> {
             }
         }
     }
-}
-
-/// Whether a call may send to this rank with this tag, and receive from that one with that tag, each a rank and a tag. For callers
-/// that have much to do before they call.
-///
-/// # Errors
-/// The first of them that is wrong.
-pub fn check_exchange(comm: &Communicator, (dest, send_tag): (i32, i32), from: (i32, i32)) -> Result<()> {
-    check_tag(send_tag)?;
-    if dest != abi::MPI_PROC_NULL {
-        comm.process(dest, "dest")?;
-    }
-    let (source, receive_tag) = from;
-    tag_match(receive_tag)?;
-    source_of(comm, source).map(drop)
 }
 
 /// What is sent, where to.

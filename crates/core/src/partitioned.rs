@@ -24,7 +24,6 @@ pub(crate) use send::Sending;
 use crate::comm::Communicator;
 use crate::completion::stale;
 use crate::kept::{Kept, Shelf};
-use crate::p2p::check_tag;
 use crate::process::{Domain, Process};
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Lane, Operation, RequestId, Team};
@@ -225,7 +224,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// Bad rank or tag; no memory for what is kept of each partition.
     pub fn psend_init(&self, comm: &Communicator, parts: Parts, dest: i32, tag: i32) -> Result<RequestId> {
-        check_tag(tag)?;
+        self.check_tag(tag)?;
         let to = if dest == abi::MPI_PROC_NULL { None } else { Some(comm.process(dest, "dest")?) };
         let told = comm.team.point_to_point;
         self.enter(|domain| {
@@ -246,7 +245,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// Bad rank or tag; no memory.
     pub fn precv_init(&self, comm: &Communicator, parts: Parts, source: i32, tag: i32) -> Result<RequestId> {
-        check_tag(tag)?;
+        self.check_tag(tag)?;
         let from = if source == abi::MPI_PROC_NULL { None } else { Some(comm.process(source, "source")?) };
         let told = comm.team.point_to_point;
         self.enter(|domain| {

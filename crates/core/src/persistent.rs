@@ -2,7 +2,7 @@
 
 use crate::comm::Communicator;
 use crate::errors::of_fault;
-use crate::p2p::{NO_PROCESS, check_tag, source_of, tag_match};
+use crate::p2p::{NO_PROCESS, source_of};
 use crate::process::Process;
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Completion, Mode, Operation, RequestId, StartFault};
@@ -30,7 +30,7 @@ impl<F: Fabric> Process<F> {
         dest: i32,
         tag: i32,
     ) -> Result<RequestId> {
-        check_tag(tag)?;
+        self.check_tag(tag)?;
         let operation = if dest == abi::MPI_PROC_NULL {
             Operation::Nothing(Completion::EMPTY)
         } else {
@@ -51,7 +51,7 @@ impl<F: Fabric> Process<F> {
         source: i32,
         tag: i32,
     ) -> Result<RequestId> {
-        let tag = tag_match(tag)?;
+        let tag = self.tag_match(tag)?;
         let operation = match source_of(comm, source)? {
             None => Operation::Nothing(NO_PROCESS),
             Some(source) => Operation::Receive { context: comm.team.point_to_point, buffer, source, tag },

@@ -46,6 +46,8 @@ pub(crate) type Work<F> = Box<dyn FnOnce(&Process<F>) + Send>;
 /// One rank: everything that a process of an MPI job is and has.
 pub struct Process<F> {
     pub(crate) rank: u32,
+    /// The largest tag, as what carries the messages has room for.
+    pub(crate) last_tag: i32,
     /// There are more ranks than processors: a question in vain leaves the processor to others.
     pub(crate) is_crowded: bool,
     /// Whether that is so for all of the job: they are on one host.
@@ -95,6 +97,7 @@ impl<F: Fabric> Process<F> {
         let (rank, base) = (number, job.start);
         let is_crowded = door.as_ref().is_some_and(Door::is_oversubscribed);
         let mut lane = Lane::new(rank, fabric);
+        let last_tag = lane.fabric_mut().matching().map_or(i32::MAX, |network| network.last_tag());
         // In this order, so that all processes know them by the same indices.
         let map = RankMap::new(job.clone().collect());
         let world = lane.open_team(map.clone(), rank - base, ContextId::new(base, 0), true);
@@ -148,6 +151,7 @@ impl<F: Fabric> Process<F> {
         domain.note_handler(&meeting);
         Process {
             rank,
+            last_tag,
             is_crowded,
             is_alike: true,
             domain: LaneLock::new(domain),

@@ -528,7 +528,7 @@ impl<F: Fabric> Lane<F> {
             return Rest::Not;
         }
         // Nobody rings the bell when a sender whose message was pulled leaves the library.
-        let is_light = self.fabric.sleeps_lightly() || !self.asked.is_empty() || !self.unposted.is_empty();
+        let is_light = self.fabric.sleeps_lightly() || !self.asked.is_empty() || self.waits_for_room();
         let mut rest = if is_light { Rest::Short } else { Rest::Long };
         for at in 0..self.busy.len() {
             if !self.fabric.announce_waiting(self.busy[at]) {

@@ -23,6 +23,11 @@ pub struct Constructor {
     /// Makes what a process has of it. `None`: this process needs nothing of it, its messages go through shared memory. The error
     /// is for a person.
     pub open: OpenOffer,
+    /// What the launcher decides for all processes of a job, that is on one host or on several, before it starts any. The error is for a
+    /// person; there is no job then.
+    pub decide: Decide,
+    /// What it finds on this machine ('oxmpi info --NAME', 'oxmpi doctor'), if it looks for something.
+    pub survey: Option<TakeSurvey>,
     /// How a process waits whose messages go by it, from how any process with these parameters waits.
     pub wait: fn(&Params, Policy, local_size: u32) -> Policy,
 }
@@ -30,10 +35,41 @@ pub struct Constructor {
 /// See [`Constructor::open`].
 pub type OpenOffer = fn(&Situation<'_>, &Arc<dyn Services>) -> Result<Option<Offer>, String>;
 
+/// See [`Constructor::decide`].
+pub type Decide = fn(&Params, is_one_host: bool) -> Result<Decided, String>;
+
+/// What is the same for all processes of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decided {
+    /// Parameters, and the values that they get.
+    pub params: Vec<(&'static str, String)>,
+    /// Variables of the environment, for those who have not set them.
+    pub variables: Vec<(&'static str, &'static str)>,
+}
+
+/// See [`Constructor::survey`]. The error is for a person.
+pub type TakeSurvey = fn(&Params) -> Result<Survey, String>;
+
+/// What a transport has found on a machine, as a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Survey {
+    /// What was found, in a few words.
+    pub title: String,
+    /// What a job on this host would use, and how; or why there is nothing to use.
+    pub choice: Result<String, String>,
+    /// The names of the columns.
+    pub columns: &'static [&'static str],
+    /// The rows, a cell for each column.
+    pub rows: Vec<Vec<String>>,
+}
+
 impl Constructor {
+    /// Each process does as the parameters say.
+    pub const DECIDES_NOTHING: Decide = |_, _| Ok(Decided { params: Vec::new(), variables: Vec::new() });
+
     /// That of a transport which is opened so, and whose processes wait as any others.
     pub const fn new(open: OpenOffer) -> Constructor {
-        Constructor { open, wait: |_, policy, _| policy }
+        Constructor { open, decide: Constructor::DECIDES_NOTHING, survey: None, wait: |_, policy, _| policy }
     }
 
     /// That of a module, which has one.

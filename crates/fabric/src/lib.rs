@@ -42,7 +42,7 @@ mod transport;
 pub mod transports;
 mod whereabouts;
 
-pub use constructor::{Constructor, Listening, Offer, Services, Situation, encryption};
+pub use constructor::{Constructor, Decided, Listening, Offer, Services, Situation, Survey, encryption};
 pub use counts::{Connected, Counts, InUse, Traffic};
 pub use fabric::{Announcements, Fabric, OneSided, Sections};
 pub use matching::{MatchingTransport, Probed, TaggedReceive, TaggedSend};

@@ -82,6 +82,11 @@ pub trait MatchingTransport {
         u32::MAX
     }
 
+    /// The highest tag of a program that its tags have room for. The library's own are negative, and wrap within what there is.
+    fn last_tag(&self) -> i32 {
+        i32::MAX
+    }
+
     /// Whether messages can be sent to a peer, and receives be posted that name it.
     fn knows(&self, _peer: u32) -> bool {
         true

@@ -616,12 +616,17 @@ impl<T: Copy> Endpoint<T> {
             return Err(self.error("fi_cq_readerr", read));
         }
         let Some(at) = self.of_context(error.op_context) else { return Ok(()) };
-        let data = error.data;
+        let (data, mut stored) = (error.data, error.len);
         // Some providers give the number with a sign.
         let outcome = match error.err.abs() {
             FI_ECANCELED => Ending::Cancelled,
             FI_ENOMSG => Ending::Nothing,
-            FI_ETRUNC => Ending::Came { tag: error.tag, data, length: (error.len + error.olen) as u64 },
+            // Some do not say how much longer the message is, and some say nothing of what has come.
+            FI_ETRUNC => {
+                stored = Self::place(&mut self.operations[at as usize].memory).1;
+                let length = (error.len + error.olen).max(stored + 1) as u64;
+                Ending::Came { tag: error.tag, data, length }
+            }
             code => {
                 let mut text = [0; 256];
                 // SAFETY: the queue is open, and has not been read since; the text ends with a zero within its room.
@@ -637,7 +642,7 @@ impl<T: Copy> Endpoint<T> {
                 Ending::Failed(format!("{} ({said})", self.library.text_of(code)))
             }
         };
-        self.end(at, outcome, error.len, events);
+        self.end(at, outcome, stored, events);
         Ok(())
     }
 }

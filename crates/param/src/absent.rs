@@ -96,6 +96,7 @@ const COLLECTIVE: &str =
     "that collective component is Open MPI's, and not here ('oxmpi info --collectives' lists those that are)";
 const NETWORK: &str = "that component is Open MPI's, and not here: there is no transport for such networks yet ('--mca rpi tcp' goes \
                        over IP, 'oxmpi info --select' lists the transports)";
+const OFI: &str = "that parameter is Open MPI's, and not here: 'oxmpi info --param mtl_ofi' lists those of libfabric that are";
 const MEMORY: &str = "that component is Open MPI's, and not here: parameters of shared memory start with 'shm_', and \
                       'single_copy off' keeps processes from copying from each other ('oxmpi info --params')";
 
@@ -118,7 +119,7 @@ const COMPONENTS: &[(&str, &str)] = &[
     ("btl_ugni", NETWORK),
     ("btl_usnic", NETWORK),
     ("mtl_mxm", NETWORK),
-    ("mtl_ofi", NETWORK),
+    ("mtl_ofi", OFI),
     ("mtl_portals4", NETWORK),
     ("mtl_psm", NETWORK),
     ("mtl_psm2", NETWORK),

@@ -47,7 +47,7 @@ const FAMILIES: &[(&str, &str)] = &[
     ),
     ("btl", TRANSPORT),
     ("pml", TRANSPORT),
-    ("mtl", "it is Open MPI's; there is no MTL yet ('--mca btl self,sm' and '--mca btl self,tcp' are there)"),
+    ("mtl", "it is Open MPI's; '--mca mtl ofi' is here, with parameters that start with 'mtl_ofi_'"),
     ("smsc", "it is Open MPI's; 'single_copy' says whether processes copy from each other's memory"),
     (
         "mpi_yield_when_idle",

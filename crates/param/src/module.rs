@@ -26,6 +26,8 @@ pub struct Module {
     pub priority: Option<&'static Param>,
     /// What Open MPI's parameter `btl` says of it.
     pub btl: Btl,
+    /// What Open MPI's parameter `mtl` calls it, if its network matches messages.
+    pub mtl: &'static [&'static str],
     /// The lowest thread level at which it runs: a job at a lower one is raised to it.
     pub lowest: ThreadLevel,
     /// The highest thread level at which it runs.
@@ -166,6 +168,7 @@ impl Module {
         params: &[],
         priority: None,
         btl: Btl { names: &[], left: BtlRule::AllBut },
+        mtl: &[],
         lowest: ThreadLevel::Single,
         highest: ThreadLevel::Multiple,
         checkpoints: false,

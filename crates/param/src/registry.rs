@@ -532,12 +532,11 @@ parameters! {
     }
     mtl: text {
         default: "", aliases: [], level: User,
-        help: "Open MPI's word for libraries that match messages by themselves. None is there yet, so naming one is an error; \
-               '^ofi', all but this one, is none.",
+        help: "Open MPI's word for networks that match messages by themselves: 'ofi' is rpi ofi, '^ofi' keeps it from being used.",
     }
     pml: text {
         default: "", aliases: [], level: User,
-        help: "Open MPI's word for the engine of messages: 'ob1', which uses the transports of btl, is the only one. '^ucx' \
+        help: "Open MPI's word for the engine of messages: 'ob1' uses the transports of btl, 'cm' those of mtl. '^ucx' \
                means all but this one.",
     }
     coll: text {

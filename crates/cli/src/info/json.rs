@@ -10,7 +10,7 @@ use oxmpi_param::{Level, Param};
 use serde_json::{Map, Value as Json, json};
 
 use super::world::World;
-use super::{Asked, Facts, MISSING, tools};
+use super::{Asked, Facts, MISSING, survey, tools};
 
 pub(super) fn json(asked: &Asked, facts: &Facts) -> String {
     let params = &facts.found.params;
@@ -53,6 +53,9 @@ pub(super) fn json(asked: &Asked, facts: &Facts) -> String {
     }
     if asked.collectives {
         out.insert("collectives".into(), crate::collectives::json());
+    }
+    for (module, found) in &facts.surveys {
+        out.insert(module.name.into(), survey::json(found));
     }
     if asked.missing {
         out.insert("missing".into(), json!(MISSING));

@@ -8,7 +8,7 @@ use oxmpi_param::{Level, Param};
 use oxmpi_param::{Params, SelectError, foreign};
 
 use super::world::World;
-use super::{Asked, Facts, MISSING, tools};
+use super::{Asked, Facts, MISSING, survey, tools};
 
 pub(super) fn text(asked: &Asked, facts: &Facts) -> String {
     let mut out = String::new();
@@ -50,6 +50,9 @@ pub(super) fn text(asked: &Asked, facts: &Facts) -> String {
     }
     if asked.collectives {
         out += &if asked.parsable { crate::collectives::parsable() } else { crate::collectives::text() };
+    }
+    for (module, found) in &facts.surveys {
+        out += &survey::text(module, found);
     }
     // Nothing at all if none is missing.
     if asked.missing && !MISSING.is_empty() {

@@ -3,7 +3,6 @@
 use super::name::Naming;
 use super::{Communicator, Heritage, Shape};
 use crate::Process;
-use crate::p2p::check_tag;
 use oxmpi_engine::{RankMap, RequestId};
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::Result;
@@ -53,7 +52,7 @@ impl<F: Fabric> Process<F> {
         tag: i32,
     ) -> Result<Option<CreateGroup>> {
         comm.check_intra()?;
-        check_tag(tag)?;
+        self.check_tag(tag)?;
         comm.check_members(group)?;
         let Some(rank) = group.rank_of(self.rank) else { return Ok(None) };
         let (map, rank) = (RankMap::new(group.processes().collect()), rank as u32);

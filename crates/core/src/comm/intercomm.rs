@@ -9,7 +9,6 @@ use super::{Communicator, Shape, taken};
 use crate::Process;
 use crate::completion::outcome;
 use crate::errors::of_fault;
-use crate::p2p::check_tag;
 use crate::process::Domain;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Buffers, Combine};
@@ -171,7 +170,7 @@ impl<'a> IntercommCreate<'a> {
     /// A leader sends its head and waits for the other's.
     fn meet<F: Fabric>(&mut self, process: &Process<F>) -> Result<RequestId> {
         let peer = self.peer()?;
-        check_tag(peer.tag)?;
+        process.check_tag(peer.tag)?;
         peer.comm.process(peer.leader, "remote_leader")?;
         self.id = process.new_context_ids(3)?;
         let group = self.local.team.size();

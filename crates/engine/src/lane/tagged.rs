@@ -250,6 +250,25 @@ impl<F: Fabric> Lane<F> {
         self.unposted.iter().any(|one| one.overlaps(context, from))
     }
 
+    /// Whether a receive waits for room in the network, of which nobody tells. What the others wait for wakes this process: a peer's
+    /// address, or a receive that comes before them.
+    pub(super) fn waits_for_room(&mut self) -> bool {
+        let all = std::mem::take(&mut self.unposted);
+        let waits = all.iter().enumerate().any(|(at, one)| {
+            !self.waits_for_address(one)
+                && !all[..at].iter().any(|first| first.overlaps(one.context, one.from))
+        });
+        self.unposted = all;
+        waits
+    }
+
+    /// Whether a receive waits until a peer that was asked has said where the network finds it.
+    fn waits_for_address(&mut self, one: &Unposted) -> bool {
+        let Some(peer) = one.from else { return false };
+        let is_asked = self.state.contexts.get(one.context).is_some_and(|own| own.asked.contains(&peer));
+        is_asked && self.fabric.matching().is_some_and(|network| !network.knows(peer))
+    }
+
     /// Posts what waits, each after those before it that could take the same message.
     pub(super) fn post_waiting(&mut self) {
         for one in std::mem::take(&mut self.unposted) {

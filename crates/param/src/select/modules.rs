@@ -62,7 +62,7 @@ impl Decision {
 /// The rows for a job of which this is asked.
 fn rows(params: &Params, job: &Job, ask: &Ask) -> Vec<Row> {
     let way = Module::between_nodes();
-    let row = |module: &Module| Row {
+    let row = |module: &'static Module| Row {
         framework: Framework::Rpi,
         name: module.name,
         priority: module.priority(params),

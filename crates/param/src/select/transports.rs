@@ -26,7 +26,7 @@ pub enum SelectError {
     },
     /// Two parameters exclude each other.
     #[error(
-        "parameter 'rpi' asks for '{asked}' (from {from}), but parameter 'btl' is '{list}' (from {list_from}), which leaves \
+        "parameter 'rpi' asks for '{asked}' (from {from}), but parameter '{parameter}' is '{list}' (from {list_from}), which leaves \
          it out: leave out one of the two"
     )]
     Contradiction {
@@ -34,6 +34,8 @@ pub enum SelectError {
         asked: &'static str,
         /// Who asks for it.
         from: String,
+        /// The parameter whose list leaves it out.
+        parameter: &'static str,
         /// The list that leaves it out.
         list: String,
         /// Where that comes from.
@@ -83,12 +85,11 @@ const fn missing(name: &'static str, remedy: &'static str) -> Known {
 const NO_NETWORK: &str = "there is no transport for this network yet; 'tcp' goes over IP";
 const NO_PML: &str = "it is not there; say 'ob1', or leave the parameter out";
 const NO_MTL: &str =
-    "there is no MTL yet; leave the parameter out, and say '--mca btl self,sm' or '--mca btl self,tcp'";
-const NO_CM: &str = "it needs an MTL, and there is none yet; say 'ob1', or leave the parameter out";
+    "there is no transport for this network yet; most providers of libfabric can be had by 'ofi'";
 
 const PML: &[Known] = &[
     here("ob1"),
-    missing("cm", NO_CM),
+    here("cm"),
     missing("ucx", NO_PML),
     missing("v", NO_PML),
     missing("monitoring", NO_PML),
@@ -112,13 +113,53 @@ const BTL: &[Known] = &[
     ),
 ];
 
-const MTL: &[Known] = &[
-    missing("ofi", NO_MTL),
-    missing("psm2", NO_MTL),
-    missing("psm", NO_MTL),
-    missing("portals4", NO_MTL),
-    missing("mxm", NO_MTL),
-];
+/// Beside the names of the transports that are here.
+const MTL: &[Known] =
+    &[missing("psm2", NO_MTL), missing("psm", NO_MTL), missing("portals4", NO_MTL), missing("mxm", NO_MTL)];
+
+/// What `mtl` may name.
+fn known_mtl() -> Vec<Known> {
+    let names = Module::all().iter().flat_map(|module| module.mtl).map(|name| here(name));
+    let missing = |one: &&Known| !Module::all().iter().any(|module| module.mtl.contains(&one.name));
+    names.chain(MTL.iter().filter(missing).copied()).collect()
+}
+
+/// What `pml` and `mtl` say of transports whose network matches messages.
+fn ask_mtl(pml: Option<&List<'_>>, mtl: Option<&List<'_>>) -> Result<Mtl, SelectError> {
+    let matching = || Module::all().iter().copied().filter(|module| !module.mtl.is_empty());
+    let leaves = |module: &&'static Module| mtl.is_none_or(|mtl| mtl.has(module.mtl));
+    let asks_cm = pml.filter(|pml| pml.has(&["cm"]) && !pml.has(&["ob1"]));
+    if let Some(pml) = pml.filter(|pml| !pml.has(&["cm"])) {
+        if mtl.is_some_and(|mtl| !mtl.all_but) {
+            let why = "it leaves out 'cm', and 'mtl' asks for a network that matches messages: leave out one of the two";
+            return Err(pml.wrong(why.into()));
+        }
+        return Ok(Mtl { asked: None, left_out: matching().collect(), by: Some(pml.text()) });
+    }
+    let asked = match mtl.filter(|mtl| !mtl.all_but).or(asks_cm) {
+        None => None,
+        Some(list) => {
+            let found = matching().find(leaves).ok_or_else(|| {
+                list.wrong(
+                    "no transport is left whose network matches messages: leave the parameter out".into(),
+                )
+            })?;
+            Some((found, list.from.clone()))
+        }
+    };
+    let left_out = matching().filter(|module| !leaves(module)).collect();
+    Ok(Mtl { asked, left_out, by: mtl.map(List::text) })
+}
+
+/// See [`ask_mtl`].
+struct Mtl {
+    /// The transport that is asked for, and by whom.
+    asked: Option<(&'static Module, Source)>,
+    /// Those that are not to be used.
+    left_out: Vec<&'static Module>,
+    /// Who says so.
+    by: Option<String>,
+}
 
 /// What `btl` may name.
 fn known_btl() -> Vec<Known> {
@@ -140,6 +181,8 @@ pub(super) struct Ask {
     rpi: Option<(&'static Module, Source)>,
     /// Which transports a list leaves, and who says so.
     btl: Option<(Left, String)>,
+    /// Transports whose network matches and that are left out, and who says so.
+    mtl: (Vec<&'static Module>, String),
     /// Which components of collectives a list leaves, and who says so.
     coll: Option<(Asked, String)>,
 }
@@ -233,6 +276,11 @@ impl<'p> List<'p> {
         names.iter().any(|name| self.names.contains(name)) != self.all_but
     }
 
+    /// What it says, for a person.
+    fn text(&self) -> String {
+        format!("'{}' is '{}' (from {})", self.parameter, self.value, self.from)
+    }
+
     fn wrong(&self, why: String) -> SelectError {
         SelectError::List {
             parameter: self.parameter,
@@ -247,12 +295,12 @@ impl Ask {
     pub(super) fn of(params: &Params, job: &Job) -> Result<Ask, SelectError> {
         let from = |name| Param::find(name).map_or(&Source::Default, |param| params.source(param));
         let pml = List::of("pml", params.pml(), from("pml"), PML)?;
-        if let Some(pml) = pml.filter(|pml| !pml.has(&["ob1"])) {
-            return Err(
-                pml.wrong("it leaves out 'ob1', and nothing else is there: leave the parameter out".into())
-            );
+        if let Some(pml) = pml.as_ref().filter(|pml| !pml.has(&["ob1"]) && !pml.has(&["cm"])) {
+            let why = "it leaves out 'ob1' and 'cm', and nothing else is there: leave the parameter out";
+            return Err(pml.wrong(why.into()));
         }
-        List::of("mtl", params.mtl(), from("mtl"), MTL)?;
+        let mtl = List::of("mtl", params.mtl(), from("mtl"), &known_mtl())?;
+        let Mtl { asked, left_out, by } = ask_mtl(pml.as_ref(), mtl.as_ref())?;
         let rpi = match (Param::find("rpi").map(|param| params.value(param)), from("rpi")) {
             (_, Source::Default) | (None, _) => None,
             // The words of the parameter stand in the order of the modules.
@@ -262,9 +310,25 @@ impl Ask {
                 .map(|one| (*one, from.clone())),
             (Some(Value::Text(_)), _) => None,
         };
+        let excluded =
+            rpi.as_ref().filter(|(module, _)| left_out.contains(module)).map(|(module, _)| *module);
+        if let Some((asked_for, asked_from)) = &rpi
+            && (excluded.is_some() || asked.as_ref().is_some_and(|(module, _)| module != asked_for))
+            && let Some(list) = mtl.as_ref().or(pml.as_ref())
+        {
+            return Err(SelectError::Contradiction {
+                asked: asked_for.name,
+                from: asked_from.to_string(),
+                parameter: list.parameter,
+                list: list.value.into(),
+                list_from: list.from.to_string(),
+            });
+        }
+        let rpi = rpi.or(asked);
+        let mtl = (left_out, by.unwrap_or_default());
         let coll = ask_coll(params.coll(), from("coll"))?;
         let Some(btl) = List::of("btl", params.btl(), from("btl"), &known_btl())? else {
-            return Ok(Ask { rpi, btl: None, coll });
+            return Ok(Ask { rpi, btl: None, mtl, coll });
         };
         if !btl.has(&["self"]) {
             let remedy = "it leaves out 'self', without which a process cannot send to itself";
@@ -279,6 +343,7 @@ impl Ask {
             return Err(SelectError::Contradiction {
                 asked: asked.name,
                 from: from.to_string(),
+                parameter: btl.parameter,
                 list: btl.value.into(),
                 list_from: btl.from.to_string(),
             });
@@ -287,7 +352,7 @@ impl Ask {
         if !listed().any(|module| left.has(module, false)) && rpi.is_none() {
             // A process alone needs no way to others.
             if job.ranks == Some(1) {
-                return Ok(Ask { rpi, btl: None, coll });
+                return Ok(Ask { rpi, btl: None, mtl, coll });
             }
             let names = names().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(" or ");
             return Err(btl.wrong(format!("it leaves no way from one process to another: add {names}")));
@@ -310,8 +375,8 @@ impl Ask {
                 ),
             });
         }
-        let btl = Some((left, format!("'btl' is '{}' (from {})", btl.value, btl.from)));
-        Ok(Ask { rpi, btl, coll })
+        let btl = Some((left, btl.text()));
+        Ok(Ask { rpi, btl, mtl, coll })
     }
 
     /// Whether a transport takes part in the selection: one without a priority does so only where it is asked for.
@@ -320,13 +385,15 @@ impl Ask {
     }
 
     /// Why the parameters leave a transport out, if they do.
-    pub(super) fn left_out(&self, module: &Module) -> Option<String> {
+    pub(super) fn left_out(&self, module: &'static Module) -> Option<String> {
         let rpi = self.rpi.as_ref().filter(|(asked, _)| *asked != module);
         let rpi =
             rpi.map(|(asked, from)| format!("'{}' is asked for (parameter 'rpi' from {from})", asked.name));
         let is_asked_for = self.rpi.as_ref().is_some_and(|(asked, _)| *asked == module);
         let btl = self.btl.as_ref().filter(|(left, _)| !left.has(module, is_asked_for));
-        rpi.or(btl.map(|(_, text)| text.clone()))
+        let (left_out, by) = &self.mtl;
+        let mtl = left_out.contains(&module).then(|| by.clone());
+        rpi.or(mtl).or(btl.map(|(_, text)| text.clone()))
     }
 
     /// Why the parameters leave out the transport between nodes, if they do. `rpi` says nothing of it: where one of its modules

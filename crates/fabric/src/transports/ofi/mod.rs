@@ -22,6 +22,8 @@
 //! 5. What fails in the provider names the peer: nothing can be said to it any more, and it is lost. A receive from anybody that fails ends
 //!    the job, for nobody knows whose message it was.
 
+mod module;
+mod providers;
 mod tags;
 
 pub use self::tags::{ModeError, Parts, Protocol, TagLayout, TagMode};
@@ -427,6 +429,10 @@ impl MatchingTransport for Ofi {
 
     fn last_context(&self) -> u32 {
         self.settings.layout.last_context()
+    }
+
+    fn last_tag(&self) -> i32 {
+        self.settings.layout.last_tag()
     }
 
     fn knows(&self, peer: u32) -> bool {

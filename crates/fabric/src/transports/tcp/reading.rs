@@ -62,14 +62,16 @@ impl Tcp {
             if one.name & PEER == PEER && Some(one.name as u32) == except && self.is_up(one.name as u32) {
                 one.readable = false;
             }
-            any |= one.readable | one.writable;
             let index = one.name & u64::from(u32::MAX);
             match one.name & !u64::from(u32::MAX) {
                 LISTENER => self.on_listener(sink),
                 GREETING => self.on_greeting(index, sink),
                 PEER => self.on_peer(index as u32, *one, sink),
-                _ => {}
+                _ if one.name == CLOCK => {}
+                // Another transport's, which sleeps on the same poller and looks by itself.
+                _ => continue,
             }
+            any |= one.readable | one.writable;
         }
         // Last: what has come in time counts, even if nobody looked for long.
         if ready.iter().any(|one| one.name == CLOCK) {

@@ -1,0 +1,165 @@
+//! What `ofi` says of itself: libfabric, whose provider matches messages by itself.
+
+use super::providers::{self, Candidate, Wanted};
+use super::{EVENTS, Ofi, Settings, TagMode};
+use crate::Transport;
+use crate::constructor::{Constructor, Decided, Offer, Services, Situation, Survey};
+use crate::routes::{Nodes, Reach};
+use crate::transports::Tell;
+use crate::whereabouts::Whereabouts;
+use linkme::distributed_slice;
+use oxmpi_libfabric::Library;
+use oxmpi_param::module::{MODULES, Module, Supplies};
+use oxmpi_param::{Level, Param, Params, Unit};
+use std::sync::Arc;
+
+#[distributed_slice(MODULES)]
+static OFI: Module = Module {
+    name: "ofi",
+    place: 700,
+    help: "'ofi' is libfabric, with shared memory within a node ('--mca mtl ofi').",
+    params: &[&LIBRARY, &INCLUDE, &EXCLUDE, &TAG_MODE, &EVENT_COUNT, &SHM],
+    mtl: &["ofi"],
+    // Its frames go over sockets.
+    needs: Supplies::Listeners,
+    unavailable: |job| job.no_sockets.clone(),
+    constructor: &Constructor { decide, survey: Some(survey), ..Constructor::new(open) },
+    ..Module::NEW
+};
+
+static LIBRARY: Param = Param {
+    name: "mtl_ofi_library",
+    unit: Unit::Text { default: "libfabric.so.1" },
+    help: "The file of libfabric, which is opened when a job goes over it: a name that the loader finds, or a path.",
+    ..Param::NEW
+};
+
+static INCLUDE: Param = Param {
+    name: "mtl_ofi_provider_include",
+    unit: Unit::Text { default: "" },
+    help: "Providers of libfabric that may be used, with commas between them; empty: all. 'oxmpi info --ofi' lists those of this \
+           machine. 'tcp' means tcp alone, not layers over it ('tcp;ofi_rxm').",
+    ..Param::NEW
+};
+
+static EXCLUDE: Param = Param {
+    name: "mtl_ofi_provider_exclude",
+    unit: Unit::Text { default: "" },
+    help: "Providers of libfabric that may not be used, with commas between them. It does not go together with \
+           mtl_ofi_provider_include.",
+    ..Param::NEW
+};
+
+/// The words of [`TAG_MODE`], in the order of [`mode_of`].
+const MODES: &[&str] = &["auto", "ofi_tag_1", "ofi_tag_2", "ofi_tag_full"];
+
+static TAG_MODE: Param = Param {
+    name: "mtl_ofi_tag_mode",
+    unit: Unit::Choice(MODES),
+    max: MODES.len() as i64 - 1,
+    help: "How the 64 bits of a tag of libfabric's are used. ofi_tag_full sends the source beside a message, which the provider must be able \
+           to; ofi_tag_1 has 12 bits for communicators, 18 for the source, 32 for tags; ofi_tag_2 has 24, 18 and 20. auto: the full \
+           one where the provider can, else ofi_tag_1.",
+    ..Param::NEW
+};
+
+static EVENT_COUNT: Param = Param {
+    name: "mtl_ofi_progress_event_cnt",
+    unit: Unit::Count,
+    default: EVENTS as i64,
+    min: 1,
+    max: 1 << 20,
+    level: Level::Tune,
+    help: "Events that are read at a time from the queue of libfabric's provider; it is read until it is empty.",
+    ..Param::NEW
+};
+
+static SHM: Param = Param::switch(
+    "mtl_ofi_shm",
+    true,
+    "Whether messages within a node go through shared memory (1), or through libfabric's provider as well (0).",
+);
+
+/// The mode that a parameter asks for; `None`: any.
+fn mode_of(params: &Params) -> Option<TagMode> {
+    match params.number(&TAG_MODE) {
+        1 => Some(TagMode::One),
+        2 => Some(TagMode::Two),
+        3 => Some(TagMode::Full),
+        _ => None,
+    }
+}
+
+/// What the parameters say of providers, for a job that is on one host or on several.
+fn wanted(params: &Params, is_one_host: bool) -> Wanted {
+    let names = |list: &Param| {
+        let names = params.text(list).split(',').map(|name| name.trim().to_string());
+        names.filter(|name| !name.is_empty()).collect()
+    };
+    Wanted { include: names(&INCLUDE), exclude: names(&EXCLUDE), mode: mode_of(params), is_one_host }
+}
+
+/// libfabric, and what it has for such a job.
+fn found(params: &Params, is_one_host: bool) -> Result<(Arc<Library>, Vec<Candidate>), String> {
+    let library = Library::open(params.text(&LIBRARY)).map_err(|error| error.to_string())?;
+    let candidates = providers::candidates(&library, &wanted(params, is_one_host))?;
+    Ok((library, candidates))
+}
+
+/// The provider and the mode of its tags, which all ranks use.
+fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
+    let (library, candidates) = found(params, is_one_host)?;
+    let (provider, layout) = providers::choose(&library, candidates, None)?;
+    let params = vec![
+        (INCLUDE.name, provider.name.clone()),
+        (EXCLUDE.name, String::new()),
+        (TAG_MODE.name, layout.mode().to_string()),
+    ];
+    Ok(Decided { params, variables: providers::variables(&provider.name, library.version()) })
+}
+
+/// What libfabric has here, and what a job on this host would use.
+fn survey(params: &Params) -> Result<Survey, String> {
+    let (library, candidates) = found(params, true)?;
+    let rows = candidates.iter().map(providers::row).collect();
+    let choice = providers::choose(&library, candidates, None).map(|(provider, layout)| {
+        format!(
+            "provider {} with tags as {}: MPI_TAG_UB {}, {} communicators",
+            provider.name,
+            layout.mode(),
+            layout.last_tag(),
+            layout.last_context()
+        )
+    });
+    Ok(Survey { title: library.to_string(), choice, columns: &providers::COLUMNS, rows })
+}
+
+/// An endpoint of the provider, with the sockets of the process for frames.
+fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer>, String> {
+    let Some(poller) = services.poller() else { return Ok(None) };
+    let is_one_host = of.node.is_none() || of.params.mpi_virtual_nodes() > 1;
+    let (library, candidates) = found(of.params, is_one_host)?;
+    let own = match services.locate(of.rank) {
+        Ok(Whereabouts::At(addresses)) => addresses.into_iter().next().map(|address| address.interface),
+        _ => None,
+    };
+    let (provider, layout) = providers::choose(&library, candidates, own.as_deref())?;
+    let frames = frames(of, services)?;
+    let settings = Settings { events: of.params.count(&EVENT_COUNT), layout };
+    let (teller, located) = (services.clone(), services.clone());
+    let tell: Tell = Box::new(move |text| teller.say(text));
+    let ofi = Ofi::new(of.rank, &provider, frames, settings, &poller, tell);
+    let ofi = ofi.map_err(|error| format!("provider {}: {error}", provider.name))?;
+    let nodes = Box::new(move |from| located.nodes(from).unwrap_or_default());
+    let ofi = ofi.among(Nodes::new(of.node.unwrap_or(0), nodes));
+    let memory = if of.params.is_on(&SHM) { Reach::Node } else { Reach::Nobody };
+    Ok(Some(Offer::new(ofi, Reach::Everybody, memory)))
+}
+
+/// What carries the frames: the transport that carries messages between nodes for others.
+fn frames(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Box<dyn Transport>, String> {
+    let carrier = Module::between_nodes().and_then(Constructor::of);
+    let carrier = carrier.ok_or("there is no transport between nodes, which is to carry frames")?;
+    let made = (carrier.open)(of, services)?;
+    Ok(made.ok_or("the transport between nodes has nothing for this process")?.transport)
+}

@@ -1,0 +1,248 @@
+//! Which provider of libfabric a job uses.
+//!
+//! libfabric lists what it has, the best first, a provider once for each network that it can use. `mpirun` takes the first that the
+//! parameters and the job leave ([`verdict`]), and tells the ranks its name and the mode of its tags; each takes that provider on the
+//! interface that its sockets use, if the provider has it.
+
+use super::{TagLayout, TagMode};
+use oxmpi_libfabric::{Library, LibraryError, Provider, Wish};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// Providers that stay on a host.
+const ON_A_HOST: [&str; 2] = ["shm", "sm2"];
+
+/// What parameters say of providers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Wanted {
+    /// Names, if only these may be used.
+    pub(super) include: Vec<String>,
+    /// Names of those that may not.
+    pub(super) exclude: Vec<String>,
+    /// The mode of tags; `None`: the best one that the provider can have.
+    pub(super) mode: Option<TagMode>,
+    /// Whether all processes of the job are on one host.
+    pub(super) is_one_host: bool,
+}
+
+/// A provider on one network.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    /// The provider.
+    pub(super) provider: Provider,
+    /// How its tags are used, or why it is not used; for a person.
+    pub(super) layout: Result<TagLayout, String>,
+}
+
+/// What of a provider decides whether it is used.
+#[derive(Clone, Copy, Debug)]
+struct Facts<'a> {
+    name: &'a str,
+    domain: &'a str,
+    tag_bits: u32,
+    data_bytes: usize,
+    is_directed: bool,
+}
+
+/// How the tags of a provider are used, or why it is not.
+fn verdict(facts: Facts<'_>, wanted: &Wanted) -> Result<TagLayout, String> {
+    let Facts { name, domain, tag_bits, data_bytes, is_directed } = facts;
+    let is_in = |list: &[String]| list.iter().any(|one| one == name);
+    if !wanted.include.is_empty() && !is_in(&wanted.include) {
+        return Err("mtl_ofi_provider_include leaves it out".into());
+    }
+    if is_in(&wanted.exclude) {
+        return Err("mtl_ofi_provider_exclude leaves it out".into());
+    }
+    if !wanted.is_one_host && name.split(';').any(|layer| ON_A_HOST.contains(&layer)) {
+        return Err("it stays on a host, and the job is on several".into());
+    }
+    if !wanted.is_one_host && domain == "lo" {
+        return Err("its interface stays on a host, and the job is on several".into());
+    }
+    TagLayout::choose(wanted.mode, tag_bits, data_bytes, is_directed).map_err(|error| error.to_string())
+}
+
+/// The settings of libfabric with which a provider does as MPI wants when a message is longer than its receive, in its own words
+/// (fi_rxm(7)). `ofi_rxm` crashes or mixes messages up where it cuts one to pieces (1.17, 2.5), and ends the connection
+/// where it asks for a buffer only when a message has come (1.17; not 2.5).
+pub(super) fn variables(name: &str, version: (u32, u32)) -> Vec<(&'static str, &'static str)> {
+    let mut all = Vec::new();
+    if name.split(';').any(|layer| layer == "ofi_rxm") {
+        all.push(("FI_OFI_RXM_SAR_LIMIT", "0"));
+        if version < (2, 0) {
+            all.push(("FI_OFI_RXM_ENABLE_DYN_RBUF", "0"));
+        }
+    }
+    all
+}
+
+/// What libfabric has, in its order, which is from the best to the worst.
+///
+/// # Errors
+/// libfabric cannot look, or the lists of providers contradict each other or name what is not there; for a person.
+pub(super) fn candidates(library: &Arc<Library>, wanted: &Wanted) -> Result<Vec<Candidate>, String> {
+    let Wanted { include, exclude, .. } = wanted;
+    if !include.is_empty() && !exclude.is_empty() {
+        return Err(
+            "mtl_ofi_provider_include and mtl_ofi_provider_exclude are both given: leave out one of the two"
+                .into(),
+        );
+    }
+    let all = providers(library).map_err(|error| error.to_string())?;
+    let names = names(all.iter().map(|provider| provider.name.as_str()));
+    if let Some(unknown) = include.iter().chain(exclude).find(|name| !names.contains(&name.as_str())) {
+        let there =
+            if names.is_empty() { "there is none".into() } else { format!("there are {}", names.join(", ")) };
+        return Err(format!("'{unknown}' is no provider of libfabric that matches tags here: {there}"));
+    }
+    let judged = |provider: Provider| {
+        let facts = Facts {
+            name: &provider.name,
+            domain: &provider.domain,
+            tag_bits: provider.tag_bits,
+            data_bytes: provider.data_bytes,
+            is_directed: provider.is_directed,
+        };
+        Candidate { layout: verdict(facts, wanted), provider }
+    };
+    Ok(all.into_iter().map(judged).collect())
+}
+
+/// All providers: what one can do more it says only if that is asked for.
+fn providers(library: &Arc<Library>) -> Result<Vec<Provider>, LibraryError> {
+    let plain = library.providers(&Wish { name: None, directed: false })?;
+    let mut directed = library.providers(&Wish { name: None, directed: true })?;
+    let is_same = |one: &Provider, other: &Provider| {
+        (&one.name, &one.domain, one.address_format) == (&other.name, &other.domain, other.address_format)
+    };
+    let mut all: Vec<Provider> = Vec::new();
+    for provider in plain {
+        if all.iter().any(|one| is_same(one, &provider)) {
+            continue;
+        }
+        let better = directed.iter().position(|one| is_same(one, &provider));
+        all.push(better.map_or(provider, |at| directed.remove(at)));
+    }
+    Ok(all)
+}
+
+/// Each name once.
+fn names<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut names = Vec::new();
+    all.for_each(|name| {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    });
+    names
+}
+
+/// The candidate that is used: the first that can be, of the same provider the one on this interface if there is one.
+///
+/// # Errors
+/// Why none can be; for a person.
+pub(super) fn choose(
+    library: &Library,
+    candidates: Vec<Candidate>,
+    interface: Option<&str>,
+) -> Result<(Provider, TagLayout), String> {
+    let good = candidates.iter().position(|one| one.layout.is_ok());
+    let Some(first) = good else { return Err(none_of(library, &candidates)) };
+    let name = candidates[first].provider.name.clone();
+    let is_there = |one: &Candidate| {
+        one.layout.is_ok() && one.provider.name == name && Some(one.provider.domain.as_str()) == interface
+    };
+    let at = candidates.iter().position(is_there).unwrap_or(first);
+    let Candidate { provider, layout } = candidates.into_iter().nth(at).ok_or("there is no provider")?;
+    Ok((provider, layout?))
+}
+
+/// What is said of a provider.
+pub(super) const COLUMNS: [&str; 8] =
+    ["provider", "domain", "tag bits", "data bytes", "directed receive", "longest message", "order", "use"];
+
+/// That of a candidate.
+pub(super) fn row(candidate: &Candidate) -> Vec<String> {
+    let Candidate { provider, layout } = candidate;
+    let yes = |is: bool| if is { "yes" } else { "no" }.to_string();
+    let how = layout.as_ref().map_or_else(|why| format!("no: {why}"), |layout| layout.mode().to_string());
+    vec![
+        provider.name.clone(),
+        provider.domain.clone(),
+        provider.tag_bits.to_string(),
+        provider.data_bytes.to_string(),
+        yes(provider.is_directed),
+        provider.max_message.to_string(),
+        yes(provider.keeps_order),
+        how,
+    ]
+}
+
+/// Why no provider can be used, with a reason for each.
+fn none_of(library: &Library, candidates: &[Candidate]) -> String {
+    if candidates.is_empty() {
+        return format!(
+            "{library} has no provider that matches tags and keeps the order of messages: install one for this network"
+        );
+    }
+    let mut text = format!("no provider of {library} can be used");
+    for name in names(candidates.iter().map(|one| one.provider.name.as_str())) {
+        let whys = candidates.iter().filter(|one| one.provider.name == name);
+        let why = whys.filter_map(|one| one.layout.as_ref().err()).next_back();
+        let _ = write!(text, "; {name}: {}", why.map_or("", String::as_str));
+    }
+    text + " ('oxmpi info --ofi' lists them)"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TCP: Facts<'_> =
+        Facts { name: "tcp;ofi_rxm", domain: "eth0", tag_bits: 64, data_bytes: 8, is_directed: true };
+
+    fn wanted() -> Wanted {
+        Wanted { is_one_host: true, ..Wanted::default() }
+    }
+
+    fn why(facts: Facts<'_>, wanted: &Wanted) -> String {
+        verdict(facts, wanted).unwrap_err()
+    }
+
+    #[test]
+    fn lists_name_providers_with_all_their_layers() {
+        let listed = |include: &str, exclude: &str| {
+            let list =
+                |text: &str| text.split(',').filter(|name| !name.is_empty()).map(String::from).collect();
+            Wanted { include: list(include), exclude: list(exclude), ..wanted() }
+        };
+        assert!(verdict(TCP, &listed("", "")).is_ok());
+        assert!(verdict(TCP, &listed("shm,tcp;ofi_rxm", "")).is_ok());
+        assert!(verdict(TCP, &listed("", "tcp")).is_ok());
+        assert_eq!(why(TCP, &listed("tcp", "")), "mtl_ofi_provider_include leaves it out");
+        assert_eq!(why(TCP, &listed("", "tcp;ofi_rxm")), "mtl_ofi_provider_exclude leaves it out");
+    }
+
+    #[test]
+    fn what_stays_on_a_host_is_for_jobs_on_one() {
+        let several = Wanted { is_one_host: false, ..wanted() };
+        for facts in
+            [Facts { name: "shm", ..TCP }, Facts { name: "sm2;ofi_x", ..TCP }, Facts { domain: "lo", ..TCP }]
+        {
+            assert!(verdict(facts, &wanted()).is_ok());
+            assert!(why(facts, &several).contains("stays on a host"), "{facts:?}");
+        }
+        assert!(verdict(TCP, &several).is_ok());
+    }
+
+    #[test]
+    fn the_best_mode_that_a_provider_can_have_is_taken_and_none_instead_of_another() {
+        let mode = |facts, mode| verdict(facts, &Wanted { mode, ..wanted() }).map(|layout| layout.mode());
+        let (undirected, short) = (Facts { is_directed: false, ..TCP }, Facts { data_bytes: 3, ..TCP });
+        assert_eq!(mode(TCP, None), Ok(TagMode::Full));
+        assert_eq!([mode(undirected, None), mode(short, None)], [Ok(TagMode::One), Ok(TagMode::One)]);
+        assert_eq!(mode(undirected, Some(TagMode::Two)), Ok(TagMode::Two));
+        assert!(mode(short, Some(TagMode::Full)).unwrap_err().contains("FI_REMOTE_CQ_DATA"));
+    }
+}
