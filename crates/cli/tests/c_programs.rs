@@ -4,7 +4,7 @@
 //! last line. A second line may name options for the compiler, `// flags: -pthread`. Each program runs over shared memory and
 //! over sockets, unless one of its first lines says `// not over: tcp` and why; some run on virtual nodes as well, which have
 //! shared memory within and sockets between them, some over sockets without the component `shmem`, as they are and encrypted, some over the guide's
-//! postboxes, some with daemons (rpi lamd), and some over shared memory where the kernel denies single copy. Each program and way is a test case of its own, so that a slow one is named.
+//! postboxes, some with daemons (rpi lamd), some over libfabric, and some over shared memory where the kernel denies single copy. Each program and way is a test case of its own, so that a slow one is named.
 //! `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
@@ -25,11 +25,13 @@ const DAEMONS: &str = "lamd";
 const SOCKETS_ALONE: &str = "tcp-alone";
 /// The same, encrypted.
 const ENCRYPTED: &str = "tcp-encrypted";
+/// libfabric's first provider alone, which matches messages, at one number of ranks.
+const OFI: &str = "ofi";
 /// Shared memory where no rank may read another's: `tests/c/jobs/deny.c` runs the program.
 const DENIED: &str = "shm-denied";
 /// Shared memory where all but the shortest messages are announced, and copied by their receivers or taken back.
 const SINGLE_COPY: &str = "shm-single-copy";
-/// The highest number of ranks with daemons.
+/// The highest number of ranks with daemons or the like.
 const RANKS_WITH_DAEMONS: u32 = 4;
 
 fn compile(source: &Path, flags: &[&str], to: &Path) -> Result<(), String> {
@@ -47,6 +49,7 @@ fn run(words: &[&Path], ranks: u32, way: &str) -> Result<String, String> {
             NODES => vec!["mpi_virtual_nodes", "2"],
             SOCKETS_ALONE => vec!["rpi", "tcp", "--mca", "coll", "^shmem"],
             ENCRYPTED => vec!["rpi", "tcp", "--mca", "coll", "^shmem", "--mca", "mpi_encrypt", "1"],
+            OFI => vec!["mtl", "ofi", "--mca", "mtl_ofi_shm", "0", "--mca", "coll", "^shmem"],
             DENIED => vec!["rpi", "shm"],
             SINGLE_COPY => {
                 vec!["rpi", "shm", "--mca", "single_copy", "on", "--mca", "shm_pool_from_bytes", "57"]
@@ -91,7 +94,7 @@ fn says_ok(name: &str, way: &str) {
     let path = root().join("tests/c").join(name).with_extension("c");
     let source = std::fs::read_to_string(&path).unwrap();
     let mut sizes = ranks(&source).expect("the first line is not of the form '// ranks: 1 2 4'");
-    if [DAEMONS, ENCRYPTED].contains(&way) {
+    if [DAEMONS, ENCRYPTED, OFI].contains(&way) {
         sizes = sizes.into_iter().filter(|size| *size <= RANKS_WITH_DAEMONS).max().into_iter().collect();
     }
     assert!(!sizes.is_empty(), "the first line names no number of ranks");
@@ -217,6 +220,52 @@ programs! {
         ulfm
         win_accumulate
         win_lock
+    }
+}
+
+programs! {
+    [program_over_libfabric: OFI] {
+        coll_basic
+        coll_crossed
+        coll_inter_reduce
+        coll_nonblocking
+        coll_order
+        coll_types
+        coll_wrap_tags
+        comm_create_group
+        comm_disconnect
+        comm_idup
+        file_shared
+        intercomm_merge
+        neighbor_w
+        p2p_basic
+        p2p_bsend
+        p2p_deep_queues
+        p2p_derived
+        p2p_first
+        p2p_flood
+        p2p_isendrecv
+        p2p_large
+        p2p_mprobe
+        p2p_mprobe_threads
+        p2p_order
+        p2p_persistent
+        p2p_probe
+        p2p_truncate
+        p2p_wildcards
+        partitioned_basic
+        partitioned_threads
+        persistent_threads
+        ports
+        requests_freed
+        session_cycles
+        spawn
+        thread_multiple
+        ulfm
+        virtual_nodes
+        win_accumulate
+        win_lock
+        win_pscw
     }
 }
 

@@ -46,6 +46,10 @@ pub struct Counts {
     pub rendezvous_sent: u64,
     /// Announced messages that a receive was found for.
     pub rendezvous_received: u64,
+    /// Messages sent by tag, for a network that matches them.
+    pub tagged_sent: u64,
+    /// Messages that the network has matched here.
+    pub tagged_received: u64,
     /// Bytes of announced messages that this process has copied from its peers' memory itself.
     pub read_bytes: u64,
     /// Messages that came before their receive.
@@ -85,6 +89,8 @@ impl<F> Lane<F> {
             own_bytes: tally.own_bytes,
             rendezvous_sent: tally.rendezvous_sent,
             rendezvous_received: tally.rendezvous_received,
+            tagged_sent: tally.tagged_sent,
+            tagged_received: tally.tagged_received,
             read_bytes: tally.read_bytes,
             messages_sent: tally.tagged_sent,
             bytes_sent: tally.tagged_bytes_sent,

@@ -166,6 +166,24 @@ fn programs_run_across_hosts() {
     bed.is_clean();
 }
 
+/// Between the hosts libfabric's provider matches the messages, within each they go through memory.
+#[test]
+fn messages_between_hosts_go_over_libfabric() {
+    let Some(bed) = testbed() else { return };
+    for name in ["jobs/ofi", "coll_basic", "p2p_wildcards", "spawn", "win_lock"] {
+        let program = bed.compile(name);
+        let (code, out, err) =
+            bed.run(&["--mca", "mtl", "ofi", "-n", "4", "-H", "nodea:2,nodeb:2", &program]);
+        assert!(code == Some(0) && out.lines().last() == Some("ok"), "{name}: {out}{err}");
+        assert!(name != "jobs/ofi" || out.contains("messages were matched"), "{out}");
+    }
+    let words =
+        ["--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "shm", "-H", "nodea,nodeb", "true"];
+    let (code, _, err) = bed.run(&words);
+    assert!(code == Some(1) && err.contains("shm: it stays on a host, and the job is on several"), "{err}");
+    bed.is_clean();
+}
+
 #[test]
 fn output_input_and_variables_cross_hosts() {
     let Some(bed) = testbed() else { return };

@@ -17,6 +17,7 @@ mod harness;
 mod launcher;
 mod mpiruns;
 mod observed;
+mod ofi;
 mod other_launchers;
 mod parameters;
 mod postboxes;

@@ -65,6 +65,13 @@ const OBSERVED: &[Row] = &[
             "rpi_lamd_priority",
         ],
     ),
+    (
+        "jobs/ofi.rs",
+        "what_cannot_be_is_told_before_there_are_ranks",
+        &["mtl_ofi_library", "mtl_ofi_provider_include", "mtl_ofi_provider_exclude"],
+    ),
+    ("jobs/ofi.rs", "tags_go_as_far_as_their_mode_says", &["mtl_ofi_tag_mode", "mtl_ofi_shm"]),
+    ("jobs/ofi.rs", "completions_are_read_so_many_at_a_time", &["mtl_ofi_progress_event_cnt"]),
     // Sockets.
     (
         "jobs/parameters.rs",

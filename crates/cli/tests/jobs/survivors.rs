@@ -78,6 +78,12 @@ fn survivors_shrink_and_go_on_on_several_nodes() {
 }
 
 #[test]
+fn survivors_shrink_and_go_on_over_libfabric() {
+    let p = compile(&["jobs/ulfm_kill"]);
+    survive(&p, 7, &["--mca", "mtl", "ofi", "--mca", "mpi_virtual_nodes", "3"], 1..9);
+}
+
+#[test]
 fn survivors_are_told_as_the_functions_say() {
     let p = compile(&["jobs/ulfm_rules"]);
     for way in ["shm", "tcp"] {

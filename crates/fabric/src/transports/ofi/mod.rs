@@ -1,8 +1,7 @@
 //! Messages over libfabric, matched by its provider: Open MPI's MTL `ofi` (fi_tagged(3)).
 //!
-//! It is no module that a user can select yet: the providers of libfabric 1.17 differ in what becomes of a message that is longer than its
-//! receive (`tcp;ofi_rxm` ends the connection, `shm` completes nothing), and of messages to a process that ends. Its ranks are threads
-//! of a test (`core/tests/ofi.rs`).
+//! `module.rs` is what it says of itself, `providers.rs` which provider a job uses. What the providers differ in is in the guide
+//! `docs/ofi.md`. Its ranks can be threads of a test, too (`core/tests/ofi.rs`).
 //!
 //! A process has one endpoint of a provider, and beside it a transport for frames. Messages of communicators go by tag (`tags.rs` says
 //! what the bits mean), and the provider matches them. What the engine says of itself goes in frames; so does the first
@@ -133,6 +132,7 @@ pub struct Ofi {
     /// Peers that cannot be reached any more, of which the engine is to hear.
     lost: Vec<u32>,
     polls: u32,
+    reads: u64,
     sent: Traffic,
     received: Traffic,
     /// Which processes belong to this launcher: those of others go in frames, as their numbers are others there. `None`: all do.
@@ -184,6 +184,7 @@ impl Ofi {
             next_claim: 0,
             lost: Vec::new(),
             polls: 0,
+            reads: 0,
             sent: Traffic::default(),
             received: Traffic::default(),
             nodes: None,
@@ -224,6 +225,7 @@ impl Ofi {
         if let Err(error) = self.endpoint.read(self.settings.events, &mut self.events) {
             self.give_up(&error.to_string());
         }
+        self.reads += u64::from(!self.events.is_empty());
     }
 
     /// Drains the queue (rule 1). Whether there was anything.
@@ -349,7 +351,8 @@ impl Transport for Ofi {
         self.frames.send(to, message)
     }
 
-    /// What was posted is cancelled, and waited for: the memory is its owner's again.
+    /// What was posted is cancelled, and a receive is waited for: nothing is written into its memory any more. Some providers never end
+    /// a send to who is gone, and may read its memory again, which is no harm.
     fn release(&mut self, token: u64) {
         self.frames.release(token);
         let is_it =
@@ -361,7 +364,7 @@ impl Transport for Ofi {
         }
         self.endpoint.cancel(is_it);
         let start = Instant::now();
-        while self.endpoint.is_live(is_it) {
+        while self.endpoint.is_live(|name| is_it(name) && name.kind != Kind::Send) {
             self.read();
             self.early.extend(self.events.drain(..));
             if start.elapsed() > FORCE {
@@ -596,6 +599,7 @@ impl Ofi {
 impl Statistics for Ofi {
     fn count(&mut self, counts: &mut Counts) {
         self.frames.count(counts);
+        counts.completion_reads += self.reads;
         counts.far_sent += self.sent;
         counts.far_received += self.received;
     }

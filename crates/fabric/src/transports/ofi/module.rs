@@ -10,7 +10,7 @@ use crate::whereabouts::Whereabouts;
 use linkme::distributed_slice;
 use oxmpi_libfabric::Library;
 use oxmpi_param::module::{MODULES, Module, Supplies};
-use oxmpi_param::{Level, Param, Params, Unit};
+use oxmpi_param::{Encrypt, Level, Param, Params, Unit};
 use std::sync::Arc;
 
 #[distributed_slice(MODULES)]
@@ -108,6 +108,11 @@ fn found(params: &Params, is_one_host: bool) -> Result<(Arc<Library>, Vec<Candid
 
 /// The provider and the mode of its tags, which all ranks use.
 fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
+    if params.mpi_encrypt() == Encrypt::On {
+        return Err(
+            "mpi_encrypt asks for encrypted messages, and what libfabric sends is not encrypted".into()
+        );
+    }
     let (library, candidates) = found(params, is_one_host)?;
     let (provider, layout) = providers::choose(&library, candidates, None)?;
     let params = vec![

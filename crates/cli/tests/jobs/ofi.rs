@@ -1,0 +1,92 @@
+//! Jobs over libfabric (`--mca mtl ofi`), within one host: which provider, which mode of tags, what is refused.
+
+use crate::harness::{Outcome, Programs, compile};
+
+/// No message goes through memory or sockets.
+const ALONE: [&str; 6] = ["--mca", "mtl", "ofi", "--mca", "mtl_ofi_shm", "0"];
+
+fn exchange(programs: &Programs, ranks: u32, options: &[&str]) -> Outcome {
+    programs.run(ranks, &[&ALONE, options].concat(), "ofi", &[])
+}
+
+fn says(outcome: &Outcome, line: &str) {
+    assert_eq!((outcome.code, outcome.out.as_str()), (0, &*format!("{line}\nok\n")), "{outcome:?}");
+    assert_eq!(outcome.err, "");
+}
+
+/// `sockets` receives from a source in other ways than asked, so it has no full mode; `net` keeps a bit of the tags.
+#[test]
+fn each_provider_matches_messages_in_the_best_mode_that_it_has() {
+    let programs = compile(&["jobs/ofi"]);
+    let all = format!("MPI_TAG_UB {}, messages were matched", i32::MAX);
+    says(&exchange(&programs, 4, &[]), &all);
+    for provider in ["tcp;ofi_rxm", "net", "sockets", "shm"] {
+        says(&exchange(&programs, 2, &["--mca", "mtl_ofi_provider_include", provider]), &all);
+    }
+    says(&exchange(&programs, 3, &["--mca", "mtl_ofi_provider_exclude", "tcp;ofi_rxm,net"]), &all);
+}
+
+#[test]
+fn tags_go_as_far_as_their_mode_says() {
+    let programs = compile(&["jobs/ofi"]);
+    for (mode, limit) in [("ofi_tag_1", i32::MAX), ("ofi_tag_2", 524_287), ("ofi_tag_full", i32::MAX)] {
+        let outcome = exchange(&programs, 2, &["--mca", "mtl_ofi_tag_mode", mode]);
+        says(&outcome, &format!("MPI_TAG_UB {limit}, messages were matched"));
+    }
+}
+
+#[test]
+fn memory_goes_before_the_provider_within_a_node_alone() {
+    let programs = compile(&["jobs/ofi"]);
+    let run = |options: &[&str]| programs.run(4, options, "ofi", &[]);
+    for asked in [["mtl", "ofi"], ["pml", "cm"], ["rpi", "ofi"]] {
+        let near = run(&["--mca", asked[0], asked[1]]);
+        says(&near, &format!("MPI_TAG_UB {}, nothing was matched", i32::MAX));
+    }
+    let far = run(&["--mca", "mtl", "ofi", "--mca", "mpi_virtual_nodes", "2"]);
+    says(&far, &format!("MPI_TAG_UB {}, messages were matched", i32::MAX));
+}
+
+#[test]
+fn what_cannot_be_is_told_before_there_are_ranks() {
+    let programs = compile(&["jobs/ofi"]);
+    for (options, texts) in [
+        (
+            &["--mca", "mtl_ofi_library", "/nowhere.so"][..],
+            &["/nowhere.so", "install it", "mtl_ofi_library"][..],
+        ),
+        (&["--mca", "mtl_ofi_library", "libc.so.6"], &["'libc.so.6' has no function fi_", "no libfabric"]),
+        (&["--mca", "mtl_ofi_provider_include", "gni"], &["'gni' is no provider", "there are ", "shm"]),
+        (&["--mca", "mtl_ofi_provider_exclude", "gni"], &["'gni' is no provider"]),
+        (
+            &["--mca", "mtl_ofi_provider_include", "shm", "--mca", "mtl_ofi_provider_exclude", "net"],
+            &["are both given", "leave out one of the two"],
+        ),
+        (
+            &["--mca", "mtl_ofi_provider_include", "sockets", "--mca", "mtl_ofi_tag_mode", "ofi_tag_full"],
+            &["sockets: ofi_tag_full needs FI_DIRECTED_RECV", "oxmpi info --ofi"],
+        ),
+        (&["--mca", "mpi_encrypt", "1"], &["mpi_encrypt asks for encrypted messages"]),
+    ] {
+        let outcome = exchange(&programs, 2, options);
+        assert_eq!((outcome.code, outcome.out.as_str()), (1, ""), "{options:?}: {outcome:?}");
+        assert!(outcome.err.starts_with("mpirun: no transport 'ofi' for this job: "), "{outcome:?}");
+        let has = |text: &&&str| outcome.err.contains(**text);
+        assert_eq!(texts.iter().find(|text| !has(text)), None, "{options:?}: {outcome:?}");
+    }
+}
+
+#[test]
+fn completions_are_read_so_many_at_a_time() {
+    let programs = compile(&["jobs/ofi"]);
+    for (options, how) in
+        [(&[][..], "in batches"), (&["--mca", "mtl_ofi_progress_event_cnt", "1"], "one by one")]
+    {
+        let outcome = programs.run(2, &[&ALONE, options].concat(), "ofi", &["batch"]);
+        assert_eq!(outcome.code, 0, "{outcome:?}");
+        assert!(
+            outcome.out.starts_with(&format!("completions were read {how}\n")),
+            "{options:?}: {outcome:?}"
+        );
+    }
+}
