@@ -37,7 +37,7 @@ fn every_module_is_well_defined() {
         {
             let is_mtl = |name: &&str| param.name.starts_with(&format!("mtl_{name}_"));
             assert!(
-                param.name.starts_with(&own) || module.mtl.iter().any(|name| is_mtl(&name)),
+                param.name.starts_with(&own) || module.mtl.iter().any(|name| is_mtl(name)),
                 "{}",
                 param.name
             );

@@ -7,22 +7,22 @@ use std::fmt::Write as _;
 
 /// The transport that a word of the command line asks for.
 pub(super) fn asked_for(word: &str) -> Option<&'static Module> {
-    word.strip_prefix("--").and_then(Module::named).filter(|module| taken(module).is_some())
+    word.strip_prefix("--").and_then(Module::named).filter(|module| takes_one(module))
 }
 
 /// The words that ask for one.
 pub(super) fn options() -> Vec<String> {
-    let surveyed = Module::all().iter().filter(|module| taken(module).is_some());
+    let surveyed = Module::all().iter().filter(|module| takes_one(module));
     surveyed.map(|module| format!("--{}", module.name)).collect()
 }
 
-fn taken(module: &Module) -> Option<fn(&Params) -> Result<Survey, String>> {
-    Constructor::of(module)?.survey
+fn takes_one(module: &Module) -> bool {
+    Constructor::of(module).is_some_and(|made| made.survey.is_some())
 }
 
 /// What the transport has found; the error is for a person.
 pub(crate) fn survey(module: &Module, params: &Params) -> Option<Result<Survey, String>> {
-    taken(module).map(|survey| survey(params))
+    Constructor::of(module)?.survey.map(|survey| survey(params))
 }
 
 /// It as text.
