@@ -23,14 +23,14 @@ use oxmpi_rt::client::{
 use oxmpi_rt::daemon::Universe;
 use oxmpi_rt::hostmap::Hostmap;
 use oxmpi_rt::hosts::agent::{self, Setup};
-use oxmpi_rt::launch::{self, App, Bind, Launch, LaunchError, OutputStyle, Stdin, Wanted};
+use oxmpi_rt::launch::{self, App, Bind, Launch, LaunchError, OutputStyle, Stdin, Supervision, Wanted};
 use oxmpi_sys::{host, spawn};
 use oxmpi_tuned::settings::Settings;
 
 pub(crate) use self::hosts::is_here;
 pub(crate) use self::options::{Chapter, Opt, USAGE as SYNOPSIS, chapters};
 use self::options::{Command, Inherit, Options, Program, Setting};
-pub(crate) use self::options::{TIMEOUT_WANTED, timeout as seconds};
+pub(crate) use self::options::{INTERVAL_WANTED, TIMEOUT_WANTED, interval, timeout as seconds};
 pub(crate) use self::spread::shell_text;
 use crate::prefix;
 
@@ -111,6 +111,13 @@ fn command(args: &[OsString]) -> Result<i32, Stop> {
         launch.stdin = Stdin::None;
         spawn::detach().map_err(|error| stop(1, format!("-nw: cannot go on without the shell: {error}")))?;
     }
+    if let Some(supervision) = launch.supervision {
+        let ended = crate::checkpoint::in_parent(supervision, &launch.params, launch.quiet);
+        let ended = ended.map_err(|crate::command::Stop(text, code)| stop(code, text))?;
+        if let Some(code) = ended {
+            return Ok(code);
+        }
+    }
     launch::run(&launch).map_err(|error| match error {
         LaunchError::Run { .. } | LaunchError::Host { is_program: true, .. } => stop(NOT_EXECUTABLE, error),
         LaunchError::Interrupted(signal) => stop(128 + signal, error),
@@ -160,6 +167,7 @@ fn serve_singleton() -> Result<i32, Stop> {
         find_program,
         call_name,
         spread: None,
+        supervision: None,
     };
     launch::serve(&launch, segment, control).map_err(|error| stop(1, error))
 }
@@ -207,8 +215,28 @@ fn launch(options: &Options, params: Params, universe: Option<&Arc<Universe>>) -
         library_directory: prefix::library_directory(),
         find_program,
         call_name,
+        supervision: supervision(options, spread.is_some())?,
         spread,
     })
+}
+
+/// What is to be done about checkpoints without being asked.
+fn supervision(options: &Options, is_spread: bool) -> Result<Option<Supervision>, Stop> {
+    let found = Supervision { every: options.every, on_term: options.checkpoint_on_term };
+    if found == Supervision::default() {
+        return Ok(None);
+    }
+    if is_spread {
+        let option = if found.every.is_some() { "--every" } else { "--checkpoint-on-term" };
+        return Err(stop(
+            USAGE,
+            format!(
+                "{option}: an image of the whole tree of processes is one of a job on this host alone, and this job is on others: \
+                 leave {option} out, or the hosts"
+            ),
+        ));
+    }
+    Ok(Some(found))
 }
 
 /// Selects the way of messages. Whether there is a network is only looked at if it is needed.

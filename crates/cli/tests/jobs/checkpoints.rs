@@ -99,9 +99,13 @@ impl Place {
 
     /// `mpirun -n 4 OPTIONS PROGRAM ARGS MARKER`, with its output in a file.
     fn start(&self, options: &[&str], program: &str, args: &[&str]) -> Running<'_> {
+        self.start_by(self.command("mpirun"), options, program, args)
+    }
+
+    /// The same, by this command.
+    fn start_by(&self, mut command: Command, options: &[&str], program: &str, args: &[&str]) -> Running<'_> {
         let out = self.programs.directory.join("out");
         let file = File::create(&out).unwrap();
-        let mut command = self.command("mpirun");
         command.args(["-n", "4", "--timeout", "85"]).args(options);
         command.arg(self.programs.path(program)).args(args).arg(self.programs.marker());
         let child = command.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
@@ -143,11 +147,26 @@ impl Running<'_> {
         fs::read_to_string(&self.out).unwrap()
     }
 
+    /// Sends a signal to its mpirun, or to `oxmpi restart`.
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
     /// Waits until the output has another line with a word than those before.
     fn await_line(&mut self, word: &str) {
         let (start, before) = (Instant::now(), self.text().matches(word).count());
         while self.text().matches(word).count() <= before {
             assert!(start.elapsed() < LIMIT, "no line '{word}':\n{}", self.text());
+            assert!(self.child.try_wait().unwrap().is_none(), "the job has ended:\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Waits until something holds, while the job runs.
+    fn await_that(&mut self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
+        let start = Instant::now();
+        while !is_so(self) {
+            assert!(start.elapsed() < LIMIT, "{what}:\n{}{}", self.text(), restarted(self.place));
             assert!(self.child.try_wait().unwrap().is_none(), "the job has ended:\n{}", self.text());
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -373,6 +392,173 @@ fn a_crash_at_any_step_leaves_the_old_set_or_the_new_one() {
     let mut job = restart(&place, &newest, &[]);
     job.await_line("step");
     job.lose();
+}
+
+/// The numbers of the sets that are there.
+fn numbers(place: &Place) -> Vec<u64> {
+    let number = |name: &String| name.rsplit_once('.')?.1.parse().ok();
+    let mut all: Vec<u64> = set_names(place).iter().filter_map(number).collect();
+    all.sort_unstable();
+    all
+}
+
+/// The names of the sets that are there, without those that are being made.
+fn set_names(place: &Place) -> Vec<String> {
+    place.names().into_iter().filter(|name| !name.starts_with('.')).collect()
+}
+
+/// Waits until no process of the job is left.
+fn await_nobody(place: &Place) {
+    let start = Instant::now();
+    while !processes_of(place.programs.marker()).is_empty() {
+        assert!(start.elapsed() < LIMIT, "{:?}", processes_with(place.programs.marker()));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn a_job_is_checkpointed_at_intervals_also_after_a_restart() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let args = ["700", "6000"];
+    let (code, alone) = place.start(&[], "cr_heat", &args).end();
+    assert_eq!(code, 0, "{alone}");
+    let mut job = place.start(&["--every", "0.3s", "--mca", "cr_keep", "1"], "cr_heat", &args);
+    job.await_that("no third set", |_| numbers(&place).last().is_some_and(|last| *last >= 3));
+    let (told, name) = (job.text(), place.sets().join(set_names(&place)[0].rsplit_once('.').unwrap().0));
+    let line = format!("mpirun: the job is checkpointed every 0.3s; 'oxmpi restart {}'", name.display());
+    assert_eq!(told.matches(&line).count(), 1, "{told}");
+    job.lose();
+    let last = numbers(&place).pop().unwrap();
+    let described = run(place.oxmpi(&["info", "--checkpoint", name.to_str().unwrap()]));
+    assert!(words(&described).contains("every 0.3s by itself"), "{}", words(&described));
+    let mut job = restart(&place, name.to_str().unwrap(), &[]);
+    job.await_that("no set after the restart", |_| numbers(&place).last().is_some_and(|new| *new > last));
+    // By the number of the process that looks after the job, too.
+    set_of(&run(place.oxmpi(&["checkpoint", "--tree", &job.mpirun()])));
+    let (code, out) = job.end();
+    assert_eq!((code, results(&out)), (0, results(&alone)), "{}", restarted(&place));
+    let told = restarted(&place);
+    assert!(told.contains("oxmpi restart: the job is checkpointed every 0.3s"), "{told}");
+    let count = numbers(&place).len();
+    assert!(count == 2, "the newest set and one before it: {:?}", place.names());
+}
+
+#[test]
+fn the_parent_that_makes_checkpoints_is_mpirun_to_everybody() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let heat = ["2000", "6000"];
+    // It is killed, and the job with it.
+    let mut job = place.start(&["--every", "1h"], "cr_heat", &heat);
+    job.await_line("step");
+    let set = set_of(&run(place.oxmpi(&["checkpoint", "--tree", &job.mpirun()])));
+    job.signal(Signal::KILL);
+    await_nobody(&place);
+    job.lose();
+    // Signals come to the job once, whoever else gets them, also after a restart that changes the interval.
+    let grouped = |mut command: Command| {
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        command
+    };
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut job = place.start_by(grouped(place.command("mpirun")), &["--every", "1h"], "cr_heat", &heat);
+        job.await_line("step");
+        rustix::process::kill_process_group(Pid::from_child(&job.child), signal).unwrap();
+        let (code, out) = job.end();
+        assert_eq!(code, 128 + signal.as_raw(), "{out}");
+        assert_eq!(out.matches("mpirun: SIG").count(), 1, "{out}");
+    }
+    let mut job = restart(&place, &set, &["--every", "none"]);
+    assert!(job.goes_on());
+    job.signal(Signal::INT);
+    let (code, out) = job.end();
+    assert_eq!((code, out.matches("mpirun: SIGINT").count()), (130, 1), "{out}\n{}", restarted(&place));
+    await_nobody(&place);
+}
+
+#[test]
+fn checkpoints_that_fail_are_told_once_and_what_is_wrong_from_the_start_at_once() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let options = ["--every", "0.2s", "--mca", "cr_blcr_options", "--no-such-option"];
+    let (code, out) = place.start(&options, "cr_heat", &["500", "6000"]).end();
+    assert_eq!(code, 0, "{out}");
+    let told = "mpirun: there is no new set, and the job goes on: ";
+    assert_eq!(out.matches(told).count(), 1, "{out}");
+    assert!(out.contains("; the next one is made in 0.2s\n"), "{out}");
+    assert!(place.names().is_empty(), "{:?}", place.names());
+    let refused_at = |options: &[&str], code: i32, text: &str| {
+        let mut command = place.command("mpirun");
+        command.args(options).args(["echo", "started"]);
+        let output = run(command);
+        refused(&output, code, &[text]);
+        assert!(!words(&output).contains("started\n"), "{}", words(&output));
+    };
+    for wrong in ["0", "30x", "m", "-5s", "1e12h", ""] {
+        refused_at(&["--every", wrong], 2, "not a time of 0.1s or more");
+    }
+    refused_at(&["--every", "1h", "--mca", "cr_blcr_criu", "/nowhere/criu"], 1, "names /nowhere/criu");
+    refused_at(&["--checkpoint-on-term", "--mca", "cr_base_dir", "/proc/no"], 1, "/proc/no cannot be used");
+    refused_at(&["--every", "1h", "-H", "a.invalid"], 2, "--every: an image of the whole tree");
+}
+
+#[test]
+fn sigterm_makes_a_checkpoint_and_ends_the_job_if_that_is_wanted() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let args = ["600", "6000"];
+    let (code, alone) = place.start(&[], "cr_heat", &args).end();
+    assert_eq!(code, 0, "{alone}");
+    let mut job = place.start(&["--checkpoint-on-term"], "cr_heat", &args);
+    job.await_line("step");
+    job.signal(Signal::TERM);
+    let (code, out) = job.end();
+    assert_eq!(code, 75, "{out}");
+    await_nobody(&place);
+    let set = place.sets().join(&set_names(&place)[0]).display().to_string();
+    let line = |name, set| {
+        format!(
+            "{name}: SIGTERM: the job was checkpointed and has ended; 'oxmpi restart {set}' brings it back\n"
+        )
+    };
+    assert!(out.ends_with(&line("mpirun", &set)), "{out}");
+    // It goes on, and SIGTERM means the same.
+    let mut job = restart(&place, &set, &[]);
+    assert!(job.goes_on());
+    job.signal(Signal::TERM);
+    let (code, out) = job.end();
+    assert_eq!(code, 75, "{out} {}", restarted(&place));
+    let set = set.replace(".1", ".2");
+    assert_eq!(numbers(&place), [1, 2]);
+    assert!(restarted(&place).ends_with(&line("oxmpi restart", &set)), "{}", restarted(&place));
+    let (code, out) = restart(&place, &set, &[]).end();
+    assert_eq!((code, results(&out)), (0, results(&alone)), "{}", restarted(&place));
+}
+
+#[test]
+fn sigterm_ends_a_job_that_cannot_be_checkpointed_and_the_second_one_at_once() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let mut command = place.command("mpirun");
+    command.args(["-n", "2", "--checkpoint-on-term", "sleep", "80"]).stderr(Stdio::piped());
+    let job = command.spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    kill_process(Pid::from_child(&job), Signal::TERM).unwrap();
+    let output = job.wait_with_output().unwrap();
+    let why = "mpirun: SIGTERM: no checkpoint can be made, and the job ends without one: rank 0 has not called MPI_Init";
+    refused(&output, 143, &[why, "mpirun: SIGTERM"]);
+    let mut command = place.command("mpirun");
+    let pause = place.programs.path("pause");
+    command.env("OXMPI_CHECKPOINT_PAUSE", format!("begun:{}", pause.display()));
+    let mut job = place.start_by(command, &["--checkpoint-on-term"], "cr_heat", &["6000", "6000"]);
+    job.await_line("step");
+    job.signal(Signal::TERM);
+    job.await_that("no checkpoint is begun", |_| pause.exists());
+    // One that comes at once is taken for the same one, by way of the whole group.
+    std::thread::sleep(Duration::from_millis(700));
+    job.signal(Signal::TERM);
+    let start = Instant::now();
+    let (code, out) = job.end();
+    assert_eq!(code, 143, "{out}");
+    assert!(start.elapsed() < Duration::from_secs(10) && out.contains("SIGTERM once more"), "{out}");
+    await_nobody(&place);
+    assert!(numbers(&place).is_empty(), "{:?}", place.names());
 }
 
 /// CRIU itself goes on when who asked is killed while it works; only what it has written is lost.
