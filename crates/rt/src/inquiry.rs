@@ -63,6 +63,12 @@ pub enum InquiryError {
         "mpirun (process {0}) does not answer: is it stopped (kill -CONT {0}), or does nobody read its output?"
     )]
     Silent(u32),
+    /// It listens in another network namespace.
+    #[error(
+        "mpirun (process {0}) is in another network namespace, where it cannot be asked from here: nsenter --net=/proc/{0}/ns/net \
+         oxmpi ..."
+    )]
+    Elsewhere(u32),
     /// It cannot be asked.
     #[error("mpirun (process {0}) cannot be asked: {1}")]
     Unreachable(u32, io::Error),
@@ -112,6 +118,21 @@ pub fn job_of(pid: u32) -> Result<JobFacts, InquiryError> {
     let (pid, name) = launcher_of(pid)?;
     match ask(&name, pid, &Request::Describe, PATIENCE)? {
         Reply::Done { text, .. } => JobFacts::decode(&text).ok_or(InquiryError::Nonsense(pid)),
+        Reply::Refused { reason, .. } => Err(InquiryError::Refused(reason)),
+        _ => Err(InquiryError::Nonsense(pid)),
+    }
+}
+
+/// Has the messages of the job of this `mpirun` stand still, and its connections be made anew; waits for that so long. Returns what
+/// there is to say about it.
+///
+/// # Errors
+/// See [`InquiryError`]; also if the job cannot do it, or processes have not come to rest in that time.
+pub fn quiesce(pid: u32, limit: Duration) -> Result<String, InquiryError> {
+    let (pid, name) = launcher_of(pid)?;
+    let limit_ms = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
+    match ask(&name, pid, &Request::Quiesce { limit_ms }, limit.saturating_add(PATIENCE))? {
+        Reply::Done { text, .. } => Ok(text),
         Reply::Refused { reason, .. } => Err(InquiryError::Refused(reason)),
         _ => Err(InquiryError::Nonsense(pid)),
     }
@@ -207,13 +228,20 @@ fn entrance_in(table: &str, sockets: &[String]) -> Option<String> {
 
 /// Asks the process that listens under a name.
 fn ask(name: &str, pid: u32, question: &Request, patience: Duration) -> Result<Reply, InquiryError> {
-    let unreachable = |error: io::Error| InquiryError::Unreachable(pid, error);
+    let network = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/net")).ok();
+    let unreachable = |error: io::Error| {
+        if error.kind() == io::ErrorKind::ConnectionRefused && network("self") != network(&pid.to_string()) {
+            return InquiryError::Elsewhere(pid);
+        }
+        InquiryError::Unreachable(pid, error)
+    };
     let socket = local::connect(name).map_err(unreachable)?;
     if local::peer(&socket).map_err(unreachable)?.pid.cast_unsigned() != pid {
         return Err(unreachable(io::Error::other("somebody else listens under its name")));
     }
     fdpass::send(&socket, &question.encode(), None).map_err(unreachable)?;
-    let patience = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: 0 };
+    let (tv_sec, tv_nsec) = (patience.as_secs() as i64, i64::from(patience.subsec_nanos()));
+    let patience = Timespec { tv_sec, tv_nsec };
     let mut fds = [PollFd::new(&socket, PollFlags::IN)];
     let ready = rustix::io::retry_on_intr(|| poll(&mut fds, Some(&patience)));
     if ready.map_err(|error| unreachable(error.into()))? == 0 {

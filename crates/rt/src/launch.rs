@@ -80,10 +80,6 @@ use crate::hostmap::Hostmap;
 use crate::hosts::opening::Opening;
 use crate::interfaces::InterfaceError;
 
-/// The signal at which a launcher quiesces the messages of its jobs, if their transport can: one that is ignored by whoever
-/// does not know it.
-pub const QUIESCE: Signal = Signal::URG;
-
 /// Ranks that one launcher starts at most.
 pub const MAX_RANKS: u32 = MAX_GUARDED as u32;
 
@@ -421,7 +417,7 @@ pub(crate) fn prepare(is_supervised: bool) -> Result<Signals, LaunchError> {
     )?;
     let passed_on = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
     // With the error of a file that may not grow any more comes a signal.
-    let others = [Signal::TSTP, Signal::CHILD, Signal::XFSZ, QUIESCE];
+    let others = [Signal::TSTP, Signal::CHILD, Signal::XFSZ];
     let relayed = stand_ins().into_iter().filter(|_| is_supervised);
     let wanted: Vec<i32> = passed_on.into_iter().chain(others).map(Signal::as_raw).chain(relayed).collect();
     Signals::new(&wanted).map_err(|e| LaunchError::Kernel("watch signals", e))

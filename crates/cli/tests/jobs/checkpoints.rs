@@ -773,6 +773,14 @@ fn what_cannot_be_checkpointed_is_told_with_the_remedy() {
         1,
         &["cr_blcr_criu names /nowhere/criu"],
     );
+    // From outside of its network.
+    let mut outside = Command::new(installed("oxmpi"));
+    outside.args(["checkpoint", "--tree", &mpirun, "--mca", "cr_blcr_criu"]).arg(&place.criu);
+    refused(
+        &run(outside),
+        1,
+        &["another network namespace", &format!("nsenter --net=/proc/{mpirun}/ns/net")],
+    );
     let odd = ask(&mpirun, &["--mca", "cr_blcr_options", "--no-such-option"]);
     refused(&odd, 1, &["there is no new set, and the job goes on"]);
     refused(&ask(&mpirun, &["--dir", "/proc/nowhere"]), 1, &["/proc/nowhere cannot be used", "cr_base_dir"]);

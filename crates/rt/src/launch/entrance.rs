@@ -161,6 +161,7 @@ impl Launcher<'_> {
                 let reply = self.description();
                 return self.end_entrant(id, &reply);
             }
+            Some(Request::Quiesce { limit_ms }) => return self.quiesce(id, limit_ms),
             _ => {
                 entrance.entrants.remove(&id);
                 return;
@@ -193,7 +194,7 @@ impl Launcher<'_> {
     }
 
     /// Gives the last answer to one who has come.
-    fn end_entrant(&mut self, id: u32, reply: &Reply) {
+    pub(super) fn end_entrant(&mut self, id: u32, reply: &Reply) {
         if let Some(entrant) = self.entrance.as_mut().and_then(|entrance| entrance.entrants.remove(&id)) {
             let _ = fdpass::send(&entrant.socket, &reply.encode(), None);
         }

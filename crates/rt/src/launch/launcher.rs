@@ -22,7 +22,7 @@ use super::quiesce::Standing;
 use super::relays::{RELAY, RELAY_ENDED, Relays};
 use super::start::{Outputs, Rank, Started, app_of};
 use super::watching::Watchdog;
-use super::{Launch, LaunchError, QUIESCE, Stdin, end, start};
+use super::{Launch, LaunchError, Stdin, end, start};
 use crate::hosts::agent::stage;
 use crate::hosts::head::Far;
 use crate::job::{Event, Exit, Glimpse, Job, Stage, WATCH_INTERVAL};
@@ -503,8 +503,6 @@ impl<'a> Launcher<'a> {
                 }
             } else if signal == Signal::USR2 {
                 self.signal_running(signal);
-            } else if signal == QUIESCE {
-                self.quiesce();
             } else if signal == Signal::CHILD {
                 self.orphans.note();
             } else if signal == Signal::XFSZ {
