@@ -3,6 +3,7 @@
 mod advise;
 mod command;
 mod describe;
+mod lam;
 mod restart;
 mod supervise;
 mod terminal;
@@ -21,6 +22,7 @@ use self::command::Command;
 use crate::command::{Stop, answer, failed, usage};
 
 pub(crate) use self::describe::{OPTION as INFO_OPTION, info};
+pub(crate) use self::lam::{HELP as LAM_HELP, NAMES as LAM_NAMES, called};
 pub(crate) use self::restart::{HELP as RESTART_HELP, restart};
 pub(crate) use self::supervise::in_parent;
 /// What CRIU calls between its acts has this name.

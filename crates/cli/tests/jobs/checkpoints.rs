@@ -561,6 +561,60 @@ fn sigterm_ends_a_job_that_cannot_be_checkpointed_and_the_second_one_at_once() {
     assert!(numbers(&place).is_empty(), "{:?}", place.names());
 }
 
+/// As the components guide has them, by the names of LAM/MPI and of BLCR.
+#[test]
+fn the_commands_of_the_guide_make_sets_and_bring_them_back() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let args = ["500", "6000"];
+    let (code, alone) = place.start(&[], "cr_heat", &args).end();
+    assert_eq!(code, 0, "{alone}");
+    let by = |name: &str, words: &[&str]| {
+        let mut command = place.command(name);
+        command.args(words);
+        command
+    };
+    let mut job = place.start(&[], "cr_heat", &args);
+    job.await_line("step");
+    let pid = job.mpirun();
+    set_of(&run(by("lamcheckpoint", &["-ssi", "cr", "blcr", "-pid", &pid])));
+    refused(
+        &run(by("lamcheckpoint", &["-ssi", "cr", "self", "-pid", &pid])),
+        2,
+        &["lamcheckpoint: -ssi cr self"],
+    );
+    refused(
+        &run(by("cr_checkpoint", &["-f", "file", &pid])),
+        2,
+        &["cr_checkpoint: -f: a set is a directory"],
+    );
+    let there = place.sets().join("there").display().to_string();
+    let set = set_of(&run(by("cr_checkpoint", &["-d", &there, "--kill", &pid])));
+    assert!(set.starts_with(&there), "{set}");
+    job.lose();
+    let out = place.programs.directory.join("out");
+    let restart_by = |mut command: Command| {
+        let said = File::create(place.programs.directory.join("restarted")).unwrap();
+        let child = command.stdout(said.try_clone().unwrap()).stderr(said).spawn().unwrap();
+        Running { place: &place, out: out.clone(), child }
+    };
+    let mut job = restart_by(by("cr_restart", &[&set]));
+    assert!(job.goes_on());
+    job.lose();
+    let words = [
+        "-ssi",
+        "cr",
+        "blcr",
+        "-ssi",
+        "cr_blcr_context_file",
+        &set,
+        "-ssi",
+        "cr_restart_args",
+        "--files cut",
+    ];
+    let (code, out) = restart_by(by("lamrestart", &words)).end();
+    assert_eq!((code, results(&out)), (0, results(&alone)), "{}", restarted(&place));
+}
+
 /// CRIU itself goes on when who asked is killed while it works; only what it has written is lost.
 #[test]
 fn a_full_disk_is_told_and_leaves_the_job_and_the_old_set() {
