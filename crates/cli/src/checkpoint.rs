@@ -31,7 +31,8 @@ pub(crate) use oxmpi_checkpoint::making::{ACTION_PROGRAM, at_action};
 pub(crate) const HELP: &str = "\
 oxmpi checkpoint: write an image of a running job to disk, from which it can go on later
 
-  oxmpi checkpoint --tree PID   PID is the process number of its mpirun; the job goes on
+  oxmpi checkpoint --tree PID   PID is the process number of its mpirun; the job goes on. Without --tree the job must have been
+                                started with '--mca cr blcr'
       --kill                    the job ends when the image is safe on disk, and not before
       --dir DIR                 where the set goes (parameter cr_base_dir; by default the home directory)
   oxmpi checkpoint --advise [SECONDS]
@@ -63,10 +64,13 @@ fn try_checkpoint(args: &[OsString]) -> Result<Option<i32>, Stop> {
     };
     let pid = pid.ok_or_else(|| usage(format!("'{}' is no process number", command.words[0])))?;
     if !command.has("--tree") {
-        return Err(usage(format!(
-            "images of each rank by itself are not there yet; 'oxmpi checkpoint --tree {pid}' makes one of the whole job, which \
-             goes on on this host"
-        )));
+        let facts = inquiry::job_of(pid).map_err(|error| failed(MakerError::Job(error)))?;
+        if !facts.has_cr {
+            return Err(usage(format!(
+                "the job was started without a module for checkpoints ('mpirun --mca cr blcr'); 'oxmpi checkpoint --tree {pid}' makes \
+                 an image of all its processes all the same"
+            )));
+        }
     }
     let params = &command.params;
     let maker = Maker {
@@ -206,6 +210,12 @@ fn amount(bytes: u64) -> String {
 fn program() -> Result<PathBuf, Stop> {
     let program = oxmpi_sys::library::program();
     program.map_err(|error| failed(format!("cannot find this program itself: {error}")))
+}
+
+/// Whether images can be made here, for who asks for them by a parameter when a job is started.
+pub(crate) fn check(params: &Params) -> Result<(), Stop> {
+    criu(params)?;
+    usable_base(params).map(drop)
 }
 
 /// CRIU by the parameters.

@@ -42,6 +42,8 @@ const TIMED_OUT: i32 = 124;
 const NOT_EXECUTABLE: i32 = 126;
 /// Exit code when there is no such program, as in a shell.
 const NOT_FOUND: i32 = 127;
+/// Why there are no checkpoints of a job for which hosts are named.
+const NOT_ON_HOSTS: &str = "an image of the whole tree of processes is one of a job on this host alone, and this job is on others: leave it out, or the hosts";
 /// How many warnings about parameters are printed one by one.
 const MOST_WARNINGS: usize = 20;
 
@@ -198,6 +200,14 @@ fn launch(options: &Options, params: Params, universe: Option<&Arc<Universe>>) -
     );
     let hosts = spread.as_ref().map(|spread| spread.hosts.len());
     let transport = transport(&params, size, hosts)?;
+    if let Some(cr) = params.cr() {
+        if spread.is_some() {
+            return Err(stop(USAGE, format!("parameter 'cr' is '{cr}': {NOT_ON_HOSTS}")));
+        }
+        crate::checkpoint::check(&params).map_err(|crate::command::Stop(text, code)| {
+            stop(code, format!("parameter 'cr' is '{cr}': {text}"))
+        })?;
+    }
     Ok(Launch {
         apps,
         env,
@@ -228,13 +238,7 @@ fn supervision(options: &Options, is_spread: bool) -> Result<Option<Supervision>
     }
     if is_spread {
         let option = if found.every.is_some() { "--every" } else { "--checkpoint-on-term" };
-        return Err(stop(
-            USAGE,
-            format!(
-                "{option}: an image of the whole tree of processes is one of a job on this host alone, and this job is on others: \
-                 leave {option} out, or the hosts"
-            ),
-        ));
+        return Err(stop(USAGE, format!("{option}: {NOT_ON_HOSTS}")));
     }
     Ok(Some(found))
 }

@@ -30,6 +30,8 @@ pub struct JobFacts {
     pub transport: String,
     /// How many processes it has, spawned ones among them.
     pub ranks: u32,
+    /// Whether it has a module for checkpoints, by name.
+    pub has_cr: bool,
     /// What is done about checkpoints without being asked, if anything is.
     pub supervision: Option<Supervision>,
     /// The program of its first rank.
@@ -83,19 +85,21 @@ pub enum InquiryError {
 impl JobFacts {
     /// As [`JobFacts::decode`] reads it. The path is last: if a message had no room for it, only its end would be lost.
     pub(crate) fn encode(&self) -> String {
-        let JobFacts { mpirun, id, transport, ranks, supervision, program } = self;
+        let JobFacts { mpirun, id, transport, ranks, has_cr, supervision, program } = self;
+        let cr = if *has_cr { "cr" } else { "-" };
         let supervision = supervision.map_or("-".into(), |Supervision { every, on_term }| {
             format!("{}/{}", every.map_or(0, |time| time.as_millis()), u8::from(on_term))
         });
-        format!("{mpirun} {id:016x} {ranks} {transport} {supervision} {}", program.display())
+        format!("{mpirun} {id:016x} {ranks} {transport} {cr} {supervision} {}", program.display())
     }
 
     fn decode(text: &str) -> Option<JobFacts> {
-        let mut words = text.splitn(6, ' ');
+        let mut words = text.splitn(7, ' ');
         let mpirun = words.next()?.parse().ok()?;
         let id = u64::from_str_radix(words.next()?, 16).ok()?;
         let ranks = words.next()?.parse().ok()?;
         let transport = words.next()?.into();
+        let has_cr = words.next()? == "cr";
         let supervision = match words.next()? {
             "-" => None,
             text => {
@@ -105,7 +109,7 @@ impl JobFacts {
                 Some(Supervision { every, on_term: on_term == "1" })
             }
         };
-        Some(JobFacts { mpirun, id, ranks, transport, supervision, program: words.next()?.into() })
+        Some(JobFacts { mpirun, id, ranks, transport, has_cr, supervision, program: words.next()?.into() })
     }
 }
 
@@ -268,10 +272,11 @@ mod tests {
         };
         for supervision in [None, Some(supervised(None, true)), Some(supervised(Some(1500), false))] {
             let (transport, program) = ("shm".into(), "/home/a b/heat".into());
-            let facts = JobFacts { mpirun: 7, id: 0xabc, transport, ranks: 4, supervision, program };
+            let has_cr = supervision.is_some();
+            let facts = JobFacts { mpirun: 7, id: 0xabc, transport, ranks: 4, has_cr, supervision, program };
             assert_eq!(JobFacts::decode(&facts.encode()), Some(facts));
         }
-        for text in ["", "7 x 4 shm - /p", "7 1 4 shm -", "7 1 4 shm 5 /p"] {
+        for text in ["", "7 x 4 shm - - /p", "7 1 4 shm - -", "7 1 4 shm - 5 /p"] {
             assert_eq!(JobFacts::decode(text), None, "{text}");
         }
     }

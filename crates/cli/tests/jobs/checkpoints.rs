@@ -216,6 +216,11 @@ fn run(mut command: Command) -> Output {
     command.output().unwrap()
 }
 
+fn with(mut command: Command, args: &[&str]) -> Command {
+    command.args(args);
+    command
+}
+
 fn words(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
@@ -561,6 +566,69 @@ fn sigterm_ends_a_job_that_cannot_be_checkpointed_and_the_second_one_at_once() {
     assert!(numbers(&place).is_empty(), "{:?}", place.names());
 }
 
+/// The parameter cr, as the components guide has it.
+#[test]
+fn a_module_for_checkpoints_is_selected_with_what_it_needs() {
+    let Some(place) = Place::new(&["jobs/cr_heat", "jobs/level"]) else { return };
+    // The transport that takes part in checkpoints, and its thread level; another one if it is named.
+    let told = |options: &[&str]| {
+        let command = with(place.command("mpirun"), &["-n", "2", "--mca", "mpi_show_select", "1"]);
+        let command = with(command, options);
+        let output = run(with(command, &[place.programs.path("level").to_str().unwrap(), "0"]));
+        assert!(output.status.success(), "{}", words(&output));
+        words(&output)
+    };
+    let by_cr = told(&["--mca", "cr", "blcr"]);
+    assert!(by_cr.contains("level 2\n") && by_cr.contains("rpi crtcp is selected"), "{by_cr}");
+    assert!(by_cr.contains("8. cr blcr is selected"), "{by_cr}");
+    let named = told(&["--mca", "cr", "blcr", "--mca", "rpi", "shm"]);
+    assert!(named.contains("rpi shm is selected") && named.contains("8. cr blcr is selected"), "{named}");
+    let by_itself = told(&["--mca", "rpi", "crtcp"]);
+    assert!(by_itself.contains("cr blcr is dropped: it runs from MPI_THREAD_SERIALIZED on"), "{by_itself}");
+    let none = told(&["--mca", "cr", "none"]);
+    assert!(
+        none.contains("rpi shm is selected") && none.contains("cr blcr is dropped: 'cr' is 'none'"),
+        "{none}"
+    );
+    let refuses = |options: &[&str], code, text: &str| {
+        let mut command = place.command("mpirun");
+        command.args(["-n", "2"]).args(options).args(["echo", "started"]);
+        let output = run(command);
+        refused(&output, code, &[text]);
+        assert!(!words(&output).contains("started\n"), "{}", words(&output));
+    };
+    refuses(&["--mca", "cr", "self"], 2, "cr self: functions of the program are not called");
+    refuses(&["--mca", "cr", "bcr"], 2, "'bcr'");
+    refuses(&["--mca", "cr", "blcr", "--mca", "cr_blcr_criu", "/nowhere/criu"], 1, "names /nowhere/criu");
+    refuses(
+        &["--mca", "cr", "blcr", "-H", "a.invalid"],
+        2,
+        "parameter 'cr' is 'blcr': an image of the whole tree",
+    );
+    refuses(&["--mca", "cr", "blcr", "-H", "a.invalid,b.invalid"], 2, "cr blcr: the job is on 2 hosts");
+    // Then no more has to be said.
+    let mut job = place.start(&["--mca", "cr", "blcr"], "cr_heat", &["2000", "6000"]);
+    job.await_line("step");
+    let set = set_of(&run(place.oxmpi(&["checkpoint", &job.mpirun()])));
+    job.lose();
+    let mut job = restart(&place, &set, &[]);
+    job.await_line("step");
+    job.lose();
+    for name in ["laminfo", "ompi_info"] {
+        let said = words(&run(place.command(name)));
+        for (module, state) in [
+            ("rpi: crtcp", "yes"),
+            ("rpi: shm", "whole jobs on one host"),
+            ("cr: blcr", "yes"),
+            ("cr: self", "not there yet"),
+        ] {
+            let is_it = |line: &&str| line.contains(&format!("MCA {module} (priority"));
+            let line = said.lines().find(is_it).unwrap_or_default();
+            assert!(line.ends_with(&format!("checkpoint/restart: {state})")), "{module}: {said}");
+        }
+    }
+}
+
 /// As the components guide has them, by the names of LAM/MPI and of BLCR.
 #[test]
 fn the_commands_of_the_guide_make_sets_and_bring_them_back() {
@@ -815,10 +883,11 @@ fn what_cannot_be_checkpointed_is_told_with_the_remedy() {
     let ask = |pid: &str, more: &[&str]| run(place.oxmpi(&[&["checkpoint", "--tree", pid], more].concat()));
     refused(&ask(&own, &[]), 1, &["not mpirun of this installation"]);
     refused(&ask("nobody", &[]), 2, &["'nobody' is no process number"]);
-    refused(&run(place.oxmpi(&["checkpoint", &own])), 2, &["'oxmpi checkpoint --tree"]);
     let mut job = place.start(&[], "cr_heat", &["2000", "6000"]);
     job.await_line("step");
     let mpirun = job.mpirun();
+    let without = format!("'mpirun --mca cr blcr'); 'oxmpi checkpoint --tree {mpirun}'");
+    refused(&run(place.oxmpi(&["checkpoint", &mpirun])), 2, &[&without]);
     let ranks = processes_with(place.programs.marker());
     let rank = ranks.iter().find(|line| !line.contains("mpirun")).unwrap().split_once(':').unwrap().0;
     refused(&ask(rank, &[]), 1, &[&format!("its mpirun is process {mpirun}")]);
