@@ -106,6 +106,9 @@ fn command(args: &[OsString]) -> Result<i32, Stop> {
     let universe = spread::enter_universe(&mut options, &found.params)?;
     spread::heed_no_local(&mut options)?;
     let mut launch = launch(&options, found.params, universe.as_ref())?;
+    let of_command = |crate::command::Stop(text, code)| stop(code, text);
+    let plan = launch.supervision.map(|it| crate::checkpoint::plan(it, &launch.params, launch.quiet));
+    let plan = plan.transpose().map_err(of_command)?;
     if options.no_wait {
         if launch.stdin != Stdin::Rank(0) && launch.stdin != Stdin::None {
             return Err(stop(USAGE, "-nw: a job that nobody waits for gets no input; leave -stdin out"));
@@ -113,12 +116,10 @@ fn command(args: &[OsString]) -> Result<i32, Stop> {
         launch.stdin = Stdin::None;
         spawn::detach().map_err(|error| stop(1, format!("-nw: cannot go on without the shell: {error}")))?;
     }
-    if let Some(supervision) = launch.supervision {
-        let ended = crate::checkpoint::in_parent(supervision, &launch.params, launch.quiet);
-        let ended = ended.map_err(|crate::command::Stop(text, code)| stop(code, text))?;
-        if let Some(code) = ended {
-            return Ok(code);
-        }
+    if let Some(plan) = plan
+        && let Some(code) = crate::checkpoint::in_parent(plan).map_err(of_command)?
+    {
+        return Ok(code);
     }
     launch::run(&launch).map_err(|error| match error {
         LaunchError::Run { .. } | LaunchError::Host { is_program: true, .. } => stop(NOT_EXECUTABLE, error),

@@ -145,20 +145,27 @@ pub fn quiesce(pid: u32, limit: Duration) -> Result<String, InquiryError> {
 /// The launcher that is meant by a process number, and where it listens.
 fn launcher_of(pid: u32) -> Result<(u32, String), InquiryError> {
     let checked = check_mpirun(pid);
-    let listens = |pid: u32| entrance_of(pid).ok().flatten().map(|name| (pid, name));
     if checked.is_ok()
         && let Some(found) = entrance_of(pid).map_err(|error| InquiryError::Process(pid, error))?
     {
         return Ok((pid, found));
     }
     let is_ours = checked.is_ok() || is_of_this_installation(pid).unwrap_or(false);
-    let below =
-        || children_of(pid).into_iter().filter(|child| check_mpirun(*child).is_ok()).find_map(listens);
-    match (is_ours.then(below).flatten(), checked) {
+    match (is_ours.then(|| launcher_below(pid)).flatten(), checked) {
         (Some(found), _) => Ok(found),
         (None, Ok(())) => Err(InquiryError::NotListening(pid)),
         (None, Err(error)) => Err(error),
     }
+}
+
+/// The launcher that a process looks after: a child of it, or of a child that is no launcher but of this installation too, as where
+/// `oxmpi restart` has needed a session of its own.
+fn launcher_below(pid: u32) -> Option<(u32, String)> {
+    children_of(pid).into_iter().find_map(|child| match check_mpirun(child) {
+        Ok(()) => entrance_of(child).ok().flatten().map(|name| (child, name)),
+        Err(_) if is_of_this_installation(child).unwrap_or(false) => launcher_below(child),
+        Err(_) => None,
+    })
 }
 
 /// Whether a process is an `mpirun` of this installation.

@@ -46,7 +46,7 @@ const KILLED: Duration = Duration::from_secs(5);
 
 /// What is done about checkpoints.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     pub(super) supervision: Supervision,
     pub(super) maker: Maker,
     /// Whether only failures are told.
@@ -68,6 +68,8 @@ pub(super) struct Supervisor<'s> {
     work: Option<Work>,
     /// SIGTERM has come, and the job ends with a checkpoint.
     is_ending: bool,
+    /// It has been waited for: its number may be somebody else's.
+    has_ended: bool,
     /// The signal that was heeded last.
     last: Option<(Signal, Instant)>,
     /// A failure that is told at a time.
@@ -85,13 +87,8 @@ struct Work {
     thread: JoinHandle<Result<Checkpoint, MakerError>>,
 }
 
-/// Lets `mpirun` go on as two processes. Returns the exit code in the parent when the job has ended, and `None` in the child, which
-/// has to run the job.
-pub(crate) fn in_parent(
-    supervision: Supervision,
-    params: &Params,
-    is_quiet: bool,
-) -> Result<Option<i32>, Stop> {
+/// What an mpirun with these options does; whatever is missing for it is told before there is a job.
+pub(crate) fn plan(supervision: Supervision, params: &Params, is_quiet: bool) -> Result<Plan, Stop> {
     let base = super::usable_base(params)?;
     let maker = Maker {
         criu: super::criu(params)?,
@@ -100,7 +97,12 @@ pub(crate) fn in_parent(
         keep: super::keep(params),
         supervision: None,
     };
-    let plan = Plan { supervision, maker, is_quiet };
+    Ok(Plan { supervision, maker, is_quiet })
+}
+
+/// Lets `mpirun` go on as two processes. Returns the exit code in the parent when the job has ended, and `None` in the child, which
+/// has to run the job.
+pub(crate) fn in_parent(plan: Plan) -> Result<Option<i32>, Stop> {
     // Before the job is there: no signal may be lost.
     let signals = signals().map_err(|error| failed(format!("cannot watch signals: {error}")))?;
     let child = spawn::split().map_err(|error| failed(format!("cannot go on as two processes: {error}")))?;
@@ -134,6 +136,7 @@ impl<'s> Supervisor<'s> {
             next: None,
             work: None,
             is_ending: false,
+            has_ended: false,
             last: None,
             untold: None,
             told: None,
@@ -169,6 +172,7 @@ impl<'s> Supervisor<'s> {
                 return Ok(code);
             }
             if let Some((_, status)) = waitpid(Some(self.job), WaitOptions::NOHANG)? {
+                self.has_ended = true;
                 self.terminal.pass_on();
                 // What has begun is brought to its end: the set may be the last word of a job that has failed.
                 let code = self.finish_work();
@@ -237,6 +241,9 @@ impl<'s> Supervisor<'s> {
     }
 
     fn pass(&self, signal: Signal) {
+        if self.has_ended {
+            return;
+        }
         // If it is gone, its end is what comes next.
         let _ = match self.is_known && RELAYED.contains(&signal.as_raw()) {
             true => spawn::relay(self.job, signal.as_raw()),
@@ -298,7 +305,6 @@ impl<'s> Supervisor<'s> {
             .and_then(|made| made.map_err(|error| if ends { error.reason() } else { error.to_string() }))
         {
             Ok(made) if ends => {
-                let _ = waitpid(Some(self.job), WaitOptions::NOHANG);
                 oxmpi_sys::complain!(
                     "{}: SIGTERM: the job was checkpointed and has ended; 'oxmpi restart {}' brings it back",
                     self.name,
@@ -309,7 +315,7 @@ impl<'s> Supervisor<'s> {
             Ok(made) => self.note_set(&made),
             Err(text) => self.give_up(ends, text),
         }
-        if self.is_ending && !ends {
+        if self.is_ending && !ends && !self.has_ended {
             self.begin_work();
         }
         None
@@ -341,6 +347,9 @@ impl<'s> Supervisor<'s> {
 
     /// There is no set, for this reason.
     fn give_up(&mut self, ends: bool, text: String) {
+        if self.has_ended {
+            return;
+        }
         if !ends {
             self.set_next();
             let every = self.plan.as_ref().and_then(|plan| plan.supervision.every);

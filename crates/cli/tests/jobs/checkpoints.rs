@@ -459,9 +459,17 @@ fn the_parent_that_makes_checkpoints_is_mpirun_to_everybody() {
     job.signal(Signal::KILL);
     await_nobody(&place);
     job.lose();
+    let mut job = restart(&place, &set, &[]);
+    assert!(job.goes_on());
+    job.signal(Signal::KILL);
+    await_nobody(&place);
+    job.lose();
     // Signals come to the job once, whoever else gets them, also after a restart that changes the interval.
     let grouped = |mut command: Command| {
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        // setsid(1) makes a group as well, and would fork if it led one.
+        if session_of(std::process::id()).unwrap() != 0 {
+            std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        }
         command
     };
     for signal in [Signal::TERM, Signal::INT] {
@@ -503,6 +511,7 @@ fn checkpoints_that_fail_are_told_once_and_what_is_wrong_from_the_start_at_once(
     refused_at(&["--every", "1h", "--mca", "cr_blcr_criu", "/nowhere/criu"], 1, "names /nowhere/criu");
     refused_at(&["--checkpoint-on-term", "--mca", "cr_base_dir", "/proc/no"], 1, "/proc/no cannot be used");
     refused_at(&["--every", "1h", "-H", "a.invalid"], 2, "--every: an image of the whole tree");
+    refused_at(&["-nw", "--every", "1h", "--mca", "cr_blcr_criu", "/nowhere/criu"], 1, "names /nowhere/criu");
 }
 
 #[test]
