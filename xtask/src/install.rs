@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! bin/oxmpi                     the program; bin/mpirun, mpiexec, mpicc, mpicxx, mpic++, mpiCC,
-//!                               ompi_info, laminfo, lamboot, lamhalt, lamnodes and lamexec are links to it
+//!                               ompi_info, laminfo, lamboot, lamhalt, lamnodes, lamexec, lamcheckpoint, lamrestart,
+//!                               cr_checkpoint and cr_restart are links to it
 //! lib/libmpi_abi.so.1           the library; libmpi_abi.so, libmpi_abi.so.0 and libmpi.so are links to it
 //! lib/pkgconfig/oxmpi.pc        the same for pkg-config
 //! include/mpi.h                 generated from the tables of crates/abi
@@ -27,7 +28,7 @@ use self::manifest::Manifest;
 use crate::root;
 use crate::run::{Failure, Run};
 
-const PROGRAM_LINKS: [&str; 12] = [
+const PROGRAM_LINKS: [&str; 16] = [
     "mpirun",
     "mpiexec",
     "mpicc",
@@ -40,6 +41,10 @@ const PROGRAM_LINKS: [&str; 12] = [
     "lamhalt",
     "lamnodes",
     "lamexec",
+    "lamcheckpoint",
+    "lamrestart",
+    "cr_checkpoint",
+    "cr_restart",
 ];
 /// The soname of the library, which programs ask for.
 const LIBRARY: &str = "libmpi_abi.so.1";
@@ -64,7 +69,7 @@ const PAGES: [(&str, &str, &str); 7] = [
     ("completions", "fish", "share/fish/vendor_completions.d/mpirun.fish"),
 ];
 /// Pages of other names: the page and the name.
-const PAGE_LINKS: [(&str, &str); 10] = [
+const PAGE_LINKS: [(&str, &str); 14] = [
     ("mpirun.1", "mpiexec.1"),
     ("mpicc.1", "mpicxx.1"),
     ("mpicc.1", "mpic++.1"),
@@ -75,6 +80,10 @@ const PAGE_LINKS: [(&str, &str); 10] = [
     ("oxmpi.1", "lamhalt.1"),
     ("oxmpi.1", "lamnodes.1"),
     ("oxmpi.1", "lamexec.1"),
+    ("oxmpi.1", "lamcheckpoint.1"),
+    ("oxmpi.1", "lamrestart.1"),
+    ("oxmpi.1", "cr_checkpoint.1"),
+    ("oxmpi.1", "cr_restart.1"),
 ];
 
 const COMPAT: &str = include_str!("../../crates/cli/include/mpi_compat.h");

@@ -16,7 +16,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
+use rustix::fs::{Access, CWD, FlockOperation, RenameFlags, access, flock, renameat_with};
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::manifest::{MANIFEST, Manifest};
@@ -124,6 +124,18 @@ fn write_error(path: &Path) -> impl FnOnce(io::Error) -> CommitError {
     move |error| CommitError::Write(path, error)
 }
 
+/// Whether sets can be written to a directory, which is made if it is not there. Returns where it is.
+///
+/// # Errors
+/// [`CommitError::Base`].
+pub fn usable(base: &Path) -> Result<PathBuf, CommitError> {
+    let unusable = |error| CommitError::Base(base.to_path_buf(), error);
+    std::fs::create_dir_all(base).map_err(unusable)?;
+    let found = base.canonicalize().map_err(unusable)?;
+    access(&found, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| unusable(error.into()))?;
+    Ok(found)
+}
+
 impl Draft {
     /// Begins one in a directory, which is made if it is not there. Removes what crashed makers have left.
     ///
@@ -131,8 +143,7 @@ impl Draft {
     /// If the directory cannot be written.
     pub fn begin(base: &Path, job: JobName) -> Result<Draft, CommitError> {
         let unusable = |error| CommitError::Base(base.to_path_buf(), error);
-        std::fs::create_dir_all(base).map_err(unusable)?;
-        let base = base.canonicalize().map_err(unusable)?;
+        let base = usable(base)?;
         remove_leftovers(&base);
         let directory = base.join(format!("{HIDDEN}{job}.tmp-{}", std::process::id()));
         // An image holds the memory of a program: nobody else is to read it.

@@ -7,18 +7,21 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::{FdFlags, fcntl_setfd};
 use serde::{Deserialize, Serialize};
 
 use crate::commit::{CommitError, Draft, Step, WORK};
 use crate::criu::{Criu, Failure, OUTPUT, Places, has_descriptor_under_way, pause_s, stream_of};
 use crate::files::Survey;
 use crate::machine;
-use crate::manifest::{Cost, Job, Manifest};
+use crate::manifest::{Cost, Job, Manifest, Supervision};
 use crate::set::{JobName, Set, SetError};
 use crate::tree::{Tree, session_of, taken};
 
@@ -63,6 +66,8 @@ pub struct Request {
     pub ranks: u32,
     /// The transport of its messages.
     pub transport: String,
+    /// What is done about its checkpoints without being asked, if anything is.
+    pub supervision: Option<Supervision>,
 }
 
 /// A checkpoint that was made.
@@ -141,11 +146,12 @@ struct Plan {
     begun_s: f64,
 }
 
-/// Makes a checkpoint. `action` is a program that does what [`at_action`] does when it is called [`ACTION_PROGRAM`].
+/// Makes a checkpoint; waits first until nobody else makes one of the same job. `action` is a program that does what [`at_action`] does when it is called [`ACTION_PROGRAM`].
 ///
 /// # Errors
 /// See [`MakeError`]; then the job goes on, and nothing is left of the set.
 pub fn make(request: &Request, criu: &Criu, action: &Path) -> Result<Checkpoint, MakeError> {
+    let _turn = turn(request.mpirun);
     let start = Instant::now();
     let job = job_of(request).map_err(|error| MakeError::Job(request.mpirun, error))?;
     if session_of(request.mpirun).is_ok_and(|leader| leader == 0) {
@@ -215,7 +221,17 @@ fn job_of(request: &Request) -> io::Result<Job> {
         user: fs::metadata(format!("/proc/{process}"))?.uid(),
         streams: [stream_of(process, 0)?, stream_of(process, 1)?, stream_of(process, 2)?],
         tasks: Vec::new(),
+        supervision: request.supervision,
     })
+}
+
+/// Waits until nobody makes an image of a process: two cannot trace it. The lock is on something of it in /proc that only its owner can
+/// open, and CRIU inherits it, which goes on if its caller is killed. Where there is no such lock CRIU says what is in the way.
+fn turn(process: u32) -> Option<fs::File> {
+    let file = fs::File::open(format!("/proc/{process}/environ")).ok()?;
+    rustix::io::retry_on_intr(|| flock(&file, FlockOperation::LockExclusive)).ok()?;
+    fcntl_setfd(file.as_fd(), FdFlags::empty()).ok()?;
+    Some(file)
 }
 
 /// Runs CRIU; its output goes to a file, because it must not end with whoever reads a pipe.

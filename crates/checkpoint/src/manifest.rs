@@ -97,6 +97,20 @@ pub struct Job {
     pub streams: [Stream; 3],
     /// The numbers of all its processes and threads.
     pub tasks: Vec<u32>,
+    /// What is done about its checkpoints without being asked, if anything is.
+    #[serde(default)]
+    pub supervision: Option<Supervision>,
+}
+
+/// What the parent of a job's mpirun does about checkpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Supervision {
+    /// It makes one each time that so many milliseconds have passed.
+    pub every_ms: Option<u64>,
+    /// It makes one when the job is to end by SIGTERM.
+    pub on_term: bool,
+    /// How many older sets it keeps.
+    pub keep: usize,
 }
 
 /// What a standard stream of mpirun is.
@@ -196,6 +210,7 @@ pub(crate) mod tests {
                 user: 1000,
                 streams: [Stream::File, Stream::Outside("pipe:[7]".into()), Stream::File],
                 tasks: vec![4711, 4712],
+                supervision: Some(Supervision { every_ms: Some(1_800_000), on_term: false, keep: 2 }),
             },
             files: vec![],
             written: vec![],

@@ -3,29 +3,36 @@
 mod advise;
 mod command;
 mod describe;
+mod lam;
 mod restart;
+mod supervise;
 mod terminal;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use oxmpi_checkpoint::commit;
 use oxmpi_checkpoint::criu::Criu;
-use oxmpi_checkpoint::making::{self, MakeError, Request};
+use oxmpi_checkpoint::making::{self, Checkpoint, MakeError, Request};
+use oxmpi_checkpoint::manifest::Supervision;
 use oxmpi_param::Params;
-use oxmpi_rt::inquiry;
+use oxmpi_rt::inquiry::{self, InquiryError};
 
 use self::command::Command;
 use crate::command::{Stop, answer, failed, usage};
 
 pub(crate) use self::describe::{OPTION as INFO_OPTION, info};
+pub(crate) use self::lam::{HELP as LAM_HELP, NAMES as LAM_NAMES, called};
 pub(crate) use self::restart::{HELP as RESTART_HELP, restart};
+pub(crate) use self::supervise::{in_parent, plan};
 /// What CRIU calls between its acts has this name.
 pub(crate) use oxmpi_checkpoint::making::{ACTION_PROGRAM, at_action};
 
 pub(crate) const HELP: &str = "\
 oxmpi checkpoint: write an image of a running job to disk, from which it can go on later
 
-  oxmpi checkpoint --tree PID   PID is the process number of its mpirun; the job goes on
+  oxmpi checkpoint --tree PID   PID is the process number of its mpirun; the job goes on. Without --tree the job must have been
+                                started with '--mca cr blcr'
       --kill                    the job ends when the image is safe on disk, and not before
       --dir DIR                 where the set goes (parameter cr_base_dir; by default the home directory)
   oxmpi checkpoint --advise [SECONDS]
@@ -57,29 +64,23 @@ fn try_checkpoint(args: &[OsString]) -> Result<Option<i32>, Stop> {
     };
     let pid = pid.ok_or_else(|| usage(format!("'{}' is no process number", command.words[0])))?;
     if !command.has("--tree") {
-        return Err(usage(format!(
-            "images of each rank by itself are not there yet; 'oxmpi checkpoint --tree {pid}' makes one of the whole job, which \
-             goes on on this host"
-        )));
+        let facts = inquiry::job_of(pid).map_err(|error| failed(MakerError::Job(error)))?;
+        if !facts.has_cr {
+            return Err(usage(format!(
+                "the job was started without a module for checkpoints ('mpirun --mca cr blcr'); 'oxmpi checkpoint --tree {pid}' makes \
+                 an image of all its processes all the same"
+            )));
+        }
     }
     let params = &command.params;
-    let criu = criu(params)?;
-    let facts =
-        inquiry::job_of(pid).map_err(|error| failed(format!("the job cannot be checkpointed: {error}")))?;
-    let request = Request {
-        base: base(&command)?,
-        keep: usize::try_from(params.cr_keep()).unwrap_or(usize::MAX),
-        ends: command.has("--kill"),
-        id: format!("{:016x}", facts.id),
-        mpirun: pid,
-        program: facts.program.display().to_string(),
-        ranks: facts.ranks,
-        transport: facts.transport,
+    let maker = Maker {
+        criu: criu(params)?,
+        program: program()?,
+        base: base(command.value("--dir"), params)?,
+        keep: keep(params),
+        supervision: None,
     };
-    let made = making::make(&request, &criu, &program()?).map_err(|error| match error {
-        MakeError::GoesOn { .. } => failed(error),
-        _ => failed(format!("there is no new set, and the job goes on: {error}")),
-    })?;
+    let made = maker.make(pid, command.has("--kill")).map_err(failed)?;
     let manifest = &made.set.manifest;
     let stood = match manifest.cost.pause_s {
         Some(pause) => format!("the job stood still for {pause:.3} s and goes on"),
@@ -99,14 +100,95 @@ fn try_checkpoint(args: &[OsString]) -> Result<Option<i32>, Stop> {
     Ok(Some(0))
 }
 
-/// The directory for sets.
-fn base(command: &Command) -> Result<PathBuf, Stop> {
-    let named = command.value("--dir").unwrap_or_else(|| command.params.cr_base_dir());
+/// What makes checkpoints of a job.
+#[derive(Clone, Debug)]
+struct Maker {
+    criu: Criu,
+    /// This program, which CRIU calls.
+    program: PathBuf,
+    /// Where sets go.
+    base: PathBuf,
+    /// How many older sets are kept.
+    keep: usize,
+    /// What sets say of who makes them without being asked, if it is not what mpirun says.
+    supervision: Option<Supervision>,
+}
+
+/// Why there is no checkpoint.
+#[derive(Debug, thiserror::Error)]
+enum MakerError {
+    /// Nothing was tried.
+    #[error("the job cannot be checkpointed: {0}")]
+    Job(#[from] InquiryError),
+    /// The set is there, but not what else was wanted.
+    #[error("{0}")]
+    GoesOn(MakeError),
+    /// It was tried in vain.
+    #[error("there is no new set, and the job goes on: {0}")]
+    Make(MakeError),
+}
+
+impl From<MakeError> for MakerError {
+    fn from(error: MakeError) -> MakerError {
+        match error {
+            MakeError::GoesOn { .. } => MakerError::GoesOn(error),
+            _ => MakerError::Make(error),
+        }
+    }
+}
+
+impl MakerError {
+    /// Why the job has to end without one.
+    fn reason(&self) -> String {
+        match self {
+            MakerError::Job(error) => error.to_string(),
+            MakerError::GoesOn(error) | MakerError::Make(error) => error.to_string(),
+        }
+    }
+}
+
+impl Maker {
+    /// Makes one of the job of this `mpirun`, which ends with it if that is wanted.
+    fn make(&self, mpirun: u32, ends: bool) -> Result<Checkpoint, MakerError> {
+        let facts = inquiry::job_of(mpirun)?;
+        let of_job = facts.supervision.map(|supervision| Supervision {
+            every_ms: supervision.every.map(|time| time.as_millis() as u64),
+            on_term: supervision.on_term,
+            keep: self.keep,
+        });
+        let request = Request {
+            base: self.base.clone(),
+            keep: self.keep,
+            ends,
+            id: format!("{:016x}", facts.id),
+            mpirun: facts.mpirun,
+            program: facts.program.display().to_string(),
+            ranks: facts.ranks,
+            transport: facts.transport,
+            supervision: self.supervision.or(of_job),
+        };
+        Ok(making::make(&request, &self.criu, &self.program)?)
+    }
+}
+
+/// The directory for sets: what was named, or what the parameter says.
+fn base(named: Option<&str>, params: &Params) -> Result<PathBuf, Stop> {
+    let named = named.unwrap_or_else(|| params.cr_base_dir());
     let home = || std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     let directory = if named.is_empty() { home() } else { Some(PathBuf::from(named)) };
     directory.ok_or_else(|| {
         failed("HOME is not set: name a directory for the set with '--dir DIR' or the parameter cr_base_dir")
     })
+}
+
+/// The same, made if it is not there, and found to be one that can be written to.
+fn usable_base(params: &Params) -> Result<PathBuf, Stop> {
+    commit::usable(&base(None, params)?).map_err(failed)
+}
+
+/// How many older sets are kept.
+fn keep(params: &Params) -> usize {
+    usize::try_from(params.cr_keep()).unwrap_or(usize::MAX)
 }
 
 /// A number of bytes for people.
@@ -128,6 +210,12 @@ fn amount(bytes: u64) -> String {
 fn program() -> Result<PathBuf, Stop> {
     let program = oxmpi_sys::library::program();
     program.map_err(|error| failed(format!("cannot find this program itself: {error}")))
+}
+
+/// Whether images can be made here, for who asks for them by a parameter when a job is started.
+pub(crate) fn check(params: &Params) -> Result<(), Stop> {
+    criu(params)?;
+    usable_base(params).map(drop)
 }
 
 /// CRIU by the parameters.

@@ -6,6 +6,7 @@
 //! | `mpicc`, `mpicxx`, `mpic++`, `mpiCC` | compile C and C++ programs against this installation: [`wrapper`] |
 //! | `ompi_info`, `laminfo` | explain it in the words of Open MPI and LAM/MPI: [`ompi_info`] |
 //! | `lamboot`, `lamhalt`, `lamnodes`, `lamexec` | the user's daemons, as `oxmpi boot` and so on: [`daemons`] |
+//! | `lamcheckpoint`, `lamrestart`, `cr_checkpoint`, `cr_restart` | as `oxmpi checkpoint` and `oxmpi restart`: [`checkpoint`] |
 //! | `oxmpi` | explain the installation: [`info`], and its choices: [`explain`]; tune them ([`oxmpi_tune`]); measure it: [`mod@bench`] |
 //!
 //! `oxmpi mpirun ...` is the same as `mpirun ...`, and so on.
@@ -71,7 +72,8 @@ fn main() {
         args.remove(0);
     }
     let tools = ["mpirun", "mpiexec", "mpicc", "mpicxx", "mpic++", "mpiCC", "ompi_info", "laminfo"];
-    let tools: Vec<&str> = tools.into_iter().chain(daemons::NAMES.map(|(name, _)| name)).collect();
+    let tools = tools.into_iter().chain(daemons::NAMES.map(|(name, _)| name)).chain(checkpoint::LAM_NAMES);
+    let tools: Vec<&str> = tools.collect();
     if !name.as_deref().is_some_and(|n| tools.contains(&n))
         && args.first().and_then(|a| a.to_str()).is_some_and(|a| tools.contains(&a))
     {
@@ -82,6 +84,7 @@ fn main() {
         Some(language) => wrapper::main(language, name, &args),
         None if name == "mpirun" || name == "mpiexec" => mpirun::main(name, &args),
         None if name == checkpoint::ACTION_PROGRAM => checkpoint::at_action(),
+        None if checkpoint::LAM_NAMES.contains(&name) => checkpoint::called(name, &args),
         None if ompi_info::NAMES.contains(&name) => ompi_info::main(name, &args),
         None => {
             if let Some((_, word)) = daemons::NAMES.iter().find(|(lam, _)| *lam == name) {

@@ -24,14 +24,14 @@ use oxmpi_rt::client::{
 use oxmpi_rt::daemon::Universe;
 use oxmpi_rt::hostmap::Hostmap;
 use oxmpi_rt::hosts::agent::{self, Setup};
-use oxmpi_rt::launch::{self, App, Bind, Launch, LaunchError, OutputStyle, Stdin, Wanted};
+use oxmpi_rt::launch::{self, App, Bind, Launch, LaunchError, OutputStyle, Stdin, Supervision, Wanted};
 use oxmpi_sys::{host, spawn};
 use oxmpi_tuned::settings::Settings;
 
 pub(crate) use self::hosts::is_here;
 pub(crate) use self::options::{Chapter, Opt, USAGE as SYNOPSIS, chapters};
 use self::options::{Command, Inherit, Options, Program, Setting};
-pub(crate) use self::options::{TIMEOUT_WANTED, timeout as seconds};
+pub(crate) use self::options::{INTERVAL_WANTED, TIMEOUT_WANTED, interval, timeout as seconds};
 pub(crate) use self::spread::shell_text;
 use crate::prefix;
 
@@ -43,6 +43,8 @@ const TIMED_OUT: i32 = 124;
 const NOT_EXECUTABLE: i32 = 126;
 /// Exit code when there is no such program, as in a shell.
 const NOT_FOUND: i32 = 127;
+/// Why there are no checkpoints of a job for which hosts are named.
+const NOT_ON_HOSTS: &str = "an image of the whole tree of processes is one of a job on this host alone, and this job is on others: leave it out, or the hosts";
 /// How many warnings about parameters are printed one by one.
 const MOST_WARNINGS: usize = 20;
 
@@ -105,12 +107,20 @@ fn command(args: &[OsString]) -> Result<i32, Stop> {
     let universe = spread::enter_universe(&mut options, &found.params)?;
     spread::heed_no_local(&mut options)?;
     let mut launch = launch(&options, found.params, universe.as_ref())?;
+    let of_command = |crate::command::Stop(text, code)| stop(code, text);
+    let plan = launch.supervision.map(|it| crate::checkpoint::plan(it, &launch.params, launch.quiet));
+    let plan = plan.transpose().map_err(of_command)?;
     if options.no_wait {
         if launch.stdin != Stdin::Rank(0) && launch.stdin != Stdin::None {
             return Err(stop(USAGE, "-nw: a job that nobody waits for gets no input; leave -stdin out"));
         }
         launch.stdin = Stdin::None;
         spawn::detach().map_err(|error| stop(1, format!("-nw: cannot go on without the shell: {error}")))?;
+    }
+    if let Some(plan) = plan
+        && let Some(code) = crate::checkpoint::in_parent(plan).map_err(of_command)?
+    {
+        return Ok(code);
     }
     launch::run(&launch).map_err(|error| match error {
         LaunchError::Run { .. } | LaunchError::Host { is_program: true, .. } => stop(NOT_EXECUTABLE, error),
@@ -161,6 +171,7 @@ fn serve_singleton() -> Result<i32, Stop> {
         find_program,
         call_name,
         spread: None,
+        supervision: None,
     };
     launch::serve(&launch, segment, control).map_err(|error| stop(1, error))
 }
@@ -197,6 +208,14 @@ fn launch(options: &Options, mut params: Params, universe: Option<&Arc<Universe>
         [UNIVERSE_SIZE_VARIABLE, "OMPI_UNIVERSE_SIZE"]
             .map(|name| (name.into(), universe_size.clone().into())),
     );
+    if let Some(cr) = params.cr() {
+        if spread.is_some() {
+            return Err(stop(USAGE, format!("parameter 'cr' is '{cr}': {NOT_ON_HOSTS}")));
+        }
+        crate::checkpoint::check(&params).map_err(|crate::command::Stop(text, code)| {
+            stop(code, format!("parameter 'cr' is '{cr}': {text}"))
+        })?;
+    }
     Ok(Launch {
         apps,
         env,
@@ -214,8 +233,22 @@ fn launch(options: &Options, mut params: Params, universe: Option<&Arc<Universe>
         library_directory: prefix::library_directory(),
         find_program,
         call_name,
+        supervision: supervision(options, spread.is_some())?,
         spread,
     })
+}
+
+/// What is to be done about checkpoints without being asked.
+fn supervision(options: &Options, is_spread: bool) -> Result<Option<Supervision>, Stop> {
+    let found = Supervision { every: options.every, on_term: options.checkpoint_on_term };
+    if found == Supervision::default() {
+        return Ok(None);
+    }
+    if is_spread {
+        let option = if found.every.is_some() { "--every" } else { "--checkpoint-on-term" };
+        return Err(stop(USAGE, format!("{option}: {NOT_ON_HOSTS}")));
+    }
+    Ok(Some(found))
 }
 
 /// Selects the way of messages. Whether there is a network is only looked at if it is needed.

@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use oxmpi_param::module::{BtlRule, Module};
 use oxmpi_param::nearest::nearest;
 use oxmpi_param::select::modules::Job;
+use oxmpi_param::select::{Framework, Row};
 use oxmpi_param::{Found, Params, ThreadLevel, Unit};
 use oxmpi_param::{Level, Param};
 
@@ -46,6 +47,8 @@ const PLACES: &[(&str, &[Place])] = &[
     ("btl_tcp_", &[("btl", "tcp"), ("rpi", "tcp")]),
     ("shm_", &[("rpi", "shm"), ("btl", "sm")]),
     ("single_copy", &[("rpi", "shm"), ("btl", "sm")]),
+    ("cr_blcr_", &[("cr", "blcr")]),
+    ("cr", &[("cr", "base")]),
     ("coll_tuned_", &[("coll", "tuned")]),
     ("coll_", &[("coll", "base")]),
     ("rpi", &[("rpi", "base")]),
@@ -206,14 +209,32 @@ fn basic(is_parsable: bool, params: &Params) -> String {
     for row in params.modules(&Job::default()) {
         let (framework, name, priority) = (row.framework.name(), row.name, row.priority);
         out += &match is_parsable {
-            true => format!("mca:{framework}:{name}:version:{}\n", env!("CARGO_PKG_VERSION")),
+            true => format!(
+                "mca:{framework}:{name}:version:{}\nmca:{framework}:{name}:checkpoint_restart:{}\n",
+                env!("CARGO_PKG_VERSION"),
+                checkpoints(&row)
+            ),
             false => {
                 let levels = format!("{} to {}", ThreadLevel::name(row.lowest), row.highest);
-                line(&format!("MCA {framework}"), &format!("{name} (priority {priority}, {levels})"))
+                let text = format!(
+                    "{name} (priority {priority}, {levels}, checkpoint/restart: {})",
+                    checkpoints(&row)
+                );
+                line(&format!("MCA {framework}"), &text)
             }
         };
     }
     out
+}
+
+/// What a module has to do with checkpoints, as the guide has it in the summary of each.
+fn checkpoints(row: &Row) -> &'static str {
+    match (row.framework, row.checkpoints) {
+        (Framework::Cr, _) if row.unavailable.is_some() => "not there yet",
+        // Whoever does not take part is in an image of all processes.
+        (Framework::Between, _) | (_, false) => "whole jobs on one host",
+        (_, true) => "yes",
+    }
 }
 
 fn line(name: &str, text: &str) -> String {
@@ -326,7 +347,10 @@ mod tests {
     #[test]
     fn the_rest_is_told_and_wrong_words_are_refused() {
         assert_eq!(told("--version"), concat!("OxMPI v", env!("CARGO_PKG_VERSION"), "\n"));
-        assert!(told("").contains("MCA rpi: shm (priority 60, MPI_THREAD_SINGLE to MPI_THREAD_MULTIPLE)\n"));
+        let levels = "MPI_THREAD_SINGLE to MPI_THREAD_MULTIPLE, checkpoint/restart";
+        let line = format!("MCA rpi: shm (priority 60, {levels}: whole jobs on one host)\n");
+        assert!(told("").contains(&line));
+        assert!(told("-parsable").contains("mca:rpi:crtcp:checkpoint_restart:yes\n"));
         assert!(told("-a").contains("parameter \"wait_yields\""));
         assert!(told("-parseable").contains("mca:rpi:tcp:version:"));
         for (line, text) in [

@@ -81,7 +81,10 @@ fn mpicc() -> String {
 fn oxmpi() -> String {
     let mut page = Page::new("oxmpi", "1", "explain this installation of OxMPI");
     page.heading("SYNOPSIS");
-    page.literal("oxmpi WORD ...\nompi_info ...\nlaminfo ...\nlamboot, lamnodes, lamexec, lamhalt ...");
+    page.literal(
+        "oxmpi WORD ...\nompi_info ...\nlaminfo ...\nlamboot, lamnodes, lamexec, lamhalt ...\n\
+         lamcheckpoint, lamrestart, cr_checkpoint, cr_restart ...",
+    );
     let texts = [
         ("DESCRIPTION", crate::HELP),
         ("OXMPI INFO", crate::info::HELP),
@@ -90,6 +93,7 @@ fn oxmpi() -> String {
         ("OXMPI QUIESCE", crate::quiesce::HELP),
         ("OXMPI CHECKPOINT", crate::checkpoint::HELP),
         ("OXMPI RESTART", crate::checkpoint::RESTART_HELP),
+        ("LAMCHECKPOINT, LAMRESTART, CR_CHECKPOINT AND CR_RESTART", crate::checkpoint::LAM_HELP),
         ("OXMPI DOCTOR", crate::doctor::HELP),
         ("OXMPI BOOT", crate::daemons::BOOT_HELP),
         ("OXMPI NODES", crate::daemons::NODES_HELP),

@@ -1,54 +1,64 @@
 //! `oxmpi quiesce`: lets the messages of a running job stand still for a moment.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
-use oxmpi_rt::launch::QUIESCE;
-use rustix::process::{Pid, kill_process};
+use oxmpi_rt::inquiry;
+
+use crate::command::{Stop, answer, failed, is_option, split, unknown, usage, words};
+use crate::mpirun::{TIMEOUT_WANTED, seconds};
 
 pub(crate) const HELP: &str = "\
 oxmpi quiesce PID: end all connections of a running job, and let it make them again
 
+      --timeout SECONDS         how long it may take (60): until each rank has called MPI
+
 PID is the process number of its mpirun, which was started with '--mca rpi crtcp'. When each rank has called MPI for the next
 time, no message is on its way any more; then all connections and listening sockets are closed, and made anew where they
-are needed. The program notices nothing but the time. mpirun says on its standard error when that is done.
+are needed. The program notices nothing but the time.
+The exit code is 0 when that is done, and then a line says how long it took; mpirun says the same on its standard error. It is 1
+with the reason if there is no such job, if it cannot do that, or if a rank has not called MPI in time.
 ";
 
-/// Answers `oxmpi quiesce ARGS` and returns the exit code: 1 if there is no such job, 2 if the question is wrong.
+/// How long a rank may compute without calling MPI, if nothing else is said.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Answers `oxmpi quiesce ARGS`: 1 if the messages have not stood still, 2 if the question is wrong.
 pub(crate) fn main(args: &[OsString]) -> i32 {
-    let words: Vec<_> = args.iter().map(|word| word.to_string_lossy()).collect();
-    match words.iter().map(AsRef::as_ref).collect::<Vec<_>>()[..] {
-        [] | ["-h" | "--help"] => {
-            crate::say(HELP);
-            0
-        }
-        [pid] => match pid.parse().ok().filter(|pid| *pid > 0).and_then(Pid::from_raw) {
-            Some(pid) => ask(pid),
-            None => wrong(2, &format!("'{pid}' is no process number")),
-        },
-        _ => wrong(2, "one process number is needed ('oxmpi quiesce --help')"),
-    }
+    answer("quiesce", HELP, try_quiesce(args))
 }
 
-fn ask(pid: Pid) -> i32 {
-    let number = pid.as_raw_nonzero();
-    let own = std::fs::read_link("/proc/self/exe");
-    match (std::fs::read_link(format!("/proc/{number}/exe")), own) {
-        (Ok(theirs), Ok(own)) if theirs == own => {}
-        (Ok(theirs), _) => {
-            return wrong(
-                1,
-                &format!("process {number} is {}, not this installation's mpirun", theirs.display()),
-            );
+fn try_quiesce(args: &[OsString]) -> Result<Option<i32>, Stop> {
+    let (mut limit, mut pids) = (LIMIT, Vec::new());
+    let mut args = words(args);
+    while let Some(arg) = args.next() {
+        let (option, inline) = split(&arg);
+        match option {
+            "-h" | "--help" => return Ok(None),
+            "--timeout" | "-timeout" => {
+                let value = inline.or_else(|| args.next());
+                let value =
+                    value.ok_or_else(|| usage(format!("{option} needs {TIMEOUT_WANTED} after it")))?;
+                limit = seconds(&value)
+                    .ok_or_else(|| usage(format!("{option} {value}: not {TIMEOUT_WANTED}")))?;
+            }
+            _ if is_option(option) && option.parse::<i64>().is_err() => {
+                return Err(unknown(option, &["--timeout"]));
+            }
+            _ => pids.push(arg),
         }
-        (Err(error), _) => return wrong(1, &format!("process {number}: {error}")),
     }
-    match kill_process(pid, QUIESCE) {
-        Ok(()) => 0,
-        Err(error) => wrong(1, &format!("process {number} cannot be asked: {error}")),
-    }
-}
-
-fn wrong(code: i32, text: &str) -> i32 {
-    oxmpi_sys::complain!("oxmpi quiesce: {text}");
-    code
+    let pid = match &pids[..] {
+        [] => return Ok(None),
+        [pid] => pid.parse::<u32>().ok().filter(|pid| *pid > 0),
+        [_, more, ..] => {
+            return Err(usage(format!(
+                "'{more}': one process number is needed, that of mpirun ('oxmpi quiesce --help')"
+            )));
+        }
+    };
+    let pid = pid.ok_or_else(|| usage(format!("'{}' is no process number", pids[0])))?;
+    let text = inquiry::quiesce(pid, limit).map_err(failed)?;
+    crate::say(&format!("{text}\n"));
+    Ok(Some(0))
 }

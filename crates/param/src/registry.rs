@@ -147,6 +147,20 @@ impl Params {
         }
     }
 
+    /// The module for checkpoints that is asked for by name, if one is.
+    pub fn cr(&self) -> Option<&'static str> {
+        match self.number_of(Id::cr) {
+            2 => Some("blcr"),
+            3 => Some("self"),
+            _ => None,
+        }
+    }
+
+    /// Whether there shall be no module for checkpoints.
+    pub fn cr_is_off(&self) -> bool {
+        self.number_of(Id::cr) == 1
+    }
+
     /// Whether a restart refuses files that were written to since the checkpoint, instead of cutting them back.
     pub fn cr_files_refuse(&self) -> bool {
         self.number_of(Id::cr_files) != 0
@@ -498,6 +512,15 @@ parameters! {
         default: "", aliases: [], level: User,
         help: "A word that tells universes of one user on one host apart ('oxmpi boot'): daemons and commands with different \
                words know nothing of each other.",
+    }
+    cr: by_hand {
+        unit: Unit::Choice(&["auto", "none", "blcr", "self"]), default: 0, limits: 0..=3, power_of_two: false,
+        aliases: [], level: User,
+        help: "The module for checkpoints. 'blcr': images of all processes of a job on one host, made by CRIU in BLCR's place ('oxmpi \
+               checkpoint', 'oxmpi restart'); mpirun looks for CRIU when it starts, the thread level is MPI_THREAD_SERIALIZED at \
+               least, and of the transports crtcp is used unless another one is named. 'self', functions of the program, is not \
+               there yet. 'auto': blcr, if the transport is crtcp and the thread level is high enough; no job needs it for 'oxmpi \
+               checkpoint --tree'. 'none': none.",
     }
     cr_base_dir: text {
         default: "", aliases: [], level: User,

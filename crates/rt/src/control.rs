@@ -174,6 +174,12 @@ pub enum Request {
     /// Which job do you run, and can it be imaged now? The first that comes over a new connection, from a tool. Answered by
     /// [`Reply::Done`] with a description as the text ([`crate::inquiry::JobFacts`]), or by [`Reply::Refused`] with the reason.
     Describe,
+    /// Let the messages of your jobs stand still, and their connections be made anew. The first that comes over a new connection,
+    /// from a tool. Answered by [`Reply::Done`] when all go on, with a line for people, or by [`Reply::Refused`] with the reason.
+    Quiesce {
+        /// After so many milliseconds the answer is a refusal if processes have not come to rest.
+        limit_ms: u32,
+    },
     /// End the job: MPI_Abort (MPI-5.0 section 9.4.1 "Startup"), or an error that the program did not handle.
     /// Not answered.
     Abort {
@@ -325,6 +331,7 @@ mod kind {
     pub(super) const ENTER: u8 = 43;
     pub(super) const RETURN: u8 = 44;
     pub(super) const DESCRIBE: u8 = 45;
+    pub(super) const QUIESCE: u8 = 46;
     pub(super) const HERE: u8 = 65;
     pub(super) const REFUSED: u8 = 66;
     pub(super) const LISTEN_HERE: u8 = 67;
@@ -376,6 +383,7 @@ impl Request {
             Request::Return { number, secret } => encode(kind::RETURN, *number, secret),
             Request::Abroad => encode(kind::ABROAD, 0, ""),
             Request::Describe => encode(kind::DESCRIBE, 0, ""),
+            Request::Quiesce { limit_ms } => encode(kind::QUIESCE, *limit_ms, ""),
             Request::LookUp { service } => encode(kind::LOOK_UP, 0, service),
         }
     }
@@ -400,6 +408,7 @@ impl Request {
             kind::ALARM => no_text(kind, text).map(|()| Request::Alarm { rank: number }),
             kind::NODES => no_text(kind, text).map(|()| Request::Nodes { from: number }),
             kind::QUIESCED => no_text(kind, text).map(|()| Request::Quiesced { step: number }),
+            kind::QUIESCE => no_text(kind, text).map(|()| Request::Quiesce { limit_ms: number }),
             kind::MEET if number < 2 => Ok(Request::Meet { accepts: number == 1, port: utf8(kind, text)? }),
             kind::PUBLISH if number < 2 => {
                 let (port, service) = pair(kind, text)?;
@@ -543,6 +552,7 @@ mod tests {
             Just(Request::Relay),
             Just(Request::Abroad),
             Just(Request::Describe),
+            any::<u32>().prop_map(|limit_ms| Request::Quiesce { limit_ms }),
             (any::<i32>(), ".{0,80}").prop_map(|(code, text)| Request::Abort { code, text }),
             ".{0,80}".prop_map(|text| Request::Say { text }),
             Just(Request::Spawn),

@@ -12,6 +12,7 @@ use oxmpi_sys::{fdpass, local};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::control::{MAX_MESSAGE, Reply, Request};
+use crate::launch::Supervision;
 
 /// How the names of entrances begin.
 pub(crate) const ENTRANCE_PREFIX: &str = "oxmpi.rank.";
@@ -21,12 +22,18 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What a job is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobFacts {
+    /// The process number of its `mpirun`: the one that looks after the ranks, if another one looks after that.
+    pub mpirun: u32,
     /// Names it; it stays the same when the job is restarted from an image.
     pub id: u64,
     /// The transport of its messages.
     pub transport: String,
     /// How many processes it has, spawned ones among them.
     pub ranks: u32,
+    /// Whether it has a module for checkpoints, by name.
+    pub has_cr: bool,
+    /// What is done about checkpoints without being asked, if anything is.
+    pub supervision: Option<Supervision>,
     /// The program of its first rank.
     pub program: PathBuf,
 }
@@ -47,16 +54,23 @@ pub enum InquiryError {
         /// Its parent, if that is one.
         parent: Option<u32>,
     },
-    /// Its job is on several hosts.
-    #[error(
-        "process {0} runs a job on several hosts: an image of the whole tree of processes is for jobs on one host alone"
-    )]
-    SeveralHosts(u32),
+    /// It does not listen yet, or any more.
+    #[error("mpirun (process {0}) is only starting its job, or ending it: try again")]
+    NotListening(u32),
+    /// It has ended before it has answered.
+    #[error("mpirun (process {0}) has ended")]
+    Ended(u32),
     /// It does not answer.
     #[error(
         "mpirun (process {0}) does not answer: is it stopped (kill -CONT {0}), or does nobody read its output?"
     )]
     Silent(u32),
+    /// It listens in another network namespace.
+    #[error(
+        "mpirun (process {0}) is in another network namespace, where it cannot be asked from here: nsenter --net=/proc/{0}/ns/net \
+         oxmpi ..."
+    )]
+    Elsewhere(u32),
     /// It cannot be asked.
     #[error("mpirun (process {0}) cannot be asked: {1}")]
     Unreachable(u32, io::Error),
@@ -71,49 +85,111 @@ pub enum InquiryError {
 impl JobFacts {
     /// As [`JobFacts::decode`] reads it. The path is last: if a message had no room for it, only its end would be lost.
     pub(crate) fn encode(&self) -> String {
-        let JobFacts { id, transport, ranks, program } = self;
-        format!("{id:016x} {ranks} {transport} {}", program.display())
+        let JobFacts { mpirun, id, transport, ranks, has_cr, supervision, program } = self;
+        let cr = if *has_cr { "cr" } else { "-" };
+        let supervision = supervision.map_or("-".into(), |Supervision { every, on_term }| {
+            format!("{}/{}", every.map_or(0, |time| time.as_millis()), u8::from(on_term))
+        });
+        format!("{mpirun} {id:016x} {ranks} {transport} {cr} {supervision} {}", program.display())
     }
 
     fn decode(text: &str) -> Option<JobFacts> {
-        let mut words = text.splitn(4, ' ');
+        let mut words = text.splitn(7, ' ');
+        let mpirun = words.next()?.parse().ok()?;
         let id = u64::from_str_radix(words.next()?, 16).ok()?;
         let ranks = words.next()?.parse().ok()?;
-        Some(JobFacts { id, ranks, transport: words.next()?.into(), program: words.next()?.into() })
+        let transport = words.next()?.into();
+        let has_cr = words.next()? == "cr";
+        let supervision = match words.next()? {
+            "-" => None,
+            text => {
+                let (every_ms, on_term) = text.split_once('/')?;
+                let every_ms: u64 = every_ms.parse().ok()?;
+                let every = (every_ms > 0).then(|| Duration::from_millis(every_ms));
+                Some(Supervision { every, on_term: on_term == "1" })
+            }
+        };
+        Some(JobFacts { mpirun, id, ranks, transport, has_cr, supervision, program: words.next()?.into() })
     }
 }
 
-/// Asks the `mpirun` with this process number which job it runs.
+/// Asks the `mpirun` with this process number which job it runs. It may also be the number of the process that looks after that
+/// `mpirun`: one that makes checkpoints, or `oxmpi restart`.
 ///
 /// # Errors
 /// See [`InquiryError`]; also if the job cannot be imaged now.
 pub fn job_of(pid: u32) -> Result<JobFacts, InquiryError> {
-    check_mpirun(pid)?;
-    let name = entrance_of(pid).map_err(|error| InquiryError::Process(pid, error))?;
-    let name = name.ok_or(InquiryError::SeveralHosts(pid))?;
-    match ask(&name, pid) {
-        Ok(Some(Reply::Done { text, .. })) => JobFacts::decode(&text).ok_or(InquiryError::Nonsense(pid)),
-        Ok(Some(Reply::Refused { reason, .. })) => Err(InquiryError::Refused(reason)),
-        Ok(Some(_)) => Err(InquiryError::Nonsense(pid)),
-        Ok(None) => Err(InquiryError::Silent(pid)),
-        Err(error) => Err(InquiryError::Unreachable(pid, error)),
+    let (pid, name) = launcher_of(pid)?;
+    match ask(&name, pid, &Request::Describe, PATIENCE)? {
+        Reply::Done { text, .. } => JobFacts::decode(&text).ok_or(InquiryError::Nonsense(pid)),
+        Reply::Refused { reason, .. } => Err(InquiryError::Refused(reason)),
+        _ => Err(InquiryError::Nonsense(pid)),
     }
+}
+
+/// Has the messages of the job of this `mpirun` stand still, and its connections be made anew; waits for that so long. Returns what
+/// there is to say about it.
+///
+/// # Errors
+/// See [`InquiryError`]; also if the job cannot do it, or processes have not come to rest in that time.
+pub fn quiesce(pid: u32, limit: Duration) -> Result<String, InquiryError> {
+    let (pid, name) = launcher_of(pid)?;
+    let limit_ms = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
+    match ask(&name, pid, &Request::Quiesce { limit_ms }, limit.saturating_add(PATIENCE))? {
+        Reply::Done { text, .. } => Ok(text),
+        Reply::Refused { reason, .. } => Err(InquiryError::Refused(reason)),
+        _ => Err(InquiryError::Nonsense(pid)),
+    }
+}
+
+/// The launcher that is meant by a process number, and where it listens.
+fn launcher_of(pid: u32) -> Result<(u32, String), InquiryError> {
+    let checked = check_mpirun(pid);
+    if checked.is_ok()
+        && let Some(found) = entrance_of(pid).map_err(|error| InquiryError::Process(pid, error))?
+    {
+        return Ok((pid, found));
+    }
+    let is_ours = checked.is_ok() || is_of_this_installation(pid).unwrap_or(false);
+    match (is_ours.then(|| launcher_below(pid)).flatten(), checked) {
+        (Some(found), _) => Ok(found),
+        (None, Ok(())) => Err(InquiryError::NotListening(pid)),
+        (None, Err(error)) => Err(error),
+    }
+}
+
+/// The launcher that a process looks after: a child of it, or of a child that is no launcher but of this installation too, as where
+/// `oxmpi restart` has needed a session of its own.
+fn launcher_below(pid: u32) -> Option<(u32, String)> {
+    children_of(pid).into_iter().find_map(|child| match check_mpirun(child) {
+        Ok(()) => entrance_of(child).ok().flatten().map(|name| (child, name)),
+        Err(_) if is_of_this_installation(child).unwrap_or(false) => launcher_below(child),
+        Err(_) => None,
+    })
 }
 
 /// Whether a process is an `mpirun` of this installation.
 fn check_mpirun(pid: u32) -> Result<(), InquiryError> {
-    let of = |pid: u32| std::fs::read_link(format!("/proc/{pid}/exe"));
     let is_mpirun = |pid: u32| {
         std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|command| is_named_mpirun(&command))
     };
-    let theirs = of(pid).map_err(|error| InquiryError::Process(pid, error))?;
-    let own = std::fs::read_link("/proc/self/exe").map_err(|error| InquiryError::Process(pid, error))?;
-    if theirs == own && is_mpirun(pid) {
+    let is_ours = is_of_this_installation(pid).map_err(|error| InquiryError::Process(pid, error))?;
+    if is_ours && is_mpirun(pid) {
         return Ok(());
     }
-    let parent =
-        parent_of(pid).filter(|parent| of(*parent).is_ok_and(|exe| exe == own) && is_mpirun(*parent));
-    Err(InquiryError::NotMpirun { pid, program: theirs.display().to_string(), parent })
+    let is_launcher = |parent: &u32| is_of_this_installation(*parent).unwrap_or(false) && is_mpirun(*parent);
+    let parent = parent_of(pid).filter(is_launcher);
+    let program = program_of(pid).map_err(|error| InquiryError::Process(pid, error))?;
+    Err(InquiryError::NotMpirun { pid, program: program.display().to_string(), parent })
+}
+
+fn program_of(pid: u32) -> io::Result<PathBuf> {
+    std::fs::read_link(format!("/proc/{pid}/exe"))
+}
+
+/// Whether a process runs the same program as this one.
+fn is_of_this_installation(pid: u32) -> io::Result<bool> {
+    Ok(program_of(pid)? == std::fs::read_link("/proc/self/exe")?)
 }
 
 /// Whether a command line, its words ended by zeros, is one of `mpirun`: by its name, or as `oxmpi mpirun`.
@@ -129,6 +205,13 @@ fn is_named_mpirun(command: &[u8]) -> bool {
 fn parent_of(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// The processes that a process has started, and that are still there.
+fn children_of(pid: u32) -> Vec<u32> {
+    let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter(|number| parent_of(*number) == Some(pid)).collect()
 }
 
 /// Under which name a launcher listens: one of its descriptors is the socket with that name.
@@ -154,21 +237,34 @@ fn entrance_in(table: &str, sockets: &[String]) -> Option<String> {
     })
 }
 
-/// Asks under a name; `None` if no answer comes.
-fn ask(name: &str, pid: u32) -> io::Result<Option<Reply>> {
-    let socket = local::connect(name)?;
-    if local::peer(&socket)?.pid.cast_unsigned() != pid {
-        return Err(io::Error::other("somebody else listens under its name"));
+/// Asks the process that listens under a name.
+fn ask(name: &str, pid: u32, question: &Request, patience: Duration) -> Result<Reply, InquiryError> {
+    let network = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/net")).ok();
+    let unreachable = |error: io::Error| {
+        if error.kind() == io::ErrorKind::ConnectionRefused && network("self") != network(&pid.to_string()) {
+            return InquiryError::Elsewhere(pid);
+        }
+        InquiryError::Unreachable(pid, error)
+    };
+    let socket = local::connect(name).map_err(unreachable)?;
+    if local::peer(&socket).map_err(unreachable)?.pid.cast_unsigned() != pid {
+        return Err(unreachable(io::Error::other("somebody else listens under its name")));
     }
-    fdpass::send(&socket, &Request::Describe.encode(), None)?;
-    let patience = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
+    fdpass::send(&socket, &question.encode(), None).map_err(unreachable)?;
+    let (tv_sec, tv_nsec) = (patience.as_secs() as i64, i64::from(patience.subsec_nanos()));
+    let patience = Timespec { tv_sec, tv_nsec };
     let mut fds = [PollFd::new(&socket, PollFlags::IN)];
-    if rustix::io::retry_on_intr(|| poll(&mut fds, Some(&patience)))? == 0 {
-        return Ok(None);
+    let ready = rustix::io::retry_on_intr(|| poll(&mut fds, Some(&patience)));
+    if ready.map_err(|error| unreachable(error.into()))? == 0 {
+        return Err(InquiryError::Silent(pid));
     }
     let mut bytes = [0; MAX_MESSAGE];
-    let (n, _) = fdpass::receive(&socket, &mut bytes)?;
-    Reply::decode(&bytes[..n]).map(Some).map_err(io::Error::other)
+    match fdpass::receive(&socket, &mut bytes) {
+        Ok((0, _)) => Err(InquiryError::Ended(pid)),
+        Ok((n, _)) => Reply::decode(&bytes[..n]).map_err(|_| InquiryError::Nonsense(pid)),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Err(InquiryError::Ended(pid)),
+        Err(error) => Err(unreachable(error)),
+    }
 }
 
 #[cfg(test)]
@@ -177,13 +273,19 @@ mod tests {
 
     #[test]
     fn facts_come_back_as_they_were() {
-        let facts =
-            JobFacts { id: 0xabc, transport: "shm".into(), ranks: 4, program: "/home/a b/heat".into() };
-        assert_eq!(JobFacts::decode(&facts.encode()), Some(facts));
-        assert_eq!(
-            (JobFacts::decode(""), JobFacts::decode("x 4 shm /p"), JobFacts::decode("1 4 shm")),
-            (None, None, None)
-        );
+        let supervised = |every_ms: Option<u64>, on_term| Supervision {
+            every: every_ms.map(Duration::from_millis),
+            on_term,
+        };
+        for supervision in [None, Some(supervised(None, true)), Some(supervised(Some(1500), false))] {
+            let (transport, program) = ("shm".into(), "/home/a b/heat".into());
+            let has_cr = supervision.is_some();
+            let facts = JobFacts { mpirun: 7, id: 0xabc, transport, ranks: 4, has_cr, supervision, program };
+            assert_eq!(JobFacts::decode(&facts.encode()), Some(facts));
+        }
+        for text in ["", "7 x 4 shm - - /p", "7 1 4 shm - -", "7 1 4 shm - 5 /p"] {
+            assert_eq!(JobFacts::decode(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -62,7 +62,7 @@ use oxmpi_shm::postbox::PostboxError;
 use oxmpi_shm::segment::SegmentError;
 use oxmpi_sys::cpus;
 use oxmpi_sys::semaphore::SemaphoreError;
-use oxmpi_sys::spawn::{MAX_GUARDED, Signals};
+use oxmpi_sys::spawn::{MAX_GUARDED, Signals, stand_ins};
 use rustix::process::Signal;
 
 pub use self::binding::Bind;
@@ -79,10 +79,6 @@ use self::launcher::Launcher;
 use crate::hostmap::Hostmap;
 use crate::hosts::opening::Opening;
 use crate::interfaces::InterfaceError;
-
-/// The signal at which a launcher quiesces the messages of its jobs, if their transport can: one that is ignored by whoever
-/// does not know it.
-pub const QUIESCE: Signal = Signal::URG;
 
 /// Ranks that one launcher starts at most.
 pub const MAX_RANKS: u32 = MAX_GUARDED as u32;
@@ -144,6 +140,18 @@ pub struct Launch {
     pub call_name: fn(u16) -> Option<&'static str>,
     /// On which hosts the ranks are, if not all on this one.
     pub spread: Option<Spread>,
+    /// What the parent of the launcher does about checkpoints, if there is such a one.
+    pub supervision: Option<Supervision>,
+}
+
+/// What the parent of a launcher, which is outside of the tree of processes that is imaged, does about checkpoints. Signals that end
+/// the job are its affair: the launcher heeds those that it relays ([`oxmpi_sys::spawn::relay`]), and passes others on to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Supervision {
+    /// It makes one after each such time.
+    pub every: Option<Duration>,
+    /// It makes one when the job is to end by SIGTERM.
+    pub on_term: bool,
 }
 
 /// Several hosts, or one that is not this one.
@@ -349,7 +357,7 @@ pub fn run(launch: &Launch) -> Result<i32, LaunchError> {
         return Err(LaunchError::TooMany(size));
     }
     let deadline = Deadline::of(launch);
-    let signals = prepare()?;
+    let signals = prepare(launch.supervision.is_some())?;
     let here = launch.here(size as u32).len();
     let binding = binding_of(launch.bind, here);
     let sockets = places::has_sockets(launch, size as u32);
@@ -393,7 +401,7 @@ pub(crate) fn binding_of(bind: Bind, here: usize) -> Binding {
 /// # Errors
 /// If it is gone already, or the kernel refuses something.
 pub fn serve(launch: &Launch, segment: OwnedFd, control: OwnedFd) -> Result<i32, LaunchError> {
-    let signals = prepare()?;
+    let signals = prepare(false)?;
     let sockets = places::has_sockets(launch, 1);
     let open_files = start::raise_open_files(launch, (1, 1), sockets)?;
     let mut launcher = Launcher::new(launch, &signals, start::adopt(segment, control)?)?;
@@ -402,14 +410,15 @@ pub fn serve(launch: &Launch, segment: OwnedFd, control: OwnedFd) -> Result<i32,
 }
 
 /// What every launcher does first.
-pub(crate) fn prepare() -> Result<Signals, LaunchError> {
+pub(crate) fn prepare(is_supervised: bool) -> Result<Signals, LaunchError> {
     start::kernel(
         "become a subreaper",
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())),
     )?;
     let passed_on = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
     // With the error of a file that may not grow any more comes a signal.
-    let others = [Signal::TSTP, Signal::CHILD, Signal::XFSZ, QUIESCE];
-    let wanted: Vec<i32> = passed_on.into_iter().chain(others).map(Signal::as_raw).collect();
+    let others = [Signal::TSTP, Signal::CHILD, Signal::XFSZ];
+    let relayed = stand_ins().into_iter().filter(|_| is_supervised);
+    let wanted: Vec<i32> = passed_on.into_iter().chain(others).map(Signal::as_raw).chain(relayed).collect();
     Signals::new(&wanted).map_err(|e| LaunchError::Kernel("watch signals", e))
 }

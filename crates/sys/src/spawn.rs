@@ -3,18 +3,21 @@
 //! - [`spawn`] starts a program. The child borrows the launcher's memory until it calls execve(2) (as vfork(2) does),
 //!   so the cost does not depend on the launcher's size; a failed execve comes back as an ordinary error.
 //! - [`Signals`] turns signals into something to poll, so that a launcher needs no handler.
+//! - [`relay`] passes signals on to a child that gets the same from elsewhere.
 //! - [`Guard`] is a tiny process that kills the ranks when the launcher itself is killed and cannot.
 //! - [`take_inherited`] is the other end: a started program takes the descriptors that were put there for it.
 
 mod guard;
 mod inherited;
 mod marked;
+mod relayed;
 mod signals;
 
 pub use self::guard::{GUARD_VARIABLE, Guard, MAX_GUARDED, WARD_GRACE_MS};
 pub use self::inherited::{
     close_others, inherited_is_control, inherited_is_segment, is_live_socket, take_inherited,
 };
+pub use self::relayed::{RELAYED, relay, stand_ins, stands_for};
 pub use self::signals::{HEEDED, SignalMask, Signals, heed_children};
 
 use self::signals::{full_mask, set_mask};
@@ -222,20 +225,40 @@ pub fn detach_session() -> io::Result<()> {
 }
 
 fn detach_with(lead: impl FnOnce() -> rustix::io::Result<()>) -> io::Result<()> {
-    if std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() > 1) {
-        return Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            "a process with threads cannot detach itself",
-        ));
+    match fork()? {
+        None => Ok(lead()?),
+        // SAFETY: ends the parent without running anything more of it.
+        Some(_) => unsafe { libc::_exit(0) },
     }
-    // SAFETY: this process has a single thread, so the child's memory is consistent. The parent ends without running
-    // anything more.
-    unsafe {
-        match libc::fork() {
-            -1 => Err(io::Error::last_os_error()),
-            0 => Ok(lead()?),
-            _ => libc::_exit(0),
+}
+
+/// Goes on as two processes. The parent gets the number of the child, the child `None`; the kernel kills it when the parent ends.
+///
+/// # Errors
+/// As [`detach`].
+pub fn split() -> io::Result<Option<rustix::process::Pid>> {
+    use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+    let parent = getpid();
+    let child = fork()?;
+    if child.is_none() {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        if getppid() != Some(parent) {
+            // SAFETY: the parent is gone already, and the kernel has missed it; this ends the child without running anything more.
+            unsafe { libc::_exit(0) };
         }
+    }
+    Ok(child)
+}
+
+/// The number of the child in the parent, `None` in the child.
+fn fork() -> io::Result<Option<rustix::process::Pid>> {
+    if std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() > 1) {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "a process with threads cannot be forked"));
+    }
+    // SAFETY: this process has a single thread, so the child's memory is consistent.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        child => Ok(rustix::process::Pid::from_raw(child)),
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) fn advise(command: &Command) -> Result<i32, Stop> {
         }
         _ => return Err(usage("--advise takes the mean time between failures alone, in seconds")),
     };
-    let base = super::base(command)?;
+    let base = super::base(command.value("--dir"), &command.params)?;
     let mut sets = sets_in(&base);
     sets.sort_by_key(|set| std::cmp::Reverse(set.manifest.made.unix_s));
     // A job that has ended with its checkpoint has not been kept waiting.

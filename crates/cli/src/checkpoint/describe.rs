@@ -3,13 +3,14 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use oxmpi_checkpoint::manifest::FORMAT;
 use oxmpi_checkpoint::set::Set;
 
 use super::amount;
 use super::command::Command;
+use super::supervise::interval_text;
 use crate::command::{Stop, answer, failed, usage};
 
 /// The option of `oxmpi info`.
@@ -80,6 +81,14 @@ fn text(set: &Set) -> String {
     let mut out = String::new();
     for (name, value) in rows {
         let _ = writeln!(out, "{:11} {value}", format!("{name}:"));
+    }
+    if let Some(supervision) = &job.supervision {
+        let every = supervision
+            .every_ms
+            .map(|ms| format!("every {} by itself", interval_text(Duration::from_millis(ms))));
+        let on_term = supervision.on_term.then(|| "at SIGTERM, which ends the job".to_string());
+        let all: Vec<String> = every.into_iter().chain(on_term).collect();
+        let _ = writeln!(out, "{:11} {}", "checkpoints:", all.join(", and "));
     }
     for file in &manifest.written {
         let _ = writeln!(out, "  written:  {} ({} bytes)", file.path.display(), file.bytes);

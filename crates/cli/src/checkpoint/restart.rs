@@ -1,22 +1,24 @@
 //! `oxmpi restart`: brings a job back, and waits for its end as its mpirun did.
 
 use std::ffi::OsString;
-use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use oxmpi_checkpoint::files::Policy;
+use oxmpi_checkpoint::manifest;
 use oxmpi_checkpoint::restart::{bring_back, clear};
 use oxmpi_checkpoint::set::Set;
 use oxmpi_checkpoint::tree::session_of;
-use oxmpi_sys::spawn::Signals;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, getpgid, getpgrp, kill_process, pidfd_open, setsid, waitpid,
-};
+use oxmpi_param::{Param, Params};
+use oxmpi_rt::launch::Supervision;
+use rustix::process::{Pid, setsid};
 
 use super::command::Command;
+use super::supervise::{Plan, Supervisor, signals};
 use super::terminal::{Terminal, needs_new};
+use super::{Criu, Maker};
 use crate::command::{Stop, answer, failed, usage};
+use crate::mpirun::{INTERVAL_WANTED, interval};
 
 pub(crate) const HELP: &str = "\
 oxmpi restart: bring back a job of which 'oxmpi checkpoint' has made a set
@@ -24,7 +26,8 @@ oxmpi restart: bring back a job of which 'oxmpi checkpoint' has made a set
   oxmpi restart SET             SET is the directory of a set, or the name of the job's sets without their number: the newest
       --files cut|refuse        what to do about files that the job had open for writing and that have grown since (parameter
                                 cr_files): cut them back to what they were, which is the default, or refuse
-      --mca NAME VALUE          set a parameter: cr_files, cr_blcr_criu, cr_blcr_options
+      --every TIME|none         how often it is checkpointed from now on (90s, 30m, 2h); else as before
+      --mca NAME VALUE          set a parameter: cr_files, cr_base_dir, cr_keep, cr_blcr_criu, cr_blcr_options
 
 The job goes on where it was, on the same host, with the process numbers that it had. Where mpirun's input, output and errors were a
 terminal or a pipe, those of this command take their place; files go on as files. If mpirun had a terminal and this command has none,
@@ -32,25 +35,14 @@ the job writes to this command's output, and gets no input. Signals are passed o
 command; 1 if the job cannot be restarted.
 ";
 
-/// Signals that are meant for the job.
-const PASSED_ON: [Signal; 8] = [
-    Signal::HUP,
-    Signal::INT,
-    Signal::QUIT,
-    Signal::TERM,
-    Signal::USR1,
-    Signal::USR2,
-    Signal::URG,
-    Signal::CONT,
-];
-
 /// Answers `oxmpi restart`.
 pub(crate) fn restart(args: &[OsString]) -> i32 {
     answer("restart", HELP, try_restart(args))
 }
 
 fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
-    let Some(mut command) = Command::read(args, &["--files"], &["--files"])? else { return Ok(None) };
+    let options = ["--files", "--every"];
+    let Some(mut command) = Command::read(args, &options, &options)? else { return Ok(None) };
     if let Some(files) = command.value("--files").map(String::from) {
         let source = oxmpi_param::Source::CommandLine(format!("--files {files}"));
         command.params.set_from("cr_files", &files, source).map_err(usage)?;
@@ -62,6 +54,7 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
     };
     let set = Set::open(path).map_err(failed)?;
     let criu = super::criu(&command.params)?;
+    let supervision = supervision(&command, &set)?;
     let policy = if command.params.cr_files_refuse() { Policy::Refuse } else { Policy::Cut };
     let is_outside = session_of(std::process::id()).is_ok_and(|leader| leader == 0);
     if (is_outside || needs_new(&set.manifest.job.streams)) && setsid().is_err() {
@@ -78,52 +71,57 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
     }
     let work = Work::make()?;
     // Before the job is there: none of them may be lost.
-    let signals = Signals::new(&PASSED_ON.map(Signal::as_raw)).map_err(failed)?;
+    let signals = signals().map_err(failed)?;
     let (slave, terminal) = Terminal::of(&set.manifest.job.streams).map_err(failed)?;
     let mpirun = bring_back(&set, &criu, &work.0, (&super::program()?, slave)).map_err(failed)?;
     drop(work);
     let pid = i32::try_from(mpirun).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| failed(format!("process number {mpirun} makes no sense")))?;
-    wait_for(pid, &signals, terminal)
-        .map(Some)
-        .map_err(|error| failed(format!("mpirun (process {mpirun}): {error}")))
+    let plan = supervision.map(|supervision| plan(supervision, &set, criu, &command.params)).transpose()?;
+    let is_known = set.manifest.job.supervision.is_some();
+    let supervisor = Supervisor::new("oxmpi restart", pid, &signals, is_known);
+    let code = supervisor.at(terminal).with(plan).watch();
+    code.map(Some).map_err(|error| failed(format!("mpirun (process {mpirun}): {error}")))
+}
+
+/// What is to be done about checkpoints of a job that is brought back: what was done before, or what the command line says.
+fn supervision(command: &Command, set: &Set) -> Result<Option<Supervision>, Stop> {
+    let before = set.manifest.job.supervision;
+    let mut found = before.map_or_else(Supervision::default, |before| Supervision {
+        every: before.every_ms.map(Duration::from_millis),
+        on_term: before.on_term,
+    });
+    match command.value("--every") {
+        None => {}
+        Some("none") => found.every = None,
+        Some(text) => {
+            let every = interval(text);
+            let wrong = || usage(format!("--every {text}: not {INTERVAL_WANTED}, nor 'none'"));
+            found.every = Some(every.ok_or_else(wrong)?);
+        }
+    }
+    Ok(Some(found).filter(|found| *found != Supervision::default()))
+}
+
+/// How checkpoints are made of it: beside the set that it comes from, and as many are kept, unless a parameter says something else.
+fn plan(supervision: Supervision, set: &Set, criu: Criu, params: &Params) -> Result<Plan, Stop> {
+    let is_said = |name| Param::find(name).is_some_and(|param| !params.is_default(param));
+    let base = set.path.parent().filter(|_| !is_said("cr_base_dir")).map(Path::to_path_buf);
+    let base = base.map_or_else(|| super::usable_base(params), Ok)?;
+    let before = set.manifest.job.supervision.filter(|_| !is_said("cr_keep"));
+    let keep = before.map_or_else(|| super::keep(params), |before| before.keep);
+    let every_ms = supervision.every.map(|time| time.as_millis() as u64);
+    let recorded = manifest::Supervision { every_ms, on_term: supervision.on_term, keep };
+    let maker = Maker { criu, program: super::program()?, base, keep, supervision: Some(recorded) };
+    Ok(Plan { supervision, maker, is_quiet: false })
 }
 
 /// Does the same in a child of this process.
 fn in_child(args: &[OsString]) -> std::io::Result<i32> {
-    let signals = Signals::new(&PASSED_ON.map(Signal::as_raw))?;
+    let signals = signals()?;
     let child =
         std::process::Command::new(oxmpi_sys::library::program()?).arg("restart").args(args).spawn()?;
-    wait_for(Pid::from_child(&child), &signals, Terminal::none())
-}
-
-/// Waits for the end of mpirun, and passes signals on. Returns its exit code, or that of a shell for a signal that killed it.
-fn wait_for(pid: Pid, signals: &Signals, mut terminal: Terminal) -> std::io::Result<i32> {
-    let process = pidfd_open(pid, PidfdFlags::empty())?;
-    loop {
-        let mut fds = vec![
-            PollFd::new(&process, PollFlags::IN),
-            PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN),
-        ];
-        fds.extend(terminal.output().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-        rustix::io::retry_on_intr(|| poll(&mut fds, None))?;
-        drop(fds);
-        terminal.pass_on();
-        while let Some(signal) = signals.next()?.and_then(Signal::from_named_raw) {
-            let is_of_terminal = [Signal::INT, Signal::QUIT, Signal::CONT].contains(&signal);
-            // What a terminal sends comes to the whole group, so mpirun has it already if it is in ours.
-            let has_own_group = getpgid(Some(pid)).is_ok_and(|group| group != getpgrp());
-            if has_own_group || !is_of_terminal {
-                // If it is gone, its end is what comes next.
-                let _ = kill_process(pid, signal);
-            }
-        }
-        if let Some((_, status)) = waitpid(Some(pid), WaitOptions::NOHANG)? {
-            terminal.pass_on();
-            let code = status.exit_status();
-            return Ok(code.or_else(|| status.terminating_signal().map(|signal| 128 + signal)).unwrap_or(1));
-        }
-    }
+    Supervisor::new("oxmpi restart", Pid::from_child(&child), &signals, false).watch()
 }
 
 /// A directory for CRIU's log, which is removed.

@@ -115,7 +115,8 @@ fn selection(asked: &Asked, params: &Params) -> String {
     let (steps, is_selected) = match super::selected(params, asked.ranks) {
         Ok(found) => {
             let coll = found.coll.join(", ");
-            out += &format!("  rpi {}, coll {coll}, {}\n", found.rpi, found.level);
+            let cr = found.cr.map(|cr| format!(", cr {cr}")).unwrap_or_default();
+            out += &format!("  rpi {}, coll {coll}{cr}, {}\n", found.rpi, found.level);
             (found.steps, true)
         }
         Err(SelectError::Impossible(failed)) => (failed.steps, false),

@@ -45,6 +45,10 @@ pub(crate) struct Options {
     pub(crate) report_bindings: bool,
     pub(crate) no_oversubscribe: bool,
     pub(crate) timeout: Option<Duration>,
+    /// Time between two checkpoints.
+    pub(crate) every: Option<Duration>,
+    /// Whether SIGTERM makes a checkpoint and ends the job.
+    pub(crate) checkpoint_on_term: bool,
     /// Variables for all ranks.
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) inherit: Inherit,
@@ -142,6 +146,8 @@ impl Default for Options {
             report_bindings: false,
             no_oversubscribe: false,
             timeout: None,
+            every: None,
+            checkpoint_on_term: false,
             env: Vec::new(),
             inherit: Inherit::All,
             mca: Vec::new(),
@@ -216,6 +222,29 @@ pub(crate) fn timeout(text: &str) -> Option<Duration> {
 
 /// What [`timeout`] wants.
 pub(crate) const TIMEOUT_WANTED: &str = "a number of seconds from 0.001 to 1000000000, such as 90 or 0.5";
+
+/// What the time between two checkpoints may be.
+const INTERVAL_SECONDS: std::ops::RangeInclusive<f64> = 0.1..=1e9;
+
+/// Reads the time between two checkpoints.
+pub(crate) fn interval(text: &str) -> Option<Duration> {
+    let unit_s = match text.chars().last()? {
+        's' => 1.0,
+        'm' => 60.0,
+        'h' => 3600.0,
+        'd' => 86400.0,
+        _ => return interval_of(text, 1.0),
+    };
+    interval_of(&text[..text.len() - 1], unit_s)
+}
+
+fn interval_of(number: &str, unit_s: f64) -> Option<Duration> {
+    let seconds = number.parse::<f64>().ok().map(|number| number * unit_s);
+    seconds.filter(|seconds| INTERVAL_SECONDS.contains(seconds)).map(Duration::from_secs_f64)
+}
+
+/// What [`interval`] wants.
+pub(crate) const INTERVAL_WANTED: &str = "a time of 0.1s or more, such as 90s, 30m, 2h or 1d";
 
 /// Reads the command line (without the program's own name).
 pub(crate) fn parse(args: &[OsString]) -> Result<Command, UsageError> {
@@ -495,6 +524,10 @@ impl Reader {
             Id::Timeout => {
                 options.timeout = Some(timeout(&given.shown(0)).ok_or_else(|| given.bad(TIMEOUT_WANTED))?);
             }
+            Id::Every => {
+                options.every = Some(interval(&given.shown(0)).ok_or_else(|| given.bad(INTERVAL_WANTED))?);
+            }
+            Id::CheckpointOnTerm => options.checkpoint_on_term = true,
             Id::Watchdog => options.mca.push(Setting {
                 option: given.name.clone(),
                 name: "mpi_watchdog".into(),

@@ -2,14 +2,12 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::process::Command;
 
-use super::support::installed;
-use super::testbed::{outcome, testbed};
+use super::testbed::{HEAD, Testbed, outcome, testbed};
 
-fn ask(mpirun: u32) {
-    let output = Command::new(installed("oxmpi")).args(["quiesce", &mpirun.to_string()]).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+fn ask(bed: &Testbed, mpirun: u32) {
+    let (code, out, err) = bed.oxmpi_on(HEAD, &["quiesce", &mpirun.to_string()]);
+    assert!(code == Some(0) && out.contains("processes stood still"), "{out}{err}");
 }
 
 #[test]
@@ -27,7 +25,7 @@ fn connections_between_hosts_are_made_anew_and_nothing_is_lost() {
             assert!(lines.next().unwrap().starts_with("rank "));
         }
         for time in 1..=TIMES {
-            ask(child.id());
+            ask(&bed, child.id());
             assert_eq!(lines.next(), Some(format!("remade {time}")), "{hosts}");
         }
         assert_eq!(lines.next().as_deref(), Some("whole"), "{hosts}");
@@ -57,7 +55,7 @@ fn who_stood_still_is_found_again_by_jobs_of_other_launchers() {
         let (mut here, there) = (start("0", quiet), start("1", &spread));
         let mut lines = BufReader::new(here.stdout.take().unwrap()).lines().map(|line| line.unwrap());
         assert_eq!(lines.next().as_deref(), Some("met"), "{quiet:?}");
-        ask(here.id());
+        ask(&bed, here.id());
         let mut told = String::new();
         let mut errors = BufReader::new(here.stderr.take().unwrap());
         errors.read_line(&mut told).unwrap();

@@ -99,9 +99,13 @@ impl Place {
 
     /// `mpirun -n 4 OPTIONS PROGRAM ARGS MARKER`, with its output in a file.
     fn start(&self, options: &[&str], program: &str, args: &[&str]) -> Running<'_> {
+        self.start_by(self.command("mpirun"), options, program, args)
+    }
+
+    /// The same, by this command.
+    fn start_by(&self, mut command: Command, options: &[&str], program: &str, args: &[&str]) -> Running<'_> {
         let out = self.programs.directory.join("out");
         let file = File::create(&out).unwrap();
-        let mut command = self.command("mpirun");
         command.args(["-n", "4", "--timeout", "85"]).args(options);
         command.arg(self.programs.path(program)).args(args).arg(self.programs.marker());
         let child = command.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
@@ -143,11 +147,26 @@ impl Running<'_> {
         fs::read_to_string(&self.out).unwrap()
     }
 
+    /// Sends a signal to its mpirun, or to `oxmpi restart`.
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
     /// Waits until the output has another line with a word than those before.
     fn await_line(&mut self, word: &str) {
         let (start, before) = (Instant::now(), self.text().matches(word).count());
         while self.text().matches(word).count() <= before {
             assert!(start.elapsed() < LIMIT, "no line '{word}':\n{}", self.text());
+            assert!(self.child.try_wait().unwrap().is_none(), "the job has ended:\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Waits until something holds, while the job runs.
+    fn await_that(&mut self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
+        let start = Instant::now();
+        while !is_so(self) {
+            assert!(start.elapsed() < LIMIT, "{what}:\n{}{}", self.text(), restarted(self.place));
             assert!(self.child.try_wait().unwrap().is_none(), "the job has ended:\n{}", self.text());
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -195,6 +214,11 @@ impl Running<'_> {
 
 fn run(mut command: Command) -> Output {
     command.output().unwrap()
+}
+
+fn with(mut command: Command, args: &[&str]) -> Command {
+    command.args(args);
+    command
 }
 
 fn words(output: &Output) -> String {
@@ -373,6 +397,299 @@ fn a_crash_at_any_step_leaves_the_old_set_or_the_new_one() {
     let mut job = restart(&place, &newest, &[]);
     job.await_line("step");
     job.lose();
+}
+
+/// The numbers of the sets that are there.
+fn numbers(place: &Place) -> Vec<u64> {
+    let number = |name: &String| name.rsplit_once('.')?.1.parse().ok();
+    let mut all: Vec<u64> = set_names(place).iter().filter_map(number).collect();
+    all.sort_unstable();
+    all
+}
+
+/// The names of the sets that are there, without those that are being made.
+fn set_names(place: &Place) -> Vec<String> {
+    place.names().into_iter().filter(|name| !name.starts_with('.')).collect()
+}
+
+/// Waits until no process of the job is left.
+fn await_nobody(place: &Place) {
+    let start = Instant::now();
+    while !processes_of(place.programs.marker()).is_empty() {
+        assert!(start.elapsed() < LIMIT, "{:?}", processes_with(place.programs.marker()));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn a_job_is_checkpointed_at_intervals_also_after_a_restart() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let args = ["700", "6000"];
+    let (code, alone) = place.start(&[], "cr_heat", &args).end();
+    assert_eq!(code, 0, "{alone}");
+    let mut job = place.start(&["--every", "0.3s", "--mca", "cr_keep", "1"], "cr_heat", &args);
+    job.await_that("no third set", |_| numbers(&place).last().is_some_and(|last| *last >= 3));
+    let (told, name) = (job.text(), place.sets().join(set_names(&place)[0].rsplit_once('.').unwrap().0));
+    let line = format!("mpirun: the job is checkpointed every 0.3s; 'oxmpi restart {}'", name.display());
+    assert_eq!(told.matches(&line).count(), 1, "{told}");
+    job.lose();
+    let last = numbers(&place).pop().unwrap();
+    let described = run(place.oxmpi(&["info", "--checkpoint", name.to_str().unwrap()]));
+    assert!(words(&described).contains("every 0.3s by itself"), "{}", words(&described));
+    let mut job = restart(&place, name.to_str().unwrap(), &[]);
+    job.await_that("no set after the restart", |_| numbers(&place).last().is_some_and(|new| *new > last));
+    // By the number of the process that looks after the job, too.
+    set_of(&run(place.oxmpi(&["checkpoint", "--tree", &job.mpirun()])));
+    let (code, out) = job.end();
+    assert_eq!((code, results(&out)), (0, results(&alone)), "{}", restarted(&place));
+    let told = restarted(&place);
+    assert!(told.contains("oxmpi restart: the job is checkpointed every 0.3s"), "{told}");
+    let count = numbers(&place).len();
+    assert!(count == 2, "the newest set and one before it: {:?}", place.names());
+}
+
+#[test]
+fn the_parent_that_makes_checkpoints_is_mpirun_to_everybody() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let heat = ["2000", "6000"];
+    // It is killed, and the job with it.
+    let mut job = place.start(&["--every", "1h"], "cr_heat", &heat);
+    job.await_line("step");
+    let set = set_of(&run(place.oxmpi(&["checkpoint", "--tree", &job.mpirun()])));
+    job.signal(Signal::KILL);
+    await_nobody(&place);
+    job.lose();
+    let mut job = restart(&place, &set, &[]);
+    assert!(job.goes_on());
+    job.signal(Signal::KILL);
+    await_nobody(&place);
+    job.lose();
+    // Signals come to the job once, whoever else gets them, also after a restart that changes the interval.
+    let grouped = |mut command: Command| {
+        // setsid(1) makes a group as well, and would fork if it led one.
+        if session_of(std::process::id()).unwrap() != 0 {
+            std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        }
+        command
+    };
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut job = place.start_by(grouped(place.command("mpirun")), &["--every", "1h"], "cr_heat", &heat);
+        job.await_line("step");
+        rustix::process::kill_process_group(Pid::from_child(&job.child), signal).unwrap();
+        let (code, out) = job.end();
+        assert_eq!(code, 128 + signal.as_raw(), "{out}");
+        assert_eq!(out.matches("mpirun: SIG").count(), 1, "{out}");
+    }
+    let mut job = restart(&place, &set, &["--every", "none"]);
+    assert!(job.goes_on());
+    job.signal(Signal::INT);
+    let (code, out) = job.end();
+    assert_eq!((code, out.matches("mpirun: SIGINT").count()), (130, 1), "{out}\n{}", restarted(&place));
+    await_nobody(&place);
+}
+
+#[test]
+fn checkpoints_that_fail_are_told_once_and_what_is_wrong_from_the_start_at_once() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let options = ["--every", "0.2s", "--mca", "cr_blcr_options", "--no-such-option"];
+    let (code, out) = place.start(&options, "cr_heat", &["500", "6000"]).end();
+    assert_eq!(code, 0, "{out}");
+    let told = "mpirun: there is no new set, and the job goes on: ";
+    assert_eq!(out.matches(told).count(), 1, "{out}");
+    assert!(out.contains("; the next one is made in 0.2s\n"), "{out}");
+    assert!(place.names().is_empty(), "{:?}", place.names());
+    let refused_at = |options: &[&str], code: i32, text: &str| {
+        let mut command = place.command("mpirun");
+        command.args(options).args(["echo", "started"]);
+        let output = run(command);
+        refused(&output, code, &[text]);
+        assert!(!words(&output).contains("started\n"), "{}", words(&output));
+    };
+    for wrong in ["0", "30x", "m", "-5s", "1e12h", ""] {
+        refused_at(&["--every", wrong], 2, "not a time of 0.1s or more");
+    }
+    refused_at(&["--every", "1h", "--mca", "cr_blcr_criu", "/nowhere/criu"], 1, "names /nowhere/criu");
+    refused_at(&["--checkpoint-on-term", "--mca", "cr_base_dir", "/proc/no"], 1, "/proc/no cannot be used");
+    refused_at(&["--every", "1h", "-H", "a.invalid"], 2, "--every: an image of the whole tree");
+    refused_at(&["-nw", "--every", "1h", "--mca", "cr_blcr_criu", "/nowhere/criu"], 1, "names /nowhere/criu");
+}
+
+#[test]
+fn sigterm_makes_a_checkpoint_and_ends_the_job_if_that_is_wanted() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let args = ["600", "6000"];
+    let (code, alone) = place.start(&[], "cr_heat", &args).end();
+    assert_eq!(code, 0, "{alone}");
+    let mut job = place.start(&["--checkpoint-on-term"], "cr_heat", &args);
+    job.await_line("step");
+    job.signal(Signal::TERM);
+    let (code, out) = job.end();
+    assert_eq!(code, 75, "{out}");
+    await_nobody(&place);
+    let set = place.sets().join(&set_names(&place)[0]).display().to_string();
+    let line = |name, set| {
+        format!(
+            "{name}: SIGTERM: the job was checkpointed and has ended; 'oxmpi restart {set}' brings it back\n"
+        )
+    };
+    assert!(out.ends_with(&line("mpirun", &set)), "{out}");
+    // It goes on, and SIGTERM means the same.
+    let mut job = restart(&place, &set, &[]);
+    assert!(job.goes_on());
+    job.signal(Signal::TERM);
+    let (code, out) = job.end();
+    assert_eq!(code, 75, "{out} {}", restarted(&place));
+    let set = set.replace(".1", ".2");
+    assert_eq!(numbers(&place), [1, 2]);
+    assert!(restarted(&place).ends_with(&line("oxmpi restart", &set)), "{}", restarted(&place));
+    let (code, out) = restart(&place, &set, &[]).end();
+    assert_eq!((code, results(&out)), (0, results(&alone)), "{}", restarted(&place));
+}
+
+#[test]
+fn sigterm_ends_a_job_that_cannot_be_checkpointed_and_the_second_one_at_once() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let mut command = place.command("mpirun");
+    command.args(["-n", "2", "--checkpoint-on-term", "sleep", "80"]).stderr(Stdio::piped());
+    let job = command.spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    kill_process(Pid::from_child(&job), Signal::TERM).unwrap();
+    let output = job.wait_with_output().unwrap();
+    let why = "mpirun: SIGTERM: no checkpoint can be made, and the job ends without one: rank 0 has not called MPI_Init";
+    refused(&output, 143, &[why, "mpirun: SIGTERM"]);
+    let mut command = place.command("mpirun");
+    let pause = place.programs.path("pause");
+    command.env("OXMPI_CHECKPOINT_PAUSE", format!("begun:{}", pause.display()));
+    let mut job = place.start_by(command, &["--checkpoint-on-term"], "cr_heat", &["6000", "6000"]);
+    job.await_line("step");
+    job.signal(Signal::TERM);
+    job.await_that("no checkpoint is begun", |_| pause.exists());
+    // One that comes at once is taken for the same one, by way of the whole group.
+    std::thread::sleep(Duration::from_millis(700));
+    job.signal(Signal::TERM);
+    let start = Instant::now();
+    let (code, out) = job.end();
+    assert_eq!(code, 143, "{out}");
+    assert!(start.elapsed() < Duration::from_secs(10) && out.contains("SIGTERM once more"), "{out}");
+    await_nobody(&place);
+    assert!(numbers(&place).is_empty(), "{:?}", place.names());
+}
+
+/// The parameter cr, as the components guide has it.
+#[test]
+fn a_module_for_checkpoints_is_selected_with_what_it_needs() {
+    let Some(place) = Place::new(&["jobs/cr_heat", "jobs/level"]) else { return };
+    // The transport that takes part in checkpoints, and its thread level; another one if it is named.
+    let told = |options: &[&str]| {
+        let command = with(place.command("mpirun"), &["-n", "2", "--mca", "mpi_show_select", "1"]);
+        let command = with(command, options);
+        let output = run(with(command, &[place.programs.path("level").to_str().unwrap(), "0"]));
+        assert!(output.status.success(), "{}", words(&output));
+        words(&output)
+    };
+    let by_cr = told(&["--mca", "cr", "blcr"]);
+    assert!(by_cr.contains("level 2\n") && by_cr.contains("rpi crtcp is selected"), "{by_cr}");
+    assert!(by_cr.contains("8. cr blcr is selected"), "{by_cr}");
+    let named = told(&["--mca", "cr", "blcr", "--mca", "rpi", "shm"]);
+    assert!(named.contains("rpi shm is selected") && named.contains("8. cr blcr is selected"), "{named}");
+    let by_itself = told(&["--mca", "rpi", "crtcp"]);
+    assert!(by_itself.contains("cr blcr is dropped: it runs from MPI_THREAD_SERIALIZED on"), "{by_itself}");
+    let none = told(&["--mca", "cr", "none"]);
+    assert!(
+        none.contains("rpi shm is selected") && none.contains("cr blcr is dropped: 'cr' is 'none'"),
+        "{none}"
+    );
+    let refuses = |options: &[&str], code, text: &str| {
+        let mut command = place.command("mpirun");
+        command.args(["-n", "2"]).args(options).args(["echo", "started"]);
+        let output = run(command);
+        refused(&output, code, &[text]);
+        assert!(!words(&output).contains("started\n"), "{}", words(&output));
+    };
+    refuses(&["--mca", "cr", "self"], 2, "cr self: functions of the program are not called");
+    refuses(&["--mca", "cr", "bcr"], 2, "'bcr'");
+    refuses(&["--mca", "cr", "blcr", "--mca", "cr_blcr_criu", "/nowhere/criu"], 1, "names /nowhere/criu");
+    refuses(
+        &["--mca", "cr", "blcr", "-H", "a.invalid"],
+        2,
+        "parameter 'cr' is 'blcr': an image of the whole tree",
+    );
+    refuses(&["--mca", "cr", "blcr", "-H", "a.invalid,b.invalid"], 2, "cr blcr: the job is on 2 hosts");
+    // Then no more has to be said.
+    let mut job = place.start(&["--mca", "cr", "blcr"], "cr_heat", &["2000", "6000"]);
+    job.await_line("step");
+    let set = set_of(&run(place.oxmpi(&["checkpoint", &job.mpirun()])));
+    job.lose();
+    let mut job = restart(&place, &set, &[]);
+    job.await_line("step");
+    job.lose();
+    for name in ["laminfo", "ompi_info"] {
+        let said = words(&run(place.command(name)));
+        for (module, state) in [
+            ("rpi: crtcp", "yes"),
+            ("rpi: shm", "whole jobs on one host"),
+            ("cr: blcr", "yes"),
+            ("cr: self", "not there yet"),
+        ] {
+            let is_it = |line: &&str| line.contains(&format!("MCA {module} (priority"));
+            let line = said.lines().find(is_it).unwrap_or_default();
+            assert!(line.ends_with(&format!("checkpoint/restart: {state})")), "{module}: {said}");
+        }
+    }
+}
+
+/// As the components guide has them, by the names of LAM/MPI and of BLCR.
+#[test]
+fn the_commands_of_the_guide_make_sets_and_bring_them_back() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let args = ["500", "6000"];
+    let (code, alone) = place.start(&[], "cr_heat", &args).end();
+    assert_eq!(code, 0, "{alone}");
+    let by = |name: &str, words: &[&str]| {
+        let mut command = place.command(name);
+        command.args(words);
+        command
+    };
+    let mut job = place.start(&[], "cr_heat", &args);
+    job.await_line("step");
+    let pid = job.mpirun();
+    set_of(&run(by("lamcheckpoint", &["-ssi", "cr", "blcr", "-pid", &pid])));
+    refused(
+        &run(by("lamcheckpoint", &["-ssi", "cr", "self", "-pid", &pid])),
+        2,
+        &["lamcheckpoint: -ssi cr self"],
+    );
+    refused(
+        &run(by("cr_checkpoint", &["-f", "file", &pid])),
+        2,
+        &["cr_checkpoint: -f: a set is a directory"],
+    );
+    let there = place.sets().join("there").display().to_string();
+    let set = set_of(&run(by("cr_checkpoint", &["-d", &there, "--kill", &pid])));
+    assert!(set.starts_with(&there), "{set}");
+    job.lose();
+    let out = place.programs.directory.join("out");
+    let restart_by = |mut command: Command| {
+        let said = File::create(place.programs.directory.join("restarted")).unwrap();
+        let child = command.stdout(said.try_clone().unwrap()).stderr(said).spawn().unwrap();
+        Running { place: &place, out: out.clone(), child }
+    };
+    let mut job = restart_by(by("cr_restart", &[&set]));
+    assert!(job.goes_on());
+    job.lose();
+    let words = [
+        "-ssi",
+        "cr",
+        "blcr",
+        "-ssi",
+        "cr_blcr_context_file",
+        &set,
+        "-ssi",
+        "cr_restart_args",
+        "--files cut",
+    ];
+    let (code, out) = restart_by(by("lamrestart", &words)).end();
+    assert_eq!((code, results(&out)), (0, results(&alone)), "{}", restarted(&place));
 }
 
 /// CRIU itself goes on when who asked is killed while it works; only what it has written is lost.
@@ -575,10 +892,11 @@ fn what_cannot_be_checkpointed_is_told_with_the_remedy() {
     let ask = |pid: &str, more: &[&str]| run(place.oxmpi(&[&["checkpoint", "--tree", pid], more].concat()));
     refused(&ask(&own, &[]), 1, &["not mpirun of this installation"]);
     refused(&ask("nobody", &[]), 2, &["'nobody' is no process number"]);
-    refused(&run(place.oxmpi(&["checkpoint", &own])), 2, &["'oxmpi checkpoint --tree"]);
     let mut job = place.start(&[], "cr_heat", &["2000", "6000"]);
     job.await_line("step");
     let mpirun = job.mpirun();
+    let without = format!("'mpirun --mca cr blcr'); 'oxmpi checkpoint --tree {mpirun}'");
+    refused(&run(place.oxmpi(&["checkpoint", &mpirun])), 2, &[&without]);
     let ranks = processes_with(place.programs.marker());
     let rank = ranks.iter().find(|line| !line.contains("mpirun")).unwrap().split_once(':').unwrap().0;
     refused(&ask(rank, &[]), 1, &[&format!("its mpirun is process {mpirun}")]);
@@ -586,6 +904,14 @@ fn what_cannot_be_checkpointed_is_told_with_the_remedy() {
         &ask(&mpirun, &["--mca", "cr_blcr_criu", "/nowhere/criu"]),
         1,
         &["cr_blcr_criu names /nowhere/criu"],
+    );
+    // From outside of its network.
+    let mut outside = Command::new(installed("oxmpi"));
+    outside.args(["checkpoint", "--tree", &mpirun, "--mca", "cr_blcr_criu"]).arg(&place.criu);
+    refused(
+        &run(outside),
+        1,
+        &["another network namespace", &format!("nsenter --net=/proc/{mpirun}/ns/net")],
     );
     let odd = ask(&mpirun, &["--mca", "cr_blcr_options", "--no-such-option"]);
     refused(&odd, 1, &["there is no new set, and the job goes on"]);

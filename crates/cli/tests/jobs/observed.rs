@@ -36,6 +36,7 @@ const OBSERVED: &[Row] = &[
         "what_cannot_be_checkpointed_is_told_with_the_remedy",
         &["cr_base_dir", "cr_keep", "cr_blcr_criu", "cr_blcr_options"],
     ),
+    ("jobs/checkpoints.rs", "a_module_for_checkpoints_is_selected_with_what_it_needs", &["cr"]),
     (
         "jobs/checkpoints.rs",
         "files_that_have_grown_are_cut_back_or_refused_and_others_are_refused",

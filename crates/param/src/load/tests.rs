@@ -91,7 +91,7 @@ fn a_value_of_the_launcher_comes_from_where_the_launcher_has_it() {
 
 #[test]
 fn a_checkpoint_that_is_asked_for_in_the_words_of_open_mpi_is_refused_and_not_ignored() {
-    for name in ["cr", "cr_self_user_prefix", "cr_ssi_user_prefix", "rpi_gm_port"] {
+    for name in ["cr_self_user_prefix", "cr_ssi_user_prefix", "rpi_gm_port"] {
         let variable = format!("OMPI_MCA_{name}");
         let found = Found::gather([(variable.clone(), "self")], None);
         assert!(found.ignored.is_empty(), "{name}");

@@ -62,14 +62,22 @@ impl Decision {
 /// The rows for a job of which this is asked.
 fn rows(params: &Params, job: &Job, ask: &Ask) -> Vec<Row> {
     let way = Module::between_nodes();
+    // An image of a whole job does not depend on its transport; but by itself none is chosen over which there is no other.
+    let for_cr = params.cr().filter(|_| !ask.names_transport());
+    let left_out_for_cr = |module: &Module| {
+        let cr = for_cr.filter(|_| !module.checkpoints)?;
+        Some(format!(
+            "cr {cr} is asked for, which uses it only if 'rpi' names it, for images of whole jobs on one host"
+        ))
+    };
     let row = |module: &'static Module| Row {
         framework: Framework::Rpi,
         name: module.name,
         priority: module.priority(params),
         lowest: module.lowest,
         highest: module.highest,
-        checkpoints: module.checkpoints,
-        left_out: ask.left_out(module),
+        checkpoints: module.checkpoints || params.cr().is_some(),
+        left_out: ask.left_out(module).or_else(|| left_out_for_cr(module)),
         unavailable: (module.unavailable)(job),
         between: way.filter(|_| module.between == BetweenNodes::Another).map(|way| way.name),
     };
@@ -93,8 +101,37 @@ fn rows(params: &Params, job: &Job, ask: &Ask) -> Vec<Row> {
         unavailable: None,
         between: None,
     });
-    transports.chain(between).chain(coll).collect()
+    let cr = CR.iter().map(|(name, priority, unavailable)| Row {
+        framework: Framework::Cr,
+        name,
+        priority: *priority,
+        lowest: ThreadLevel::Serialized,
+        highest: ThreadLevel::Multiple,
+        checkpoints: true,
+        left_out: match params.cr() {
+            _ if params.cr_is_off() => Some("'cr' is 'none'".into()),
+            Some(asked) if asked != *name => Some(format!("'{asked}' is asked for (parameter 'cr')")),
+            _ => None,
+        },
+        unavailable: unavailable(job),
+        between: None,
+    });
+    transports.chain(between).chain(coll).chain(cr).collect()
 }
+
+/// Why a module cannot be used in a job, if it cannot.
+type Unavailable = fn(&Job) -> Option<String>;
+
+/// The modules for checkpoints: their names, priorities, and why a job cannot use them.
+const CR: [(&str, u32, Unavailable); 2] = [
+    ("blcr", 50, |job| match job.nodes {
+        Some(Nodes::Hosts(hosts)) => Some(format!(
+            "the job is on {hosts} hosts, and there are only images of whole jobs on one host yet"
+        )),
+        _ => None,
+    }),
+    ("self", 25, |_| Some("functions of the program are not called for checkpoints yet".into())),
+];
 
 impl Params {
     /// Selects the modules of a job whose program asks for this thread level, unless the environment says another one
@@ -113,7 +150,7 @@ impl Params {
         let mut rows = rows(self, job, &ask);
         let is_considered = |name| Module::named(name).is_none_or(|module| ask.considers(module));
         rows.retain(|row| row.framework != Framework::Rpi || is_considered(row.name));
-        Ok(decide(&rows, &Wish { level, by, cr: None, nodes })?)
+        Ok(decide(&rows, &Wish { level, by, cr: self.cr(), nodes })?)
     }
 
     /// Why the parameters leave out sockets as the way to processes with which no memory is shared, if they do; for a person.

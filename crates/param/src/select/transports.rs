@@ -379,6 +379,11 @@ impl Ask {
         Ok(Ask { rpi, btl, mtl, coll })
     }
 
+    /// Whether a transport is asked for, or some are.
+    pub(super) fn names_transport(&self) -> bool {
+        self.rpi.is_some() || self.btl.is_some()
+    }
+
     /// Whether a transport takes part in the selection: one without a priority does so only where it is asked for.
     pub(super) fn considers(&self, module: &Module) -> bool {
         module.priority.is_some() || self.rpi.as_ref().is_some_and(|(asked, _)| *asked == module)

@@ -71,7 +71,7 @@ pub fn serve(setup: &Setup) -> Result<i32, LaunchError> {
     let null = std::fs::File::open("/dev/null").map_err(|e| LaunchError::Kernel("open /dev/null", e))?;
     rustix::stdio::dup2_stdin(&null).map_err(kernel)?;
     rustix::stdio::dup2_stdout(rustix::stdio::stderr()).map_err(kernel)?;
-    let signals = crate::launch::prepare()?;
+    let signals = crate::launch::prepare(false)?;
     let stream = Stream::new(input, output).map_err(|e| LaunchError::Kernel("use the stream", e))?;
     Agent::new(setup, &signals, stream)?.run()
 }
@@ -552,5 +552,6 @@ fn launch(setup: &Setup, order: &Order) -> Result<Launch, LaunchError> {
         find_program: setup.find_program,
         call_name: |_| None,
         spread: None,
+        supervision: None,
     })
 }

@@ -12,7 +12,10 @@ impl Launcher<'_> {
             Some(reason) => Reply::Refused { rank: 0, reason },
             None => {
                 let facts = JobFacts {
+                    mpirun: std::process::id(),
                     id: self.universe,
+                    has_cr: self.launch.params.cr().is_some(),
+                    supervision: self.launch.supervision,
                     transport: self.launch.transport.name.into(),
                     ranks: self.members.len() as u32,
                     program: self.launch.apps.first().map(|app| app.path.clone()).unwrap_or_default(),
@@ -26,6 +29,11 @@ impl Launcher<'_> {
     fn why_not_imaged(&self) -> Option<String> {
         if self.job.is_ending() || self.finished.is_some() {
             return Some("the job is ending".into());
+        }
+        if self.launch.spread.is_some() {
+            return Some(
+                "it is on several hosts, and an image of the whole tree of processes is one of a job on one host alone".into(),
+            );
         }
         if self.links.is_any() {
             return Some(

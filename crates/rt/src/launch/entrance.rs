@@ -3,7 +3,8 @@
 //!
 //! The launcher listens under an abstract name, and believes who knows its secret, belongs to its user, and descends from the
 //! process that it has started as the rank. [`admit`] decides; who has to wait is looked at again now and then.
-//! A job on one host has an entrance. One on several hosts has none: whose generation begins when is known on each host alone.
+//! That is for jobs on one host. On several hosts it is known on each alone whose generation begins when, so the entrance is for tools
+//! alone there ([`crate::inquiry`]).
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -43,6 +44,8 @@ pub(crate) struct Entrance {
     pub(super) listener: OwnedFd,
     name: String,
     secret: String,
+    /// Whether processes may become ranks here.
+    is_for_ranks: bool,
     entrants: BTreeMap<u32, Entrant>,
     next: u32,
     /// When to check those who wait; `None`: at once.
@@ -61,11 +64,11 @@ struct Entrant {
 }
 
 impl Entrance {
-    /// Listens.
+    /// Listens to tools, and to processes that want to be ranks if `is_for_ranks`.
     ///
     /// # Errors
     /// What the kernel says.
-    pub(super) fn open() -> Result<Entrance, LaunchError> {
+    pub(super) fn open(is_for_ranks: bool) -> Result<Entrance, LaunchError> {
         let mut word = [0; 8];
         net::fill_random(&mut word).map_err(|e| LaunchError::Kernel("get random bytes", e))?;
         let name = format!("{ENTRANCE_PREFIX}{:016x}", u64::from_ne_bytes(word));
@@ -73,12 +76,13 @@ impl Entrance {
             local::listen_as(&name).map_err(|e| LaunchError::Kernel("listen under a local name", e))?;
         let secret = to_hex(&start::draw_secret()?);
         let (entrants, generations) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Entrance { listener, name, secret, entrants, next: 0, look: None, generations })
+        Ok(Entrance { listener, name, secret, is_for_ranks, entrants, next: 0, look: None, generations })
     }
 
     /// What ranks find in their environment, for number 0.
-    pub(super) fn way_in(&self) -> WayIn {
-        WayIn { name: self.name.clone(), number: 0, secret: self.secret.clone() }
+    pub(super) fn way_in(&self) -> Option<WayIn> {
+        let way = || WayIn { name: self.name.clone(), number: 0, secret: self.secret.clone() };
+        self.is_for_ranks.then(way)
     }
 
     /// When to check again.
@@ -157,12 +161,13 @@ impl Launcher<'_> {
                 let reply = self.description();
                 return self.end_entrant(id, &reply);
             }
+            Some(Request::Quiesce { limit_ms }) => return self.quiesce(id, limit_ms),
             _ => {
                 entrance.entrants.remove(&id);
                 return;
             }
         };
-        let is_known = secret == entrance.secret;
+        let is_known = entrance.is_for_ranks && secret == entrance.secret;
         let pid = entrant.pid;
         if !is_known || !self.descends(pid, number) {
             return self.end_entrant(id, &Reply::Refused { rank: number, reason: "it is no rank".into() });
@@ -189,7 +194,7 @@ impl Launcher<'_> {
     }
 
     /// Gives the last answer to one who has come.
-    fn end_entrant(&mut self, id: u32, reply: &Reply) {
+    pub(super) fn end_entrant(&mut self, id: u32, reply: &Reply) {
         if let Some(entrant) = self.entrance.as_mut().and_then(|entrance| entrance.entrants.remove(&id)) {
             let _ = fdpass::send(&entrant.socket, &reply.encode(), None);
         }

@@ -5,9 +5,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use oxmpi_shm::segment::Boot;
-use oxmpi_sys::spawn::{Guard, Signals};
+use oxmpi_sys::spawn::{Guard, RELAYED, Signals, stands_for};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
-use rustix::process::Signal;
+use rustix::process::{Signal, getppid, kill_process};
 
 use super::binding::Binding;
 use super::entrance::{ENTRANCE, ENTRANT, Entrance};
@@ -22,7 +22,7 @@ use super::quiesce::Standing;
 use super::relays::{RELAY, RELAY_ENDED, Relays};
 use super::start::{Outputs, Rank, Started, app_of};
 use super::watching::Watchdog;
-use super::{Launch, LaunchError, QUIESCE, Stdin, end, start};
+use super::{Launch, LaunchError, Stdin, end, start};
 use crate::hosts::agent::stage;
 use crate::hosts::head::Far;
 use crate::job::{Event, Exit, Glimpse, Job, Stage, WATCH_INTERVAL};
@@ -486,8 +486,14 @@ impl<'a> Launcher<'a> {
 
     pub(super) fn signalled(&mut self) -> rustix::io::Result<()> {
         while let Ok(Some(number)) = self.signals.next() {
+            let relayed = stands_for(number);
+            let number = relayed.unwrap_or(number);
             let Some(signal) = Signal::from_named_raw(number) else { continue };
-            if signal == Signal::USR1 {
+            if relayed.is_none() && self.launch.supervision.is_some() && RELAYED.contains(&number) {
+                // If the signal was for the whole group, the supervisor's own and this one are the same to it.
+                // If it is gone, so is this process.
+                let _ = getppid().map(|supervisor| kill_process(supervisor, signal));
+            } else if signal == Signal::USR1 {
                 let (reports, forwards) = self.launch.params.mpi_sigusr1();
                 if reports {
                     self.report_state();
@@ -497,15 +503,13 @@ impl<'a> Launcher<'a> {
                 }
             } else if signal == Signal::USR2 {
                 self.signal_running(signal);
-            } else if signal == QUIESCE {
-                self.quiesce();
             } else if signal == Signal::CHILD {
                 self.orphans.note();
             } else if signal == Signal::XFSZ {
                 // The error of the call says the same.
             } else if signal == Signal::TSTP {
                 self.signal_running(Signal::STOP);
-                rustix::process::kill_process(rustix::process::getpid(), Signal::STOP)?;
+                kill_process(rustix::process::getpid(), Signal::STOP)?;
                 self.signal_running(Signal::CONT);
             } else if self.finished.is_some() {
                 // Nothing is left to be ended but the wait for whoever reads the output.

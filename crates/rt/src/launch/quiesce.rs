@@ -1,5 +1,6 @@
-//! The messages of a job stand still, its connections are ended and made again: at a signal, for whoever wants to see to a
-//! network, and for tests of what a checkpoint needs.
+//! The messages of a job stand still, its connections are ended and made again: for whoever wants to see to a network, and for tests
+//! of what a checkpoint needs. A tool asks at the entrance ([`crate::inquiry`]), and is answered when all is done, or when it is known
+//! that it will not be, or not in time.
 
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use oxmpi_sys::poller::raise_alarm;
 
 use super::launcher::{Launcher, Member};
 use super::plugs::plugs;
+use crate::control::Reply;
 use crate::hosts::message::ToAgent;
 use crate::job::Stage;
 use crate::quiesce::{Next, Quiescence};
@@ -28,6 +30,18 @@ pub(super) struct Standing {
     times: Option<Times>,
     /// It begins when other hosts have told how far their processes are, or at this time.
     awaited: Option<Instant>,
+    /// Who has asked for it.
+    asker: Option<Asker>,
+}
+
+/// A tool that waits for an answer.
+#[derive(Debug)]
+struct Asker {
+    /// Its number at the entrance.
+    id: u32,
+    /// Until when it waits, and how long that is.
+    until: Instant,
+    limit: Duration,
 }
 
 /// How far a process is on its way through MPI.
@@ -53,7 +67,8 @@ impl Standing {
     /// When those who are waited for are to be looked at.
     pub(super) fn time(&self) -> Option<Instant> {
         let look = self.times.as_ref().map(|times| times.look);
-        look.into_iter().chain(self.awaited).min()
+        let until = self.asker.as_ref().map(|asker| asker.until);
+        look.into_iter().chain(self.awaited).chain(until).min()
     }
 
     /// The last step that was asked for.
@@ -63,21 +78,36 @@ impl Standing {
 }
 
 impl Launcher<'_> {
-    /// Somebody wants the messages to stand still.
-    pub(super) fn quiesce(&mut self) {
+    /// A tool, which has this number at the entrance, wants the messages to stand still.
+    pub(super) fn quiesce(&mut self, id: u32, limit_ms: u32) {
         if !self.launch.transport.checkpoints {
             let name = self.launch.transport.name;
             let can = Module::all().iter().filter(|module| module.checkpoints).map(|module| module.name);
             let can = can.collect::<Vec<_>>().join("' or '--mca rpi ");
-            self.print(&format!(
-                "mpirun: messages over '{name}' cannot be quiesced: start the job with '--mca rpi {can}'\n"
-            ));
-            return;
+            let reason =
+                format!("messages over '{name}' cannot be quiesced: start the job with '--mca rpi {can}'");
+            return self.end_entrant(id, &Reply::Refused { rank: 0, reason });
         }
+        if self.standing.asker.is_some() || self.standing.processes.is_on() {
+            let reason = "messages are being quiesced already: ask again when that is done".into();
+            return self.end_entrant(id, &Reply::Refused { rank: 0, reason });
+        }
+        let (now, limit) = (Instant::now(), Duration::from_millis(limit_ms.into()));
+        self.standing.asker = Some(Asker { id, until: now + limit, limit });
         self.look_far();
-        let now = Instant::now();
-        self.standing.awaited.get_or_insert(now + LOOK_GRACE);
+        self.standing.awaited = Some(now + LOOK_GRACE);
         self.begin_quiescing(now, self.is_look_over());
+    }
+
+    /// Answers the tool that has asked, if it waits still.
+    fn answer_asker(&mut self, reply: &Reply) {
+        if let Some(asker) = self.standing.asker.take() {
+            self.end_entrant(asker.id, reply);
+        }
+    }
+
+    fn refuse_asker(&mut self, reason: String) {
+        self.answer_asker(&Reply::Refused { rank: 0, reason });
     }
 
     /// Begins, if somebody wants it and it is known how far all processes are, or nobody should wait for that any longer.
@@ -89,20 +119,13 @@ impl Launcher<'_> {
         let running = || self.members.iter().filter(|(_, member)| member.running).map(|(number, _)| *number);
         if let Some(number) = running().find(|number| self.way_of(*number) == Way::Ahead) {
             let name = self.job.name(number);
-            self.print(&format!(
-                "mpirun: messages are not quiesced: {name} has not called MPI_Init yet; ask again\n"
-            ));
-            return;
+            return self.refuse_asker(format!("{name} has not called MPI_Init yet: ask again when it has"));
         }
         let taking_part: Vec<u32> = running().filter(|number| self.way_of(*number) == Way::Inside).collect();
         if taking_part.is_empty() {
-            self.print("mpirun: messages are not quiesced: no process sends any\n");
-            return;
+            return self.refuse_asker("no process of the job sends messages any more".into());
         }
-        let Some(step) = self.standing.processes.begin(taking_part.into_iter()) else {
-            self.print("mpirun: messages are being quiesced already\n");
-            return;
-        };
+        let Some(step) = self.standing.processes.begin(taking_part.into_iter()) else { return };
         self.standing.times = Some(Times { began: now, quiet: None, look: now + LOOK, is_told: false });
         self.ask_step(step, false);
     }
@@ -153,6 +176,7 @@ impl Launcher<'_> {
                 if let Err(why) = self.make_listeners() {
                     // They hear it when they ask for theirs.
                     self.print(&format!("mpirun: {why}\n"));
+                    self.refuse_asker(why.to_string());
                 }
                 self.ask_step(step, true);
             }
@@ -164,12 +188,13 @@ impl Launcher<'_> {
                         time.map_or(0.0, |time| time.duration_since(began).as_secs_f64() * 1e3)
                     };
                     let text = format!(
-                        "mpirun: the messages of {all} processes stood still after {:.1} ms; after {:.1} ms all connections \
-                         were ended, and they go on\n",
+                        "the messages of {all} processes stood still after {:.1} ms; after {:.1} ms all connections \
+                         were ended, and they go on",
                         ms(quiet),
                         ms(Some(Instant::now()))
                     );
-                    self.print(&text);
+                    self.print(&format!("mpirun: {text}\n"));
+                    self.answer_asker(&Reply::Done { number: all as u32, text });
                 }
             }
         }
@@ -190,6 +215,16 @@ impl Launcher<'_> {
     /// Looks who of those that are waited for has finalized, and says for whom it waits if that takes long.
     pub(super) fn look_at_missing(&mut self) {
         let now = Instant::now();
+        if let Some(limit) = self.standing.asker.as_ref().filter(|one| one.until <= now).map(|one| one.limit)
+        {
+            let names: Vec<_> =
+                self.standing.processes.missing().map(|number| self.job.name(number)).collect();
+            self.refuse_asker(format!(
+                "within {} s no call of MPI has come from {}; what has begun goes on when it comes",
+                limit.as_secs_f64(),
+                if names.is_empty() { "other hosts".into() } else { names.join(", ") }
+            ));
+        }
         let Some(times) = self.standing.times.as_mut().filter(|times| times.look <= now) else { return };
         times.look = now + LOOK;
         let is_late =

@@ -161,7 +161,7 @@ impl Launcher<'_> {
             None => self.node,
         };
         places.iter_mut().zip(homes).for_each(|(place, home)| place.node = node(home));
-        let way_in = self.entrance.as_ref().map(Entrance::way_in);
+        let way_in = self.entrance.as_ref().and_then(Entrance::way_in);
         let crew = Crew { launch: self.launch, apps, boot, places, here, has_others: false, way_in };
         let prepared = match crew.here.is_empty() {
             true => None,

@@ -167,7 +167,7 @@ pub(crate) fn start(
     let size: u32 = launch.apps.iter().map(|app| app.ranks).sum();
     let (nodes, here) = (launch.nodes(size), launch.here(size));
     let boot = first_boot(launch, size, here.len() as u32);
-    let entrance = launch.spread.is_none().then(Entrance::open).transpose()?;
+    let entrance = Entrance::open(launch.spread.is_none())?;
     let crew = Crew {
         launch,
         apps: &launch.apps,
@@ -175,7 +175,7 @@ pub(crate) fn start(
         places: Place::all(&nodes),
         here,
         has_others: false,
-        way_in: entrance.as_ref().map(Entrance::way_in),
+        way_in: entrance.way_in(),
     };
     let secret = draw_secret()?;
     let guard = Guard::start().map_err(|e| LaunchError::Kernel("start the guard process", e))?;
@@ -214,7 +214,7 @@ pub(crate) fn start(
                 far,
                 far_inputs,
                 lifelines,
-                entrance,
+                entrance: Some(entrance),
             })
         }
         Err(error) => {
@@ -252,7 +252,7 @@ pub(crate) fn adopt(segment_fd: OwnedFd, control: OwnedFd) -> Result<Started, La
         far: Vec::new(),
         far_inputs: Vec::new(),
         lifelines: Lifelines::default(),
-        entrance: Some(Entrance::open()?),
+        entrance: Some(Entrance::open(true)?),
     })
 }
 

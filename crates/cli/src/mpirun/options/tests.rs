@@ -280,3 +280,19 @@ fn so_many_ranks_for_each_host_can_be_said_in_the_words_of_all() {
         assert!(error(line).contains("not ppr:N:node"), "{line}");
     }
 }
+
+#[test]
+fn times_between_checkpoints_have_units() {
+    let every = |text: &str| run(&format!("--every {text} a")).unwrap().every;
+    for (text, ms) in
+        [("90s", 90_000), ("30m", 1_800_000), ("1.5h", 5_400_000), ("2d", 172_800_000), ("7", 7000)]
+    {
+        assert_eq!(every(text), Some(Duration::from_millis(ms)), "{text}");
+    }
+    for text in ["0", "0.05s", "-1m", "h", "1e9d", "nan", "5x", "3é"] {
+        let text = error(&format!("--every={text} a"));
+        assert!(text.contains("not a time of 0.1s or more"), "{text}");
+    }
+    let run = run("--checkpoint-on-term a").unwrap();
+    assert!(run.checkpoint_on_term && run.every.is_none());
+}

@@ -1,0 +1,186 @@
+//! `lamcheckpoint`, `lamrestart`, `cr_checkpoint` and `cr_restart`: the names that LAM/MPI and BLCR have for `oxmpi checkpoint` and
+//! `oxmpi restart`. Their words are translated; what has no counterpart is refused with a sentence.
+
+use std::ffi::OsString;
+
+use crate::command::{Stop, answer, sets_parameter, split, usage, words};
+
+/// The names.
+pub(crate) const NAMES: [&str; 4] = ["lamcheckpoint", "lamrestart", "cr_checkpoint", "cr_restart"];
+
+pub(crate) const HELP: &str = "\
+lamcheckpoint, lamrestart, cr_checkpoint, cr_restart: other names of 'oxmpi checkpoint --tree' and 'oxmpi restart'
+
+  lamcheckpoint [-ssi cr blcr] -pid PID           PID is the process number of mpirun
+  lamrestart [-ssi cr blcr] -ssi cr_blcr_context_file SET
+      -ssi cr_restart_args 'ARGS'                 options of 'oxmpi restart'
+  cr_checkpoint [--tree] [--kill] [-d DIR] PID
+  cr_restart SET
+      -ssi NAME VALUE                             set a parameter: cr_base_dir, cr_keep, cr_files, ...
+
+An image is one of the whole tree of processes, mpirun among them, made by CRIU in BLCR's place; what BLCR called a context file is the
+directory of a set. There are no images of single processes, and no 'cr self', which would call functions of the program.
+";
+
+/// What is to be done.
+#[derive(Debug, PartialEq, Eq)]
+enum Wanted {
+    Help,
+    Checkpoint(Vec<String>),
+    Restart(Vec<String>),
+}
+
+/// Acts as one of [`NAMES`].
+pub(crate) fn called(name: &str, args: &[OsString]) -> i32 {
+    let run = |words: Vec<String>, act: fn(&[OsString]) -> i32| {
+        act(&words.into_iter().map(OsString::from).collect::<Vec<_>>())
+    };
+    match translated(name, args) {
+        Ok(Wanted::Checkpoint(words)) => run(words, super::checkpoint),
+        Ok(Wanted::Restart(words)) => run(words, super::restart),
+        Ok(Wanted::Help) => answer(name, HELP, Ok(None)),
+        Err(Stop(text, code)) => {
+            oxmpi_sys::complain!("{name}: {text}");
+            code
+        }
+    }
+}
+
+fn translated(name: &str, args: &[OsString]) -> Result<Wanted, Stop> {
+    let is_lam = name.starts_with("lam");
+    let restarts = name.ends_with("restart");
+    let (mut out, mut subject) = (Vec::new(), None);
+    let mut args = words(args);
+    while let Some(arg) = args.next() {
+        let (option, inline) = split(&arg);
+        let mut value = |what: &str| {
+            let value = inline.clone().or_else(|| args.next());
+            value.ok_or_else(|| usage(format!("{option} needs {what} after it")))
+        };
+        match (option, restarts) {
+            ("-h" | "--help" | "-?", _) => return Ok(Wanted::Help),
+            ("-v" | "-q" | "--verbose" | "--quiet", _) => {}
+            ("-d" | "-debug", _) if is_lam => {}
+            ("-pid" | "--pid", false) if is_lam => subject = Some(value("a process number")?),
+            ("-T" | "--tree" | "--run", false) | ("--restore-pid", true) if !is_lam => {}
+            ("-d" | "--dir", false) if !is_lam => out.extend(["--dir".into(), value("a directory")?]),
+            ("--kill", false) => out.push("--kill".into()),
+            _ if sets_parameter(option) => {
+                let (key, text) = (value("a parameter")?, value("a parameter and its value")?);
+                match &*key {
+                    "cr" => check_module(&text)?,
+                    "cr_blcr_context_file" if restarts => subject = Some(text),
+                    "cr_restart_args" if restarts => out.extend(text.split_whitespace().map(String::from)),
+                    _ => out.extend(["--mca".into(), key, text]),
+                }
+            }
+            _ if option.starts_with('-') => return Err(usage(format!("{arg}: {}", why_not(option)))),
+            _ if subject.is_some() => return Err(usage(format!("'{arg}': {}", wanted(name)))),
+            _ => subject = Some(arg),
+        }
+    }
+    let subject = subject.ok_or_else(|| usage(wanted(name)))?;
+    if restarts {
+        out.insert(0, subject);
+        return Ok(Wanted::Restart(out));
+    }
+    out.splice(0..0, ["--tree".to_string(), subject]);
+    Ok(Wanted::Checkpoint(out))
+}
+
+/// What a name cannot do without.
+fn wanted(name: &str) -> &'static str {
+    match name {
+        "lamcheckpoint" => "one process number is needed, that of mpirun: '-pid PID'",
+        "lamrestart" => "one set is needed: '-ssi cr_blcr_context_file SET'",
+        "cr_checkpoint" => "one process number is needed, that of mpirun",
+        _ => "one set is needed, as 'oxmpi checkpoint' has named it",
+    }
+}
+
+/// Whether there is this module for checkpoints.
+fn check_module(module: &str) -> Result<(), Stop> {
+    match module {
+        "blcr" => Ok(()),
+        "self" => Err(usage(
+            "-ssi cr self: functions of the program are not called for a checkpoint; '-ssi cr blcr' makes an image of the whole job, \
+             which needs none",
+        )),
+        other => Err(usage(format!("-ssi cr {other}: there is no such module for checkpoints, but blcr"))),
+    }
+}
+
+/// Why an option of BLCR or LAM/MPI is not there.
+fn why_not(option: &str) -> &'static str {
+    match option {
+        "-f" | "--file" | "-F" | "--fd" | "-c" | "--cwd" => {
+            "a set is a directory, whose name says which job it is of; name the directory for sets with '-d DIR'"
+        }
+        "-p" | "--pid" | "-g" | "--pgid" | "-s" | "--session" => {
+            "an image is one of the whole tree of processes below mpirun, whose number is given alone"
+        }
+        "--term" | "--abrt" | "--stop" | "--cont" | "-S" | "--signal" => {
+            "no signal is sent after a checkpoint; '--kill' ends the job when the set is on disk"
+        }
+        "--no-restore-pid" | "--no-restore-pgid" | "--no-restore-sid" => {
+            "a job gets the process numbers that it had; 'unshare -p -f --mount-proc' gives it a space of numbers of its own"
+        }
+        _ => "there is no such option ('--help' lists all)",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Wanted, String> {
+        let mut words = line.split(' ').map(OsString::from);
+        let name = words.next().unwrap().into_string().unwrap();
+        translated(&name, &words.collect::<Vec<_>>()).map_err(|Stop(text, code)| format!("{code} {text}"))
+    }
+
+    #[test]
+    fn words_are_translated() {
+        let all = |line: &str| line.split(' ').map(String::from).collect::<Vec<_>>();
+        for (line, to) in [
+            ("lamcheckpoint -ssi cr blcr -pid 7", "--tree 7"),
+            ("lamcheckpoint -d --pid=7 -ssi cr_base_dir /x", "--tree 7 --mca cr_base_dir /x"),
+            ("cr_checkpoint 7", "--tree 7"),
+            ("cr_checkpoint -v -T --kill --dir=/x 7", "--tree 7 --kill --dir /x"),
+        ] {
+            assert_eq!(read(line), Ok(Wanted::Checkpoint(all(to))), "{line}");
+        }
+        for (line, to) in [
+            ("lamrestart -ssi cr blcr -ssi cr_blcr_context_file /s/heat-1.2", "/s/heat-1.2"),
+            ("cr_restart -q /s/heat-1.2", "/s/heat-1.2"),
+        ] {
+            assert_eq!(read(line), Ok(Wanted::Restart(all(to))), "{line}");
+        }
+        let args: Vec<OsString> =
+            ["-ssi", "cr_restart_args", "--files refuse", "/s"].into_iter().map(OsString::from).collect();
+        let found = translated("lamrestart", &args).map_err(|stop| stop.0);
+        assert_eq!(found, Ok(Wanted::Restart(all("/s --files refuse"))));
+        assert_eq!(read("cr_restart --help"), Ok(Wanted::Help));
+    }
+
+    #[test]
+    fn what_has_no_counterpart_is_refused_with_a_sentence() {
+        for (line, text) in [
+            ("lamcheckpoint -ssi cr self -pid 7", "functions of the program are not called"),
+            ("lamcheckpoint -ssi cr bcr -pid 7", "-ssi cr bcr: there is no such module"),
+            ("lamcheckpoint -pid", "-pid needs a process number"),
+            ("lamcheckpoint", "'-pid PID'"),
+            ("lamrestart -ssi cr blcr", "'-ssi cr_blcr_context_file SET'"),
+            ("cr_checkpoint -f file 7", "-f: a set is a directory"),
+            ("cr_checkpoint -p 7", "-p: an image is one of the whole tree"),
+            ("cr_checkpoint --term 7", "'--kill' ends the job"),
+            ("cr_checkpoint 7 8", "'8': one process number"),
+            ("cr_restart --no-restore-pid x", "process numbers that it had"),
+            ("cr_restart --kill x", "no such option"),
+            ("cr_restart -ssi cr", "needs a parameter and its value"),
+        ] {
+            let found = read(line).unwrap_err();
+            assert!(found.starts_with("2 ") && found.contains(text), "{line}: {found}");
+        }
+    }
+}
