@@ -15,7 +15,7 @@ use oxmpi_checkpoint::commit;
 use oxmpi_checkpoint::criu::Criu;
 use oxmpi_checkpoint::making::{self, Checkpoint, MakeError, Request};
 use oxmpi_checkpoint::manifest::Supervision;
-use oxmpi_param::Params;
+use oxmpi_param::{Module, Params};
 use oxmpi_rt::inquiry::{self, InquiryError};
 
 use self::command::Command;
@@ -120,6 +120,9 @@ enum MakerError {
     /// Nothing was tried.
     #[error("the job cannot be checkpointed: {0}")]
     Job(#[from] InquiryError),
+    /// Its messages go by something that no image brings back.
+    #[error("the job cannot be checkpointed: {0}")]
+    Transport(String),
     /// The set is there, but not what else was wanted.
     #[error("{0}")]
     GoesOn(MakeError),
@@ -142,6 +145,7 @@ impl MakerError {
     fn reason(&self) -> String {
         match self {
             MakerError::Job(error) => error.to_string(),
+            MakerError::Transport(why) => why.clone(),
             MakerError::GoesOn(error) | MakerError::Make(error) => error.to_string(),
         }
     }
@@ -151,6 +155,7 @@ impl Maker {
     /// Makes one of the job of this `mpirun`, which ends with it if that is wanted.
     fn make(&self, mpirun: u32, ends: bool) -> Result<Checkpoint, MakerError> {
         let facts = inquiry::job_of(mpirun)?;
+        check_transport(&facts.transport).map_err(MakerError::Transport)?;
         let of_job = facts.supervision.map(|supervision| Supervision {
             every_ms: supervision.every.map(|time| time.as_millis() as u64),
             on_term: supervision.on_term,
@@ -168,6 +173,16 @@ impl Maker {
             supervision: self.supervision.or(of_job),
         };
         Ok(making::make(&request, &self.criu, &self.program)?)
+    }
+}
+
+/// Whether jobs over a transport can be imaged; the error is for a person.
+pub(crate) fn check_transport(name: &str) -> Result<(), String> {
+    match Module::named(name) {
+        Some(module) if !module.images => Err(format!(
+            "its messages go over '{name}', whose connections no image brings back: start it over another transport ('--mca rpi shm')"
+        )),
+        _ => Ok(()),
     }
 }
 

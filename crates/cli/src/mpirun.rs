@@ -194,6 +194,11 @@ fn launch(options: &Options, mut params: Params, universe: Option<&Arc<Universe>
     }
     let hosts = spread.as_ref().map(|spread| spread.hosts.len());
     let transport = transport(&params, size, hosts)?;
+    let supervision = supervision(options, spread.is_some())?;
+    if supervision.is_some() {
+        crate::checkpoint::check_transport(transport.name)
+            .map_err(|why| stop(USAGE, format!("the job cannot be checkpointed: {why}")))?;
+    }
     let variables = decide(&mut params, transport, hosts.is_none_or(|hosts| hosts == 1))?;
     let mut env = options.env.clone();
     for (name, value) in variables {
@@ -233,7 +238,7 @@ fn launch(options: &Options, mut params: Params, universe: Option<&Arc<Universe>
         library_directory: prefix::library_directory(),
         find_program,
         call_name,
-        supervision: supervision(options, spread.is_some())?,
+        supervision,
         spread,
     })
 }

@@ -231,6 +231,7 @@ fn basic(is_parsable: bool, params: &Params) -> String {
 fn checkpoints(row: &Row) -> &'static str {
     match (row.framework, row.checkpoints) {
         (Framework::Cr, _) if row.unavailable.is_some() => "not there yet",
+        (Framework::Rpi, _) if Module::named(row.name).is_some_and(|module| !module.images) => "no",
         // Whoever does not take part is in an image of all processes.
         (Framework::Between, _) | (_, false) => "whole jobs on one host",
         (_, true) => "yes",

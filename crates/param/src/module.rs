@@ -34,6 +34,8 @@ pub struct Module {
     pub highest: ThreadLevel,
     /// Whether all its messages can be brought to rest and its connections be closed and made again, as a checkpoint needs.
     pub checkpoints: bool,
+    /// Whether a job on one host that goes over it can be imaged as a whole, and goes on when it is brought back.
+    pub images: bool,
     /// What the launcher makes for the processes of a job.
     pub needs: Supplies,
     /// How messages get to other nodes.
@@ -172,6 +174,7 @@ impl Module {
         lowest: ThreadLevel::Single,
         highest: ThreadLevel::Multiple,
         checkpoints: false,
+        images: true,
         needs: Supplies::Segments,
         between: BetweenNodes::Itself,
         sections: true,

@@ -77,6 +77,19 @@ fn what_cannot_be_is_told_before_there_are_ranks() {
 }
 
 #[test]
+fn no_checkpoint_is_begun_of_what_no_image_brings_back() {
+    let programs = compile(&["jobs/ofi"]);
+    for (options, code, text) in [
+        (["--every", "1h"], 2, "the job cannot be checkpointed: its messages go over 'ofi'"),
+        (["--mca", "cr"], 2, "rpi ofi supports no checkpoints"),
+    ] {
+        let value = if options[0] == "--mca" { &["blcr"][..] } else { &[] };
+        let outcome = programs.run(2, &[&ALONE, &options[..], value].concat(), "ofi", &[]);
+        assert!(outcome.code == code && outcome.err.contains(text), "{options:?}: {outcome:?}");
+    }
+}
+
+#[test]
 fn completions_are_read_so_many_at_a_time() {
     let programs = compile(&["jobs/ofi"]);
     for (options, how) in

@@ -76,7 +76,7 @@ fn rows(params: &Params, job: &Job, ask: &Ask) -> Vec<Row> {
         priority: module.priority(params),
         lowest: module.lowest,
         highest: module.highest,
-        checkpoints: module.checkpoints || params.cr().is_some(),
+        checkpoints: module.checkpoints || module.images && params.cr().is_some(),
         left_out: ask.left_out(module).or_else(|| left_out_for_cr(module)),
         unavailable: (module.unavailable)(job),
         between: way.filter(|_| module.between == BetweenNodes::Another).map(|way| way.name),

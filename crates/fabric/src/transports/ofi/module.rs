@@ -20,6 +20,8 @@ static OFI: Module = Module {
     help: "'ofi' is libfabric, with shared memory within a node ('--mca mtl ofi').",
     params: &[&LIBRARY, &INCLUDE, &EXCLUDE, &TAG_MODE, &EVENT_COUNT, &SHM],
     mtl: &["ofi"],
+    // Connections of a provider are its own affair, and an image has none.
+    images: false,
     // Its frames go over sockets.
     needs: Supplies::Listeners,
     unavailable: |job| job.no_sockets.clone(),
