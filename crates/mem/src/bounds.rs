@@ -78,7 +78,7 @@ impl Bounds {
     /// # Errors
     /// As for [`contiguous`](Self::contiguous).
     pub fn hindexed(&self, blocks: impl IntoIterator<Item = (usize, isize)>) -> Result<Bounds, LayoutError> {
-        self.blocks(blocks, self.extent(), |shifts| Ok(shifts))
+        self.blocks(blocks, self.extent(), Ok)
     }
 
     /// Blocks of (elements, displacement in *elements*) (`MPI_Type_indexed`).

@@ -4,7 +4,7 @@
 //! list. An array of small structs is copied member by member over a tile of elements, so that even there a grid is long.
 
 use crate::program::{Gather, Item, Program, Run, Scatter};
-use oxmpi_sys::bytes::{Bytes, BytesMut};
+use oxmpi_sys::bytes::{Bytes, BytesMut, PLAIN_COPY_BYTES};
 
 /// How many bytes of the wider side a tile spans, so that both sides of it stay in the first-level cache.
 const TILE_BYTES: usize = 8 << 10;
@@ -45,6 +45,18 @@ impl<const PACK: bool> Sides<PACK> {
         let (from, to) = self.ends();
         // SAFETY: as the caller promises.
         unsafe { Bytes::from_raw(from, len).copy_to(BytesMut::from_raw(to, len)) }
+    }
+
+    /// Copies `len` bytes, fewer than those for which there is another way than the C library's: a call less for each block.
+    ///
+    /// # Safety
+    /// As for [`bytes`](Self::bytes).
+    #[inline(always)]
+    unsafe fn block(self, len: usize) {
+        let (from, to) = self.ends();
+        // SAFETY: as the caller promises. `copy` and not `copy_nonoverlapping`: a program may name overlapping memory, which is its
+        // error, not ours.
+        unsafe { std::ptr::copy(from, to, len) }
     }
 
     /// Copies `N` bytes, in registers.
@@ -88,6 +100,7 @@ impl<const PACK: bool> Sides<PACK> {
                 9..=16 => self.two_halves::<8>(len),
                 17..=32 => self.two_halves::<16>(len),
                 33..=64 => self.two_halves::<32>(len),
+                65..PLAIN_COPY_BYTES => self.block(len),
                 _ => self.bytes(len),
             }
         }
@@ -182,6 +195,8 @@ unsafe fn equal_blocks<const PACK: bool>(s: Sides<PACK>, g: impl EqualBlocks) {
         n @ 17..=31 => g.each(s, |s| unsafe { s.two_halves::<16>(n) }),
         // SAFETY: see above.
         n @ 33..=64 => g.each(s, |s| unsafe { s.two_halves::<32>(n) }),
+        // SAFETY: see above.
+        n if n < PLAIN_COPY_BYTES => g.each(s, |s| unsafe { s.block(n) }),
         // SAFETY: see above.
         n => g.each(s, |s| unsafe { s.bytes(n) }),
     }
