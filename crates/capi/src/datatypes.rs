@@ -8,6 +8,7 @@ use crate::library::{Running, array, check_count, fetch, null, put};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Aint, Count, Datatype as Handle};
+use oxmpi_mem::bounds::Bounds;
 use oxmpi_mem::table;
 use oxmpi_objects::datatype::{Datatype, Form, ShortList};
 use oxmpi_objects::error::{MpiError, Result};
@@ -32,7 +33,8 @@ pub(crate) fn derive(
     make: impl FnOnce(&Arc<Datatype>) -> Result<Arc<Datatype>>,
 ) -> c_int {
     on_none(function, |library| {
-        let made = make(&*library.datatype(old)?);
+        // SAFETY: a constructor frees nothing and calls no function of the program.
+        let made = make(&*unsafe { library.glance_at_datatype(old) }?);
         give(library, new, made)
     })
 }
@@ -69,10 +71,11 @@ fn ask<T: Copy>(
     function: FuncId,
     datatype: Handle,
     (first, second): (*mut T, *mut T),
-    answer: impl FnOnce(&Datatype) -> (T, T),
+    answer: fn(&Bounds) -> (T, T),
 ) -> c_int {
     on_none(function, |library| {
-        let (one, two) = answer(&**library.datatype(datatype)?);
+        // SAFETY: nothing is freed and no function of the program called: what answers is given nothing but numbers.
+        let (one, two) = answer(unsafe { library.glance_at_datatype(datatype) }?.bounds());
         // SAFETY: the C program passes places for two numbers.
         unsafe {
             put(first, one, "lb")?;
@@ -81,21 +84,47 @@ fn ask<T: Copy>(
     })
 }
 
-fn structure(
-    function: FuncId,
-    blocks: Result<Widened>,
-    offsets: Result<&[isize]>,
+/// A datatype that is to be freed, if its attributes must be deleted before.
+#[inline(always)]
+fn with_attributes(library: &Running, handle: Handle) -> Result<Option<Arc<Datatype>>> {
+    // SAFETY: nothing is freed and no function of the program called.
+    let datatype = unsafe { library.glance_at_datatype(handle) }?;
+    if datatype.is_predefined() {
+        return Err(MpiError::new(
+            abi::MPI_ERR_TYPE,
+            format!("{} is predefined and cannot be freed", **datatype),
+        ));
+    }
+    Ok(datatype.attributes.were_set().then(|| Arc::clone(&datatype)))
+}
+
+/// Makes a struct.
+///
+/// # Safety
+/// Each array must be null or point to `count` elements.
+#[inline(always)]
+unsafe fn structure<T: Copy + Into<i64>>(
+    (function, form): (FuncId, Form),
+    count: i64,
+    blocks: *const T,
+    offsets: *const Aint,
     types: *const Handle,
-    form: Form,
     new: *mut Handle,
 ) -> c_int {
     on_none(function, |library| {
-        let (blocks, offsets) = (blocks?, offsets?);
-        // SAFETY: the C program passes an array of as many handles.
-        let handles = unsafe { array(types, blocks.len(), "array_of_types") }?;
-        let types: Result<Vec<Arc<Datatype>>> =
-            handles.iter().map(|h| library.datatype(*h).map(|t| Arc::clone(&t))).collect();
-        give(library, new, Datatype::structure(form, &blocks, offsets, &types?))
+        // SAFETY: by the contract of this function.
+        let (blocks, offsets, handles) = unsafe {
+            let blocks = numbers(blocks, count, "array_of_blocklengths")?;
+            let offsets = displacements(offsets, count, "array_of_displacements")?;
+            let handles = array(types, blocks.len(), "array_of_types")?;
+            (blocks, offsets, handles)
+        };
+        let mut types = Vec::with_capacity(handles.len());
+        for handle in handles {
+            // SAFETY: nothing is freed and no function of the program called.
+            types.push(Arc::clone(&*unsafe { library.glance_at_datatype(*handle) }?));
+        }
+        give(library, new, Datatype::structure(form, &blocks, offsets, types))
     })
 }
 
@@ -161,11 +190,8 @@ mpi! {
 
     /// MPI-5.0 section 5.1.2.
     fn MPI_Type_create_struct(count: c_int, array_of_blocklengths: *const c_int, array_of_displacements: *const Aint, array_of_types: *const Handle, newtype: *mut Handle) -> c_int {
-        // SAFETY: the C program passes arrays of `count` numbers.
-        let (blocks, offsets) = unsafe {
-            (numbers(array_of_blocklengths, i64::from(count), "array_of_blocklengths"), displacements(array_of_displacements, i64::from(count), "array_of_displacements"))
-        };
-        structure(FuncId::MPI_Type_create_struct, blocks, offsets, array_of_types, Form::Int, newtype)
+        // SAFETY: the C program passes arrays of `count` elements.
+        unsafe { structure((FuncId::MPI_Type_create_struct, Form::Int), count.into(), array_of_blocklengths, array_of_displacements, array_of_types, newtype) }
     }
 
     /// MPI-5.0 section 5.1.7.
@@ -236,11 +262,8 @@ mpi! {
 
     /// MPI-5.0 section 5.1.2.
     fn MPI_Type_create_struct_c(count: Count, array_of_blocklengths: *const Count, array_of_displacements: *const Count, array_of_types: *const Handle, newtype: *mut Handle) -> c_int {
-        // SAFETY: the C program passes arrays of `count` numbers.
-        let (blocks, offsets) = unsafe {
-            (numbers(array_of_blocklengths, count, "array_of_blocklengths"), displacements(array_of_displacements.cast(), count, "array_of_displacements"))
-        };
-        structure(FuncId::MPI_Type_create_struct_c, blocks, offsets, array_of_types, Form::Count, newtype)
+        // SAFETY: the C program passes arrays of `count` elements; MPI_Count and MPI_Aint are both 64 bits here.
+        unsafe { structure((FuncId::MPI_Type_create_struct_c, Form::Count), count, array_of_blocklengths, array_of_displacements.cast(), array_of_types, newtype) }
     }
 
     /// MPI-5.0 section 5.1.7.
@@ -269,7 +292,8 @@ mpi! {
         on_none(FuncId::MPI_Type_commit, |library| {
             // SAFETY: the C program passes a place with a handle.
             let handle = unsafe { fetch(datatype, "datatype") }?;
-            library.datatype(handle)?.commit();
+            // SAFETY: nothing is freed and no function of the program called.
+            unsafe { library.glance_at_datatype(handle) }?.commit();
             Ok(())
         })
     }
@@ -279,12 +303,9 @@ mpi! {
         on_none(FuncId::MPI_Type_free, |library| {
             // SAFETY: the C program passes a place with a handle.
             let handle = unsafe { fetch(datatype, "datatype") }?;
-            let known = Arc::clone(&*library.datatype(handle)?);
-            if known.is_predefined() {
-                return Err(MpiError::new(abi::MPI_ERR_TYPE, format!("{} is predefined and cannot be freed", *known)));
+            if let Some(known) = with_attributes(library, handle)? {
+                attributes::delete_attributes(handle, &known.attributes)?;
             }
-            attributes::delete_attributes(handle, &known.attributes)?;
-            drop(known);
             let freed = library.datatypes.free(table::Handle::from_raw(handle as u64));
             freed.map_err(|bad| MpiError::new(abi::MPI_ERR_TYPE, bad.to_string()))?;
             // SAFETY: as above.
@@ -295,7 +316,8 @@ mpi! {
     /// MPI-5.0 section 5.1.5. MPI_UNDEFINED if the size does not fit.
     fn MPI_Type_size(datatype: Handle, size: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Type_size, |library| {
-            let bytes = library.datatype(datatype)?.size();
+            // SAFETY: nothing is freed and no function of the program called.
+            let bytes = unsafe { library.glance_at_datatype(datatype) }?.size();
             // SAFETY: the C program passes a place for a number.
             unsafe { put(size, c_int::try_from(bytes).unwrap_or(abi::MPI_UNDEFINED), "size") }
         })
@@ -304,7 +326,8 @@ mpi! {
     /// MPI-5.0 section 5.1.5.
     fn MPI_Type_size_c(datatype: Handle, size: *mut Count) -> c_int {
         on_none(FuncId::MPI_Type_size_c, |library| {
-            let bytes = library.datatype(datatype)?.size();
+            // SAFETY: nothing is freed and no function of the program called.
+            let bytes = unsafe { library.glance_at_datatype(datatype) }?.size();
             // SAFETY: the C program passes a place for a number.
             unsafe { put(size, bytes as Count, "size") }
         })
@@ -313,7 +336,8 @@ mpi! {
     /// MPI-5.0 section 5.1.5.
     fn MPI_Type_size_x(datatype: Handle, size: *mut Count) -> c_int {
         on_none(FuncId::MPI_Type_size_x, |library| {
-            let bytes = library.datatype(datatype)?.size();
+            // SAFETY: nothing is freed and no function of the program called.
+            let bytes = unsafe { library.glance_at_datatype(datatype) }?.size();
             // SAFETY: the C program passes a place for a number.
             unsafe { put(size, bytes as Count, "size") }
         })
@@ -321,32 +345,32 @@ mpi! {
 
     /// MPI-5.0 section 5.1.7.
     fn MPI_Type_get_extent(datatype: Handle, lb: *mut Aint, extent: *mut Aint) -> c_int {
-        ask(FuncId::MPI_Type_get_extent, datatype, (lb, extent), |t| (t.layout().lb(), t.layout().extent()))
+        ask(FuncId::MPI_Type_get_extent, datatype, (lb, extent), |b| (b.lb(), b.extent()))
     }
 
     /// MPI-5.0 section 5.1.8.
     fn MPI_Type_get_true_extent(datatype: Handle, true_lb: *mut Aint, true_extent: *mut Aint) -> c_int {
-        ask(FuncId::MPI_Type_get_true_extent, datatype, (true_lb, true_extent), |t| (t.layout().true_lb(), t.layout().true_extent()))
+        ask(FuncId::MPI_Type_get_true_extent, datatype, (true_lb, true_extent), |b| (b.true_lb(), b.true_extent()))
     }
 
     /// MPI-5.0 section 5.1.7.
     fn MPI_Type_get_extent_c(datatype: Handle, lb: *mut Count, extent: *mut Count) -> c_int {
-        ask(FuncId::MPI_Type_get_extent_c, datatype, (lb, extent), |t| (t.layout().lb() as Count, t.layout().extent() as Count))
+        ask(FuncId::MPI_Type_get_extent_c, datatype, (lb, extent), |b| (b.lb() as Count, b.extent() as Count))
     }
 
     /// MPI-5.0 section 5.1.8.
     fn MPI_Type_get_true_extent_c(datatype: Handle, true_lb: *mut Count, true_extent: *mut Count) -> c_int {
-        ask(FuncId::MPI_Type_get_true_extent_c, datatype, (true_lb, true_extent), |t| (t.layout().true_lb() as Count, t.layout().true_extent() as Count))
+        ask(FuncId::MPI_Type_get_true_extent_c, datatype, (true_lb, true_extent), |b| (b.true_lb() as Count, b.true_extent() as Count))
     }
 
     /// MPI-5.0 section 5.1.7.
     fn MPI_Type_get_extent_x(datatype: Handle, lb: *mut Count, extent: *mut Count) -> c_int {
-        ask(FuncId::MPI_Type_get_extent_x, datatype, (lb, extent), |t| (t.layout().lb() as Count, t.layout().extent() as Count))
+        ask(FuncId::MPI_Type_get_extent_x, datatype, (lb, extent), |b| (b.lb() as Count, b.extent() as Count))
     }
 
     /// MPI-5.0 section 5.1.8.
     fn MPI_Type_get_true_extent_x(datatype: Handle, true_lb: *mut Count, true_extent: *mut Count) -> c_int {
-        ask(FuncId::MPI_Type_get_true_extent_x, datatype, (true_lb, true_extent), |t| (t.layout().true_lb() as Count, t.layout().true_extent() as Count))
+        ask(FuncId::MPI_Type_get_true_extent_x, datatype, (true_lb, true_extent), |b| (b.true_lb() as Count, b.true_extent() as Count))
     }
 
     /// MPI-5.0 section 5.1.5.

@@ -18,7 +18,7 @@ use oxmpi_core::window::Window;
 use oxmpi_core::{Communicator, Process};
 use oxmpi_fabric::routes::Routes;
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_mem::table::{BadHandle, Handle, Ref, Table};
+use oxmpi_mem::table::{BadHandle, Glance, Handle, Ref, Table};
 use oxmpi_objects::datatype::Datatype;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
@@ -240,6 +240,25 @@ impl Deref for TypeRef<'_> {
     }
 }
 
+/// As [`TypeRef`], for a call that frees nothing.
+pub(crate) enum TypeGlance<'a> {
+    /// One of the standard's.
+    Predefined(&'a Arc<Datatype>),
+    /// One that the program made.
+    Made(Glance<'a, Arc<Datatype>>),
+}
+
+impl Deref for TypeGlance<'_> {
+    type Target = Arc<Datatype>;
+    #[inline(always)]
+    fn deref(&self) -> &Arc<Datatype> {
+        match self {
+            TypeGlance::Predefined(t) => t,
+            TypeGlance::Made(t) => t,
+        }
+    }
+}
+
 impl Running {
     /// The communicator with this handle.
     #[inline(always)]
@@ -295,12 +314,26 @@ impl Running {
 
     #[inline(never)]
     fn made_datatype(&self, handle: DatatypeHandle) -> Result<TypeRef<'_>> {
-        if handle == abi::MPI_DATATYPE_NULL {
-            return Err(MpiError::new(abi::MPI_ERR_TYPE, "the datatype is MPI_DATATYPE_NULL"));
-        }
         match self.datatypes.get(Handle::from_raw(handle as u64)) {
             Ok(made) => Ok(TypeRef::Made(made)),
-            Err(bad) => Err(MpiError::new(abi::MPI_ERR_TYPE, format!("the datatype {handle:#x}: {bad}"))),
+            Err(bad) => Err(no_datatype(handle, bad)),
+        }
+    }
+
+    /// As [`Running::datatype`], for a short look.
+    ///
+    /// # Safety
+    /// As for [`Table::glance`]: until the result is dropped this thread frees no datatype, gives up no other reference to one,
+    /// and calls no function of the program.
+    #[inline(always)]
+    pub(crate) unsafe fn glance_at_datatype(&self, handle: DatatypeHandle) -> Result<TypeGlance<'_>> {
+        if let Some(datatype) = self.predefined.get(handle as u64) {
+            return Ok(TypeGlance::Predefined(datatype));
+        }
+        // SAFETY: by the contract of this function.
+        match unsafe { self.datatypes.glance(Handle::from_raw(handle as u64)) } {
+            Ok(made) => Ok(TypeGlance::Made(made)),
+            Err(bad) => Err(no_datatype(handle, bad)),
         }
     }
 
@@ -325,10 +358,38 @@ impl Running {
         count: i64,
         datatype: DatatypeHandle,
     ) -> Result<UserBuf> {
+        self.check_address(address)?;
+        self.block(address, count, datatype)
+    }
+
+    /// How many elements (address, count, datatype) name, checked, and their packed bytes.
+    #[inline]
+    pub(crate) fn check_elements(
+        &self,
+        address: *const c_void,
+        count: i64,
+        datatype: &Datatype,
+    ) -> Result<(usize, usize)> {
+        let count = check_count(count)?;
+        if self.checks {
+            check_buffer(address, count, datatype)?;
+        }
+        match datatype.bounds().packed_len(count) {
+            Ok(bytes) => Ok((count, bytes)),
+            Err(_) => Err(MpiError::new(
+                abi::MPI_ERR_COUNT,
+                format!("count is {count}: so many elements do not fit the address space"),
+            )),
+        }
+    }
+
+    /// MPI_IN_PLACE is no address of data.
+    #[inline]
+    pub(crate) fn check_address(&self, address: *const c_void) -> Result<()> {
         if self.checks && address as usize == abi::MPI_IN_PLACE {
             return Err(MpiError::new(abi::MPI_ERR_BUFFER, "MPI_IN_PLACE is not allowed for this buffer"));
         }
-        self.block(address, count, datatype)
+        Ok(())
     }
 
     /// As [`Running::buffer`], of a block whose address the program does not give itself, but a displacement to it: an element from
@@ -340,20 +401,10 @@ impl Running {
         datatype: DatatypeHandle,
     ) -> Result<UserBuf> {
         let datatype = self.datatype(datatype)?;
-        let count = check_count(count)?;
-        if self.checks {
-            check_buffer(address, count, &datatype)?;
-        }
-        let layout = datatype.layout();
-        if layout.packed_len(count).is_err() {
-            return Err(MpiError::new(
-                abi::MPI_ERR_COUNT,
-                format!("count is {count}: so many elements do not fit the address space"),
-            ));
-        }
+        let (count, _) = self.check_elements(address, count, &datatype)?;
         // SAFETY: the program names its memory, and leaves it alone until the operation is complete: the standard asks
         // for it (MPI-5.0 section 3.7.2).
-        Ok(unsafe { UserBuf::new(address.cast_mut().cast(), count, layout) })
+        Ok(unsafe { UserBuf::new(address.cast_mut().cast(), count, datatype.layout()) })
     }
 }
 
@@ -378,10 +429,18 @@ fn no_communicator(comm: Comm, bad: BadHandle) -> MpiError {
     MpiError::new(abi::MPI_ERR_COMM, text)
 }
 
+#[cold]
+fn no_datatype(handle: DatatypeHandle, bad: BadHandle) -> MpiError {
+    if handle == abi::MPI_DATATYPE_NULL {
+        return MpiError::new(abi::MPI_ERR_TYPE, "the datatype is MPI_DATATYPE_NULL");
+    }
+    MpiError::new(abi::MPI_ERR_TYPE, format!("the datatype {handle:#x}: {bad}"))
+}
+
 /// What is wrong with a buffer that could be used only wrongly.
 fn check_buffer(address: *const c_void, count: usize, datatype: &Datatype) -> Result<()> {
     datatype.check_committed()?;
-    if address.is_null() && count > 0 && datatype.layout().size() > 0 && bytes_lie_at_null(datatype) {
+    if address.is_null() && count > 0 && datatype.size() > 0 && bytes_lie_at_null(datatype) {
         return Err(MpiError::new(
             abi::MPI_ERR_BUFFER,
             format!("the buffer is a null pointer, with a count of {count}"),
@@ -392,7 +451,7 @@ fn check_buffer(address: *const c_void, count: usize, datatype: &Datatype) -> Re
 
 /// MPI_BOTTOM is a null pointer: it is right for a datatype of absolute addresses, whose bytes lie elsewhere.
 fn bytes_lie_at_null(datatype: &Datatype) -> bool {
-    datatype.layout().true_lb().unsigned_abs() < FIRST_PAGE
+    datatype.bounds().true_lb().unsigned_abs() < FIRST_PAGE
 }
 
 /// So near to a null pointer no memory of a program lies.

@@ -67,10 +67,17 @@ unsafe fn pack<T: Copy + Into<i64> + TryFrom<i64>>(
     from: Elements,
     to: &Packed<T>,
 ) -> Result<()> {
-    let from = library.buffer(from.0, from.1, from.2)?;
-    // SAFETY: by the contract of this function.
-    let (room, after) = unsafe { to.next(from.packed_len()) }?;
-    from.pack(0, room.bytes_mut());
+    let (address, count, datatype) = from;
+    library.check_address(address)?;
+    // SAFETY: nothing is freed and no function of the program called.
+    let datatype = unsafe { library.glance_at_datatype(datatype) }?;
+    let (_, bytes) = library.check_elements(address, count, &datatype)?;
+    // SAFETY: by the contract of this function; the program names its memory.
+    let after = unsafe {
+        let (room, after) = to.next(bytes)?;
+        datatype.layout().pack(address.cast(), room.bytes_mut());
+        after
+    };
     // SAFETY: as above.
     unsafe { put(to.position, after, "position") }
 }
@@ -84,10 +91,17 @@ unsafe fn unpack<T: Copy + Into<i64> + TryFrom<i64>>(
     from: &Packed<T>,
     to: Elements,
 ) -> Result<()> {
-    let to = library.buffer(to.0, to.1, to.2)?;
-    // SAFETY: by the contract of this function.
-    let (data, after) = unsafe { from.next(to.packed_len()) }?;
-    to.unpack(0, data.bytes());
+    let (address, count, datatype) = to;
+    library.check_address(address)?;
+    // SAFETY: nothing is freed and no function of the program called.
+    let datatype = unsafe { library.glance_at_datatype(datatype) }?;
+    let (_, bytes) = library.check_elements(address, count, &datatype)?;
+    // SAFETY: by the contract of this function; the program names its memory.
+    let after = unsafe {
+        let (data, after) = from.next(bytes)?;
+        datatype.layout().unpack(address.cast_mut().cast(), data.bytes());
+        after
+    };
     // SAFETY: as above.
     unsafe { put(from.position, after, "position") }
 }
@@ -95,7 +109,7 @@ unsafe fn unpack<T: Copy + Into<i64> + TryFrom<i64>>(
 /// The packed bytes of elements.
 fn packed_size(library: &Running, count: i64, datatype: Handle) -> Result<i64> {
     let datatype = library.datatype(datatype)?;
-    let bytes = datatype.layout().packed_len(check_count(count)?);
+    let bytes = datatype.bounds().packed_len(check_count(count)?);
     bytes.map(|bytes| bytes as i64).map_err(|_| too_many(count))
 }
 

@@ -553,6 +553,8 @@ all_programs! {
     types_external32
     types_f90
     types_free_early
+    types_irregular
+    types_lazy
     types_leak
     types_names
     types_pack

@@ -45,6 +45,11 @@ pub struct Order {
 }
 
 impl Order {
+    fn of_block(offset: isize, block: usize) -> Option<Order> {
+        let end = offset.checked_add_unsigned(block)?;
+        Some(Order { first: offset, last: offset, end, disjoint: true })
+    }
+
     /// A part, and another after it; `None` if that begins before.
     fn then(self, next: Order) -> Option<Order> {
         let disjoint = self.disjoint && next.disjoint && self.end <= next.first;
@@ -70,15 +75,20 @@ impl Order {
     }
 }
 
+fn order_of_blocks(mut blocks: impl Iterator<Item = (isize, usize)>) -> Option<Order> {
+    let (offset, block) = blocks.next()?;
+    blocks.try_fold(Order::of_block(offset, block)?, |whole, (offset, block)| {
+        whole.then(Order::of_block(offset, block)?)
+    })
+}
+
 fn order_of(program: &Program) -> Option<Order> {
     let mut whole: Option<Order> = None;
     for item in program.items() {
         let part = match item {
-            Item::Run(run) => {
-                let end = run.offset.checked_add_unsigned(run.block)?;
-                Order { first: run.offset, last: run.offset, end, disjoint: true }
-                    .repeated(run.count, run.stride)?
-            }
+            Item::Run(run) => Order::of_block(run.offset, run.block)?.repeated(run.count, run.stride)?,
+            Item::Scatter(scatter) => order_of_blocks(scatter.blocks())?,
+            Item::Gather(gather) => order_of_blocks(gather.blocks())?,
             Item::Repeat(repeat) => {
                 order_of(&repeat.body)?.shifted(repeat.offset).repeated(repeat.count, repeat.stride)?
             }
@@ -113,7 +123,7 @@ impl Blocks {
         if from >= layout.size() {
             return;
         }
-        let (mut program, mut base, mut rest) = (layout.shared_program(), 0_isize, from);
+        let (mut program, mut base, mut rest) = (layout.program(), 0_isize, from);
         loop {
             let item = if rest == 0 { 0 } else { program.item_at(rest) };
             rest -= program.starts().get(item).copied().unwrap_or(0);
@@ -122,6 +132,17 @@ impl Blocks {
                 Item::Run(run) => {
                     self.frames.push(frame(rest / run.block));
                     self.skip = rest % run.block;
+                    return;
+                }
+                Item::Scatter(scatter) => {
+                    self.frames.push(frame(rest / scatter.block));
+                    self.skip = rest % scatter.block;
+                    return;
+                }
+                Item::Gather(gather) => {
+                    let turn = gather.block_at(rest);
+                    self.frames.push(frame(turn));
+                    self.skip = rest - gather.block(turn).1;
                     return;
                 }
                 Item::Repeat(repeat) => {
@@ -143,30 +164,39 @@ impl Iterator for Blocks {
     fn next(&mut self) -> Option<Block> {
         loop {
             let frame = self.frames.last_mut()?;
-            let inner = match frame.program.items().get(frame.item) {
+            let (offset, block) = match frame.program.items().get(frame.item) {
                 None => {
                     self.frames.pop();
                     continue;
                 }
                 Some(Item::Run(run)) if frame.turn < run.count => {
-                    let by = run.stride.wrapping_mul(frame.turn.cast_signed()).wrapping_add(run.offset);
-                    let skip = std::mem::take(&mut self.skip);
-                    let offset = frame.base.wrapping_add(by).wrapping_add(skip.cast_signed());
-                    frame.turn += 1;
-                    return Some(Block { offset, len: run.block - skip });
+                    let by = run.stride.wrapping_mul(frame.turn.cast_signed());
+                    (run.offset.wrapping_add(by), run.block)
+                }
+                Some(Item::Scatter(scatter)) if frame.turn < scatter.offsets.len() => {
+                    (scatter.offset.wrapping_add(scatter.offsets[frame.turn]), scatter.block)
+                }
+                Some(Item::Gather(gather)) if frame.turn < gather.count() => {
+                    let (offset, _, block) = gather.block(frame.turn);
+                    (offset, block)
                 }
                 Some(Item::Repeat(repeat)) if frame.turn < repeat.count => {
                     let by = repeat.stride.wrapping_mul(frame.turn.cast_signed()).wrapping_add(repeat.offset);
                     frame.turn += 1;
                     let base = frame.base.wrapping_add(by);
-                    Frame { program: Arc::clone(&repeat.body), base, item: 0, turn: 0 }
+                    let inner = Frame { program: Arc::clone(&repeat.body), base, item: 0, turn: 0 };
+                    self.frames.push(inner);
+                    continue;
                 }
                 Some(_) => {
                     (frame.item, frame.turn) = (frame.item + 1, 0);
                     continue;
                 }
             };
-            self.frames.push(inner);
+            frame.turn += 1;
+            let skip = std::mem::take(&mut self.skip);
+            let offset = frame.base.wrapping_add(offset).wrapping_add(skip.cast_signed());
+            return Some(Block { offset, len: block - skip });
         }
     }
 }

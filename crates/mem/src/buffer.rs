@@ -436,12 +436,8 @@ impl UserBuf {
             Shape::Strided(layout) => {
                 let sides = Sides::<PACK> { user: self.base, packed };
                 let range = (from, from + len);
-                let Some(program) = layout.used_program() else {
-                    // SAFETY: as below.
-                    return unsafe { first_elements(layout, sides, range, &mut cursor.place) };
-                };
                 // SAFETY: as above; the layout says which bytes belong to the range.
-                unsafe { copy::elements(program, sides, layout.extent(), range, &mut cursor.place) }
+                unsafe { copy::elements(layout.program(), sides, layout.extent(), range, &mut cursor.place) }
             }
         }
     }
@@ -478,19 +474,43 @@ impl UserBuf {
     }
 }
 
-/// Copies elements of a layout that has not been used before. It comes last in what calls it, so that copies of any other
-/// layout do not save registers for it.
-///
-/// # Safety
-/// As for [`copy::elements`].
-#[cold]
-#[inline(never)]
-unsafe fn first_elements<const PACK: bool>(
-    layout: &Layout,
-    sides: Sides<PACK>,
-    range: (usize, usize),
-    place: &mut Place,
-) {
-    // SAFETY: by the contract of this function.
-    unsafe { copy::elements(layout.program(), sides, layout.extent(), range, place) }
+impl Layout {
+    /// Packs the elements at `base`, so many as fill `to`: for a call that keeps no buffer.
+    ///
+    /// # Safety
+    /// All data bytes of these elements are mapped and readable.
+    #[inline]
+    pub unsafe fn pack(&self, base: *const u8, mut to: BytesMut<'_>) {
+        let len = to.len();
+        // SAFETY: `to` is writable for its length; the rest is the contract of this function. The user's side is only read.
+        unsafe { self.whole_elements::<true>(base.cast_mut(), to.as_mut_ptr(), len) }
+    }
+
+    /// Unpacks all of `from` to elements at `base`.
+    ///
+    /// # Safety
+    /// All data bytes of these elements are mapped and writable.
+    #[inline]
+    pub unsafe fn unpack(&self, base: *mut u8, from: Bytes<'_>) {
+        // SAFETY: `from` is readable for its length and only read; the rest is the contract of this function.
+        unsafe { self.whole_elements::<false>(base, from.as_ptr().cast_mut(), from.len()) }
+    }
+
+    /// # Safety
+    /// The data bytes of as many elements at `user` as have `len` are mapped, and `packed` for `len` bytes; the target is writable.
+    #[inline]
+    unsafe fn whole_elements<const PACK: bool>(&self, user: *mut u8, packed: *mut u8, len: usize) {
+        if len == 0 {
+            return;
+        }
+        let sides = Sides::<PACK> { user, packed };
+        // SAFETY: by the contract of this function.
+        unsafe {
+            if self.is_contiguous() {
+                sides.bytes(len);
+            } else {
+                copy::elements(self.program(), sides, self.extent(), (0, len), &mut Place::default());
+            }
+        }
+    }
 }

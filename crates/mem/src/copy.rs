@@ -1,10 +1,10 @@
 //! Running a copy program: between a user's memory and its packed form, in either direction, for any packed range.
 //!
-//! The time goes into [`grid`]: equal blocks at one stride on the user's side and another on the packed side. An
-//! array of small structs is copied member by member over a tile of elements, so that even there a grid is long.
+//! The time goes into [`equal_blocks`]: a grid of them, at one stride on the user's side and another on the packed side, or a
+//! list. An array of small structs is copied member by member over a tile of elements, so that even there a grid is long.
 
-use crate::program::{Item, Program, Run};
-use oxmpi_sys::bytes::{Bytes, BytesMut};
+use crate::program::{Gather, Item, Program, Run, Scatter};
+use oxmpi_sys::bytes::{Bytes, BytesMut, PLAIN_COPY_BYTES};
 
 /// How many bytes of the wider side a tile spans, so that both sides of it stay in the first-level cache.
 const TILE_BYTES: usize = 8 << 10;
@@ -45,6 +45,18 @@ impl<const PACK: bool> Sides<PACK> {
         let (from, to) = self.ends();
         // SAFETY: as the caller promises.
         unsafe { Bytes::from_raw(from, len).copy_to(BytesMut::from_raw(to, len)) }
+    }
+
+    /// Copies `len` bytes, fewer than those for which there is another way than the C library's: a call less for each block.
+    ///
+    /// # Safety
+    /// As for [`bytes`](Self::bytes).
+    #[inline(always)]
+    unsafe fn block(self, len: usize) {
+        let (from, to) = self.ends();
+        // SAFETY: as the caller promises. `copy` and not `copy_nonoverlapping`: a program may name overlapping memory, which is its
+        // error, not ours.
+        unsafe { std::ptr::copy(from, to, len) }
     }
 
     /// Copies `N` bytes, in registers.
@@ -88,6 +100,7 @@ impl<const PACK: bool> Sides<PACK> {
                 9..=16 => self.two_halves::<8>(len),
                 17..=32 => self.two_halves::<16>(len),
                 33..=64 => self.two_halves::<32>(len),
+                65..PLAIN_COPY_BYTES => self.block(len),
                 _ => self.bytes(len),
             }
         }
@@ -103,7 +116,20 @@ struct Grid {
     packed_stride: usize,
 }
 
-impl Grid {
+/// Blocks of one length.
+trait EqualBlocks: Copy {
+    /// How long each is.
+    fn block(self) -> usize;
+
+    /// Calls `copy` with both sides of each block.
+    fn each<const PACK: bool>(self, sides: Sides<PACK>, copy: impl Fn(Sides<PACK>));
+}
+
+impl EqualBlocks for Grid {
+    fn block(self) -> usize {
+        self.block
+    }
+
     #[inline(always)]
     fn each<const PACK: bool>(self, mut sides: Sides<PACK>, copy: impl Fn(Sides<PACK>)) {
         for _ in 0..self.count {
@@ -113,15 +139,36 @@ impl Grid {
     }
 }
 
-/// Copies a grid whose first block is at `sides`.
+/// Blocks of `block` bytes at these offsets in the user's memory, one after the other in the packed form.
+#[derive(Clone, Copy)]
+struct Scattered<'a> {
+    block: usize,
+    offsets: &'a [isize],
+}
+
+impl EqualBlocks for Scattered<'_> {
+    fn block(self) -> usize {
+        self.block
+    }
+
+    #[inline(always)]
+    fn each<const PACK: bool>(self, mut sides: Sides<PACK>, copy: impl Fn(Sides<PACK>)) {
+        for &offset in self.offsets {
+            copy(sides.at(offset, 0));
+            sides = sides.at(0, self.block);
+        }
+    }
+}
+
+/// Copies blocks of one length, whose places are counted from `sides`.
 ///
 /// # Safety
 /// Every block is mapped on both sides, the target writable.
 #[inline]
-unsafe fn grid<const PACK: bool>(s: Sides<PACK>, g: Grid) {
-    // SAFETY (all arms): each visits exactly the blocks of the grid, which the caller promises to be mapped; the
+unsafe fn equal_blocks<const PACK: bool>(s: Sides<PACK>, g: impl EqualBlocks) {
+    // SAFETY (all arms): each visits exactly these blocks, which the caller promises to be mapped; the
     // lengths are those of the block by the pattern of the arm.
-    match g.block {
+    match g.block() {
         // SAFETY: see above.
         1 => g.each(s, |s| unsafe { s.fixed::<1>() }),
         // SAFETY: see above.
@@ -149,6 +196,8 @@ unsafe fn grid<const PACK: bool>(s: Sides<PACK>, g: Grid) {
         // SAFETY: see above.
         n @ 33..=64 => g.each(s, |s| unsafe { s.two_halves::<32>(n) }),
         // SAFETY: see above.
+        n if n < PLAIN_COPY_BYTES => g.each(s, |s| unsafe { s.block(n) }),
+        // SAFETY: see above.
         n => g.each(s, |s| unsafe { s.bytes(n) }),
     }
 }
@@ -165,7 +214,7 @@ unsafe fn whole<const PACK: bool>(program: &Program, sides: Sides<PACK>, extent:
     {
         let g = Grid { block: run.block, count, user_stride: extent, packed_stride: size };
         // SAFETY: the blocks of this grid are the data of the elements.
-        return unsafe { grid(sides.at(run.offset, 0), g) };
+        return unsafe { equal_blocks(sides.at(run.offset, 0), g) };
     }
     let tile = (TILE_BYTES / extent.unsigned_abs().max(size).max(1)).max(1);
     let mut done = 0;
@@ -180,6 +229,14 @@ unsafe fn whole<const PACK: bool>(program: &Program, sides: Sides<PACK>, extent:
                 },
                 // SAFETY: the run belongs to each of the `n` elements, which lie in the caller's range.
                 Item::Run(run) => unsafe { run_of_each(run, at.at(run.offset, start), extent, size, n) },
+                // SAFETY: as above.
+                Item::Scatter(list) => unsafe {
+                    scatter_of_each(list, at.at(list.offset, start), extent, size, n);
+                },
+                // SAFETY: as above.
+                Item::Gather(list) => unsafe {
+                    gather_of_each(list, at.at(list.offset, start), extent, size, n);
+                },
                 Item::Repeat(r) => {
                     for e in 0..n {
                         let at = at.at(
@@ -205,7 +262,7 @@ unsafe fn run_of_each<const PACK: bool>(run: &Run, s: Sides<PACK>, extent: isize
         for block in 0..run.count {
             let g = Grid { block: run.block, count: n, user_stride: extent, packed_stride: size };
             // SAFETY: block number `block` of the run in each element.
-            unsafe { grid(s.at(run.stride.wrapping_mul(block.cast_signed()), block * run.block), g) }
+            unsafe { equal_blocks(s.at(run.stride.wrapping_mul(block.cast_signed()), block * run.block), g) }
         }
     } else {
         for e in 0..n {
@@ -216,7 +273,65 @@ unsafe fn run_of_each<const PACK: bool>(run: &Run, s: Sides<PACK>, extent: isize
                 packed_stride: run.block,
             };
             // SAFETY: all blocks of the run in element `e`.
-            unsafe { grid(s.at(extent.wrapping_mul(e.cast_signed()), e * size), g) }
+            unsafe { equal_blocks(s.at(extent.wrapping_mul(e.cast_signed()), e * size), g) }
+        }
+    }
+}
+
+/// As [`run_of_each`], of blocks at no regular pattern; `s` is where their offsets are counted from.
+///
+/// # Safety
+/// As for [`run_of_each`].
+unsafe fn scatter_of_each<const PACK: bool>(
+    list: &Scatter,
+    s: Sides<PACK>,
+    extent: isize,
+    size: usize,
+    n: usize,
+) {
+    let (block, offsets) = (list.block, &*list.offsets);
+    if offsets.len() < n {
+        for (i, &offset) in offsets.iter().enumerate() {
+            let g = Grid { block, count: n, user_stride: extent, packed_stride: size };
+            // SAFETY: block number `i` of the list in each element.
+            unsafe { equal_blocks(s.at(offset, i * block), g) }
+        }
+    } else {
+        for e in 0..n {
+            let at = s.at(extent.wrapping_mul(e.cast_signed()), e * size);
+            // SAFETY: all blocks of the list in element `e`.
+            unsafe { equal_blocks(at, Scattered { block, offsets }) }
+        }
+    }
+}
+
+/// As [`scatter_of_each`], of blocks of several lengths.
+///
+/// # Safety
+/// As for [`run_of_each`].
+unsafe fn gather_of_each<const PACK: bool>(
+    list: &Gather,
+    s: Sides<PACK>,
+    extent: isize,
+    size: usize,
+    n: usize,
+) {
+    if list.count() < n {
+        for places in list.blocks.windows(2) {
+            let block = places[1].start - places[0].start;
+            let g = Grid { block, count: n, user_stride: extent, packed_stride: size };
+            // SAFETY: this block of the list in each element.
+            unsafe { equal_blocks(s.at(places[0].offset, places[0].start), g) }
+        }
+    } else {
+        for e in 0..n {
+            let at = s.at(extent.wrapping_mul(e.cast_signed()), e * size);
+            for places in list.blocks.windows(2) {
+                // SAFETY: this block of the list in element `e`.
+                unsafe {
+                    at.at(places[0].offset, places[0].start).few(places[1].start - places[0].start);
+                }
+            }
         }
     }
 }
@@ -245,6 +360,8 @@ unsafe fn part<const PACK: bool>(
         unsafe {
             match item {
                 Item::Run(run) => part_of_run(run, at, range),
+                Item::Scatter(list) => part_of_scatter(list, at, range),
+                Item::Gather(list) => part_of_gather(list, at, range),
                 Item::Repeat(r) => {
                     elements(&r.body, at.at(r.offset, 0), r.stride, range, &mut Place::default());
                 }
@@ -291,11 +408,62 @@ unsafe fn part_of_run<const PACK: bool>(run: &Run, sides: Sides<PACK>, (from, to
                 user_stride: run.stride,
                 packed_stride: run.block,
             };
-            grid(place(next, 0), g);
+            equal_blocks(place(next, 0), g);
         }
         if tail > 0 {
             place(last, 0).bytes(tail);
         }
+    }
+}
+
+/// As [`part_of_run`], of blocks at no regular pattern.
+///
+/// # Safety
+/// As for [`part`].
+unsafe fn part_of_scatter<const PACK: bool>(list: &Scatter, sides: Sides<PACK>, (from, to): (usize, usize)) {
+    let (block, offsets) = (list.block, &*list.offsets);
+    let place = |i: usize, within: usize| {
+        let at = list.offset.wrapping_add(offsets[i]).wrapping_add(within.cast_signed());
+        sides.at(at, i * block + within - from)
+    };
+    let (first, head) = (from / block, from % block);
+    let (last, tail) = (to / block, to % block);
+    // SAFETY: the parts of the first and the last block and the whole blocks between make up the caller's range.
+    unsafe {
+        if first == last {
+            return place(first, head).bytes(to - from);
+        }
+        let mut next = first;
+        if head > 0 {
+            place(first, head).bytes(block - head);
+            next += 1;
+        }
+        let whole = Scattered { block, offsets: &offsets[next..last] };
+        equal_blocks(sides.at(list.offset, next * block - from), whole);
+        if tail > 0 {
+            place(last, 0).bytes(tail);
+        }
+    }
+}
+
+/// As [`part_of_scatter`], of blocks of several lengths.
+///
+/// # Safety
+/// As for [`part`].
+unsafe fn part_of_gather<const PACK: bool>(list: &Gather, sides: Sides<PACK>, (from, to): (usize, usize)) {
+    if from == to {
+        return;
+    }
+    for i in list.block_at(from)..list.count() {
+        let (offset, start, block) = list.block(i);
+        if start >= to {
+            return;
+        }
+        let skip = from.saturating_sub(start);
+        let len = block.min(to - start) - skip;
+        let at = sides.at(offset.wrapping_add(skip.cast_signed()), start + skip - from);
+        // SAFETY: the part of this block that lies in the caller's range.
+        unsafe { at.few(len) }
     }
 }
 

@@ -2,9 +2,8 @@
 //!
 //! MPI-5.0 section 5.1 describes a datatype by its *type map*: a list of (basic type, displacement). A [`Layout`] is
 //! what copying needs of it: how many bytes there are, where they lie, and how far the next element is. A constructor
-//! computes size and bounds; the program that copies the data is compiled when it is first wanted. A layout has
-//! two pairs of bounds: the *true* ones enclose the data; lower bound and extent also count the padding that C
-//! compilers add and what `MPI_Type_create_resized` asked for.
+//! compiles the program that copies the data, and computes the [`Bounds`]. Whoever wants these alone, as a datatype does that
+//! nobody has used yet, computes them alone.
 //!
 //! ```
 //! use oxmpi_mem::layout::Layout;
@@ -15,18 +14,14 @@
 //! # Ok::<(), oxmpi_mem::layout::LayoutError>(())
 //! ```
 
-use crate::deferred::{Pattern, Placed};
-use crate::program::{Item, Program};
-use std::sync::{Arc, OnceLock};
+use crate::bounds::Bounds;
+use crate::program::{Item, Program, ProgramBuilder};
+use std::sync::Arc;
 
 pub use crate::program::Run;
 
 /// How deep types may nest before a constructor refuses: copying and dropping follow the nesting on the stack.
 pub const MAX_DEPTH: u32 = 512;
-
-/// How deep types may nest before a constructor does at once what else the first use does: that follows the nesting too,
-/// and only it finds out whether [`MAX_DEPTH`] is exceeded.
-pub const LAZY_DEPTH: u32 = 64;
 
 /// Why a layout cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,9 +41,7 @@ pub enum LayoutError {
 #[derive(Debug)]
 pub struct Layout {
     bounds: Bounds,
-    pattern: Pattern,
-    /// The program of `pattern`, since the first use.
-    program: OnceLock<Arc<Program>>,
+    program: Arc<Program>,
 }
 
 impl Layout {
@@ -57,36 +50,42 @@ impl Layout {
     /// # Panics
     /// If `size` exceeds `isize::MAX` or `align` is 0.
     pub fn basic(size: usize, align: usize) -> Layout {
-        assert!(align > 0 && isize::try_from(size).is_ok(), "basic type of {size} bytes aligned to {align}");
-        let ub = size.cast_signed();
-        let run = Run { offset: 0, block: size, count: 1, stride: 0 };
-        let pattern = if size == 0 { Pattern::Empty } else { Pattern::Run(run) };
-        Layout::new(Bounds { size, lb: 0, ub, true_lb: 0, true_ub: ub, explicit: false, align }, pattern)
+        Layout { bounds: Bounds::basic(size, align), program: Arc::new(Program::of_bytes(size)) }
     }
 
-    #[inline]
-    fn new(bounds: Bounds, pattern: Pattern) -> Layout {
-        Layout { bounds, pattern, program: OnceLock::new() }
+    /// Checks what no bound tells: how deep the program nests.
+    fn new(bounds: Bounds, program: Arc<Program>) -> Result<Layout, LayoutError> {
+        if program.depth() > MAX_DEPTH {
+            return Err(LayoutError::TooDeep);
+        }
+        Ok(Layout { bounds, program })
     }
 
     /// `count` elements in a row, each an extent after the one before (`MPI_Type_contiguous`).
     ///
     /// # Errors
     /// If the size or a bound does not fit, or the type nests too deep.
-    #[inline]
     pub fn contiguous(count: usize, child: &Layout) -> Result<Layout, LayoutError> {
-        let bounds = child.bounds.repeated(count, child.extent())?;
-        Ok(Layout::new(bounds, child.pattern.repeated(count, child.extent(), 0)?))
+        Layout::placed(count, child.extent(), 0, child)
     }
 
     /// `count` blocks of `block` elements, `stride` *bytes* from block to block (`MPI_Type_create_hvector`).
     ///
     /// # Errors
     /// As for [`contiguous`](Self::contiguous).
-    #[inline]
     pub fn hvector(count: usize, block: usize, stride: isize, child: &Layout) -> Result<Layout, LayoutError> {
-        let bounds = child.bounds.repeated(block, child.extent())?.repeated(count, stride)?;
-        Ok(Layout::new(bounds, child.pattern.grid((count, stride), (block, child.extent()))?))
+        let bounds = child.bounds.hvector(count, block, stride)?;
+        let row = Program::repeated(&child.program, block, child.extent(), 0);
+        Layout::new(bounds, Program::repeated(&row, count, stride, 0))
+    }
+
+    /// `count` elements, `stride` *bytes* from one to the next, the first shifted by `offset` bytes.
+    ///
+    /// # Errors
+    /// As for [`contiguous`](Self::contiguous).
+    pub fn placed(count: usize, stride: isize, offset: isize, child: &Layout) -> Result<Layout, LayoutError> {
+        let bounds = child.bounds.placed(count, stride, offset)?;
+        Layout::new(bounds, Program::repeated(&child.program, count, stride, offset))
     }
 
     /// Blocks of (elements, displacement in *bytes*) (`MPI_Type_create_hindexed`).
@@ -94,17 +93,16 @@ impl Layout {
     /// # Errors
     /// As for [`contiguous`](Self::contiguous).
     pub fn hindexed(
-        blocks: impl IntoIterator<Item = (usize, isize)>,
+        blocks: impl IntoIterator<IntoIter: Iterator<Item = (usize, isize)> + Clone>,
         child: &Layout,
     ) -> Result<Layout, LayoutError> {
         let blocks = blocks.into_iter();
-        let mut bounds = Gathered::default();
-        let mut list = Vec::with_capacity(blocks.size_hint().0);
+        let bounds = child.bounds.hindexed(blocks.clone())?;
+        let mut program = ProgramBuilder::with_room(blocks.size_hint().0);
         for (count, displacement) in blocks {
-            bounds.add(count, child.extent(), displacement, &child.bounds)?;
-            list.push((count, displacement));
+            program.repeat(&child.program, count, child.extent(), displacement);
         }
-        Ok(Layout::new(bounds.bounds(1)?, Pattern::blocks(list, child.extent(), &child.pattern)?))
+        Layout::new(bounds, Arc::new(program.finish()))
     }
 
     /// Members of (elements, displacement in *bytes*, type) (`MPI_Type_create_struct`).
@@ -112,110 +110,95 @@ impl Layout {
     /// # Errors
     /// As for [`contiguous`](Self::contiguous).
     pub fn structure<'a>(
-        members: impl IntoIterator<Item = (usize, isize, &'a Layout)>,
+        members: impl IntoIterator<IntoIter: Iterator<Item = (usize, isize, &'a Layout)> + Clone>,
     ) -> Result<Layout, LayoutError> {
         let members = members.into_iter();
-        let mut bounds = Gathered::default();
-        let mut list = Vec::with_capacity(members.size_hint().0);
-        for (count, offset, child) in members {
-            bounds.add(count, child.extent(), offset, &child.bounds)?;
-            list.push(Placed { count, stride: child.extent(), offset, pattern: child.pattern.clone() });
+        let bounds = Bounds::structure(members.clone().map(|(n, offset, child)| (n, offset, &child.bounds)))?;
+        let mut program = ProgramBuilder::with_room(members.size_hint().0);
+        for (count, displacement, child) in members {
+            program.repeat(&child.program, count, child.extent(), displacement);
         }
-        Ok(Layout::new(bounds.bounds(bounds.align)?, Pattern::several(list)?))
+        Layout::new(bounds, Arc::new(program.finish()))
     }
 
     /// The same data with other bounds; earlier explicit bounds are forgotten (`MPI_Type_create_resized`).
     ///
     /// # Errors
     /// If `lb + extent` does not fit.
-    #[inline]
     pub fn resized(lb: isize, extent: isize, child: &Layout) -> Result<Layout, LayoutError> {
-        let ub = lb.checked_add(extent).ok_or(LayoutError::Overflow { what: "upper bound" })?;
-        let bounds = Bounds { lb, ub, explicit: true, ..child.bounds };
-        Ok(Layout { bounds, ..child.dup() })
+        Ok(Layout { bounds: child.bounds.resized(lb, extent)?, ..child.dup() })
     }
 
     /// An equal layout that shares the copy program (`MPI_Type_dup`).
-    #[inline]
     pub fn dup(&self) -> Layout {
-        Layout { bounds: self.bounds, pattern: self.pattern.clone(), program: self.program.clone() }
+        Layout { bounds: self.bounds, program: Arc::clone(&self.program) }
+    }
+
+    /// Size and bounds.
+    #[inline]
+    pub fn bounds(&self) -> &Bounds {
+        &self.bounds
     }
 
     /// The data bytes of one element (`MPI_Type_size`).
     #[inline]
     pub fn size(&self) -> usize {
-        self.bounds.size
+        self.bounds.size()
     }
 
     /// The lower bound in bytes.
     #[inline]
     pub fn lb(&self) -> isize {
-        self.bounds.lb
+        self.bounds.lb()
     }
 
     /// Bytes from one element to the next in an array. May be negative.
     #[inline]
     pub fn extent(&self) -> isize {
-        self.bounds.ub - self.bounds.lb
+        self.bounds.extent()
     }
 
     /// Where the first data byte lies, from the element's address.
     #[inline]
     pub fn true_lb(&self) -> isize {
-        self.bounds.true_lb
+        self.bounds.true_lb()
     }
 
     /// Bytes from the first data byte to after the last.
     #[inline]
     pub fn true_extent(&self) -> isize {
-        self.bounds.true_ub - self.bounds.true_lb
+        self.bounds.true_extent()
     }
 
     /// The alignment in bytes that C would give the element: the largest of its members.
     #[inline]
     pub fn align(&self) -> usize {
-        self.bounds.align
+        self.bounds.align()
     }
 
     /// Whether `n` elements at an address are just `n * size` bytes there, for any `n`.
     #[inline]
     pub fn is_contiguous(&self) -> bool {
-        self.bounds.lb == 0
-            && self.bounds.ub == self.bounds.size.cast_signed()
-            && (self.bounds.size == 0 || self.single_block() == Some(0))
+        self.bounds.lb() == 0
+            && self.bounds.extent() == self.bounds.size().cast_signed()
+            && (self.bounds.size() == 0 || self.single_block() == Some(0))
     }
 
     /// Where the only block of one element begins, if all its data are in one.
     #[inline]
     pub fn single_block(&self) -> Option<isize> {
-        match &self.pattern {
-            Pattern::Empty => None,
-            Pattern::Run(run) => (run.count == 1).then_some(run.offset),
-            Pattern::Deferred(_) => self.program().single_block(),
-        }
-    }
-
-    /// Whether the copy program is there, or is so simple that there is nothing to compile.
-    pub fn is_compiled(&self) -> bool {
-        self.pattern.is_compiled()
+        self.program.single_block()
     }
 
     /// The runs of the copy program in packed order; `None` if it has repeated groups of several runs.
     pub fn runs(&self) -> Option<Vec<Run>> {
-        self.program()
-            .items()
-            .iter()
-            .map(|item| match item {
-                Item::Run(run) => Some(*run),
-                Item::Repeat(_) => None,
-            })
-            .collect()
+        self.program.runs()
     }
 
-    /// Whether the data are just these (offset, length) blocks, in this order and at no regular pattern.
+    /// Whether the data are just these (offset, length) blocks, in this order and at no regular pattern. They are few.
     pub(crate) fn has_blocks(&self, blocks: &[(isize, usize)]) -> bool {
         let is = |item: &Item, &(offset, block): &(isize, usize)| matches!(item, Item::Run(r) if r.count == 1 && (r.offset, r.block) == (offset, block));
-        let items = self.program().items();
+        let items = self.program.items();
         items.len() == blocks.len() && items.iter().zip(blocks).all(|(item, block)| is(item, block))
     }
 
@@ -223,8 +206,9 @@ impl Layout {
     ///
     /// # Errors
     /// If they exceed `isize::MAX`.
+    #[inline]
     pub fn packed_len(&self, count: usize) -> Result<usize, LayoutError> {
-        product(count, self.bounds.size, "packed size")
+        self.bounds.packed_len(count)
     }
 
     /// The data of an array of `count` elements lie from the first to before the second figure (bytes from its
@@ -233,148 +217,16 @@ impl Layout {
     /// # Errors
     /// If one of them does not fit.
     pub fn span(&self, count: usize) -> Result<(isize, isize), LayoutError> {
-        if count == 0 || self.bounds.size == 0 {
-            return Ok((0, 0));
-        }
-        spread((self.bounds.true_lb, self.bounds.true_ub), count, self.extent(), 0)
+        self.bounds.span(count)
+    }
+
+    /// How deep repeated groups nest in the copy program; at most [`MAX_DEPTH`].
+    pub fn depth(&self) -> u32 {
+        self.program.depth()
     }
 
     #[inline]
-    pub(crate) fn program(&self) -> &Program {
-        self.shared_program()
-    }
-
-    #[inline]
-    pub(crate) fn shared_program(&self) -> &Arc<Program> {
-        match self.program.get() {
-            Some(program) => program,
-            None => self.first_use(),
-        }
-    }
-
-    /// The copy program, if it has been used before: for where nothing else may cost anything.
-    #[inline]
-    pub(crate) fn used_program(&self) -> Option<&Program> {
-        self.program.get().map(|program| &**program)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn first_use(&self) -> &Arc<Program> {
-        self.program.get_or_init(|| self.pattern.program())
-    }
-}
-
-/// The bounds of `count` copies of something with bounds `b`, `stride` apart, the first shifted by `offset`.
-#[inline(always)]
-fn spread(
-    b: (isize, isize),
-    count: usize,
-    stride: isize,
-    offset: isize,
-) -> Result<(isize, isize), LayoutError> {
-    let overflow = LayoutError::Overflow { what: "extent" };
-    let steps = isize::try_from(count.saturating_sub(1)).map_err(|_| overflow)?;
-    let last = steps.checked_mul(stride).ok_or(overflow)?;
-    let shift =
-        |at: isize, by: isize| at.checked_add(by).and_then(|at| at.checked_add(offset)).ok_or(overflow);
-    Ok((shift(b.0, last.min(0))?, shift(b.1, last.max(0))?))
-}
-
-#[inline(always)]
-fn product(a: usize, b: usize, what: &'static str) -> Result<usize, LayoutError> {
-    a.checked_mul(b).filter(|&p| isize::try_from(p).is_ok()).ok_or(LayoutError::Overflow { what })
-}
-
-#[inline(always)]
-fn widen(bounds: &mut Option<(isize, isize)>, by: (isize, isize)) {
-    *bounds = Some(bounds.map_or(by, |b| (b.0.min(by.0), b.1.max(by.1))));
-}
-
-/// Size and bounds of an element.
-#[derive(Clone, Copy, Debug)]
-struct Bounds {
-    size: usize,
-    lb: isize,
-    ub: isize,
-    true_lb: isize,
-    true_ub: isize,
-    /// Whether lb and ub were set by `resized`: then they win over the data wherever the type is used.
-    explicit: bool,
-    align: usize,
-}
-
-impl Bounds {
-    /// Those of `count` elements, `stride` bytes apart.
-    #[inline(always)]
-    fn repeated(&self, count: usize, stride: isize) -> Result<Bounds, LayoutError> {
-        let mut gathered = Gathered::default();
-        gathered.add(count, stride, 0, self)?;
-        gathered.bounds(1)
-    }
-}
-
-/// Gathers the bounds of members.
-#[derive(Clone, Copy, Default)]
-struct Gathered {
-    size: usize,
-    /// From the first data byte to after the last.
-    data: Option<(isize, isize)>,
-    /// From the lowest bound of what has data to the highest.
-    bounds: Option<(isize, isize)>,
-    /// The same of what has bounds that a program has set.
-    marks: Option<(isize, isize)>,
-    align: usize,
-}
-
-impl Gathered {
-    #[inline(always)]
-    fn add(&mut self, count: usize, stride: isize, offset: isize, child: &Bounds) -> Result<(), LayoutError> {
-        if count == 0 {
-            return Ok(());
-        }
-        let size = product(count, child.size, "size")?;
-        self.size = self
-            .size
-            .checked_add(size)
-            .filter(|&s| isize::try_from(s).is_ok())
-            .ok_or(LayoutError::Overflow { what: "size" })?;
-        if child.size > 0 {
-            let (data, bounds) = ((child.true_lb, child.true_ub), (child.lb, child.ub));
-            let there = spread(data, count, stride, offset)?;
-            widen(&mut self.data, there);
-            let there = if bounds == data { there } else { spread(bounds, count, stride, offset)? };
-            widen(&mut self.bounds, there);
-            self.align = self.align.max(child.align);
-        }
-        if child.explicit {
-            widen(&mut self.marks, spread((child.lb, child.ub), count, stride, offset)?);
-        }
-        Ok(())
-    }
-
-    /// The bounds follow MPI-5.0 section 5.1.6: explicit marks win over those of the members. Without any, the extent is
-    /// rounded up to a multiple of `align`, as a C compiler pads a struct. (The standard's text asks for that of every
-    /// constructor, and takes bounds from the data alone. For a struct and its arrays it is the same. For vectors whose
-    /// strides no compiler would make, what is done here is what programs expect: they lie within their extent, and
-    /// have the one that they were given.)
-    #[inline(always)]
-    fn bounds(self, align: usize) -> Result<Bounds, LayoutError> {
-        let overflow = LayoutError::Overflow { what: "extent" };
-        let (true_lb, true_ub) = self.data.unwrap_or((0, 0));
-        true_ub.checked_sub(true_lb).ok_or(overflow)?;
-        let (lb, ub) = match self.marks {
-            Some(marks) => marks,
-            None => {
-                let (lb, ub) = self.bounds.unwrap_or((0, 0));
-                let extent =
-                    ub.checked_sub(lb).ok_or(overflow)?.cast_unsigned().next_multiple_of(align.max(1));
-                let ub = isize::try_from(extent).ok().and_then(|extent| lb.checked_add(extent));
-                (lb, ub.ok_or(overflow)?)
-            }
-        };
-        ub.checked_sub(lb).ok_or(overflow)?;
-        let explicit = self.marks.is_some();
-        Ok(Bounds { size: self.size, lb, ub, true_lb, true_ub, explicit, align: self.align.max(1) })
+    pub(crate) fn program(&self) -> &Arc<Program> {
+        &self.program
     }
 }

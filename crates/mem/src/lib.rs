@@ -4,7 +4,8 @@
 //! turns the three into values that the safe floors above can carry, cut, pack and reduce:
 //!
 //! - [`layout`]: a [`Layout`](layout::Layout) says where the bytes of one element of a datatype lie. It is kept as a
-//!   short copy program, so that a vector of a million doubles is one line and not a million.
+//!   short copy program, so that a vector of a million doubles is one line and not a million. Its size and
+//!   [`bounds`] can be computed without it.
 //! - [`blocks`]: the pieces of memory of a layout one by one.
 //! - [`buffer`]: a [`UserBuf`](buffer::UserBuf) is (address, count, layout). Its *packed* form is the bytes of all
 //!   elements in type-map order without gaps; it can pack or unpack any range of that.
@@ -20,9 +21,9 @@
 
 pub mod atomics;
 pub mod blocks;
+pub mod bounds;
 pub mod buffer;
 mod copy;
-mod deferred;
 pub mod element;
 pub mod exposed;
 pub mod external32;

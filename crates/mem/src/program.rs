@@ -1,7 +1,8 @@
 //! The copy program of a layout: where the data bytes lie, in packed order.
 //!
-//! A program is a list of items. A [`Run`] is a regular pattern of blocks, the usual leaf; a [`Repeat`] repeats
-//! another program at a stride, so that a type of a million structs stays as small as one struct. Offsets are added
+//! A program is a list of items. A [`Run`] is a regular pattern of blocks, the usual leaf; blocks at no regular pattern are
+//! a [`Scatter`] if they are equally long and a [`Gather`] if not, which are as compact as lists of theirs can be; a [`Repeat`]
+//! repeats another program at a stride, so that a type of a million structs stays as small as one struct. Offsets are added
 //! with wrap-around: the layout checks the bounds of the data, and every block lies within these.
 
 use std::sync::Arc;
@@ -29,25 +30,75 @@ pub(crate) struct Repeat {
     pub(crate) body: Arc<Program>,
 }
 
+/// Equally long blocks at no regular pattern.
+#[derive(Clone, Debug)]
+pub(crate) struct Scatter {
+    /// Added to that of each block.
+    pub(crate) offset: isize,
+    pub(crate) block: usize,
+    pub(crate) offsets: Arc<[isize]>,
+}
+
+/// Blocks of several lengths at no regular pattern.
+#[derive(Clone, Debug)]
+pub(crate) struct Gather {
+    /// Added to that of each block.
+    pub(crate) offset: isize,
+    /// The last one is none: it tells where the one before ends.
+    pub(crate) blocks: Arc<[Place]>,
+}
+
+/// Where a block lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) offset: isize,
+    /// In the packed form of its list.
+    pub(crate) start: usize,
+}
+
 /// One line of a program.
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
     Run(Run),
+    Scatter(Scatter),
+    Gather(Gather),
     Repeat(Repeat),
 }
 
 /// The items in packed order, and where each begins in the packed form.
 #[derive(Debug, Default)]
 pub(crate) struct Program {
-    items: Box<[Item]>,
-    starts: Box<[usize]>,
+    items: Items,
     size: usize,
     /// How deep repeated programs nest in it.
     depth: u32,
 }
 
+#[derive(Debug)]
+enum Items {
+    /// Most programs have one, which needs no memory of its own.
+    One(Item),
+    Many {
+        items: Box<[Item]>,
+        starts: Box<[usize]>,
+    },
+}
+
+impl Default for Items {
+    fn default() -> Items {
+        Items::Many { items: Box::default(), starts: Box::default() }
+    }
+}
+
 /// Programs of up to so many items are copied into the one that uses them once; longer ones are shared.
 const INLINE_ITEMS: usize = 64;
+
+/// From so many on, blocks at no regular pattern become a list of their own.
+const LISTED_BLOCKS: usize = 8;
+
+/// From so many on, equally long blocks at one stride are a run also in the middle of such a list: fewer are copied faster as a
+/// part of it than as an item of their own.
+const REGULAR_BLOCKS: usize = 16;
 
 impl Run {
     /// A run in its simplest form: blocks that touch become one.
@@ -104,6 +155,63 @@ impl Run {
         let whole = Run { stride, count: self.count + next.count, ..*self };
         (starts_in_step && keeps_step).then_some(whole)
     }
+
+    /// How many of `blocks` are one run, counted from the first.
+    fn prefix_of(blocks: &[(isize, usize)]) -> usize {
+        let [first, second, ..] = blocks else { return blocks.len() };
+        let stride = second.0.wrapping_sub(first.0);
+        let in_step = |w: &&[(isize, usize)]| w[1].0.wrapping_sub(w[0].0) == stride && w[1].1 == w[0].1;
+        1 + blocks.windows(2).take_while(in_step).count()
+    }
+
+    /// One block: where it lies, and its length.
+    pub(crate) fn of_block((offset, block): (isize, usize)) -> Run {
+        Run { offset, block, count: 1, stride: 0 }
+    }
+
+    /// All of `blocks`, which are regular.
+    fn of_blocks(blocks: &[(isize, usize)]) -> Run {
+        let stride = blocks.get(1).map_or(0, |second| second.0.wrapping_sub(blocks[0].0));
+        Run { offset: blocks[0].0, block: blocks[0].1, count: blocks.len(), stride }
+    }
+}
+
+impl Scatter {
+    /// All blocks.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = (isize, usize)> {
+        self.offsets.iter().map(|at| (self.offset.wrapping_add(*at), self.block))
+    }
+}
+
+impl Gather {
+    /// How many there are.
+    #[inline]
+    pub(crate) fn count(&self) -> usize {
+        self.blocks.len() - 1
+    }
+
+    /// The packed bytes.
+    #[inline]
+    fn size(&self) -> usize {
+        self.blocks.last().map_or(0, |end| end.start)
+    }
+
+    /// Number `n`, which there is: where it lies, where it begins in the packed form, and its length.
+    #[inline]
+    pub(crate) fn block(&self, n: usize) -> (isize, usize, usize) {
+        let (block, next) = (self.blocks[n], self.blocks[n + 1]);
+        (self.offset.wrapping_add(block.offset), block.start, next.start - block.start)
+    }
+
+    /// The number of the block that holds packed byte `at`, which must be below the size.
+    pub(crate) fn block_at(&self, at: usize) -> usize {
+        self.blocks.partition_point(|block| block.start <= at) - 1
+    }
+
+    /// All blocks.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = (isize, usize)> {
+        self.blocks.windows(2).map(|w| (self.offset.wrapping_add(w[0].offset), w[1].start - w[0].start))
+    }
 }
 
 impl Item {
@@ -111,6 +219,8 @@ impl Item {
     pub(crate) fn size(&self) -> usize {
         match self {
             Item::Run(r) => r.size(),
+            Item::Scatter(s) => s.block * s.offsets.len(),
+            Item::Gather(g) => g.size(),
             Item::Repeat(r) => r.body.size * r.count,
         }
     }
@@ -118,15 +228,74 @@ impl Item {
     fn shifted(&self, by: isize) -> Item {
         match self {
             Item::Run(r) => Item::Run(Run { offset: r.offset.wrapping_add(by), ..*r }),
+            Item::Scatter(s) => Item::Scatter(Scatter { offset: s.offset.wrapping_add(by), ..s.clone() }),
+            Item::Gather(g) => Item::Gather(Gather { offset: g.offset.wrapping_add(by), ..g.clone() }),
             Item::Repeat(r) => Item::Repeat(Repeat { offset: r.offset.wrapping_add(by), ..r.clone() }),
+        }
+    }
+
+    /// How deep repeated programs nest in it.
+    fn depth(&self) -> u32 {
+        match self {
+            Item::Repeat(repeat) => repeat.body.depth + 1,
+            _ => 0,
+        }
+    }
+
+    /// How many lines it is where blocks at no regular pattern are one each.
+    pub(crate) fn lines(&self) -> usize {
+        match self {
+            Item::Run(_) | Item::Repeat(_) => 1,
+            Item::Scatter(s) => s.offsets.len(),
+            Item::Gather(g) => g.count(),
+        }
+    }
+
+    /// The runs that it is; `None` if it repeats a group of several.
+    fn runs(&self) -> Option<Vec<Run>> {
+        match self {
+            Item::Run(run) => Some(vec![*run]),
+            Item::Scatter(s) => Some(s.blocks().map(Run::of_block).collect()),
+            Item::Gather(g) => Some(g.blocks().map(Run::of_block).collect()),
+            Item::Repeat(_) => None,
         }
     }
 }
 
 impl Program {
-    /// The program of one run.
-    pub(crate) fn of_run(run: Run) -> Program {
-        Program { items: Box::new([Item::Run(run)]), starts: Box::new([0]), size: run.size(), depth: 0 }
+    /// The program of one block at the element's address.
+    pub(crate) fn of_bytes(size: usize) -> Program {
+        if size == 0 {
+            return Program::default();
+        }
+        Program::of_item(Item::Run(Run::of_block((0, size))))
+    }
+
+    fn of_item(item: Item) -> Program {
+        Program { size: item.size(), depth: item.depth(), items: Items::One(item) }
+    }
+
+    /// `count` times `program`, the first at `offset` and each `stride` after the one before.
+    pub(crate) fn repeated(
+        program: &Arc<Program>,
+        count: usize,
+        stride: isize,
+        offset: isize,
+    ) -> Arc<Program> {
+        if count == 0 || program.size == 0 {
+            return Arc::default();
+        }
+        if count == 1 && offset == 0 {
+            return Arc::clone(program);
+        }
+        if let [Item::Run(run)] = program.items()
+            && let Some(run) = run.repeated(count, stride, offset)
+        {
+            return Arc::new(Program::of_item(Item::Run(run)));
+        }
+        let mut builder = ProgramBuilder::default();
+        builder.repeat(program, count, stride, offset);
+        Arc::new(builder.finish())
     }
 
     /// How deep repeated programs nest in it.
@@ -137,13 +306,19 @@ impl Program {
     /// The items in packed order.
     #[inline]
     pub(crate) fn items(&self) -> &[Item] {
-        &self.items
+        match &self.items {
+            Items::One(item) => std::slice::from_ref(item),
+            Items::Many { items, .. } => items,
+        }
     }
 
     /// Where each item begins in the packed form.
     #[inline]
     pub(crate) fn starts(&self) -> &[usize] {
-        &self.starts
+        match &self.items {
+            Items::One(_) => &[0],
+            Items::Many { starts, .. } => starts,
+        }
     }
 
     /// All packed bytes.
@@ -155,10 +330,15 @@ impl Program {
     /// Where the only block begins, if the whole program is one block.
     #[inline]
     pub(crate) fn single_block(&self) -> Option<isize> {
-        match &*self.items {
-            [Item::Run(Run { offset, count: 1, .. })] => Some(*offset),
+        match &self.items {
+            Items::One(Item::Run(Run { offset, count: 1, .. })) => Some(*offset),
             _ => None,
         }
+    }
+
+    /// The runs in packed order; `None` if it has repeated groups of several.
+    pub(crate) fn runs(&self) -> Option<Vec<Run>> {
+        self.items().iter().map(Item::runs).collect::<Option<Vec<_>>>().map(|runs| runs.concat())
     }
 
     /// Calls `f` with the blocks of the program at `base`: of its packed bytes, so many are left out and so many at most
@@ -169,7 +349,7 @@ impl Program {
         range: &mut (usize, usize),
         f: &mut impl FnMut(*mut u8, usize),
     ) {
-        for item in &self.items {
+        for item in self.items() {
             if range.1 == 0 {
                 return;
             }
@@ -182,10 +362,30 @@ impl Program {
                 Item::Run(run) => {
                     for n in range.0 / run.block..run.count {
                         let at = run.offset.wrapping_add(run.stride.wrapping_mul(n.cast_signed()));
-                        let skip = std::mem::take(&mut range.0) % run.block;
-                        let len = (run.block - skip).min(range.1);
-                        f(base.wrapping_offset(at).wrapping_add(skip), len);
-                        range.1 -= len;
+                        range.0 %= run.block;
+                        one_block(base.wrapping_offset(at), run.block, range, f);
+                        if range.1 == 0 {
+                            return;
+                        }
+                    }
+                }
+                Item::Scatter(scatter) => {
+                    let first = range.0 / scatter.block;
+                    range.0 %= scatter.block;
+                    for at in &scatter.offsets[first..] {
+                        let at = base.wrapping_offset(scatter.offset).wrapping_offset(*at);
+                        one_block(at, scatter.block, range, f);
+                        if range.1 == 0 {
+                            return;
+                        }
+                    }
+                }
+                Item::Gather(gather) => {
+                    let first = gather.block_at(range.0);
+                    range.0 -= gather.blocks[first].start;
+                    for n in first..gather.count() {
+                        let (at, _, len) = gather.block(n);
+                        one_block(base.wrapping_offset(at), len, range, f);
                         if range.1 == 0 {
                             return;
                         }
@@ -208,8 +408,16 @@ impl Program {
 
     /// The index of the item that holds packed byte `at`, which must be below `size`.
     pub(crate) fn item_at(&self, at: usize) -> usize {
-        self.starts.partition_point(|&start| start <= at) - 1
+        self.starts().partition_point(|&start| start <= at) - 1
     }
+}
+
+/// Calls `f` with the part of a block that the range says, as [`Program::blocks`] does.
+fn one_block(at: *mut u8, block: usize, range: &mut (usize, usize), f: &mut impl FnMut(*mut u8, usize)) {
+    let skip = std::mem::take(&mut range.0);
+    let len = (block - skip).min(range.1);
+    f(at.wrapping_add(skip), len);
+    range.1 -= len;
 }
 
 /// Builds a program item by item.
@@ -219,19 +427,26 @@ pub(crate) struct ProgramBuilder {
 }
 
 impl ProgramBuilder {
+    /// An empty one with room for so many items.
+    pub(crate) fn with_room(items: usize) -> ProgramBuilder {
+        ProgramBuilder { items: Vec::with_capacity(items) }
+    }
+
     /// Appends `count` times `program`, the first at `offset` and each `stride` after the one before.
     pub(crate) fn repeat(&mut self, program: &Arc<Program>, count: usize, stride: isize, offset: isize) {
         if count == 0 || program.size == 0 {
             return;
         }
-        if count == 1 && program.items.len() <= INLINE_ITEMS {
-            for item in &program.items {
-                self.push(item.shifted(offset));
-            }
-            return;
+        let items = program.items();
+        if let [Item::Run(run)] = items
+            && let Some(run) = run.repeated(count, stride, offset)
+        {
+            return self.push(Item::Run(run));
         }
-        let item = match &*program.items {
-            [Item::Run(run)] if let Some(run) = run.repeated(count, stride, offset) => Item::Run(run),
+        if count == 1 && items.len() <= INLINE_ITEMS {
+            return self.inline(items, offset);
+        }
+        let item = match items {
             [Item::Repeat(r)] if r.stride.wrapping_mul(r.count.cast_signed()) == stride => {
                 let at = r.offset.wrapping_add(offset);
                 Item::Repeat(Repeat { offset: at, count: r.count * count, ..r.clone() })
@@ -241,13 +456,18 @@ impl ProgramBuilder {
         self.push(item);
     }
 
-    /// Appends `count` times `run`, the first at `offset` and each `stride` after the one before. Whether that was one run.
-    pub(crate) fn repeat_run(&mut self, run: &Run, count: usize, stride: isize, offset: isize) -> bool {
-        let whole = run.repeated(count, stride, offset);
-        if let Some(run) = whole {
-            self.push(Item::Run(run));
+    /// Appends the items of another program, block by block where there are few, so that these may become one pattern with
+    /// their neighbours.
+    fn inline(&mut self, items: &[Item], offset: isize) {
+        let are_few = items.iter().map(Item::lines).sum::<usize>() <= INLINE_ITEMS;
+        for item in items {
+            match item.runs() {
+                Some(runs) if are_few => {
+                    runs.iter().for_each(|run| self.push(Item::Run(*run).shifted(offset)))
+                }
+                _ => self.push(item.shifted(offset)),
+            }
         }
-        whole.is_some()
     }
 
     /// Appends an item; a block that touches the one before is joined to it.
@@ -266,15 +486,80 @@ impl ProgramBuilder {
     /// The program, with regular patterns recognised. This is a second pass because touching blocks must be joined
     /// first: (0, 8), (16, 8), (24, 8) is a block of 8 and one of 16, not a pattern of two and a rest.
     pub(crate) fn finish(self) -> Program {
-        let mut items: Vec<Item> = Vec::with_capacity(self.items.len().min(INLINE_ITEMS));
+        let (mut all, mut blocks) = (Patterns::default(), Vec::new());
         for item in self.items {
-            if let (Some(Item::Run(last)), Item::Run(new)) = (items.last_mut(), &item)
-                && let Some(both) = last.joined(new)
-            {
-                *last = both;
+            match item {
+                Item::Run(Run { offset, block, count: 1, .. }) => blocks.push((offset, block)),
+                other => {
+                    all.add_blocks(&blocks);
+                    blocks.clear();
+                    all.add(other);
+                }
+            }
+        }
+        all.add_blocks(&blocks);
+        all.program()
+    }
+}
+
+/// Items in which regular patterns are one.
+#[derive(Default)]
+struct Patterns(Vec<Item>);
+
+impl Patterns {
+    /// Appends an item; what goes on with the pattern of the run before becomes part of it.
+    fn add(&mut self, item: Item) {
+        if let (Some(Item::Run(last)), Item::Run(new)) = (self.0.last_mut(), &item)
+            && let Some(both) = last.joined(new)
+        {
+            *last = both;
+            return;
+        }
+        self.0.push(item);
+    }
+
+    /// Appends blocks: regular ones as runs, those between them as lists.
+    fn add_blocks(&mut self, blocks: &[(isize, usize)]) {
+        let (mut from, mut at) = (0, 0);
+        while at < blocks.len() {
+            let regular = Run::prefix_of(&blocks[at..]);
+            if regular < REGULAR_BLOCKS && regular < blocks.len() {
+                // The last of them may be the first of others.
+                at += (regular - 1).max(1);
                 continue;
             }
-            items.push(item);
+            self.add_irregular(&blocks[from..at]);
+            self.add(Item::Run(Run::of_blocks(&blocks[at..at + regular])));
+            at += regular;
+            from = at;
+        }
+        self.add_irregular(&blocks[from..]);
+    }
+
+    fn add_irregular(&mut self, blocks: &[(isize, usize)]) {
+        if blocks.len() < LISTED_BLOCKS {
+            return blocks.iter().for_each(|block| self.add(Item::Run(Run::of_block(*block))));
+        }
+        let block = blocks[0].1;
+        self.0.push(if blocks.iter().all(|b| b.1 == block) {
+            Item::Scatter(Scatter { offset: 0, block, offsets: blocks.iter().map(|b| b.0).collect() })
+        } else {
+            let mut start = 0;
+            let places = blocks.iter().chain(std::iter::once(&(0, 0))).map(|&(offset, block)| {
+                let place = Place { offset, start };
+                start += block;
+                place
+            });
+            Item::Gather(Gather { offset: 0, blocks: places.collect() })
+        });
+    }
+
+    fn program(self) -> Program {
+        let mut items = self.0;
+        if items.len() == 1
+            && let Some(only) = items.pop()
+        {
+            return Program::of_item(only);
         }
         let mut size = 0;
         let starts = items
@@ -285,11 +570,7 @@ impl ProgramBuilder {
                 start
             })
             .collect();
-        let level = |item: &Item| match item {
-            Item::Run(_) => 0,
-            Item::Repeat(repeat) => repeat.body.depth + 1,
-        };
-        let depth = items.iter().map(level).max().unwrap_or(0);
-        Program { items: items.into_boxed_slice(), starts, size, depth }
+        let depth = items.iter().map(Item::depth).max().unwrap_or(0);
+        Program { items: Items::Many { items: items.into_boxed_slice(), starts }, size, depth }
     }
 }

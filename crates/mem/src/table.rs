@@ -13,8 +13,8 @@
 //!    Release.
 //! 3. A reference is taken by one compare-exchange from a word whose generation is the handle's and whose count is not 0, with
 //!    Acquire: it sees the value of rule 2, and the count it leaves keeps the slot from rule 5.
-//! 4. [`free`](Table::free) sets *user_freed* and gives up the user's reference. The object stays reachable for whoever
-//!    still holds it, also by its handle: an operation in flight may need its datatype.
+//! 4. [`free`](Table::free) sets *user_freed* and gives up the user's reference, by one compare-exchange (AcqRel, for rule 5). The
+//!    object stays reachable for whoever still holds it, also by its handle: an operation in flight may need its datatype.
 //! 5. Whoever takes the count to 0 (AcqRel, so it sees what all others did) owns the slot, drops the value, stores the next
 //!    generation with count 0, and puts the index on the free list. The value's own drop runs without a lock.
 //!
@@ -128,7 +128,13 @@ struct Shared<T> {
     /// How many slots have ever been used.
     used: AtomicU32,
     chunks: [AtomicPtr<Slot<T>>; CHUNKS],
-    vacant: Mutex<Vec<u32>>,
+    vacant: Vacant,
+}
+
+/// The free list. Without threads its lock is not taken ([`SingleThread`]).
+struct Vacant {
+    lock: Mutex<()>,
+    slots: UnsafeCell<Vec<u32>>,
 }
 
 struct Slot<T> {
@@ -187,6 +193,30 @@ impl<T> Slot<T> {
         }
     }
 
+    /// Gives up the user's reference by rule 4; whether it was the last.
+    #[inline]
+    fn give_up(&self, handle: Handle, threaded: bool) -> Result<bool, BadHandle> {
+        let mut word = self.word.load(Ordering::Acquire);
+        loop {
+            if generation_of(word) != handle.generation() || word & COUNT == 0 {
+                return Err(no_longer(handle, word));
+            }
+            if word & USER_FREED != 0 {
+                return Err(BadHandle::Freed(handle));
+            }
+            let freed = (word | USER_FREED) - 1;
+            let last = freed & COUNT == 0;
+            if !threaded {
+                self.word.store(freed, Ordering::Release);
+                return Ok(last);
+            }
+            match self.word.compare_exchange_weak(word, freed, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Ok(last),
+                Err(now) => word = now,
+            }
+        }
+    }
+
     /// Gives up a reference by rule 5; whether it was the last.
     #[inline]
     fn release(&self, threaded: bool) -> bool {
@@ -205,6 +235,16 @@ impl<T> Shared<T> {
     #[inline]
     fn threaded(&self) -> bool {
         self.threaded.load(Ordering::Relaxed)
+    }
+
+    /// Does something with the free list, which must not come back here.
+    #[inline]
+    fn with_vacant<R>(&self, act: impl FnOnce(&mut Vec<u32>) -> R) -> R {
+        let lock = || self.vacant.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.threaded().then(lock);
+        // SAFETY: this thread is the only one there, by the lock or by the promise of a single thread, which holds until all
+        // threads see that there are several; `act` does not come back.
+        act(unsafe { &mut *self.vacant.slots.get() })
     }
 
     #[inline]
@@ -252,7 +292,7 @@ impl<T> Shared<T> {
                 let generation = generation_of(self.2.word.load(Ordering::Relaxed));
                 let next = generation.checked_add(1).unwrap_or(1);
                 self.2.word.store(u64::from(next) << 32, Ordering::Release);
-                self.0.vacant.lock().unwrap_or_else(PoisonError::into_inner).push(self.1);
+                self.0.with_vacant(|slots| slots.push(self.1));
             }
         }
         let _vacate = Vacate(self, index, slot);
@@ -261,34 +301,32 @@ impl<T> Shared<T> {
     }
 
     /// A vacant slot, now this thread's (rule 1).
+    #[inline]
     fn take_vacant(&self) -> (u32, &Slot<T>) {
-        let mut vacant = self.vacant.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(index) = vacant.pop() {
-            drop(vacant);
-            // The slot exists since its index was used before.
-            if let Some(slot) = self.slot(index) {
-                return (index, slot);
-            }
-            unreachable!("vacant slot {index} was never used");
+        let index = self.with_vacant(|slots| slots.pop().unwrap_or_else(|| self.add_slot()));
+        match self.slot(index) {
+            Some(slot) => (index, slot),
+            None => unreachable!("vacant slot {index} was never used"),
         }
+    }
+
+    /// A slot that was never used. The free list is this thread's.
+    #[cold]
+    fn add_slot(&self) -> u32 {
         let index = self.used.load(Ordering::Relaxed);
-        let (chunk, at) = place(index);
+        let (chunk, _) = place(index);
         assert!(chunk < CHUNKS, "more than {index} objects of one kind");
-        let mut start = self.chunks[chunk].load(Ordering::Relaxed);
-        if start.is_null() {
+        if self.chunks[chunk].load(Ordering::Relaxed).is_null() {
             let slots: Box<[Slot<T>]> = (0..FIRST_CHUNK << chunk)
                 .map(|_| Slot {
                     word: AtomicU64::new(1 << 32),
                     value: UnsafeCell::new(MaybeUninit::uninit()),
                 })
                 .collect();
-            start = Box::into_raw(slots).cast();
-            self.chunks[chunk].store(start, Ordering::Release);
+            self.chunks[chunk].store(Box::into_raw(slots).cast(), Ordering::Release);
         }
         self.used.store(index + 1, Ordering::Release);
-        drop(vacant);
-        // SAFETY: the chunk exists and `at` lies in it by `place`; it lives as long as `self`.
-        (index, unsafe { &*start.add(at) })
+        index
     }
 }
 
@@ -335,7 +373,7 @@ impl<T> Table<T> {
                 threaded: AtomicBool::new(true),
                 used: AtomicU32::new(0),
                 chunks: [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS],
-                vacant: Mutex::new(Vec::new()),
+                vacant: Vacant { lock: Mutex::new(()), slots: UnsafeCell::new(Vec::new()) },
             }),
         }
     }
@@ -387,19 +425,10 @@ impl<T> Table<T> {
     /// # Errors
     /// If the handle names no object or has been freed already.
     pub fn free(&self, handle: Handle) -> Result<(), BadHandle> {
-        let (index, slot) = self.shared.acquire(handle)?;
-        let before = if self.shared.threaded() {
-            slot.word.fetch_or(USER_FREED, Ordering::AcqRel)
-        } else {
-            let word = slot.word.load(Ordering::Relaxed);
-            slot.word.store(word | USER_FREED, Ordering::Relaxed);
-            word
-        };
-        self.shared.release(index, slot);
-        if before & USER_FREED != 0 {
-            return Err(BadHandle::Freed(handle));
+        let (index, slot) = self.shared.find(handle)?;
+        if slot.give_up(handle, self.shared.threaded())? {
+            self.shared.vacate(index, slot);
         }
-        self.shared.release(index, slot);
         Ok(())
     }
 

@@ -5,7 +5,7 @@
 //! the constructors that a program's own datatypes go through.
 
 use crate::layout::{Layout, LayoutError, MAX_DEPTH};
-use crate::program::{Item, Program};
+use crate::program::{Item, Program, Run};
 
 impl Layout {
     /// Appends the layout to `words`.
@@ -25,18 +25,24 @@ impl Layout {
 }
 
 fn write(program: &Program, words: &mut Vec<u64>) {
-    words.push(program.items().len() as u64);
+    words.push(program.items().iter().map(Item::lines).sum::<usize>() as u64);
     for item in program.items() {
         match item {
-            Item::Run(run) => {
-                words.extend([0, run.offset as u64, run.block as u64, run.count as u64, run.stride as u64])
+            Item::Run(run) => write_run(words, *run),
+            Item::Scatter(scatter) => {
+                scatter.blocks().for_each(|block| write_run(words, Run::of_block(block)))
             }
+            Item::Gather(gather) => gather.blocks().for_each(|block| write_run(words, Run::of_block(block))),
             Item::Repeat(repeat) => {
                 words.extend([1, repeat.offset as u64, repeat.count as u64, repeat.stride as u64]);
                 write(&repeat.body, words);
             }
         }
     }
+}
+
+fn write_run(words: &mut Vec<u64>, run: Run) {
+    words.extend([0, run.offset as u64, run.block as u64, run.count as u64, run.stride as u64]);
 }
 
 fn word(words: &mut &[u64]) -> Result<u64, LayoutError> {

@@ -64,44 +64,41 @@ fn regular_patterns_are_one_run() {
 }
 
 #[test]
-fn nothing_is_compiled_before_the_first_use() {
-    let pair = Layout::structure([(1, 0, &double()), (1, 12, &Layout::basic(1, 1))]).unwrap();
-    let indexed = Layout::hindexed([(1, 0), (2, 40), (1, 100)], &pair).unwrap();
-    let vector = Layout::hvector(5, 2, 400, &indexed).unwrap();
-    let resized = Layout::resized(-8, 4000, &vector).unwrap();
-    let all = [pair, indexed, vector, resized.dup(), resized];
-    for layout in &all {
-        assert!(layout.size() > 0 && layout.true_extent() < layout.extent() && !layout.is_contiguous());
-        assert_eq!((layout.packed_len(2).unwrap(), layout.span(1).unwrap().0), (2 * layout.size(), 0));
-    }
-    assert!(all.iter().all(|layout| !layout.is_compiled()));
-    // One run is no program to compile.
-    let plane = Layout::hvector(10, 2, 800, &double()).unwrap();
-    assert!(plane.is_compiled() && Layout::contiguous(3, &plane).is_ok_and(|cube| !cube.is_compiled()));
-    // What shares the data shares the program.
-    assert!(all[3].runs().is_none() && all.iter().all(Layout::is_compiled));
+fn irregular_blocks_are_lists_and_what_is_regular_among_them_is_not() {
+    let place = |i: usize| (i * i + 2 * i).cast_signed() * 8;
+    let run = |offset, block, count, stride| Run { offset, block, count, stride };
+    let equal = Layout::hindexed((0..100).map(|i| (1, place(i))), &double()).unwrap();
+    let runs = equal.runs().unwrap();
+    assert_eq!((runs.len(), runs[3]), (100, run(place(3), 8, 1, 0)));
+    let several = Layout::hindexed((0..100).map(|i| (1 + i % 2, place(i))), &double()).unwrap();
+    assert_eq!(several.runs().unwrap()[3], run(place(3), 16, 1, 0));
+    // 9 irregular ones, 50 regular ones, 9 irregular ones.
+    let places = (1..10).map(place).chain((0..50).map(|i| 10_000 + 24 * i)).chain((40..49).map(place));
+    let mixed = Layout::hindexed(places.map(|at| (1, at)), &double()).unwrap();
+    assert_eq!(mixed.runs().unwrap()[9], run(10_000, 8, 50, 24));
+    assert_eq!(mixed.runs().unwrap().len(), 19);
+    // Repeated and shifted, in the middle of others.
+    let all = [(1, 5, &Layout::basic(1, 1)), (2, 64, &equal), (1, 200_000, &several)];
+    let whole = Layout::structure(all).unwrap();
+    assert_eq!((whole.size(), whole.true_lb(), whole.runs()), (1 + 1600 + 1200, 5, None));
 }
 
 #[test]
-fn threads_may_be_the_first_at_once() {
-    for _ in 0..200 {
-        let pair = Layout::structure([(1, 0, &double()), (1, 12, &Layout::basic(1, 1))]).unwrap();
-        let indexed = Layout::hindexed([(1, 0), (2, 40), (1, 100)], &pair).unwrap();
-        let layouts = [Layout::hvector(5, 2, 400, &indexed).unwrap(), indexed.dup(), indexed].map(Arc::new);
-        std::thread::scope(|scope| {
-            for first in 0..3 {
-                let layouts = &layouts;
-                scope.spawn(move || {
-                    for layout in layouts.iter().cycle().skip(first).take(3) {
-                        let scratch = Scratch::new(2, layout).unwrap();
-                        let mut out = vec![1; 2 * layout.size()];
-                        scratch.buf().pack(0, BytesMut::from(&mut out[..]));
-                        assert!(out.iter().all(|&byte| byte == 0));
-                    }
-                });
-            }
-        });
+fn bounds_alone_are_those_of_the_layout() {
+    let (old, list) = (Layout::resized(-8, 24, &double()).unwrap(), [(2, 5), (0, 1 << 40), (3, -7)]);
+    let in_bytes = list.map(|(n, at)| (n, at * old.extent()));
+    let indexed = Layout::hindexed(in_bytes, &old).unwrap();
+    assert_eq!(old.bounds().indexed(list).unwrap(), *indexed.bounds());
+    assert_eq!(old.bounds().hindexed(in_bytes).unwrap(), *indexed.bounds());
+    let back = Layout::resized(0, -24, &old).unwrap();
+    let indexed = Layout::hindexed(list.map(|(n, at)| (n, at * -24)), &back).unwrap();
+    assert_eq!(back.bounds().indexed(list).unwrap(), *indexed.bounds());
+    for bad in [vec![(1, isize::MAX)], vec![(2, isize::MAX / 24)], vec![(usize::MAX, 0), (1, 0)]] {
+        assert!(old.bounds().indexed(bad).is_err());
     }
+    assert!(old.bounds().hindexed([(1 << 62, 0), (1 << 62, 0)]).is_err());
+    let empty = Layout::contiguous(0, &old).unwrap();
+    assert_eq!(empty.bounds().hindexed([(9, isize::MAX)]).unwrap(), *empty.bounds());
 }
 
 #[test]

@@ -23,33 +23,18 @@ enum Recipe {
 
 impl Recipe {
     fn layout(&self) -> Layout {
-        self.layout_with(&|layout| layout)
-    }
-
-    /// The layout whose every constituent is compiled before the next one is made of it.
-    fn eager_layout(&self) -> Layout {
-        self.layout_with(&|layout| {
-            layout.runs();
-            assert!(layout.is_compiled());
-            layout
-        })
-    }
-
-    /// The layout, with each constituent passed through `each`.
-    fn layout_with(&self, each: &impl Fn(Layout) -> Layout) -> Layout {
-        let of = |recipe: &Recipe| recipe.layout_with(each);
-        each(match self {
+        match self {
             Recipe::Basic(size) => Layout::basic(*size, 1 << size.trailing_zeros()),
-            Recipe::Contiguous(n, t) => Layout::contiguous(*n, &of(t)).unwrap(),
-            Recipe::Vector(n, block, stride, t) => Layout::hvector(*n, *block, *stride, &of(t)).unwrap(),
-            Recipe::Indexed(blocks, t) => Layout::hindexed(blocks.iter().copied(), &of(t)).unwrap(),
+            Recipe::Contiguous(n, t) => Layout::contiguous(*n, &t.layout()).unwrap(),
+            Recipe::Vector(n, block, stride, t) => Layout::hvector(*n, *block, *stride, &t.layout()).unwrap(),
+            Recipe::Indexed(blocks, t) => Layout::hindexed(blocks.iter().copied(), &t.layout()).unwrap(),
             Recipe::Struct(members) => {
-                let members: Vec<_> = members.iter().map(|(n, at, t)| (*n, *at, of(t))).collect();
+                let members: Vec<_> = members.iter().map(|(n, at, t)| (*n, *at, t.layout())).collect();
                 Layout::structure(members.iter().map(|(n, at, t)| (*n, *at, t))).unwrap()
             }
-            Recipe::Resized(lb, extent, t) => Layout::resized(*lb, *extent, &of(t)).unwrap(),
-            Recipe::Dup(t) => of(t).dup(),
-        })
+            Recipe::Resized(lb, extent, t) => Layout::resized(*lb, *extent, &t.layout()).unwrap(),
+            Recipe::Dup(t) => t.layout().dup(),
+        }
     }
 }
 
@@ -140,11 +125,18 @@ fn recipes() -> impl Strategy<Value = Recipe> {
     basic.prop_recursive(4, 24, 3, |inner| {
         let boxed = inner.clone().prop_map(Box::new);
         let block = (0usize..4, -60isize..200);
+        let equal = (1usize..3, prop::collection::vec(-90isize..300, 6..24))
+            .prop_map(|(n, places)| places.into_iter().map(|at| (n, at)).collect::<Vec<_>>());
+        let blocks = prop_oneof![
+            3 => prop::collection::vec(block.clone(), 0..6),
+            1 => prop::collection::vec(block, 6..24),
+            1 => equal,
+        ];
         prop_oneof![
             (0usize..6, boxed.clone()).prop_map(|(n, t)| Recipe::Contiguous(n, t)),
             (0usize..6, 0usize..4, -60isize..200, boxed.clone())
                 .prop_map(|(n, block, stride, t)| Recipe::Vector(n, block, stride, t)),
-            (prop::collection::vec(block, 0..6), boxed.clone()).prop_map(|(b, t)| Recipe::Indexed(b, t)),
+            (blocks, boxed.clone()).prop_map(|(b, t)| Recipe::Indexed(b, t)),
             prop::collection::vec((0usize..3, -60isize..200, inner), 0..4).prop_map(Recipe::Struct),
             (-40isize..40, -40isize..150, boxed.clone()).prop_map(|(lb, e, t)| Recipe::Resized(lb, e, t)),
             boxed.prop_map(Recipe::Dup),
@@ -169,25 +161,34 @@ proptest! {
     }
 
     #[test]
-    fn compiling_late_makes_the_same_program(recipe in recipes(), first_user in 0usize..3) {
-        let written = |layout: &Layout| {
-            let mut words = Vec::new();
-            layout.write(&mut words);
-            words
+    fn what_another_process_reads_is_the_same_layout(recipe in recipes()) {
+        let layout = recipe.layout();
+        let mut words = Vec::new();
+        layout.write(&mut words);
+        let read = Layout::read(&mut &words[..]).unwrap();
+        prop_assert_eq!((read.lb(), read.extent(), read.size()), (layout.lb(), layout.extent(), layout.size()));
+        prop_assert_eq!((read.true_lb(), read.true_extent()), (layout.true_lb(), layout.true_extent()));
+        // Blocks that touch may be one in only one of them.
+        let bytes = |layout: &Layout| -> Vec<isize> {
+            layout.blocks_from(0).flat_map(|b| b.offset..b.offset + b.len.cast_signed()).collect()
         };
-        let eager = written(&recipe.eager_layout());
-        let lazy = recipe.layout();
-        // Layouts that share the data may ask first.
-        let dup = lazy.dup();
-        match first_user {
-            0 => drop(dup),
-            1 => prop_assert_eq!(&written(&dup), &eager),
-            _ => {
-                let shifted = Layout::structure([(2, 8, &lazy)]).unwrap();
-                shifted.runs();
-            }
+        prop_assert_eq!(bytes(&read), bytes(&layout));
+    }
+
+    #[test]
+    fn blocks_are_found_from_any_packed_byte(recipe in recipes(), from in 0.0f64..1.0) {
+        let (layout, map) = (recipe.layout(), TypeMap::of(&recipe));
+        let from = (from * map.bytes.len() as f64) as usize;
+        let bytes: Vec<isize> =
+            layout.blocks_from(from).flat_map(|b| b.offset..b.offset + b.len.cast_signed()).collect();
+        prop_assert_eq!(&bytes[..], &map.bytes[from..]);
+        if let Some(order) = layout.order() {
+            let mut distinct = map.bytes.clone();
+            distinct.sort_unstable();
+            distinct.dedup();
+            prop_assert!(!order.disjoint || distinct.len() == map.bytes.len());
+            prop_assert_eq!(order.end, distinct.last().copied().map_or(0, |last| last + 1));
         }
-        prop_assert_eq!(written(&lazy), eager);
     }
 
     #[test]

@@ -181,6 +181,12 @@ pub struct Attributes {
 }
 
 impl Attributes {
+    /// Whether there ever was one.
+    #[inline]
+    pub fn were_set(&self) -> bool {
+        self.all.get().is_some()
+    }
+
     /// Them, if there ever was one.
     fn any(&self) -> Option<MutexGuard<'_, Vec<Attribute>>> {
         self.all.get().map(|all| locked(all))

@@ -4,13 +4,15 @@
 //! function (counts are `int`) or the one that ends in `_c` (counts are `MPI_Count`): `MPI_Type_get_contents` gives the
 //! arguments back in the same form. A datatype holds the types it was made from, so a program may free these at once.
 //!
-//! Programs make types in inner loops, and ask few of them anything. So what a type is made of is noted and its bounds
-//! are computed; the signature, and the copy program of the layout, are made at the first use.
+//! Programs make types in inner loops, and use few of them much. So a constructor checks its arguments, notes them, and computes
+//! size and bounds, which is all that can be asked for without a use; the layout and the signature are made of the
+//! arguments at the first use ([`Datatype::layout`], [`Datatype::signature`]). Committing does nothing but allow that.
 
 use crate::attribute::Attributes;
 use crate::error::{MpiError, Result};
 use crate::predefined::PredefinedType;
 use oxmpi_abi::constants as abi;
+use oxmpi_mem::bounds::Bounds;
 use oxmpi_mem::kernels::Scalar;
 use oxmpi_mem::layout::{Layout, LayoutError};
 use std::fmt;
@@ -20,6 +22,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 mod array;
 mod construct;
 mod contents;
+mod definition;
 mod external;
 mod file;
 mod fortran;
@@ -33,12 +36,14 @@ pub use signature::Signature;
 /// A datatype. Immutable but for its name, its attributes and whether it is committed.
 #[derive(Debug)]
 pub struct Datatype {
-    layout: Arc<Layout>,
+    bounds: Bounds,
     contents: Contents,
     basic: Basic,
     /// Made at the first use.
+    layout: OnceLock<Arc<Layout>>,
+    /// Made at the first use.
     signature: OnceLock<Arc<Signature>>,
-    /// At most so deep do signatures nest in its own. It is also how deep making that recurses.
+    /// At most so deep do copy programs nest in that of its layout, and signatures in its own. Making these recurses less deep.
     depth: u32,
     committed: AtomicBool,
     /// What the program gave: C says nothing of its encoding.
@@ -127,10 +132,12 @@ impl Datatype {
 
     /// A type without a name that is represented like a predefined one.
     fn of_library(facts: &'static PredefinedType, combiner: Combiner, integers: &[i32]) -> Datatype {
+        let layout = Arc::new(facts.layout());
         Datatype {
-            layout: Arc::new(facts.layout()),
+            bounds: *layout.bounds(),
             contents: Contents::of_library(combiner, integers),
             basic: Basic::Is(facts),
+            layout: OnceLock::from(layout),
             signature: OnceLock::new(),
             depth: 0,
             committed: AtomicBool::new(true),
@@ -142,9 +149,10 @@ impl Datatype {
     /// Another object for the same type, without its name: what `MPI_Type_get_contents` gives out.
     pub fn again(&self) -> Datatype {
         Datatype {
-            layout: Arc::clone(&self.layout),
+            bounds: self.bounds,
             contents: self.contents.clone(),
             basic: self.basic,
+            layout: self.layout.clone(),
             signature: self.signature.clone(),
             depth: self.depth,
             committed: AtomicBool::new(self.is_committed()),
@@ -153,10 +161,29 @@ impl Datatype {
         }
     }
 
+    /// Size and bounds of an element.
+    #[inline]
+    pub fn bounds(&self) -> &Bounds {
+        &self.bounds
+    }
+
     /// Where the bytes of an element lie.
     #[inline]
     pub fn layout(&self) -> &Arc<Layout> {
-        &self.layout
+        match self.layout.get() {
+            Some(layout) => layout,
+            None => self.first_layout(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn first_layout(&self) -> &Arc<Layout> {
+        self.layout.get_or_init(|| match self.contents.definition().layout(&self.contents.types) {
+            Ok(layout) => layout,
+            // The constructor has computed the same bounds, and has made the layout itself where it could be too deep.
+            Err(error) => unreachable!("the layout of {self}: {error}"),
+        })
     }
 
     /// Which basic elements there are.
@@ -167,15 +194,10 @@ impl Datatype {
         })
     }
 
-    /// At most so deep do signatures nest in its own.
-    fn depth(&self) -> u32 {
-        self.signature.get().map_or(self.depth, |signature| signature.depth())
-    }
-
     /// The data bytes of an element.
     #[inline]
     pub fn size(&self) -> usize {
-        self.layout.size()
+        self.bounds.size()
     }
 
     /// The arguments that made it.

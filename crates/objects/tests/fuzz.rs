@@ -45,6 +45,7 @@ fn try_one(seed: u64, types: &Predefined) {
 /// Size and bounds.
 fn describes(datatype: &Datatype, model: &Model) {
     let layout = datatype.layout();
+    assert_eq!(layout.bounds(), datatype.bounds(), "bounds before the first use and after it");
     assert_eq!(layout.size(), model.bytes.len(), "size");
     assert_eq!((layout.lb(), layout.extent()), (model.lb(), model.extent()), "lb and extent");
     assert_eq!(

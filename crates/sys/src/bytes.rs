@@ -19,6 +19,9 @@ pub enum CopyKind {
     Streaming,
 }
 
+/// For copies of fewer bytes [`Bytes::copy_to`] has nothing but moves in registers and the C library.
+pub const PLAIN_COPY_BYTES: usize = long::STRING_BYTES;
+
 /// Readable memory of `len` bytes that stays mapped for `'a`. Its content may change at any time.
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes<'a> {

@@ -123,7 +123,7 @@ impl NamedBlocks {
                 Types::One(datatype) => {
                     let found = library.datatype(datatype);
                     let found = found.map_err(|error| error.within(self.side.one_type().to_owned()))?;
-                    (datatype, found.layout().extent())
+                    (datatype, found.bounds().extent())
                 }
                 // Nobody asks what kind of nothing it is: programs leave the types of such blocks unset.
                 Types::Each(_) if *count == 0 && types[index] == abi::MPI_DATATYPE_NULL => {

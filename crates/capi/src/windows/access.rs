@@ -42,7 +42,7 @@ fn at(library: &Running, place: Place) -> Result<At> {
     let datatype = library.datatype(place.datatype)?;
     datatype.check_committed()?;
     let count = check_count(place.count)?;
-    if datatype.layout().packed_len(count).is_err() {
+    if datatype.bounds().packed_len(count).is_err() {
         let text = format!("target_count is {count}: so many elements do not fit the address space");
         return Err(MpiError::new(abi::MPI_ERR_COUNT, text));
     }
@@ -95,7 +95,7 @@ pub(super) fn accumulate(
     };
     let fetch =
         result.map(|result| library.buffer(result.addr, result.count, result.datatype)).transpose()?;
-    if operands.is_empty() && (place.count == 0 || target.layout().size() == 0) {
+    if operands.is_empty() && (place.count == 0 || target.size() == 0) {
         // Any operation makes the same of no data, and elements that are not there are of no datatype.
         return library.process.put(window, &UserBuf::empty(), &at(library, place)?, how);
     }

@@ -87,7 +87,7 @@ impl File {
     /// # Errors
     /// Those of a registered representation.
     pub fn type_extent(&self, datatype: &Arc<Datatype>) -> Result<i64> {
-        Ok(self.shown().representation.in_file(datatype)?.layout().extent() as i64)
+        Ok(self.shown().representation.in_file(datatype)?.bounds().extent() as i64)
     }
 }
 

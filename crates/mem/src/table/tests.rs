@@ -159,3 +159,43 @@ fn threads_agree_on_who_lives() {
     drop(table);
     assert_eq!(ALIVE.load(Ordering::Relaxed), 0);
 }
+
+#[test]
+fn of_many_frees_at_once_one_is_right() {
+    for _ in 0..200 {
+        let (table, value) = (Table::new(), Arc::new(()));
+        let handle = table.insert(Arc::clone(&value));
+        let held = table.hold(handle).unwrap();
+        let right = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    right.fetch_add(usize::from(table.free(handle).is_ok()), Ordering::Relaxed);
+                });
+            }
+        });
+        assert_eq!((right.into_inner(), Arc::strong_count(&value)), (1, 2));
+        drop(held);
+        assert_eq!(Arc::strong_count(&value), 1);
+    }
+}
+
+#[test]
+fn one_thread_alone_makes_and_frees_as_many_do() {
+    let (table, value) = (Table::new(), Arc::new(()));
+    // SAFETY: this thread is the only one that uses the table.
+    table.set_single_threaded(unsafe { SingleThread::promise() });
+    let mut handles: Vec<Handle> = (0..100).map(|_| table.insert(Arc::clone(&value))).collect();
+    for handle in handles.drain(50..) {
+        table.free(handle).unwrap();
+        assert_eq!(table.free(handle), Err(BadHandle::Freed(handle)));
+    }
+    let held = table.hold(handles[0]).unwrap();
+    table.free(handles[0]).unwrap();
+    assert_eq!(table.free(handles[0]), Err(BadHandle::Freed(handles[0])));
+    table.set_threaded();
+    handles.extend((0..70).map(|_| table.insert(Arc::clone(&value))));
+    assert_eq!((Arc::strong_count(&value), table.handles().len()), (1 + 120, 119));
+    drop(held);
+    assert_eq!(Arc::strong_count(&value), 1 + 119);
+}

@@ -4,10 +4,12 @@
 //! Both are built from the dimension whose neighbours lie side by side to the one whose neighbours lie farthest apart. The
 //! result is as large as the whole array, so that arrays of it are arrays of whole arrays.
 
-use super::contents::Argument;
+use super::construct::basic_of;
+use super::contents::{Argument, Constituents};
 use super::{Combiner, Contents, Datatype, Form, layout_error};
 use crate::error::{MpiError, Result};
 use oxmpi_abi::constants as abi;
+use oxmpi_mem::bounds::Bounds;
 use oxmpi_mem::layout::{Layout, LayoutError};
 use std::sync::Arc;
 
@@ -42,7 +44,7 @@ impl Order {
     }
 
     /// The dimensions from the densest on.
-    fn dimensions(self, count: usize) -> impl Iterator<Item = usize> {
+    fn dimensions(self, count: usize) -> impl Iterator<Item = usize> + Clone {
         (0..count).map(move |i| if self == Order::C { count - 1 - i } else { i })
     }
 }
@@ -73,7 +75,7 @@ fn bad<T>(text: String) -> Result<T> {
 /// What the blocks along a dimension are: where the first begins, their length and distance, how many there are, and
 /// the length of a shorter one after these. All in elements.
 #[derive(Clone, Copy, Debug, Default)]
-struct Blocks {
+pub(super) struct Blocks {
     first: i64,
     length: i64,
     distance: i64,
@@ -81,36 +83,109 @@ struct Blocks {
     rest: i64,
 }
 
-impl Blocks {
-    /// These blocks of `child`, whose elements are `extent` bytes apart.
-    fn layout(self, extent: isize, child: &Layout) -> Result<Layout, LayoutError> {
-        let overflow = LayoutError::Overflow { what: "extent" };
-        let bytes = |elements: i64| extent.checked_mul(elements as isize).ok_or(overflow);
-        let row = |length: i64| Layout::hvector(length as usize, 1, extent, child);
-        let length = if self.count > 0 { self.length } else { 0 };
-        let blocks = Layout::hvector(self.count as usize, 1, bytes(self.distance)?, &row(length)?)?;
-        let first = bytes(self.first)?;
-        if self.rest == 0 {
-            return Layout::structure([(1, first, &blocks)]);
-        }
-        let after = bytes(self.distance)?.checked_mul(self.count as isize).ok_or(overflow)?;
-        let rest = row(self.rest)?;
-        let rest_at = first.checked_add(after).ok_or(overflow)?;
-        Layout::structure([(1, first, &blocks), (1, rest_at, &rest)])
+/// What a part of an array is worked out for: a layout, or bounds alone.
+pub(super) trait Element: Sized {
+    /// Bytes from one to the next.
+    fn extent(&self) -> isize;
+
+    /// `count` of them, `stride` bytes from one to the next, the first at `offset`.
+    fn placed(&self, count: usize, stride: isize, offset: isize) -> Result<Self, LayoutError>;
+
+    /// This and another one.
+    fn and(&self, next: &Self) -> Result<Self, LayoutError>;
+
+    /// The same with other bounds.
+    fn resized(&self, lb: isize, extent: isize) -> Result<Self, LayoutError>;
+}
+
+impl Element for Bounds {
+    fn extent(&self) -> isize {
+        self.extent()
+    }
+
+    fn placed(&self, count: usize, stride: isize, offset: isize) -> Result<Self, LayoutError> {
+        self.placed(count, stride, offset)
+    }
+
+    fn and(&self, next: &Self) -> Result<Self, LayoutError> {
+        Bounds::structure([(1, 0, self), (1, 0, next)])
+    }
+
+    fn resized(&self, lb: isize, extent: isize) -> Result<Self, LayoutError> {
+        self.resized(lb, extent)
     }
 }
 
-/// The layout of blocks along dimensions, each given with the whole length, from the densest on.
-fn boxed(dimensions: impl Iterator<Item = (i64, Blocks)>, old: &Datatype) -> Result<Layout> {
-    let too_large = || layout_error(LayoutError::Overflow { what: "extent" });
-    let mut layout = old.layout().dup();
-    let mut extent = layout.extent();
-    for (length, blocks) in dimensions {
-        layout = blocks.layout(extent, &layout).map_err(layout_error)?;
-        extent = extent.checked_mul(length as isize).ok_or_else(too_large)?;
+impl Element for Layout {
+    fn extent(&self) -> isize {
+        self.extent()
     }
-    Layout::resized(0, extent, &layout).map_err(layout_error)
+
+    fn placed(&self, count: usize, stride: isize, offset: isize) -> Result<Self, LayoutError> {
+        Layout::placed(count, stride, offset, self)
+    }
+
+    fn and(&self, next: &Self) -> Result<Self, LayoutError> {
+        Layout::structure([(1, 0, self), (1, 0, next)])
+    }
+
+    fn resized(&self, lb: isize, extent: isize) -> Result<Self, LayoutError> {
+        Layout::resized(lb, extent, self)
+    }
 }
+
+impl Blocks {
+    /// These blocks of `child`, whose elements are `extent` bytes apart.
+    fn of<E: Element>(self, extent: isize, child: &E) -> Result<E, LayoutError> {
+        let overflow = LayoutError::Overflow { what: "extent" };
+        let bytes = |elements: i64| extent.checked_mul(elements as isize).ok_or(overflow);
+        let first = bytes(self.first)?;
+        if self.count == 0 {
+            return child.placed(self.rest as usize, extent, first);
+        }
+        let distance = bytes(self.distance)?;
+        let block = child.placed(self.length as usize, extent, 0)?;
+        let blocks = block.placed(self.count as usize, distance, first)?;
+        if self.rest == 0 {
+            return Ok(blocks);
+        }
+        let behind = distance.checked_mul(self.count as isize).and_then(|all| first.checked_add(all));
+        blocks.and(&child.placed(self.rest as usize, extent, behind.ok_or(overflow)?)?)
+    }
+}
+
+/// The blocks along dimensions, each given with the whole length, from the densest on; as large as the array.
+pub(super) fn in_array<E: Element>(
+    dimensions: impl Iterator<Item = (i64, Blocks)>,
+    old: &E,
+) -> Result<E, LayoutError> {
+    let mut extent = old.extent();
+    let mut made: Option<E> = None;
+    for (length, blocks) in dimensions {
+        made = Some(blocks.of(extent, made.as_ref().unwrap_or(old))?);
+        extent = extent.checked_mul(length as isize).ok_or(LayoutError::Overflow { what: "extent" })?;
+    }
+    made.as_ref().unwrap_or(old).resized(0, extent)
+}
+
+/// The dimensions of a box in an array.
+pub(super) fn part(
+    sizes: &[i64],
+    subsizes: &[i64],
+    starts: &[i64],
+    order: Order,
+) -> impl Iterator<Item = (i64, Blocks)> {
+    let blocks = |i: usize| Blocks { first: starts[i], rest: subsizes[i], ..Blocks::default() };
+    order.dimensions(sizes.len()).map(move |i| (sizes[i], blocks(i)))
+}
+
+/// How many levels of a copy program so many dimensions add at most.
+fn levels(ndims: usize) -> u32 {
+    u32::try_from(ndims).unwrap_or(u32::MAX).saturating_mul(LEVELS)
+}
+
+/// Those of a dimension: a block, the blocks, and these with a shorter one.
+const LEVELS: u32 = 3;
 
 impl Datatype {
     /// A box of `subsizes` that begins at `starts` in an array of `sizes` (`MPI_Type_create_subarray`).
@@ -145,8 +220,7 @@ impl Datatype {
                 ));
             }
         }
-        let blocks = |i: usize| Blocks { first: starts[i], count: 0, rest: subsizes[i], ..Blocks::default() };
-        let layout = boxed(order.dimensions(ndims).map(|i| (sizes[i], blocks(i))), old)?;
+        let bounds = in_array(part(sizes, subsizes, starts, order), old.bounds()).map_err(layout_error)?;
         let arguments = [
             Argument::Int(&[ndims as i32]),
             Argument::Count(sizes),
@@ -154,7 +228,14 @@ impl Datatype {
             Argument::Count(starts),
             Argument::Int(&[order.to_int()]),
         ];
-        Datatype::derived(layout, Contents::of_arguments(form, Combiner::Subarray, &arguments, old)?)
+        let contents = Contents::of_lists(
+            form,
+            Combiner::Subarray,
+            &arguments,
+            &[],
+            Constituents::One(Arc::clone(old)),
+        )?;
+        Datatype::new(bounds, contents, basic_of(old), levels(ndims))
     }
 
     /// What one process of a grid holds of a distributed array (`MPI_Type_create_darray`).
@@ -164,11 +245,8 @@ impl Datatype {
     /// address space.
     pub fn darray(form: Form, array: &Distribution<'_>, old: &Arc<Datatype>) -> Result<Arc<Datatype>> {
         let ndims = array.gsizes.len();
-        let coordinates = array.coordinates()?;
-        let blocks: Vec<Blocks> =
-            (0..ndims).map(|i| array.blocks(i, coordinates[i])).collect::<Result<_>>()?;
-        let dimensions = array.order.dimensions(ndims).map(|i| (array.gsizes[i], blocks[i]));
-        let layout = boxed(dimensions, old)?;
+        let dimensions = array.dimensions()?;
+        let bounds = in_array(dimensions.into_iter(), old.bounds()).map_err(layout_error)?;
         let arguments = [
             Argument::Int(&[array.size, array.rank, ndims as i32]),
             Argument::Count(array.gsizes),
@@ -177,11 +255,21 @@ impl Datatype {
             Argument::Int(array.psizes),
             Argument::Int(&[array.order.to_int()]),
         ];
-        Datatype::derived(layout, Contents::of_arguments(form, Combiner::Darray, &arguments, old)?)
+        let contents =
+            Contents::of_lists(form, Combiner::Darray, &arguments, &[], Constituents::One(Arc::clone(old)))?;
+        Datatype::new(bounds, contents, basic_of(old), levels(ndims))
     }
 }
 
 impl Distribution<'_> {
+    /// The length of each dimension and the blocks of the process along it, from the densest on.
+    pub(super) fn dimensions(&self) -> Result<Vec<(i64, Blocks)>> {
+        let coordinates = self.coordinates()?;
+        let blocks: Vec<Blocks> =
+            coordinates.iter().enumerate().map(|(i, &at)| self.blocks(i, at)).collect::<Result<_>>()?;
+        Ok(self.order.dimensions(blocks.len()).map(|i| (self.gsizes[i], blocks[i])).collect())
+    }
+
     /// Where the process is in the grid: row by row in either order of the array.
     fn coordinates(&self) -> Result<Vec<i64>> {
         let ndims = self.gsizes.len();

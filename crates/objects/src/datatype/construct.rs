@@ -2,17 +2,30 @@
 //!
 //! Counts come as `i64` and displacements as `isize` in both forms; whoever calls in [`Form::Int`] has widened `int`s.
 
-use super::contents::Constituents;
+use super::contents::{Argument, Constituents};
 use super::{Basic, Combiner, Contents, Datatype, Form, layout_error};
 use crate::attribute::Attributes;
 use crate::error::{MpiError, Result};
 use oxmpi_abi::constants as abi;
-use oxmpi_mem::layout::{LAZY_DEPTH, Layout};
+use oxmpi_mem::bounds::Bounds;
 use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 
 type Type = Arc<Datatype>;
+
+/// How deep types may nest before a constructor makes layout and signature at once: making them follows the nesting, and only
+/// then it is known whether they nest too deep.
+const LAZY_DEPTH: u32 = 64;
+
+/// The elements of a type made of one.
+#[inline]
+pub(super) fn basic_of(old: &Datatype) -> Basic {
+    match old.uniform() {
+        Some(facts) if old.size() > 0 => Basic::Uniform(facts),
+        _ => Basic::Mixed,
+    }
+}
 
 /// The elements of a type made of these; types without data do not matter.
 fn common<'a>(types: impl Iterator<Item = &'a Type>) -> Basic {
@@ -34,8 +47,10 @@ fn length(name: impl fmt::Display, value: i64) -> Result<usize> {
 
 /// Block lengths, each named by its index if it is negative.
 fn lengths<'a>(name: &str, values: &'a [i64]) -> Result<impl Iterator<Item = usize> + Clone + use<'a>> {
-    for (i, &value) in values.iter().enumerate() {
-        length(format_args!("{name}[{i}]"), value)?;
+    if values.iter().fold(0, |signs, value| signs | value) < 0 {
+        for (i, &value) in values.iter().enumerate() {
+            length(format_args!("{name}[{i}]"), value)?;
+        }
     }
     Ok(values.iter().map(|&value| value as usize))
 }
@@ -49,24 +64,26 @@ fn same_length(count: usize, what: &str, found: usize) -> Result<()> {
 
 /// `value` elements of `old` in bytes.
 fn in_bytes(name: impl fmt::Display, value: i64, old: &Datatype) -> Result<isize> {
-    let bytes = isize::try_from(value).ok().and_then(|v| v.checked_mul(old.layout().extent()));
+    let extent = old.bounds().extent();
+    let bytes = isize::try_from(value).ok().and_then(|v| v.checked_mul(extent));
     bytes.ok_or_else(|| {
-        let text =
-            format!("{name} is {value} elements of {} bytes, too many for an address", old.layout().extent());
+        let text = format!("{name} is {value} elements of {extent} bytes, too many for an address");
         MpiError::new(abi::MPI_ERR_VALUE_TOO_LARGE, text)
     })
 }
 
-fn all_in_bytes<'a>(
-    name: &str,
-    values: &'a [i64],
+/// The bounds of blocks whose displacements are elements of `old`. An error names the first of these that is too large.
+fn indexed_bounds(
+    blocks: impl Iterator<Item = usize>,
+    displacements: &[i64],
     old: &Datatype,
-) -> Result<impl Iterator<Item = isize> + use<'a>> {
-    for (i, &value) in values.iter().enumerate() {
-        in_bytes(format_args!("{name}[{i}]"), value, old)?;
-    }
-    let extent = old.layout().extent();
-    Ok(values.iter().map(move |&value| value as isize * extent))
+) -> Result<Bounds> {
+    let bounds = old.bounds().indexed(blocks.zip(displacements.iter().map(|&d| d as isize)));
+    bounds.map_err(|error| {
+        let mut all = displacements.iter().enumerate();
+        let named = all.find_map(|(i, &d)| in_bytes(format_args!("displacements[{i}]"), d, old).err());
+        named.unwrap_or_else(|| layout_error(error))
+    })
 }
 
 impl Datatype {
@@ -77,8 +94,8 @@ impl Datatype {
     /// displacement does not fit into an address (`MPI_ERR_VALUE_TOO_LARGE`). The text names the argument and its value. This
     /// holds for all constructors.
     pub fn contiguous(form: Form, count: i64, old: &Arc<Datatype>) -> Result<Arc<Datatype>> {
-        let layout = Layout::contiguous(length("count", count)?, old.layout()).map_err(layout_error)?;
-        Datatype::of_one(layout, form, Combiner::Contiguous, [count], &[], old)
+        let bounds = old.bounds().contiguous(length("count", count)?).map_err(layout_error)?;
+        Datatype::of_one(bounds, 1, Contents::of_few(form, Combiner::Contiguous, [count], [], old), old)
     }
 
     /// `count` blocks of `block` elements, `stride` elements from block to block (`MPI_Type_vector`).
@@ -94,8 +111,13 @@ impl Datatype {
     ) -> Result<Arc<Datatype>> {
         let (n, b) = (length("count", count)?, length("blocklength", block)?);
         let bytes = in_bytes("stride", stride, old)?;
-        let layout = Layout::hvector(n, b, bytes, old.layout()).map_err(layout_error)?;
-        Datatype::of_one(layout, form, Combiner::Vector, [count, block, stride], &[], old)
+        let bounds = old.bounds().hvector(n, b, bytes).map_err(layout_error)?;
+        Datatype::of_one(
+            bounds,
+            2,
+            Contents::of_few(form, Combiner::Vector, [count, block, stride], [], old),
+            old,
+        )
     }
 
     /// `count` blocks of `block` elements, `stride` bytes from block to block (`MPI_Type_create_hvector`).
@@ -110,8 +132,13 @@ impl Datatype {
         old: &Arc<Datatype>,
     ) -> Result<Arc<Datatype>> {
         let (n, b) = (length("count", count)?, length("blocklength", block)?);
-        let layout = Layout::hvector(n, b, stride, old.layout()).map_err(layout_error)?;
-        Datatype::of_one(layout, form, Combiner::Hvector, [count, block], &[stride], old)
+        let bounds = old.bounds().hvector(n, b, stride).map_err(layout_error)?;
+        Datatype::of_one(
+            bounds,
+            2,
+            Contents::of_few(form, Combiner::Hvector, [count, block], [stride], old),
+            old,
+        )
     }
 
     /// Blocks of `blocks[i]` elements, `displacements[i]` elements from the start (`MPI_Type_indexed`).
@@ -125,11 +152,13 @@ impl Datatype {
         old: &Arc<Datatype>,
     ) -> Result<Arc<Datatype>> {
         same_length(blocks.len(), "displacements", displacements.len())?;
-        let lens = lengths("blocklengths", blocks)?;
-        let bytes = all_in_bytes("displacements", displacements, old)?;
-        let layout = Layout::hindexed(lens.zip(bytes), old.layout()).map_err(layout_error)?;
-        let counts = counted(blocks).chain(displacements.iter().copied());
-        Datatype::of_one(layout, form, Combiner::Indexed, counts, &[], old)
+        let bounds = indexed_bounds(lengths("blocklengths", blocks)?, displacements, old)?;
+        let counts = [
+            Argument::Count(&[blocks.len() as i64]),
+            Argument::Count(blocks),
+            Argument::Count(displacements),
+        ];
+        Datatype::of_lists(bounds, form, Combiner::Indexed, &counts, &[], old)
     }
 
     /// Blocks of `blocks[i]` elements, `displacements[i]` bytes from the start (`MPI_Type_create_hindexed`).
@@ -145,8 +174,9 @@ impl Datatype {
         same_length(blocks.len(), "displacements", displacements.len())?;
         let lens = lengths("blocklengths", blocks)?;
         let pairs = lens.zip(displacements.iter().copied());
-        let layout = Layout::hindexed(pairs, old.layout()).map_err(layout_error)?;
-        Datatype::of_one(layout, form, Combiner::Hindexed, counted(blocks), displacements, old)
+        let bounds = old.bounds().hindexed(pairs).map_err(layout_error)?;
+        let counts = [Argument::Count(&[blocks.len() as i64]), Argument::Count(blocks)];
+        Datatype::of_lists(bounds, form, Combiner::Hindexed, &counts, displacements, old)
     }
 
     /// Blocks of `block` elements each, `displacements[i]` elements from the start (`MPI_Type_create_indexed_block`).
@@ -160,10 +190,9 @@ impl Datatype {
         old: &Arc<Datatype>,
     ) -> Result<Arc<Datatype>> {
         let b = length("blocklength", block)?;
-        let bytes = all_in_bytes("displacements", displacements, old)?;
-        let layout = Layout::hindexed(bytes.map(|d| (b, d)), old.layout()).map_err(layout_error)?;
-        let counts = [displacements.len() as i64, block].into_iter().chain(displacements.iter().copied());
-        Datatype::of_one(layout, form, Combiner::IndexedBlock, counts, &[], old)
+        let bounds = indexed_bounds(std::iter::repeat(b), displacements, old)?;
+        let counts = [Argument::Count(&[displacements.len() as i64, block]), Argument::Count(displacements)];
+        Datatype::of_lists(bounds, form, Combiner::IndexedBlock, &counts, &[], old)
     }
 
     /// Blocks of `block` elements each, `displacements[i]` bytes from the start (`MPI_Type_create_hindexed_block`).
@@ -178,9 +207,9 @@ impl Datatype {
     ) -> Result<Arc<Datatype>> {
         let b = length("blocklength", block)?;
         let pairs = displacements.iter().map(|&d| (b, d));
-        let layout = Layout::hindexed(pairs, old.layout()).map_err(layout_error)?;
-        let counts = [displacements.len() as i64, block];
-        Datatype::of_one(layout, form, Combiner::HindexedBlock, counts, displacements, old)
+        let bounds = old.bounds().hindexed(pairs).map_err(layout_error)?;
+        let counts = [Argument::Count(&[displacements.len() as i64, block])];
+        Datatype::of_lists(bounds, form, Combiner::HindexedBlock, &counts, displacements, old)
     }
 
     /// Members of `blocks[i]` elements of `types[i]`, `displacements[i]` bytes from the start (`MPI_Type_create_struct`).
@@ -191,18 +220,19 @@ impl Datatype {
         form: Form,
         blocks: &[i64],
         displacements: &[isize],
-        types: &[Arc<Datatype>],
+        types: Vec<Arc<Datatype>>,
     ) -> Result<Arc<Datatype>> {
         same_length(blocks.len(), "displacements", displacements.len())?;
         same_length(blocks.len(), "types", types.len())?;
         let lens = lengths("blocklengths", blocks)?;
-        let members = lens.clone().zip(displacements).zip(types);
-        let members = members.map(|((n, &d), t)| (n, d, &**t.layout()));
-        let layout = Layout::structure(members).map_err(layout_error)?;
+        let members = lens.clone().zip(displacements).zip(&types);
+        let bounds =
+            Bounds::structure(members.map(|((n, &d), t)| (n, d, t.bounds()))).map_err(layout_error)?;
         let basic = common(types.iter().zip(lens).filter(|(_, n)| *n > 0).map(|(t, _)| t));
-        let olds = Constituents::Several(types.into());
-        let contents = Contents::new(form, Combiner::Struct, counted(blocks), displacements, olds)?;
-        Datatype::new(layout.into(), contents, basic)
+        let olds = Constituents::Several(types.into_boxed_slice());
+        let counts = [Argument::Count(&[blocks.len() as i64]), Argument::Count(blocks)];
+        let contents = Contents::of_lists(form, Combiner::Struct, &counts, displacements, olds)?;
+        Datatype::new(bounds, contents, basic, 1)
     }
 
     /// The same data with other bounds (`MPI_Type_create_resized`).
@@ -210,9 +240,11 @@ impl Datatype {
     /// # Errors
     /// As for [`contiguous`](Self::contiguous).
     pub fn resized(form: Form, lb: isize, extent: isize, old: &Arc<Datatype>) -> Result<Arc<Datatype>> {
-        let layout = Layout::resized(lb, extent, old.layout())
+        let bounds = old
+            .bounds()
+            .resized(lb, extent)
             .map_err(|e| layout_error(e).within(format_args!("lb is {lb} and extent is {extent}")))?;
-        Datatype::of_one(layout, form, Combiner::Resized, [], &[lb, extent], old)
+        Datatype::of_one(bounds, 1, Contents::of_few(form, Combiner::Resized, [], [lb, extent], old), old)
     }
 
     /// An equal datatype, committed if `old` is (`MPI_Type_dup`).
@@ -220,57 +252,67 @@ impl Datatype {
     /// # Errors
     /// None in fact; the type is that of the other constructors.
     pub fn dup(old: &Arc<Datatype>) -> Result<Arc<Datatype>> {
-        let layout = Arc::clone(old.layout());
-        let dup = Datatype::of_one(layout, Form::Int, Combiner::Dup, [], &[], old)?;
+        let dup =
+            Datatype::of_one(*old.bounds(), 1, Contents::of_few(Form::Int, Combiner::Dup, [], [], old), old)?;
         if old.is_committed() {
             dup.commit();
         }
         Ok(dup)
     }
 
-    /// The type that a constructor has made of the one old one.
+    /// The type that a constructor has made of one old one. Its copy program nests at most `levels` deeper than that one's.
     #[inline(always)]
-    fn of_one(
-        layout: impl Into<Arc<Layout>>,
+    fn of_one(bounds: Bounds, levels: u32, contents: Result<Contents>, old: &Type) -> Result<Arc<Datatype>> {
+        Datatype::new(bounds, contents?, basic_of(old), levels)
+    }
+
+    /// The same, of a constructor that takes lists.
+    fn of_lists(
+        bounds: Bounds,
         form: Form,
         combiner: Combiner,
-        counts: impl IntoIterator<IntoIter: Iterator<Item = i64> + Clone>,
+        counts: &[Argument<'_>],
         displacements: &[isize],
         old: &Type,
     ) -> Result<Arc<Datatype>> {
         let types = Constituents::One(Arc::clone(old));
-        let contents = Contents::new(form, combiner, counts.into_iter(), displacements, types)?;
-        Datatype::derived(layout, contents)
-    }
-
-    /// A type whose elements are all of the old types.
-    #[inline(always)]
-    pub(super) fn derived(layout: impl Into<Arc<Layout>>, contents: Contents) -> Result<Arc<Datatype>> {
-        let basic = common(contents.types.iter());
-        Datatype::new(layout.into(), contents, basic)
+        let contents = Contents::of_lists(form, combiner, counts, displacements, types);
+        Datatype::of_one(bounds, 1, contents, old)
     }
 
     #[inline(always)]
-    fn new(layout: Arc<Layout>, contents: Contents, basic: Basic) -> Result<Arc<Datatype>> {
-        let depth = contents.types.iter().map(|old| old.depth() + 1).max().unwrap_or(0);
+    pub(super) fn new(
+        bounds: Bounds,
+        contents: Contents,
+        basic: Basic,
+        levels: u32,
+    ) -> Result<Arc<Datatype>> {
+        let depth = contents.types.iter().map(|old| old.depth).max().unwrap_or(0).saturating_add(levels);
         let made = Arc::new(Datatype {
-            layout,
+            bounds,
             contents,
             basic,
+            layout: OnceLock::new(),
             signature: OnceLock::new(),
             depth,
             committed: AtomicBool::new(false),
             name: Mutex::default(),
             attributes: Attributes::default(),
         });
-        if depth > LAZY_DEPTH {
-            made.signature().check_depth()?;
-        }
-        Ok(made)
+        if depth > LAZY_DEPTH { made.used() } else { Ok(made) }
     }
-}
 
-/// Block lengths after their number.
-fn counted(blocks: &[i64]) -> impl Iterator<Item = i64> + Clone {
-    std::iter::once(blocks.len() as i64).chain(blocks.iter().copied())
+    /// The new type, with what the first use would make.
+    #[cold]
+    #[inline(never)]
+    fn used(mut self: Arc<Self>) -> Result<Arc<Datatype>> {
+        let layout = self.contents.definition().layout(&self.contents.types).map_err(layout_error)?;
+        self.signature().check_depth()?;
+        let depth = self.signature().depth().max(layout.depth());
+        if let Some(made) = Arc::get_mut(&mut self) {
+            made.depth = depth;
+            made.layout = OnceLock::from(layout);
+        }
+        Ok(self)
+    }
 }

@@ -16,7 +16,7 @@ pub struct Contents {
     /// The constructor.
     pub combiner: Combiner,
     /// Counts of a type made in [`Form::Int`], and arguments that are `int` in both forms.
-    pub integers: ShortList<i32, 5>,
+    pub integers: ShortList<i32, 11>,
     wide: Wide,
     /// The types it was made from.
     pub types: Constituents,
@@ -46,58 +46,80 @@ impl Contents {
         Contents { combiner, integers, wide, types: Constituents::None }
     }
 
-    /// Counts and displacements that were given for some types.
+    /// The few numbers of a constructor that takes no lists.
     ///
     /// # Errors
     /// Class `MPI_ERR_COUNT` if a count of the plain form is no `int`.
     #[inline(always)]
-    pub(super) fn new(
+    pub(super) fn of_few<const C: usize, const D: usize>(
         form: Form,
         combiner: Combiner,
-        counts: impl Iterator<Item = i64> + Clone,
-        displacements: &[isize],
-        types: Constituents,
+        counts: [i64; C],
+        displacements: [isize; D],
+        old: &Arc<Datatype>,
     ) -> Result<Contents> {
         let (integers, wide) = match form {
             Form::Int => {
-                check_ints(counts.clone())?;
-                let addresses = displacements.iter().copied().collect();
-                (counts.map(|n| n as i32).collect(), Wide::Addresses(addresses))
+                check_ints(&counts)?;
+                let integers = ShortList::of(counts.map(|n| n as i32));
+                (integers, Wide::Addresses(ShortList::of(displacements)))
             }
             Form::Count => {
-                let counts = counts.chain(displacements.iter().map(|&d| d as i64));
-                (ShortList::default(), Wide::Counts(counts.collect()))
+                let all = ShortList::filled(C + D, |all| {
+                    all[..C].copy_from_slice(&counts);
+                    all[C..].copy_from_slice(&displacements.map(|d| d as i64));
+                });
+                (ShortList::default(), Wide::Counts(all))
             }
         };
-        Ok(Contents { combiner, integers, wide, types })
+        Ok(Contents { combiner, integers, wide, types: Constituents::One(Arc::clone(old)) })
     }
 
-    /// Arguments that come in this order.
+    /// Arguments in this order, then displacements.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
-    pub(super) fn of_arguments(
+    /// As [`of_few`](Self::of_few).
+    pub(super) fn of_lists(
         form: Form,
         combiner: Combiner,
         arguments: &[Argument<'_>],
-        old: &Arc<Datatype>,
+        displacements: &[isize],
+        types: Constituents,
     ) -> Result<Contents> {
-        let (mut integers, mut counts) = (Vec::new(), Vec::new());
-        for argument in arguments {
-            match (argument, form) {
-                (Argument::Int(values), _) => integers.extend_from_slice(values),
-                (Argument::Count(values), Form::Int) => {
-                    check_ints(values.iter().copied())?;
-                    integers.extend(values.iter().map(|&n| n as i32));
+        let mut fits = Ok(());
+        let length = arguments.iter().map(|argument| argument.integers(form)).sum();
+        let integers = ShortList::filled(length, |mut rest| {
+            for argument in arguments {
+                let place;
+                (place, rest) = rest.split_at_mut(argument.integers(form));
+                match argument {
+                    Argument::Int(values) => place.copy_from_slice(values),
+                    Argument::Count(values) => {
+                        place.iter_mut().zip(*values).for_each(|(place, &n)| *place = n as i32);
+                        if !place.is_empty() && fits.is_ok() {
+                            fits = check_ints(values);
+                        }
+                    }
                 }
-                (Argument::Count(values), Form::Count) => counts.extend_from_slice(values),
             }
-        }
+        });
+        fits?;
         let wide = match form {
-            Form::Int => Wide::Addresses(ShortList::default()),
-            Form::Count => Wide::Counts(counts.into_iter().collect()),
+            Form::Int => Wide::Addresses(ShortList::filled(displacements.len(), |all| {
+                all.copy_from_slice(displacements);
+            })),
+            Form::Count => {
+                let length = arguments.iter().map(|argument| argument.counts().len()).sum::<usize>();
+                Wide::Counts(ShortList::filled(length + displacements.len(), |mut rest| {
+                    for argument in arguments {
+                        let place;
+                        (place, rest) = rest.split_at_mut(argument.counts().len());
+                        place.copy_from_slice(argument.counts());
+                    }
+                    rest.iter_mut().zip(displacements).for_each(|(place, &d)| *place = d as i64);
+                }))
+            }
         };
-        let (integers, types) = (integers.into_iter().collect(), Constituents::One(Arc::clone(old)));
         Ok(Contents { combiner, integers, wide, types })
     }
 
@@ -136,10 +158,34 @@ impl Contents {
 }
 
 /// Counts of the plain form come widened.
-fn check_ints(mut counts: impl Iterator<Item = i64>) -> Result<()> {
-    match counts.find(|&n| i32::try_from(n).is_err()) {
-        None => Ok(()),
-        Some(n) => Err(MpiError::new(abi::MPI_ERR_COUNT, format!("count {n} does not fit into an int"))),
+#[inline(always)]
+fn check_ints(counts: &[i64]) -> Result<()> {
+    let changed = counts.iter().fold(0, |changed, &n| changed | (n ^ i64::from(n as i32)));
+    if changed == 0 { Ok(()) } else { Err(no_int(counts)) }
+}
+
+#[cold]
+fn no_int(counts: &[i64]) -> MpiError {
+    let n = counts.iter().find(|&&n| i32::try_from(n).is_err()).copied().unwrap_or_default();
+    MpiError::new(abi::MPI_ERR_COUNT, format!("count {n} does not fit into an int"))
+}
+
+impl Argument<'_> {
+    /// How many `int`s it is.
+    fn integers(&self, form: Form) -> usize {
+        match (self, form) {
+            (Argument::Int(values), _) => values.len(),
+            (Argument::Count(values), Form::Int) => values.len(),
+            (Argument::Count(_), Form::Count) => 0,
+        }
+    }
+
+    /// Its counts.
+    fn counts(&self) -> &[i64] {
+        match self {
+            Argument::Int(_) => &[],
+            Argument::Count(values) => values,
+        }
     }
 }
 
@@ -205,6 +251,29 @@ enum Storage<T, const N: usize> {
 impl<T: Copy + Default, const N: usize> Default for ShortList<T, N> {
     fn default() -> Self {
         ShortList(Storage::Inline { len: 0, values: [T::default(); N] })
+    }
+}
+
+impl<T: Copy + Default, const N: usize> ShortList<T, N> {
+    /// These numbers.
+    #[inline(always)]
+    fn of<const M: usize>(numbers: [T; M]) -> Self {
+        ShortList::filled(M, |all| all.copy_from_slice(&numbers))
+    }
+
+    /// `len` numbers, which `fill` writes.
+    #[inline(always)]
+    fn filled(len: usize, fill: impl FnOnce(&mut [T])) -> Self {
+        if len <= N {
+            let mut values = [T::default(); N];
+            fill(&mut values[..len]);
+            return ShortList(Storage::Inline { len: len as u8, values });
+        }
+        let mut values: Arc<[T]> = std::iter::repeat_n(T::default(), len).collect();
+        if let Some(all) = Arc::get_mut(&mut values) {
+            fill(all);
+        }
+        ShortList(Storage::Shared(values))
     }
 }
 

@@ -11,7 +11,9 @@ fn double() -> Arc<Datatype> {
 }
 
 fn bounds(t: &Datatype) -> (usize, isize, isize) {
-    (t.size(), t.layout().lb(), t.layout().extent())
+    let (now, later) = (*t.bounds(), *t.layout().bounds());
+    assert_eq!(now, later, "{t}");
+    (t.size(), now.lb(), now.extent())
 }
 
 #[test]
@@ -59,7 +61,7 @@ fn constructors_give_the_bounds_of_the_standard() {
     assert_eq!(bounds(&indexed), (32, 0, 56));
     let blocks = Datatype::indexed_block(Form::Int, 2, &[5, 1], &old).unwrap();
     assert_eq!(bounds(&blocks), (32, 8, 48));
-    let s = Datatype::structure(Form::Int, &[1, 1], &[0, 8], &[double(), get(0x243)]).unwrap();
+    let s = Datatype::structure(Form::Int, &[1, 1], &[0, 8], vec![double(), get(0x243)]).unwrap();
     assert_eq!(bounds(&s), (9, 0, 16));
     let resized = Datatype::resized(Form::Int, -3, 20, &s).unwrap();
     let twice = Datatype::resized(Form::Int, 0, 9, &resized).unwrap();
@@ -109,7 +111,7 @@ fn errors_name_the_argument_and_its_value() {
     );
     assert_eq!(text(Datatype::contiguous(Form::Count, i64::MAX, &old)).0, abi::MPI_ERR_VALUE_TOO_LARGE);
     assert_eq!(text(Datatype::contiguous(Form::Int, 1 << 40, &get(0x243))).0, abi::MPI_ERR_COUNT);
-    assert_eq!(text(Datatype::structure(Form::Int, &[1], &[0], &[])).0, abi::MPI_ERR_ARG);
+    assert_eq!(text(Datatype::structure(Form::Int, &[1], &[0], vec![])).0, abi::MPI_ERR_ARG);
 }
 
 #[test]
@@ -124,33 +126,74 @@ fn large_counts_are_arithmetic() {
 
 /// A struct of a struct and a vector of it, and the last type of all.
 fn nested() -> (Vec<Arc<Datatype>>, Arc<Datatype>) {
-    let pair = Datatype::structure(Form::Int, &[1, 1], &[0, 12], &[double(), get(0x209)]).unwrap();
+    let pair = Datatype::structure(Form::Int, &[1, 1], &[0, 12], vec![double(), get(0x209)]).unwrap();
     let indexed = Datatype::indexed(Form::Int, &[1, 2, 1], &[0, 2, 9], &pair).unwrap();
-    let both = [Arc::clone(&indexed), double()];
-    let outer = Datatype::structure(Form::Count, &[2, 0], &[8, 0], &both).unwrap();
+    let both = vec![Arc::clone(&indexed), double()];
+    let outer = Datatype::structure(Form::Count, &[2, 0], &[8, 0], both).unwrap();
     let last = Datatype::vector(Form::Count, 3, 2, 5, &outer).unwrap();
     (vec![pair, indexed, outer, Arc::clone(&last)], last)
 }
 
 #[test]
-fn a_type_that_is_only_made_and_committed_compiles_nothing() {
+fn a_type_that_is_only_made_and_committed_makes_nothing_else() {
     let (all, last) = nested();
     for t in &all {
         t.commit();
-        assert!(t.check_committed().is_ok() && t.size() > 0 && t.layout().true_extent() > 0);
+        assert!(t.check_committed().is_ok() && t.size() > 0 && t.bounds().true_extent() > 0);
         assert!(t.again().contents().types.len() + t.contents().integers.len() > 0 && t.uniform().is_none());
     }
     let untouched =
-        |all: &[Arc<Datatype>]| all.iter().all(|t| !t.layout().is_compiled() && t.signature.get().is_none());
+        |all: &[Arc<Datatype>]| all.iter().all(|t| t.layout.get().is_none() && t.signature.get().is_none());
     assert!(untouched(&all));
     drop(all);
     // Its constituents are there though nobody else has them.
     assert_eq!((last.signature().elements(), last.layout().runs().is_some()), (6 * 8 * 2, false));
-    assert!(last.layout().is_compiled());
+    assert_eq!(last.layout().bounds(), last.bounds());
 }
 
 #[test]
-fn threads_may_ask_for_the_first_signature_at_once() {
+fn a_dup_shares_the_layout_and_another_object_for_the_same_type_may_make_it_again() {
+    let (_, last) = nested();
+    let dup = Datatype::dup(&last).unwrap();
+    let before = last.again();
+    assert!(Arc::ptr_eq(dup.layout(), last.layout()) && Arc::ptr_eq(last.again().layout(), last.layout()));
+    assert_eq!((before.layout().runs(), before.layout().bounds()), (last.layout().runs(), last.bounds()));
+}
+
+#[test]
+fn arrays_of_many_dimensions_are_made_or_refused() {
+    let array = |n: usize, old: &Arc<Datatype>| {
+        Datatype::subarray(Form::Int, &vec![2; n], &vec![1; n], &vec![1; n], Order::C, old)
+    };
+    let of_30 = array(30, &double()).unwrap();
+    assert_eq!((of_30.size(), of_30.bounds().true_lb()), (8, ((1 << 30) - 1) * 8));
+    assert!(of_30.layout.get().is_some() && of_30.depth == 0);
+    assert!(array(20, &double()).unwrap().layout.get().is_none());
+    assert_eq!(array(80, &double()).unwrap_err().class(), abi::MPI_ERR_VALUE_TOO_LARGE);
+    let pair = Datatype::structure(Form::Int, &[1, 1], &[0, 12], vec![double(), get(0x209)]).unwrap();
+    let blocks = |old: &Arc<Datatype>| {
+        let places: Vec<i64> = (0..70).map(|i| i * i).collect();
+        Datatype::structure(
+            Form::Int,
+            &[1, 1],
+            &[0, 0],
+            vec![Arc::clone(old), Datatype::indexed_block(Form::Int, 1, &places, &pair)?],
+        )
+    };
+    let mut deep = Arc::clone(&pair);
+    let error = (0..100_000).find_map(|_| match blocks(&deep) {
+        Ok(next) => {
+            deep = next;
+            None
+        }
+        Err(error) => Some(error),
+    });
+    assert_eq!(error.map(|e| e.class()), Some(abi::MPI_ERR_UNSUPPORTED_OPERATION));
+    assert_eq!(deep.layout().bounds(), deep.bounds());
+}
+
+#[test]
+fn threads_may_be_the_first_users_at_once() {
     for _ in 0..100 {
         let (all, _) = nested();
         std::thread::scope(|scope| {
@@ -160,6 +203,7 @@ fn threads_may_ask_for_the_first_signature_at_once() {
                     let elements = [2, 8, 16, 96];
                     for (t, n) in all.iter().zip(elements).cycle().skip(first).take(4) {
                         assert_eq!((t.signature().elements(), t.external_size(1)), (n, Some(n * 6)));
+                        assert_eq!(t.layout().bounds(), t.bounds());
                     }
                 });
             }
@@ -185,9 +229,9 @@ fn elements_of_one_type_are_recognised() {
     let vector = Datatype::vector(Form::Int, 3, 2, 4, &old).unwrap();
     assert_eq!(vector.uniform().unwrap().name, "MPI_DOUBLE");
     assert!(vector.facts().is_none() && vector.scalar().is_none());
-    let both = [Arc::clone(&vector), get(0x209)];
-    assert!(Datatype::structure(Form::Int, &[1, 1], &[0, 200], &both).unwrap().uniform().is_none());
-    assert!(Datatype::structure(Form::Int, &[1, 0], &[0, 200], &both).unwrap().uniform().is_some());
+    let both = vec![Arc::clone(&vector), get(0x209)];
+    assert!(Datatype::structure(Form::Int, &[1, 1], &[0, 200], both.clone()).unwrap().uniform().is_none());
+    assert!(Datatype::structure(Form::Int, &[1, 0], &[0, 200], both).unwrap().uniform().is_some());
 }
 
 #[test]

@@ -204,7 +204,7 @@ pub(crate) fn made(random: &mut Random, types: &Predefined, depth: usize) -> Opt
             }
             model.padded = true;
             let olds: Vec<_> = members.into_iter().map(|(datatype, _)| datatype).collect();
-            Datatype::structure(form, &blocks, &places, &olds)
+            Datatype::structure(form, &blocks, &places, olds)
         }
         10 => {
             let (lb, extent) = (random.between(-20, 20) as isize, random.between(-30, 60) as isize);
@@ -226,7 +226,7 @@ pub(crate) fn made(random: &mut Random, types: &Predefined, depth: usize) -> Opt
 
 /// Block lengths and displacements, as many.
 fn lists(random: &mut Random) -> (Vec<i64>, Vec<i64>) {
-    let n = random.below(5);
+    let n = if random.below(4) == 0 { 8 + random.below(8) } else { random.below(5) };
     ((0..n).map(|_| random.between(0, 3)).collect(), (0..n).map(|_| random.between(-9, 12)).collect())
 }
 
@@ -359,7 +359,7 @@ pub(crate) fn rebuilt(datatype: &Datatype, types: &Predefined) -> Arc<Datatype> 
         Combiner::Hindexed => Datatype::hindexed(form, &counts[1..=n], &tail(n + 1), &olds[0]),
         Combiner::IndexedBlock => Datatype::indexed_block(form, counts[1], &counts[2..], &olds[0]),
         Combiner::HindexedBlock => Datatype::hindexed_block(form, counts[1], &tail(2), &olds[0]),
-        Combiner::Struct => Datatype::structure(form, &counts[1..=n], &tail(n + 1), &olds),
+        Combiner::Struct => Datatype::structure(form, &counts[1..=n], &tail(n + 1), olds),
         Combiner::Resized => Datatype::resized(form, tail(0)[0], tail(0)[1], &olds[0]),
         Combiner::Dup => Datatype::dup(&olds[0]),
         Combiner::Subarray => {
