@@ -36,11 +36,7 @@ fn every_module_is_well_defined() {
             module.priority.into_iter().chain(of_needs).chain(of_sockets).chain(module.params.iter().copied())
         {
             let is_mtl = |name: &&str| param.name.starts_with(&format!("mtl_{name}_"));
-            assert!(
-                param.name.starts_with(&own) || module.mtl.iter().any(|name| is_mtl(name)),
-                "{}",
-                param.name
-            );
+            assert!(param.name.starts_with(&own) || module.mtl.iter().any(is_mtl), "{}", param.name);
             assert_eq!(Module::of_param(param), Some(*module), "{}: it is in no list", param.name);
             assert!(Param::find(param.name).is_some(), "{}", param.name);
             assert!(param.help.len() > 20 && param.help.ends_with('.'), "{} has no help", param.name);
