@@ -26,7 +26,7 @@ pub struct Constructor {
     /// What the launcher decides for all processes of a job, that is on one host or on several, before it starts any. The error is for a
     /// person; there is no job then.
     pub decide: Decide,
-    /// What it finds on this machine ('oxmpi info --NAME', 'oxmpi doctor'), if it looks for something.
+    /// What this machine offers it ('oxmpi info --NAME', 'oxmpi doctor'), for a transport that depends on more than the kernel.
     pub survey: Option<TakeSurvey>,
     /// How a process waits whose messages go by it, from how any process with these parameters waits.
     pub wait: fn(&Params, Policy, local_size: u32) -> Policy,
@@ -64,7 +64,7 @@ pub struct Survey {
 }
 
 impl Constructor {
-    /// Each process does as the parameters say.
+    /// Nothing is decided for the job as a whole.
     pub const DECIDES_NOTHING: Decide = |_, _| Ok(Decided { params: Vec::new(), variables: Vec::new() });
 
     /// That of a transport which is opened so, and whose processes wait as any others.

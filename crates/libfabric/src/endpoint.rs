@@ -621,7 +621,7 @@ impl<T: Copy> Endpoint<T> {
         let outcome = match error.err.abs() {
             FI_ECANCELED => Ending::Cancelled,
             FI_ENOMSG => Ending::Nothing,
-            // Some do not say how much longer the message is, and some say nothing of what has come.
+            // Some providers leave the length of the message 0, or that of what has come.
             FI_ETRUNC => {
                 stored = Self::place(&mut self.operations[at as usize].memory).1;
                 let length = (error.len + error.olen).max(stored + 1) as u64;

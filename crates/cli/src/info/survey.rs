@@ -1,4 +1,4 @@
-//! `oxmpi info --NAME`: what a transport finds on this machine, for those that look for something.
+//! `oxmpi info --NAME`: what this machine offers a transport that depends on more than the kernel.
 
 use oxmpi_fabric::{Constructor, Survey};
 use oxmpi_param::{Module, Params};

@@ -124,7 +124,7 @@ fn known_mtl() -> Vec<Known> {
     names.chain(MTL.iter().filter(missing).copied()).collect()
 }
 
-/// What `pml` and `mtl` say of transports whose network matches messages.
+/// Which transports with a network that matches messages `pml` and `mtl` request and exclude.
 fn ask_mtl(pml: Option<&List<'_>>, mtl: Option<&List<'_>>) -> Result<Mtl, SelectError> {
     let matching = || Module::all().iter().copied().filter(|module| !module.mtl.is_empty());
     let leaves = |module: &&'static Module| mtl.is_none_or(|mtl| mtl.has(module.mtl));
@@ -153,11 +153,11 @@ fn ask_mtl(pml: Option<&List<'_>>, mtl: Option<&List<'_>>) -> Result<Mtl, Select
 
 /// See [`ask_mtl`].
 struct Mtl {
-    /// The transport that is asked for, and by whom.
+    /// The requested transport, and the source of the request.
     asked: Option<(&'static Module, Source)>,
-    /// Those that are not to be used.
+    /// The excluded transports.
     left_out: Vec<&'static Module>,
-    /// Who says so.
+    /// The parameter that excludes them, with its value and source.
     by: Option<String>,
 }
 
@@ -181,7 +181,7 @@ pub(super) struct Ask {
     rpi: Option<(&'static Module, Source)>,
     /// Which transports a list leaves, and who says so.
     btl: Option<(Left, String)>,
-    /// Transports whose network matches and that are left out, and who says so.
+    /// Excluded transports whose network matches messages, and the parameter that excludes them.
     mtl: (Vec<&'static Module>, String),
     /// Which components of collectives a list leaves, and who says so.
     coll: Option<(Asked, String)>,
@@ -276,7 +276,7 @@ impl<'p> List<'p> {
         names.iter().any(|name| self.names.contains(name)) != self.all_but
     }
 
-    /// What it says, for a person.
+    /// The parameter with its value and source, for a message.
     fn text(&self) -> String {
         format!("'{}' is '{}' (from {})", self.parameter, self.value, self.from)
     }

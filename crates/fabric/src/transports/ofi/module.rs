@@ -92,7 +92,7 @@ fn mode_of(params: &Params) -> Option<TagMode> {
     }
 }
 
-/// What the parameters say of providers, for a job that is on one host or on several.
+/// The parameters about providers, for a job that is on one host or on several.
 fn wanted(params: &Params, is_one_host: bool) -> Wanted {
     let names = |list: &Param| {
         let names = params.text(list).split(',').map(|name| name.trim().to_string());

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Providers that stay on a host.
 const ON_A_HOST: [&str; 2] = ["shm", "sm2"];
 
-/// What parameters say of providers.
+/// The parameters about providers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wanted {
     /// Names, if only these may be used.
@@ -109,7 +109,7 @@ pub(super) fn candidates(library: &Arc<Library>, wanted: &Wanted) -> Result<Vec<
     Ok(all.into_iter().map(judged).collect())
 }
 
-/// All providers: what one can do more it says only if that is asked for.
+/// All providers. A capability is reported only if it is requested, so they are listed with each request.
 fn providers(library: &Arc<Library>) -> Result<Vec<Provider>, LibraryError> {
     let plain = library.providers(&Wish { name: None, directed: false })?;
     let mut directed = library.providers(&Wish { name: None, directed: true })?;
@@ -158,11 +158,11 @@ pub(super) fn choose(
     Ok((provider, layout?))
 }
 
-/// What is said of a provider.
+/// The facts of a provider that are shown.
 pub(super) const COLUMNS: [&str; 8] =
     ["provider", "domain", "tag bits", "data bytes", "directed receive", "longest message", "order", "use"];
 
-/// That of a candidate.
+/// Those of a candidate.
 pub(super) fn row(candidate: &Candidate) -> Vec<String> {
     let Candidate { provider, layout } = candidate;
     let yes = |is: bool| if is { "yes" } else { "no" }.to_string();
