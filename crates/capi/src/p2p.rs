@@ -75,16 +75,16 @@ fn may_leave_at_once(mode: Mode, len: usize) -> bool {
     }
 }
 
-/// Sends on the low-latency path if that takes it.
+/// Sends on the low-latency path if that takes it; one that `MAY_WAIT` may wait until the message is gone.
 #[inline(always)]
-fn sent_now(mode: Mode, s: Sending, comm: Comm) -> bool {
+fn sent_now<const MAY_WAIT: bool>(mode: Mode, s: Sending, comm: Comm) -> bool {
     // No closures here: the compiler makes calls of them.
     if mode != Mode::Synchronous
         && let Some((library, context)) = at_hand(comm)
         && let Some(buf) = plain(s.buf, s.count, s.datatype)
         && may_leave_at_once(mode, buf.len())
     {
-        return library.process.try_send(context, buf.bytes(), s.dest, s.tag);
+        return library.process.try_send::<MAY_WAIT>(context, buf.bytes(), s.dest, s.tag);
     }
     false
 }
@@ -92,7 +92,11 @@ fn sent_now(mode: Mode, s: Sending, comm: Comm) -> bool {
 /// A blocking send.
 #[inline(always)]
 fn send(function: FuncId, mode: Mode, s: Sending, comm: Comm) -> c_int {
-    if sent_now(mode, s, comm) {
+    let is_sent = match mode {
+        Mode::Buffered => sent_now::<false>(mode, s, comm),
+        _ => sent_now::<true>(mode, s, comm),
+    };
+    if is_sent {
         return abi::MPI_SUCCESS;
     }
     send_fully(s.buf, s.count, s.datatype, s.dest, s.tag, comm, function, mode)
@@ -192,7 +196,7 @@ fn received_at_once(
 
 #[inline(always)]
 fn isend(function: FuncId, mode: Mode, s: Sending, comm: Comm, request: *mut Request) -> c_int {
-    if !request.is_null() && sent_now(mode, s, comm) {
+    if !request.is_null() && sent_now::<false>(mode, s, comm) {
         // Complete already, so it needs no request of its own.
         // SAFETY: not null; the C program passes a place for a handle.
         unsafe { request.write(RequestId::COMPLETE.raw() as Request) };
@@ -376,7 +380,7 @@ fn exchanged_now(s: Sending, r: Receiving, comm: Comm, status: *mut Status) -> O
     let process = &library.process;
     // A call that is wrong sends nothing.
     if !process.may_receive(context, r.source, r.tag)
-        || !process.try_send(context, out.bytes(), s.dest, s.tag)
+        || !process.try_send::<false>(context, out.bytes(), s.dest, s.tag)
     {
         return None;
     }

@@ -90,26 +90,38 @@ pub(crate) fn source_of(comm: &Communicator, source: i32) -> Result<Option<Sourc
 impl<F: Fabric> Process<F> {
     /// Sends contiguous bytes in a communicator's context without any request, if that needs no thought: the low-latency path, in
     /// one straight line. `false`: that path does not take it, or an argument is wrong, and nothing happened; use
-    /// [`Process::send_now`].
+    /// [`Process::send_now`]. One that `MAY_WAIT` may wait until the message is gone, which no nonblocking call may.
     #[inline(always)]
-    pub fn try_send(&self, context: u32, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
+    pub fn try_send<const MAY_WAIT: bool>(
+        &self,
+        context: u32,
+        bytes: Bytes<'_>,
+        dest: i32,
+        tag: i32,
+    ) -> bool {
         if tag < 0 {
             return false;
         }
         match self.domain.home() {
-            Some(domain) => self.sent_by(domain, context, bytes, dest, tag),
-            None => self.try_send_locked(context, bytes, dest, tag),
+            Some(domain) => self.sent_by::<MAY_WAIT>(domain, context, bytes, dest, tag),
+            None => self.try_send_locked::<MAY_WAIT>(context, bytes, dest, tag),
         }
     }
 
     /// As [`Process::try_send`] in a process with threads.
     #[inline(never)]
-    fn try_send_locked(&self, context: u32, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
-        self.sent_by(self.domain.lock(), context, bytes, dest, tag)
+    fn try_send_locked<const MAY_WAIT: bool>(
+        &self,
+        context: u32,
+        bytes: Bytes<'_>,
+        dest: i32,
+        tag: i32,
+    ) -> bool {
+        self.sent_by::<MAY_WAIT>(self.domain.lock(), context, bytes, dest, tag)
     }
 
     #[inline(always)]
-    fn sent_by(
+    fn sent_by<const MAY_WAIT: bool>(
         &self,
         mut domain: impl DerefMut<Target = Domain<F>>,
         context: u32,
@@ -119,7 +131,9 @@ impl<F: Fabric> Process<F> {
     ) -> bool {
         let sent = domain.lane.try_send(context, dest, tag, bytes);
         if sent == SentNow::No {
-            return domain.lane.is_matching() && self.sent_by_tag(domain, context, bytes, dest, tag);
+            return MAY_WAIT
+                && domain.lane.is_matching()
+                && self.sent_by_tag(domain, context, bytes, dest, tag);
         }
         let look = domain.lane.is_look_due(1);
         drop(domain);

@@ -302,7 +302,10 @@ impl<F: Fabric> Lane<F> {
 
     /// Takes in all that has come, and does what follows: the process does not look again for some time.
     pub fn look_last(&mut self) {
-        let _ = (0..LAST_LOOKS).find(|_| !self.progress());
+        let _ = (0..LAST_LOOKS).find(|_| {
+            self.fabric.look_at_all();
+            !self.progress()
+        });
     }
 
     /// Does what follows from a poll, after which `came` says whether anything had come.

@@ -496,6 +496,13 @@ impl Fabric for Routes {
         }
     }
 
+    fn look_at_all(&mut self) {
+        self.polls = POLLS;
+        for other in &mut self.others {
+            other.transport.look_at_all();
+        }
+    }
+
     /// The next poll is of all of them: if the process must not sleep they have something, and what wakes it may be one of them.
     fn before_sleep(&mut self) -> bool {
         self.polls = POLLS;

@@ -92,12 +92,6 @@ impl<F: Fabric> Lane<F> {
             return Ok(None);
         }
         let len = buffer.packed_len();
-        if mode == Mode::Standard
-            && let Some(bytes) = buffer.as_contiguous()
-            && let Some(started) = self.send_tagged_now(context, to, tag, bytes)
-        {
-            return Ok(Some(started));
-        }
         let mut buffer = buffer.clone();
         if mode == Mode::Buffered {
             // The user has the buffer back when this returns, wherever the message is by then.

@@ -48,8 +48,8 @@ use std::time::{Duration, Instant};
 
 /// Completions that are read at a time, if nothing else is asked for (`mtl_ofi_progress_event_cnt`).
 pub const EVENTS: usize = 100;
-/// Polls of the provider for one of the frames, while the provider has something.
-const POLLS: u32 = 16;
+/// Polls of the provider for one of the frames, which costs a system call, as long as nothing comes in frames.
+const POLLS: u32 = 8;
 /// The provider's descriptor, in the poller on which the process sleeps.
 const DESCRIPTOR: u64 = 3 << 33;
 /// How long to wait for an operation that is withdrawn by force.
@@ -418,11 +418,17 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
         }
         let came = self.drain(sink);
         self.polls += 1;
-        if came && self.polls < POLLS {
-            return true;
+        if self.polls < POLLS {
+            return came;
         }
-        self.polls = 0;
-        self.frames.poll(except, sink) || came
+        let came_in_frames = self.frames.poll(except, sink);
+        self.polls = if came_in_frames { POLLS - 1 } else { 0 };
+        came_in_frames || came
+    }
+
+    fn look_at_all(&mut self) {
+        self.polls = POLLS;
+        self.frames.look_at_all();
     }
 
     fn before_sleep(&mut self) -> bool {
@@ -626,7 +632,12 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
 
 impl<const FULL: bool, const GROUPED: bool> Membership for Ofi<FULL, GROUPED> {
     fn has_left(&mut self, peer: u32) -> bool {
-        self.frames.has_left(peer)
+        let has_left = self.frames.has_left(peer);
+        if has_left {
+            // What it had sent comes with the next poll.
+            self.polls = POLLS;
+        }
+        has_left
     }
 
     fn attach(&mut self, peer: u32) {
