@@ -302,12 +302,14 @@ impl<F: Fabric> Domain<F> {
 
     /// Lets all windows go on.
     #[inline(never)]
-    pub(crate) fn serve(&mut self) {
+    pub(crate) fn serve(&mut self) -> bool {
         self.serving = false;
+        let mut found = false;
         for window in &mut self.windows {
-            window.advance(&mut self.lane);
+            found |= window.advance(&mut self.lane);
             self.serving |= window.is_busy();
         }
+        found
     }
 
     /// Notes whom the requests of a new communicator tell of errors.
