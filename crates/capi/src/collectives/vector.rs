@@ -26,17 +26,41 @@ pub(crate) enum Numbers {
     Aint(*const Aint),
 }
 
+/// The numbers of an array, as they lie there.
+enum Listed<'a> {
+    Int(&'a [c_int]),
+    Count(&'a [Count]),
+    Aint(&'a [Aint]),
+}
+
+impl Listed<'_> {
+    fn each(&self) -> impl Iterator<Item = i64> {
+        let (ints, counts, places): (&[c_int], &[Count], &[Aint]) = match self {
+            Listed::Int(numbers) => (numbers, &[], &[]),
+            Listed::Count(numbers) => (&[], numbers, &[]),
+            Listed::Aint(numbers) => (&[], &[], numbers),
+        };
+        let ints = ints.iter().map(|n| i64::from(*n));
+        ints.chain(counts.iter().copied()).chain(places.iter().map(|n| *n as i64))
+    }
+}
+
 impl Numbers {
     /// The first `how_many`; `what` names the argument.
-    fn read(self, how_many: usize, what: &str) -> Result<Vec<i64>> {
+    fn listed<'a>(self, how_many: usize, what: &str) -> Result<Listed<'a>> {
         // SAFETY: the C program passes an array with a number for each rank or neighbour.
         unsafe {
             Ok(match self {
-                Numbers::Int(first) => array(first, how_many, what)?.iter().map(|n| i64::from(*n)).collect(),
-                Numbers::Count(first) => array(first, how_many, what)?.to_vec(),
-                Numbers::Aint(first) => array(first, how_many, what)?.iter().map(|n| *n as i64).collect(),
+                Numbers::Int(first) => Listed::Int(array(first, how_many, what)?),
+                Numbers::Count(first) => Listed::Count(array(first, how_many, what)?),
+                Numbers::Aint(first) => Listed::Aint(array(first, how_many, what)?),
             })
         }
+    }
+
+    /// The same as values.
+    fn read(self, how_many: usize, what: &str) -> Result<Vec<i64>> {
+        Ok(self.listed(how_many, what)?.each().collect())
     }
 }
 
@@ -108,14 +132,14 @@ impl NamedBlocks {
         how_many: usize,
         is_used: impl Fn(usize) -> bool,
     ) -> Result<BlockList> {
-        let counts = self.counts.read(how_many, self.side.counts())?;
-        let displacements = self.displacements.read(how_many, self.side.displacements())?;
+        let counts = self.counts.listed(how_many, self.side.counts())?;
+        let displacements = self.displacements.listed(how_many, self.side.displacements())?;
         let types = match self.types {
             Types::One(_) => &[],
             // SAFETY: the C program passes an array with a datatype for each rank or neighbour.
             Types::Each(first) => unsafe { array(first, how_many, self.side.types()) }?,
         };
-        let block = |(index, (count, displacement)): (usize, (&i64, &i64))| {
+        let block = |(index, (count, displacement)): (usize, (i64, i64))| {
             if !is_used(index) {
                 return Ok(UserBuf::empty());
             }
@@ -126,18 +150,18 @@ impl NamedBlocks {
                     (datatype, found.bounds().extent())
                 }
                 // Nobody asks what kind of nothing it is: programs leave the types of such blocks unset.
-                Types::Each(_) if *count == 0 && types[index] == abi::MPI_DATATYPE_NULL => {
+                Types::Each(_) if count == 0 && types[index] == abi::MPI_DATATYPE_NULL => {
                     return Ok(UserBuf::empty());
                 }
                 Types::Each(_) => (types[index], 1),
             };
-            let offset = unit.wrapping_mul(*displacement as isize);
-            self.block(library, *count, offset, datatype).map_err(|error| {
+            let offset = unit.wrapping_mul(displacement as isize);
+            self.block(library, count, offset, datatype).map_err(|error| {
                 let argument = self.argument_of(index, error.class());
                 error.within(argument)
             })
         };
-        let blocks = counts.iter().zip(&displacements).enumerate().map(block);
+        let blocks = counts.each().zip(displacements.each()).enumerate().map(block);
         Ok(BlockList::new(blocks.collect::<Result<Vec<_>>>()?))
     }
 
