@@ -285,8 +285,13 @@ impl<F: Fabric> Process<F> {
         let Flush { rank, asked, request, said } = flush;
         let what = ("to complete accesses to its part of", Need::Attention, rank);
         let answered = match request {
-            None => Ok(()),
+            None => Ok(false),
             Some(number) => self.wait_for_answer(window, what, number),
+        };
+        let said = match answered {
+            // A request that its target could not carry out has gone by messages after all.
+            Ok(true) if said.is_none() => self.ask_to_flush(window, rank, None)?.said,
+            _ => said,
         };
         let done = match said {
             None => Ok(()),
@@ -297,12 +302,12 @@ impl<F: Fabric> Process<F> {
             }),
         };
         window.targets[rank as usize].complete.fetch_max(asked & !GONE, Ordering::Relaxed);
-        answered.and(done)
+        answered.map(drop).and(done)
     }
 
     /// Waits until a rank has answered the request with a number. A put or get of which it takes no notice is copied through the
-    /// kernel.
-    fn wait_for_answer(&self, window: &Window, what: (&str, Need, u32), number: u64) -> Result<()> {
+    /// kernel. Whether something was asked by messages instead.
+    fn wait_for_answer(&self, window: &Window, what: (&str, Need, u32), number: u64) -> Result<bool> {
         let (.., rank) = what;
         let mailboxes =
             window.targets[rank as usize].near.get().and_then(|near| near.control.as_ref()?.mailboxes());
@@ -320,12 +325,12 @@ impl<F: Fabric> Process<F> {
         }
         let settled =
             self.with_service(window, |service, lane| match service.settled(lane, rank, number) {
-                None => Ok(service.copy_instead(lane, rank).map(|()| false)),
-                Some(settled) => settled.map(|()| Ok(true)),
+                None => Ok(service.copy_instead(lane, rank).map(|()| None)),
+                Some(settled) => settled.map(|instead| Ok(Some(instead))),
             })?;
         let process = window.targets[rank as usize].process;
-        if settled.map_err(|unreachable| self.unreached(process, unreachable))? {
-            return Ok(());
+        if let Some(instead) = settled.map_err(|unreachable| self.unreached(process, unreachable))? {
+            return Ok(instead);
         }
         self.wait_for_service(window, what, |service, lane| service.settled(lane, rank, number))
     }

@@ -8,14 +8,20 @@
 //! A put or get may be withdrawn by a waiting origin, which then copies through the kernel: a target that computes need do nothing.
 
 use super::control::BUFFER_BYTES;
+mod target;
+
+use super::message::Place;
+use super::service::Accumulating;
 use super::{Control, Near, Service, Target};
 use oxmpi_engine::{Fault, Lane};
 use oxmpi_fabric::{Fabric, Unreachable};
-use oxmpi_mem::atomics::{Accumulator, compare_and_swap};
+use oxmpi_mem::atomics::Accumulator;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::{Op, Scalar};
-use oxmpi_shm::mailbox::{Answer, CARRIED_BYTES, CARRIED_WORDS, Request};
+use oxmpi_mem::layout::Layout;
+use oxmpi_shm::mailbox::{CARRIED_BYTES, CARRIED_WORDS, Request};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
+use std::sync::Arc;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +61,8 @@ pub(super) struct Boxes {
     seen: Box<[u64]>,
     /// The target whose request has the buffer.
     has_buffer: Option<u32>,
+    /// A target could not read operands where they lie.
+    is_denied: bool,
 }
 
 /// What this process has asked of a target.
@@ -78,17 +86,24 @@ struct Pending {
     into: Option<UserBuf>,
     /// Its data, if it carries them.
     carried: Option<[u8; CARRIED_BYTES]>,
+    /// Its operands, if it says where they lie.
+    operands: Option<UserBuf>,
 }
-
-/// How many bytes are accumulated at a time where values from before are wanted.
-const PART_BYTES: usize = 4 << 10;
 
 /// How a request went.
 const DONE: u64 = 0;
 /// The place is outside of the exposed memory.
 const OUTSIDE: u64 = 1;
-/// The target has no way to the data.
+/// The target has no way to the data, and has done nothing.
 const UNREACHED: u64 = 2;
+
+/// The bit of a request that carries the addresses of its operands and of the place for the values from before: the target copies
+/// them through the kernel.
+const BY_ADDRESS: u64 = 1 << 32;
+/// The shortest of those, bytes. Shorter ones are copied twice in less time than such a call takes.
+const BY_ADDRESS_LEAST: usize = 16 << 10;
+/// The longest of those, bytes: others wait for the target meanwhile.
+const BY_ADDRESS_MOST: usize = 1 << 20;
 
 impl What {
     fn word(self) -> u64 {
@@ -170,6 +185,7 @@ impl Boxes {
             sent: (0..ranks).map(|_| Sent::default()).collect(),
             seen: vec![0; ranks as usize].into(),
             has_buffer: None,
+            is_denied: false,
         }
     }
 
@@ -235,25 +251,73 @@ impl Service {
         };
         let Some(boxes) = &mut self.boxes else { return true };
         let sent = &mut boxes.sent[rank as usize];
-        let Some(Pending { into, len, carried, .. }) = sent.pending.take() else { return true };
+        let Some(Pending { what, at, into, len, carried, operands }) = sent.pending.take() else {
+            return true;
+        };
         match (answer.status, into) {
             (DONE, None) => {}
-            (DONE, Some(into)) if carried.is_some() => {
+            (DONE, Some(into)) if carried.is_some() && operands.is_none() => {
                 let bytes = bytes_of(&answer.data, len);
                 into.unpack(0, Bytes::from(&bytes[..len]));
             }
+            // They are there.
+            (DONE, Some(_)) if operands.is_some() => {}
             (DONE, Some(into)) => {
                 if let Some((_, back)) = exposure.control.buffers(len) {
                     into.unpack(0, back.as_bytes());
                 }
             }
             (OUTSIDE, _) => sent.fault = Some(Fault::Outside),
-            _ => sent.fault = Some(Fault::NoMemory),
+            (_, fetch) => {
+                boxes.is_denied = true;
+                if let Err(fault) = self.say_instead(lane, rank, (what, at, len), (operands, fetch)) {
+                    self.boxes.iter_mut().for_each(|boxes| boxes.sent[rank as usize].fault = Some(fault));
+                }
+                return true;
+            }
         }
         if boxes.has_buffer == Some(rank) {
             boxes.has_buffer = None;
         }
         true
+    }
+
+    /// Asks by messages for an accumulate that the target could not carry out.
+    #[cold]
+    fn say_instead<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        rank: u32,
+        (what, at, len): (What, i64, usize),
+        (operands, fetch): (Option<UserBuf>, Option<UserBuf>),
+    ) -> Result<(), Fault> {
+        let (What::Accumulate(accumulator, _), Some(operands)) = (what, operands) else {
+            return Err(Fault::NoMemory);
+        };
+        let size = accumulator.size();
+        let place = Place { at, count: len / size, layout: Arc::new(Layout::basic(size, size)) };
+        self.note_messages(rank);
+        self.accumulate(lane, (rank, place), (Accumulating { operands, accumulator, fetch }, len), false)
+            .map(drop)
+    }
+
+    /// Where the operands of a long accumulate lie and its values from before go, if the target can copy them through the kernel.
+    fn addresses<F: Fabric>(
+        &self,
+        lane: &mut Lane<F>,
+        rank: u32,
+        (what, len): (What, usize),
+        (data, into): (&UserBuf, Option<&UserBuf>),
+    ) -> Option<[u64; CARRIED_WORDS]> {
+        let is_long = (BY_ADDRESS_LEAST..=BY_ADDRESS_MOST).contains(&len);
+        if !is_long || !matches!(what, What::Accumulate(..)) || self.boxes.as_ref()?.is_denied {
+            return None;
+        }
+        let address = |bytes: *const u8| bytes.expose_provenance() as u64;
+        let operands = if what.given(len) == 0 { 0 } else { address(data.as_contiguous()?.as_ptr()) };
+        let old = into.map(|into| into.as_contiguous_mut().map(|mut into| address(into.as_mut_ptr())));
+        let old = old.map_or(Some(0), |old| old)?;
+        self.near(lane, rank)?.single_copy.then_some([operands, old, 0, 0])
     }
 
     /// Asks a rank in its mailbox. `false`: it has none, or there is something else to wait for; nothing was done then.
@@ -267,13 +331,18 @@ impl Service {
         asking: Asking<'_>,
     ) -> Result<bool, Fault> {
         let Asking { what, at, len, data, into } = asking;
-        if self.boxes.is_none() || len > BUFFER_BYTES || !self.take_answer(lane, rank) {
+        if self.boxes.is_none() || !self.take_answer(lane, rank) {
             return Ok(false);
         }
         self.check(lane, rank)?;
         let (own, exposure, is_carried) = (self.team.rank, self.exposure.clone(), what.is_carried(len));
+        let places = self.addresses(lane, rank, (what, len), (data, into.as_ref()));
+        if len > BUFFER_BYTES && places.is_none() {
+            return Ok(false);
+        }
+        let needs_buffer = !is_carried && places.is_none();
         if let Some(user) = self.boxes.as_ref().and_then(|boxes| boxes.has_buffer)
-            && !is_carried
+            && needs_buffer
             && !self.take_answer(lane, user)
         {
             return Ok(false);
@@ -289,13 +358,15 @@ impl Service {
         let Some(mailboxes) = control.mailboxes() else { return Ok(false) };
         let given = what.given(len);
         let mut carried = [0; CARRIED_BYTES];
-        if is_carried {
+        if let Some(places) = places {
+            carried = bytes_of(&places, 16);
+        } else if is_carried {
             data.pack(0, BytesMut::from(&mut carried[..given]));
         } else if let Some((room, _)) = exposure.control.buffers(given) {
             data.pack(0, room);
         }
         let request = Request {
-            what: what.word(),
+            what: what.word() | if places.is_some() { BY_ADDRESS } else { 0 },
             may_be_withdrawn: what.may_be_withdrawn(),
             at: at.cast_unsigned(),
             len: len as u64,
@@ -306,21 +377,24 @@ impl Service {
         if let Some(boxes) = &mut self.boxes {
             let sent = &mut boxes.sent[rank as usize];
             let carried = is_carried.then_some(carried);
-            (sent.number, sent.pending) = (number, Some(Pending { what, at, len, into, carried }));
-            if !is_carried {
+            let operands = places.map(|_| data.clone());
+            let pending = Pending { what, at, len, into, carried, operands };
+            (sent.number, sent.pending) = (number, Some(pending));
+            if needs_buffer {
                 boxes.has_buffer = Some(rank);
             }
         }
         Ok(true)
     }
 
-    /// Whether the requests at a rank are complete up to a number: if so, whether all went well.
+    /// Whether the requests at a rank are complete up to a number: if so, whether all went well, and whether something is asked of it by
+    /// messages.
     pub(super) fn settled<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
         rank: u32,
         number: u64,
-    ) -> Option<Result<(), Fault>> {
+    ) -> Option<Result<bool, Fault>> {
         let is_answered = self.take_answer(lane, rank);
         let fault = self.check(lane, rank).err();
         let boxes = self.boxes.as_mut()?;
@@ -333,124 +407,7 @@ impl Service {
             }
             return Some(Err(fault));
         }
-        Some(sent.fault.take().map_or(Ok(()), Err))
-    }
-
-    /// Does what others have asked for in mailboxes. Whether there was anything.
-    pub(super) fn serve_requests<F: Fabric>(&mut self, lane: &mut Lane<F>) -> bool {
-        let mut found = false;
-        for rank in 0..self.boxes.as_ref().map_or(0, |boxes| boxes.seen.len() as u32) {
-            found |= self.serve_request(lane, rank);
-        }
-        found
-    }
-
-    /// As [`Service::serve_requests`], of one rank.
-    #[inline]
-    pub(super) fn serve_request<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32) -> bool {
-        let Some(boxes) = &self.boxes else { return false };
-        let seen = boxes.seen[rank as usize];
-        match self.exposure.control.mailboxes() {
-            Some(mailboxes) if mailboxes.has_posted(rank, seen) => self.take_request(lane, rank, seen),
-            _ => false,
-        }
-    }
-
-    fn take_request<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, seen: u64) -> bool {
-        let exposure = self.exposure.clone();
-        let Some(mailboxes) = exposure.control.mailboxes() else { return false };
-        let Some((number, request)) = mailboxes.take(rank, seen) else { return false };
-        if let Some(boxes) = &mut self.boxes {
-            boxes.seen[rank as usize] = number;
-        }
-        let Some(request) = request else { return true };
-        let mut answer = Answer::default();
-        answer.status = self.carry_out(lane, rank, &request, &mut answer.data);
-        mailboxes.answer(rank, number, &answer);
-        if let Some(bell) = self.near(lane, rank).and_then(|near| near.bell.as_ref()) {
-            bell.ring();
-        }
-        true
-    }
-
-    /// Does what a request says: how it went, and the data that are carried back.
-    fn carry_out<F: Fabric>(
-        &mut self,
-        lane: &mut Lane<F>,
-        rank: u32,
-        request: &Request,
-        back: &mut [u64; CARRIED_WORDS],
-    ) -> u64 {
-        let (Some(what), Ok(len)) = (What::of(request.what), usize::try_from(request.len)) else {
-            return OUTSIDE;
-        };
-        let (Some(given), Some(returned)) =
-            (len.checked_mul(2).map(|_| what.given(len)), (len <= BUFFER_BYTES).then(|| what.returned(len)))
-        else {
-            return OUTSIDE;
-        };
-        let exposure = self.exposure.clone();
-        let Some(target) = exposure.bytes(request.at.cast_signed(), len) else { return OUTSIDE };
-        if what.is_carried(len) {
-            let (data, mut old) = (bytes_of(&request.data, given), [0; CARRIED_BYTES]);
-            let done =
-                self.apply(lane, what, Bytes::from(&data[..given]), target, (&mut old[..returned]).into());
-            *back = words_of(&old);
-            return if done { DONE } else { OUTSIDE };
-        }
-        let control = self.near(lane, rank).and_then(|near| near.control.clone());
-        let Some(buffers) = control.as_ref().and_then(|control| control.buffers(len)) else {
-            return UNREACHED;
-        };
-        let (mut data, mut old) = buffers;
-        if given > len {
-            return OUTSIDE;
-        }
-        let (data, old) = (data.slice(0, given), old.slice(0, returned));
-        if self.apply(lane, what, data.as_bytes(), target, old) { DONE } else { OUTSIDE }
-    }
-
-    /// `false`: it makes no sense.
-    fn apply<F: Fabric>(
-        &self,
-        lane: &mut Lane<F>,
-        what: What,
-        data: Bytes<'_>,
-        mut target: BytesMut<'_>,
-        old: BytesMut<'_>,
-    ) -> bool {
-        match what {
-            What::Accumulate(accumulator, fetch) => {
-                if !accumulator.is_plain() || !target.len().is_multiple_of(accumulator.size()) {
-                    return false;
-                }
-                let mut old = (fetch == Fetch::Yes).then_some(old);
-                if !self.is_alone {
-                    accumulator.apply(data, target, old, || self.hold_elements(lane));
-                    return true;
-                }
-                // In parts that stay in the nearest cache between the two passes over them.
-                let (len, part) = (target.len(), PART_BYTES / accumulator.size() * accumulator.size());
-                let operates = accumulator.op() != Op::NoOp;
-                for at in (0..len).step_by(part) {
-                    let n = part.min(len - at);
-                    let operands = if operates { data.slice(at, n) } else { Bytes::empty() };
-                    let old = old.as_mut().map(|old| old.slice(at, n));
-                    accumulator.apply_alone(operands, target.slice(at, n), old);
-                }
-            }
-            What::Swap => {
-                let len = target.len();
-                if len == 0 || len > CARRIED_BYTES / 2 {
-                    return false;
-                }
-                let (new, compare) = (data.slice(0, len), data.slice(len, len));
-                compare_and_swap(new, compare, target, old, || self.hold_elements(lane));
-            }
-            What::Put => data.copy_to(target),
-            What::Get => target.as_bytes().copy_to(old),
-        }
-        true
+        Some(sent.fault.take().map_or(Ok(sent.messages > sent.complete), Err))
     }
 
     /// Withdraws the put or get that is pending at a rank, if the target has not begun with it, and copies through the kernel.
@@ -480,7 +437,7 @@ impl Service {
         });
         let Some(boxes) = self.boxes.as_mut().filter(|_| is_withdrawn) else { return Ok(()) };
         let Some(pending) = boxes.sent[rank as usize].pending.take() else { return Ok(()) };
-        let Pending { what, at, len, into, carried } = pending;
+        let Pending { what, at, len, into, carried, .. } = pending;
         if boxes.has_buffer == Some(rank) {
             boxes.has_buffer = None;
         }
