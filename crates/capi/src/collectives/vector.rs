@@ -5,9 +5,10 @@
 
 use super::inter::Remote;
 use super::reductions::Reducing;
-use super::{End, Named, across, check_blocks, movement_of, run_plan};
-use crate::errors::on_comm;
+use super::{End, Named, across, check_blocks, movement_of, run_plan, short};
+use crate::errors::{on_comm, outcome};
 use crate::library::{FIRST_PAGE, Running, array, check_count};
+use crate::on::On;
 use crate::operations::combining;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
@@ -34,14 +35,13 @@ enum Listed<'a> {
 }
 
 impl Listed<'_> {
-    fn each(&self) -> impl Iterator<Item = i64> {
-        let (ints, counts, places): (&[c_int], &[Count], &[Aint]) = match self {
-            Listed::Int(numbers) => (numbers, &[], &[]),
-            Listed::Count(numbers) => (&[], numbers, &[]),
-            Listed::Aint(numbers) => (&[], &[], numbers),
-        };
-        let ints = ints.iter().map(|n| i64::from(*n));
-        ints.chain(counts.iter().copied()).chain(places.iter().map(|n| *n as i64))
+    #[inline(always)]
+    fn at(&self, index: usize) -> i64 {
+        match self {
+            Listed::Int(numbers) => i64::from(numbers[index]),
+            Listed::Count(numbers) => numbers[index],
+            Listed::Aint(numbers) => numbers[index] as i64,
+        }
     }
 }
 
@@ -60,7 +60,8 @@ impl Numbers {
 
     /// The same as values.
     fn read(self, how_many: usize, what: &str) -> Result<Vec<i64>> {
-        Ok(self.listed(how_many, what)?.each().collect())
+        let listed = self.listed(how_many, what)?;
+        Ok((0..how_many).map(|index| listed.at(index)).collect())
     }
 }
 
@@ -139,10 +140,11 @@ impl NamedBlocks {
             // SAFETY: the C program passes an array with a datatype for each rank or neighbour.
             Types::Each(first) => unsafe { array(first, how_many, self.side.types()) }?,
         };
-        let block = |(index, (count, displacement)): (usize, (i64, i64))| {
+        let block = |index: usize| {
             if !is_used(index) {
                 return Ok(UserBuf::empty());
             }
+            let (count, displacement) = (counts.at(index), displacements.at(index));
             let (datatype, unit) = match self.types {
                 Types::One(datatype) => {
                     let found = library.datatype(datatype);
@@ -161,8 +163,11 @@ impl NamedBlocks {
                 error.within(argument)
             })
         };
-        let blocks = counts.each().zip(displacements.each()).enumerate().map(block);
-        Ok(BlockList::new(blocks.collect::<Result<Vec<_>>>()?))
+        let mut blocks = Vec::with_capacity(how_many);
+        for index in 0..how_many {
+            blocks.push(block(index)?);
+        }
+        Ok(BlockList::new(blocks))
     }
 
     /// What is wrong, by the class of the error, if something is wrong with a block.
@@ -209,6 +214,11 @@ pub(super) fn gatherv(
     comm: Comm,
     end: End,
 ) -> c_int {
+    if matches!(end, End::Here)
+        && let Some(done) = short::gatherv(send, &receive, root, comm)
+    {
+        return outcome(function, Some(On::Comm(comm)), done);
+    }
     on_comm(function, comm, |library, communicator| {
         if let Some(across) = across(library, communicator, end) {
             return across.gather(send, &Remote::Uneven(receive), root);
@@ -258,6 +268,11 @@ pub(super) fn scatterv(
 }
 
 pub(super) fn allgatherv(function: FuncId, send: Named, receive: NamedBlocks, comm: Comm, end: End) -> c_int {
+    if matches!(end, End::Here)
+        && let Some(done) = short::allgatherv(send, &receive, comm)
+    {
+        return outcome(function, Some(On::Comm(comm)), done);
+    }
     on_comm(function, comm, |library, communicator| {
         if let Some(across) = across(library, communicator, end) {
             return across.allgather(send, &Remote::Uneven(receive));
@@ -282,6 +297,11 @@ pub(super) fn alltoallv(
     comm: Comm,
     end: End,
 ) -> c_int {
+    if matches!(end, End::Here)
+        && let Some(done) = short::alltoallv(&send, &receive, comm)
+    {
+        return outcome(function, Some(On::Comm(comm)), done);
+    }
     on_comm(function, comm, |library, communicator| {
         if let Some(across) = across(library, communicator, end) {
             return across.alltoall(&Remote::Uneven(send), &Remote::Uneven(receive));

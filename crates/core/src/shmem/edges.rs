@@ -39,7 +39,7 @@ const SAME: u32 = 1 << 23;
 const RANK_SHIFT: u32 = 24;
 
 /// Stands for the number of blocks if there is no directory: all go by messages.
-const NO_DIRECTORY: u32 = u32::MAX;
+pub(super) const NO_DIRECTORY: u32 = u32::MAX;
 /// Blocks of so many bytes begin at a line.
 const LONG_BLOCK: usize = 64;
 
@@ -108,8 +108,8 @@ impl Along {
     }
 
     /// What is sent to others, and not empty.
-    fn sent(&self, me: u32) -> impl Iterator<Item = &Edge> + Clone {
-        self.sends.iter().filter(move |edge| edge.peer != me && edge.len > 0)
+    fn sent(&self, me: u32) -> impl Iterator<Item = Edge> + Clone {
+        self.sends.iter().filter(move |edge| edge.peer != me && edge.len > 0).copied()
     }
 
     /// What comes from others, and is not empty.
@@ -126,10 +126,11 @@ fn place(end: usize, len: usize) -> usize {
 /// Lays out these blocks in `room` bytes: shows each with its word of the directory, and where it begins if it is
 /// there; 0: it is where the one before is.
 /// What is written, directory and blocks, bytes.
-fn lay_out<'e>(
-    blocks: impl Iterator<Item = &'e Edge> + Clone,
+#[inline]
+pub(super) fn lay_out(
+    blocks: impl Iterator<Item = Edge> + Clone,
     room: usize,
-    mut show: impl FnMut(usize, u32, Option<usize>, &'e Edge),
+    mut show: impl FnMut(usize, u32, Option<usize>, Edge),
 ) -> usize {
     let mut end = 4 * (blocks.clone().count() + 1);
     if end > room {
@@ -137,12 +138,19 @@ fn lay_out<'e>(
         blocks.for_each(|block| show(0, NO_DIRECTORY, None, block));
         return 4;
     }
+    // Short ones have room before long ones: who expects nothing else looks for no messages.
+    let reserved = |len: usize| if len <= limits::STRAIGHT { len.next_multiple_of(64) + 64 } else { 0 };
+    let mut reserve: usize = blocks.clone().map(|block| reserved(block.len)).sum();
     let mut last = None;
     for (at, block) in (1..).zip(blocks) {
+        reserve -= reserved(block.len);
         let (start, len) = (place(end, block.len), block.len);
         let (what, written) = if last == Some((block.start, len)) {
             (SAME | len as u32, Some(0))
-        } else if len <= MOST_LENGTH as usize && start <= room && len <= room - start {
+        } else if len <= MOST_LENGTH as usize
+            && start <= room
+            && len + (if len > limits::STRAIGHT { reserve } else { 0 }) <= room - start
+        {
             (end, last) = (start + len, Some((block.start, len)));
             (len as u32, Some(start))
         } else {
@@ -154,8 +162,8 @@ fn lay_out<'e>(
 }
 
 /// Writes the blocks, which lie in `area`, and their directory. `messages` gets those that have no room.
-fn write<'e>(
-    blocks: impl Iterator<Item = &'e Edge> + Clone,
+fn write(
+    blocks: impl Iterator<Item = Edge> + Clone,
     (room, area): (usize, &Area),
     past_caches: impl Fn(usize) -> bool,
     mut to: BytesMut<'_>,
@@ -168,7 +176,7 @@ fn write<'e>(
             Bytes::from(&word.to_ne_bytes()).copy_to(to.slice(4 * at, 4));
         }
         match start {
-            None => messages.push(*block),
+            None => messages.push(block),
             Some(0) => {}
             Some(mut begin) => area.each_part(block.start, block.len, |buffer, from, len| {
                 let to = to.slice(begin, len);
@@ -185,13 +193,13 @@ fn write<'e>(
 
 /// A block as its taker finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+pub(super) enum Found {
     At(usize, usize),
     Message,
 }
 
 /// The `nth` block for `me` in what a rank has written. `None`: there is none, or it makes no sense.
-fn find(all: Bytes<'_>, me: u32, nth: u16) -> Option<Found> {
+pub(super) fn find(all: Bytes<'_>, me: u32, nth: u16) -> Option<Found> {
     let word = |at: usize| {
         let mut bytes = [0; 4];
         (4 * at + 4 <= all.len()).then(|| all.slice(4 * at, 4).copy_to(BytesMut::from(&mut bytes[..])))?;
@@ -231,22 +239,26 @@ fn find(all: Bytes<'_>, me: u32, nth: u16) -> Option<Found> {
 }
 
 impl<F: Fabric> Steps<'_, F> {
-    /// The step of such a collective, for which a rank may write two segments, where they are even in number (rule 11), and the
-    /// last step before it.
-    fn step_along(&self) -> (u64, u64) {
-        let before = self.control.last_begun();
-        let step = if self.section.segments().is_multiple_of(2) {
-            (before + 1).next_multiple_of(2) + 1
-        } else {
-            before + 1
-        };
+    /// How many segments a rank may write for such a collective (rule 11), as long as several follow each other without a wait. Where ranks
+    /// take turns on the processors each message costs more than the wait.
+    fn width_along(&self) -> u64 {
+        let segments = self.section.segments();
+        let width = if self.control.is_crowded { segments / 2 } else { 2 };
+        if width > 0 && segments.is_multiple_of(width) { width } else { 1 }
+    }
+
+    /// The last step of it, and the last one before.
+    pub(super) fn step_along(&self) -> (u64, u64) {
+        let (before, width) = (self.control.last_begun(), self.width_along());
+        // It does not lie across the end of a lap.
+        let step = (before + 1).next_multiple_of(width) + width - 1;
         self.control.set_last(step);
         (step, before)
     }
 
     /// How many bytes a rank may write for it.
-    fn room_along(&self) -> usize {
-        if self.section.segments().is_multiple_of(2) { 2 * self.segment() } else { self.segment() }
+    pub(super) fn room_along(&self) -> usize {
+        self.width_along() as usize * self.segment()
     }
 
     /// Gives and takes along the edges: what goes by messages, and what was wrong with the lengths, if anything.
@@ -436,11 +448,17 @@ mod tests {
     /// What is written of these blocks, out of bytes that count from 0, and which go by messages.
     fn written(blocks: &[Edge], room: usize) -> (Vec<u8>, Vec<Edge>) {
         let memory = Owned::new((0..=255).collect::<Vec<u8>>());
-        let len = lay_out(blocks.iter(), room, |_, _, _, _| {});
+        let len = lay_out(blocks.iter().copied(), room, |_, _, _, _| {});
         assert!(len <= room.max(4));
         let (mut bytes, mut messages) = (vec![0; len], Vec::new());
         let area = memory.buf().into();
-        write(blocks.iter(), (room, &area), |_| false, BytesMut::from(&mut bytes[..]), &mut messages);
+        write(
+            blocks.iter().copied(),
+            (room, &area),
+            |_| false,
+            BytesMut::from(&mut bytes[..]),
+            &mut messages,
+        );
         (bytes, messages)
     }
 

@@ -254,7 +254,13 @@ impl<F: Fabric> Elements<'_, F> {
             let share = |rank, len| share_of_elements(rank, steps.ranks, len, self.size);
             for Piece { step, at, len, .. } in (0..batch).map(piece) {
                 steps.wait_until_free(step)?;
-                steps.write(step, len, |to| self.given.pack(at, to));
+                // All but what this rank combines itself, of which in place the section has the only copy.
+                let mine = if self.in_place { 0..0 } else { share(steps.me, len) };
+                steps.write(step, len, |mut to| {
+                    for part in [0..mine.start, mine.end..len] {
+                        self.given.pack(at + part.start, to.slice(part.start, part.len()));
+                    }
+                });
                 let stated = if step == first { Stated::InPool(self.bytes) } else { Stated::Nothing };
                 steps.publish(step, stated);
             }

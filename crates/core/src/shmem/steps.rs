@@ -38,7 +38,7 @@ const CROWDED_LOOKS: u32 = 12;
 #[derive(Debug)]
 pub(super) struct Steps<'a, F: Fabric> {
     process: &'a Process<F>,
-    comm: &'a Communicator,
+    pub(super) comm: &'a Communicator,
     pub(super) control: &'a Control,
     pub(super) section: &'a ControlSection,
     /// Which one, since [`Steps::count`].
