@@ -19,6 +19,8 @@ use std::sync::Arc;
 const ADDRESS: usize = 256;
 /// Completions that are read at a time.
 const ENTRIES: usize = 32;
+/// Providers that give a descriptor to sleep on, and do not raise it when another process has sent something (`shm` of 1.17).
+const SILENT: [&str; 2] = ["shm", "sm2"];
 
 /// A peer, as an endpoint knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -209,7 +211,9 @@ impl<T: Copy> Endpoint<T> {
     /// The domain is open.
     unsafe fn open_queue(&mut self) -> Result<(), LibraryError> {
         let mut answer = 0;
-        for wait_obj in [FI_WAIT_FD, FI_WAIT_NONE] {
+        let is_silent = self.provider.split(';').any(|layer| SILENT.contains(&layer));
+        let waits: &[_] = if is_silent { &[FI_WAIT_NONE] } else { &[FI_WAIT_FD, FI_WAIT_NONE] };
+        for &wait_obj in waits {
             let mut attr = CqAttr {
                 size: 0,
                 flags: 0,

@@ -20,7 +20,7 @@ fn each_provider_matches_messages_in_the_best_mode_that_it_has() {
     let programs = compile(&["jobs/ofi"]);
     let all = format!("MPI_TAG_UB {}, messages were matched", i32::MAX);
     says(&exchange(&programs, 4, &[]), &all);
-    for provider in ["tcp;ofi_rxm", "net", "sockets", "shm"] {
+    for provider in ["tcp;ofi_rxm", "net", "sockets"] {
         says(&exchange(&programs, 2, &["--mca", "mtl_ofi_provider_include", provider]), &all);
     }
     says(&exchange(&programs, 3, &["--mca", "mtl_ofi_provider_exclude", "tcp;ofi_rxm,net"]), &all);

@@ -41,6 +41,7 @@ use oxmpi_sys::poller::Poller;
 use oxmpi_wire::Tags;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Completions that are read at a time, if nothing else is asked for (`mtl_ofi_progress_event_cnt`).
@@ -571,7 +572,14 @@ impl Membership for Ofi {
     }
 
     fn leave(&mut self) -> bool {
-        self.rest_of_answers() && self.frames.leave()
+        if !self.rest_of_answers() {
+            return false;
+        }
+        if let Some(file) = self.own_file() {
+            // Whoever has it open keeps it; it may be gone.
+            let _ = std::fs::remove_file(file);
+        }
+        self.frames.leave()
     }
 
     fn rest(&mut self) -> bool {
@@ -593,6 +601,17 @@ impl Ofi {
     /// Whether the answers to synchronous messages are gone.
     fn rest_of_answers(&mut self) -> bool {
         self.unanswered.is_empty() && !self.endpoint.is_live(|name| name.kind == Kind::Matched)
+    }
+}
+
+impl Ofi {
+    /// The file in which peers of the provider `shm` find this process: it is left behind when a process ends. Its name is the end of
+    /// the address (`fi_shm://PID:0:0`).
+    fn own_file(&self) -> Option<PathBuf> {
+        let address = std::str::from_utf8(self.endpoint.address()).ok()?;
+        let name = address.trim_end_matches('\0').strip_prefix("fi_shm://")?;
+        let is_own = name.starts_with(&format!("{}:", std::process::id())) && !name.contains('/');
+        is_own.then(|| PathBuf::from("/dev/shm").join(name))
     }
 }
 
