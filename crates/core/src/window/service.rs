@@ -255,9 +255,14 @@ impl Service {
         messages && self.has_no_request()
     }
 
-    /// Whether it waits for something of the lane, or of a lock, or looks into mailboxes.
+    /// Whether it waits for something of the lane, or of a lock.
+    pub(crate) fn awaits_messages(&self) -> bool {
+        !self.is_idle() || !self.locks.is_empty()
+    }
+
+    /// Whether it waits for something, or looks into mailboxes.
     pub(crate) fn is_busy(&self) -> bool {
-        self.boxes.is_some() || !self.is_idle() || !self.locks.is_empty()
+        self.boxes.is_some() || self.awaits_messages()
     }
 
     /// Does what can be done. Whether others had asked for something in mailboxes.
