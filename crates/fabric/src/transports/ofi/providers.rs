@@ -120,8 +120,8 @@ pub(super) fn candidates(library: &Arc<Library>, wanted: &Wanted) -> Result<Vec<
 
 /// All providers. A capability is reported only if it is requested, so they are listed with each request.
 fn providers(library: &Arc<Library>) -> Result<Vec<Provider>, LibraryError> {
-    let plain = library.providers(&ProviderQuery { name: None, directed: false })?;
-    let mut directed = library.providers(&ProviderQuery { name: None, directed: true })?;
+    let plain = library.providers(&ProviderQuery::default())?;
+    let mut directed = library.providers(&ProviderQuery { directed: true, ..ProviderQuery::default() })?;
     let is_same = |one: &Provider, other: &Provider| {
         (&one.name, &one.domain, one.address_format) == (&other.name, &other.domain, other.address_format)
     };
@@ -134,6 +134,24 @@ fn providers(library: &Arc<Library>) -> Result<Vec<Provider>, LibraryError> {
         all.push(better.map_or(provider, |at| directed.remove(at)));
     }
     Ok(all)
+}
+
+/// The same provider with scalable endpoints, if it has those.
+///
+/// # Errors
+/// libfabric cannot look; for a person.
+pub(super) fn grouped(
+    library: &Arc<Library>,
+    provider: &Provider,
+    layout: TagLayout,
+) -> Result<Option<Provider>, String> {
+    let directed = layout.mode() == TagMode::Full;
+    let query = ProviderQuery { name: Some(provider.name.clone()), directed, grouped: true };
+    let all = library.providers(&query).map_err(|error| error.to_string())?;
+    let is_it = |one: &Provider| {
+        one.contexts > 1 && (&one.domain, one.address_format) == (&provider.domain, provider.address_format)
+    };
+    Ok(all.into_iter().find(is_it))
 }
 
 /// Each name once.
