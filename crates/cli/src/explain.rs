@@ -360,7 +360,8 @@ fn in_text(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served
     if let Some(most) = forms.last() {
         let forms = if forms.len() > 1 { "blocking and nonblocking" } else { most };
         out += &format!(
-            "  Calls ({forms}) of so many bytes on one node, but with an operation of the user, go through shared memory (shmem) instead.\n"
+            "  Calls ({forms}) of so many bytes on one node go through shared memory (shmem) instead; nonblocking ones and \
+             reduce_scatter_block not with an operation of the user.\n"
         );
     }
     if let Some(rpi) = served.without_memory {
@@ -391,8 +392,10 @@ fn is_small(
         }
         Form::Persistent => false,
     };
+    // An operation that does not commute is one of the user.
+    let by_users = form == Form::Blocking && collective != Collective::ReduceScatterBlock;
     fits && has_room(segment_bytes, ranks)
-        && facts.commutative
+        && (facts.commutative || by_users)
         && matches!(decision, Ok(Decision { reason: Reason::Fixed(_), .. }))
 }
 

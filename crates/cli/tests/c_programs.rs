@@ -164,6 +164,7 @@ programs! {
         p2p_send_alone
         win_accumulate
         win_create
+        win_mailbox
         win_put_get
     }
 }
@@ -405,6 +406,7 @@ all_programs! {
     coll_shmem
     coll_short
     coll_types
+    coll_uneven
     coll_v_errors
     coll_w_unset_types
     coll_wrap_tags
@@ -570,6 +572,7 @@ all_programs! {
     win_dynamic
     win_errors
     win_lock
+    win_mailbox
     win_objects
     win_progress
     win_pscw

@@ -103,14 +103,14 @@ impl Area {
     }
 
     /// The range as a buffer of its own, if it lies in one block and can be said by an address and whole elements.
-    pub(crate) fn packed_range(&self, start: usize, len: usize) -> Option<UserBuf> {
+    pub fn packed_range(&self, start: usize, len: usize) -> Option<UserBuf> {
         let mut parts = self.parts(start, len);
         let Some(Part { buffer, at, len }) = parts.next() else { return Some(UserBuf::empty()) };
         if parts.next().is_some() { None } else { buffer.packed_range(at, len) }
     }
 
     /// Copies packed bytes of another area over those of this one.
-    pub(crate) fn copy_from(&self, start: usize, other: &Area, other_start: usize, len: usize) {
+    pub fn copy_from(&self, start: usize, other: &Area, other_start: usize, len: usize) {
         let (mut into, mut from) = (self.parts(start, len), other.parts(other_start, len));
         let (mut to, mut source) = (into.next(), from.next());
         while let (Some(target), Some(given)) = (&mut to, &mut source) {
@@ -127,6 +127,12 @@ impl Area {
                 source = from.next();
             }
         }
+    }
+
+    /// Shows `take` the packed bytes `start .. start + len`, buffer by buffer: the buffer, where in its packed bytes they begin, and
+    /// how many they are.
+    pub fn each_part(&self, start: usize, len: usize, mut take: impl FnMut(&UserBuf, usize, usize)) {
+        self.parts(start, len).for_each(|Part { buffer, at, len }| take(buffer, at, len));
     }
 
     /// What of the range lies in each block, but for those without any of it.

@@ -10,7 +10,7 @@ use crate::errors;
 use crate::failure::check_alive;
 use crate::kept::{Collective, Kept};
 use crate::process::{Process, Then, UserCall};
-use crate::shmem::Served;
+use crate::shmem::{Served, is_served_along, is_served_by_elements};
 use crate::spare::Single;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Buffers, Combine, Memory, Run};
@@ -20,7 +20,7 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::{Owned, Plain};
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_plan::{AnyPlan, Call, Groups, Shared};
+use oxmpi_plan::{AnyPlan, Call, Edges, Groups, Paired, Shared};
 use oxmpi_tuned::Form;
 use std::sync::Arc;
 
@@ -310,6 +310,14 @@ impl<F: Fabric> Process<F> {
         user: Option<UserCall>,
     ) -> Result<()> {
         let memory = memory.into();
+        if is_served_along(comm, &call) && self.execute_along_if_chosen(comm, &call, &memory)? {
+            return Ok(());
+        }
+        if is_served_by_elements(comm, &call, &combine, memory.element.as_ref())
+            && self.execute_elements_if_chosen(comm, (&call, &memory), (&combine, user.as_ref()))?
+        {
+            return Ok(());
+        }
         let finish = |single| {
             let request = self.launch(single, user, None)?;
             self.wait(request).map(drop)
@@ -327,6 +335,22 @@ impl<F: Fabric> Process<F> {
             fixed_plan(team, call, memory.element.as_ref(), self.setup_of(team))
         };
         finish(self.prepare(comm, (call, way), memory, combine, Communicator::next_tag, plan)?)
+    }
+
+    /// Sends and receives along edges, to the end.
+    pub(crate) fn execute_messages(
+        &self,
+        comm: &Communicator,
+        tag: i32,
+        edges: Edges,
+        memory: Memory,
+    ) -> Result<()> {
+        let team = comm.collective_team();
+        let call = Call::Neighbor { edges: Paired(edges) };
+        let plan = fixed_plan(team, &call, None, self.setup_of(team))?;
+        let run = new_run(plan, (team, tag), memory, Combine::Nothing)?;
+        let request = self.launch(Box::new(Single { run, call: None }), None, None)?;
+        self.wait(request).map(drop)
     }
 
     /// Runs a plan to its end.
@@ -360,7 +384,7 @@ mod tests {
     use super::*;
     use crate::world::world;
     use oxmpi_mem::memory::Owned;
-    use oxmpi_plan::{Blocks, Paired};
+    use oxmpi_plan::Blocks;
     use std::sync::atomic::Ordering;
 
     /// Persistent collectives whose tags go round, started in another order on each rank. A tag that a request has which

@@ -252,7 +252,7 @@ impl<F: Fabric> Process<F> {
                 if !domain.windows.is_empty() {
                     domain.serve();
                 }
-                (from, !domain.goes_on_above() && !domain.lane.is_look_due(0))
+                (from, !domain.awaits_above() && !domain.lane.is_look_due(0))
             });
             let Some(from) = from else { return true };
             match self.comes_soon(from) {

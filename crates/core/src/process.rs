@@ -18,6 +18,7 @@ use crate::partitioned::Contexts;
 use crate::shmem::Control;
 use crate::spare::Spares;
 use crate::tool::{Calls, Notes, Peaks, Tool};
+use crate::window::Service;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::UserReduction;
 use oxmpi_engine::{Completion, Fault, Lane, RankMap};
@@ -227,7 +228,10 @@ impl<F: Fabric> Process<F> {
     /// If another thread was the first to call.
     pub fn set_threaded(&self) -> Result<()> {
         self.domain.set_threaded().map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
-        self.domain.lock().lane.fabric_mut().share_among_threads();
+        let mut domain = self.domain.lock();
+        domain.lane.fabric_mut().share_among_threads();
+        domain.windows.iter_mut().for_each(Service::share_among_threads);
+        drop(domain);
         self.threaded.store(true, Ordering::Relaxed);
         Ok(())
     }

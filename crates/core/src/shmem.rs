@@ -10,9 +10,8 @@
 //! Nobody waits for more than it needs. The root of a broadcast or scatter, and all but the root of a gather or reduction,
 //! write and go on; only who comes to a segment that somebody still reads must wait.
 //!
-//! Whether a call is served follows from what all its ranks know alike ([`limits`], and the shape of the pool). Operations of
-//! the user stay with the plans: no user code may run while others wait for this rank in a step. Reductions combine in the
-//! order of the ranks, `((c0 op c1) op c2) ...`, whoever comes last: the results of floating-point operations do not depend on
+//! Whether a call is served follows from what all its ranks know alike ([`limits`], and the shape of the pool). Reductions combine in the
+//! order of the ranks, whoever comes last: the results of floating-point operations do not depend on
 //! timing.
 //!
 //! A component stack asks `Served::of`, then `Process::place_of`, and then `Process::execute_served`.
@@ -26,10 +25,14 @@
 //! | `reductions` | reduce, allreduce, reduce_scatter_block, scan, exscan |
 //! | `combining` | what ranks have written for a step, combined in their order |
 //! | `lengths` | ranks that call with different lengths |
+//! | `elements` | reduce, allreduce, scan, exscan by functions of the program, and of elements with padding |
+//! | `edges` | the v and w forms, and neighbourhoods |
 //! | `spread` | how blocks for all others lie in a segment |
 //! | `later` | nonblocking ones: written when they are called, ended within any look |
 
 mod combining;
+mod edges;
+mod elements;
 mod later;
 mod lengths;
 pub mod limits;
@@ -54,6 +57,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use steps::Steps;
 
+pub(crate) use edges::is_served as is_served_along;
+pub(crate) use elements::is_served as is_served_by_elements;
 pub(crate) use later::Later;
 pub(crate) use lengths::length_of;
 

@@ -6,7 +6,9 @@
 //!   node). Accesses are loads, stores and atomic instructions. Locks and signals are words in shared memory too
 //!   (`control`), so the target need not do anything.
 //! - *by single copy*: other memory of a process of this node is read and written through the kernel, if that allows it.
-//! - *far*: everything else, and accumulates to memory that is not mapped, are messages, which the target carries out
+//! - *by mailbox*: accumulates to such memory, and short puts and gets, are requests in shared memory that the target carries out and
+//!   answers (`mailbox`), one at a time.
+//! - *far*: everything else are messages, which the target carries out
 //!   (`service`). They take the way of all messages, whatever the fabric.
 //!
 //! Which way it is depends on the target alone, but for puts and gets; and accumulates are made by the same functions on
@@ -20,6 +22,7 @@ mod control;
 mod create;
 mod epoch;
 mod failure;
+mod mailbox;
 mod message;
 mod now;
 mod service;
@@ -44,6 +47,7 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
 use oxmpi_objects::window_hints::WindowHints;
 use oxmpi_shm::door::Bell;
+use oxmpi_sys::bytes::BytesMut;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -150,6 +154,14 @@ impl Exposure {
         match &self.regions {
             None => self.memory.len(),
             Some(regions) => all_bytes(&locked(regions)),
+        }
+    }
+
+    /// The bytes that begin so far into a window's memory that was made with it, if they are all exposed.
+    fn bytes(&self, at: i64, len: usize) -> Option<BytesMut<'_>> {
+        match self.regions {
+            None => self.memory.bytes(usize::try_from(at).ok()?, len),
+            Some(_) => None,
         }
     }
 
@@ -266,6 +278,43 @@ impl Window {
     }
 }
 
+impl Target {
+    /// Finds out how to get to it, in a window of so many ranks.
+    #[cold]
+    fn approach(&self, fabric: &mut impl Fabric, ranks: u32, flavor: Flavor) -> &Near {
+        let mut near = Near { bell: fabric.bell(self.process), ..Near::default() };
+        // Over sockets the processes of a node could share memory all the same; only the windows that must have it do.
+        let shares = near.bell.is_some() || flavor == Flavor::Shared;
+        let part = |(there, heap): (u64, oxmpi_sys::memory::Memory), at: u64, len: u64| {
+            heap.part(usize::try_from(at.checked_sub(there)?).ok()?, usize::try_from(len).ok()?)
+        };
+        if shares && self.control != 0 {
+            let bytes = Control::bytes(ranks, flavor) as u64;
+            let words = fabric.map_heap(self.process).and_then(|heap| part(heap, self.control, bytes));
+            near.control = words.map(|words| Control::new(words, ranks, flavor));
+        }
+        // Without its words there is no lock for its elements.
+        if near.control.is_some() && self.size == 0 {
+            // Programs count from the place of an empty piece of shared memory to those beside it.
+            let shared = flavor == Flavor::Shared;
+            let heap = if shared { fabric.map_heap(self.owner) } else { None };
+            let place = heap.and_then(|heap| part(heap, self.base, 0));
+            near.memory = Some(place.map_or(Exposed::NONE, Exposed::from));
+        } else if near.control.is_some() {
+            let memory = fabric.map_heap(self.owner).and_then(|heap| part(heap, self.base, self.size));
+            near.memory = memory.map(Exposed::from);
+        }
+        if flavor == Flavor::Dynamic {
+            near.memory = None;
+            let heap = near.control.as_ref().and_then(|_| fabric.map_heap(self.process));
+            near.heap = heap.map(|(there, heap)| (there, Exposed::from(heap)));
+        }
+        near.single_copy = near.memory.is_none() && near.bell.is_some() && fabric.can_access(self.process);
+        // Another thread may have been faster with the same.
+        self.near.get_or_init(|| near)
+    }
+}
+
 impl<F: Fabric> Process<F> {
     /// How to get to a target.
     #[inline]
@@ -279,40 +328,7 @@ impl<F: Fabric> Process<F> {
     /// Finds out how to get to a target.
     #[cold]
     fn approach<'w>(&self, window: &'w Window, target: &'w Target) -> &'w Near {
-        let mut near = Near::default();
-        let mut domain = self.domain.lock();
-        let fabric = domain.lane.fabric_mut();
-        near.bell = fabric.bell(target.process);
-        // Over sockets the processes of a node could share memory all the same; only the windows that must have it do.
-        let shares = near.bell.is_some() || window.flavor == Flavor::Shared;
-        let part = |(there, heap): (u64, oxmpi_sys::memory::Memory), at: u64, len: u64| {
-            heap.part(usize::try_from(at.checked_sub(there)?).ok()?, usize::try_from(len).ok()?)
-        };
-        if shares && target.control != 0 {
-            let bytes = Control::bytes(window.size(), window.flavor == Flavor::Dynamic) as u64;
-            let words = fabric.map_heap(target.process).and_then(|heap| part(heap, target.control, bytes));
-            near.control = words.map(|words| Control::new(words, window.size()));
-        }
-        // Without its words there is no lock for its elements.
-        if near.control.is_some() && target.size == 0 {
-            // Programs count from the place of an empty piece of shared memory to those beside it.
-            let shared = window.flavor == Flavor::Shared;
-            let heap = if shared { fabric.map_heap(target.owner) } else { None };
-            let place = heap.and_then(|heap| part(heap, target.base, 0));
-            near.memory = Some(place.map_or(Exposed::NONE, Exposed::from));
-        } else if near.control.is_some() {
-            let memory = fabric.map_heap(target.owner).and_then(|heap| part(heap, target.base, target.size));
-            near.memory = memory.map(Exposed::from);
-        }
-        if window.flavor == Flavor::Dynamic {
-            near.memory = None;
-            let heap = near.control.as_ref().and_then(|_| fabric.map_heap(target.process));
-            near.heap = heap.map(|(there, heap)| (there, Exposed::from(heap)));
-        }
-        near.single_copy = near.memory.is_none() && near.bell.is_some() && fabric.can_access(target.process);
-        drop(domain);
-        // Another thread may have been faster with the same.
-        target.near.get_or_init(|| near)
+        target.approach(self.domain.lock().lane.fabric_mut(), window.size(), window.flavor)
     }
 
     /// Where a rank has its memory in this process's address space, its length and displacement unit (MPI_Win_shared_query).

@@ -11,7 +11,9 @@
 //!    element do not hold it. So what such a call changes in one piece of up to a cache line is seen whole by all others of
 //!    its kind, beyond what the standard asks for, which promises it for each element alone.
 //! 5. Longer calls release the lock now and then, at the boundaries of cache lines where elements let them.
-//! 6. Nobody waits for anything with the element lock held. Who dies with it held leaves elements half changed, and the lock to the others.
+//! 6. Elements that only one thread can change, because they are mapped in its process alone and that has no other thread, are changed
+//!    by plain instructions ([`Accumulator::apply_alone`]).
+//! 7. Nobody waits for anything with the element lock held. Who dies with it held leaves elements half changed, and the lock to the others.
 
 mod instruction;
 
@@ -168,6 +170,28 @@ impl Accumulator {
             if len != self.size || !self.change_one(left.as_ptr(), right, old) {
                 self.change_in_parts(left.as_ptr(), right, old, len / self.size, lock);
             }
+        }
+    }
+
+    /// As [`Accumulator::apply`], of elements that nobody else changes meanwhile (rule 6).
+    ///
+    /// # Panics
+    /// As there.
+    pub fn apply_alone(&self, left: Bytes<'_>, mut right: BytesMut<'_>, old: Option<BytesMut<'_>>) {
+        let len = right.len();
+        let operands = left.len() == len || self.op == Op::NoOp;
+        assert!(
+            self.is_plain() && operands && len.is_multiple_of(self.size),
+            "{} bytes of elements of {} are accumulated to {len}",
+            left.len(),
+            self.size
+        );
+        if let Some(old) = old {
+            right.as_bytes().copy_to(old);
+        }
+        if self.op != Op::NoOp {
+            // SAFETY: both views are mapped and have as many bytes, which are whole elements.
+            unsafe { (self.run)(left.as_ptr(), right.as_mut_ptr(), len / self.size) };
         }
     }
 

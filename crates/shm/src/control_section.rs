@@ -575,7 +575,7 @@ impl ControlSection {
 
     /// The length that a rank states with a step that it has published (rule 14). `None`: none, or the rank has gone on to a later
     /// one, so that it is not where the caller is.
-    #[cold]
+    #[inline]
     pub fn stated_length(&self, rank: u32, step: u64) -> Option<usize> {
         let line = self.segment_line(rank, step);
         let word = line[0].load(Ordering::Acquire);

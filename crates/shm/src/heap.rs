@@ -107,6 +107,13 @@ impl Heap {
         true
     }
 
+    /// Whether some of the `len` bytes at an address lie in the heap, which peers can map.
+    pub fn overlaps(&self, address: usize, len: usize) -> bool {
+        let Some(at) = self.at.get().copied().flatten() else { return false };
+        let (start, end) = (at.as_ptr().addr(), at.as_ptr().addr() + self.segment.boot().config.heap_len());
+        address < end && start < address.saturating_add(len)
+    }
+
     /// Bytes of the heap, and how many of them are taken now.
     pub fn usage(&self) -> (usize, usize) {
         (self.segment.boot().config.heap_len(), self.ranges().taken())

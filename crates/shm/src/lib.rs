@@ -8,6 +8,7 @@
 //! - [`announcement`]s: messages that wait with the owner, who may take them back,
 //! - a [`heap`]: memory for the owner's program, from which a peer copies messages by itself,
 //! - [`control_section`]s, through which ranks do collectives together in numbered steps,
+//! - in the heap, [`mailbox`]es of windows, by which peers have the owner change its own memory,
 //! - a [`door`]: how the owner sleeps when it has nothing to do, and how a peer wakes it,
 //! - a [`wait_note`] for each of its threads that has waited long: on what, in words.
 //!
@@ -26,6 +27,7 @@ pub mod announcement;
 pub mod control_section;
 pub mod door;
 pub mod inbox;
+pub mod mailbox;
 pub mod pool;
 pub mod postbox;
 pub mod ring;

@@ -15,6 +15,7 @@ use oxmpi_shm::{
     control_section::{ControlSection, PoolSegments, SHORT_BYTES, Stated},
     door::{Alarm, DoorWord, Sleepers, Turn},
     inbox::{InboxArea, InboxReceiver, InboxSender},
+    mailbox::{Answer, Mailboxes, Request},
     pool::{Pool, PoolArea, PoolShape, PoolView},
     postbox::{Packet, PostboxArea, PostboxShape},
     ring::{Pooling, RingArea, RingReceiver, RingSender, RingShape, Slot},
@@ -903,5 +904,116 @@ fn robust_lock_rule_4_one_has_the_lock_of_the_dead() {
         add(0, &word, &count, &is_dead);
         thread.join().unwrap();
         assert_eq!((count.load(Ordering::Relaxed), word.load(Ordering::Relaxed)), (2, 0));
+    });
+}
+
+/// An origin and a target with one mailbox, and the data of a request in a buffer.
+#[derive(Clone)]
+struct Mailbox {
+    lines: Arc2<[oxmpi_sys::line::Line]>,
+    buffer: Arc<loom::cell::UnsafeCell<u64>>,
+}
+
+type Arc2<T> = std::sync::Arc<T>;
+
+// SAFETY: the model checker watches who touches the buffer.
+unsafe impl Send for Mailbox {}
+
+impl Mailbox {
+    fn new() -> Mailbox {
+        Mailbox { lines: oxmpi_sys::line::heap_lines(2), buffer: Arc::new(loom::cell::UnsafeCell::new(0)) }
+    }
+
+    fn boxes(&self) -> Mailboxes<'_, Arc2<[oxmpi_sys::line::Line]>> {
+        Mailboxes::new(&self.lines, 0)
+    }
+
+    /// Posts a request whose data are in the buffer.
+    fn post(&self, number: u64, may_be_withdrawn: bool) {
+        // SAFETY: the model checker says if another one touches it.
+        self.buffer.with_mut(|data| unsafe { *data = 10 * number });
+        let data = [number; 4];
+        self.boxes().post(0, number, &Request { what: number, may_be_withdrawn, at: 1, len: 8, data });
+    }
+
+    /// Does what is posted: the number, and whether it was done. The answer is what was in the buffer, which is changed.
+    fn serve(&self, seen: u64) -> Option<(u64, bool)> {
+        let (number, request) = self.boxes().take(0, seen)?;
+        if let Some(request) = request {
+            assert_eq!((request.what, request.data), (number, [number; 4]));
+            // SAFETY: as above.
+            let found =
+                self.buffer.with_mut(|data| unsafe { std::mem::replace(&mut *data, 10 * number + 1) });
+            assert_eq!(found, 10 * number);
+            self.boxes().answer(0, number, &Answer { status: number, data: [found; 4] });
+        }
+        Some((number, request.is_some()))
+    }
+
+    fn wait(&self, number: u64) {
+        loop {
+            if let Some(answer) = self.boxes().answered(0, number) {
+                assert_eq!((answer.status, answer.data), (number, [10 * number; 4]));
+                // SAFETY: as above.
+                assert_eq!(self.buffer.with(|data| unsafe { *data }), 10 * number + 1);
+                return;
+            }
+            thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn mailbox_rules_1_to_3_requests_and_their_data_go_over_and_back() {
+    check(3, || {
+        let mailbox = Mailbox::new();
+        let there = mailbox.clone();
+        let target = thread::spawn(move || {
+            let mut seen = 0;
+            while seen < 2 {
+                match there.serve(seen) {
+                    Some((number, done)) => {
+                        assert!(done && number == seen + 1);
+                        seen = number;
+                    }
+                    None => thread::yield_now(),
+                }
+            }
+        });
+        for number in 1..=2 {
+            mailbox.post(number, false);
+            mailbox.wait(number);
+        }
+        target.join().unwrap();
+    });
+}
+
+#[test]
+fn mailbox_rule_4_either_the_target_or_the_origin_has_a_request() {
+    check(3, || {
+        let mailbox = Mailbox::new();
+        let there = mailbox.clone();
+        let target = thread::spawn(move || {
+            let (mut seen, mut first_done) = (0, false);
+            while seen < 2 {
+                match there.serve(seen) {
+                    Some((number, done)) => {
+                        first_done |= number == 1 && done;
+                        assert!(number == 1 || done);
+                        seen = number;
+                    }
+                    None => thread::yield_now(),
+                }
+            }
+            first_done
+        });
+        mailbox.post(1, true);
+        let withdrawn = mailbox.boxes().withdraw(0, 1);
+        if !withdrawn {
+            mailbox.wait(1);
+        }
+        mailbox.post(2, false);
+        mailbox.wait(2);
+        assert_ne!(target.join().unwrap(), withdrawn);
     });
 }

@@ -59,21 +59,23 @@ pub fn serves(component: Component, collective: Collective, form: Form) -> bool 
                 | Scan
         ),
         Component::Shmem => {
-            form != Form::Persistent
-                && matches!(
-                    collective,
-                    Barrier
-                        | Bcast
-                        | Reduce
-                        | Allreduce
-                        | Allgather
-                        | Alltoall
-                        | Gather
-                        | Scatter
-                        | ReduceScatterBlock
-                        | Scan
-                        | Exscan
-                )
+            let uneven = matches!(collective, Gatherv | Scatterv | Allgatherv | Alltoallv | Neighbor);
+            uneven && form == Form::Blocking
+                || form != Form::Persistent
+                    && matches!(
+                        collective,
+                        Barrier
+                            | Bcast
+                            | Reduce
+                            | Allreduce
+                            | Allgather
+                            | Alltoall
+                            | Gather
+                            | Scatter
+                            | ReduceScatterBlock
+                            | Scan
+                            | Exscan
+                    )
         }
         // Those in which a rank may run ahead of others.
         Component::Sync => {

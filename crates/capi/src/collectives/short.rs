@@ -5,10 +5,11 @@
 
 use super::Named;
 use super::reductions::Reducing;
-use crate::library::running;
+use super::vector::{NamedBlocks, Numbers, Types};
+use crate::library::{array, running};
 use crate::p2p::plain;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::Comm;
+use oxmpi_abi::types::{Comm, Datatype};
 use oxmpi_core::Communicator;
 use oxmpi_core::shmem::short::{Prefix, ShortWay};
 use oxmpi_fabric::routes::Routes;
@@ -16,7 +17,7 @@ use oxmpi_mem::buffer::PlainBuf;
 use oxmpi_mem::kernels::Kernel;
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::Result;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 
 /// Runs a call by the straight line of its communicator, if that has one.
 #[inline(always)]
@@ -186,5 +187,115 @@ pub(super) fn reduce_scatter_block(r: &Reducing, comm: Comm) -> Option<Result<()
         let given = if r.send().is_in_place() { r.receive() } else { r.send() };
         let (given, _) = spread(given, way)?;
         Some(way.reduce_scatter(kernel, given.bytes(), memory(r.receive())?.bytes_mut()))
+    })
+}
+
+/// Blocks of different lengths, all of one predefined datatype.
+#[derive(Clone, Copy)]
+struct Uneven<'a> {
+    address: *const c_void,
+    counts: &'a [c_int],
+    places: &'a [c_int],
+    datatype: Datatype,
+    /// Bytes of an element.
+    size: usize,
+}
+
+impl Uneven<'_> {
+    #[inline(always)]
+    fn of(named: &NamedBlocks, ranks: u32) -> Option<Self> {
+        let (Numbers::Int(counts), Numbers::Int(places), Types::One(datatype)) =
+            (named.counts, named.displacements, named.types)
+        else {
+            return None;
+        };
+        let size = plain(named.address, 1, datatype)?.len();
+        // SAFETY: the C program passes arrays with a number for each rank.
+        let (counts, places) =
+            unsafe { (array(counts, ranks as usize, "").ok()?, array(places, ranks as usize, "").ok()?) };
+        Some(Uneven { address: named.address, counts, places, datatype, size })
+    }
+
+    #[inline(always)]
+    fn block(&self, rank: u32) -> Option<PlainBuf> {
+        let offset = (self.places[rank as usize] as isize).wrapping_mul(self.size as isize);
+        plain(self.address.wrapping_byte_offset(offset), i64::from(self.counts[rank as usize]), self.datatype)
+    }
+
+    /// Whether all blocks are memory; the bytes of all, and of the longest.
+    #[inline(always)]
+    fn lengths(&self) -> Option<(usize, usize)> {
+        (0..self.counts.len() as u32).try_fold((0, 0), |(all, longest), rank| {
+            let len = self.block(rank)?.len();
+            Some((len.checked_add(all)?, len.max(longest)))
+        })
+    }
+
+    /// A block, after [`Uneven::lengths`].
+    #[inline(always)]
+    fn bytes(&self, rank: u32) -> PlainBuf {
+        self.block(rank).unwrap_or(PlainBuf::EMPTY)
+    }
+}
+
+/// Copies this rank's own block, if it is not in its place. `None`: it does not fit.
+#[inline(always)]
+fn place_own(send: Named, to: &PlainBuf) -> Option<PlainBuf> {
+    if send.is_in_place() {
+        return Some(*to);
+    }
+    memory(send).filter(|own| own.len() == to.len())
+}
+
+#[inline(always)]
+pub(super) fn gatherv(send: Named, receive: &NamedBlocks, root: c_int, comm: Comm) -> Option<Result<()>> {
+    by_line(comm, |way| {
+        let root = rank(way, root)?;
+        if !way.is_root(root) {
+            let block = memory(send)?;
+            return way.has_room_for_uneven(block.len()).then(|| way.give_to_gatherv(root, block));
+        }
+        let all = Uneven::of(receive, way.ranks())?;
+        let (_, longest) = all.lengths()?;
+        let (to, room) = (all.bytes(root), way.has_room_for_uneven(longest));
+        let own = place_own(send, &to).filter(|_| room)?;
+        if !send.is_in_place() {
+            own.bytes().copy_to(to.bytes_mut());
+        }
+        Some(way.gatherv(|rank| all.bytes(rank)))
+    })
+}
+
+#[inline(always)]
+pub(super) fn allgatherv(send: Named, receive: &NamedBlocks, comm: Comm) -> Option<Result<()>> {
+    by_line(comm, |way| {
+        let all = Uneven::of(receive, way.ranks())?;
+        let (_, longest) = all.lengths()?;
+        if !way.has_room(longest, 1) {
+            return None;
+        }
+        let to = all.bytes(way.rank());
+        let own = place_own(send, &to)?;
+        if !send.is_in_place() {
+            own.bytes().copy_to(to.bytes_mut());
+        }
+        Some(way.allgatherv(longest, own, |rank| all.bytes(rank)))
+    })
+}
+
+#[inline(always)]
+pub(super) fn alltoallv(send: &NamedBlocks, receive: &NamedBlocks, comm: Comm) -> Option<Result<()>> {
+    by_line(comm, |way| {
+        let (given, all) = (Uneven::of(send, way.ranks())?, Uneven::of(receive, way.ranks())?);
+        let ((sum, _), (_, longest)) = (given.lengths()?, all.lengths()?);
+        if !way.has_room_for_uneven(sum) || !way.has_room_for_uneven(longest) {
+            return None;
+        }
+        let (own, to) = (given.bytes(way.rank()), all.bytes(way.rank()));
+        if own.len() != to.len() {
+            return None;
+        }
+        own.bytes().copy_to(to.bytes_mut());
+        Some(way.alltoallv(|rank| given.bytes(rank), |rank| all.bytes(rank)))
     })
 }

@@ -5,9 +5,10 @@
 
 use super::inter::Remote;
 use super::reductions::Reducing;
-use super::{End, Named, across, check_blocks, movement_of, run_plan};
-use crate::errors::on_comm;
+use super::{End, Named, across, check_blocks, movement_of, run_plan, short};
+use crate::errors::{on_comm, outcome};
 use crate::library::{FIRST_PAGE, Running, array, check_count};
+use crate::on::On;
 use crate::operations::combining;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
@@ -26,17 +27,41 @@ pub(crate) enum Numbers {
     Aint(*const Aint),
 }
 
+/// The numbers of an array, as they lie there.
+enum Listed<'a> {
+    Int(&'a [c_int]),
+    Count(&'a [Count]),
+    Aint(&'a [Aint]),
+}
+
+impl Listed<'_> {
+    #[inline(always)]
+    fn at(&self, index: usize) -> i64 {
+        match self {
+            Listed::Int(numbers) => i64::from(numbers[index]),
+            Listed::Count(numbers) => numbers[index],
+            Listed::Aint(numbers) => numbers[index] as i64,
+        }
+    }
+}
+
 impl Numbers {
     /// The first `how_many`; `what` names the argument.
-    fn read(self, how_many: usize, what: &str) -> Result<Vec<i64>> {
+    fn listed<'a>(self, how_many: usize, what: &str) -> Result<Listed<'a>> {
         // SAFETY: the C program passes an array with a number for each rank or neighbour.
         unsafe {
             Ok(match self {
-                Numbers::Int(first) => array(first, how_many, what)?.iter().map(|n| i64::from(*n)).collect(),
-                Numbers::Count(first) => array(first, how_many, what)?.to_vec(),
-                Numbers::Aint(first) => array(first, how_many, what)?.iter().map(|n| *n as i64).collect(),
+                Numbers::Int(first) => Listed::Int(array(first, how_many, what)?),
+                Numbers::Count(first) => Listed::Count(array(first, how_many, what)?),
+                Numbers::Aint(first) => Listed::Aint(array(first, how_many, what)?),
             })
         }
+    }
+
+    /// The same as values.
+    fn read(self, how_many: usize, what: &str) -> Result<Vec<i64>> {
+        let listed = self.listed(how_many, what)?;
+        Ok((0..how_many).map(|index| listed.at(index)).collect())
     }
 }
 
@@ -108,17 +133,18 @@ impl NamedBlocks {
         how_many: usize,
         is_used: impl Fn(usize) -> bool,
     ) -> Result<BlockList> {
-        let counts = self.counts.read(how_many, self.side.counts())?;
-        let displacements = self.displacements.read(how_many, self.side.displacements())?;
+        let counts = self.counts.listed(how_many, self.side.counts())?;
+        let displacements = self.displacements.listed(how_many, self.side.displacements())?;
         let types = match self.types {
             Types::One(_) => &[],
             // SAFETY: the C program passes an array with a datatype for each rank or neighbour.
             Types::Each(first) => unsafe { array(first, how_many, self.side.types()) }?,
         };
-        let block = |(index, (count, displacement)): (usize, (&i64, &i64))| {
+        let block = |index: usize| {
             if !is_used(index) {
                 return Ok(UserBuf::empty());
             }
+            let (count, displacement) = (counts.at(index), displacements.at(index));
             let (datatype, unit) = match self.types {
                 Types::One(datatype) => {
                     let found = library.datatype(datatype);
@@ -126,19 +152,22 @@ impl NamedBlocks {
                     (datatype, found.bounds().extent())
                 }
                 // Nobody asks what kind of nothing it is: programs leave the types of such blocks unset.
-                Types::Each(_) if *count == 0 && types[index] == abi::MPI_DATATYPE_NULL => {
+                Types::Each(_) if count == 0 && types[index] == abi::MPI_DATATYPE_NULL => {
                     return Ok(UserBuf::empty());
                 }
                 Types::Each(_) => (types[index], 1),
             };
-            let offset = unit.wrapping_mul(*displacement as isize);
-            self.block(library, *count, offset, datatype).map_err(|error| {
+            let offset = unit.wrapping_mul(displacement as isize);
+            self.block(library, count, offset, datatype).map_err(|error| {
                 let argument = self.argument_of(index, error.class());
                 error.within(argument)
             })
         };
-        let blocks = counts.iter().zip(&displacements).enumerate().map(block);
-        Ok(BlockList::new(blocks.collect::<Result<Vec<_>>>()?))
+        let mut blocks = Vec::with_capacity(how_many);
+        for index in 0..how_many {
+            blocks.push(block(index)?);
+        }
+        Ok(BlockList::new(blocks))
     }
 
     /// What is wrong, by the class of the error, if something is wrong with a block.
@@ -185,6 +214,11 @@ pub(super) fn gatherv(
     comm: Comm,
     end: End,
 ) -> c_int {
+    if matches!(end, End::Here)
+        && let Some(done) = short::gatherv(send, &receive, root, comm)
+    {
+        return outcome(function, Some(On::Comm(comm)), done);
+    }
     on_comm(function, comm, |library, communicator| {
         if let Some(across) = across(library, communicator, end) {
             return across.gather(send, &Remote::Uneven(receive), root);
@@ -234,6 +268,11 @@ pub(super) fn scatterv(
 }
 
 pub(super) fn allgatherv(function: FuncId, send: Named, receive: NamedBlocks, comm: Comm, end: End) -> c_int {
+    if matches!(end, End::Here)
+        && let Some(done) = short::allgatherv(send, &receive, comm)
+    {
+        return outcome(function, Some(On::Comm(comm)), done);
+    }
     on_comm(function, comm, |library, communicator| {
         if let Some(across) = across(library, communicator, end) {
             return across.allgather(send, &Remote::Uneven(receive));
@@ -258,6 +297,11 @@ pub(super) fn alltoallv(
     comm: Comm,
     end: End,
 ) -> c_int {
+    if matches!(end, End::Here)
+        && let Some(done) = short::alltoallv(&send, &receive, comm)
+    {
+        return outcome(function, Some(On::Comm(comm)), done);
+    }
     on_comm(function, comm, |library, communicator| {
         if let Some(across) = across(library, communicator, end) {
             return across.alltoall(&Remote::Uneven(send), &Remote::Uneven(receive));

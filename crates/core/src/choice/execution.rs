@@ -4,7 +4,8 @@ use super::servers::Asked;
 use crate::Process;
 use crate::comm::Communicator;
 use crate::errors::of_plan;
-use crate::shmem::Served;
+use crate::process::UserCall;
+use crate::shmem::{Place, Served};
 use oxmpi_coll::{Combine, Memory};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::layout::Layout;
@@ -56,6 +57,66 @@ impl<F: Fabric> Process<F> {
         let barriers = picked.asked.stack.barriers(call.collective(), picked.component);
         self.put_barrier(comm, picked.asked, barriers, Side::Before)?;
         self.execute_served(comm, served, place)?;
+        let what = "through shared memory, as no algorithm is forced, component shmem";
+        self.choice.tell(comm, &picked.facts, picked.component, || what.to_string());
+        self.put_barrier(comm, picked.asked, barriers, Side::After)?;
+        Ok(true)
+    }
+
+    /// Runs a blocking call for blocks of different lengths, or along the edges of a graph, through shared memory, if that is there
+    /// and nothing else is chosen; `false`: nothing happened.
+    ///
+    /// # Errors
+    /// As [`Process::execute_past_plans_if_chosen`].
+    pub(crate) fn execute_along_if_chosen(
+        &self,
+        comm: &Communicator,
+        call: &Call,
+        memory: &Memory,
+    ) -> Result<bool> {
+        self.run_in_memory(comm, call, (None, &Combine::Nothing), |place| {
+            self.execute_along(comm, call, memory, place).map(|()| true)
+        })
+    }
+
+    /// The same of a blocking reduction that goes element by element.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn execute_elements_if_chosen(
+        &self,
+        comm: &Communicator,
+        (call, memory): (&Call, &Memory),
+        (combine, user): (&Combine, Option<&UserCall>),
+    ) -> Result<bool> {
+        self.run_in_memory(comm, call, (memory.element.as_ref(), combine), |place| {
+            self.execute_elements(comm, (call, memory), (combine, user), place)
+        })
+    }
+
+    /// Has `run` run a call through shared memory, if that is there and nothing else is chosen, with what sync puts around it.
+    fn run_in_memory(
+        &self,
+        comm: &Communicator,
+        call: &Call,
+        of: (Option<&Arc<Layout>>, &Combine),
+        run: impl FnOnce(Place<'_>) -> Result<bool>,
+    ) -> Result<bool> {
+        if !self.is_choosy_on(comm) {
+            let Some(place) = self.place_of(comm)? else { return Ok(false) };
+            return run(place);
+        }
+        let setup = self.setup_of(comm.collective_team());
+        let picked = self.choice.pick(comm, call, of, (Form::Blocking, true), setup)?;
+        if picked.component != Component::Shmem {
+            return Ok(false);
+        }
+        let Some(place) = self.place_of(comm)? else { return Ok(false) };
+        let barriers = picked.asked.stack.barriers(call.collective(), picked.component);
+        self.put_barrier(comm, picked.asked, barriers, Side::Before)?;
+        if !run(place)? {
+            return Ok(false);
+        }
         let what = "through shared memory, as no algorithm is forced, component shmem";
         self.choice.tell(comm, &picked.facts, picked.component, || what.to_string());
         self.put_barrier(comm, picked.asked, barriers, Side::After)?;

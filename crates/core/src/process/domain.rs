@@ -300,14 +300,22 @@ impl<F: Fabric> Domain<F> {
         self.runs.len() | usize::from(self.serving) != 0
     }
 
-    /// Lets all windows go on.
+    /// As [`Domain::goes_on_above`], but for looking into mailboxes of windows.
+    #[inline]
+    pub(crate) fn awaits_above(&self) -> bool {
+        self.goes_on_above() && (!self.runs.is_empty() || self.windows.iter().any(Service::awaits_messages))
+    }
+
+    /// Lets all windows go on. Whether others had asked for something in mailboxes.
     #[inline(never)]
-    pub(crate) fn serve(&mut self) {
+    pub(crate) fn serve(&mut self) -> bool {
         self.serving = false;
+        let mut found = false;
         for window in &mut self.windows {
-            window.advance(&mut self.lane);
+            found |= window.advance(&mut self.lane);
             self.serving |= window.is_busy();
         }
+        found
     }
 
     /// Notes whom the requests of a new communicator tell of errors.

@@ -78,12 +78,12 @@ impl<F: Fabric> Process<F> {
         question: Q,
     ) -> (Looked<F, R, Q>, Option<Seen>) {
         self.enter_untold(|domain| {
-            let came = domain.lane.progress();
+            let mut came = domain.lane.progress();
             if domain.lane.take_alarm() {
                 domain.attend();
             }
             if came || domain.serving {
-                domain.serve();
+                came |= domain.serve();
             }
             let idle = domain.runs.is_empty() && domain.works.0.is_empty();
             match if idle { None } else { domain.advance() } {

@@ -49,3 +49,10 @@ pub(super) fn share(rank: u32, ranks: u32, len: usize) -> Range<usize> {
     let start = (rank as usize * most).min(len);
     start..len.min(start + most)
 }
+
+/// Which bytes of a piece of `len` bytes a rank combines, of elements of `size` bytes: whole ones.
+pub(super) fn share_of_elements(rank: u32, ranks: u32, len: usize, size: usize) -> Range<usize> {
+    let count = len / size;
+    let at = |rank: u32| count * rank as usize / ranks as usize * size;
+    at(rank)..at(rank + 1)
+}

@@ -28,9 +28,12 @@ pub(super) fn fault_of_lengths(length: usize, own: usize) -> Fault {
 
 /// For how much a collective was called, in words: ranks that wait for each other for ever may not have said the same.
 pub(crate) fn length_of(collective: Collective, bytes: usize) -> String {
-    use Collective::{Allreduce, Barrier, Bcast, Exscan, Reduce, Scan};
+    use Collective::{
+        Allgatherv, Allreduce, Alltoallv, Barrier, Bcast, Exscan, Gatherv, Neighbor, Reduce, Scan, Scatterv,
+    };
     let of_what = match collective {
-        Barrier => return String::new(),
+        // Of those with blocks of different lengths no rank knows what others have said.
+        Barrier | Gatherv | Scatterv | Allgatherv | Alltoallv | Neighbor => return String::new(),
         Bcast | Reduce | Allreduce | Scan | Exscan => "",
         _ => " a block",
     };

@@ -20,14 +20,20 @@ pub fn serves(collective: Collective, ranks: u32, bytes: usize) -> bool {
     let all = bytes.saturating_mul(ranks as usize);
     let is_short = match collective {
         Collective::Barrier => return true,
+        // What has no room goes by messages.
+        Collective::Gatherv | Collective::Scatterv | Collective::Alltoallv | Collective::Neighbor => {
+            return true;
+        }
         Collective::Bcast => bytes <= LONG,
         // Each rank combines a share, but of what lies in the pools of all.
         Collective::Allreduce => all <= LONG,
         // One rank combines all.
         Collective::Reduce | Collective::Scan | Collective::Exscan => all <= LONG,
-        Collective::Gather | Collective::Scatter | Collective::Allgather | Collective::Alltoall => {
-            all <= LONG
-        }
+        Collective::Gather
+        | Collective::Scatter
+        | Collective::Allgather
+        | Collective::Allgatherv
+        | Collective::Alltoall => all <= LONG,
         Collective::ReduceScatterBlock => bytes <= LONG,
         _ => return false,
     };
@@ -85,8 +91,8 @@ pub(super) fn longest(collective: Collective, bytes: usize, is_crowded: bool) ->
 
 /// Whether data go one way in a collective.
 pub(super) fn is_one_way(collective: Collective) -> bool {
-    use Collective::{Bcast, Exscan, Gather, Reduce, Scan, Scatter};
-    matches!(collective, Bcast | Exscan | Gather | Reduce | Scan | Scatter)
+    use Collective::{Bcast, Exscan, Gather, Gatherv, Reduce, Scan, Scatter, Scatterv};
+    matches!(collective, Bcast | Exscan | Gather | Gatherv | Reduce | Scan | Scatter | Scatterv)
 }
 
 /// Whether `len` bytes, at least [`TURNING`], that a rank writes in a step lie elsewhere with every lap of the segments, if
@@ -165,6 +171,12 @@ pub(super) fn shares_later(ranks: u32, bytes: usize) -> bool {
 #[inline]
 pub(super) fn shares_allreduce(ranks: u32, bytes: usize) -> bool {
     ranks > 2 && bytes.saturating_mul(ranks as usize) > 64 << 10
+}
+
+/// As [`shares_allreduce`], of one that goes element by element.
+#[inline]
+pub(super) fn shares_elements(bytes: usize) -> bool {
+    bytes >= 16 << 10
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 //! Nothing is described here, and nothing allocated: a rank that has its arguments at hand does what `moves` and `reductions`
 //! would do with them, step by step alike, so that it does not matter which ranks of a call come this way.
 
+mod uneven;
+
 use super::limits;
 use super::steps::Steps;
 use crate::Process;
@@ -61,6 +63,12 @@ impl<F: Fabric> ShortWay<'_, F> {
     #[inline(always)]
     pub fn ranks(&self) -> u32 {
         self.steps.ranks
+    }
+
+    /// This rank.
+    #[inline(always)]
+    pub fn rank(&self) -> u32 {
+        self.steps.me
     }
 
     /// Whether this rank is the root of that number.

@@ -38,13 +38,15 @@ const CROWDED_LOOKS: u32 = 12;
 #[derive(Debug)]
 pub(super) struct Steps<'a, F: Fabric> {
     process: &'a Process<F>,
-    comm: &'a Communicator,
+    pub(super) comm: &'a Communicator,
     pub(super) control: &'a Control,
     pub(super) section: &'a ControlSection,
     /// Which one, since [`Steps::count`].
     pub(super) collective: Cell<Option<Collective>>,
     /// The length of its call, bytes: those of a block, or of the vector of a broadcast, reduction or scan.
     pub(super) bytes: Cell<usize>,
+    /// The packed bytes of an element of a reduction that goes element by element: pieces have whole ones.
+    element: Option<usize>,
     /// This rank.
     pub(super) me: u32,
     /// Ranks of the team.
@@ -137,7 +139,13 @@ impl<'a, F: Fabric> Steps<'a, F> {
         section: &'a ControlSection,
     ) -> Steps<'a, F> {
         let (me, ranks) = (comm.team.rank, comm.team.size());
-        Steps { process, comm, control, section, collective: Cell::new(None), bytes: Cell::new(0), me, ranks }
+        let (collective, bytes) = (Cell::new(None), Cell::new(0));
+        Steps { process, comm, control, section, collective, bytes, element: None, me, ranks }
+    }
+
+    /// The same, of a reduction whose elements have `size` packed bytes, and which goes element by element.
+    pub(super) fn by_elements(steps: Steps<'a, F>, size: usize) -> Steps<'a, F> {
+        Steps { element: Some(size), ..steps }
     }
 
     /// Counts the collective that begins, of a call for `bytes`.
@@ -156,7 +164,8 @@ impl<'a, F: Fabric> Steps<'a, F> {
             .collective
             .get()
             .map_or(limits::PIECE, |collective| limits::longest(collective, bytes, self.control.is_crowded));
-        self.segment().min(most)
+        let most = self.segment().min(most);
+        self.element.map_or(most, |size| most / size * size)
     }
 
     /// All that a rank may write in a step, bytes.
@@ -249,10 +258,13 @@ impl<'a, F: Fabric> Steps<'a, F> {
         use Collective::{Allreduce, Alltoall, ReduceScatterBlock};
         let pieces = match self.collective.get() {
             Some(Alltoall | ReduceScatterBlock) => self.spread_after(before, bytes),
-            Some(Allreduce) if limits::halves_allreduce(self.ranks, bytes) => {
+            Some(Allreduce) if self.element.is_some() && limits::shares_elements(bytes) => {
+                return before + 2 * bytes.div_ceil(self.most(bytes)) as u64;
+            }
+            Some(Allreduce) if self.element.is_none() && limits::halves_allreduce(self.ranks, bytes) => {
                 return before + 2 * bytes.div_ceil(2 * self.most(bytes)) as u64;
             }
-            Some(Allreduce) if limits::shares_allreduce(self.ranks, bytes) => {
+            Some(Allreduce) if self.element.is_none() && limits::shares_allreduce(self.ranks, bytes) => {
                 return before + 2 * bytes.div_ceil(self.most(bytes)) as u64;
             }
             _ => self.pieces_after(before, bytes),

@@ -1,6 +1,7 @@
 //! Accesses: puts, gets and accumulates (MPI-5.0 section 12.3).
 
 use super::control::Listed;
+use super::mailbox::{Asking, Fetch, What};
 use super::message::Place;
 use super::service::Accumulating;
 use super::{Control, Flavor, Service, Target, Window};
@@ -13,6 +14,7 @@ use oxmpi_mem::atomics::{Accumulator, compare_and_swap};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::Op;
 use oxmpi_mem::layout::Layout;
+use oxmpi_mem::memory::Owned;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_shm::robust_lock::Held;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
@@ -64,6 +66,9 @@ enum Way<'w> {
 
 /// Bytes that are copied through the kernel at a time: other threads may use the lane in between.
 const SINGLE_COPY_PIECE: usize = 1 << 20;
+/// The most bytes of a put or get that are not copied through the kernel if the target attends: such a call takes as long as some KiB
+/// take to be copied twice.
+const ASKED_MOST: usize = 4 << 10;
 /// Packed bytes that are accumulated at a time, if they must be copied: a multiple of the size of all elements but those
 /// with padding.
 const PART_BYTES: usize = 16 << 10;
@@ -190,13 +195,29 @@ impl<F: Fabric> Process<F> {
     fn ask<R>(
         &self,
         window: &Window,
-        target: &Target,
+        (target, rank): (&Target, i32),
         ask: impl FnOnce(&mut Service, &mut Lane<F>) -> std::result::Result<R, Fault>,
     ) -> Result<R> {
         self.with_service(window, |service, lane| {
             window.far.store(true, Ordering::Relaxed);
             target.asked.fetch_add(1, Ordering::Relaxed);
+            service.note_messages(rank as u32);
             ask(service, lane)
+        })
+    }
+
+    /// Asks something of a target in its mailbox. `false`: it has none, or there is something to wait for before.
+    fn post(&self, window: &Window, (target, rank): (&Target, i32), asking: Asking<'_>) -> Result<bool> {
+        if target.near.get().is_none_or(|near| near.bell.is_none()) || window.flavor != Flavor::Create {
+            return Ok(false);
+        }
+        self.with_service(window, |service, lane| {
+            let posted = service.post(lane, rank as u32, asking)?;
+            if posted {
+                window.far.store(true, Ordering::Relaxed);
+                target.asked.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(posted)
         })
     }
 
@@ -219,10 +240,15 @@ impl<F: Fabric> Process<F> {
                 buffer.copy_from(0, origin, 0, len);
                 window.has_stored();
             }
+            Way::SingleCopy(_)
+                if self.asks(len, how) && {
+                    let asking = Asking { what: What::Put, at: place.at, len, data: origin, into: None };
+                    self.post(window, (target, at.rank), asking)?
+                } => {}
             Way::SingleCopy(address) => self.copy_out(window, target.process, address, origin)?,
             Way::Far => {
                 let wanted = how == How::Request;
-                return self.ask(window, target, |service, lane| {
+                return self.ask(window, (target, at.rank), |service, lane| {
                     service.put(lane, (at.rank as u32, place), (origin, len), wanted)
                 });
             }
@@ -246,15 +272,26 @@ impl<F: Fabric> Process<F> {
         }
         match self.way(window, target, &place, false)? {
             Way::Mapped(buffer, _) => into.copy_from(0, &buffer, 0, len),
+            Way::SingleCopy(_)
+                if self.asks(len, how) && {
+                    let (data, into) = (&UserBuf::empty(), Some(into.clone()));
+                    let asking = Asking { what: What::Get, at: place.at, len, data, into };
+                    self.post(window, (target, at.rank), asking)?
+                } => {}
             Way::SingleCopy(address) => self.copy_in(window, target.process, (address, len), into)?,
             Way::Far => {
                 let wanted = how == How::Request;
-                return self.ask(window, target, |service, lane| {
+                return self.ask(window, (target, at.rank), |service, lane| {
                     service.get(lane, (at.rank as u32, place), (into, len), wanted)
                 });
             }
         }
         Ok(None)
+    }
+
+    /// Whether a put or get that may go through the kernel is asked for in a mailbox.
+    fn asks(&self, len: usize, how: How) -> bool {
+        len <= ASKED_MOST && how == How::Plain && !self.is_crowded
     }
 
     /// Writes through the kernel.
@@ -359,8 +396,16 @@ impl<F: Fabric> Process<F> {
             }
             Way::SingleCopy(_) | Way::Far => {
                 let wanted = how == How::Request;
+                if !wanted && accumulator.is_plain() && place.layout.is_contiguous() {
+                    let kind = if fetch.is_some() { Fetch::Yes } else { Fetch::No };
+                    let what = What::Accumulate(accumulator, kind);
+                    let asking = Asking { what, at: place.at, len, data: &operands, into: fetch.clone() };
+                    if self.post(window, (target, at.rank), asking)? {
+                        return Ok(None);
+                    }
+                }
                 let what = Accumulating { operands, fetch, accumulator };
-                self.ask(window, target, |service, lane| {
+                self.ask(window, (target, at.rank), |service, lane| {
                     service.accumulate(lane, (at.rank as u32, place), (what, len), wanted)
                 })
             }
@@ -407,7 +452,13 @@ impl<F: Fabric> Process<F> {
             }
             Way::SingleCopy(_) | Way::Far => {
                 let both = [new.to_vec(), compare.to_vec()].concat();
-                self.ask(window, target, |service, lane| {
+                let (data, into) = (Owned::new(both.clone()), Some(old.clone()));
+                let asking =
+                    Asking { what: What::Swap, at: place.at, len: new.len(), data: &data.buf(), into };
+                if self.post(window, (target, at.rank), asking)? {
+                    return Ok(());
+                }
+                self.ask(window, (target, at.rank), |service, lane| {
                     service.swap(lane, (at.rank as u32, place), &both, old)
                 })
             }

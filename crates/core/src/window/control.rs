@@ -9,6 +9,8 @@
 //! then          for each rank how many exposure epochs it has opened to this process
 //! then          for each rank how many access epochs to this process it has completed, and whether it has the lock shared
 //! then          the regions of a dynamic window: address and length, 0 if there is none
+//! then          in a window of MPI_Win_create the mailboxes of the ranks (oxmpi_shm::mailbox), and the buffer of this process:
+//!               the data of one request of its own, and those that come back
 //! ```
 //!
 //! Rules
@@ -28,7 +30,10 @@
 //! 7. *Elements.* Who accumulates to the memory of this process takes the element lock here, be it this process for others, or a
 //!    peer that has the memory mapped. If a rank has died with it, another one takes it from there.
 
+use super::Flavor;
+use oxmpi_shm::mailbox::{Mailboxes, mailbox_bytes};
 use oxmpi_shm::robust_lock::Held;
+use oxmpi_sys::bytes::BytesMut;
 use oxmpi_sys::memory::Memory;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,7 +42,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Control {
     memory: Memory,
     ranks: u32,
+    flavor: Flavor,
 }
+
+/// The longest data of a request in a mailbox, bytes.
+pub(crate) const BUFFER_BYTES: usize = 64 << 10;
 
 const LOCK: usize = 0;
 const ELEMENTS: usize = 1;
@@ -66,9 +75,34 @@ pub(crate) enum Listed {
 }
 
 impl Control {
-    /// Bytes of the words of a process in a window of `ranks`.
-    pub(crate) const fn bytes(ranks: u32, dynamic: bool) -> usize {
-        8 * (Control::regions(ranks) + if dynamic { 2 * REGIONS } else { 0 })
+    /// Bytes of what a process has in a window of `ranks`.
+    pub(crate) const fn bytes(ranks: u32, flavor: Flavor) -> usize {
+        let buffers = if Control::has_mailboxes(ranks, flavor) { 2 * BUFFER_BYTES } else { 0 };
+        Control::cleared(ranks, flavor) + buffers
+    }
+
+    /// Of these, bytes that are zero at first.
+    pub(crate) const fn cleared(ranks: u32, flavor: Flavor) -> usize {
+        match flavor {
+            _ if Control::has_mailboxes(ranks, flavor) => Control::buffer(ranks),
+            Flavor::Dynamic => 8 * (Control::regions(ranks) + 2 * REGIONS),
+            _ => 8 * Control::regions(ranks),
+        }
+    }
+
+    /// Whether others can ask for something in mailboxes. Where they have the memory mapped they need not.
+    const fn has_mailboxes(ranks: u32, flavor: Flavor) -> bool {
+        matches!(flavor, Flavor::Create) && ranks > 1
+    }
+
+    /// The first word of the mailboxes.
+    const fn mailboxes_at(ranks: u32) -> usize {
+        Control::regions(ranks).next_multiple_of(8)
+    }
+
+    /// Where the buffer begins.
+    const fn buffer(ranks: u32) -> usize {
+        8 * Control::mailboxes_at(ranks) + mailbox_bytes(ranks)
     }
 
     const fn posts(ranks: u32) -> usize {
@@ -84,8 +118,24 @@ impl Control {
     }
 
     /// The words in `memory`, which has room for them, and is zero at first.
-    pub(crate) fn new(memory: Memory, ranks: u32) -> Control {
-        Control { memory, ranks }
+    pub(crate) fn new(memory: Memory, ranks: u32, flavor: Flavor) -> Control {
+        Control { memory, ranks, flavor }
+    }
+
+    /// What others ask of this process.
+    #[inline]
+    pub(crate) fn mailboxes(&self) -> Option<Mailboxes<'_, Memory>> {
+        let has_some = Control::has_mailboxes(self.ranks, self.flavor);
+        has_some.then(|| Mailboxes::new(&self.memory, Control::mailboxes_at(self.ranks)))
+    }
+
+    /// The first `len` bytes of a request's data, and those that come back.
+    pub(crate) fn buffers(&self, len: usize) -> Option<(BytesMut<'_>, BytesMut<'_>)> {
+        if !Control::has_mailboxes(self.ranks, self.flavor) || len > BUFFER_BYTES {
+            return None;
+        }
+        let at = Control::buffer(self.ranks);
+        self.memory.bytes(at, len).zip(self.memory.bytes(at + BUFFER_BYTES, len))
     }
 
     /// Where the words lie in this process.
@@ -303,7 +353,8 @@ mod tests {
     use super::*;
 
     fn control(ranks: u32) -> Control {
-        Control::new(Memory::zeroed(Control::bytes(ranks, true), 64).unwrap(), ranks)
+        let flavor = Flavor::Dynamic;
+        Control::new(Memory::zeroed(Control::bytes(ranks, flavor), 64).unwrap(), ranks, flavor)
     }
 
     #[test]

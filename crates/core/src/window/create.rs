@@ -83,6 +83,10 @@ impl<F: Fabric> Process<F> {
             Ok(parts) => {
                 let window = parts.finish(own);
                 let mut service = window.service();
+                let (base, len) = (window.exposure.memory.address(), window.exposure.memory.len());
+                service.is_alone = window.flavor == Flavor::Create
+                    && !self.is_threaded()
+                    && self.heap().is_none_or(|heap| !heap.overlaps(base, len));
                 let mut domain = self.domain.lock();
                 // Some may have failed meanwhile.
                 service.attend(&mut domain.lane);
@@ -170,7 +174,7 @@ impl<F: Fabric> Process<F> {
             wrong = Some(error);
             None
         });
-        let control = match self.allocate_control(ranks, new.flavor == Flavor::Dynamic) {
+        let control = match self.allocate_control(ranks, new.flavor) {
             Ok(control) => control,
             Err(error) => {
                 // It takes part with words of another window's size: they are not used.
@@ -237,15 +241,15 @@ impl<F: Fabric> Process<F> {
     }
 
     /// The control words of this process, and whether others can map them.
-    fn allocate_control(&self, ranks: u32, dynamic: bool) -> Result<(Control, bool)> {
-        let bytes = Control::bytes(ranks, dynamic);
+    fn allocate_control(&self, ranks: u32, flavor: Flavor) -> Result<(Control, bool)> {
+        let bytes = Control::bytes(ranks, flavor);
         let in_heap = self.heap().and_then(|heap| heap.memory(bytes, 64));
         let shared = in_heap.is_some();
         let memory = in_heap.or_else(|| Memory::zeroed(bytes, 64)).ok_or_else(|| {
             MpiError::new(abi::MPI_ERR_NO_MEM, format!("there is no memory for {bytes} bytes of a window"))
         })?;
-        memory.clear();
-        Ok((Control::new(memory, ranks), shared))
+        memory.part(0, Control::cleared(ranks, flavor)).iter().for_each(Memory::clear);
+        Ok((Control::new(memory, ranks, flavor), shared))
     }
 
     /// Sees that this process has mapped the memory of all, as a shared window must have it.
@@ -358,7 +362,7 @@ impl Window {
     /// Its part that talks.
     fn service(&self) -> Service {
         let shared = (self.targets.clone(), self.far.clone());
-        Service::new(self.comm.team.clone(), self.exposure.clone(), shared)
+        Service::new(self.comm.team.clone(), self.exposure.clone(), self.flavor, shared)
     }
 }
 

@@ -15,6 +15,7 @@ use oxmpi_engine::Fault;
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_rt::waiting::Need;
+use oxmpi_sys::clock::{pass_ticks, ticks_of_ns};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -46,12 +47,22 @@ const UNCHECKED: u32 = 16;
 /// How many calls that need no look at anything may follow each other without one.
 pub(super) const LOOK_EVERY: u32 = 32;
 
-/// A target that was asked to say when all is done.
+/// How often a wait for the answer to a request looks for it before it gives up the processor, or a put its request: some microseconds.
+const ANSWER_LOOKS: u32 = 400;
+/// From one of those looks to the next, nanoseconds.
+const BETWEEN_LOOKS_NS: u64 = 18;
+/// Every so many of them it looks at everything.
+const LOOK_AT_ALL_EVERY: u32 = 8;
+
+/// What must be complete at a target.
 struct Flush {
-    id: u64,
     rank: u32,
     /// How much had been asked of it.
     asked: u64,
+    /// The number of the request in its mailbox.
+    request: Option<u64>,
+    /// The number of the message that asks it to say when all is done, and how much had been asked by messages.
+    said: Option<(u64, u64)>,
 }
 
 /// What epochs of a window a process has, beside the words.
@@ -256,20 +267,72 @@ impl<F: Fabric> Process<F> {
         self.finish_flush(window, flush)
     }
 
-    /// Asks a target to say when all from before is done.
+    /// Asks a target to say when all from before is done, if something was asked of it by messages.
     fn ask_to_flush(&self, window: &Window, rank: u32, unlock: Option<bool>) -> Result<Flush> {
         self.with_service(window, |service, lane| {
             let asked = window.targets[rank as usize].asked.load(Ordering::Relaxed);
-            service.flush(lane, rank, unlock).map(|id| Flush { id, rank, asked })
+            let (request, messages) = service.asked_of(rank);
+            let said = match (messages, unlock) {
+                (None, None) => None,
+                _ => Some((service.flush(lane, rank, unlock)?, messages.unwrap_or(0))),
+            };
+            Ok(Flush { rank, asked, request, said })
         })
     }
 
-    /// Waits until it says so.
+    /// Waits until all is done.
     fn finish_flush(&self, window: &Window, flush: Flush) -> Result<()> {
-        let what = ("to complete accesses to its part of", Need::Attention, flush.rank);
-        let done = self.wait_for_service(window, what, |service, lane| service.flushed(lane, flush.id));
-        window.targets[flush.rank as usize].complete.fetch_max(flush.asked & !GONE, Ordering::Relaxed);
-        done
+        let Flush { rank, asked, request, said } = flush;
+        let what = ("to complete accesses to its part of", Need::Attention, rank);
+        let answered = match request {
+            None => Ok(false),
+            Some(number) => self.wait_for_answer(window, what, number),
+        };
+        let said = match answered {
+            // A request that its target could not carry out has gone by messages after all.
+            Ok(true) if said.is_none() => self.ask_to_flush(window, rank, None)?.said,
+            _ => said,
+        };
+        let done = match said {
+            None => Ok(()),
+            Some((id, messages)) => self.wait_for_service(window, what, |service, lane| {
+                let done = service.flushed(lane, id)?;
+                service.note_complete(rank, messages);
+                Some(done)
+            }),
+        };
+        window.targets[rank as usize].complete.fetch_max(asked & !GONE, Ordering::Relaxed);
+        answered.map(drop).and(done)
+    }
+
+    /// Waits until a rank has answered the request with a number. A put or get of which it takes no notice is copied through the
+    /// kernel. Whether something was asked by messages instead.
+    fn wait_for_answer(&self, window: &Window, what: (&str, Need, u32), number: u64) -> Result<bool> {
+        let (.., rank) = what;
+        let mailboxes =
+            window.targets[rank as usize].near.get().and_then(|near| near.control.as_ref()?.mailboxes());
+        let (looks, gap) =
+            if self.is_crowded { (0, 0) } else { (ANSWER_LOOKS, ticks_of_ns(BETWEEN_LOOKS_NS)) };
+        for look in 0..looks {
+            if mailboxes.as_ref().is_some_and(|mailboxes| mailboxes.is_answered(window.rank(), number)) {
+                break;
+            }
+            pass_ticks(gap);
+            // The target may wait for this process in turn.
+            if look % LOOK_AT_ALL_EVERY == LOOK_AT_ALL_EVERY - 1 {
+                self.look(|_| ());
+            }
+        }
+        let settled =
+            self.with_service(window, |service, lane| match service.settled(lane, rank, number) {
+                None => Ok(service.copy_instead(lane, rank).map(|()| None)),
+                Some(settled) => settled.map(|instead| Ok(Some(instead))),
+            })?;
+        let process = window.targets[rank as usize].process;
+        if let Some(instead) = settled.map_err(|unreachable| self.unreached(process, unreachable))? {
+            return Ok(instead);
+        }
+        self.wait_for_service(window, what, |service, lane| service.settled(lane, rank, number))
     }
 
     /// As [`Process::complete_target`], for all targets that count.

@@ -11,8 +11,9 @@ mod ask;
 mod data;
 mod loss;
 
+use super::mailbox::Boxes;
 use super::message::{Data, Message, Place};
-use super::{Exposure, Target};
+use super::{Exposure, Flavor, Target};
 use oxmpi_engine::{Completion, Fault, Lane, Mode, RequestId, Source, Started, TagMatch, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::atomics::{Accumulator, compare_and_swap};
@@ -32,8 +33,13 @@ const MESSAGE: i32 = 0;
 /// One window's part in the domain of its process.
 #[derive(Debug)]
 pub(crate) struct Service {
-    team: Arc<Team>,
-    exposure: Arc<Exposure>,
+    pub(super) team: Arc<Team>,
+    pub(super) exposure: Arc<Exposure>,
+    pub(super) flavor: Flavor,
+    /// Whether the exposed memory is mapped in this process alone, which has one thread: nobody else changes elements.
+    pub(super) is_alone: bool,
+    /// What goes by mailboxes, in a window that has some.
+    pub(super) boxes: Option<Boxes>,
     /// What has come from each rank and is not done.
     queues: BTreeMap<u32, VecDeque<Waiting>>,
     /// What leaves from memory that is not this window's own to keep.
@@ -50,7 +56,7 @@ pub(crate) struct Service {
     /// Ranks with operations that had a place outside of the memory here, to be told.
     outside: BTreeMap<u32, ()>,
     /// What the window knows of its targets; whether it must ask here before it takes something for complete.
-    targets: Arc<[Target]>,
+    pub(super) targets: Arc<[Target]>,
     far: Arc<AtomicBool>,
     /// How many of the lane's lost processes were seen to.
     lost: usize,
@@ -145,11 +151,16 @@ impl Service {
     pub(super) fn new(
         team: Arc<Team>,
         exposure: Arc<Exposure>,
+        flavor: Flavor,
         (targets, far): (Arc<[Target]>, Arc<AtomicBool>),
     ) -> Service {
+        let boxes = exposure.control.mailboxes().map(|_| Boxes::new(team.size()));
         Service {
             team,
             exposure,
+            flavor,
+            is_alone: false,
+            boxes,
             targets,
             far,
             lost: 0,
@@ -172,6 +183,11 @@ impl Service {
     /// What a request of this window says that has failed: the window's error handler counts.
     fn failed(&self, fault: Fault) -> Completion {
         Completion { context: self.context(), ..Completion::failed(fault) }
+    }
+
+    /// From now on the process has several threads.
+    pub(crate) fn share_among_threads(&mut self) {
+        self.is_alone = false;
     }
 
     fn number(&mut self) -> u64 {
@@ -235,16 +251,23 @@ impl Service {
 
     /// Whether nothing is under way.
     pub(super) fn is_idle(&self) -> bool {
-        self.sends.is_empty() && self.asked.is_empty() && self.queues.is_empty()
+        let messages = self.sends.is_empty() && self.asked.is_empty() && self.queues.is_empty();
+        messages && self.has_no_request()
     }
 
     /// Whether it waits for something of the lane, or of a lock.
-    pub(crate) fn is_busy(&self) -> bool {
+    pub(crate) fn awaits_messages(&self) -> bool {
         !self.is_idle() || !self.locks.is_empty()
     }
 
-    /// Does what can be done.
-    pub(crate) fn advance<F: Fabric>(&mut self, lane: &mut Lane<F>) {
+    /// Whether it waits for something, or looks into mailboxes.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.boxes.is_some() || self.awaits_messages()
+    }
+
+    /// Does what can be done. Whether others had asked for something in mailboxes.
+    pub(crate) fn advance<F: Fabric>(&mut self, lane: &mut Lane<F>) -> bool {
+        let had_requests = self.boxes.is_some() && self.serve_requests(lane);
         if lane.has_unexpected(self.context()) {
             self.take_messages(lane);
         }
@@ -272,6 +295,7 @@ impl Service {
         if !self.locks.is_empty() {
             self.grant(lane);
         }
+        had_requests
     }
 
     fn take_messages<F: Fabric>(&mut self, lane: &mut Lane<F>) {
@@ -343,6 +367,8 @@ impl Service {
 
     /// Does what a message says. Returns what must come first, if the data are not here.
     fn obey<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, bytes: &[u8]) -> Option<Waiting> {
+        // What it has asked in its mailbox before comes first.
+        self.serve_request(lane, rank);
         // Nonsense comes from no process of this library.
         let (message, at) = Message::decode(bytes)?;
         let here = Bytes::from(&bytes[at..]);

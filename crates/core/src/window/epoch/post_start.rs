@@ -228,13 +228,15 @@ impl<F: Fabric> Process<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::window::Flavor;
     use oxmpi_sys::memory::Memory;
 
     /// One rank has died after it has counted its epoch for itself, and before it has counted it for all: the epochs of the
     /// others are over when they are, no sooner and no later.
     #[test]
     fn a_death_between_the_two_counts_of_an_epoch_holds_up_nobody() {
-        let control = Control::new(Memory::zeroed(Control::bytes(3, true), 64).unwrap(), 3);
+        let control =
+            Control::new(Memory::zeroed(Control::bytes(3, Flavor::Dynamic), 64).unwrap(), 3, Flavor::Dynamic);
         let mut epochs = Epochs::default();
         let post = |epochs: &mut Epochs, ranks: &[u32]| {
             ranks.iter().for_each(|rank| *epochs.opened.entry(*rank).or_default() += 1);

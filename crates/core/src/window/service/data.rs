@@ -105,7 +105,7 @@ impl Service {
     }
 
     /// Acquires the element lock of this process.
-    pub(super) fn hold_elements<F: Fabric>(&self, lane: &mut Lane<F>) -> Held<'_> {
+    pub(in crate::window) fn hold_elements<F: Fabric>(&self, lane: &mut Lane<F>) -> Held<'_> {
         self.exposure.control.hold_elements(self.team.rank, |rank| {
             let process = self.team.map.process(rank);
             process.is_some_and(|process| lane.fabric_mut().has_died(process))

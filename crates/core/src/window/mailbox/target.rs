@@ -1,0 +1,180 @@
+//! What this process does for others that ask in mailboxes.
+
+use super::{BY_ADDRESS, DONE, Fetch, OUTSIDE, UNREACHED, What, bytes_of, words_of};
+use crate::window::Service;
+use crate::window::control::BUFFER_BYTES;
+use oxmpi_engine::Lane;
+use oxmpi_fabric::Fabric;
+use oxmpi_mem::atomics::compare_and_swap;
+use oxmpi_mem::kernels::Op;
+use oxmpi_shm::mailbox::{Answer, CARRIED_BYTES, CARRIED_WORDS, Request};
+use oxmpi_sys::bytes::{Bytes, BytesMut};
+
+/// How many bytes are accumulated at a time where values from before are wanted.
+const PART_BYTES: usize = 4 << 10;
+/// How many bytes are copied through the kernel at a time: a multiple of all elements.
+const LONG_PART_BYTES: usize = 64 << 10;
+
+impl Service {
+    /// Does what others have asked for in mailboxes. Whether there was anything.
+    pub(in crate::window) fn serve_requests<F: Fabric>(&mut self, lane: &mut Lane<F>) -> bool {
+        let mut found = false;
+        for rank in 0..self.boxes.as_ref().map_or(0, |boxes| boxes.seen.len() as u32) {
+            found |= self.serve_request(lane, rank);
+        }
+        found
+    }
+
+    /// As [`Service::serve_requests`], of one rank.
+    #[inline]
+    pub(in crate::window) fn serve_request<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32) -> bool {
+        let Some(boxes) = &self.boxes else { return false };
+        let seen = boxes.seen[rank as usize];
+        match self.exposure.control.mailboxes() {
+            Some(mailboxes) if mailboxes.has_posted(rank, seen) => self.take_request(lane, rank, seen),
+            _ => false,
+        }
+    }
+
+    fn take_request<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, seen: u64) -> bool {
+        let exposure = self.exposure.clone();
+        let Some(mailboxes) = exposure.control.mailboxes() else { return false };
+        let Some((number, request)) = mailboxes.take(rank, seen) else { return false };
+        if let Some(boxes) = &mut self.boxes {
+            boxes.seen[rank as usize] = number;
+        }
+        let Some(request) = request else { return true };
+        let mut answer = Answer::default();
+        answer.status = self.carry_out(lane, rank, &request, &mut answer.data);
+        mailboxes.answer(rank, number, &answer);
+        if let Some(bell) = self.near(lane, rank).and_then(|near| near.bell.as_ref()) {
+            bell.ring();
+        }
+        true
+    }
+
+    /// Does what a request says: how it went, and the data that are carried back.
+    fn carry_out<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        rank: u32,
+        request: &Request,
+        back: &mut [u64; CARRIED_WORDS],
+    ) -> u64 {
+        let (Some(what), Ok(len)) = (What::of(request.what), usize::try_from(request.len)) else {
+            return OUTSIDE;
+        };
+        if request.what & BY_ADDRESS != 0 {
+            return self.carry_out_long(lane, rank, (what, len), request);
+        }
+        let (Some(given), Some(returned)) =
+            (len.checked_mul(2).map(|_| what.given(len)), (len <= BUFFER_BYTES).then(|| what.returned(len)))
+        else {
+            return OUTSIDE;
+        };
+        let exposure = self.exposure.clone();
+        let Some(target) = exposure.bytes(request.at.cast_signed(), len) else { return OUTSIDE };
+        if what.is_carried(len) {
+            let (data, mut old) = (bytes_of(&request.data, given), [0; CARRIED_BYTES]);
+            let done =
+                self.apply(lane, what, Bytes::from(&data[..given]), target, (&mut old[..returned]).into());
+            *back = words_of(&old);
+            return if done { DONE } else { OUTSIDE };
+        }
+        let control = self.near(lane, rank).and_then(|near| near.control.clone());
+        let Some(buffers) = control.as_ref().and_then(|control| control.buffers(len)) else {
+            return UNREACHED;
+        };
+        let (mut data, mut old) = buffers;
+        if given > len {
+            return OUTSIDE;
+        }
+        let (data, old) = (data.slice(0, given), old.slice(0, returned));
+        if self.apply(lane, what, data.as_bytes(), target, old) { DONE } else { OUTSIDE }
+    }
+
+    /// As [`Service::carry_out`], of operands that lie with the origin.
+    fn carry_out_long<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        rank: u32,
+        (what, len): (What, usize),
+        request: &Request,
+    ) -> u64 {
+        let exposure = self.exposure.clone();
+        let (Some(mut target), Some(origin)) =
+            (exposure.bytes(request.at.cast_signed(), len), self.targets.get(rank as usize))
+        else {
+            return OUTSIDE;
+        };
+        let (process, [operands, old, ..]) = (origin.process, request.data);
+        let (given, returned) = (what.given(len).min(len), what.returned(len).min(len));
+        let part = len.min(LONG_PART_BYTES);
+        let (mut data, mut before) = (vec![0; part.min(given)], vec![0; part.min(returned)]);
+        // Nothing is changed before the first part of the data was read.
+        for at in (0..len).step_by(LONG_PART_BYTES) {
+            let n = part.min(len - at);
+            let (data, before) = (&mut data[..n.min(given)], &mut before[..n.min(returned)]);
+            let place = |start: u64| start.wrapping_add(at as u64);
+            let fabric = lane.fabric_mut();
+            if !data.is_empty() && fabric.read(process, place(operands), BytesMut::from(&mut *data)).is_err()
+            {
+                return if at == 0 { UNREACHED } else { OUTSIDE };
+            }
+            if !self.apply(lane, what, Bytes::from(&*data), target.slice(at, n), BytesMut::from(&mut *before))
+            {
+                return OUTSIDE;
+            }
+            if !before.is_empty()
+                && lane.fabric_mut().write(process, place(old), Bytes::from(&*before)).is_err()
+            {
+                // An operation without operands has changed nothing.
+                return if at == 0 && given == 0 { UNREACHED } else { OUTSIDE };
+            }
+        }
+        DONE
+    }
+
+    /// `false`: it makes no sense.
+    fn apply<F: Fabric>(
+        &self,
+        lane: &mut Lane<F>,
+        what: What,
+        data: Bytes<'_>,
+        mut target: BytesMut<'_>,
+        old: BytesMut<'_>,
+    ) -> bool {
+        match what {
+            What::Accumulate(accumulator, fetch) => {
+                if !accumulator.is_plain() || !target.len().is_multiple_of(accumulator.size()) {
+                    return false;
+                }
+                let mut old = (fetch == Fetch::Yes).then_some(old);
+                if !self.is_alone {
+                    accumulator.apply(data, target, old, || self.hold_elements(lane));
+                    return true;
+                }
+                // In parts that stay in the nearest cache between the two passes over them.
+                let (len, part) = (target.len(), PART_BYTES / accumulator.size() * accumulator.size());
+                let operates = accumulator.op() != Op::NoOp;
+                for at in (0..len).step_by(part) {
+                    let n = part.min(len - at);
+                    let operands = if operates { data.slice(at, n) } else { Bytes::empty() };
+                    let old = old.as_mut().map(|old| old.slice(at, n));
+                    accumulator.apply_alone(operands, target.slice(at, n), old);
+                }
+            }
+            What::Swap => {
+                let len = target.len();
+                if len == 0 || len > CARRIED_BYTES / 2 {
+                    return false;
+                }
+                let (new, compare) = (data.slice(0, len), data.slice(len, len));
+                compare_and_swap(new, compare, target, old, || self.hold_elements(lane));
+            }
+            What::Put => data.copy_to(target),
+            What::Get => target.as_bytes().copy_to(old),
+        }
+        true
+    }
+}
