@@ -1,0 +1,273 @@
+//! Bringing a job back of which each rank has an image: a new launcher restores them as its children, each with a new control socket,
+//! new pipes and a new listener, and goes on where the one before has left off ([`Held`]).
+//!
+//! The processes are restored stopped, as they were imaged. While none of them runs, each is told in its segment that it was restored
+//! ([`oxmpi_shm::segment::Status::note_restored`]): it takes its new control socket for the old one, ends what were its connections,
+//! and asks for its new listener. Where its peers are, it asks whenever it connects.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use oxmpi_shm::segment::{Boot, Segment};
+use oxmpi_sys::fdpass;
+use oxmpi_sys::poller::raise_alarm;
+use oxmpi_sys::process_stat::ProcessStat;
+use oxmpi_sys::spawn::{Guard, Process};
+use rustix::fs::{OFlags, fcntl_setfl, fstat};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{
+    Pid, PidfdFlags, PidfdGetfdFlags, Signal, WaitId, WaitIdOptions, pidfd_getfd, pidfd_open, waitid,
+};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use super::binding::Binding;
+use super::entrance::Entrance;
+use super::files::Files;
+use super::held::{CONTROL, Held, HeldRank, INPUT, OUTPUTS};
+use super::hold::send;
+use super::input::{Feed, Inputs};
+use super::launcher::Launcher;
+use super::lifelines::Lifelines;
+use super::plugs::{Plug, plugs};
+use super::quiesce::Standing;
+use super::start::{Outputs, Rank, Started, kernel, raise_open_files};
+use super::{Deadline, Launch, LaunchError, binding_of, prepare};
+
+/// A rank whose image is to be restored.
+#[derive(Debug)]
+pub struct Restored<'f> {
+    /// Its number.
+    pub number: u32,
+    /// The number of its process.
+    pub pid: u32,
+    /// What is to be in the place of which sockets and pipes, by the names that these had.
+    pub given: Vec<(BorrowedFd<'f>, String)>,
+}
+
+/// Restores the images of all ranks, as children of the thread that calls it, and stopped. The error is for a person.
+pub type Restore<'a> = dyn Fn(&[Restored<'_>]) -> Result<(), String> + 'a;
+
+/// Brings a job back and runs it to its end. Returns the exit code for `mpirun`.
+///
+/// # Errors
+/// It could not be brought back; nothing of it is left.
+pub fn resume(launch: &Launch, held: &Held, restore: &Restore<'_>) -> Result<i32, LaunchError> {
+    let size = held.ranks.len() as u32;
+    let wanted: u32 = launch.apps.iter().map(|app| app.ranks).sum();
+    if wanted != size {
+        return Err(LaunchError::Restore(format!(
+            "the command line of the job has {wanted} ranks, and its set has {size}: it is not the set of this job"
+        )));
+    }
+    let signals = prepare(launch.supervision.is_some())?;
+    let open_files = raise_open_files(launch, (size, size as usize), true)?;
+    let files = launch.output_files.as_ref().map(|files| {
+        let directory = files.directory.clone();
+        Files::reopen(&directory, size).map_err(|error| LaunchError::Files { directory, error })
+    });
+    let files = files.transpose()?;
+    let binding = binding_of(launch.bind, size as usize);
+    let started = bring_back(launch, held, restore)?;
+    let mut launcher = Launcher::new(launch, &signals, started)?;
+    launcher.files = files;
+    launcher.open_files = open_files;
+    launcher.take_up(held, &binding);
+    launcher.introduce(&binding);
+    launcher.run_to_the_end()
+}
+
+impl Launcher<'_> {
+    /// Takes over what the launcher before has left, and lets the processes run.
+    fn take_up(&mut self, held: &Held, binding: &Binding) {
+        self.standing = Standing::restored(held.step);
+        for (sink, queued) in self.sinks.iter_mut().zip(&held.queued) {
+            sink.queue().extend_from_slice(queued);
+        }
+        for rank in &held.ranks {
+            let Some(member) = self.members.get_mut(&rank.number) else { continue };
+            for (lines, partial) in member.lines.iter_mut().zip(&rank.partial) {
+                lines.go_on(partial);
+            }
+            let Some(segment) = member.rank.as_ref().map(|rank| &rank.segment) else { continue };
+            segment.status().note_restored();
+            segment.status().ask_quiesce_step(self.standing.step());
+            if let Some(mask) = binding.mask(rank.number) {
+                bind_all(rank, &mask);
+            }
+        }
+        for rank in &held.ranks {
+            rank.stopped.iter().for_each(|pid| send(*pid, Signal::CONT));
+            // It may sleep on connections that it had, whose end wakes it, or had none.
+            let plug = self.members.get(&rank.number).and_then(|member| member.plug.as_ref());
+            plug.iter().for_each(|plug| raise_alarm(&plug.alarm));
+        }
+    }
+}
+
+/// What a new launcher keeps of a rank, and what it gives to its process.
+struct Ends {
+    control: OwnedFd,
+    peer: u64,
+    outputs: Outputs,
+    given: Vec<(Given, String)>,
+}
+
+enum Given {
+    New(OwnedFd),
+    /// The launcher's own standard input.
+    Own,
+}
+
+impl Given {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Given::New(fd) => fd.as_fd(),
+            Given::Own => rustix::stdio::stdin(),
+        }
+    }
+}
+
+/// Restores all processes, and takes what belongs to them.
+fn bring_back(launch: &Launch, held: &Held, restore: &Restore<'_>) -> Result<Started, LaunchError> {
+    let entrance = Entrance::open_as(held.entrance.clone(), held.generation)?;
+    let guard =
+        Guard::start_again(&held.mark).map_err(|e| LaunchError::Kernel("start the guard process", e))?;
+    let run = || {
+        let fed = held.ranks.iter().filter(|rank| rank.input.is_some()).map(|rank| rank.number);
+        let (mut inputs, writers) = kernel("open standard input for the ranks", Inputs::of_ranks(fed))?;
+        let mut ends = Vec::new();
+        for rank in &held.ranks {
+            ends.push(ends_of(rank, &mut inputs)?);
+        }
+        let has_near_sockets = held.ranks.len() > 1;
+        let plugs = plugs(launch, held.ranks.len(), true, has_near_sockets)?;
+        let restored = held.ranks.iter().zip(&ends).map(|(rank, ends)| Restored {
+            number: rank.number,
+            pid: rank.pid,
+            given: ends.given.iter().map(|(fd, name)| (fd.as_fd(), name.clone())).collect(),
+        });
+        restore(&restored.collect::<Vec<_>>()).map_err(LaunchError::Restore)?;
+        let rest = |(number, pipe): (u32, OwnedFd)| {
+            let rank = held.ranks.iter().find(|rank| rank.number == number);
+            (number, pipe, rank.and_then(|rank| rank.input.clone()).unwrap_or_default())
+        };
+        let feed = Feed::of_rest(writers.into_iter().map(rest).collect(), held.input_ended);
+        let (mut ranks, mut outputs, mut all) = (Vec::new(), Vec::new(), Vec::new());
+        for ((rank, ends), plug) in held.ranks.iter().zip(ends).zip(plugs) {
+            let gone = |error| {
+                let (number, pid) = (rank.number, rank.pid);
+                LaunchError::Restore(format!("rank {number} (process {pid}) cannot be taken over: {error}"))
+            };
+            let (taken, plug) = take_over(rank, ends.control, ends.peer, plug).map_err(gone)?;
+            // The guard can only be missing if somebody killed it; then the job runs unguarded.
+            let _ = guard.watch(taken.process.pid);
+            ranks.push((rank.number, taken));
+            outputs.push(ends.outputs);
+            all.push(plug);
+        }
+        Ok((ranks, outputs, all, feed))
+    };
+    match run() {
+        Ok((ranks, outputs, plugs, feed)) => {
+            let first = ranks.first().map(|(_, rank)| *rank.segment.boot());
+            let boot = Boot { rank: 0, local_rank: 0, ..first.unwrap_or(Boot::on_one_node(0, 0, 1)) };
+            Ok(Started {
+                boot,
+                nodes: vec![0; ranks.len()],
+                ranks,
+                outputs,
+                guard,
+                feed,
+                plugs,
+                secret: held.secret,
+                deadline: Deadline::of_rest(launch, held.time_left),
+                far: Vec::new(),
+                far_inputs: Vec::new(),
+                lifelines: Lifelines::default(),
+                entrance: Some(entrance),
+            })
+        }
+        Err(error) => {
+            bury_restored(held);
+            guard.dismiss();
+            Err(error)
+        }
+    }
+}
+
+/// New sockets and pipes for a rank.
+fn ends_of(rank: &HeldRank, inputs: &mut Inputs) -> Result<Ends, LaunchError> {
+    let (control, theirs) = fdpass::pair().map_err(|e| LaunchError::Kernel("make a socket pair", e))?;
+    kernel("make a socket nonblocking", fcntl_setfl(&control, OFlags::NONBLOCK))?;
+    let peer = kernel("see a socket", fstat(&theirs))?.st_ino;
+    let mut given = vec![(Given::New(theirs), CONTROL)];
+    let mut outputs: Outputs = [None, None];
+    for (output, at) in outputs.iter_mut().zip(OUTPUTS) {
+        if rank.outside[at].is_some() {
+            let (read, write) = kernel("make a pipe", pipe_with(PipeFlags::CLOEXEC))?;
+            *output = Some(read);
+            given.push((Given::New(write), at));
+        }
+    }
+    if rank.outside[INPUT].is_some() {
+        let pipe = inputs.take(rank.number);
+        given.push((pipe.map_or(Given::Own, Given::New), INPUT));
+    }
+    let named = given.into_iter().filter_map(|(fd, at)| Some((fd, rank.outside[at].clone()?)));
+    Ok(Ends { control, peer, outputs, given: named.collect() })
+}
+
+/// Takes a process that is there again, and what is in its descriptors.
+fn take_over(
+    rank: &HeldRank,
+    control: OwnedFd,
+    peer: u64,
+    plug: Plug,
+) -> Result<(Rank, Plug), Box<dyn std::error::Error>> {
+    let open = |pid: u32| {
+        let pid = Pid::from_raw(pid.cast_signed()).ok_or(rustix::io::Errno::SRCH)?;
+        pidfd_open(pid, PidfdFlags::empty())
+    };
+    let owner = open(rank.owner)?;
+    let take = |number: u32| pidfd_getfd(&owner, number.cast_signed(), PidfdGetfdFlags::empty());
+    let segment_fd = take(rank.segment)?;
+    let segment = Segment::map(&segment_fd)?;
+    let (found, wanted) = (segment.boot().rank, rank.number);
+    if found != wanted || segment.status().pid() != Some(rank.owner) {
+        return Err(io::Error::other(format!("its memory is that of rank {found}")).into());
+    }
+    let alarm = rank.alarm.map(take).transpose()?.unwrap_or(plug.alarm);
+    let process = Process { pid: rank.pid.cast_signed(), pidfd: open(rank.pid)? };
+    let peer = Some(peer);
+    let rank = Rank { process, segment, segment_fd, control, peer, is_child: true, postboxes: None };
+    Ok((rank, Plug { alarm, ..plug }))
+}
+
+/// Binds all threads of a rank: an image does not say to what they were bound.
+fn bind_all(rank: &HeldRank, mask: &[u64]) {
+    let mut cpus = CpuSet::new();
+    for cpu in 0..CpuSet::MAX_CPU.min(mask.len() * 64) {
+        if mask[cpu / 64] >> (cpu % 64) & 1 == 1 {
+            cpus.set(cpu);
+        }
+    }
+    for pid in &rank.stopped {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        for task in tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).filter_map(Pid::from_raw)
+        {
+            // One that is unbound runs as well.
+            let _ = sched_setaffinity(Some(task), &cpus);
+        }
+    }
+}
+
+/// Ends those that are there already.
+fn bury_restored(held: &Held) {
+    for rank in &held.ranks {
+        let is_ours = ProcessStat::of(rank.pid).is_some_and(|stat| stat.parent == std::process::id());
+        let Some(pid) = Pid::from_raw(rank.pid.cast_signed()).filter(|_| is_ours) else { continue };
+        rank.stopped.iter().for_each(|pid| send(*pid, Signal::KILL));
+        send(rank.pid, Signal::KILL);
+        let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED);
+    }
+}
