@@ -18,6 +18,8 @@ use crate::manifest::Stream;
 use crate::set::{Set, SetError};
 use crate::tree::{Taken, taken};
 
+/// Before the first word of a job's command line where an `mpirun` brings the job back: with a directory after it that says which.
+pub const RESUME_OPTION: &str = "--oxmpi-resume";
 /// How long processes of the job that have ended may keep their numbers: whoever started them has not noticed yet.
 const REAPING: Duration = Duration::from_secs(15);
 /// So many are named.
@@ -63,6 +65,9 @@ pub enum RestartError {
     /// CRIU has failed.
     #[error("{}{}", .0.text, quoted(&.0.quoted))]
     Criu(Failure),
+    /// CRIU has failed to restore one rank.
+    #[error("rank {0}: {text}{quoted}", text = .1.text, quoted = quoted(&.1.quoted))]
+    Rank(u32, Failure),
 }
 
 /// What a restart does to files, and what it has noticed.

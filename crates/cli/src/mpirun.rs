@@ -33,6 +33,7 @@ pub(crate) use self::options::{Chapter, Opt, USAGE as SYNOPSIS, chapters};
 use self::options::{Command, Inherit, Options, Program, Setting};
 pub(crate) use self::options::{INTERVAL_WANTED, TIMEOUT_WANTED, interval, timeout as seconds};
 pub(crate) use self::spread::shell_text;
+use crate::checkpoint::{RESUME_OPTION, Resumption};
 use crate::prefix;
 
 /// Exit code for a command line that is wrong.
@@ -51,7 +52,11 @@ const MOST_WARNINGS: usize = 20;
 /// Acts as `mpirun`, or as whatever it was called: `name` stands before all complaints about the command line.
 pub(crate) fn main(name: &str, args: &[OsString]) -> i32 {
     let serves = args.len() == 1 && args[0] == SERVE_OPTION;
-    let done = if serves { serve_singleton() } else { command(args) };
+    let done = match args {
+        _ if serves => serve_singleton(),
+        [option, directory, args @ ..] if option == RESUME_OPTION => resume(Path::new(directory), args),
+        _ => command(args),
+    };
     match done {
         Ok(code) => code,
         Err(Stop { texts, code }) => {
@@ -106,7 +111,7 @@ fn command(args: &[OsString]) -> Result<i32, Stop> {
     }
     let universe = spread::enter_universe(&mut options, &found.params)?;
     spread::heed_no_local(&mut options)?;
-    let mut launch = launch(&options, found.params, universe.as_ref())?;
+    let mut launch = launch(&options, found.params, universe.as_ref(), false)?;
     let of_command = |crate::command::Stop(text, code)| stop(code, text);
     let plan = launch.supervision.map(|it| crate::checkpoint::plan(it, &launch.params, launch.quiet));
     let plan = plan.transpose().map_err(of_command)?;
@@ -128,6 +133,21 @@ fn command(args: &[OsString]) -> Result<i32, Stop> {
         LaunchError::TimedOut { .. } => stop(TIMED_OUT, error),
         _ => stop(1, error),
     })
+}
+
+/// Acts as the mpirun that brings a job back of which each rank has an image: `oxmpi restart` has started this program, with the command
+/// line of the job, and has left what else is needed in a directory.
+fn resume(directory: &Path, args: &[OsString]) -> Result<i32, Stop> {
+    let of_command = |crate::command::Stop(text, code)| stop(code, text);
+    let resumption = Resumption::read(directory).map_err(of_command)?;
+    let Ok(Command::Run(mut options)) = options::parse(args) else {
+        return Err(stop(USAGE, "the command line of the job is none that this version understands"));
+    };
+    let profiles = profiles(&options)?;
+    export(&mut options, &profiles);
+    let found = params(&options, &profiles)?;
+    let launch = launch(&options, found.params, None, true)?;
+    resumption.run(&launch).map_err(of_command)
 }
 
 /// Serves a process that was started without `mpirun` and needs one now: it has started this program itself.
@@ -181,8 +201,13 @@ fn call_name(call: u16) -> Option<&'static str> {
     FuncId::from_index(call.checked_sub(1)?).map(FuncId::name)
 }
 
-/// The job that the options describe.
-fn launch(options: &Options, mut params: Params, universe: Option<&Arc<Universe>>) -> Result<Launch, Stop> {
+/// The job that the options describe; it `is_back` if it was started before and goes on.
+fn launch(
+    options: &Options,
+    mut params: Params,
+    universe: Option<&Arc<Universe>>,
+    is_back: bool,
+) -> Result<Launch, Stop> {
     let app = |program| app(program, options, universe.map(|universe| &**universe));
     let apps = options.programs.iter().map(app).collect::<Result<Vec<_>, _>>()?;
     let size = apps.iter().fold(0, |sum: u32, app| sum.saturating_add(app.ranks));
@@ -217,7 +242,8 @@ fn launch(options: &Options, mut params: Params, universe: Option<&Arc<Universe>
         if spread.is_some() {
             return Err(stop(USAGE, format!("parameter 'cr' is '{cr}': {NOT_ON_HOSTS}")));
         }
-        crate::checkpoint::check(&params).map_err(|crate::command::Stop(text, code)| {
+        let checked = if is_back { Ok(()) } else { crate::checkpoint::check(&params) };
+        checked.map_err(|crate::command::Stop(text, code)| {
             stop(code, format!("parameter 'cr' is '{cr}': {text}"))
         })?;
     }

@@ -29,7 +29,8 @@ oxmpi restart: bring back a job of which 'oxmpi checkpoint' has made a set
       --every TIME|none         how often it is checkpointed from now on (90s, 30m, 2h); else as before
       --mca NAME VALUE          set a parameter: cr_files, cr_base_dir, cr_keep, cr_blcr_criu, cr_blcr_options
 
-The job goes on where it was, on the same host, with the process numbers that it had. Where mpirun's input, output and errors were a
+The job goes on where it was, on the same host, with the process numbers that it had. Where each rank has an image, a new mpirun
+restores them. Where mpirun's input, output and errors were a
 terminal or a pipe, those of this command take their place; files go on as files. If mpirun had a terminal and this command has none,
 the job writes to this command's output, and gets no input. Signals are passed on to mpirun, and its exit code is the one of this
 command; 1 if the job cannot be restarted.
@@ -57,7 +58,8 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
     let supervision = supervision(&command, &set)?;
     let policy = if command.params.cr_files_refuse() { Policy::Refuse } else { Policy::Cut };
     let is_outside = session_of(std::process::id()).is_ok_and(|leader| leader == 0);
-    if (is_outside || needs_new(&set.manifest.job.streams)) && setsid().is_err() {
+    let by_rank = set.manifest.ranks.as_ref();
+    if (is_outside || by_rank.is_none() && needs_new(&set.manifest.job.streams)) && setsid().is_err() {
         // A new terminal needs a session, and a job cannot go on in one of another PID namespace. The leader of a group cannot begin
         // one: its child can.
         return in_child(args).map(Some).map_err(failed);
@@ -72,6 +74,14 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
     let work = Work::make()?;
     // Before the job is there: none of them may be lost.
     let signals = signals().map_err(failed)?;
+    if let Some(ranks) = by_rank {
+        let is_known = ranks.is_supervised;
+        let plan = supervision.map(|it| plan(it, &set, criu.clone(), &command.params)).transpose()?;
+        let mpirun = super::ranks::start(&set, &criu, &work.0)?;
+        let supervisor = Supervisor::new("oxmpi restart", mpirun, &signals, is_known).with(plan);
+        let code = supervisor.watch();
+        return code.map(Some).map_err(|error| failed(format!("mpirun (process {mpirun}): {error}")));
+    }
     let (slave, terminal) = Terminal::of(&set.manifest.job.streams).map_err(failed)?;
     let mpirun = bring_back(&set, &criu, &work.0, (&super::program()?, slave)).map_err(failed)?;
     drop(work);
@@ -112,7 +122,8 @@ fn plan(supervision: Supervision, set: &Set, criu: Criu, params: &Params) -> Res
     let keep = before.map_or_else(|| super::keep(params), |before| before.keep);
     let every_ms = supervision.every.map(|time| time.as_millis() as u64);
     let recorded = manifest::Supervision { every_ms, on_term: supervision.on_term, keep };
-    let maker = Maker { criu, program: super::program()?, base, keep, supervision: Some(recorded) };
+    let is_tree = set.manifest.ranks.is_none();
+    let maker = Maker { is_tree, criu, program: super::program()?, base, keep, supervision: Some(recorded) };
     Ok(Plan { supervision, maker, is_quiet: false })
 }
 

@@ -3,6 +3,8 @@
 //! They need CRIU and the rights to use it. Each test has a network of its own, so that nobody takes the ports of a job while it is
 //! away.
 
+mod ranks;
+
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -275,21 +277,26 @@ fn cycles() -> u32 {
 /// A job goes through checkpoints at random moments; after each it is lost a little later, and goes on from there. What it prints
 /// in the end is what it prints when it is left alone.
 fn comes_back(transport: &str, program: &str, args: &[&str]) {
+    comes_back_by(&["--tree"], &["--mca", "rpi", transport], program, args);
+}
+
+/// The same by a command `oxmpi checkpoint` with these words, and a job with these options.
+fn comes_back_by(words: &[&str], options: &[&str], program: &str, args: &[&str]) {
     let Some(place) = Place::new(&["jobs/cr_heat", "jobs/cr_traffic"]) else { return };
-    let options = ["--mca", "rpi", transport];
-    let (code, alone) = place.start(&options, program, args).end();
+    let asks = [&["checkpoint"], words].concat();
+    let (code, alone) = place.start(options, program, args).end();
     assert_eq!(code, 0, "{alone}");
     let (mut random, mut restarts) = (Random::new(), 0);
     while restarts < cycles() {
-        let mut job = place.start(&options, program, args);
-        let mpirun = job.mpirun();
+        let mut job = place.start(options, program, args);
+        let mut mpirun = job.mpirun();
         job.await_line("rank 3");
         job.await_line("\n");
         for _ in 0..2 {
             random.nap(250);
             let ends = random.below(3) == 0;
             let words: &[&str] = if ends { &["--kill"] } else { &[] };
-            let output = run(place.oxmpi(&[&["checkpoint", "--tree", &mpirun], words].concat()));
+            let output = run(place.oxmpi(&[&asks[..], &[&mpirun], words].concat()));
             if self::words(&output).contains("has called MPI_Finalize")
                 || self::words(&output).contains("No such")
             {
@@ -302,6 +309,7 @@ fn comes_back(transport: &str, program: &str, args: &[&str]) {
             job.lose();
             restarts += 1;
             job = restart(&place, &set, &[]);
+            mpirun = job.mpirun();
             if !job.goes_on() {
                 break;
             }

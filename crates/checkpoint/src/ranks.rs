@@ -1,0 +1,327 @@
+//! Checkpoints with an image of each rank by itself: made while the launcher holds all ranks still, and brought back by a new
+//! launcher. What the launcher knows is not in an image; it says it, and it is a file beside them.
+//!
+//! Connections between the ranks are closed in the images ([`close_sockets`]), so that they can be restored in any order, and wherever
+//! the old addresses mean something else.
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use rustix::fs::{OFlags, SeekFrom, seek};
+
+use crate::commit::{CommitError, Draft, Step};
+use crate::criu::{Criu, OUTPUT, Places, close_sockets, has_descriptor_under_way};
+use crate::files::Survey;
+use crate::machine;
+use crate::making::{Checkpoint, MakeError, Request, await_end, job_of, pause_at, run, turn};
+use crate::manifest::{Cost, Job, Manifest, OpenFile, RankImage, RankImages, Stream};
+use crate::restart::RestartError;
+use crate::set::{JobName, Set};
+use crate::tree::{Tree, session_of};
+
+/// What the launcher has said of itself, in the directory of images.
+const STATE: &str = "mpirun";
+/// What it had in its environment.
+const ENVIRONMENT: &str = "environment";
+
+/// A rank that stands still.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StillRank {
+    /// Its number.
+    pub number: u32,
+    /// Its process; what descends from it belongs to the image.
+    pub process: u32,
+    /// Its pipes and sockets that lead to the launcher.
+    pub outside: Vec<String>,
+}
+
+/// What the launcher of a job says while its ranks stand still.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StillJob {
+    /// All of them.
+    pub ranks: Vec<StillRank>,
+    /// Where they listen for each other.
+    pub listeners: Vec<SocketAddr>,
+    /// All else that the launcher which brings them back has to know.
+    pub state: Vec<u8>,
+    /// Whether its launcher has a parent that looks after its checkpoints.
+    pub is_supervised: bool,
+}
+
+/// A set that is being made.
+#[derive(Debug)]
+pub struct Making {
+    request: Request,
+    _turn: Option<fs::File>,
+    job: Job,
+    draft: Draft,
+    start: Instant,
+}
+
+/// One of which all images are there.
+#[derive(Debug)]
+pub struct Made {
+    making: Making,
+    manifest: Manifest,
+    listeners: Vec<SocketAddr>,
+}
+
+impl Making {
+    /// Begins, before the ranks stand still; waits until nobody else makes a checkpoint of the same job.
+    ///
+    /// # Errors
+    /// See [`MakeError`].
+    pub fn begin(request: &Request) -> Result<Making, MakeError> {
+        let turn = turn(request.mpirun);
+        let start = Instant::now();
+        let job = job_of(request).map_err(|error| MakeError::Job(request.mpirun, error))?;
+        if session_of(request.mpirun).is_ok_and(|leader| leader == 0) {
+            return Err(MakeError::Session(request.mpirun));
+        }
+        let draft = Draft::begin(&request.base, JobName::new(&request.program, &request.id))?;
+        pause_at(Step::Begun);
+        Ok(Making { request: request.clone(), _turn: turn, job, draft, start })
+    }
+
+    /// Makes the images, while all ranks stand still.
+    ///
+    /// # Errors
+    /// See [`MakeError`]; then nothing is left of the set.
+    pub fn image(self, criu: &Criu, still: &StillJob) -> Result<Made, MakeError> {
+        let mpirun = self.request.mpirun;
+        let images = self.draft.image();
+        let write = |path: PathBuf, bytes: &[u8]| {
+            fs::write(&path, bytes).map_err(|error| MakeError::from(CommitError::Write(path, error)))
+        };
+        write(images.join(STATE), &still.state)?;
+        let of_job = |error| MakeError::Job(mpirun, error);
+        write(images.join(ENVIRONMENT), &fs::read(format!("/proc/{mpirun}/environ")).map_err(of_job)?)?;
+        let at_once = std::thread::available_parallelism().map_or(1, usize::from).min(still.ranks.len());
+        let next = AtomicUsize::new(0);
+        let work = |_| {
+            // The first failure is enough.
+            std::iter::from_fn(|| still.ranks.get(next.fetch_add(1, Ordering::Relaxed)))
+                .try_for_each(|rank| self.image_one(criu, rank))
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..at_once).map(|at| scope.spawn(move || work(at))).collect();
+            let failed = |_| Err(MakeError::Standing("a thread that ran CRIU has failed".into()));
+            threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(failed))
+        })?;
+        let survey = Tree::of(mpirun).and_then(|tree| Survey::of(&tree)).map_err(of_job)?;
+        let mut tasks = Vec::new();
+        for rank in &still.ranks {
+            tasks.extend(Tree::of(rank.process).map_err(|error| MakeError::Job(rank.process, error))?.tasks);
+        }
+        tasks.sort_unstable();
+        let streams = [open_file(mpirun, 0), open_file(mpirun, 1), open_file(mpirun, 2)];
+        let image = |rank: &StillRank| RankImage {
+            rank: rank.number,
+            process: rank.process,
+            outside: rank.outside.clone(),
+        };
+        let ranks = RankImages {
+            images: still.ranks.iter().map(image).collect(),
+            streams,
+            is_supervised: still.is_supervised,
+        };
+        let of_ranks = |number: &u32| tasks.binary_search(number).is_ok();
+        let nonblocking = survey.nonblocking.into_iter().filter(|socket| of_ranks(&socket.process)).collect();
+        let cost = Cost { pause_s: None, image_s: self.start.elapsed().as_secs_f64(), sync_s: 0.0 };
+        let manifest = Manifest {
+            made: machine::here(&criu.version),
+            job: Job { tasks, ..self.job.clone() },
+            ranks: Some(ranks),
+            files: Vec::new(),
+            written: survey.written,
+            needed: survey.needed,
+            nonblocking,
+            cost,
+        };
+        Ok(Made { making: self, manifest, listeners: still.listeners.clone() })
+    }
+
+    fn image_one(&self, criu: &Criu, rank: &StillRank) -> Result<(), MakeError> {
+        let name = format!("rank.{}", rank.number);
+        let (image, work) = (self.draft.image().join(&name), self.draft.work().join(&name));
+        for directory in [&image, &work] {
+            fs::create_dir(directory).map_err(|error| CommitError::Write(directory.clone(), error))?;
+        }
+        let places = Places { image: &image, work: &work, action: None };
+        let outside: Vec<Stream> = rank.outside.iter().cloned().map(Stream::Outside).collect();
+        let done = run(criu.dump(rank.process, &places, &outside, false), &work.join(OUTPUT));
+        if !done.map_err(|error| MakeError::Start(criu.program.clone(), error))? {
+            return Err(MakeError::Rank(rank.number, criu.failure(&work, true)));
+        }
+        if has_descriptor_under_way(&image) {
+            let why = "open files are on their way between its processes over a local socket, and CRIU does not bring those back: try again";
+            return Err(MakeError::Image(rank.number, why.into()));
+        }
+        Ok(())
+    }
+}
+
+impl Made {
+    /// Publishes the set. The ranks have stood still for so long, and go on if `pause_s` says so.
+    ///
+    /// # Errors
+    /// See [`MakeError`]; then nothing is left of the set.
+    pub fn publish(mut self, pause_s: Option<f64>) -> Result<Checkpoint, MakeError> {
+        let Made { making, manifest, listeners } = &mut self;
+        for rank in manifest.ranks.iter().flat_map(|ranks| &ranks.images) {
+            let image = making.draft.image().join(rank.directory());
+            close_sockets(&image, listeners)
+                .map_err(|error| MakeError::Image(rank.rank, error.to_string()))?;
+        }
+        manifest.cost.pause_s = pause_s;
+        let published = making.draft.publish(manifest.clone(), making.request.keep, &mut pause_at)?;
+        let seconds = making.start.elapsed().as_secs_f64();
+        Ok(Checkpoint { set: Set::open(&published.path)?, seconds, left: published.left })
+    }
+}
+
+/// Waits until the processes of a set are gone whose job was ended.
+pub fn await_gone(set: &Set) {
+    await_end(&set.manifest.job.tasks);
+}
+
+/// A standard stream of a process that is a file.
+fn open_file(process: u32, number: u32) -> Option<OpenFile> {
+    let path =
+        fs::read_link(format!("/proc/{process}/fd/{number}")).ok().filter(|path| path.is_absolute())?;
+    let info = fs::read_to_string(format!("/proc/{process}/fdinfo/{number}")).ok()?;
+    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let flags = u32::from_str_radix(field("flags:")?, 8).ok()?;
+    Some(OpenFile { path, flags, position: field("pos:")?.parse().ok()? })
+}
+
+/// What the launcher of a set has said of itself.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn state(set: &Set) -> io::Result<Vec<u8>> {
+    fs::read(set.image().join(STATE))
+}
+
+/// What it had in its environment: words of the form `NAME=VALUE`.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn environment(set: &Set) -> io::Result<Vec<Vec<u8>>> {
+    let bytes = fs::read(set.image().join(ENVIRONMENT))?;
+    let words = bytes.split(|byte| *byte == 0).filter(|word| word.contains(&b'='));
+    Ok(words.map(<[u8]>::to_vec).collect())
+}
+
+/// The standard streams for a launcher in the place of that of a set: files are opened again where they were; `None`: that stream of
+/// the restart takes its place.
+///
+/// # Errors
+/// What open(2) and lseek(2) say, with the file.
+pub fn streams(set: &Set) -> Result<[Option<OwnedFd>; 3], (PathBuf, io::Error)> {
+    let mut all: [Option<OwnedFd>; 3] = Default::default();
+    let Some(ranks) = &set.manifest.ranks else { return Ok(all) };
+    for at in 0..3 {
+        let (Some(file), Stream::File) = (&ranks.streams[at], &set.manifest.job.streams[at]) else {
+            continue;
+        };
+        let open = || {
+            // Two streams that were one open file have one position.
+            if let Some(same) = (0..at).find(|other| ranks.streams[*other].as_ref() == Some(file))
+                && let Some(fd) = &all[same]
+            {
+                return fd.try_clone();
+            }
+            let flags = OFlags::from_bits_retain(file.flags);
+            let mode = flags & OFlags::ACCMODE;
+            let mut options = fs::OpenOptions::new();
+            options.read(mode == OFlags::RDONLY || mode == OFlags::RDWR);
+            options.write(mode != OFlags::RDONLY);
+            options.custom_flags(
+                (flags & (OFlags::APPEND | OFlags::SYNC | OFlags::NONBLOCK)).bits().cast_signed(),
+            );
+            let opened = options.open(&file.path)?;
+            if opened.metadata()?.is_file() {
+                seek(opened.as_fd(), SeekFrom::Start(file.position))?;
+            }
+            Ok(opened.into())
+        };
+        all[at] = Some(open().map_err(|error| (file.path.clone(), error))?);
+    }
+    Ok(all)
+}
+
+/// What is put in the place of pipes and sockets of a rank that is restored: the numbers of descriptors of this process, which CRIU
+/// inherits, and the names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// The rank.
+    pub rank: u32,
+    /// Each of them.
+    pub descriptors: Vec<(i32, String)>,
+}
+
+/// Restores the ranks of a set as children of this thread, stopped. CRIU's logs go to a directory `work`.
+///
+/// # Errors
+/// [`RestartError::Kernel`] and [`RestartError::Rank`]; ranks may be there then.
+pub fn bring_back(set: &Set, criu: &Criu, work: &Path, given: &[Given]) -> Result<(), RestartError> {
+    let at_once = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut running: Vec<(u32, PathBuf, Child)> = Vec::new();
+    let end = |running: &mut Vec<(u32, PathBuf, Child)>| {
+        let (rank, work, mut child) = running.remove(0);
+        let status = child.wait().map_err(|error| kernel("CRIU cannot be waited for", error))?;
+        if status.success() { Ok(()) } else { Err(RestartError::Rank(rank, criu.failure(&work, false))) }
+    };
+    let mut result = Ok(());
+    for rank in given {
+        // A thread that ends would end what it has restored (PR_SET_PDEATHSIG): this one starts them all.
+        result = if running.len() < at_once { result } else { result.and(end(&mut running)) };
+        if result.is_err() {
+            break;
+        }
+        match begin(set, criu, work, rank) {
+            Ok((work, child)) => running.push((rank.rank, work, child)),
+            Err(error) => result = Err(error),
+        }
+    }
+    while !running.is_empty() {
+        let ended = end(&mut running);
+        result = result.and(ended);
+    }
+    result?;
+    for descriptor in &set.manifest.nonblocking {
+        let done = descriptor.set_nonblocking();
+        done.map_err(|error| kernel(&format!("a socket of process {}", descriptor.process), error))?;
+    }
+    Ok(())
+}
+
+fn kernel(what: &str, error: io::Error) -> RestartError {
+    RestartError::Kernel(what.into(), error)
+}
+
+fn begin(set: &Set, criu: &Criu, work: &Path, rank: &Given) -> Result<(PathBuf, Child), RestartError> {
+    let name = format!("rank.{}", rank.rank);
+    let (image, work) = (set.image().join(&name), work.join(&name));
+    fs::create_dir(&work).map_err(|error| kernel("no directory for CRIU's log", error))?;
+    let places = Places { image: &image, work: &work, action: None };
+    let named: Vec<(i32, Stream)> =
+        rank.descriptors.iter().map(|(number, name)| (*number, Stream::Outside(name.clone()))).collect();
+    let numbers: Vec<(i32, &Stream)> = named.iter().map(|(number, stream)| (*number, stream)).collect();
+    let mut command: Command = criu.restore(&places, &numbers);
+    let output =
+        fs::File::create(work.join(OUTPUT)).map_err(|error| kernel("no file for CRIU's output", error))?;
+    let errors = output.try_clone().map_err(|error| kernel("no file for CRIU's output", error))?;
+    let started = command.stdout(output).stderr(errors).spawn();
+    let child =
+        started.map_err(|error| kernel(&format!("{} cannot be started", criu.program.display()), error))?;
+    Ok((work, child))
+}
