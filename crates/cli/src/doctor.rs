@@ -9,7 +9,7 @@ use std::ffi::OsString;
 
 use oxmpi_core::copy_costs;
 use oxmpi_fabric::Survey;
-use oxmpi_param::{Found, Job, Module, Nodes, Params, ThreadLevel};
+use oxmpi_param::{Found, Job, Module, NodeCount, Params, ThreadLevel};
 use oxmpi_rt::launch::network;
 use oxmpi_sys::net;
 use serde_json::{Value, json};
@@ -198,7 +198,7 @@ fn all() -> Vec<Finding> {
         )
     }));
     let no_sockets = network(&given.params).err().map(|error| error.to_string());
-    let nodes = Nodes::virtual_ones(&given.params, None);
+    let nodes = NodeCount::virtual_ones(&given.params, None);
     let job = Job { no_sockets, nodes, ..Job::default() };
     found.push(match given.params.select(&job, ThreadLevel::Single) {
         Ok(chosen) => good("selection", format!("messages go by rpi {}", chosen.rpi)),

@@ -17,7 +17,7 @@ use oxmpi_core::copy_costs;
 use oxmpi_fabric::{Constructor, Decided};
 use oxmpi_param::module::Supplies;
 use oxmpi_param::profile::{self, Profile};
-use oxmpi_param::{Found, Job, Module, Nodes, Param, Params, SelectError, Source, ThreadLevel};
+use oxmpi_param::{Found, Job, Module, NodeCount, Param, Params, SelectError, Source, ThreadLevel};
 use oxmpi_rt::client::{
     SERVE_OPTION, SERVED_CONTROL, SERVED_SEGMENT, UNIVERSE_SIZE_VARIABLE, raised_buffers,
 };
@@ -286,8 +286,8 @@ fn supervision(options: &Options, is_spread: bool) -> Result<Option<Supervision>
 fn transport(params: &Params, ranks: u32, hosts: Option<usize>) -> Result<&'static Module, Stop> {
     let is_here = hosts.is_none();
     let nodes = match hosts {
-        Some(hosts) => (hosts > 1).then_some(Nodes::Hosts(hosts)),
-        None => Nodes::virtual_ones(params, Some(ranks)),
+        Some(hosts) => (hosts > 1).then_some(NodeCount::Hosts(hosts)),
+        None => NodeCount::virtual_ones(params, Some(ranks)),
     };
     let mut job = Job { ranks: Some(ranks), nodes, ..Job::default() };
     let wrong = |error: SelectError| stop(USAGE, error);

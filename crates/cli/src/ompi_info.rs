@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use oxmpi_param::module::{BtlRule, Module};
 use oxmpi_param::nearest::nearest;
 use oxmpi_param::select::modules::Job;
-use oxmpi_param::select::{Framework, Row};
+use oxmpi_param::select::{Framework, ModuleRow};
 use oxmpi_param::{Found, Params, ThreadLevel, Unit};
 use oxmpi_param::{Level, Param};
 
@@ -228,7 +228,7 @@ fn basic(is_parsable: bool, params: &Params) -> String {
 }
 
 /// What a module has to do with checkpoints, as the guide has it in the summary of each.
-fn checkpoints(row: &Row) -> &'static str {
+fn checkpoints(row: &ModuleRow) -> &'static str {
     match (row.framework, row.checkpoints) {
         (Framework::Cr, _) if row.unavailable.is_some() => "not there yet",
         (Framework::Rpi, _) if Module::named(row.name).is_some_and(|module| !module.images) => "no",

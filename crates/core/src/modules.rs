@@ -1,7 +1,7 @@
 //! Which modules this process uses, at which thread level.
 
 pub use oxmpi_param::select::{LEVEL_VARIABLE, ThreadLevel};
-use oxmpi_param::{Decision, Job, Module, Nodes, Params, SelectError};
+use oxmpi_param::{Decision, Job, Module, NodeCount, Params, SelectError};
 use oxmpi_rt::client::Client;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ impl Modules {
         // Those who have spawned this job count: there must be a way to them.
         let ranks = Some(boot.base.saturating_add(boot.size));
         // Of jobs on several hosts mpirun knows when it starts; a job that is spawned may be the first on several virtual nodes.
-        let nodes = boot.node.and_then(|_| Nodes::virtual_ones(params, None));
+        let nodes = boot.node.and_then(|_| NodeCount::virtual_ones(params, None));
         let mut job = Job { ranks, nodes, ..Job::default() };
         let found = params.select(&job, ThreadLevel::Single)?;
         if found.transport().is_over_sockets() && !boot.sockets && !client.is_singleton() {

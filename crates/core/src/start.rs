@@ -10,7 +10,7 @@ use crate::modules::Modules;
 use crate::{Communicator, Process, copy_costs};
 use oxmpi_fabric::routes::{Reach, Routes};
 use oxmpi_fabric::shm::copy_policy::{CopyFacts, Proximity, SingleCopyMode};
-use oxmpi_fabric::shm::{Settings, Shm};
+use oxmpi_fabric::shm::{Shm, ShmSettings};
 use oxmpi_fabric::{Constructor, Offer, Services, Situation};
 use oxmpi_param::module::{BetweenNodes, Module};
 use oxmpi_param::{ParamError, Params, SelectError, SingleCopy};
@@ -287,8 +287,8 @@ fn policy(params: &Params, module: &Module, oversubscribed: bool, local_size: u3
 }
 
 /// How a rank with these parameters uses shared memory, where copies cost as `facts` say.
-pub fn shm_settings(params: &Params, facts: Arc<CopyFacts>) -> Settings {
-    Settings {
+pub fn shm_settings(params: &Params, facts: Arc<CopyFacts>) -> ShmSettings {
+    ShmSettings {
         eager_limit: params.shm_eager_limit_bytes(),
         ring_after: u64::from(params.shm_ring_after()),
         pool_from: params.shm_pool_from_bytes(),

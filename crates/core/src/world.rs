@@ -25,10 +25,10 @@ use oxmpi_fabric::Transport;
 use oxmpi_fabric::neighbours::{Neighbours, Open};
 use oxmpi_fabric::postboxes::{self, Postboxes};
 use oxmpi_fabric::routes::{Nodes, Reach, Routes};
-use oxmpi_fabric::shm::{Settings, Shm};
+use oxmpi_fabric::shm::{Shm, ShmSettings};
 use oxmpi_fabric::tcp::{self, Address, Identity, Secret, Tcp, Whereabouts};
 use oxmpi_fabric::transports::ofi::{self, Ofi, TagLayout, TagMode};
-use oxmpi_libfabric::{Library, Wish};
+use oxmpi_libfabric::{Library, ProviderQuery};
 use oxmpi_rt::client::{Directory, ThreadDirectory};
 use oxmpi_shm::door::{Door, Policy};
 use oxmpi_shm::heap::Heap;
@@ -51,9 +51,9 @@ pub struct Options {
     /// Sizes of the segments.
     pub config: SegmentConfig,
     /// How shared memory is used.
-    pub settings: Settings,
+    pub settings: ShmSettings,
     /// If the ranks of a node have postboxes: bytes of one, bytes of the pool, and how they are used.
-    pub postboxes: Option<(u64, u64, postboxes::Settings)>,
+    pub postboxes: Option<(u64, u64, postboxes::PostboxSettings)>,
     /// If the ranks talk over sockets instead.
     pub sockets: Option<Sockets>,
     /// If only ranks of different nodes do: how many ranks a node has.
@@ -99,7 +99,7 @@ impl Options {
 #[derive(Clone, Default)]
 pub struct Sockets {
     /// How sockets are used.
-    pub settings: tcp::Settings,
+    pub settings: tcp::TcpSettings,
     /// Something in between that ranks connect to instead of the address of a rank.
     pub detour: Option<Detour>,
 }
@@ -150,7 +150,12 @@ impl Plugs {
     }
 
     /// The way of the process with this boot record.
-    fn tcp(self: &Arc<Plugs>, boot: &Boot, settings: &tcp::Settings, poller: Arc<Poller>) -> io::Result<Tcp> {
+    fn tcp(
+        self: &Arc<Plugs>,
+        boot: &Boot,
+        settings: &tcp::TcpSettings,
+        poller: Arc<Poller>,
+    ) -> io::Result<Tcp> {
         let own = Identity { job: boot.job_id, rank: boot.rank, size: boot.size, incarnation: 1 };
         let place = self.listeners[boot.rank as usize].lock();
         let listener = place.unwrap_or_else(PoisonError::into_inner).take();
@@ -262,13 +267,13 @@ fn over_provider(
     poller: &Poller,
 ) -> Box<dyn Transport> {
     let library = Library::open("libfabric.so.1").unwrap_or_else(|e| panic!("{e}"));
-    let wish = |directed| Wish { name: Some(name.into()), directed };
+    let wish = |directed| ProviderQuery { name: Some(name.into()), directed };
     let mut all =
         [true, false].into_iter().flat_map(|directed| library.providers(&wish(directed)).unwrap_or_default());
     let provider = all.next().unwrap_or_else(|| panic!("there is no provider {name}"));
     let layout = TagLayout::choose(mode, provider.tag_bits, provider.data_bytes, provider.is_directed)
         .unwrap_or_else(|e| panic!("{provider:?}: {e}"));
-    let settings = ofi::Settings { events: ofi::EVENTS, layout };
+    let settings = ofi::OfiSettings { events: ofi::EVENTS, layout };
     let tell: tcp::Tell = Box::new(|text| eprintln!("{text}"));
     let ofi = Ofi::new(rank, &provider, frames, settings, poller, tell);
     Box::new(ofi.unwrap_or_else(|e| panic!("rank {rank}: {e}")))

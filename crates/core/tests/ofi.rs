@@ -6,13 +6,14 @@ use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
 use oxmpi_core::world::{Options, Sockets, world_with};
 use oxmpi_engine::Mode;
 use oxmpi_fabric::transports::ofi::TagMode;
-use oxmpi_libfabric::{Library, Wish};
+use oxmpi_libfabric::{Library, ProviderQuery};
 use oxmpi_mem::memory::{Owned, lend, lend_mut};
 
 /// What a world over this provider is like.
 fn over(provider: &str, mode: Option<TagMode>, ranks_of_a_node: Option<u32>) -> Option<Options> {
-    let there = Library::open("libfabric.so.1")
-        .and_then(|library| library.providers(&Wish { name: Some(provider.into()), directed: false }));
+    let there = Library::open("libfabric.so.1").and_then(|library| {
+        library.providers(&ProviderQuery { name: Some(provider.into()), directed: false })
+    });
     if !there.is_ok_and(|providers| !providers.is_empty()) {
         eprintln!("skipped: libfabric has no provider '{provider}' here");
         return None;

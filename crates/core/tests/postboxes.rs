@@ -8,7 +8,7 @@ use oxmpi_core::Process;
 use oxmpi_core::world::{Options, Sockets, world_with};
 use oxmpi_engine::Mode;
 use oxmpi_fabric::Counts;
-use oxmpi_fabric::postboxes::Settings;
+use oxmpi_fabric::postboxes::PostboxSettings;
 use oxmpi_fabric::routes::Routes;
 use oxmpi_mem::memory::Owned;
 use oxmpi_sys::pause::Pause;
@@ -16,7 +16,7 @@ use std::sync::Barrier;
 use talk::{pattern, receive, send};
 
 fn usysv(short: u64, pool: u64, max_alloc: usize) -> Options {
-    let settings = Settings {
+    let settings = PostboxSettings {
         max_alloc,
         write_polls: 10,
         pause: Pause::Yield,
@@ -28,7 +28,7 @@ fn usysv(short: u64, pool: u64, max_alloc: usize) -> Options {
 }
 
 fn sysv(short: u64, pool: u64, max_alloc: usize) -> Options {
-    let settings = Settings {
+    let settings = PostboxSettings {
         max_alloc,
         write_polls: 0,
         pause: Pause::Select,

@@ -17,7 +17,7 @@ mod parcels;
 
 use self::far::Far;
 use self::parcels::{Load, Parcel, Queue};
-use crate::tcp::{Address, Settings};
+use crate::tcp::{Address, TcpSettings};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::net::Listener;
 use oxmpi_sys::parcel;
@@ -193,8 +193,12 @@ impl Relay {
                 self.node = node;
                 if let Some(fd) = fd {
                     let listener = Listener::from_fd(fd).map_err(kernel)?;
-                    let settings =
-                        Settings { buffers: None, patience: self.patience, encrypt, ..Settings::default() };
+                    let settings = TcpSettings {
+                        buffers: None,
+                        patience: self.patience,
+                        encrypt,
+                        ..TcpSettings::default()
+                    };
                     let far = Far::new((job, node, nodes), secret, listener, settings).map_err(kernel)?;
                     self.poller.add(far.poller(), RELAYS, false).map_err(kernel)?;
                     self.far = Some(far);

@@ -21,7 +21,7 @@ pub use self::foreign::{Addition, AskAddition};
 use self::nodes::Place;
 pub use self::nodes::{AskNodes, Nodes};
 use self::quiesce::Quiescing;
-pub use self::quiesce::{Coordinator, Step};
+pub use self::quiesce::{Coordinator, QuiesceStep};
 use crate::shm::copy_policy::CopyFacts;
 use crate::shm::{self, Shm};
 use crate::{
@@ -332,7 +332,7 @@ impl Routes {
 
     /// Changes how the transports are used from now on: shared memory, and the longest eager message over sockets in
     /// bytes.
-    pub fn retune(&mut self, shm: shm::Settings, tcp_eager_limit: usize) {
+    pub fn retune(&mut self, shm: shm::ShmSettings, tcp_eager_limit: usize) {
         self.shm.retune(shm);
         for other in &mut self.others {
             other.transport.set_eager_limit(tcp_eager_limit);

@@ -38,10 +38,10 @@ use self::copy_policy::{Capabilities, CopyFacts, CopyPlan, Protocol, Proximity};
 use self::incoming::{RingIn, decode};
 use self::outgoing::{Out, Path};
 use self::parting::Parted;
-use self::sections::Sections;
+use self::sections::SectionTable;
 use crate::neighbours::{Neighbour, Neighbours};
 use crate::{Body, Message, Sent, SentNow, Sink, Unreachable, dispatch};
-use oxmpi_shm::announcement::Announcements;
+use oxmpi_shm::announcement::AnnouncementSender;
 use oxmpi_shm::inbox::{CELL_PAYLOAD, InboxReceiver};
 use oxmpi_shm::pool::{Pool, PoolView};
 use oxmpi_shm::ring::{INLINE_MAX, RingReceiver, RingSender};
@@ -60,7 +60,7 @@ const BURST: usize = 32;
 
 /// How this process uses shared memory.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct ShmSettings {
     /// Longest eager message, bytes.
     pub eager_limit: usize,
     /// Messages through the inbox before a peer is granted a ring.
@@ -75,9 +75,9 @@ pub struct Settings {
     pub proximity: Proximity,
 }
 
-impl Default for Settings {
+impl Default for ShmSettings {
     fn default() -> Self {
-        Settings {
+        ShmSettings {
             eager_limit: 256 << 10,
             ring_after: 2,
             pool_from: 1 << 10,
@@ -88,7 +88,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl ShmSettings {
     /// The protocols of messages to a peer that may read the sender's memory. `has_pool`: whether the sender has a pool.
     pub fn plan(&self, has_pool: bool) -> CopyPlan {
         let (ring_below, single_copy) = (self.pool_from, self.single_copy);
@@ -101,7 +101,7 @@ pub struct Shm {
     me: u32,
     own: Arc<Segment>,
     neighbours: Neighbours,
-    settings: Settings,
+    settings: ShmSettings,
     plan: Arc<CopyPlan>,
     /// Longest eager message that travels beside its header, bytes.
     inline_limit: usize,
@@ -115,9 +115,9 @@ pub struct Shm {
     /// Peers to which a ring shall be granted as soon as there is room to say so.
     grants: VecDeque<(u32, u32)>,
     /// Our own control sections.
-    sections: Sections,
+    sections: SectionTable,
     /// Messages that this process has announced and may take back.
-    announcements: Announcements,
+    announcements: AnnouncementSender,
     /// Bytes copied from peers' heaps.
     heap_bytes: u64,
     /// Processes of other jobs that this one has parted with.
@@ -185,14 +185,14 @@ impl std::fmt::Debug for Shm {
 
 impl Shm {
     /// The transport of a process to its neighbours.
-    pub fn new(neighbours: Neighbours, settings: Settings) -> Shm {
+    pub fn new(neighbours: Neighbours, settings: ShmSettings) -> Shm {
         let own = neighbours.own().clone();
         let boot = *own.boot();
         Shm {
             me: boot.rank,
             inbox: InboxReceiver::new(own.inbox()),
             pool: own.pool().map(Pool::new),
-            announcements: Announcements::new(own.announcements()),
+            announcements: AnnouncementSender::new(own.announcements()),
             own,
             neighbours,
             inline_limit: settings.eager_limit.min(INLINE_MAX),
@@ -201,7 +201,7 @@ impl Shm {
             links: Vec::new(),
             granted: Vec::new(),
             grants: VecDeque::new(),
-            sections: Sections::new(&boot.config),
+            sections: SectionTable::new(&boot.config),
             heap_bytes: 0,
             parted: Box::default(),
         }
@@ -212,7 +212,7 @@ impl Shm {
     }
 
     /// Changes how this process uses shared memory from now on.
-    pub fn retune(&mut self, settings: Settings) {
+    pub fn retune(&mut self, settings: ShmSettings) {
         self.inline_limit = settings.eager_limit.min(INLINE_MAX);
         self.plan = Arc::new(settings.plan(self.pool.is_some()));
         self.settings = settings;

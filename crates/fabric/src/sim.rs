@@ -149,7 +149,7 @@ const UNDER_WAY: usize = 100;
 
 /// The way from one process to another.
 #[derive(Debug, Default)]
-struct Way {
+struct SimLink {
     /// When the last frame of each path arrives: none overtakes it there.
     last_on_path: Vec<u64>,
     /// When the last message arrives that the network matches.
@@ -160,7 +160,7 @@ struct Way {
     arrived: VecDeque<bool>,
 }
 
-impl Way {
+impl SimLink {
     fn arrive(&mut self, number: u64) {
         if let Some(at) = self.arrived.get_mut((number - self.oldest) as usize) {
             *at = true;
@@ -181,7 +181,7 @@ pub struct Network {
     events: BinaryHeap<Due>,
     next_event: u64,
     ports: Vec<Port>,
-    ways: HashMap<(u32, u32), Way>,
+    ways: HashMap<(u32, u32), SimLink>,
     frames: u64,
     undecodable: u64,
     trace: u64,

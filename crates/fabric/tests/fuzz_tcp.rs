@@ -6,8 +6,8 @@ mod support;
 
 use oxmpi_fabric::sim::Random;
 use oxmpi_fabric::tcp::{
-    Acceptor, EARLY_BYTES, GreetingError, HELLO, Header, Identity, Initiator, Kind, Link, PROOF, Point,
-    RECORD_HEADER, Secret, VERDICT, WELCOME,
+    Acceptor, EARLY_BYTES, GreetingError, HELLO, Identity, Initiator, Link, PROOF, Point, RECORD_HEADER,
+    RecordHeader, RecordKind, Secret, VERDICT, WELCOME,
 };
 use oxmpi_sys::bytes::Bytes;
 use std::collections::VecDeque;
@@ -236,8 +236,9 @@ fn any_bytes_are_records_or_an_error() {
         let mut bytes = Vec::new();
         // Mostly headers that are nearly right, with a frame or not.
         for number in 0..1 + random.below(4) {
-            let kind = [Kind::Frame, Kind::Ack, Kind::Ask, Kind::Bye][random.below(4) as usize];
-            let header = Header {
+            let kind = [RecordKind::Frame, RecordKind::Ack, RecordKind::Ask, RecordKind::Bye]
+                [random.below(4) as usize];
+            let header = RecordHeader {
                 kind,
                 wanted: random.below(2) == 1,
                 number: if random.below(8) == 0 { random.draw() } else { number },
@@ -277,7 +278,7 @@ fn any_header_is_read_as_it_was_written_or_refused() {
         for _ in 0..random.below(6) {
             bytes[random.below(RECORD_HEADER as u64) as usize] = random.draw() as u8;
         }
-        if let Ok(header) = Header::decode(&bytes) {
+        if let Ok(header) = RecordHeader::decode(&bytes) {
             assert_eq!(header.encode(), bytes);
         }
     });

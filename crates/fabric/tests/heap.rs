@@ -3,7 +3,7 @@
 
 use oxmpi_fabric::Fetching;
 use oxmpi_fabric::neighbours::{Neighbours, Opened};
-use oxmpi_fabric::shm::{Settings, Shm, SingleCopyMode};
+use oxmpi_fabric::shm::{Shm, ShmSettings, SingleCopyMode};
 use oxmpi_shm::heap::Heap;
 use oxmpi_shm::segment::{Boot, Segment, SegmentConfig};
 use oxmpi_sys::barrier::BarrierKind;
@@ -26,7 +26,7 @@ fn created(rank: u32, oversubscribed: bool) -> OwnedFd {
 /// A receiver that may not read the memory of process 1, and how often it has opened its segment.
 fn receiver(of: &OwnedFd, oversubscribed: bool) -> (Shm, Arc<AtomicU32>) {
     let own = Segment::map(created(0, oversubscribed)).unwrap();
-    let settings = Settings { single_copy: SingleCopyMode::Off, ..Settings::default() };
+    let settings = ShmSettings { single_copy: SingleCopyMode::Off, ..ShmSettings::default() };
     let (of, opened) = (of.try_clone().unwrap(), Arc::new(AtomicU32::new(0)));
     let count = opened.clone();
     let open = Box::new(move |peer| {
@@ -85,8 +85,8 @@ fn what_lies_whole_in_the_heap_is_read_and_nothing_else() {
 fn settings_may_be_changed_at_any_time() {
     let fd = created(1, false);
     let (mut shm, _) = receiver(&fd, false);
-    shm.retune(Settings { eager_limit: 1000, ..Settings::default() });
+    shm.retune(ShmSettings { eager_limit: 1000, ..ShmSettings::default() });
     assert_eq!(shm.eager_limit(1), 1000);
-    shm.retune(Settings { eager_limit: 10, ..Settings::default() });
+    shm.retune(ShmSettings { eager_limit: 10, ..ShmSettings::default() });
     assert_eq!(shm.eager_limit(1), 10);
 }

@@ -10,7 +10,7 @@ mod support;
 use chaos::Chaos;
 use oxmpi_fabric::lamd::Lamd;
 use oxmpi_fabric::relay::{Relay, RelayError};
-use oxmpi_fabric::tcp::{Address, Encryption, Identity, Secret, Settings, Tcp, Whereabouts};
+use oxmpi_fabric::tcp::{Address, Encryption, Identity, Secret, Tcp, TcpSettings, Whereabouts};
 use oxmpi_fabric::{Body, Membership as _, Message, Sent, Statistics as _, Transport as _};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::net::Listener;
@@ -392,7 +392,7 @@ fn said_by_another(messages: &[(Frame, Vec<u8>)]) -> Option<String> {
     let mut tcp = Tcp::new(
         own,
         Secret([9; 32]),
-        Settings { patience: Duration::from_millis(1), ..Settings::default() },
+        TcpSettings { patience: Duration::from_millis(1), ..TcpSettings::default() },
         (listen(), poller.clone()),
         Box::new(move |_| Ok(found.clone())),
         Box::new(|_| ()),

@@ -3,7 +3,7 @@
 
 use oxmpi_fabric::Constructor;
 use oxmpi_param::module::{BetweenNodes, Supplies};
-use oxmpi_param::{Job, Module, Nodes, Param, Params, Source, ThreadLevel};
+use oxmpi_param::{Job, Module, NodeCount, Param, Params, Source, ThreadLevel};
 
 /// The value of a parameter that is a number.
 fn number(params: &Params, name: &str) -> i64 {
@@ -206,8 +206,8 @@ fn what_cannot_be_is_refused_with_reason_source_and_remedy() {
 #[test]
 fn a_job_on_several_nodes_needs_a_way_between_them() {
     let lists = ["^tcp", "self,sm", "self,vader", "^tcp,openib"];
-    let hosts = (Nodes::Hosts(3), "3 hosts", "run all ranks on one host");
-    let virtual_ones = (Nodes::Virtual(2), "2 virtual nodes", "--mca mpi_virtual_nodes 1");
+    let hosts = (NodeCount::Hosts(3), "3 hosts", "run all ranks on one host");
+    let virtual_ones = (NodeCount::Virtual(2), "2 virtual nodes", "--mca mpi_virtual_nodes 1");
     for (nodes, texts) in [hosts, virtual_ones].map(|(nodes, one, two)| (nodes, [one, two])) {
         let job = Job { ranks: Some(4), nodes: Some(nodes), ..Job::default() };
         let select = |pairs: &[(&'static str, &str)]| params(pairs).select(&job, ThreadLevel::Single);

@@ -8,7 +8,7 @@ mod support;
 use ends::{End, JOB, LIMIT, Plan};
 use oxmpi_fabric::neighbours::Neighbours;
 use oxmpi_fabric::routes::{Coordinator, Reach, Routes};
-use oxmpi_fabric::shm::{Settings, Shm};
+use oxmpi_fabric::shm::{Shm, ShmSettings};
 use oxmpi_fabric::tcp::{Address, Whereabouts};
 use oxmpi_fabric::{Connections as _, Fabric as _, Sent, Statistics as _};
 use oxmpi_shm::segment::{Boot, Segment};
@@ -70,7 +70,7 @@ fn is_found_again(is_known_abroad: bool, plans: [Plan; 2]) {
     let segment = Segment::map(Segment::create(&boot).unwrap()).unwrap();
     let open = Box::new(|_| Err("nobody shares memory with it".into()));
     let neighbours = Neighbours::new(segment.clone(), BarrierKind::Symmetric, open);
-    let routes = Routes::new(Shm::new(neighbours, Settings::default())).with_memory(Reach::Nobody);
+    let routes = Routes::new(Shm::new(neighbours, ShmSettings::default())).with_memory(Reach::Nobody);
     let launcher = Launcher { segment: segment.clone(), known: plans[0].peer.clone(), is_known_abroad };
     let routes = routes.with(Box::new(end.tcp), Reach::Everybody);
     let mut routes = routes.with_coordinator(segment.clone(), Box::new(launcher));

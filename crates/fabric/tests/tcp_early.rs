@@ -10,8 +10,8 @@ mod support;
 
 use ends::{End, JOB, LIMIT, Plan};
 use oxmpi_fabric::tcp::{
-    Acceptor, EARLY_BYTES, HELLO, Header, Identity, Initiator, PROOF, Point, RECORD_HEADER, Secret, VERDICT,
-    WELCOME,
+    Acceptor, EARLY_BYTES, HELLO, Identity, Initiator, PROOF, Point, RECORD_HEADER, RecordHeader, Secret,
+    VERDICT, WELCOME,
 };
 use oxmpi_fabric::{Body, Membership as _, Message, Sent, Statistics as _, Transport as _};
 use oxmpi_sys::bytes::Bytes;
@@ -280,7 +280,7 @@ fn what_has_come_early_after_a_proof_is_skipped_when_it_comes_again() {
     end.tcp.poll(None, &mut came);
     assert_eq!(send(&mut end, 1, b"more"), Sent::Done);
     let said: [u8; RECORD_HEADER] = answer(&mut end, &mut own, &mut |_| {});
-    assert_eq!(Header::decode(&said).unwrap().acknowledged, 0);
+    assert_eq!(RecordHeader::decode(&said).unwrap().acknowledged, 0);
     for part in again[70..].chunks(33) {
         own.write_all(part).unwrap();
         end.tcp.poll(None, &mut came);
@@ -292,7 +292,7 @@ fn what_has_come_early_after_a_proof_is_skipped_when_it_comes_again() {
     own.read_exact(&mut rest).unwrap();
     assert_eq!(send(&mut end, 2, b"more"), Sent::Done);
     let said: [u8; RECORD_HEADER] = answer(&mut end, &mut own, &mut |_| {});
-    assert_eq!(Header::decode(&said).unwrap().acknowledged, 5);
+    assert_eq!(RecordHeader::decode(&said).unwrap().acknowledged, 5);
 }
 
 /// A change of the early messages, and which of the two come all the same.

@@ -143,7 +143,7 @@ pub(crate) struct FidOps {
 pub(crate) type Unused = *const c_void;
 
 #[repr(C)]
-pub(crate) struct Fabric {
+pub(crate) struct FidFabric {
     pub fid: Fid,
     pub ops: *const FabricOps,
 }
@@ -151,11 +151,11 @@ pub(crate) struct Fabric {
 #[repr(C)]
 pub(crate) struct FabricOps {
     pub size: size_t,
-    pub domain: unsafe extern "C" fn(*mut Fabric, *mut Info, *mut *mut Domain, *mut c_void) -> c_int,
+    pub domain: unsafe extern "C" fn(*mut FidFabric, *mut Info, *mut *mut Domain, *mut c_void) -> c_int,
     pub passive_ep: Unused,
     pub eq_open: Unused,
     pub wait_open: Unused,
-    pub trywait: unsafe extern "C" fn(*mut Fabric, *mut *mut Fid, c_int) -> c_int,
+    pub trywait: unsafe extern "C" fn(*mut FidFabric, *mut *mut Fid, c_int) -> c_int,
 }
 
 #[repr(C)]
@@ -287,20 +287,20 @@ pub(crate) struct TaggedMessage {
     pub data: u64,
 }
 
-type Memory = *mut c_void;
+type Pointer = *mut c_void;
 
 #[repr(C)]
 pub(crate) struct TaggedOps {
     pub size: size_t,
-    pub recv: unsafe extern "C" fn(*mut Ep, Memory, size_t, Memory, u64, u64, u64, Memory) -> ssize_t,
+    pub recv: unsafe extern "C" fn(*mut Ep, Pointer, size_t, Pointer, u64, u64, u64, Pointer) -> ssize_t,
     pub recvv: Unused,
     pub recvmsg: unsafe extern "C" fn(*mut Ep, *const TaggedMessage, u64) -> ssize_t,
-    pub send: unsafe extern "C" fn(*mut Ep, *const c_void, size_t, Memory, u64, u64, Memory) -> ssize_t,
+    pub send: unsafe extern "C" fn(*mut Ep, *const c_void, size_t, Pointer, u64, u64, Pointer) -> ssize_t,
     pub sendv: Unused,
     pub sendmsg: Unused,
     pub inject: Unused,
     pub senddata:
-        unsafe extern "C" fn(*mut Ep, *const c_void, size_t, Memory, u64, u64, u64, Memory) -> ssize_t,
+        unsafe extern "C" fn(*mut Ep, *const c_void, size_t, Pointer, u64, u64, u64, Pointer) -> ssize_t,
 }
 
 pub(crate) type Version = unsafe extern "C" fn() -> u32;
@@ -308,7 +308,7 @@ pub(crate) type GetInfo =
     unsafe extern "C" fn(u32, *const c_char, *const c_char, u64, *const Info, *mut *mut Info) -> c_int;
 pub(crate) type FreeInfo = unsafe extern "C" fn(*mut Info);
 pub(crate) type DupInfo = unsafe extern "C" fn(*const Info) -> *mut Info;
-pub(crate) type OpenFabric = unsafe extern "C" fn(*mut FabricAttr, *mut *mut Fabric, *mut c_void) -> c_int;
+pub(crate) type OpenFabric = unsafe extern "C" fn(*mut FabricAttr, *mut *mut FidFabric, *mut c_void) -> c_int;
 pub(crate) type StrError = unsafe extern "C" fn(c_int) -> *const c_char;
 
 /// The symbols of the library.

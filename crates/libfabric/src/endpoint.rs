@@ -3,7 +3,7 @@
 use crate::declarations::{
     Av, AvAttr, Cq, CqAttr, CqEntry, CqError, Domain, Ep, FI_ADDR_UNSPEC, FI_AV_TABLE, FI_AV_UNSPEC,
     FI_CLAIM, FI_CQ_FORMAT_TAGGED, FI_EAGAIN, FI_EAVAIL, FI_ECANCELED, FI_ENABLE, FI_ENOMSG, FI_ETRUNC,
-    FI_GETWAIT, FI_PEEK, FI_RECV, FI_SEND, FI_WAIT_FD, FI_WAIT_NONE, Fabric, Fid, TaggedMessage,
+    FI_GETWAIT, FI_PEEK, FI_RECV, FI_SEND, FI_WAIT_FD, FI_WAIT_NONE, Fid, FidFabric, TaggedMessage,
 };
 use crate::library::{Library, LibraryError, Provider};
 use libc::{c_int, c_void, iovec, ssize_t};
@@ -77,7 +77,7 @@ pub struct Ended<T> {
 }
 
 /// Whose memory an operation uses.
-enum Memory {
+enum OperationMemory {
     None,
     /// The user's, in one piece.
     User(UserBuf),
@@ -99,7 +99,7 @@ struct Operation<T> {
     /// Whether anybody wants to hear of it.
     is_wanted: bool,
     token: Option<T>,
-    memory: Memory,
+    memory: OperationMemory,
 }
 
 /// An endpoint of a provider, with a queue of completions and the addresses of its peers. One thread at a time uses it.
@@ -107,7 +107,7 @@ pub struct Endpoint<T> {
     library: Arc<Library>,
     provider: String,
     max_message: usize,
-    fabric: *mut Fabric,
+    fabric: *mut FidFabric,
     domain: *mut Domain,
     av: *mut Av,
     cq: *mut Cq,
@@ -290,7 +290,7 @@ impl<T: Copy> Endpoint<T> {
     }
 
     /// A place for an operation.
-    fn operation(&mut self, token: T, memory: Memory) -> &mut Operation<T> {
+    fn operation(&mut self, token: T, memory: OperationMemory) -> &mut Operation<T> {
         let at = self.free.pop().unwrap_or_else(|| {
             let at = self.operations.len() as u32;
             let new = Operation {
@@ -300,7 +300,7 @@ impl<T: Copy> Endpoint<T> {
                 claims: false,
                 is_wanted: true,
                 token: None,
-                memory: Memory::None,
+                memory: OperationMemory::None,
             };
             self.operations.push(Box::new(new));
             at
@@ -311,11 +311,11 @@ impl<T: Copy> Endpoint<T> {
         operation
     }
 
-    fn give_back(&mut self, at: u32) -> Memory {
+    fn give_back(&mut self, at: u32) -> OperationMemory {
         let operation = &mut self.operations[at as usize];
         operation.is_live = false;
         self.free.push(at);
-        std::mem::replace(&mut operation.memory, Memory::None)
+        std::mem::replace(&mut operation.memory, OperationMemory::None)
     }
 
     /// What a call for the operation `at` has answered.
@@ -346,18 +346,18 @@ impl<T: Copy> Endpoint<T> {
         token: T,
     ) -> Result<Admission, EndpointError> {
         let memory = match buffer.as_contiguous() {
-            Some(_) => Memory::User(buffer.clone()),
+            Some(_) => OperationMemory::User(buffer.clone()),
             None => {
                 let mut copy = vec![0; buffer.packed_len()].into_boxed_slice();
                 buffer.pack(0, BytesMut::from(&mut copy[..]));
-                Memory::Copy(copy)
+                OperationMemory::Copy(copy)
             }
         };
         let ep = self.ep;
         let operation = self.operation(token, memory);
         let (at, context) = (operation.at, (&raw mut operation.context).cast::<c_void>());
         let (start, len) = match &operation.memory {
-            Memory::Copy(copy) => (copy.as_ptr(), copy.len()),
+            OperationMemory::Copy(copy) => (copy.as_ptr(), copy.len()),
             _ => buffer.as_contiguous().map_or((null(), 0), |bytes| (bytes.as_ptr(), bytes.len())),
         };
         // SAFETY: the endpoint is open. The memory is the operation's until its completion, and so is the context; the user's is
@@ -373,22 +373,22 @@ impl<T: Copy> Endpoint<T> {
     }
 
     /// The memory that a message for `buffer` comes into.
-    fn room(buffer: &UserBuf) -> Memory {
+    fn room(buffer: &UserBuf) -> OperationMemory {
         match buffer.as_contiguous_mut() {
-            Some(bytes) if !bytes.is_empty() => Memory::User(buffer.clone()),
+            Some(bytes) if !bytes.is_empty() => OperationMemory::User(buffer.clone()),
             // Some providers do not say that a message was cut if there is no room at all.
-            _ => Memory::For(vec![0; buffer.packed_len().max(1)].into_boxed_slice(), buffer.clone()),
+            _ => OperationMemory::For(vec![0; buffer.packed_len().max(1)].into_boxed_slice(), buffer.clone()),
         }
     }
 
     /// Where a message comes into.
-    fn place(memory: &mut Memory) -> (*mut c_void, usize) {
+    fn place(memory: &mut OperationMemory) -> (*mut c_void, usize) {
         match memory {
-            Memory::User(buffer) => buffer
+            OperationMemory::User(buffer) => buffer
                 .as_contiguous_mut()
                 .map_or((null_mut(), 0), |mut bytes| (bytes.as_mut_ptr().cast(), bytes.len())),
-            Memory::For(own, _) => (own.as_mut_ptr().cast(), own.len()),
-            Memory::None | Memory::Copy(_) => (null_mut(), 0),
+            OperationMemory::For(own, _) => (own.as_mut_ptr().cast(), own.len()),
+            OperationMemory::None | OperationMemory::Copy(_) => (null_mut(), 0),
         }
     }
 
@@ -426,7 +426,7 @@ impl<T: Copy> Endpoint<T> {
         claims: bool,
         token: T,
     ) -> Result<(Admission, Claimed), EndpointError> {
-        let operation = self.operation(token, Memory::None);
+        let operation = self.operation(token, OperationMemory::None);
         operation.claims = claims;
         let claimed = Claimed(operation.at);
         let flags = FI_PEEK | if claims { FI_CLAIM } else { 0 };
@@ -579,7 +579,7 @@ impl<T: Copy> Endpoint<T> {
             events.extend(token.map(|token| Ended { token, outcome }));
             return;
         }
-        if let Memory::For(own, buffer) = self.give_back(at)
+        if let OperationMemory::For(own, buffer) = self.give_back(at)
             && is_wanted
             && matches!(outcome, Ending::Came { .. })
         {

@@ -14,6 +14,6 @@ mod endpoint;
 mod library;
 
 pub use endpoint::{Admission, Claimed, Ended, Ending, Endpoint, EndpointError, PeerAddress};
-pub use library::{Library, LibraryError, Provider, Wish};
+pub use library::{Library, LibraryError, Provider, ProviderQuery};
 #[cfg(doc)]
 use oxmpi_mem::buffer::UserBuf;

@@ -69,7 +69,7 @@ pub enum LibraryError {
 
 /// What is asked of providers.
 #[derive(Clone, Debug, Default)]
-pub struct Wish {
+pub struct ProviderQuery {
     /// Only the provider of this name.
     pub name: Option<String>,
     /// Only those that can receive from one source by its address (FI_DIRECTED_RECV).
@@ -206,7 +206,7 @@ impl Library {
     ///
     /// # Errors
     /// If libfabric refuses to look. That there is none is no error.
-    pub fn providers(self: &Arc<Library>, wish: &Wish) -> Result<Vec<Provider>, LibraryError> {
+    pub fn providers(self: &Arc<Library>, wish: &ProviderQuery) -> Result<Vec<Provider>, LibraryError> {
         let no_memory = || LibraryError::Call { call: "fi_dupinfo", why: "no memory".into() };
         // SAFETY: of nothing it makes an empty description, as fi_allocinfo does.
         let hints = unsafe { (self.symbols.dupinfo)(null()) };

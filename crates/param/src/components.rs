@@ -29,7 +29,7 @@ pub enum Component {
 
 /// The row of a component.
 #[derive(Debug)]
-struct Row {
+struct ComponentRow {
     component: Component,
     name: &'static str,
     aliases: &'static [&'static str],
@@ -38,57 +38,57 @@ struct Row {
 }
 
 /// The table, in the order of which those of one priority are asked.
-const TABLE: [Row; 8] = [
-    Row {
+const TABLE: [ComponentRow; 8] = [
+    ComponentRow {
         component: Component::Own,
         name: "self",
         aliases: &[],
         description: "communicators of one rank",
         priority: Params::coll_self_priority,
     },
-    Row {
+    ComponentRow {
         component: Component::Sync,
         name: "sync",
         aliases: &[],
         description: "a barrier before or after every so many operations (coll_sync_barrier_before, _after)",
         priority: Params::coll_sync_priority,
     },
-    Row {
+    ComponentRow {
         component: Component::Smp,
         name: "smp",
         aliases: &["han"],
         description: "first within nodes, then among them: several nodes, with several ranks on one",
         priority: Params::coll_smp_priority,
     },
-    Row {
+    ComponentRow {
         component: Component::Shmem,
         name: "shmem",
         aliases: &["xhc"],
         description: "blocking calls in shared memory, past the plans: all ranks on one node",
         priority: Params::coll_shmem_priority,
     },
-    Row {
+    ComponentRow {
         component: Component::Inter,
         name: "inter",
         aliases: &[],
         description: "intercommunicators",
         priority: Params::coll_inter_priority,
     },
-    Row {
+    ComponentRow {
         component: Component::Tuned,
         name: "tuned",
         aliases: &[],
         description: "forced algorithms, rules files, fixed rules",
         priority: Params::coll_tuned_priority,
     },
-    Row {
+    ComponentRow {
         component: Component::Libnbc,
         name: "libnbc",
         aliases: &["nbc"],
         description: "nonblocking and persistent forms, by the fixed rules",
         priority: Params::coll_libnbc_priority,
     },
-    Row {
+    ComponentRow {
         component: Component::Basic,
         name: "basic",
         aliases: &["lam_basic"],
@@ -164,7 +164,7 @@ impl Component {
         TABLE.iter().map(|row| row.component)
     }
 
-    fn row(self) -> &'static Row {
+    fn row(self) -> &'static ComponentRow {
         // The rows stand in the order of the enumeration: a test sees to it.
         &TABLE[self as usize]
     }

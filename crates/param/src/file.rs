@@ -65,10 +65,10 @@ pub struct Assignment<'a> {
 }
 
 /// A line of a file that says something: its number, counted from 1, and what it says.
-pub type Line<'a> = (usize, Result<Assignment<'a>, Wrong>);
+pub type FileEntry<'a> = (usize, Result<Assignment<'a>, Wrong>);
 
 /// The lines of a file that are neither empty nor comments. Lines end with `\n` or `\r\n`.
-pub fn lines(bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
+pub fn lines(bytes: &[u8]) -> impl Iterator<Item = FileEntry<'_>> {
     texts(bytes).map(|(number, line)| (number, line.and_then(assignment)))
 }
 

@@ -56,8 +56,8 @@ pub use module::Module;
 pub use parse::{ParamError, SWITCH_WORDS, Unit};
 pub use registry::Params;
 pub use select::modules::LEAST_SOCKET_BUFFERS;
-pub use select::{Decision, Job, Nodes, SelectError, ThreadLevel};
-pub use source::{Place, Source};
+pub use select::{Decision, Job, NodeCount, SelectError, ThreadLevel};
+pub use source::{FileLine, Source};
 
 use std::ffi::OsStr;
 use std::path::Path;

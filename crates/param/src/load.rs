@@ -10,14 +10,14 @@ use crate::file::{Assignment, LineError, Wrong};
 use crate::foreign::is_of_guide;
 use crate::nearest::nearest_within;
 use crate::registry::Params;
-use crate::source::{Place, Source};
+use crate::source::{FileLine, Source};
 use crate::{
     ENV_PREFIX, FILES_VARIABLE, FOREIGN_ENV_PREFIX, ParamError, SOURCES_VARIABLE, SYSTEM_FILE, USER_FILE,
     file, told_source,
 };
 
 /// Says of a line of a file what kind of source it is.
-type MakeSource = fn(Place) -> Source;
+type MakeSource = fn(FileLine) -> Source;
 
 /// A variable `OMPI_MCA_x` that is not for us.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,10 +88,10 @@ impl Found {
     }
 
     /// Takes the values from the text of a parameter file. Wrong lines become errors, the first few each; the others count.
-    pub fn read_file(&mut self, bytes: &[u8], path: &Path, source: fn(Place) -> Source) {
+    pub fn read_file(&mut self, bytes: &[u8], path: &Path, source: fn(FileLine) -> Source) {
         let before = self.errors.len();
         for (line, said) in file::lines(bytes) {
-            let at = |column| source(Place { path: path.to_owned(), line, column });
+            let at = |column| source(FileLine { path: path.to_owned(), line, column });
             match said {
                 Ok(one) => self.assign(&one, &at),
                 Err(Wrong { column, error }) => self.refuse(error, at(column)),

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use crate::file::{self, Assignment, LineError, Wrong, column};
 use crate::load::Found;
 use crate::parse::ParamError;
-use crate::source::{Place, Source};
+use crate::source::{FileLine, Source};
 
 /// Where the user's own sets are, below the home directory.
 const USER_SETS: &str = ".oxmpi/amca-param-sets";
@@ -176,7 +176,7 @@ impl Found {
     pub fn read_profile(&mut self, profile: &Profile, own: impl Fn(&str) -> Option<String>) {
         let before = self.errors.len();
         for (line, entries) in lines(&profile.bytes) {
-            let at = |column| Source::NamedFile(Place { path: profile.path.clone(), line, column });
+            let at = |column| Source::NamedFile(FileLine { path: profile.path.clone(), line, column });
             match entries {
                 Err(Wrong { column, error }) => self.refuse(error, at(column)),
                 Ok(entries) => entries.into_iter().for_each(|entry| match entry {

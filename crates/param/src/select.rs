@@ -9,7 +9,7 @@ pub mod modules;
 mod transports;
 
 pub use level::{LEVEL_VARIABLE, LevelError, ThreadLevel};
-pub use modules::{Job, Nodes};
+pub use modules::{Job, NodeCount};
 pub use transports::SelectError;
 
 use std::fmt;
@@ -41,7 +41,7 @@ impl Framework {
 
 /// A module, as far as its selection is concerned.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct ModuleRow {
     /// The kind.
     pub framework: Framework,
     /// The name, which is unique in its framework.
@@ -64,7 +64,7 @@ pub struct Row {
 
 /// What a process asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct SelectionRequest {
     /// The thread level.
     pub level: ThreadLevel,
     /// Who wants it, for the first step's text.
@@ -77,7 +77,7 @@ pub struct Wish {
 
 /// What one of the eight steps has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct SelectionStep {
     /// Its number, from 1 to 8.
     pub number: u8,
     /// What it has done.
@@ -86,7 +86,7 @@ pub struct Step {
     pub drops: Vec<(String, String)>,
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for SelectionStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}. {}", self.number, self.text)?;
         self.drops.iter().try_for_each(|(module, reason)| write!(f, "\n   {module} is dropped: {reason}"))
@@ -107,7 +107,7 @@ pub struct Decision {
     /// The module that writes checkpoints.
     pub cr: Option<&'static str>,
     /// How it came to that.
-    pub steps: Vec<Step>,
+    pub steps: Vec<SelectionStep>,
 }
 
 /// Nothing can be used.
@@ -116,7 +116,7 @@ pub struct Impossible {
     /// Of which kind there is none.
     pub framework: Framework,
     /// How it came to that.
-    pub steps: Vec<Step>,
+    pub steps: Vec<SelectionStep>,
     /// The modules that parameters leave out.
     pub left_out: Vec<String>,
 }
@@ -147,10 +147,10 @@ impl std::error::Error for Impossible {}
 
 /// The steps so far, and who is left.
 struct Course<'a> {
-    wish: &'a Wish,
+    wish: &'a SelectionRequest,
     level: ThreadLevel,
-    steps: Vec<Step>,
-    left: Vec<&'a Row>,
+    steps: Vec<SelectionStep>,
+    left: Vec<&'a ModuleRow>,
     /// The modules that parameters leave out.
     left_out: Vec<String>,
 }
@@ -159,8 +159,8 @@ struct Course<'a> {
 ///
 /// # Errors
 /// If no module is left that could carry messages, serve collectives, or write the checkpoints that were asked for.
-pub fn decide(rows: &[Row], wish: &Wish) -> Result<Decision, Impossible> {
-    let left_out = rows.iter().filter(|row| row.left_out.is_some()).map(Row::title).collect();
+pub fn decide(rows: &[ModuleRow], wish: &SelectionRequest) -> Result<Decision, Impossible> {
+    let left_out = rows.iter().filter(|row| row.left_out.is_some()).map(ModuleRow::title).collect();
     let (steps, left) = (Vec::new(), rows.iter().collect());
     let mut course = Course { wish, level: wish.level, steps, left, left_out };
     course.set_level();
@@ -182,7 +182,7 @@ pub fn decide(rows: &[Row], wish: &Wish) -> Result<Decision, Impossible> {
     Ok(Decision { level, rpi: rpi.name, between, coll, cr, steps: course.steps })
 }
 
-impl Row {
+impl ModuleRow {
     /// Framework and name.
     fn title(&self) -> String {
         format!("{} {}", self.framework.name(), self.name)
@@ -194,7 +194,7 @@ impl Row {
     }
 
     /// Why it does not carry messages to all nodes of a job.
-    fn misses_way(&self, rows: &[Row], wish: &Wish) -> Option<String> {
+    fn misses_way(&self, rows: &[ModuleRow], wish: &SelectionRequest) -> Option<String> {
         let (nodes, way) = (wish.nodes.as_ref()?, self.between?);
         let row = rows.iter().find(|row| row.framework == Framework::Between && row.name == way)?;
         let why = row.dropped()?;
@@ -207,7 +207,7 @@ impl Row {
         too_high.or_else(|| (self.lowest > level).then(|| format!("it runs from {} on", self.lowest)))
     }
 
-    fn refused_as_cr(&self, rpi: &Row, wish: &Wish) -> Option<String> {
+    fn refused_as_cr(&self, rpi: &ModuleRow, wish: &SelectionRequest) -> Option<String> {
         let asked = wish.cr.filter(|name| *name != self.name).map(|name| format!("cr {name} was asked for"));
         asked.or_else(|| (!rpi.checkpoints).then(|| format!("rpi {} supports no checkpoints", rpi.name)))
     }
@@ -216,11 +216,11 @@ impl Row {
 impl<'a> Course<'a> {
     fn step(&mut self, text: String) {
         let number = self.steps.len() as u8 + 1;
-        self.steps.push(Step { number, text, drops: Vec::new() });
+        self.steps.push(SelectionStep { number, text, drops: Vec::new() });
     }
 
     /// Drops those for which there is a reason, in a step of their own.
-    fn drop_if(&mut self, text: &str, reason: impl Fn(&Row) -> Option<String>) {
+    fn drop_if(&mut self, text: &str, reason: impl Fn(&ModuleRow) -> Option<String>) {
         self.step(text.into());
         let drops: Vec<_> = self.left.iter().filter_map(|row| Some((row.title(), reason(row)?))).collect();
         self.left.retain(|row| reason(row).is_none());
@@ -230,8 +230,9 @@ impl<'a> Course<'a> {
     }
 
     /// The modules of one framework that are left, the strongest first; of equals the first.
-    fn ranked(&self, framework: Framework) -> Vec<&'a Row> {
-        let mut all: Vec<&Row> = self.left.iter().copied().filter(|row| row.framework == framework).collect();
+    fn ranked(&self, framework: Framework) -> Vec<&'a ModuleRow> {
+        let mut all: Vec<&ModuleRow> =
+            self.left.iter().copied().filter(|row| row.framework == framework).collect();
         all.sort_by_key(|row| std::cmp::Reverse(row.priority));
         all
     }
@@ -243,7 +244,7 @@ impl<'a> Course<'a> {
     /// Step 1. Who asks for a module for checkpoints by name gets the level that it needs.
     fn set_level(&mut self) {
         let mut text = format!("the thread level is {}: {}", self.level, self.wish.by);
-        let asked = |row: &&&Row| row.framework == Framework::Cr && Some(row.name) == self.wish.cr;
+        let asked = |row: &&&ModuleRow| row.framework == Framework::Cr && Some(row.name) == self.wish.cr;
         if let Some(row) = self.left.iter().find(asked).filter(|row| row.lowest > self.level) {
             self.level = row.lowest;
             text += &format!("; raised to {}, which cr {} needs", self.level, row.name);
@@ -256,7 +257,7 @@ impl<'a> Course<'a> {
     fn find_level(&mut self) -> Result<(), Impossible> {
         let wanted = self.level;
         let all = self.ranked(Framework::Rpi);
-        let runs = |row: &Row, level| row.highest >= level;
+        let runs = |row: &ModuleRow, level| row.highest >= level;
         let levels = ThreadLevel::ALL.into_iter().rev().filter(|level| *level <= wanted);
         let found = levels.clone().find(|level| all.iter().any(|row| runs(row, *level)));
         self.level = found.unwrap_or(wanted);
@@ -278,7 +279,7 @@ impl<'a> Course<'a> {
     }
 
     /// Step 5. Something is left. Returns also what carries messages between nodes, if that is something else.
-    fn select_rpi(&mut self) -> (&'a Row, Option<&'static str>) {
+    fn select_rpi(&mut self) -> (&'a ModuleRow, Option<&'static str>) {
         let all = self.ranked(Framework::Rpi);
         let winner = all[0];
         let mut text =

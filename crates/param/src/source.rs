@@ -10,11 +10,11 @@ pub enum Source {
     #[default]
     Default,
     /// The file of the installation.
-    SystemFile(Place),
+    SystemFile(FileLine),
     /// The user's own file.
-    UserFile(Place),
+    UserFile(FileLine),
     /// A file named in the environment (`OXMPI_PARAM_FILES`) or on the command line (`--tune`).
-    NamedFile(Place),
+    NamedFile(FileLine),
     /// This environment variable.
     Environment(String),
     /// This option of `mpirun`.
@@ -27,7 +27,7 @@ pub enum Source {
 
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FileLine {
     /// The file.
     pub path: PathBuf,
     /// The line, counted from 1.
@@ -60,7 +60,7 @@ impl Source {
     }
 
     /// The place in a file.
-    pub(crate) fn place(&self) -> Option<&Place> {
+    pub(crate) fn place(&self) -> Option<&FileLine> {
         match self {
             Source::SystemFile(place) | Source::UserFile(place) | Source::NamedFile(place) => Some(place),
             _ => None,
@@ -73,7 +73,7 @@ impl Source {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FileLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.path.display(), self.line)
     }

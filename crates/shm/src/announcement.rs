@@ -142,7 +142,7 @@ impl AnnouncementArea {
 
 /// The sending side: one in the life of a segment.
 #[derive(Debug)]
-pub struct Announcements {
+pub struct AnnouncementSender {
     area: AnnouncementArea,
     /// The closed entries, the one to be opened next last.
     closed: Vec<u16>,
@@ -150,11 +150,11 @@ pub struct Announcements {
     turns: Box<[u64]>,
 }
 
-impl Announcements {
+impl AnnouncementSender {
     /// The sending side of entries of which none was opened yet.
-    pub fn new(area: AnnouncementArea) -> Announcements {
+    pub fn new(area: AnnouncementArea) -> AnnouncementSender {
         let turns = vec![CLOSED; ANNOUNCEMENTS as usize].into_boxed_slice();
-        Announcements { area, closed: (0..ANNOUNCEMENTS as u16).rev().collect(), turns }
+        AnnouncementSender { area, closed: (0..ANNOUNCEMENTS as u16).rev().collect(), turns }
     }
 
     /// Opens an entry for a message that will be announced (rule 1). `None`: all are open.

@@ -229,7 +229,7 @@ impl InboxSender {
 
 /// The next frame of an inbox. The view is good until the cell is released.
 #[derive(Clone, Copy, Debug)]
-pub struct Cell<'a> {
+pub struct ReadCell<'a> {
     /// Who wrote it.
     pub producer: u32,
     /// What it wrote.
@@ -276,7 +276,7 @@ impl InboxReceiver {
 
     /// What came next, if anything. It stays the next until it is released.
     #[inline]
-    pub fn peek(&mut self) -> Option<Cell<'_>> {
+    pub fn peek(&mut self) -> Option<ReadCell<'_>> {
         let word = self.area.word(self.head, 0).load(Ordering::Acquire);
         if word as u32 != self.expected {
             return None;
@@ -294,7 +294,7 @@ impl InboxReceiver {
         };
         // SAFETY: the cell has `CELL_PAYLOAD` bytes from its third word on, mapped while `self.area` lives (under
         // loom: the copy has `len` bytes and lives as long as the borrow of `self`).
-        Some(Cell { producer: (word >> 32) as u32, bytes: unsafe { Bytes::from_raw(start, len) } })
+        Some(ReadCell { producer: (word >> 32) as u32, bytes: unsafe { Bytes::from_raw(start, len) } })
     }
 
     /// Frees the cell that [`InboxReceiver::peek`] showed.

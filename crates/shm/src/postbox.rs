@@ -36,7 +36,7 @@ mod shape;
 
 #[cfg(not(loom))]
 pub use self::file::PostboxError;
-pub use self::pool::{PoolLock, Row};
+pub use self::pool::{PoolLock, PoolRoom};
 pub use self::shape::{MOST_POOL, MOST_RANKS, MOST_SHORT, PostboxShape};
 use oxmpi_sys::{
     bytes::{Bytes, BytesMut},
@@ -241,7 +241,7 @@ impl PostboxSender {
     ///
     /// # Panics
     /// If the frame is too long.
-    pub fn post_pooled(&mut self, frame: &[u8], row: Row) {
+    pub fn post_pooled(&mut self, frame: &[u8], row: PoolRoom) {
         assert!(frame.len() <= POOLED_FRAME_MOST);
         self.put_frame(frame);
         let line = self.area.line(self.index);
@@ -305,7 +305,7 @@ pub enum Packet<'a> {
         /// The frame.
         frame: FrameBytes,
         /// The row, which the receiver frees.
-        row: Row,
+        row: PoolRoom,
     },
     /// Something that no sender can have posted.
     Nonsense,

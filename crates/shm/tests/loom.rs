@@ -11,7 +11,7 @@ use loom::{
     thread,
 };
 use oxmpi_shm::{
-    announcement::{AnnouncementArea, Announcements, Claim},
+    announcement::{AnnouncementArea, AnnouncementSender, Claim},
     control_section::{ControlSection, PoolSegments, SHORT_BYTES, Stated},
     door::{Alarm, DoorWord, Sleepers, Turn},
     inbox::{InboxArea, InboxReceiver, InboxSender},
@@ -719,7 +719,7 @@ fn control_section_rule_15_both_lengths_are_there() {
 fn announcement_rules_2_and_3_a_message_is_read_or_taken_back() {
     check(3, || {
         let area = AnnouncementArea::on_heap();
-        let mut sender = Announcements::new(area.clone());
+        let mut sender = AnnouncementSender::new(area.clone());
         let (buffer, copy) = (Arc::new(AtomicU32::new(1)), Arc::new(AtomicU32::new(0)));
         let name = sender.open().expect("all are closed");
         let (there, kept) = (buffer.clone(), copy.clone());
@@ -747,7 +747,7 @@ fn announcement_rules_2_and_3_a_message_is_read_or_taken_back() {
 fn announcement_rules_1_and_4_a_closed_entry_is_another_message() {
     check(2, || {
         let area = AnnouncementArea::on_heap();
-        let mut sender = Announcements::new(area.clone());
+        let mut sender = AnnouncementSender::new(area.clone());
         let names = [sender.open().unwrap(), sender.open().unwrap()];
         assert!(sender.open().is_none() && names[0] != names[1] && names[0].raw() != 0);
         let reader = area.clone();

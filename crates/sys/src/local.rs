@@ -16,7 +16,7 @@ const BACKLOG: i32 = 256;
 
 /// Who is at the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
+pub struct PeerCredentials {
     /// The process that has connected, or has begun to listen.
     pub pid: i32,
     /// The user that it belonged to then.
@@ -98,7 +98,7 @@ pub fn accept(listener: impl AsFd) -> io::Result<Option<OwnedFd>> {
 ///
 /// # Errors
 /// What getsockopt(2) says of SO_PEERCRED, and if the process has no number here, being of another PID namespace.
-pub fn peer(socket: impl AsFd) -> io::Result<Peer> {
+pub fn peer(socket: impl AsFd) -> io::Result<PeerCredentials> {
     let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut size = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `size` bytes, which `credentials` has, and any bytes are a ucred; the descriptor is
@@ -115,9 +115,9 @@ pub fn peer(socket: impl AsFd) -> io::Result<Peer> {
 }
 
 /// Who it is, if the process has a number here.
-fn known(credentials: libc::ucred) -> io::Result<Peer> {
+fn known(credentials: libc::ucred) -> io::Result<PeerCredentials> {
     match credentials.pid {
-        1.. => Ok(Peer { pid: credentials.pid, user: credentials.uid }),
+        1.. => Ok(PeerCredentials { pid: credentials.pid, user: credentials.uid }),
         _ => Err(io::Error::other("its process is in another PID namespace")),
     }
 }
@@ -136,7 +136,10 @@ mod tests {
         listen_on(&taken).unwrap();
         let ours = connect_stream(&name).unwrap();
         let theirs = accept(&taken).unwrap().unwrap();
-        let own = Peer { pid: std::process::id().cast_signed(), user: rustix::process::geteuid().as_raw() };
+        let own = PeerCredentials {
+            pid: std::process::id().cast_signed(),
+            user: rustix::process::geteuid().as_raw(),
+        };
         assert_eq!((peer(&ours).unwrap(), peer(&theirs).unwrap()), (own, own));
     }
 
@@ -144,7 +147,10 @@ mod tests {
     fn a_process_without_a_number_here_is_refused() {
         let error = known(libc::ucred { pid: 0, uid: 1, gid: 1 }).unwrap_err();
         assert!(error.to_string().contains("PID namespace"));
-        assert_eq!(known(libc::ucred { pid: 7, uid: 1, gid: 1 }).unwrap(), Peer { pid: 7, user: 1 });
+        assert_eq!(
+            known(libc::ucred { pid: 7, uid: 1, gid: 1 }).unwrap(),
+            PeerCredentials { pid: 7, user: 1 }
+        );
     }
 
     #[test]
@@ -157,7 +163,10 @@ mod tests {
         assert!(accept(&listener).unwrap().is_none());
         let ours = connect(&name).unwrap();
         let theirs = accept(&listener).unwrap().unwrap();
-        let me = Peer { pid: std::process::id().cast_signed(), user: rustix::process::getuid().as_raw() };
+        let me = PeerCredentials {
+            pid: std::process::id().cast_signed(),
+            user: rustix::process::getuid().as_raw(),
+        };
         assert_eq!((peer(&ours).unwrap(), peer(&theirs).unwrap()), (me, me));
         fdpass::send(&ours, b"hello", None).unwrap();
         assert_eq!(fdpass::receive(&theirs, &mut [0; 8]).unwrap().0, 5);

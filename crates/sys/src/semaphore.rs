@@ -54,7 +54,7 @@ pub enum Awaits {
 
 /// How a sleep on a semaphore has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Slept {
+pub enum SemaphoreWait {
     /// It was raised, and is one less again.
     Raised,
     /// The time is over, or a signal came.
@@ -77,11 +77,11 @@ impl Semaphore {
     }
 
     /// Sleeps until it is at least 1, and takes 1 off, but not longer than `timeout`.
-    pub fn wait(self, timeout: Option<Duration>) -> Slept {
+    pub fn wait(self, timeout: Option<Duration>) -> SemaphoreWait {
         match self.change(-1, 0, timeout) {
-            Ok(()) => Slept::Raised,
-            Err(error) if is_gone(&error) => Slept::Gone,
-            Err(_) => Slept::Interrupted,
+            Ok(()) => SemaphoreWait::Raised,
+            Err(error) if is_gone(&error) => SemaphoreWait::Gone,
+            Err(_) => SemaphoreWait::Interrupted,
         }
     }
 

@@ -5,7 +5,7 @@ use crate::prefix;
 use oxmpi_core::copy_costs::{self, CopyCosts};
 use oxmpi_core::start::shm_settings;
 use oxmpi_fabric::shm::copy_policy::{CopyDecision, CopyFacts, Protocol, Proximity, predict};
-use oxmpi_fabric::shm::{Settings, SingleCopyMode};
+use oxmpi_fabric::shm::{ShmSettings, SingleCopyMode};
 use oxmpi_param::{Found, Params, Source};
 use oxmpi_sys::bytes::CopyKind;
 use serde_json::{Value as Json, json};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// The message to explain, and the two processes.
 struct CopyQuery {
     bytes: usize,
-    settings: Settings,
+    settings: ShmSettings,
     /// Where the facts come from, unless they are those of another processor.
     costs: Option<CopyCosts>,
     has_pool: bool,
@@ -101,7 +101,7 @@ const LONGER: [Protocol; 3] =
     [Protocol::Pool(CopyKind::Plain), Protocol::Pool(CopyKind::Streaming), Protocol::SingleCopy];
 
 fn in_text(query: &CopyQuery, decision: &CopyDecision) -> String {
-    let CopyQuery { bytes, settings: Settings { facts, proximity, eager_limit, .. }, .. } = query;
+    let CopyQuery { bytes, settings: ShmSettings { facts, proximity, eager_limit, .. }, .. } = query;
     let CopyDecision { protocol, piece_bytes, .. } = *decision;
     let processors = match proximity {
         Proximity::Near => "share a cache",

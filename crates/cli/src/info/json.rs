@@ -4,7 +4,7 @@ use oxmpi_core::tool::Pvar;
 use oxmpi_core::tool::categories::Category;
 use oxmpi_core::tool::enums;
 use oxmpi_core::tool::events::{EventType, Source};
-use oxmpi_param::select::Step;
+use oxmpi_param::select::SelectionStep;
 use oxmpi_param::{Change, Params, SelectError, Unit, Value};
 use oxmpi_param::{Level, Param};
 use serde_json::{Map, Value as Json, json};
@@ -64,11 +64,11 @@ pub(super) fn json(asked: &Asked, facts: &Facts) -> String {
 }
 
 fn selection(asked: &Asked, params: &Params) -> Json {
-    let one = |step: &Step| {
+    let one = |step: &SelectionStep| {
         let drops = step.drops.iter().map(|(module, reason)| json!({ "module": module, "reason": reason }));
         json!({ "number": step.number, "text": step.text, "drops": drops.collect::<Vec<_>>() })
     };
-    let all = |steps: &[Step]| steps.iter().map(one).collect::<Vec<_>>();
+    let all = |steps: &[SelectionStep]| steps.iter().map(one).collect::<Vec<_>>();
     match super::selected(params, asked.ranks) {
         Ok(found) => json!({
             "rpi": found.rpi,

@@ -7,7 +7,7 @@
 
 use super::parcels::{Load, Parcel};
 use super::{PART, RelayError};
-use crate::tcp::{Address, Identity, Secret, Settings, Tcp, Whereabouts};
+use crate::tcp::{Address, Identity, Secret, Tcp, TcpSettings, Whereabouts};
 use crate::{Body, Membership as _, Message, Sent, Sink, Transport as _};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::net::Listener;
@@ -25,7 +25,7 @@ type Addresses = Arc<Mutex<HashMap<u32, (String, Vec<Address>)>>>;
 
 /// What goes to the relay of one node.
 #[derive(Debug, Default)]
-struct Outgoing {
+struct RelayQueue {
     /// Receivers and parcels.
     queue: VecDeque<(u32, Parcel)>,
     /// How far the first has gone: 0, or 1 and the bytes of its file.
@@ -37,7 +37,7 @@ struct Outgoing {
 pub(super) struct Far {
     tcp: Tcp,
     poller: Arc<Poller>,
-    out: HashMap<u32, Outgoing>,
+    out: HashMap<u32, RelayQueue>,
     arrivals: Arrivals,
     addresses: Addresses,
     /// What the sockets have to say.
@@ -51,7 +51,7 @@ impl Far {
         (job, node, nodes): (u64, u32, u32),
         secret: [u8; 32],
         listener: Listener,
-        settings: Settings,
+        settings: TcpSettings,
     ) -> io::Result<Far> {
         let poller = Arc::new(Poller::new()?);
         let own = Identity { job, rank: node, size: nodes, incarnation: 1 };

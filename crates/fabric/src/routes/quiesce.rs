@@ -2,9 +2,9 @@
 //!
 //! | step | what the process does |
 //! |---|---|
-//! | [`Step::Quiesce`] | sends nothing new, and waits until its peers have all that it has sent |
-//! | [`Step::Close`] | ends its connections, and takes new listeners |
-//! | [`Step::Resume`] | goes on |
+//! | [`QuiesceStep::Quiesce`] | sends nothing new, and waits until its peers have all that it has sent |
+//! | [`QuiesceStep::Close`] | ends its connections, and takes new listeners |
+//! | [`QuiesceStep::Resume`] | goes on |
 //!
 //! A process that was restored from an image ends what was its connections likewise, takes new listeners, and goes on at once: the
 //! launcher says so in its segment, and asks for the next [`Step::Resume`] of which nobody has taken the steps before.
@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_micros(500);
 
 /// What is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum QuiesceStep {
     /// Everything that was sent arrives.
     Quiesce,
     /// The connections are ended.
@@ -33,13 +33,13 @@ pub enum Step {
     Resume,
 }
 
-impl Step {
+impl QuiesceStep {
     /// The step of a number. Numbers count up from 1, over all times that messages stood still; 0 was before the first.
-    pub fn of(number: u32) -> Step {
+    pub fn of(number: u32) -> QuiesceStep {
         match number % 3 {
-            1 => Step::Quiesce,
-            2 => Step::Close,
-            _ => Step::Resume,
+            1 => QuiesceStep::Quiesce,
+            2 => QuiesceStep::Close,
+            _ => QuiesceStep::Resume,
         }
     }
 }
@@ -49,7 +49,7 @@ pub trait Coordinator: Send {
     /// This process has taken a step.
     fn reached(&mut self, step: u32);
 
-    /// The listeners to which others connect after the step [`Step::Close`]: that for processes of the same launcher, and, if the
+    /// The listeners to which others connect after the step [`QuiesceStep::Close`]: that for processes of the same launcher, and, if the
     /// process `is_sought` by those of other launchers, that for them.
     ///
     /// # Errors
@@ -117,19 +117,19 @@ impl Routes {
             let Quiescing { segment, coordinator, taken, .. } = quiescing;
             let asked = segment.status().quiesce_step();
             if asked == *taken {
-                if Step::of(asked) == Step::Resume {
+                if QuiesceStep::of(asked) == QuiesceStep::Resume {
                     return;
                 }
                 std::thread::sleep(LOOK);
                 continue;
             }
-            match Step::of(asked) {
-                Step::Quiesce if !connections.quiesce() => {
+            match QuiesceStep::of(asked) {
+                QuiesceStep::Quiesce if !connections.quiesce() => {
                     std::thread::sleep(LOOK);
                     continue;
                 }
-                Step::Quiesce | Step::Resume => {}
-                Step::Close => {
+                QuiesceStep::Quiesce | QuiesceStep::Resume => {}
+                QuiesceStep::Close => {
                     let is_sought = connections.listeners() > 1;
                     connections.give_up_connections(sink);
                     if !Quiescing::take_listeners(&mut **coordinator, connections, is_sought) {
@@ -138,7 +138,7 @@ impl Routes {
                 }
             }
             *taken = asked;
-            if Step::of(asked) != Step::Resume {
+            if QuiesceStep::of(asked) != QuiesceStep::Resume {
                 coordinator.reached(asked);
             }
         }

@@ -41,8 +41,8 @@ impl RingIn {
 impl Link {
     /// Hands up what lies in the ring of this peer, `from`, `most` slots at most.
     #[inline]
-    pub(super) fn poll<S: Sink>(&mut self, from: u32, most: usize, sink: &mut S) -> Seen {
-        let mut seen = Seen::default();
+    pub(super) fn poll<S: Sink>(&mut self, from: u32, most: usize, sink: &mut S) -> RingLook {
+        let mut seen = RingLook::default();
         let Link { ring_in: Some(RingIn { receiver, framed, .. }), matched_in, cells_in, .. } = self else {
             return seen;
         };
@@ -225,7 +225,7 @@ fn numbered(matched_in: &mut u8, got: Received) -> Received {
 
 /// What one look into a ring has shown.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct RingLook {
     pub(super) any: bool,
     /// See [`Link::ring_bell`].
     pub(super) wakes: bool,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// All control sections of one segment.
 #[derive(Debug)]
-pub(super) struct Sections(Vec<Section>);
+pub(super) struct SectionTable(Vec<Section>);
 
 /// What is known of one.
 #[derive(Debug, Clone, Copy)]
@@ -17,14 +17,14 @@ enum Section {
     Leaving(u32),
 }
 
-impl Sections {
-    pub(super) fn new(config: &SegmentConfig) -> Sections {
+impl SectionTable {
+    pub(super) fn new(config: &SegmentConfig) -> SectionTable {
         let mut all = vec![Section::Free; config.control_sections as usize];
         for first in all.iter_mut().take(2) {
             // All processes know without a word that the first two sections of the first process are the world's.
             *first = Section::Used;
         }
-        Sections(all)
+        SectionTable(all)
     }
 
     /// Takes two sections: the index of the first, and the last step that was taken in either.

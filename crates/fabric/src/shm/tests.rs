@@ -54,7 +54,7 @@ fn two() -> [Shm; 2] {
             other.try_clone().map(|fd| Opened { fd, other: None }).map_err(|error| error.to_string())
         });
         let own = Segment::map(&created[me]).unwrap();
-        Shm::new(Neighbours::new(own, BarrierKind::Symmetric, open), Settings::default())
+        Shm::new(Neighbours::new(own, BarrierKind::Symmetric, open), ShmSettings::default())
     })
 }
 

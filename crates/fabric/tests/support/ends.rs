@@ -2,7 +2,7 @@
 #![allow(dead_code)] // not every test uses all
 
 use crate::support::{Recorder, planned, with_message};
-use oxmpi_fabric::tcp::{Address, Encryption, Identity, Secret, Settings, Tcp, Whereabouts};
+use oxmpi_fabric::tcp::{Address, Encryption, Identity, Secret, Tcp, TcpSettings, Whereabouts};
 use oxmpi_fabric::{Sent, Transport as _};
 use oxmpi_sys::net::Listener;
 use oxmpi_sys::poller::Poller;
@@ -18,7 +18,7 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 pub(crate) struct Plan {
     pub(crate) incarnation: u64,
     pub(crate) secret: [u8; 32],
-    pub(crate) settings: Settings,
+    pub(crate) settings: TcpSettings,
     /// Where the peer is found.
     pub(crate) peer: Arc<Mutex<Result<Whereabouts, String>>>,
     pub(crate) told: Arc<Mutex<Vec<String>>>,
@@ -29,7 +29,7 @@ impl Plan {
         Plan {
             incarnation: 1,
             secret: [7; 32],
-            settings: Settings { patience: Duration::from_millis(300), ..Settings::default() },
+            settings: TcpSettings { patience: Duration::from_millis(300), ..TcpSettings::default() },
             peer: Arc::new(Mutex::new(Err("nobody is there".into()))),
             told: Arc::default(),
         }
@@ -38,7 +38,7 @@ impl Plan {
     /// One whose process wants encryption.
     pub(crate) fn encrypted() -> Plan {
         let plan = Plan::new();
-        Plan { settings: Settings { encrypt: Encryption::Always, ..plan.settings.clone() }, ..plan }
+        Plan { settings: TcpSettings { encrypt: Encryption::Always, ..plan.settings.clone() }, ..plan }
     }
 
     pub(crate) fn at(&self, address: SocketAddr) {

@@ -2,7 +2,9 @@
 #![allow(dead_code)] // not every test uses all
 
 use crate::ends::{End, JOB, LIMIT};
-use oxmpi_fabric::tcp::{ALIGNMENT, Header, Identity, Initiator, Kind, Point, RECORD_HEADER, Secret};
+use oxmpi_fabric::tcp::{
+    ALIGNMENT, Identity, Initiator, Point, RECORD_HEADER, RecordHeader, RecordKind, Secret,
+};
 use oxmpi_fabric::{Sink, Transport as _};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Announced, Context, ContextId, Envelope, Frame, MAX_FRAME_LEN};
@@ -63,8 +65,8 @@ pub(crate) fn record(from: u32, number: u64, tag: i32, body: &[u8], (start, lead
     let envelope = Envelope { context: Context::Local(CONTEXT), tag };
     let frame_len = Frame::Eager { envelope }.encode(number as u8, from, &mut frame);
     let length = (frame_len + body.len()) as u32;
-    let header = Header {
-        kind: Kind::Frame,
+    let header = RecordHeader {
+        kind: RecordKind::Frame,
         wanted: false,
         number,
         acknowledged: 0,

@@ -1,7 +1,7 @@
 //! The modules of this program, a row each, and what a job gets of them.
 
 use super::transports::{Ask, SelectError};
-use super::{Decision, Framework, Row, ThreadLevel, Wish, decide};
+use super::{Decision, Framework, ModuleRow, SelectionRequest, ThreadLevel, decide};
 use crate::components::Component;
 use crate::module::{BetweenNodes, Module, SocketParams};
 use crate::registry::Params;
@@ -17,31 +17,31 @@ pub struct Job {
     /// Why its messages cannot go through daemons, if they cannot.
     pub no_daemons: Option<String>,
     /// On which nodes it is, if these are several.
-    pub nodes: Option<Nodes>,
+    pub nodes: Option<NodeCount>,
 }
 
 /// Several nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Nodes {
+pub enum NodeCount {
     /// So many hosts.
     Hosts(usize),
     /// So many nodes on one host, as the parameter `mpi_virtual_nodes` says.
     Virtual(u32),
 }
 
-impl Nodes {
+impl NodeCount {
     /// The virtual nodes of a job of so many processes by the parameters, if there are several; `None`: of several processes.
-    pub fn virtual_ones(params: &Params, ranks: Option<u32>) -> Option<Nodes> {
+    pub fn virtual_ones(params: &Params, ranks: Option<u32>) -> Option<NodeCount> {
         let nodes = params.mpi_virtual_nodes().min(ranks.unwrap_or(u32::MAX));
-        (nodes > 1).then_some(Nodes::Virtual(nodes))
+        (nodes > 1).then_some(NodeCount::Virtual(nodes))
     }
 }
 
-impl fmt::Display for Nodes {
+impl fmt::Display for NodeCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Nodes::Hosts(hosts) => write!(f, "{hosts} hosts"),
-            Nodes::Virtual(nodes) => write!(f, "{nodes} virtual nodes (parameter 'mpi_virtual_nodes')"),
+            NodeCount::Hosts(hosts) => write!(f, "{hosts} hosts"),
+            NodeCount::Virtual(nodes) => write!(f, "{nodes} virtual nodes (parameter 'mpi_virtual_nodes')"),
         }
     }
 }
@@ -60,7 +60,7 @@ impl Decision {
 }
 
 /// The rows for a job of which this is asked.
-fn rows(params: &Params, job: &Job, ask: &Ask) -> Vec<Row> {
+fn rows(params: &Params, job: &Job, ask: &Ask) -> Vec<ModuleRow> {
     let way = Module::between_nodes();
     // An image of a whole job does not depend on its transport; but by itself none is chosen over which there is no other.
     let for_cr = params.cr().filter(|_| !ask.names_transport());
@@ -70,7 +70,7 @@ fn rows(params: &Params, job: &Job, ask: &Ask) -> Vec<Row> {
             "cr {cr} is asked for, which uses it only if 'rpi' names it, for images of whole jobs on one host"
         ))
     };
-    let row = |module: &'static Module| Row {
+    let row = |module: &'static Module| ModuleRow {
         framework: Framework::Rpi,
         name: module.name,
         priority: module.priority(params),
@@ -82,7 +82,7 @@ fn rows(params: &Params, job: &Job, ask: &Ask) -> Vec<Row> {
         between: way.filter(|_| module.between == BetweenNodes::Another).map(|way| way.name),
     };
     let transports = Module::all().iter().map(|module| row(module));
-    let between = way.map(|way| Row {
+    let between = way.map(|way| ModuleRow {
         framework: Framework::Between,
         checkpoints: true,
         left_out: ask.left_out_between(),
@@ -90,7 +90,7 @@ fn rows(params: &Params, job: &Job, ask: &Ask) -> Vec<Row> {
         ..row(way)
     });
     // Which of these are for a communicator is found out when it is made.
-    let coll = Component::all().map(|component| Row {
+    let coll = Component::all().map(|component| ModuleRow {
         framework: Framework::Coll,
         name: component.name(),
         priority: component.priority(params),
@@ -101,7 +101,7 @@ fn rows(params: &Params, job: &Job, ask: &Ask) -> Vec<Row> {
         unavailable: None,
         between: None,
     });
-    let cr = CR.iter().map(|(name, priority, unavailable)| Row {
+    let cr = CR.iter().map(|(name, priority, unavailable)| ModuleRow {
         framework: Framework::Cr,
         name,
         priority: *priority,
@@ -125,7 +125,7 @@ type Unavailable = fn(&Job) -> Option<String>;
 /// The modules for checkpoints: their names, priorities, and why a job cannot use them.
 const CR: [(&str, u32, Unavailable); 2] = [
     ("blcr", 50, |job| match job.nodes {
-        Some(Nodes::Hosts(hosts)) => Some(format!(
+        Some(NodeCount::Hosts(hosts)) => Some(format!(
             "the job is on {hosts} hosts, and there are only images of whole jobs on one host yet"
         )),
         _ => None,
@@ -150,7 +150,7 @@ impl Params {
         let mut rows = rows(self, job, &ask);
         let is_considered = |name| Module::named(name).is_none_or(|module| ask.considers(module));
         rows.retain(|row| row.framework != Framework::Rpi || is_considered(row.name));
-        Ok(decide(&rows, &Wish { level, by, cr: self.cr(), nodes })?)
+        Ok(decide(&rows, &SelectionRequest { level, by, cr: self.cr(), nodes })?)
     }
 
     /// Why the parameters leave out sockets as the way to processes with which no memory is shared, if they do; for a person.
@@ -159,7 +159,7 @@ impl Params {
     }
 
     /// All modules, whatever is asked for.
-    pub fn modules(&self, job: &Job) -> Vec<Row> {
+    pub fn modules(&self, job: &Job) -> Vec<ModuleRow> {
         rows(self, job, &Ask::default())
     }
 

@@ -1,8 +1,8 @@
 use super::*;
 use ThreadLevel::{Funneled, Multiple, Serialized, Single};
 
-fn row(framework: Framework, name: &'static str, priority: u32, levels: [ThreadLevel; 2]) -> Row {
-    Row {
+fn row(framework: Framework, name: &'static str, priority: u32, levels: [ThreadLevel; 2]) -> ModuleRow {
+    ModuleRow {
         framework,
         name,
         priority,
@@ -15,18 +15,18 @@ fn row(framework: Framework, name: &'static str, priority: u32, levels: [ThreadL
     }
 }
 
-fn rpi(name: &'static str, priority: u32, levels: [ThreadLevel; 2]) -> Row {
+fn rpi(name: &'static str, priority: u32, levels: [ThreadLevel; 2]) -> ModuleRow {
     row(Framework::Rpi, name, priority, levels)
 }
 
 const ALL: [ThreadLevel; 2] = [Single, Multiple];
 
-fn basic() -> Row {
-    Row { checkpoints: true, ..row(Framework::Coll, "basic", 0, ALL) }
+fn basic() -> ModuleRow {
+    ModuleRow { checkpoints: true, ..row(Framework::Coll, "basic", 0, ALL) }
 }
 
-fn at(level: ThreadLevel) -> Wish {
-    Wish { level, by: "a test".into(), cr: None, nodes: None }
+fn at(level: ThreadLevel) -> SelectionRequest {
+    SelectionRequest { level, by: "a test".into(), cr: None, nodes: None }
 }
 
 #[test]
@@ -56,8 +56,8 @@ fn the_level_falls_until_something_runs_and_rises_to_what_the_winner_needs() {
 
 #[test]
 fn without_transport_or_collectives_nothing_runs_and_the_reasons_are_told() {
-    let gone = Row { unavailable: Some("no such hardware".into()), ..rpi("gm", 50, ALL) };
-    let other = Row { left_out: Some("'gm' is asked for".into()), ..rpi("tcp", 20, ALL) };
+    let gone = ModuleRow { unavailable: Some("no such hardware".into()), ..rpi("gm", 50, ALL) };
+    let other = ModuleRow { left_out: Some("'gm' is asked for".into()), ..rpi("tcp", 20, ALL) };
     let error = decide(&[gone, other, basic()], &at(Single)).unwrap_err();
     assert_eq!(error.framework, Framework::Rpi);
     assert_eq!(
@@ -73,17 +73,17 @@ fn without_transport_or_collectives_nothing_runs_and_the_reasons_are_told() {
 
 #[test]
 fn a_way_between_nodes_is_part_of_the_decision() {
-    let near = Row { between: Some("tcp"), ..rpi("near", 60, ALL) };
+    let near = ModuleRow { between: Some("tcp"), ..rpi("near", 60, ALL) };
     let all = [near, rpi("far", 20, ALL), basic(), row(Framework::Between, "tcp", 0, ALL)];
-    let nodes = Wish { nodes: Some("2 nodes".into()), ..at(Single) };
+    let nodes = SelectionRequest { nodes: Some("2 nodes".into()), ..at(Single) };
     for wish in [&at(Single), &nodes] {
         let found = decide(&all, wish).unwrap();
         assert_eq!((found.rpi, found.between), ("near", Some("tcp")));
         assert!(found.steps[4].text.ends_with("messages go by tcp"), "{}", found.steps[4].text);
     }
     // Left out: on one node that says the report, on several what needs it cannot be used.
-    let without = |row: Row| match row.framework {
-        Framework::Between => Row { left_out: Some("nobody wants it".into()), ..row },
+    let without = |row: ModuleRow| match row.framework {
+        Framework::Between => ModuleRow { left_out: Some("nobody wants it".into()), ..row },
         _ => row,
     };
     let rows = all.map(without);
@@ -101,7 +101,7 @@ fn a_way_between_nodes_is_part_of_the_decision() {
 
 #[test]
 fn checkpoints_need_their_level_and_a_transport_that_supports_them() {
-    let crtcp = Row { checkpoints: true, ..rpi("crtcp", 25, ALL) };
+    let crtcp = ModuleRow { checkpoints: true, ..rpi("crtcp", 25, ALL) };
     let (blcr, own) = (
         row(Framework::Cr, "blcr", 50, [Serialized, Multiple]),
         row(Framework::Cr, "self", 25, [Serialized, Multiple]),
@@ -111,14 +111,14 @@ fn checkpoints_need_their_level_and_a_transport_that_supports_them() {
     assert_eq!(decide(&rows, &at(Single)).unwrap().cr, None);
     assert_eq!(decide(&rows, &at(Multiple)).unwrap().cr, Some("blcr"));
     // By name, the level rises.
-    let asked = Wish { cr: Some("self"), ..at(Single) };
+    let asked = SelectionRequest { cr: Some("self"), ..at(Single) };
     let found = decide(&rows, &asked).unwrap();
     assert_eq!((found.cr, found.level), (Some("self"), Serialized));
     assert!(found.steps[0].text.contains("raised to MPI_THREAD_SERIALIZED, which cr self needs"));
     // Not with a transport that cannot.
     let rows = [rpi("shm", 60, ALL), basic(), blcr];
     assert_eq!(decide(&rows, &at(Multiple)).unwrap().cr, None);
-    let error = decide(&rows, &Wish { cr: Some("blcr"), ..at(Single) }).unwrap_err();
+    let error = decide(&rows, &SelectionRequest { cr: Some("blcr"), ..at(Single) }).unwrap_err();
     assert_eq!(error.framework, Framework::Cr);
     assert!(error.to_string().contains("cr blcr: rpi shm supports no checkpoints"), "{error}");
 }

@@ -1,6 +1,6 @@
 //! What `rpi`, and Open MPI's `pml`, `btl` and `mtl`, say about transports, and `coll` about collectives.
 
-use super::modules::Nodes;
+use super::modules::NodeCount;
 use super::{Impossible, Job, LevelError};
 use crate::components::{Asked, BadName, Component};
 use crate::definition::{Param, Value};
@@ -54,7 +54,7 @@ pub enum SelectError {
         /// By what messages go between nodes.
         way: &'static str,
         /// On what the job is.
-        nodes: Nodes,
+        nodes: NodeCount,
         /// What to do.
         remedy: String,
     },
@@ -362,8 +362,8 @@ impl Ask {
             let all = names().collect::<Vec<_>>().join(",");
             let way = way.btl.names.first().unwrap_or(&way.name);
             let one_node = match nodes {
-                Nodes::Hosts(_) => "run all ranks on one host",
-                Nodes::Virtual(_) => "have no virtual nodes ('--mca mpi_virtual_nodes 1')",
+                NodeCount::Hosts(_) => "run all ranks on one host",
+                NodeCount::Virtual(_) => "have no virtual nodes ('--mca mpi_virtual_nodes 1')",
             };
             return Err(SelectError::Between {
                 value: btl.value.into(),

@@ -23,7 +23,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
-use oxmpi_sys::local::{self, Peer};
+use oxmpi_sys::local::{self, PeerCredentials};
 use oxmpi_sys::{fdpass, net};
 use rustix::event::epoll;
 
@@ -74,7 +74,7 @@ pub(super) struct Links {
 /// A connection, on either side.
 struct Connection {
     socket: OwnedFd,
-    peer: Peer,
+    peer: PeerCredentials,
     /// Whom we mean, if we have connected; 0: whoever is there.
     wanted: Option<u64>,
     /// Who it is, when it has said so.
@@ -125,7 +125,7 @@ fn user() -> u32 {
 }
 
 /// Who is at the other end, if it may be.
-fn trusted(socket: &OwnedFd) -> Result<Peer, String> {
+fn trusted(socket: &OwnedFd) -> Result<PeerCredentials, String> {
     match local::peer(socket) {
         Ok(peer) if peer.user == user() => Ok(peer),
         Ok(peer) => Err(format!("it belongs to user {}, and this is user {}", peer.user, user())),
@@ -186,7 +186,12 @@ impl Launcher<'_> {
     }
 
     /// Connects to who listens under a name.
-    fn call(&mut self, name: &str, wanted: u64, search: Option<(u32, String)>) -> Result<Peer, String> {
+    fn call(
+        &mut self,
+        name: &str,
+        wanted: u64,
+        search: Option<(u32, String)>,
+    ) -> Result<PeerCredentials, String> {
         let place = self.reach()?;
         let (socket, peer) = claims::find(name)?;
         let hello = Message::Hello(self.own_hello(wanted, place));
@@ -198,7 +203,7 @@ impl Launcher<'_> {
     fn connect(
         &mut self,
         socket: OwnedFd,
-        peer: Peer,
+        peer: PeerCredentials,
         (wanted, search): (Option<u64>, Option<(u32, String)>),
     ) -> Result<u32, String> {
         self.links.connected = self.links.connected.wrapping_add(1);

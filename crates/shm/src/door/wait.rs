@@ -7,7 +7,7 @@ use oxmpi_sys::{
     clock,
     pause::Pause,
     poller::Poller,
-    semaphore::{Awaits, OwnSemaphores, Semaphore, Slept},
+    semaphore::{Awaits, OwnSemaphores, Semaphore, SemaphoreWait},
 };
 use std::sync::{
     Arc, OnceLock,
@@ -140,8 +140,9 @@ impl Alarm {
         match &self.means {
             Means::Descriptors(poller) => poller.wait(timeout),
             Means::Semaphores { segment, .. } => {
-                let slept = segment.semaphore().map_or(Slept::Gone, |semaphore| semaphore.wait(timeout));
-                if slept == Slept::Gone {
+                let slept =
+                    segment.semaphore().map_or(SemaphoreWait::Gone, |semaphore| semaphore.wait(timeout));
+                if slept == SemaphoreWait::Gone {
                     std::thread::sleep(WITHOUT_SEMAPHORE);
                 }
             }

@@ -162,7 +162,7 @@ enum LockedBy {
 
 impl PoolLock<'_> {
     /// Takes room for `len` bytes, at least one, in one piece (rule 4). `None`: there is none.
-    pub fn allocate(&self, len: usize) -> Option<Row> {
+    pub fn allocate(&self, len: usize) -> Option<PoolRoom> {
         let area = self.area;
         let wanted = (len as u64).div_ceil(area.shape.block());
         let mut found = None;
@@ -174,7 +174,7 @@ impl PoolLock<'_> {
         for (word, bits) in bits_of(first, wanted) {
             area.head().map.words[word].fetch_or(bits, Ordering::Relaxed);
         }
-        Some(Row { at: first * area.shape.block(), len })
+        Some(PoolRoom { at: first * area.shape.block(), len })
     }
 }
 
@@ -195,7 +195,7 @@ impl Drop for PoolLock<'_> {
 /// Room in the pool that was taken.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "it stays taken until it is posted or freed"]
-pub struct Row {
+pub struct PoolRoom {
     /// Where it begins in the pool, bytes.
     pub(super) at: u64,
     /// Bytes that are used.
@@ -204,27 +204,27 @@ pub struct Row {
 
 impl PostboxArea {
     /// The row, to be filled by who has taken it.
-    pub fn row_mut(&self, row: &mut Row) -> BytesMut<'_> {
+    pub fn row_mut(&self, row: &mut PoolRoom) -> BytesMut<'_> {
         self.write(self.shape.pool_at() + row.at, row.len)
     }
 
     /// The data of a row that was posted.
-    pub fn row(&self, row: &Row) -> Bytes<'_> {
+    pub fn row(&self, row: &PoolRoom) -> Bytes<'_> {
         self.read(self.shape.pool_at() + row.at, row.len)
     }
 
     /// Gives a row back (rule 5).
-    pub fn free_row(&self, row: Row) {
+    pub fn free_row(&self, row: PoolRoom) {
         let block = self.shape.block();
         self.free(row.at / block, (row.len as u64).div_ceil(block));
     }
 
     /// The row that a packet names, if there can be one.
-    pub(super) fn named_row(&self, at: u64, len: usize) -> Option<Row> {
+    pub(super) fn named_row(&self, at: u64, len: usize) -> Option<PoolRoom> {
         let end = at.checked_add(len as u64)?;
         let is_row = len > 0
             && at.is_multiple_of(self.shape.block())
             && end <= self.shape.blocks() * self.shape.block();
-        is_row.then_some(Row { at, len })
+        is_row.then_some(PoolRoom { at, len })
     }
 }

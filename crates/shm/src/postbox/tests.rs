@@ -99,7 +99,7 @@ proptest! {
     #[test]
     fn rows_never_overlap_and_all_room_comes_back(pool in 0u64..200_000, steps: Vec<(bool, u16)>) {
         let area = PostboxArea::on_heap(PostboxShape { pool, ..SHAPE });
-        let mut rows: Vec<Row> = Vec::new();
+        let mut rows: Vec<PoolRoom> = Vec::new();
         for (frees, number) in steps {
             if frees && !rows.is_empty() {
                 area.free_row(rows.swap_remove(usize::from(number) % rows.len()));

@@ -54,13 +54,13 @@ fn rule_2_a_raise_ends_the_sleep_and_so_does_the_removal() {
     let sets = SemaphoreSets::create(2).unwrap();
     let of = |me| OwnSemaphores::new(me, vec![0, 1], &sets.of(me)).unwrap();
     let semaphore = of(0).to_sleep_on(Awaits::Message(1));
-    assert_eq!(semaphore.wait(Some(Duration::from_millis(5))), Slept::Interrupted);
+    assert_eq!(semaphore.wait(Some(Duration::from_millis(5))), SemaphoreWait::Interrupted);
     semaphore.raise();
-    assert_eq!(semaphore.wait(None), Slept::Raised);
+    assert_eq!(semaphore.wait(None), SemaphoreWait::Raised);
     semaphore.raise();
     semaphore.raise();
     semaphore.lower();
-    assert_eq!(semaphore.wait(Some(Duration::from_millis(5))), Slept::Interrupted);
+    assert_eq!(semaphore.wait(Some(Duration::from_millis(5))), SemaphoreWait::Interrupted);
     let sleeper = std::thread::spawn(move || (semaphore.wait(Some(SOON)), semaphore.wait(Some(SOON))));
     std::thread::sleep(Duration::from_millis(20));
     semaphore.raise();
@@ -68,7 +68,7 @@ fn rule_2_a_raise_ends_the_sleep_and_so_does_the_removal() {
     let all = sets.sets.clone();
     assert!(all.iter().all(|set| exists(*set)));
     drop(sets);
-    assert_eq!(sleeper.join().unwrap(), (Slept::Raised, Slept::Gone));
+    assert_eq!(sleeper.join().unwrap(), (SemaphoreWait::Raised, SemaphoreWait::Gone));
     assert!(!all.iter().any(|set| exists(*set)));
 }
 

@@ -25,7 +25,7 @@ mod module;
 mod providers;
 mod tags;
 
-pub use self::tags::{ModeError, Parts, Protocol, TagLayout, TagMode};
+pub use self::tags::{ModeError, Parts, TagLayout, TagMode, TagProtocol};
 
 use crate::routes::Nodes;
 use crate::transports::Tell;
@@ -79,7 +79,7 @@ struct Name {
 
 /// How a process uses libfabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct OfiSettings {
     /// Completions that are read at a time.
     pub events: usize,
     /// The bits of tags.
@@ -115,7 +115,7 @@ pub struct Ofi {
     own: u32,
     endpoint: Endpoint<Name>,
     frames: Box<dyn Transport>,
-    settings: Settings,
+    settings: OfiSettings,
     tell: OfTell,
     /// By process number; those with whom contact was made.
     peers: Vec<Option<PeerAddress>>,
@@ -157,7 +157,7 @@ impl Ofi {
         own: u32,
         provider: &Provider,
         frames: Box<dyn Transport>,
-        settings: Settings,
+        settings: OfiSettings,
         poller: &Poller,
         tell: Tell,
     ) -> Result<Ofi, OfiError> {
@@ -263,8 +263,8 @@ impl Ofi {
                 let parts = self.settings.layout.decode(tag);
                 let from = self.source(parts, data);
                 self.received.add(length);
-                if parts.protocol == Protocol::Synchronous {
-                    let parts = Parts { protocol: Protocol::Matched, source: self.own, ..parts };
+                if parts.protocol == TagProtocol::Synchronous {
+                    let parts = Parts { protocol: TagProtocol::Matched, source: self.own, ..parts };
                     self.unanswered.push_back((from, self.settings.layout.encode(parts)));
                 }
                 sink.received(token, from, parts.tag, length);
@@ -466,12 +466,12 @@ impl MatchingTransport for Ofi {
             return Err(Unreachable { peer: to, why });
         }
         let layout = self.settings.layout;
-        let protocol = if is_synchronous { Protocol::Synchronous } else { Protocol::Plain };
+        let protocol = if is_synchronous { TagProtocol::Synchronous } else { TagProtocol::Plain };
         let parts = Parts { context, source: self.own, protocol, tag };
         let answer = Name { kind: Kind::Answer, token, peer: to };
         if is_synchronous {
             // Rule 2.
-            let bits = layout.encode(Parts { source: to, protocol: Protocol::Matched, ..parts });
+            let bits = layout.encode(Parts { source: to, protocol: TagProtocol::Matched, ..parts });
             let from = self.directed(Some(to));
             match self.endpoint.receive(from, (bits, 0), &UserBuf::empty(), answer) {
                 Ok(Admission::Yes) => _ = self.halves.insert(token),

@@ -1,7 +1,7 @@
 //! What `ofi` says of itself: libfabric, whose provider matches messages by itself.
 
 use super::providers::{self, Candidate, Wanted};
-use super::{EVENTS, Ofi, Settings, TagMode};
+use super::{EVENTS, Ofi, OfiSettings, TagMode};
 use crate::Transport;
 use crate::constructor::{Constructor, Decided, Offer, Services, Situation, Survey};
 use crate::routes::{Nodes, Reach};
@@ -152,7 +152,7 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     };
     let (provider, layout) = providers::choose(&library, candidates, own.as_deref())?;
     let frames = frames(of, services)?;
-    let settings = Settings { events: of.params.count(&EVENT_COUNT), layout };
+    let settings = OfiSettings { events: of.params.count(&EVENT_COUNT), layout };
     let (teller, located) = (services.clone(), services.clone());
     let tell: Tell = Box::new(move |text| teller.say(text));
     let ofi = Ofi::new(of.rank, &provider, frames, settings, &poller, tell);

@@ -5,7 +5,7 @@
 //! interface that its sockets use, if the provider has it.
 
 use super::{TagLayout, TagMode};
-use oxmpi_libfabric::{Library, LibraryError, Provider, Wish};
+use oxmpi_libfabric::{Library, LibraryError, Provider, ProviderQuery};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -111,8 +111,8 @@ pub(super) fn candidates(library: &Arc<Library>, wanted: &Wanted) -> Result<Vec<
 
 /// All providers. A capability is reported only if it is requested, so they are listed with each request.
 fn providers(library: &Arc<Library>) -> Result<Vec<Provider>, LibraryError> {
-    let plain = library.providers(&Wish { name: None, directed: false })?;
-    let mut directed = library.providers(&Wish { name: None, directed: true })?;
+    let plain = library.providers(&ProviderQuery { name: None, directed: false })?;
+    let mut directed = library.providers(&ProviderQuery { name: None, directed: true })?;
     let is_same = |one: &Provider, other: &Provider| {
         (&one.name, &one.domain, one.address_format) == (&other.name, &other.domain, other.address_format)
     };

@@ -37,7 +37,7 @@ impl fmt::Display for TagMode {
 
 /// What a message is for, in its two bits of protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Protocol {
+pub enum TagProtocol {
     /// It is a message.
     Plain,
     /// It is one whose sender waits for the match.
@@ -68,7 +68,7 @@ pub struct Parts {
     /// The sender's process, where the tag says it.
     pub source: u32,
     /// What it is for.
-    pub protocol: Protocol,
+    pub protocol: TagProtocol,
     /// The MPI tag.
     pub tag: i32,
 }
@@ -184,9 +184,9 @@ impl TagLayout {
         let tag = if is_negative { (low | !ones(self.tag_bits - 1)) as i32 } else { low as i32 };
         let mut at = self.tag_bits;
         let protocol = match bits >> at & ones(PROTOCOL_BITS) {
-            0 => Protocol::Plain,
-            1 => Protocol::Synchronous,
-            _ => Protocol::Matched,
+            0 => TagProtocol::Plain,
+            1 => TagProtocol::Synchronous,
+            _ => TagProtocol::Matched,
         };
         at += PROTOCOL_BITS;
         let source = (bits >> at & ones(self.source_bits)) as u32;
@@ -197,9 +197,9 @@ impl TagLayout {
     /// The tag of a receive, and which bits of it do not matter: from this process or (`None`) from anybody.
     pub fn wanted(&self, context: u32, from: Option<u32>, tags: Tags) -> (u64, u64) {
         let source = from.unwrap_or(0);
-        let bits = self.encode(Parts { context, source, protocol: Protocol::Plain, tag: tags.tag });
+        let bits = self.encode(Parts { context, source, protocol: TagProtocol::Plain, tag: tags.tag });
         // A synchronous message is received like any other.
-        let mut ignored = (Protocol::Synchronous as u64) << self.tag_bits;
+        let mut ignored = (TagProtocol::Synchronous as u64) << self.tag_bits;
         if tags.mask != -1 {
             // Any tag, but none of the library's.
             ignored |= ones(self.tag_bits - 1);
@@ -246,7 +246,7 @@ mod tests {
         );
         for mode in MODES {
             let layout = TagLayout::new(mode, 60).unwrap();
-            let all = Parts { context: u32::MAX, source: u32::MAX, protocol: Protocol::Matched, tag: -1 };
+            let all = Parts { context: u32::MAX, source: u32::MAX, protocol: TagProtocol::Matched, tag: -1 };
             assert_eq!(layout.encode(all) >> 60, 0, "{mode}");
         }
     }
@@ -255,7 +255,7 @@ mod tests {
     fn what_is_written_is_read() {
         for mode in MODES {
             let layout = TagLayout::new(mode, 64).unwrap();
-            for protocol in [Protocol::Plain, Protocol::Synchronous, Protocol::Matched] {
+            for protocol in [TagProtocol::Plain, TagProtocol::Synchronous, TagProtocol::Matched] {
                 for (context, source) in [(0, 0), (layout.last_context(), 262_143), (77, 3)] {
                     for tag in [0, 1, layout.last_tag(), -1, -layout.last_tag() - 1, -77] {
                         let source = if mode == TagMode::Full { 0 } else { source };
@@ -271,12 +271,12 @@ mod tests {
     fn a_receive_takes_what_it_wants_and_nothing_else() {
         for mode in MODES {
             let layout = TagLayout::new(mode, 64).unwrap();
-            let message = |context, source, tag| Parts { context, source, protocol: Protocol::Plain, tag };
+            let message = |context, source, tag| Parts { context, source, protocol: TagProtocol::Plain, tag };
             let has_source = mode != TagMode::Full;
             let one = layout.wanted(5, Some(9), Tags::one(3));
             assert!(matches(&layout, one, message(5, 9, 3)));
-            assert!(matches(&layout, one, Parts { protocol: Protocol::Synchronous, ..message(5, 9, 3) }));
-            assert!(!matches(&layout, one, Parts { protocol: Protocol::Matched, ..message(5, 9, 3) }));
+            assert!(matches(&layout, one, Parts { protocol: TagProtocol::Synchronous, ..message(5, 9, 3) }));
+            assert!(!matches(&layout, one, Parts { protocol: TagProtocol::Matched, ..message(5, 9, 3) }));
             assert!(!matches(&layout, one, message(5, 9, 4)) && !matches(&layout, one, message(4, 9, 3)));
             assert_eq!(matches(&layout, one, message(5, 8, 3)), !has_source, "else the address says it");
             let any = layout.wanted(5, None, Tags::ANY);

@@ -18,7 +18,7 @@ pub(super) struct In {
 
 /// What one look has shown.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct PostboxLook {
     pub(super) any: bool,
     /// The sender wants to be rung.
     pub(super) sender_waits: bool,
@@ -31,8 +31,8 @@ impl In {
 
     /// Hands up what lies in the postbox of process `from`.
     #[inline]
-    pub(super) fn poll(&mut self, from: u32, area: &PostboxArea, sink: &mut dyn Sink) -> Seen {
-        let mut seen = Seen::default();
+    pub(super) fn poll(&mut self, from: u32, area: &PostboxArea, sink: &mut dyn Sink) -> PostboxLook {
+        let mut seen = PostboxLook::default();
         for _ in 0..BURST {
             let Some(packet) = self.receiver.peek() else { break };
             seen.any = true;

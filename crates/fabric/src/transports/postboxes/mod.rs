@@ -20,7 +20,7 @@ mod module;
 mod outgoing;
 
 use self::incoming::In;
-use self::outgoing::Out;
+use self::outgoing::PostboxOut;
 use crate::neighbours::{Neighbour, Neighbours};
 use crate::{Counts, Limits, Membership, Message, Sent, Sink, Statistics, Transport, Unreachable};
 use oxmpi_shm::postbox::PostboxArea;
@@ -31,7 +31,7 @@ use oxmpi_wire::Frame;
 
 /// How a process uses the postboxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct PostboxSettings {
     /// The most bytes that one piece of a long message takes of the pool.
     pub max_alloc: usize,
     /// How often a sender looks at what it waits for before it pauses.
@@ -55,9 +55,9 @@ pub struct Postboxes {
     place: u32,
     area: PostboxArea,
     neighbours: Neighbours,
-    settings: Settings,
+    settings: PostboxSettings,
     /// By place; none is at the own.
-    peers: Vec<Option<Peer>>,
+    peers: Vec<Option<PostboxPeer>>,
     /// Places of those to whom data that were copied have not left yet.
     unfinished: Vec<usize>,
     /// Tokens of messages that have left since the last look.
@@ -66,9 +66,9 @@ pub struct Postboxes {
 }
 
 #[derive(Debug)]
-struct Peer {
+struct PostboxPeer {
     number: u32,
-    out: Out,
+    out: PostboxOut,
     incoming: In,
     neighbour: Option<Neighbour>,
     /// It is to be rung as soon as contact is made.
@@ -94,7 +94,7 @@ impl Postboxes {
         me: u32,
         members: Vec<u32>,
         (area, neighbours): (PostboxArea, Neighbours),
-        settings: Settings,
+        settings: PostboxSettings,
     ) -> Result<Postboxes, String> {
         let place = members.iter().position(|member| *member == me);
         let ranks = area.shape().ranks;
@@ -105,9 +105,9 @@ impl Postboxes {
         };
         let own = place as u32;
         let peer = |(at, number): (u32, &u32)| {
-            (at != own).then(|| Peer {
+            (at != own).then(|| PostboxPeer {
                 number: *number,
-                out: Out::new(area.sender(own, at)),
+                out: PostboxOut::new(area.sender(own, at)),
                 incoming: In::new(area.receiver(at, own)),
                 neighbour: None,
                 is_to_be_rung: false,
@@ -128,7 +128,7 @@ impl Postboxes {
     }
 
     #[inline]
-    fn peer_mut(&mut self, number: u32) -> Option<&mut Peer> {
+    fn peer_mut(&mut self, number: u32) -> Option<&mut PostboxPeer> {
         let at = self.place_of(number)?;
         self.peers.get_mut(at)?.as_mut()
     }
@@ -137,7 +137,7 @@ impl Postboxes {
     #[inline]
     fn meet(&mut self, number: u32) -> Result<(), Unreachable> {
         match self.peer_mut(number) {
-            Some(Peer { neighbour: None, .. }) => self.connect(number),
+            Some(PostboxPeer { neighbour: None, .. }) => self.connect(number),
             _ => Ok(()),
         }
     }
@@ -157,7 +157,7 @@ impl Postboxes {
     /// Rings those that wait to be rung and with which contact is still to be made.
     fn ring_unmet(&mut self) {
         for at in 0..self.peers.len() {
-            let Some(Peer { number, is_to_be_rung: true, .. }) = self.peers[at] else { continue };
+            let Some(PostboxPeer { number, is_to_be_rung: true, .. }) = self.peers[at] else { continue };
             if self.connect(number).is_err()
                 && let Some(peer) = &mut self.peers[at]
             {
@@ -190,7 +190,7 @@ impl Postboxes {
     }
 }
 
-impl Peer {
+impl PostboxPeer {
     fn ring(&mut self) {
         match &self.neighbour {
             Some(neighbour) => neighbour.bell.ring(),
@@ -271,7 +271,7 @@ impl Transport for Postboxes {
     fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
         let mut any = false;
         for peer in self.peers.iter_mut().flatten() {
-            let Peer { number, incoming, .. } = peer;
+            let PostboxPeer { number, incoming, .. } = peer;
             let seen = incoming.poll(*number, &self.area, sink);
             any |= seen.any;
             if seen.sender_waits {
@@ -321,7 +321,7 @@ impl Membership for Postboxes {
         self.area.break_lock(at as u32);
         let Some(Some(peer)) = self.peers.get_mut(at) else { return };
         peer.is_dead = true;
-        let Peer { out, .. } = peer;
+        let PostboxPeer { out, .. } = peer;
         self.gone.extend(out.give_up());
         self.unfinished.retain(|other| *other != at);
     }

@@ -1,6 +1,6 @@
 //! What `usysv` and `sysv` say of themselves: postboxes where a waiting rank polls, and where it sleeps.
 
-use super::{Postboxes, Settings};
+use super::{PostboxSettings, Postboxes};
 use crate::constructor::{Constructor, Offer, Services, Situation};
 use crate::routes::Reach;
 use linkme::distributed_slice;
@@ -209,7 +209,7 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>, has: Own) -> Result<Op
         [] => None,
         sets => Some(OwnSemaphores::new(of.rank, members.clone(), sets)?),
     };
-    let settings = Settings {
+    let settings = PostboxSettings {
         max_alloc: has.sizes.of(of.params, of.local_size).piece as usize,
         write_polls: has.write_polls,
         pause: has.pause,

@@ -1,6 +1,6 @@
 //! What goes to one peer by its postbox.
 
-use super::{Settings, Tally};
+use super::{PostboxSettings, Tally};
 use crate::{Message, Sent};
 use oxmpi_shm::postbox::{PoolLock, PostboxArea, PostboxSender};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
@@ -14,7 +14,7 @@ const SLEEP_FOR_LOCK: Duration = Duration::from_millis(20);
 
 /// The sending side of a postbox.
 #[derive(Debug)]
-pub(super) struct Out {
+pub(super) struct PostboxOut {
     sender: PostboxSender,
     /// Data of an eager message that have not left yet.
     rest: Option<Rest>,
@@ -34,21 +34,21 @@ struct Rest {
 
 /// What became of the data that waited.
 #[derive(Debug, Default)]
-pub(super) struct Left {
+pub(super) struct Unsent {
     pub(super) has_posted: bool,
     pub(super) is_unfinished: bool,
     /// All of them have left; this is their message's.
     pub(super) token: Option<u64>,
 }
 
-impl Out {
-    pub(super) fn new(sender: PostboxSender) -> Out {
-        Out { sender, rest: None, has_paused: false, shuns_pool: false }
+impl PostboxOut {
+    pub(super) fn new(sender: PostboxSender) -> PostboxOut {
+        PostboxOut { sender, rest: None, has_paused: false, shuns_pool: false }
     }
 
     /// Whether the postbox is empty, perhaps after some looks and a pause.
     #[inline]
-    pub(super) fn wait(&mut self, settings: &Settings, tally: &mut Tally) -> bool {
+    pub(super) fn wait(&mut self, settings: &PostboxSettings, tally: &mut Tally) -> bool {
         if self.sender.is_empty() {
             return true;
         }
@@ -69,8 +69,8 @@ impl Out {
 
     /// Posts what waits, as far as there is room; if not all of it can leave the receiver will ring.
     #[inline]
-    pub(super) fn flush(&mut self) -> Left {
-        let mut left = Left::default();
+    pub(super) fn flush(&mut self) -> Unsent {
+        let mut left = Unsent::default();
         let Some(rest) = &mut self.rest else { return left };
         let short = self.sender.short();
         loop {
@@ -115,7 +115,7 @@ impl Out {
         me: u32,
         message: &Message<'_>,
         (area, place): (&PostboxArea, u32),
-        settings: &Settings,
+        settings: &PostboxSettings,
         tally: &mut Tally,
     ) -> Sent {
         let mut frame = [0; MAX_FRAME_LEN];
@@ -163,7 +163,7 @@ impl Out {
 fn lock<'a>(
     area: &'a PostboxArea,
     place: u32,
-    settings: &Settings,
+    settings: &PostboxSettings,
     tally: &mut Tally,
 ) -> Option<PoolLock<'a>> {
     if let Some(semaphore) = settings.lock {

@@ -87,19 +87,19 @@ impl Tcp {
         }
         let Some(peer) = self.known(at) else { return };
         let next = if failure.is_vague {
-            trouble::Next::Again(peer.trouble.unclear())
+            trouble::Retry::Again(peer.trouble.unclear())
         } else {
             peer.trouble.failed(now, patience)
         };
         match next {
-            trouble::Next::Again(pause) => {
+            trouble::Retry::Again(pause) => {
                 let is_lower = peer.other_job.map_or(own < at, |job| own_job < job);
                 let mine = is_lower || !peer.link.is_acknowledged() || !was_up;
                 let until = now + if mine { pause } else { pause.max(YOURS) };
                 self.part(at, Way::Pause { until });
                 self.wake_at(until);
             }
-            trouble::Next::GiveUp { tries, time } => {
+            trouble::Retry::GiveUp { tries, time } => {
                 let to = tried.map_or("no address was found".into(), |a| {
                     format!("the last address was {} on interface {}", a.socket, a.interface)
                 });

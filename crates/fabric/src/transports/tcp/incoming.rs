@@ -1,7 +1,7 @@
 //! What comes from one peer: takes bytes as they come, in any pieces, and hands up what they say.
 
 use super::RecordError;
-use super::record::{Header, Kind, Point, RECORD_HEADER};
+use super::record::{Point, RECORD_HEADER, RecordHeader, RecordKind};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Frame, HEADER_LEN, MAX_FRAME_LEN, Received};
 
@@ -35,7 +35,7 @@ struct Begun {
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     /// The header, of which so many bytes are here.
-    Header(usize),
+    RecordHeader(usize),
     /// The frame, of which so many bytes are here; its record is so long.
     Frame(usize, u32),
     /// The body.
@@ -84,7 +84,7 @@ impl Default for Incoming {
             point: Point::default(),
             begun: None,
             newest: 0,
-            stage: Stage::Header(0),
+            stage: Stage::RecordHeader(0),
             zeros: 0,
             is_goodbye: false,
             padding: 0,
@@ -129,7 +129,7 @@ impl Incoming {
 
     /// A new connection begins: what is not handed up of the old one is forgotten.
     pub fn restart(&mut self) {
-        (self.stage, self.zeros, self.is_goodbye) = (Stage::Header(0), 0, false);
+        (self.stage, self.zeros, self.is_goodbye) = (Stage::RecordHeader(0), 0, false);
         self.again = 0;
     }
 
@@ -174,16 +174,16 @@ impl Incoming {
 
     /// Whether no record has come in part.
     pub fn is_between(&self) -> bool {
-        matches!(self.stage, Stage::Header(0)) && self.zeros == 0 && self.begun.is_none()
+        matches!(self.stage, Stage::RecordHeader(0)) && self.zeros == 0 && self.begun.is_none()
     }
 
     /// What `bytes`, the next ones of the connection, begin with, if that is the header and the frame of an eager message that
     /// names its context by the receiver's index, and all of its body is still to come.
-    pub fn peek(&self, bytes: &[u8]) -> Option<(Header, Received)> {
+    pub fn peek(&self, bytes: &[u8]) -> Option<(RecordHeader, Received)> {
         let (header, rest) = bytes.split_first_chunk::<RECORD_HEADER>()?;
-        let header = Header::decode(header).ok()?;
+        let header = RecordHeader::decode(header).ok()?;
         let is_next = self.is_between()
-            && (header.kind, header.number, header.start) == (Kind::Frame, self.point.records, 0);
+            && (header.kind, header.number, header.start) == (RecordKind::Frame, self.point.records, 0);
         let (lead, rest) = rest.split_at_checked(header.lead.into())?;
         if !is_next || rest.len() < HEADER_LEN || lead.iter().any(|byte| *byte != 0) {
             return None;
@@ -194,7 +194,7 @@ impl Incoming {
 
     /// Takes header and frame that [`Incoming::peek`] has shown, and the first `stored` bytes of the body, which are where they
     /// belong.
-    pub fn take_peeked(&mut self, header: &Header, stored: usize) {
+    pub fn take_peeked(&mut self, header: &RecordHeader, stored: usize) {
         self.wanted_when_whole = header.wanted;
         self.begun = Some(Begun { frame: HEADER_LEN as u32, length: header.length });
         self.stage = Stage::Body;
@@ -217,7 +217,7 @@ impl Incoming {
                     }
                     rest
                 }
-                Stage::Header(have) => self.take_header(have, bytes, upper)?,
+                Stage::RecordHeader(have) => self.take_header(have, bytes, upper)?,
                 Stage::Frame(have, length) => self.take_frame(have, length, bytes, upper)?,
                 Stage::Body => self.take_body(bytes, upper),
                 Stage::Again(left) => self.skip(left, bytes),
@@ -248,28 +248,28 @@ impl Incoming {
         let (now, rest) = bytes.split_at(bytes.len().min(RECORD_HEADER - have));
         self.header[have..have + now.len()].copy_from_slice(now);
         if have + now.len() < RECORD_HEADER {
-            self.stage = Stage::Header(have + now.len());
+            self.stage = Stage::RecordHeader(have + now.len());
             return Ok(rest);
         }
-        self.stage = Stage::Header(0);
-        let header = Header::decode(&self.header)?;
+        self.stage = Stage::RecordHeader(0);
+        let header = RecordHeader::decode(&self.header)?;
         upper.acknowledged(header.acknowledged)?;
         self.zeros = header.padding();
         match header.kind {
-            Kind::Frame => {
+            RecordKind::Frame => {
                 (self.padding, self.zeros) = (self.zeros, header.lead.into());
                 self.head = header.len();
                 self.begin(&header)?;
             }
-            Kind::Ack => {}
-            Kind::Ask => self.wanted = true,
+            RecordKind::Ack => {}
+            RecordKind::Ask => self.wanted = true,
             // Then nothing is left of it that its sender's kernel would miss.
-            Kind::Bye => self.is_goodbye = true,
+            RecordKind::Bye => self.is_goodbye = true,
         }
         Ok(rest)
     }
 
-    fn begin(&mut self, header: &Header) -> Result<(), RecordError> {
+    fn begin(&mut self, header: &RecordHeader) -> Result<(), RecordError> {
         if self.again > 0 {
             return self.begin_again(header);
         }
@@ -287,7 +287,7 @@ impl Incoming {
     }
 
     /// Begins a record that has come early.
-    fn begin_again(&mut self, header: &Header) -> Result<(), RecordError> {
+    fn begin_again(&mut self, header: &RecordHeader) -> Result<(), RecordError> {
         let (records, bytes) = (self.acknowledged(), 0);
         if header.number != records || header.start != 0 {
             return Err(RecordError::Place { records, bytes, number: header.number, start: header.start });
@@ -306,7 +306,7 @@ impl Incoming {
             self.again -= 1;
             self.unsaid_records += 1;
             self.wanted |= std::mem::take(&mut self.wanted_when_whole);
-            (self.stage, self.zeros) = (Stage::Header(0), self.padding);
+            (self.stage, self.zeros) = (Stage::RecordHeader(0), self.padding);
         }
         rest
     }
@@ -368,7 +368,7 @@ impl Incoming {
             self.unsaid_records += 1;
             self.wanted |= std::mem::take(&mut self.wanted_when_whole);
             self.newest = self.begun.take().map_or(0, |begun| begun.length);
-            (self.stage, self.zeros) = (Stage::Header(0), self.padding);
+            (self.stage, self.zeros) = (Stage::RecordHeader(0), self.padding);
         }
     }
 }
@@ -409,8 +409,15 @@ mod tests {
         let mut frame = [0; MAX_FRAME_LEN];
         let len = Frame::Learn { id: ContextId::new(0, 0), index: 0 }.encode(0, 0, &mut frame);
         let length = len as u32 + 100;
-        let header =
-            Header { kind: Kind::Frame, wanted: true, number: 0, acknowledged: 0, length, start: 0, lead: 5 };
+        let header = RecordHeader {
+            kind: RecordKind::Frame,
+            wanted: true,
+            number: 0,
+            acknowledged: 0,
+            length,
+            start: 0,
+            lead: 5,
+        };
         let padding = header.padding();
         assert_eq!((RECORD_HEADER + 5 + len + 100 + padding) % ALIGNMENT, 0);
         let header = header.encode();
@@ -435,8 +442,8 @@ mod tests {
 
     #[test]
     fn what_fills_records_up_is_zeros() {
-        let header = Header {
-            kind: Kind::Ack,
+        let header = RecordHeader {
+            kind: RecordKind::Ack,
             wanted: false,
             number: 0,
             acknowledged: 0,
@@ -453,7 +460,7 @@ mod tests {
         }
         bytes[50] = 0x4f;
         assert_eq!(came.take(&bytes, &mut seen), Err(RecordError::Padding(0x4f)));
-        let lead = Header { lead: ALIGNMENT as u8, length: 100, kind: Kind::Frame, ..header };
-        assert!(matches!(Header::decode(&lead.encode()), Err(RecordError::Header(_))));
+        let lead = RecordHeader { lead: ALIGNMENT as u8, length: 100, kind: RecordKind::Frame, ..header };
+        assert!(matches!(RecordHeader::decode(&lead.encode()), Err(RecordError::Header(_))));
     }
 }

@@ -1,7 +1,7 @@
 //! How a process rests, parts with others, and ends (rules 5 and 6 of the module).
 
 use super::Tcp;
-use super::peer::{Bond, Peer, Way};
+use super::peer::{Bond, TcpPeer, Way};
 use std::time::Duration;
 
 /// How long a process that ends waits for its peers' kernels to take its goodbyes.
@@ -27,7 +27,7 @@ impl Tcp {
             } else {
                 self.write(at);
             }
-            if let Some(Peer { way: Way::Up(_) | Way::Sealed(_), link, is_broken: false, .. }) =
+            if let Some(TcpPeer { way: Way::Up(_) | Way::Sealed(_), link, is_broken: false, .. }) =
                 self.known(at)
             {
                 all &= link.is_settled();
@@ -87,7 +87,7 @@ impl Tcp {
                 self.leaving = Some(now);
                 self.stop_listening();
                 for at in 0..self.peers.len() as u32 {
-                    if let Some(Peer { way: Way::Up(_) | Way::Sealed(_), link, .. }) = self.known(at) {
+                    if let Some(TcpPeer { way: Way::Up(_) | Way::Sealed(_), link, .. }) = self.known(at) {
                         link.say_bye();
                         self.write(at);
                     }

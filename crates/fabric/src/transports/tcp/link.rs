@@ -3,7 +3,7 @@
 
 use super::incoming::{Incoming, Upper};
 use super::outgoing::{Outgoing, Pieces};
-use super::record::{Header, Kind, Point};
+use super::record::{Point, RecordHeader, RecordKind};
 use super::{RecordError, body_fits, is_ours};
 use crate::{Message, Sink, Traffic, dispatch};
 use oxmpi_mem::buffer::UserBuf;
@@ -71,12 +71,12 @@ impl Link {
 
     /// The header of a record with a frame and a body of so many bytes, for a message to be written at once; `None`: it must
     /// wait for something, or `most` records are kept. Then [`Link::keep_written`].
-    pub(super) fn header_now(&self, frame: usize, body: usize, most: usize) -> Option<Header> {
+    pub(super) fn header_now(&self, frame: usize, body: usize, most: usize) -> Option<RecordHeader> {
         if !self.out.is_free(most) {
             return None;
         }
-        let header = Header {
-            kind: Kind::Frame,
+        let header = RecordHeader {
+            kind: RecordKind::Frame,
             wanted: false,
             number: self.out.next_number(),
             acknowledged: self.came.acknowledged(),
@@ -88,14 +88,20 @@ impl Link {
     }
 
     /// Keeps a message, of whose record `written` bytes are written, none of them if it is not taken at all.
-    pub(super) fn keep_written(&mut self, header: &Header, frame: &[u8], body: Bytes<'_>, written: usize) {
+    pub(super) fn keep_written(
+        &mut self,
+        header: &RecordHeader,
+        frame: &[u8],
+        body: Bytes<'_>,
+        written: usize,
+    ) {
         self.came.say();
         self.out.keep_written(header, frame, body, written);
     }
 
     /// The message at the beginning of `bytes`, the next ones of the connection, as [`Incoming::peek`], and the length of its
     /// body.
-    pub(super) fn peek(&self, from: u32, bytes: &[u8]) -> Option<(Header, Received, usize)> {
+    pub(super) fn peek(&self, from: u32, bytes: &[u8]) -> Option<(RecordHeader, Received, usize)> {
         let (header, got) = self.came.peek(bytes)?;
         let total = (header.length as usize).checked_sub(HEADER_LEN)?;
         is_ours(from, got.source, &got.frame).then_some((header, got, total))
@@ -105,12 +111,12 @@ impl Link {
     ///
     /// # Errors
     /// If that cannot be; nothing has happened then.
-    pub(super) fn heed(&mut self, header: &Header) -> Result<(), RecordError> {
+    pub(super) fn heed(&mut self, header: &RecordHeader) -> Result<(), RecordError> {
         self.out.acknowledge(header.acknowledged)
     }
 
     /// Takes what [`Link::peek`] has shown, and the first `stored` bytes of the body, which are where they belong.
-    pub(super) fn take_peeked(&mut self, header: &Header, stored: usize) {
+    pub(super) fn take_peeked(&mut self, header: &RecordHeader, stored: usize) {
         self.received.add((header.length as usize).saturating_sub(HEADER_LEN) as u64);
         self.came.take_peeked(header, stored);
     }
@@ -253,9 +259,9 @@ impl Link {
     /// If it makes no sense; it has not come then.
     pub fn take_early(&mut self, from: u32, record: &[u8], sink: &mut dyn Sink) -> Result<bool, RecordError> {
         let header = record.first_chunk().ok_or(RecordError::Early(record.len()))?;
-        let header = Header::decode(header)?;
+        let header = RecordHeader::decode(header)?;
         let len = header.len() + header.length as usize + header.padding();
-        if header.kind != Kind::Frame || header.start != 0 || len != record.len() {
+        if header.kind != RecordKind::Frame || header.start != 0 || len != record.len() {
             return Err(RecordError::Early(record.len()));
         }
         if self.came.point() != (Point { records: header.number, bytes: 0 }) {

@@ -74,15 +74,15 @@ pub use incoming::{Incoming, Upper};
 pub use link::Link;
 pub use outgoing::Pieces;
 pub use oxmpi_wire::noise::Encryption;
-pub use record::{ALIGNMENT, Header, Kind, Point, RECORD_HEADER};
-pub use settings::{Find, SecretOf, Settings};
+pub use record::{ALIGNMENT, Point, RECORD_HEADER, RecordHeader, RecordKind};
+pub use settings::{Find, SecretOf, TcpSettings};
 
 use self::greetings::Greetings;
 use self::lending::LEND_FROM;
-use self::peer::{Bond, Peer, Way};
+use self::peer::{Bond, TcpPeer, Way};
 use self::straight::Ahead;
 use self::watch::Watch;
-use self::watched::Watched;
+use self::watched::RecentPeer;
 use crate::{
     Body, Connected, Connections, Counts, Limits, Membership, Message, Sent, Sink, Statistics, Taken,
     Traffic, Transport, Unreachable,
@@ -107,7 +107,7 @@ const BUFFER: usize = 256 << 10;
 pub struct Tcp {
     own: Identity,
     secret: Secret,
-    settings: Settings,
+    settings: TcpSettings,
     find: Find,
     secret_of: SecretOf,
     tell: Tell,
@@ -120,7 +120,7 @@ pub struct Tcp {
     is_deafness_told: bool,
     greetings: Greetings,
     /// By process index; made at first contact.
-    peers: Vec<Option<Box<Peer>>>,
+    peers: Vec<Option<Box<TcpPeer>>>,
     buffer: Vec<u8>,
     ahead: Ahead,
     /// A record that is written from one piece.
@@ -149,7 +149,7 @@ pub struct Tcp {
     vain: u32,
     /// Looks since a message that is lent could be copied.
     uncopied: u32,
-    watched: Watched,
+    watched: RecentPeer,
     /// What has left.
     sent: Traffic,
 }
@@ -175,7 +175,7 @@ impl Tcp {
     pub fn new(
         own: Identity,
         secret: Secret,
-        settings: Settings,
+        settings: TcpSettings,
         (listener, poller): (Listener, Arc<Poller>),
         find: Find,
         tell: Tell,
@@ -211,7 +211,7 @@ impl Tcp {
             lenders: Vec::new(),
             vain: 0,
             uncopied: 0,
-            watched: Watched::new(),
+            watched: RecentPeer::new(),
             sent: Traffic::default(),
         })
     }
@@ -233,7 +233,7 @@ impl Tcp {
         self.start.elapsed()
     }
 
-    fn peer(&mut self, at: u32) -> &mut Peer {
+    fn peer(&mut self, at: u32) -> &mut TcpPeer {
         let place = at as usize;
         if self.peers.len() <= place {
             self.peers.resize_with(place + 1, || None);
@@ -245,7 +245,7 @@ impl Tcp {
         matches!(self.peers.get(at as usize), Some(Some(peer)) if peer.way.connection().is_some())
     }
 
-    fn known(&mut self, at: u32) -> Option<&mut Peer> {
+    fn known(&mut self, at: u32) -> Option<&mut TcpPeer> {
         self.peers.get_mut(at as usize)?.as_deref_mut()
     }
 
@@ -499,6 +499,6 @@ impl Tcp {
         let listener = Listener::bind(std::net::Ipv4Addr::LOCALHOST.into(), None).unwrap();
         let find: Find = Box::new(|_| Ok(Whereabouts::Left));
         let tell: Tell = Box::new(|text| panic!("{text}"));
-        Tcp::new(own, Secret([0; 32]), Settings::default(), (listener, poller), find, tell).unwrap()
+        Tcp::new(own, Secret([0; 32]), TcpSettings::default(), (listener, poller), find, tell).unwrap()
     }
 }

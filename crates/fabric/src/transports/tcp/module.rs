@@ -1,6 +1,6 @@
 //! What `tcp` and `crtcp` say of themselves: sockets, and the same where messages can stand still.
 
-use super::{Find, Identity, Secret, SecretOf, Settings, Tcp};
+use super::{Find, Identity, Secret, SecretOf, Tcp, TcpSettings};
 use crate::constructor::{Constructor, Listening, Offer, Services, Situation};
 use crate::routes::Reach;
 use crate::transports::Tell;
@@ -99,7 +99,7 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     let find: Find = Box::new(move |peer| finder.locate(peer));
     let tell: Tell = Box::new(move |text| teller.say(text));
     let secret_of: SecretOf = Box::new(move |job| guard.secret_for(job).map(Secret));
-    let settings = Settings::of(of.params);
+    let settings = TcpSettings::of(of.params);
     let tcp = Tcp::new(own, Secret(secret), settings, (listener, poller), find, tell);
     let tcp = tcp.map_err(|error| error.to_string())?.with_secrets(secret_of).for_one_thread();
     let memory = match of.node {

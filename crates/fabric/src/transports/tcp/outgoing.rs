@@ -2,7 +2,7 @@
 
 use super::RecordError;
 use super::kept::{Copies, Data, Kept, Notice};
-use super::record::{ALIGNMENT, Header, Kind, MAX_LEAD, Point, RECORD_HEADER};
+use super::record::{ALIGNMENT, MAX_LEAD, Point, RECORD_HEADER, RecordHeader, RecordKind};
 use crate::Body;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
@@ -29,10 +29,10 @@ struct Writing {
 }
 
 impl Writing {
-    fn of(header: &Header) -> Writing {
+    fn of(header: &RecordHeader) -> Writing {
         let mut head = [0; RECORD_HEADER + MAX_LEAD];
         head[..RECORD_HEADER].copy_from_slice(&header.encode());
-        let (is_record, padding) = (header.kind == Kind::Frame, header.padding());
+        let (is_record, padding) = (header.kind == RecordKind::Frame, header.padding());
         let (len, padding) = if is_record { (header.len(), padding) } else { (header.len() + padding, 0) };
         Writing { head, len, done: 0, is_record, padding }
     }
@@ -121,7 +121,13 @@ impl Outgoing {
 
     /// Keeps a short message of which `written` bytes, the first ones of its record, are with the kernel already. Nobody is
     /// told when it is gone. Before it [`Outgoing::is_free`] was true.
-    pub(super) fn keep_written(&mut self, header: &Header, frame: &[u8], body: Bytes<'_>, written: usize) {
+    pub(super) fn keep_written(
+        &mut self,
+        header: &RecordHeader,
+        frame: &[u8],
+        body: Bytes<'_>,
+        written: usize,
+    ) {
         let mut bytes = [0; MAX_FRAME_LEN];
         bytes[..frame.len()].copy_from_slice(frame);
         let data = Data::Copied(self.copies.take(&Body::Bytes(body)));
@@ -244,19 +250,19 @@ impl Outgoing {
         let record = kept.get(*current).map(|kept| (kept, kept.rest(*at, stage)));
         if writing.is_none() {
             let kind = match record {
-                Some(_) => Kind::Frame,
-                None if self.bye => Kind::Bye,
-                None if self.ask => Kind::Ask,
-                None if owed => Kind::Ack,
+                Some(_) => RecordKind::Frame,
+                None if self.bye => RecordKind::Bye,
+                None if self.ask => RecordKind::Ask,
+                None if owed => RecordKind::Ack,
                 None => return None,
             };
             match kind {
-                Kind::Bye => (self.bye, self.ask) = (false, false),
-                Kind::Ask => self.ask = false,
-                Kind::Frame | Kind::Ack => {}
+                RecordKind::Bye => (self.bye, self.ask) = (false, false),
+                RecordKind::Ask => self.ask = false,
+                RecordKind::Frame | RecordKind::Ack => {}
             }
             let kept = record.as_ref().map(|(kept, _)| *kept);
-            *writing = Some(Writing::of(&Header {
+            *writing = Some(Writing::of(&RecordHeader {
                 kind,
                 wanted: kept.is_some_and(|kept| matches!(kept.notice, Notice::Acknowledged(_))),
                 number: kept.map_or(0, |_| self.first + *current as u64),

@@ -137,7 +137,7 @@ pub(super) enum Bond {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Peer {
+pub(super) struct TcpPeer {
     pub(super) link: Link,
     pub(super) way: Way,
     pub(super) trouble: Trouble,
@@ -174,7 +174,7 @@ pub(super) struct Peer {
     pub(super) stranger: Option<(ForeignProcess, Secret)>,
 }
 
-impl Peer {
+impl TcpPeer {
     /// The number with which frames to it say who has sent them: in another launcher's job this process has another, and
     /// the connection says it anyway.
     pub(super) fn source(&self, own: u32) -> u32 {

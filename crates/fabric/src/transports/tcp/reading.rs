@@ -3,7 +3,7 @@
 //! The data of a long message go from the kernel straight to where its receive wants them, as soon as its header is known. So of
 //! a peer that sends long messages only a little is read beside that, which is the next header.
 
-use super::peer::{Failure, Peer, Way};
+use super::peer::{Failure, TcpPeer, Way};
 use super::{BUFFER, GREETING, LISTENER, Link, PEER, Tcp};
 use crate::Sink;
 use oxmpi_sys::net::{Refusal, Socket};
@@ -98,11 +98,11 @@ impl Tcp {
             let Read { came, room, placed } = match read {
                 Ok(Some(read)) => read,
                 Ok(None) => break,
-                Err(Trouble::Failed(why)) => {
+                Err(ReadError::Failed(why)) => {
                     (any, end) = (true, Some(why));
                     break;
                 }
-                Err(Trouble::BadAddress(text)) => {
+                Err(ReadError::BadAddress(text)) => {
                     (self.tell)(&format!("rank {} {text}", self.own.rank));
                     // As if the program had written there itself.
                     std::process::abort();
@@ -135,7 +135,7 @@ impl Tcp {
     fn read_sealed(&mut self, at: u32, sink: &mut dyn Sink) -> bool {
         let Tcp { peers, buffer, plain, .. } = self;
         let Some(Some(peer)) = peers.get_mut(at as usize) else { return false };
-        let Peer { way: Way::Sealed(sealed), link, trouble, .. } = &mut **peer else { return false };
+        let TcpPeer { way: Way::Sealed(sealed), link, trouble, .. } = &mut **peer else { return false };
         let (mut any, mut end) = (false, None);
         for _ in 0..READS {
             let read = sealed.receive(buffer, plain, |plain| {
@@ -172,7 +172,7 @@ struct Read {
     placed: bool,
 }
 
-enum Trouble {
+enum ReadError {
     Failed(Failure),
     /// The memory of a receive is not there. The text is the end of a sentence.
     BadAddress(String),
@@ -185,7 +185,7 @@ fn read_once(
     link: &mut Link,
     buffer: &mut [u8],
     sink: &mut dyn Sink,
-) -> Result<Option<Read>, Trouble> {
+) -> Result<Option<Read>, ReadError> {
     let missing = link.missing().filter(|(_, left)| *left >= DIRECT);
     let place = missing.and_then(|(offset, left)| sink.place(at, offset, left));
     let (result, direct) = match place {
@@ -195,7 +195,7 @@ fn read_once(
             if let Err(error) = &result
                 && Socket::refusal(error) == Refusal::BadAddress
             {
-                return Err(Trouble::BadAddress(format!(
+                return Err(ReadError::BadAddress(format!(
                     "cannot receive from rank {at}: the buffer of the receive is not writable memory ({} bytes at {:p})",
                     place.len(),
                     place.as_bytes().as_ptr()
@@ -205,16 +205,16 @@ fn read_once(
         }
     };
     let came = match result {
-        Ok(0) => return Err(Trouble::Failed(Failure::closed())),
+        Ok(0) => return Err(ReadError::Failed(Failure::closed())),
         Ok(came) => came,
         Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
-        Err(error) => return Err(Trouble::Failed(error.into())),
+        Err(error) => return Err(ReadError::Failed(error.into())),
     };
     let placed = came.min(direct);
     if placed > 0 {
         link.placed(at, placed, sink);
     }
     let taken = link.take(at, &buffer[..came - placed], sink);
-    taken.map_err(|error| Trouble::Failed(error.into()))?;
+    taken.map_err(|error| ReadError::Failed(error.into()))?;
     Ok(Some(Read { came, room: direct + buffer.len(), placed: placed > 0 }))
 }

@@ -33,7 +33,7 @@ const FLAG_WANTED: u8 = 1;
 
 /// What a record is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum RecordKind {
     /// A frame with its body.
     Frame,
     /// Nothing but its acknowledgement.
@@ -46,9 +46,9 @@ pub enum Kind {
 
 /// The header of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Header {
+pub struct RecordHeader {
     /// What it is.
-    pub kind: Kind,
+    pub kind: RecordKind,
     /// Whether the sender waits for the acknowledgement of this record.
     pub wanted: bool,
     /// Its number; 0 if it is not a frame.
@@ -63,16 +63,16 @@ pub struct Header {
     pub lead: u8,
 }
 
-impl Header {
+impl RecordHeader {
     /// The header as bytes.
     pub fn encode(&self) -> [u8; RECORD_HEADER] {
         let mut out = [0; RECORD_HEADER];
         out[0] = MARK;
         out[1] = match self.kind {
-            Kind::Frame => 1,
-            Kind::Ack => 2,
-            Kind::Ask => 3,
-            Kind::Bye => 4,
+            RecordKind::Frame => 1,
+            RecordKind::Ack => 2,
+            RecordKind::Ask => 3,
+            RecordKind::Bye => 4,
         };
         out[2] = if self.wanted { FLAG_WANTED } else { 0 };
         out[3] = self.lead;
@@ -86,17 +86,17 @@ impl Header {
     /// Reads a header.
     ///
     /// # Errors
-    /// [`RecordError::Header`] for anything that [`Header::encode`] cannot have made.
-    pub fn decode(bytes: &[u8; RECORD_HEADER]) -> Result<Header, RecordError> {
+    /// [`RecordError::Header`] for anything that [`RecordHeader::encode`] cannot have made.
+    pub fn decode(bytes: &[u8; RECORD_HEADER]) -> Result<RecordHeader, RecordError> {
         let wrong = || RecordError::Header(u64::from_le_bytes(word(bytes, 0)));
         let kind = match bytes[1] {
-            1 => Kind::Frame,
-            2 => Kind::Ack,
-            3 => Kind::Ask,
-            4 => Kind::Bye,
+            1 => RecordKind::Frame,
+            2 => RecordKind::Ack,
+            3 => RecordKind::Ask,
+            4 => RecordKind::Bye,
             _ => return Err(wrong()),
         };
-        let header = Header {
+        let header = RecordHeader {
             kind,
             wanted: bytes[2] & FLAG_WANTED != 0,
             number: u64::from_le_bytes(word(bytes, 8)),
@@ -106,7 +106,7 @@ impl Header {
             lead: bytes[3],
         };
         let fits = match kind {
-            Kind::Frame => header.length as usize >= HEADER_LEN && header.start < header.length.max(1),
+            RecordKind::Frame => header.length as usize >= HEADER_LEN && header.start < header.length.max(1),
             _ => {
                 (header.number, header.length, header.start, header.lead, header.wanted)
                     == (0, 0, 0, 0, false)

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// How sockets are used.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct TcpSettings {
     /// Longest eager message, bytes.
     pub eager_limit: usize,
     /// Bytes that the kernel shall buffer for each socket and direction, if not as many as it likes.
@@ -21,14 +21,14 @@ pub struct Settings {
     pub encrypt: Encryption,
 }
 
-impl Settings {
+impl TcpSettings {
     /// Those that the parameters say.
-    pub fn of(params: &Params) -> Settings {
-        Settings {
+    pub fn of(params: &Params) -> TcpSettings {
+        TcpSettings {
             eager_limit: params.sockets_short(),
             buffers: Some(params.socket_buffers()),
             encrypt: encryption(params),
-            ..Settings::default()
+            ..TcpSettings::default()
         }
     }
 }
@@ -44,9 +44,9 @@ pub(super) fn wants_encryption(encrypt: Encryption, socket: &Socket) -> bool {
     }
 }
 
-impl Default for Settings {
+impl Default for TcpSettings {
     fn default() -> Self {
-        Settings {
+        TcpSettings {
             eager_limit: 65535,
             buffers: Some(65535),
             patience: Duration::from_secs(10),

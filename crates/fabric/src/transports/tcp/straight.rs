@@ -189,14 +189,14 @@ impl Tcp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcp::{Header, Kind};
+    use crate::tcp::{RecordHeader, RecordKind};
 
     #[test]
     fn what_is_not_stored_where_it_belongs_is_read_at_once_wherever_it_lies() {
         for (lead, body) in [(0, DIRECT - 1), (MAX_LEAD, DIRECT - 1), (MAX_LEAD, DIRECT - ALIGNMENT)] {
             let length = (HEADER_LEN + body) as u32;
-            let header = Header {
-                kind: Kind::Frame,
+            let header = RecordHeader {
+                kind: RecordKind::Frame,
                 wanted: false,
                 number: 0,
                 acknowledged: 0,

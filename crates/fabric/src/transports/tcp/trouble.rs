@@ -21,7 +21,7 @@ pub(super) struct Trouble {
 
 /// What to do after a failure.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum Retry {
     /// Try again after this time.
     Again(Duration),
     /// Give up: so often and so long it was tried.
@@ -36,16 +36,16 @@ pub(super) enum Next {
 impl Trouble {
     /// An attempt has failed, or a connection was lost before anything came of it. `now` is the time on any clock,
     /// `patience` how long to try.
-    pub(super) fn failed(&mut self, now: Duration, patience: Duration) -> Next {
+    pub(super) fn failed(&mut self, now: Duration, patience: Duration) -> Retry {
         if self.tries == 0 {
             self.since = now;
         }
         self.tries += 1;
         let time = now.saturating_sub(self.since);
         if self.tries >= LEAST_TRIES && time >= patience {
-            return Next::GiveUp { tries: self.tries, time };
+            return Retry::GiveUp { tries: self.tries, time };
         }
-        Next::Again(self.unclear())
+        Retry::Again(self.unclear())
     }
 
     /// An attempt has failed in a way that says nothing of the peer: the pause until the next one.
@@ -72,18 +72,18 @@ mod tests {
         let mut pauses = Vec::new();
         let (tries, time) = loop {
             match trouble.failed(now, patience) {
-                Next::Again(pause) => {
+                Retry::Again(pause) => {
                     pauses.push(pause.as_millis());
                     now += pause;
                 }
-                Next::GiveUp { tries, time } => break (tries, time),
+                Retry::GiveUp { tries, time } => break (tries, time),
             }
         };
         assert_eq!(pauses[..12], [1, 2, 4, 8, 16, 32, 64, 128, 256, 500, 500, 500]);
         assert_eq!(tries as usize, pauses.len() + 1);
         assert!(time >= patience && time < patience + LONGEST_PAUSE);
         trouble.over();
-        assert_eq!(trouble.failed(now, patience), Next::Again(FIRST_PAUSE));
+        assert_eq!(trouble.failed(now, patience), Retry::Again(FIRST_PAUSE));
     }
 
     #[test]
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!((pauses[0], pauses[1], pauses[999]), (FIRST_PAUSE, 2 * FIRST_PAUSE, LONGEST_PAUSE));
         assert_eq!(
             trouble.failed(Duration::MAX, Duration::ZERO),
-            Next::Again(LONGEST_PAUSE),
+            Retry::Again(LONGEST_PAUSE),
             "none of them counts"
         );
     }
@@ -102,7 +102,7 @@ mod tests {
     fn a_process_that_was_away_tries_some_times_more() {
         let mut trouble = Trouble::default();
         let hour = Duration::from_secs(3600);
-        let gave_up = (0..20).find(|n| matches!(trouble.failed(hour * *n, hour / 60), Next::GiveUp { .. }));
+        let gave_up = (0..20).find(|n| matches!(trouble.failed(hour * *n, hour / 60), Retry::GiveUp { .. }));
         assert_eq!(gave_up, Some(LEAST_TRIES - 1));
     }
 }

@@ -19,7 +19,7 @@ const RECENT_NS: u64 = 20_000;
 
 /// The peer that has sent last, and when descriptors were looked at. Times are in ticks.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct RecentPeer {
     /// From whom something came last.
     pub(super) last: Option<u32>,
     /// Reads in a row that brought something of it.
@@ -35,9 +35,9 @@ pub(super) struct Watched {
     recent: u64,
 }
 
-impl Watched {
-    pub(super) fn new() -> Watched {
-        Watched {
+impl RecentPeer {
+    pub(super) fn new() -> RecentPeer {
+        RecentPeer {
             last: None,
             in_a_row: 0,
             is_out: false,

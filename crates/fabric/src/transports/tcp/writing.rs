@@ -1,6 +1,6 @@
 //! Writing to sockets: as much as there is room for, and what follows if there is none.
 
-use super::peer::{Failure, Peer, Way};
+use super::peer::{Failure, TcpPeer, Way};
 use super::{PEER, Pieces, Tcp};
 use crate::Unreachable;
 use oxmpi_sys::net::{Refusal, Socket};
@@ -44,7 +44,7 @@ impl Tcp {
     pub(super) fn write_newest(&mut self, to: u32) {
         let Tcp { peers, record, .. } = self;
         let Some(Some(peer)) = peers.get_mut(to as usize) else { return };
-        let Peer { way: Way::Greeting { socket, greeting, .. }, link, .. } = &mut **peer else {
+        let TcpPeer { way: Way::Greeting { socket, greeting, .. }, link, .. } = &mut **peer else {
             return self.write(to);
         };
         let Some(pieces) = link.pending() else { return };
@@ -108,7 +108,9 @@ impl Tcp {
         let mut starved_until = None;
         let Tcp { peers, plain, .. } = self;
         let Some(Some(peer)) = peers.get_mut(at as usize) else { return };
-        let Peer { way: Way::Sealed(sealed), link, is_blocked, is_broken, .. } = &mut **peer else { return };
+        let TcpPeer { way: Way::Sealed(sealed), link, is_blocked, is_broken, .. } = &mut **peer else {
+            return;
+        };
         while !*is_blocked {
             if sealed.is_sent() {
                 let Some(pieces) = link.pending() else { break };

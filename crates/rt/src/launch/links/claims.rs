@@ -15,7 +15,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use oxmpi_sys::local::{self, Peer};
+use oxmpi_sys::local::{self, PeerCredentials};
 use oxmpi_sys::net;
 
 use super::trusted;
@@ -36,7 +36,7 @@ pub(super) enum Refused {
 /// Who has a name.
 enum Holder {
     /// A process of this user, with a connection to it.
-    Own(OwnedFd, Peer),
+    Own(OwnedFd, PeerCredentials),
     /// Somebody who is not to be trusted, and why.
     Stranger(String),
     /// Nobody, or nobody who listens.
@@ -76,7 +76,7 @@ pub(super) fn claim(name: &str) -> Result<OwnedFd, Refused> {
 ///
 /// # Errors
 /// Why there is none, for a person.
-pub(super) fn find(name: &str) -> Result<(OwnedFd, Peer), String> {
+pub(super) fn find(name: &str) -> Result<(OwnedFd, PeerCredentials), String> {
     let mut why = "its mpirun has ended".to_string();
     let mut ask = |name: &str, looks| match holder(name, looks) {
         Ok(Holder::Own(socket, peer)) => Some((socket, peer)),
