@@ -119,6 +119,12 @@ pub enum MakeError {
     /// CRIU has failed to make the image of one rank.
     #[error("rank {0}: {text}{quoted}", text = .1.text, quoted = quoted(&.1.quoted))]
     Rank(u32, Failure),
+    /// Two ranks have memory in common.
+    #[error(
+        "ranks {0} and {1} share memory (a shared window, MPI_Win_allocate_shared, or memory of the program's own): it cannot be in the \
+         images of both; make one image of all processes together (--tree)"
+    )]
+    Shared(u32, u32),
     /// The image of one rank cannot be used.
     #[error("rank {0}: {1}")]
     Image(u32, String),

@@ -4,6 +4,7 @@
 //! Connections between the ranks are closed in the images ([`close_sockets`]), so that they can be restored in any order, and wherever
 //! the old addresses mean something else.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
@@ -96,6 +97,15 @@ impl Making {
     /// See [`MakeError`]; then nothing is left of the set.
     pub fn image(self, criu: &Criu, still: &StillJob) -> Result<Made, MakeError> {
         let mpirun = self.request.mpirun;
+        let mut trees = Vec::new();
+        for rank in &still.ranks {
+            let tree = Tree::of(rank.process).map_err(|error| MakeError::Job(rank.process, error))?;
+            trees.push((rank.number, tree));
+        }
+        let shared = shared_memory(&trees).map_err(|error| MakeError::Job(mpirun, error))?;
+        if let Some((one, other)) = shared {
+            return Err(MakeError::Shared(one, other));
+        }
         let images = self.draft.image();
         let write = |path: PathBuf, bytes: &[u8]| {
             fs::write(&path, bytes).map_err(|error| MakeError::from(CommitError::Write(path, error)))
@@ -116,10 +126,7 @@ impl Making {
             threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(failed))
         })?;
         let survey = Tree::of(mpirun).and_then(|tree| Survey::of(&tree)).map_err(of_job)?;
-        let mut tasks = Vec::new();
-        for rank in &still.ranks {
-            tasks.extend(Tree::of(rank.process).map_err(|error| MakeError::Job(rank.process, error))?.tasks);
-        }
+        let mut tasks: Vec<u32> = trees.into_iter().flat_map(|(_, tree)| tree.tasks).collect();
         tasks.sort_unstable();
         let streams = [open_file(mpirun, 0), open_file(mpirun, 1), open_file(mpirun, 2)];
         let image = |rank: &StillRank| RankImage {
@@ -185,6 +192,33 @@ impl Made {
         let seconds = making.start.elapsed().as_secs_f64();
         Ok(Checkpoint { set: Set::open(&published.path)?, seconds, left: published.left })
     }
+}
+
+/// Two ranks that share memory which has no name among files: each would have its own after a restart.
+fn shared_memory(trees: &[(u32, Tree)]) -> io::Result<Option<(u32, u32)>> {
+    let mut owners = BTreeMap::new();
+    for (rank, tree) in trees {
+        for process in &tree.processes {
+            let maps = fs::read_to_string(format!("/proc/{process}/maps"))?;
+            for memory in nameless_in(&maps) {
+                let owner = *owners.entry(memory).or_insert(*rank);
+                if owner != *rank {
+                    return Ok(Some((owner, *rank)));
+                }
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The shared mappings of files without a name in `/proc/PID/maps` (proc_pid_maps(5)), by device and inode.
+fn nameless_in(maps: &str) -> impl Iterator<Item = (String, u64)> + '_ {
+    maps.lines().filter_map(|line| {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let (rights, _, device, inode) = (words.next()?, words.next()?, words.next()?, words.next()?);
+        let is_it = rights.ends_with('s') && line.ends_with(" (deleted)");
+        is_it.then_some((device.to_string(), inode.parse().ok()?))
+    })
 }
 
 /// Waits until the processes of a set are gone whose job was ended.
@@ -324,4 +358,51 @@ fn begin(set: &Set, criu: &Criu, work: &Path, rank: &Given) -> Result<(PathBuf, 
     let child =
         started.map_err(|error| kernel(&format!("{} cannot be started", criu.program.display()), error))?;
     Ok((work, child))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_without_a_name_is_known_by_its_number() {
+        let maps = "7f0-7f1 rw-s 00000000 00:01 455 /memfd:oxmpi (deleted)\n7f1-7f2 rw-p 0 00:01 456 /x (deleted)\n\
+                    7f2-7f3 rw-s 00000000 08:01 9 /data/file\n7f3-7f4 rw-s 0 00:01 7 /dev/zero (deleted)\n7f4-7f5 rw-p 0 0:0 0\n";
+        let found: Vec<_> = nameless_in(maps).collect();
+        assert_eq!(found, [("00:01".to_string(), 455), ("00:01".to_string(), 7)]);
+        let own = Tree::of(std::process::id()).unwrap();
+        assert_eq!(shared_memory(&[(0, own.clone()), (0, own)]).unwrap(), None);
+    }
+
+    #[test]
+    fn a_stream_is_opened_where_it_was() {
+        use std::io::{Read as _, Write as _};
+        use std::os::fd::AsRawFd as _;
+        let path = std::env::temp_dir().join(format!("oxmpi-cr-{}-stream", std::process::id()));
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(&path).unwrap();
+        file.write_all(b"12345").unwrap();
+        let of_it = open_file(std::process::id(), file.as_raw_fd().cast_unsigned()).unwrap();
+        assert_eq!((&of_it.path, of_it.position), (&path, 5));
+        let reader = fs::File::open(&path).unwrap();
+        let mut reading = open_file(std::process::id(), reader.as_raw_fd().cast_unsigned()).unwrap();
+        reading.position = 3;
+        let mut manifest = crate::manifest::tests::example();
+        manifest.job.streams = [Stream::File, Stream::File, Stream::File];
+        let ranks = RankImages {
+            images: Vec::new(),
+            streams: [Some(reading), Some(of_it.clone()), Some(of_it)],
+            is_supervised: false,
+        };
+        manifest.ranks = Some(ranks);
+        let set = Set { path: "/nowhere".into(), manifest };
+        let [input, output, errors] = streams(&set).unwrap();
+        let mut rest = String::new();
+        fs::File::from(input.unwrap()).read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "45");
+        fs::File::from(output.unwrap()).write_all(b"6").unwrap();
+        fs::File::from(errors.unwrap()).write_all(b"7").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"1234567");
+        fs::remove_file(&path).unwrap();
+        assert_eq!(streams(&set).unwrap_err().0, path);
+    }
 }

@@ -99,9 +99,10 @@ pub fn clear(set: &Set, policy: Policy) -> Result<Cleared, RestartError> {
     let mut cleared = Cleared::default();
     if made.host != here.host {
         let (was, is) = (&made.host, &here.host);
-        cleared
-            .notes
-            .push(format!("the job ran on host {was} and goes on here ({is}); its ranks still say {was}"));
+        cleared.notes.push(match set.manifest.ranks {
+            Some(_) => format!("the job ran on host {was} and goes on here, on {is}"),
+            None => format!("the job ran on host {was} and goes on here ({is}); its ranks still say {was}"),
+        });
     }
     judge(set, policy, &mut cleared)?;
     Ok(cleared)

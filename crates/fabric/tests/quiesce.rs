@@ -106,7 +106,7 @@ fn goes_on_restored(plans: [Plan; 2]) {
     let segment = Segment::map(Segment::create(&boot).unwrap()).unwrap();
     let open = Box::new(|_| Err("nobody shares memory with it".into()));
     let neighbours = Neighbours::new(segment.clone(), BarrierKind::Symmetric, open);
-    let routes = Routes::new(Shm::new(neighbours, Settings::default())).with_memory(Reach::Nobody);
+    let routes = Routes::new(Shm::new(neighbours, ShmSettings::default())).with_memory(Reach::Nobody);
     let launcher =
         Launcher { segment: segment.clone(), known: plans[0].peer.clone(), is_known_abroad: false };
     let routes = routes.with(Box::new(end.tcp), Reach::Everybody);

@@ -250,7 +250,10 @@ fn a_job_is_imaged_rank_by_rank_at_intervals_and_at_sigterm() {
 /// Each is told with what helps.
 #[test]
 fn what_cannot_be_imaged_rank_by_rank_is_told() {
-    let Some(place) = Place::new(&["jobs/cr_heat", "jobs/cr_left", "jobs/quiesced_port"]) else { return };
+    let Some(place) = Place::new(&["jobs/cr_heat", "jobs/cr_left", "jobs/cr_shared", "jobs/quiesced_port"])
+    else {
+        return;
+    };
     let heat = place.programs.path("cr_heat").display().to_string();
     let left = place.programs.path("cr_left").display().to_string();
     let port = place.programs.path("quiesced_port").display().to_string();
@@ -286,9 +289,40 @@ fn what_cannot_be_imaged_rank_by_rank_is_told() {
         job.kill().unwrap();
         job.wait().unwrap();
     }
+    // Memory that two have in common cannot be in the images of both.
+    let mut job = place.start(&BY_RANK, "cr_shared", &[]);
+    job.await_line("shared");
+    let together = "ranks 0 and 1 share memory (a shared window";
+    refused(&run(place.oxmpi(&["checkpoint", &job.mpirun()])), 1, &[together, "(--tree)"]);
+    let set = set_of(&run(place.oxmpi(&["checkpoint", "--tree", "--kill", &job.mpirun()])));
+    job.lose();
+    let (code, out) = restart(&place, &set, &[]).end();
+    assert!(code == 0 && out.contains("whole"), "{code} {out}{}", restarted(&place));
     refused(
         &run(with(place.command("mpirun"), &["--oxmpi-resume", "/nowhere", "-n", "2", "true"])),
         1,
         &["--oxmpi-resume is for 'oxmpi restart', not for you: /nowhere/plan"],
     );
+}
+
+/// Another host that has the directory as well: with a name, a network and process numbers of its own.
+#[test]
+fn a_job_goes_on_on_another_host() {
+    let Some(place) = Place::new(&["jobs/cr_traffic"]) else { return };
+    let (code, alone) = place.start(&BY_RANK, "cr_traffic", &TRAFFIC).end();
+    assert_eq!(code, 0, "{alone}");
+    let mut job = place.start(&BY_RANK, "cr_traffic", &TRAFFIC);
+    job.await_line("round");
+    let set = set_of(&run(place.oxmpi(&["checkpoint", &job.mpirun()])));
+    job.lose();
+    let mut inside = Command::new("unshare");
+    inside.args(["--net", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c"]);
+    inside.arg("ip link set lo up && hostname elsewhere && setsid --wait \"$0\" restart \"$1\"");
+    inside.arg(installed("oxmpi")).arg(&set).stdin(Stdio::null()).current_dir(&place.programs.directory);
+    inside.env("OXMPI_MCA_cr_blcr_criu", &place.criu).env("OXMPI_PARAM_FILES", "none");
+    let output = run(inside);
+    let told = words(&output);
+    assert!(output.status.success() && told.contains("and goes on here, on elsewhere"), "{told}");
+    let out = fs::read_to_string(place.programs.path("out")).unwrap();
+    assert_eq!(results(&out), results(&alone), "{told}");
 }
