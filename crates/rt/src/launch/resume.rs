@@ -173,7 +173,7 @@ fn bring_back(launch: &Launch, held: &Held, restore: &Restore<'_>) -> Result<Sta
             let boot = Boot { rank: 0, local_rank: 0, ..first.unwrap_or(Boot::on_one_node(0, 0, 1)) };
             Ok(Started {
                 boot,
-                nodes: vec![0; ranks.len()],
+                nodes: launch.nodes(held.ranks.len() as u32),
                 ranks,
                 outputs,
                 guard,
@@ -239,8 +239,21 @@ fn take_over(
     let alarm = rank.alarm.map(take).transpose()?.unwrap_or(plug.alarm);
     let process = Process { pid: rank.pid.cast_signed(), pidfd: open(rank.pid)? };
     let peer = Some(peer);
-    let rank = Rank { process, segment, segment_fd, control, peer, is_child: true, postboxes: None };
+    let clock_ahead_ns = clock_offset_ns("self").saturating_sub(clock_offset_ns(&rank.owner.to_string()));
+    let rank =
+        Rank { process, segment, segment_fd, control, peer, is_child: true, clock_ahead_ns, postboxes: None };
     Ok((rank, Plug { alarm, ..plug }))
+}
+
+/// What the monotonic clock of a process has more than that of the kernel (time_namespaces(7)).
+fn clock_offset_ns(process: &str) -> i64 {
+    let text = std::fs::read_to_string(format!("/proc/{process}/timens_offsets")).unwrap_or_default();
+    let numbers = text.lines().find_map(|line| {
+        let mut words = line.strip_prefix("monotonic")?.split_ascii_whitespace().map(str::parse::<i64>);
+        words.next()?.ok().zip(words.next()?.ok())
+    });
+    // A kernel without such namespaces has no such file.
+    numbers.map_or(0, |(seconds, ns)| seconds.saturating_mul(1_000_000_000).saturating_add(ns))
 }
 
 /// Binds all threads of a rank: an image does not say to what they were bound.
@@ -269,5 +282,16 @@ fn bury_restored(held: &Held) {
         rank.stopped.iter().for_each(|pid| send(*pid, Signal::KILL));
         send(rank.pid, Signal::KILL);
         let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_has_the_clock_of_its_host_and_nobody_another_one() {
+        assert_eq!(clock_offset_ns("self"), clock_offset_ns(&std::process::id().to_string()));
+        assert_eq!(clock_offset_ns("no process"), 0);
     }
 }

@@ -73,6 +73,8 @@ pub(crate) struct Rank {
     pub(crate) peer: Option<u64>,
     /// Whether the launcher has started it; the process of a singleton it has not.
     pub(crate) is_child: bool,
+    /// By how much the launcher's clock is ahead of its own: that of one that was restored stood still while it was away.
+    pub(crate) clock_ahead_ns: i64,
     /// What it shares with the others of its job on its node, over usysv and sysv.
     pub(crate) postboxes: Option<Arc<PostboxFile>>,
 }
@@ -239,7 +241,16 @@ pub(crate) fn adopt(segment_fd: OwnedFd, control: OwnedFd) -> Result<Started, La
     let guard = Guard::start_for(pidfd.as_fd(), &has_left);
     let process = Process { pid, pidfd };
     let boot = *segment.boot();
-    let rank = Rank { process, segment, segment_fd, control, peer: None, is_child: false, postboxes: None };
+    let rank = Rank {
+        process,
+        segment,
+        segment_fd,
+        control,
+        peer: None,
+        is_child: false,
+        clock_ahead_ns: 0,
+        postboxes: None,
+    };
     let guard = guard.map_err(|e| LaunchError::Kernel("start the guard process", e))?;
     Ok(Started {
         boot,
@@ -479,6 +490,7 @@ fn start_one(
         control,
         peer,
         is_child: true,
+        clock_ahead_ns: 0,
         postboxes: None,
     };
     Ok((rank, [Some(out), Some(err)]))
