@@ -142,8 +142,8 @@ pub struct RankImages {
 pub struct RankImage {
     /// The rank.
     pub rank: u32,
-    /// Its process.
-    pub process: u32,
+    /// The numbers of its processes and threads.
+    pub tasks: Vec<u32>,
     /// Its pipes and sockets that lead to mpirun, by the names that CRIU gives them: a restart puts new ones in their place.
     pub outside: Vec<String>,
 }
@@ -255,7 +255,7 @@ pub(crate) mod tests {
                 supervision: Some(Supervision { every_ms: Some(1_800_000), on_term: false, keep: 2 }),
             },
             ranks: Some(RankImages {
-                images: vec![RankImage { rank: 0, process: 4712, outside: vec!["socket:[9]".into()] }],
+                images: vec![RankImage { rank: 0, tasks: vec![4712], outside: vec!["socket:[9]".into()] }],
                 streams: [None, Some(OpenFile { path: "/o".into(), flags: 0o2001, position: 7 }), None],
                 is_supervised: true,
             }),

@@ -23,7 +23,7 @@ use crate::files::Survey;
 use crate::machine;
 use crate::making::{Checkpoint, MakeError, Request, await_end, job_of, pause_at, run, turn};
 use crate::manifest::{Cost, Job, Manifest, OpenFile, RankImage, RankImages, Stream};
-use crate::restart::RestartError;
+use crate::restart::{self, RestartError};
 use crate::set::{JobName, Set};
 use crate::tree::{Tree, session_of};
 
@@ -126,16 +126,16 @@ impl Making {
             threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(failed))
         })?;
         let survey = Tree::of(mpirun).and_then(|tree| Survey::of(&tree)).map_err(of_job)?;
-        let mut tasks: Vec<u32> = trees.into_iter().flat_map(|(_, tree)| tree.tasks).collect();
+        let mut tasks: Vec<u32> = trees.iter().flat_map(|(_, tree)| &tree.tasks).copied().collect();
         tasks.sort_unstable();
         let streams = [open_file(mpirun, 0), open_file(mpirun, 1), open_file(mpirun, 2)];
-        let image = |rank: &StillRank| RankImage {
+        let image = |(rank, (_, tree)): (&StillRank, (u32, Tree))| RankImage {
             rank: rank.number,
-            process: rank.process,
+            tasks: tree.tasks,
             outside: rank.outside.clone(),
         };
         let ranks = RankImages {
-            images: still.ranks.iter().map(image).collect(),
+            images: still.ranks.iter().zip(trees).map(image).collect(),
             streams,
             is_supervised: still.is_supervised,
         };
@@ -292,6 +292,24 @@ pub fn streams(set: &Set) -> Result<[Option<OwnedFd>; 3], (PathBuf, io::Error)> 
     Ok(all)
 }
 
+/// Whether these ranks of a set can be restored on this host.
+///
+/// # Errors
+/// [`RestartError::Set`], [`RestartError::Processor`] and [`RestartError::Numbers`].
+pub fn check(set: &Set, ranks: &[u32]) -> Result<(), RestartError> {
+    let directories: Vec<String> = ranks.iter().map(|rank| format!("rank.{rank}/")).collect();
+    set.verify_of(true, |name| directories.iter().any(|directory| name.starts_with(directory)))?;
+    restart::check_processor(set)?;
+    let own: Vec<u32> = images_of(set, ranks).flat_map(|image| &image.tasks).copied().collect();
+    restart::check_numbers(&own)
+}
+
+/// The images of these ranks.
+fn images_of<'s>(set: &'s Set, ranks: &'s [u32]) -> impl Iterator<Item = &'s RankImage> {
+    let all = set.manifest.ranks.iter().flat_map(|all| &all.images);
+    all.filter(|image| ranks.contains(&image.rank))
+}
+
 /// What is put in the place of pipes and sockets of a rank that is restored: the numbers of descriptors of this process, which CRIU
 /// inherits, and the names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -331,7 +349,9 @@ pub fn bring_back(set: &Set, criu: &Criu, work: &Path, given: &[Given]) -> Resul
         result = result.and(ended);
     }
     result?;
-    for descriptor in &set.manifest.nonblocking {
+    let ranks: Vec<u32> = given.iter().map(|rank| rank.rank).collect();
+    let is_here = |process| images_of(set, &ranks).any(|image| image.tasks.contains(&process));
+    for descriptor in set.manifest.nonblocking.iter().filter(|socket| is_here(socket.process)) {
         let done = descriptor.set_nonblocking();
         done.map_err(|error| kernel(&format!("a socket of process {}", descriptor.process), error))?;
     }

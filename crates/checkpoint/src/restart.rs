@@ -79,22 +79,17 @@ pub struct Cleared {
     pub notes: Vec<String>,
 }
 
-/// Checks everything, then cuts files back.
+/// Checks everything, then cuts files back. Whether `has_numbers_here`, the processes come back on this host, and need their numbers.
 ///
 /// # Errors
 /// See [`RestartError`]; no file is changed then, unless one of several cannot be cut.
-pub fn clear(set: &Set, policy: Policy) -> Result<Cleared, RestartError> {
+pub fn clear(set: &Set, policy: Policy, has_numbers_here: bool) -> Result<Cleared, RestartError> {
     set.verify(true)?;
     let made = &set.manifest.made;
     let here = machine::here(&made.criu);
-    let missing = machine::missing_features(made, &here);
-    if !missing.is_empty() {
-        let features = missing.join(", ");
-        return Err(RestartError::Processor { features, host: made.host.clone() });
-    }
-    let numbers = await_numbers(&set.manifest.job.tasks);
-    if !numbers.is_empty() {
-        return Err(RestartError::Numbers(named(&numbers)));
+    check_processor(set)?;
+    if has_numbers_here {
+        check_numbers(&set.manifest.job.tasks)?;
     }
     let mut cleared = Cleared::default();
     if made.host != here.host {
@@ -106,6 +101,22 @@ pub fn clear(set: &Set, policy: Policy) -> Result<Cleared, RestartError> {
     }
     judge(set, policy, &mut cleared)?;
     Ok(cleared)
+}
+
+/// Whether the processor of this host has all that the one of a set had.
+pub(crate) fn check_processor(set: &Set) -> Result<(), RestartError> {
+    let made = &set.manifest.made;
+    let missing = machine::missing_features(made, &machine::here(&made.criu));
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(RestartError::Processor { features: missing.join(", "), host: made.host.clone() })
+}
+
+/// Whether numbers of processes are free.
+pub(crate) fn check_numbers(tasks: &[u32]) -> Result<(), RestartError> {
+    let numbers = await_numbers(tasks);
+    if numbers.is_empty() { Ok(()) } else { Err(RestartError::Numbers(named(&numbers))) }
 }
 
 /// Looks at all files, and cuts those back that have grown.
@@ -237,13 +248,13 @@ mod tests {
         let mut manifest = example();
         manifest.made.cpu_features = vec!["the_next_big_thing".into()];
         let set = Set { path: "/nowhere".into(), manifest };
-        let text = clear(&set, Policy::Cut).unwrap_err().to_string();
+        let text = clear(&set, Policy::Cut, true).unwrap_err().to_string();
         assert!(text.contains("lacks the_next_big_thing, which the one of host node1"), "{text}");
         let mut manifest = example();
         manifest.made.cpu_features.clear();
         manifest.job.tasks = vec![std::process::id()];
         let set = Set { path: "/nowhere".into(), manifest };
-        let text = clear(&set, Policy::Cut).unwrap_err().to_string();
+        let text = clear(&set, Policy::Cut, true).unwrap_err().to_string();
         assert!(text.contains("these are in use") && text.contains("unshare -p -f"), "{text}");
     }
 }

@@ -28,6 +28,7 @@ use oxmpi_rt::launch::{self, App, Bind, Launch, LaunchError, OutputStyle, Stdin,
 use oxmpi_sys::{host, spawn};
 use oxmpi_tuned::settings::Settings;
 
+use self::hosts::Hosts;
 pub(crate) use self::hosts::is_here;
 pub(crate) use self::options::{Chapter, Opt, USAGE as SYNOPSIS, chapters};
 use self::options::{Command, Inherit, Options, Program, Setting};
@@ -145,8 +146,20 @@ fn resume(directory: &Path, args: &[OsString]) -> Result<i32, Stop> {
     };
     let profiles = profiles(&options)?;
     export(&mut options, &profiles);
-    let found = params(&options, &profiles)?;
-    let launch = launch(&options, found.params, None, true)?;
+    let Found { mut params, .. } = params(&options, &profiles)?;
+    if let Some([option, value]) = resumption.hosts() {
+        let wrong = |why: &dyn Display| stop(USAGE, format!("{option} {value}: {why}"));
+        let hosts = Hosts::given(option, value).map_err(|why| wrong(&why))?;
+        if hosts.elsewhere().is_some() {
+            // There are no images of jobs on several hosts yet; their transport is what it was.
+            for (name, value) in [("cr", "none"), ("rpi", resumption.transport())] {
+                let source = Source::Launcher("oxmpi restart".into());
+                params.set_from(name, value, source).map_err(|error| wrong(&error))?;
+            }
+        }
+        spread::move_to(&mut options, &hosts)?;
+    }
+    let launch = launch(&options, params, None, true)?;
     resumption.run(&launch).map_err(of_command)
 }
 
@@ -219,7 +232,7 @@ fn launch(
     }
     let hosts = spread.as_ref().map(|spread| spread.hosts.len());
     let transport = transport(&params, size, hosts)?;
-    let supervision = supervision(options, spread.is_some())?;
+    let supervision = supervision(options, spread.is_some() && !is_back)?;
     if supervision.is_some() {
         crate::checkpoint::check_transport(transport.name)
             .map_err(|why| stop(USAGE, format!("the job cannot be checkpointed: {why}")))?;
@@ -239,7 +252,7 @@ fn launch(
             .map(|name| (name.into(), universe_size.clone().into())),
     );
     if let Some(cr) = params.cr() {
-        if spread.is_some() {
+        if spread.is_some() && !is_back {
             return Err(stop(USAGE, format!("parameter 'cr' is '{cr}': {NOT_ON_HOSTS}")));
         }
         let checked = if is_back { Ok(()) } else { crate::checkpoint::check(&params) };
@@ -324,7 +337,8 @@ fn decide(
 
 /// Acts as the agent that `mpirun` on another host starts here.
 pub(crate) fn agent() -> i32 {
-    let setup = Setup { library_directory: prefix::library_directory(), find_program };
+    let restore = crate::checkpoint::restore_here;
+    let setup = Setup { library_directory: prefix::library_directory(), find_program, restore };
     match agent::serve(&setup) {
         Ok(code) => code,
         Err(error) => {

@@ -50,6 +50,7 @@ pub(crate) mod parts {
     pub(crate) use super::places::Place;
     pub(crate) use super::plugs::{Plug, listeners, plugs};
     pub(crate) use super::relay::Relay;
+    pub(crate) use super::resume::{Back, bring_back, let_run};
     pub(crate) use super::start::{Crew, Outputs, Prepared, Rank, Recruits, boot, exit_of, raise_open_files};
 }
 
@@ -70,7 +71,7 @@ use rustix::process::Signal;
 
 pub use self::binding::Bind;
 pub use self::files::OutputFiles;
-pub use self::held::{Held, HeldRank};
+pub use self::held::{Held, HeldRank, Images};
 pub use self::input::Stdin;
 pub use self::output::OutputStyle;
 pub use self::plugs::network;

@@ -4,9 +4,9 @@
 //! knows itself. A restart: this program starts itself anew as `mpirun`, with the command line, environment and directory of the job;
 //! that restores the ranks as its children ([`oxmpi_rt::launch::resume`]).
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use oxmpi_checkpoint::ranks::{self, Given, Making, StillJob, StillRank};
 use oxmpi_checkpoint::restart::RESUME_OPTION;
 use oxmpi_checkpoint::set::Set;
 use oxmpi_rt::inquiry;
-use oxmpi_rt::launch::{self, Held, Launch, Restored};
+use oxmpi_rt::launch::{self, Held, Images, Launch, Restored};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
@@ -57,9 +57,26 @@ pub(super) fn make(request: &Request, criu: &Criu, is_supervised: bool) -> Resul
     Ok(checkpoint)
 }
 
-/// Starts the mpirun that brings the job of a set back; its number.
-pub(super) fn start(set: &Set, criu: &Criu, work: &Path) -> Result<Pid, Stop> {
-    let words = [set.path.as_os_str(), criu.program.as_os_str(), criu.version.as_ref()];
+/// On which hosts ranks are to go on: an option of mpirun, and its value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hosts<'a> {
+    pub(super) option: &'a str,
+    pub(super) value: &'a str,
+}
+
+/// Stands for it if none is given: the hosts are those that the job had.
+const NO_HOSTS: &str = "-";
+
+/// Starts the mpirun that brings the job of a set back, on these hosts if some are given; its number.
+pub(super) fn start(set: &Set, criu: &Criu, work: &Path, hosts: Option<Hosts<'_>>) -> Result<Pid, Stop> {
+    let (option, value) = hosts.map_or((NO_HOSTS, ""), |Hosts { option, value }| (option, value));
+    let words: [&OsStr; 5] = [
+        set.path.as_os_str(),
+        criu.program.as_os_str(),
+        criu.version.as_ref(),
+        option.as_ref(),
+        value.as_ref(),
+    ];
     let options = criu.options.iter().map(|option| option.as_ref());
     let mut plan = Vec::new();
     for word in words.into_iter().chain(options) {
@@ -111,6 +128,8 @@ pub(crate) struct Resumption {
     held: Held,
     /// For CRIU's logs.
     work: PathBuf,
+    /// An option of mpirun that says where ranks are, and its value.
+    hosts: Option<[String; 2]>,
 }
 
 impl Resumption {
@@ -128,10 +147,13 @@ impl Resumption {
             return Err(failed("its parent is gone"));
         }
         let mut words = plan.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec()));
-        let mut next = || words.next().filter(|word| !word.is_empty());
-        let (Some(path), Some(program), Some(version)) = (next(), next(), next()) else {
+        let (Some(path), Some(program), Some(version), Some(option), Some(value)) =
+            (words.next(), words.next(), words.next(), words.next(), words.next())
+        else {
             return Err(unreadable("it makes no sense".into()));
         };
+        let text = |word: OsString| word.to_string_lossy().into_owned();
+        let hosts = (option != NO_HOSTS).then(|| [text(option), text(value)]);
         let options: Vec<String> =
             words.filter_map(|word| word.into_string().ok()).filter(|word| !word.is_empty()).collect();
         let set = Set::open(Path::new(&path)).map_err(failed)?;
@@ -149,30 +171,59 @@ impl Resumption {
             options,
             is_root: rustix::process::geteuid().is_root(),
         };
-        Ok(Resumption { set, criu, held, work: work.to_path_buf() })
+        Ok(Resumption { set, criu, held, work: work.to_path_buf(), hosts })
+    }
+
+    /// An option of mpirun that says where ranks are from now on, and its value.
+    pub(crate) fn hosts(&self) -> Option<&[String; 2]> {
+        self.hosts.as_ref()
+    }
+
+    /// The transport of its messages.
+    pub(crate) fn transport(&self) -> &str {
+        &self.set.manifest.job.transport
     }
 
     /// Brings the job back and runs it to its end.
     pub(crate) fn run(self, launch: &Launch) -> Result<i32, Stop> {
-        let Resumption { set, criu, held, work } = self;
-        let restore = |all: &[Restored<'_>]| {
-            let given = all.iter().map(|rank| {
-                // CRIU inherits them.
-                let inherited = |(fd, name): &(std::os::fd::BorrowedFd<'_>, String)| {
-                    fcntl_setfd(fd, FdFlags::empty())?;
-                    Ok((fd.as_raw_fd(), name.clone()))
-                };
-                let descriptors = rank.given.iter().map(inherited).collect::<rustix::io::Result<Vec<_>>>()?;
-                Ok(Given { rank: rank.number, descriptors })
-            });
-            let given = given.collect::<rustix::io::Result<Vec<_>>>().map_err(|error| error.to_string())?;
-            ranks::bring_back(&set, &criu, &work, &given).map_err(|error| error.to_string())?;
+        let Resumption { set, criu, held, work, hosts: _ } = self;
+        let images =
+            Images { set: set.path.clone(), program: criu.program.clone(), options: criu.options.clone() };
+        let restore = |_: &Images, all: &[Restored<'_>]| {
+            restore_into(&set, &criu, &work, all)?;
             // It is in nobody's way.
             let _ = std::fs::remove_dir_all(&work);
             Ok(())
         };
-        launch::resume(launch, &held, &restore).map_err(failed)
+        launch::resume(launch, &held, &images, &restore).map_err(failed)
     }
+}
+
+/// Restores ranks on this host, with CRIU's logs in a directory.
+fn restore_into(set: &Set, criu: &Criu, work: &Path, all: &[Restored<'_>]) -> Result<(), String> {
+    let given = all.iter().map(|rank| {
+        // CRIU inherits them.
+        let inherited = |(fd, name): &(BorrowedFd<'_>, String)| {
+            fcntl_setfd(fd, FdFlags::empty())?;
+            Ok((fd.as_raw_fd(), name.clone()))
+        };
+        let descriptors = rank.given.iter().map(inherited).collect::<rustix::io::Result<Vec<_>>>()?;
+        Ok(Given { rank: rank.number, descriptors })
+    });
+    let given = given.collect::<rustix::io::Result<Vec<_>>>().map_err(|error| error.to_string())?;
+    ranks::bring_back(set, criu, work, &given).map_err(|error| error.to_string())
+}
+
+/// What an agent does that is to restore ranks on its host: it sees the set under the same path.
+pub(crate) fn restore_here(images: &Images, all: &[Restored<'_>]) -> Result<(), String> {
+    let shared = "sets have to be in a directory that all hosts have under this path ('--dir DIR', or the parameter cr_base_dir)";
+    let set = Set::open(&images.set).map_err(|error| format!("{error}; {shared}"))?;
+    ranks::check(&set, &all.iter().map(|rank| rank.number).collect::<Vec<_>>())
+        .map_err(|error| error.to_string())?;
+    let program = images.program.to_string_lossy();
+    let criu = Criu::find(&program, &images.options.join(" ")).map_err(|error| error.to_string())?;
+    let work = super::restart::Work::make().map_err(|Stop(text, _)| text)?;
+    restore_into(&set, &criu, work.path(), all)
 }
 
 #[cfg(test)]

@@ -14,37 +14,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use oxmpi_checkpoint::tree::session_of;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::{Programs, compile, installed, kill, processes_with, root};
-use crate::support::eldest;
+use crate::harness::{Programs, compile, installed, kill, processes_with};
+use crate::support::{criu, eldest};
 
 /// What nothing here takes, on the slowest machine.
 const LIMIT: Duration = Duration::from_secs(90);
-
-/// The CRIU that the tests use: `cargo xtask test` names it, and has it installed in `target/criu`.
-fn criu() -> Option<PathBuf> {
-    let named = std::env::var_os("OXMPI_TEST_CRIU").map(PathBuf::from);
-    let is_required = named.is_some();
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let directories = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
-    let in_path = || directories.map(|directory| directory.join("criu")).find(|file| file.is_file());
-    let own = Some(root().join("target/criu/criu")).filter(|file| file.is_file());
-    let criu = named.or(own).or_else(in_path);
-    let is_well = |criu: &PathBuf| {
-        Command::new(criu)
-            .arg("check")
-            .stdin(Stdio::null())
-            .output()
-            .is_ok_and(|output| output.status.success())
-    };
-    let found = criu.filter(is_well);
-    assert!(found.is_some() || !is_required, "OXMPI_TEST_CRIU names no CRIU that works here");
-    if found.is_none() {
-        eprintln!(
-            "skipped: there is no CRIU that may make images here ('criu check' as root; 'cargo xtask test' installs it)"
-        );
-    }
-    found
-}
 
 /// A network of its own, as long as this lives; and a directory for sets.
 struct Place {

@@ -2,6 +2,8 @@
 //! launcher that brings them back has to know, which is a part of the set of images.
 
 use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::codec::{Reader, Writer};
@@ -16,6 +18,8 @@ pub struct Held {
     pub ranks: Vec<HeldRank>,
     /// Where they listen for each other.
     pub listeners: Vec<SocketAddr>,
+    /// Names all jobs of the launcher.
+    pub(crate) universe: u64,
     /// Under which name ranks reach the launcher, and the secret by which it knows them.
     pub(crate) entrance: (String, String),
     /// How often the job has begun anew with another program.
@@ -62,6 +66,30 @@ pub(crate) const CONTROL: usize = 0;
 pub(crate) const INPUT: usize = 1;
 pub(crate) const OUTPUTS: [usize; 2] = [2, 3];
 
+/// A set of images, and the program that restores them, on any host that has both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Images {
+    /// The directory of the set.
+    pub set: PathBuf,
+    /// CRIU.
+    pub program: PathBuf,
+    /// Its options.
+    pub options: Vec<String>,
+}
+
+impl Images {
+    pub(crate) fn write(&self, out: &mut Writer) {
+        out.bytes(self.set.as_os_str().as_bytes());
+        out.bytes(self.program.as_os_str().as_bytes());
+        out.list(&self.options, |out, option| out.bytes(option.as_bytes()));
+    }
+
+    pub(crate) fn read(from: &mut Reader<'_>) -> Option<Images> {
+        let (set, program) = (from.os_string()?.into(), from.os_string()?.into());
+        Some(Images { set, program, options: from.list(Reader::text)? })
+    }
+}
+
 impl Held {
     /// As [`Held::decode`] reads it.
     pub fn encode(&self) -> Vec<u8> {
@@ -69,6 +97,7 @@ impl Held {
         out.number(VERSION);
         out.list(&self.ranks, |out, rank| rank.write(out));
         out.list(&self.listeners, |out, address| out.bytes(address.to_string().as_bytes()));
+        out.number(self.universe);
         out.bytes(self.entrance.0.as_bytes());
         out.bytes(self.entrance.1.as_bytes());
         out.number(self.generation.into());
@@ -91,6 +120,7 @@ impl Held {
         let held = Held {
             ranks: from.list(HeldRank::read)?,
             listeners: from.list(|from| from.text()?.parse().ok())?,
+            universe: from.number()?,
             entrance: (from.text()?, from.text()?),
             generation: from.word()?,
             mark: from.text()?,
@@ -106,7 +136,7 @@ impl Held {
 }
 
 impl HeldRank {
-    fn write(&self, out: &mut Writer) {
+    pub(crate) fn write(&self, out: &mut Writer) {
         [self.number, self.pid, self.owner, self.segment].iter().for_each(|word| out.number((*word).into()));
         self.outside.iter().for_each(|name| out.option(name.as_ref().map(String::as_bytes)));
         out.list(&self.stopped, |out, pid| out.number((*pid).into()));
@@ -116,7 +146,7 @@ impl HeldRank {
         self.partial.iter().for_each(|bytes| out.bytes(bytes));
     }
 
-    fn read(from: &mut Reader<'_>) -> Option<HeldRank> {
+    pub(crate) fn read(from: &mut Reader<'_>) -> Option<HeldRank> {
         let [number, pid, owner, segment] = [from.word()?, from.word()?, from.word()?, from.word()?];
         let mut name = || from.option()?.map(String::from_utf8).transpose().ok();
         let outside = [name()?, name()?, name()?, name()?];
@@ -154,6 +184,7 @@ mod tests {
         Held {
             ranks: vec![rank(0), rank(1)],
             listeners: vec!["127.0.0.1:7".parse().unwrap(), "[fe80::1]:8".parse().unwrap()],
+            universe: 77,
             entrance: ("oxmpi.rank.1".into(), "ab".into()),
             generation: 1,
             mark: "00ff".into(),

@@ -194,6 +194,7 @@ impl Launcher<'_> {
                 .filter_map(|member| member.plug.as_ref())
                 .flat_map(Plug::sockets)
                 .collect(),
+            universe: self.universe,
             entrance: entrance.names(),
             generation: entrance.generation(0),
             mark: self.guard.mark().into(),

@@ -305,6 +305,8 @@ fn what_cannot_be_imaged_rank_by_rank_is_told() {
     refused(&run(place.oxmpi(&["checkpoint", &job.mpirun()])), 1, &[together, "(--tree)"]);
     let set = set_of(&run(place.oxmpi(&["checkpoint", "--tree", "--kill", &job.mpirun()])));
     job.lose();
+    let on_one = "--host a.invalid: the set has one image of all processes together";
+    refused(&run(place.oxmpi(&["restart", &set, "--host", "a.invalid"])), 2, &[on_one]);
     let (code, out) = restart(&place, &set, &[]).end();
     assert!(code == 0 && out.contains("whole"), "{code} {out}{}", restarted(&place));
     refused(
