@@ -324,7 +324,10 @@ fn decide(
 ) -> Result<Vec<(&'static str, &'static str)>, Stop> {
     let Some(made) = Constructor::of(transport) else { return Ok(Vec::new()) };
     let wrong = |why: String| stop(1, format!("no transport '{}' for this job: {why}", transport.name));
-    let Decided { params: values, variables } = (made.decide)(params, is_one_host).map_err(wrong)?;
+    let Decided { params: values, variables, remarks } = (made.decide)(params, is_one_host).map_err(wrong)?;
+    for remark in remarks {
+        oxmpi_sys::complain!("mpirun: {remark}");
+    }
     for (name, value) in values {
         if Param::find(name).is_some_and(|param| param.show(&params.value(param)) == value) {
             continue;

@@ -119,7 +119,7 @@ impl<F: Fabric> Process<F> {
     ) -> bool {
         let sent = domain.lane.try_send(context, dest, tag, bytes);
         if sent == SentNow::No {
-            return false;
+            return domain.lane.is_matching() && self.sent_by_tag(domain, context, bytes, dest, tag);
         }
         let look = domain.lane.is_look_due(1);
         drop(domain);
@@ -127,6 +127,28 @@ impl<F: Fabric> Process<F> {
             self.see_to_sent(context, dest);
         }
         true
+    }
+
+    /// As [`Process::try_send`], by tag. It waits until the message is gone; if its peer is lost meanwhile, the next call hears of it.
+    #[inline(never)]
+    fn sent_by_tag(
+        &self,
+        mut domain: impl DerefMut<Target = Domain<F>>,
+        context: u32,
+        bytes: Bytes<'_>,
+        dest: i32,
+        tag: i32,
+    ) -> bool {
+        let started = domain.lane.try_send_tagged(context, dest, tag, bytes);
+        drop(domain);
+        match started {
+            None => false,
+            Some(Started::Complete(_)) => true,
+            Some(Started::Pending(request)) => {
+                let _ = self.wait(request);
+                true
+            }
+        }
     }
 
     /// What is to be done now and then when a message has gone at once: its receiver sleeps, or a look at everything is due.

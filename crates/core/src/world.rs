@@ -27,7 +27,7 @@ use oxmpi_fabric::postboxes::{self, Postboxes};
 use oxmpi_fabric::routes::{Nodes, Reach, Routes};
 use oxmpi_fabric::shm::{Shm, ShmSettings};
 use oxmpi_fabric::tcp::{self, Address, Identity, Secret, Tcp, Whereabouts};
-use oxmpi_fabric::transports::ofi::{self, Ofi, TagLayout, TagMode};
+use oxmpi_fabric::transports::ofi::{self, TagLayout, TagMode};
 use oxmpi_libfabric::{Library, ProviderQuery};
 use oxmpi_rt::client::{Directory, ThreadDirectory};
 use oxmpi_shm::door::{Door, Policy};
@@ -267,16 +267,16 @@ fn over_provider(
     poller: &Poller,
 ) -> Box<dyn Transport> {
     let library = Library::open("libfabric.so.1").unwrap_or_else(|e| panic!("{e}"));
-    let wish = |directed| ProviderQuery { name: Some(name.into()), directed };
+    let wish = |directed| ProviderQuery { name: Some(name.into()), directed, ..ProviderQuery::default() };
     let mut all =
         [true, false].into_iter().flat_map(|directed| library.providers(&wish(directed)).unwrap_or_default());
     let provider = all.next().unwrap_or_else(|| panic!("there is no provider {name}"));
     let layout = TagLayout::choose(mode, provider.tag_bits, provider.data_bytes, provider.is_directed)
         .unwrap_or_else(|e| panic!("{provider:?}: {e}"));
-    let settings = ofi::OfiSettings { events: ofi::EVENTS, layout };
+    let settings = ofi::OfiSettings { events: ofi::EVENTS, layout, grouped: false };
     let tell: tcp::Tell = Box::new(|text| eprintln!("{text}"));
-    let ofi = Ofi::new(rank, &provider, frames, settings, poller, tell);
-    Box::new(ofi.unwrap_or_else(|e| panic!("rank {rank}: {e}")))
+    let ofi = ofi::open(rank, &provider, frames, settings, (poller, tell), None);
+    ofi.unwrap_or_else(|e| panic!("rank {rank}: {e}"))
 }
 
 /// What the ranks of a node share, made by the first of them.

@@ -12,7 +12,7 @@ use oxmpi_mem::memory::{Owned, lend, lend_mut};
 /// What a world over this provider is like.
 fn over(provider: &str, mode: Option<TagMode>, ranks_of_a_node: Option<u32>) -> Option<Options> {
     let there = Library::open("libfabric.so.1").and_then(|library| {
-        library.providers(&ProviderQuery { name: Some(provider.into()), directed: false })
+        library.providers(&ProviderQuery { name: Some(provider.into()), ..ProviderQuery::default() })
     });
     if !there.is_ok_and(|providers| !providers.is_empty()) {
         eprintln!("skipped: libfabric has no provider '{provider}' here");

@@ -163,6 +163,12 @@ impl<F: Fabric> Lane<F> {
 
     /// From now on a context is this team's.
     fn settle(&mut self, index: u32, team: &Arc<Team>, symmetric: bool) {
+        if self.state.is_matching
+            && index <= self.state.last_tagged
+            && let Some(network) = self.fabric.matching()
+        {
+            network.open_context(index);
+        }
         if let Some(context) = self.state.contexts.get_mut(index) {
             context.team = Some(team.clone());
             if context.revoked {

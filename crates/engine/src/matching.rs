@@ -295,14 +295,14 @@ impl Context {
         self.routes.get(rank as u32 as usize).copied()
     }
 
-    /// Notes where a rank is, for the calls that follow. Whether it was not known.
-    pub(crate) fn note_route(&mut self, own_index: u32, rank: u32, process: u32) -> bool {
+    /// Notes where a rank is, for the calls that follow; one whose messages go by tag has no index there. Whether it was not known.
+    pub(crate) fn note_route(&mut self, own_index: u32, rank: u32, process: u32, by_tag: bool) -> bool {
         if self.revoked {
             return false;
         }
         let index = match self.name_for(own_index, process) {
-            Name::Local(index) => index,
-            Name::Global(_) => UNKNOWN,
+            Name::Local(index) if !by_tag => index,
+            _ => UNKNOWN,
         };
         let at = rank as usize;
         if self.routes.len() <= at {
@@ -554,16 +554,16 @@ mod tests {
         let route = |c: &Context, rank| c.route(rank).map(|route| (route.process, route.index));
         assert!([-1, 0, i32::MIN].iter().all(|rank| route(&c, *rank).is_none()));
         // What process 9, of rank 2, calls the context is not known yet.
-        assert!(c.note_route(4, 2, 9) && !c.note_route(4, 2, 9));
+        assert!(c.note_route(4, 2, 9, false) && !c.note_route(4, 2, 9, false));
         assert_eq!((route(&c, 2), route(&c, 1)), (Some((9, UNKNOWN)), Some((UNKNOWN, UNKNOWN))));
         c.learn(9, 7);
-        assert!(c.note_route(4, 2, 9));
+        assert!(c.note_route(4, 2, 9, false));
         assert_eq!(route(&c, 2), Some((9, 7)));
         c.symmetric = true;
-        assert!(c.note_route(4, 0, 3));
+        assert!(c.note_route(4, 0, 3, false));
         assert_eq!(route(&c, 0), Some((3, 4)));
         c.revoke();
-        assert!(!c.note_route(4, 2, 9) && route(&c, 2).is_none());
+        assert!(!c.note_route(4, 2, 9, false) && route(&c, 2).is_none());
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub struct Decided {
     pub params: Vec<(&'static str, String)>,
     /// Variables of the environment, for those who have not set them.
     pub variables: Vec<(&'static str, &'static str)>,
+    /// Sentences for the user: what of the parameters cannot be had, though the job runs.
+    pub remarks: Vec<String>,
 }
 
 /// See [`Constructor::survey`]. The error is for a person.
@@ -65,7 +67,7 @@ pub struct Survey {
 
 impl Constructor {
     /// Nothing is decided for the job as a whole.
-    pub const DECIDES_NOTHING: Decide = |_, _| Ok(Decided { params: Vec::new(), variables: Vec::new() });
+    pub const DECIDES_NOTHING: Decide = |_, _| Ok(Decided::default());
 
     /// That of a transport which is opened so, and whose processes wait as any others.
     pub const fn new(open: OpenOffer) -> Constructor {

@@ -13,6 +13,8 @@ pub struct Counts {
     pub far_sent: Traffic,
     /// Reads of a matching network's queue of completions that have brought some.
     pub completion_reads: u64,
+    /// Pairs of transmit and receive contexts of it that are open.
+    pub context_pairs: u64,
     /// What came over sockets, if not all did.
     pub far_received: Traffic,
     /// Peers that have a ring of their own in this process's segment now.

@@ -19,6 +19,7 @@
 
 use crate::{Sent, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
+use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Tags;
 
 /// A message that is sent by tag.
@@ -105,6 +106,15 @@ pub trait MatchingTransport {
     /// # Errors
     /// If the peer cannot be reached at all.
     fn tsend(&mut self, to: u32, message: &TaggedSend<'_>) -> Result<Sent, Unreachable>;
+
+    /// Sends a standard message of a few bytes, whose memory is the caller's again at once. [`Sent::Full`]: nothing happened, use
+    /// [`MatchingTransport::tsend`]. [`Sent::Later`]: as there, under this token.
+    fn tsend_short(&mut self, _to: u32, _context: u32, _tag: i32, _bytes: Bytes<'_>, _token: u64) -> Sent {
+        Sent::Full
+    }
+
+    /// This process has a context of this index: from now on peers may send messages of it by tag.
+    fn open_context(&mut self, _context: u32) {}
 
     /// Posts a receive. `false`: there is no room for one now, and nothing happened.
     fn trecv(&mut self, receive: &TaggedReceive<'_>) -> bool;

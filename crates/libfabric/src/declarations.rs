@@ -16,6 +16,7 @@ pub(crate) const FI_RECV: u64 = 1 << 10;
 pub(crate) const FI_SEND: u64 = 1 << 11;
 pub(crate) const FI_PEEK: u64 = 1 << 19;
 pub(crate) const FI_CLAIM: u64 = 1 << 59;
+pub(crate) const FI_NAMED_RX_CTX: u64 = 1 << 58;
 pub(crate) const FI_DIRECTED_RECV: u64 = 1 << 59;
 pub(crate) const FI_CONTEXT: u64 = 1 << 59;
 pub(crate) const FI_CONTEXT2: u64 = 1 << 52;
@@ -112,6 +113,12 @@ pub(crate) struct DomainAttr {
     pub mr_mode: c_int,
     pub mr_key_size: size_t,
     pub cq_data_size: size_t,
+    pub cq_cnt: size_t,
+    pub ep_cnt: size_t,
+    pub tx_ctx_cnt: size_t,
+    pub rx_ctx_cnt: size_t,
+    pub max_ep_tx_ctx: size_t,
+    pub max_ep_rx_ctx: size_t,
 }
 
 #[repr(C)]
@@ -170,6 +177,7 @@ pub(crate) struct DomainOps {
     pub av_open: unsafe extern "C" fn(*mut Domain, *mut AvAttr, *mut *mut Av, *mut c_void) -> c_int,
     pub cq_open: unsafe extern "C" fn(*mut Domain, *mut CqAttr, *mut *mut Cq, *mut c_void) -> c_int,
     pub endpoint: unsafe extern "C" fn(*mut Domain, *mut Info, *mut *mut Ep, *mut c_void) -> c_int,
+    pub scalable_ep: unsafe extern "C" fn(*mut Domain, *mut Info, *mut *mut Ep, *mut c_void) -> c_int,
 }
 
 #[repr(C)]
@@ -266,6 +274,10 @@ pub(crate) struct Ep {
 pub(crate) struct EpOps {
     pub size: size_t,
     pub cancel: unsafe extern "C" fn(*mut Fid, *mut c_void) -> ssize_t,
+    pub getopt: Unused,
+    pub setopt: Unused,
+    pub tx_ctx: unsafe extern "C" fn(*mut Ep, c_int, *mut TxAttr, *mut *mut Ep, *mut c_void) -> c_int,
+    pub rx_ctx: unsafe extern "C" fn(*mut Ep, c_int, *mut RxAttr, *mut *mut Ep, *mut c_void) -> c_int,
 }
 
 #[repr(C)]

@@ -1,15 +1,20 @@
 //! An endpoint: it sends and receives tagged messages.
+//!
+//! A *grouped* one is a scalable endpoint (fi_scalable_ep(3)): it has pairs of a transmit and a receive context, opened when a context of the
+//! caller's first uses them, so that each of those has a pair to itself as long as the provider has some.
+
+mod completions;
+mod posting;
+
+pub use posting::{Label, Wanted};
 
 use crate::declarations::{
-    Av, AvAttr, Cq, CqAttr, CqEntry, CqError, Domain, Ep, FI_ADDR_UNSPEC, FI_AV_TABLE, FI_AV_UNSPEC,
-    FI_CLAIM, FI_CQ_FORMAT_TAGGED, FI_EAGAIN, FI_EAVAIL, FI_ECANCELED, FI_ENABLE, FI_ENOMSG, FI_ETRUNC,
-    FI_GETWAIT, FI_PEEK, FI_RECV, FI_SEND, FI_WAIT_FD, FI_WAIT_NONE, Fid, FidFabric, TaggedMessage,
+    Av, AvAttr, Cq, CqAttr, CqEntry, Domain, Ep, FI_ADDR_UNSPEC, FI_AV_TABLE, FI_AV_UNSPEC,
+    FI_CQ_FORMAT_TAGGED, FI_ENABLE, FI_GETWAIT, FI_RECV, FI_SEND, FI_WAIT_FD, FI_WAIT_NONE, Fid, FidFabric,
 };
 use crate::library::{Library, LibraryError, Provider};
-use libc::{c_int, c_void, iovec, ssize_t};
+use libc::{c_int, ssize_t};
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_sys::bytes::{Bytes, BytesMut};
-use std::ffi::CStr;
 use std::fmt;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr::{null, null_mut};
@@ -19,6 +24,13 @@ use std::sync::Arc;
 const ADDRESS: usize = 256;
 /// Completions that are read at a time.
 const ENTRIES: usize = 32;
+/// Providers that give a descriptor to sleep on, and do not raise it when another process has sent something (`shm` of 1.17).
+const SILENT: [&str; 2] = ["shm", "sm2"];
+
+/// Pairs of contexts that an endpoint opens at most.
+const MOST_PAIRS: u32 = 64;
+/// Bytes of a message that an operation keeps by itself.
+const SHORT: usize = 64;
 
 /// A peer, as an endpoint knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -92,7 +104,11 @@ enum OperationMemory {
 struct Operation<T> {
     /// The provider's, in the modes FI_CONTEXT and FI_CONTEXT2.
     context: [u64; 8],
+    /// The message, if it is a short one ([`Endpoint::send_short`]).
+    short: [u8; SHORT],
     at: u32,
+    /// Where it was posted.
+    ep: *mut Ep,
     is_live: bool,
     /// Whether it claims the message that it finds, and stays for that.
     claims: bool,
@@ -102,8 +118,16 @@ struct Operation<T> {
     memory: OperationMemory,
 }
 
-/// An endpoint of a provider, with a queue of completions and the addresses of its peers. One thread at a time uses it.
-pub struct Endpoint<T> {
+/// A transmit and a receive context of a scalable endpoint.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    transmit: *mut Ep,
+    receive: *mut Ep,
+}
+
+/// An endpoint of a provider, with a queue of completions and the addresses of its peers. One thread at a time uses it. `GROUPED`: it is
+/// a scalable one.
+pub struct Endpoint<T, const GROUPED: bool> {
     library: Arc<Library>,
     provider: String,
     max_message: usize,
@@ -112,6 +136,11 @@ pub struct Endpoint<T> {
     av: *mut Av,
     cq: *mut Cq,
     ep: *mut Ep,
+    /// Those of a grouped endpoint; a null pointer is one that is not open.
+    pairs: Box<[Pair]>,
+    /// The bits of an address that name a receive context.
+    pair_bits: u32,
+    entries: Box<[CqEntry; ENTRIES]>,
     address: Box<[u8]>,
     wait_fd: Option<RawFd>,
     /// Their places in memory stay: the provider has their addresses.
@@ -121,20 +150,21 @@ pub struct Endpoint<T> {
 }
 
 // SAFETY: the objects are this value's alone, and libfabric binds none of them to a thread (FI_THREAD_DOMAIN: one at a time).
-unsafe impl<T: Send> Send for Endpoint<T> {}
+unsafe impl<T: Send, const GROUPED: bool> Send for Endpoint<T, GROUPED> {}
 
-impl<T> fmt::Debug for Endpoint<T> {
+impl<T, const GROUPED: bool> fmt::Debug for Endpoint<T, GROUPED> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint").field("provider", &self.provider).finish_non_exhaustive()
     }
 }
 
-impl<T> Drop for Endpoint<T> {
+impl<T, const GROUPED: bool> Drop for Endpoint<T, GROUPED> {
     fn drop(&mut self) {
         // What is under way ends with the endpoint; its memory stays until that is closed.
+        let pairs = self.pairs.iter().flat_map(|pair| [pair.transmit.cast(), pair.receive.cast()]);
         let fids: [*mut Fid; 5] =
             [self.ep.cast(), self.cq.cast(), self.av.cast(), self.domain.cast(), self.fabric.cast()];
-        for fid in fids {
+        for fid in pairs.chain(fids) {
             if !fid.is_null() {
                 // SAFETY: an object of the library's that was opened here and is closed once, before those that it was made from.
                 unsafe { ((*(*fid).ops).close)(fid) };
@@ -143,13 +173,18 @@ impl<T> Drop for Endpoint<T> {
     }
 }
 
-impl<T: Copy> Endpoint<T> {
+impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
     /// Opens an endpoint of a provider.
     ///
     /// # Errors
     /// What libfabric says.
-    pub fn open(provider: &Provider) -> Result<Endpoint<T>, LibraryError> {
+    pub fn open(provider: &Provider) -> Result<Endpoint<T, GROUPED>, LibraryError> {
         let library = provider.library.clone();
+        let most = if GROUPED { (provider.contexts as u32).clamp(1, MOST_PAIRS) } else { 1 };
+        // A power of two, so that bits of a context name its pair.
+        let pair_bits = most.ilog2();
+        let none = Pair { transmit: null_mut(), receive: null_mut() };
+        let empty = CqEntry { op_context: null_mut(), flags: 0, len: 0, buf: null_mut(), data: 0, tag: 0 };
         let mut it = Endpoint {
             library: library.clone(),
             provider: provider.name.clone(),
@@ -159,6 +194,9 @@ impl<T: Copy> Endpoint<T> {
             av: null_mut(),
             cq: null_mut(),
             ep: null_mut(),
+            pairs: if GROUPED { vec![none; 1 << pair_bits].into() } else { Box::default() },
+            pair_bits,
+            entries: Box::new([empty; ENTRIES]),
             address: Box::default(),
             wait_fd: None,
             operations: Vec::new(),
@@ -180,7 +218,7 @@ impl<T: Copy> Endpoint<T> {
             };
             let mut av = AvAttr {
                 kind,
-                rx_ctx_bits: 0,
+                rx_ctx_bits: pair_bits as c_int,
                 count: 0,
                 ep_per_node: 0,
                 name: null(),
@@ -189,10 +227,19 @@ impl<T: Copy> Endpoint<T> {
             };
             library.check("fi_av_open", ((*(*domain).ops).av_open)(domain, &mut av, &mut it.av, none))?;
             it.open_queue()?;
-            library.check("fi_endpoint", ((*(*domain).ops).endpoint)(domain, info, &mut it.ep, none))?;
+            if GROUPED {
+                (*(*info).ep_attr).tx_ctx_cnt = 1 << pair_bits;
+                (*(*info).ep_attr).rx_ctx_cnt = 1 << pair_bits;
+                let answer = ((*(*domain).ops).scalable_ep)(domain, info, &mut it.ep, none);
+                library.check("fi_scalable_ep", answer)?;
+            } else {
+                library.check("fi_endpoint", ((*(*domain).ops).endpoint)(domain, info, &mut it.ep, none))?;
+            }
             let ep: *mut Fid = it.ep.cast();
             let ops = (*ep).ops;
-            library.check("fi_ep_bind", ((*ops).bind)(ep, it.cq.cast(), FI_SEND | FI_RECV))?;
+            if !GROUPED {
+                library.check("fi_ep_bind", ((*ops).bind)(ep, it.cq.cast(), FI_SEND | FI_RECV))?;
+            }
             library.check("fi_ep_bind", ((*ops).bind)(ep, it.av.cast(), 0))?;
             library.check("fi_enable", ((*ops).control)(ep, FI_ENABLE, null_mut()))?;
             let (mut address, mut len) = ([0u8; ADDRESS], ADDRESS);
@@ -203,13 +250,58 @@ impl<T: Copy> Endpoint<T> {
         Ok(it)
     }
 
+    /// A context of the caller's is there: its pair is opened, so that peers can send to it. Nothing happens where the endpoint is not
+    /// grouped.
+    ///
+    /// # Errors
+    /// What libfabric says.
+    pub fn open_pair(&mut self, context: u32) -> Result<(), LibraryError> {
+        if !GROUPED || !self.pair(context).transmit.is_null() {
+            return Ok(());
+        }
+        let at = self.pair_number(context);
+        let (ep, cq, none) = (self.ep, self.cq, null_mut());
+        let pair = &mut self.pairs[at];
+        // SAFETY: the endpoint and the queue are open; no attributes are those of the endpoint. What is opened is closed by `drop`.
+        unsafe {
+            let ops = (*ep).ops;
+            let answer = ((*ops).tx_ctx)(ep, at as c_int, null_mut(), &mut pair.transmit, none);
+            self.library.check("fi_tx_context", answer)?;
+            let answer = ((*ops).rx_ctx)(ep, at as c_int, null_mut(), &mut pair.receive, none);
+            self.library.check("fi_rx_context", answer)?;
+            for (one, direction) in [(pair.transmit, FI_SEND), (pair.receive, FI_RECV)] {
+                let one: *mut Fid = one.cast();
+                let ops = (*one).ops;
+                self.library.check("fi_ep_bind", ((*ops).bind)(one, cq.cast(), direction))?;
+                self.library.check("fi_enable", ((*ops).control)(one, FI_ENABLE, null_mut()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many pairs are open; 0 of an endpoint that is not grouped.
+    pub fn open_pairs(&self) -> usize {
+        self.pairs.iter().filter(|pair| !pair.transmit.is_null()).count()
+    }
+
+    /// The pair of a context. Those of one communicator are mostly two in a row.
+    fn pair_number(&self, context: u32) -> usize {
+        (context >> 1) as usize & (self.pairs.len() - 1)
+    }
+
+    fn pair(&self, context: u32) -> Pair {
+        self.pairs[self.pair_number(context)]
+    }
+
     /// Opens the queue of completions, with a descriptor to sleep on if the provider has one.
     ///
     /// # Safety
     /// The domain is open.
     unsafe fn open_queue(&mut self) -> Result<(), LibraryError> {
         let mut answer = 0;
-        for wait_obj in [FI_WAIT_FD, FI_WAIT_NONE] {
+        let is_silent = self.provider.split(';').any(|layer| SILENT.contains(&layer));
+        let waits: &[_] = if is_silent { &[FI_WAIT_NONE] } else { &[FI_WAIT_FD, FI_WAIT_NONE] };
+        for &wait_obj in waits {
             let mut attr = CqAttr {
                 size: 0,
                 flags: 0,
@@ -287,363 +379,6 @@ impl<T: Copy> Endpoint<T> {
     fn error(&self, call: &'static str, answer: ssize_t) -> EndpointError {
         let why = self.library.text_of(answer as c_int);
         EndpointError { provider: self.provider.clone(), call, why }
-    }
-
-    /// A place for an operation.
-    fn operation(&mut self, token: T, memory: OperationMemory) -> &mut Operation<T> {
-        let at = self.free.pop().unwrap_or_else(|| {
-            let at = self.operations.len() as u32;
-            let new = Operation {
-                context: [0; 8],
-                at,
-                is_live: false,
-                claims: false,
-                is_wanted: true,
-                token: None,
-                memory: OperationMemory::None,
-            };
-            self.operations.push(Box::new(new));
-            at
-        });
-        let operation = &mut *self.operations[at as usize];
-        (operation.is_live, operation.is_wanted, operation.claims) = (true, true, false);
-        (operation.token, operation.memory) = (Some(token), memory);
-        operation
-    }
-
-    fn give_back(&mut self, at: u32) -> OperationMemory {
-        let operation = &mut self.operations[at as usize];
-        operation.is_live = false;
-        self.free.push(at);
-        std::mem::replace(&mut operation.memory, OperationMemory::None)
-    }
-
-    /// What a call for the operation `at` has answered.
-    fn posted(&mut self, call: &'static str, at: u32, answer: ssize_t) -> Result<Admission, EndpointError> {
-        match answer {
-            0 => Ok(Admission::Yes),
-            again if again == -FI_EAGAIN => {
-                self.give_back(at);
-                Ok(Admission::NoRoom)
-            }
-            other => {
-                self.give_back(at);
-                Err(self.error(call, other))
-            }
-        }
-    }
-
-    /// Sends all of a buffer, with `data` beside it if there are some.
-    ///
-    /// # Errors
-    /// What the provider says.
-    pub fn send(
-        &mut self,
-        to: PeerAddress,
-        tag: u64,
-        data: Option<u64>,
-        buffer: &UserBuf,
-        token: T,
-    ) -> Result<Admission, EndpointError> {
-        let memory = match buffer.as_contiguous() {
-            Some(_) => OperationMemory::User(buffer.clone()),
-            None => {
-                let mut copy = vec![0; buffer.packed_len()].into_boxed_slice();
-                buffer.pack(0, BytesMut::from(&mut copy[..]));
-                OperationMemory::Copy(copy)
-            }
-        };
-        let ep = self.ep;
-        let operation = self.operation(token, memory);
-        let (at, context) = (operation.at, (&raw mut operation.context).cast::<c_void>());
-        let (start, len) = match &operation.memory {
-            OperationMemory::Copy(copy) => (copy.as_ptr(), copy.len()),
-            _ => buffer.as_contiguous().map_or((null(), 0), |bytes| (bytes.as_ptr(), bytes.len())),
-        };
-        // SAFETY: the endpoint is open. The memory is the operation's until its completion, and so is the context; the user's is
-        // readable as long as the buffer that it holds says.
-        let answer = unsafe {
-            let ops = (*ep).tagged;
-            match data {
-                Some(data) => ((*ops).senddata)(ep, start.cast(), len, null_mut(), data, to.0, tag, context),
-                None => ((*ops).send)(ep, start.cast(), len, null_mut(), to.0, tag, context),
-            }
-        };
-        self.posted("fi_tsend", at, answer)
-    }
-
-    /// The memory that a message for `buffer` comes into.
-    fn room(buffer: &UserBuf) -> OperationMemory {
-        match buffer.as_contiguous_mut() {
-            Some(bytes) if !bytes.is_empty() => OperationMemory::User(buffer.clone()),
-            // Some providers do not say that a message was cut if there is no room at all.
-            _ => OperationMemory::For(vec![0; buffer.packed_len().max(1)].into_boxed_slice(), buffer.clone()),
-        }
-    }
-
-    /// Where a message comes into.
-    fn place(memory: &mut OperationMemory) -> (*mut c_void, usize) {
-        match memory {
-            OperationMemory::User(buffer) => buffer
-                .as_contiguous_mut()
-                .map_or((null_mut(), 0), |mut bytes| (bytes.as_mut_ptr().cast(), bytes.len())),
-            OperationMemory::For(own, _) => (own.as_mut_ptr().cast(), own.len()),
-            OperationMemory::None | OperationMemory::Copy(_) => (null_mut(), 0),
-        }
-    }
-
-    /// Receives a message with a tag that is `tag` but for the bits of `ignore`, from one peer or from anybody.
-    ///
-    /// # Errors
-    /// What the provider says.
-    pub fn receive(
-        &mut self,
-        from: Option<PeerAddress>,
-        (tag, ignore): (u64, u64),
-        buffer: &UserBuf,
-        token: T,
-    ) -> Result<Admission, EndpointError> {
-        let ep = self.ep;
-        let operation = self.operation(token, Self::room(buffer));
-        let (at, context) = (operation.at, (&raw mut operation.context).cast::<c_void>());
-        let (start, len) = Self::place(&mut operation.memory);
-        let from = from.map_or(FI_ADDR_UNSPEC, |from| from.0);
-        // SAFETY: as for `send`; the user's memory may be written as long as the buffer that the operation holds says.
-        let answer =
-            unsafe { ((*(*ep).tagged).recv)(ep, start, len, null_mut(), from, tag, ignore, context) };
-        self.posted("fi_trecv", at, answer)
-    }
-
-    /// Looks for such a message that has come ([`Ending::Came`] or [`Ending::Nothing`]). With `claims` it is kept for
-    /// [`Endpoint::receive_claimed`] with the operation that this answers, and for nothing else.
-    ///
-    /// # Errors
-    /// What the provider says.
-    pub fn peek(
-        &mut self,
-        from: Option<PeerAddress>,
-        (tag, ignore): (u64, u64),
-        claims: bool,
-        token: T,
-    ) -> Result<(Admission, Claimed), EndpointError> {
-        let operation = self.operation(token, OperationMemory::None);
-        operation.claims = claims;
-        let claimed = Claimed(operation.at);
-        let flags = FI_PEEK | if claims { FI_CLAIM } else { 0 };
-        let posted = self.receive_message(claimed, from, (tag, ignore), flags)?;
-        Ok((posted, claimed))
-    }
-
-    /// Receives a message that was claimed.
-    ///
-    /// # Errors
-    /// What the provider says.
-    pub fn receive_claimed(
-        &mut self,
-        claimed: Claimed,
-        tag: u64,
-        buffer: &UserBuf,
-        token: T,
-    ) -> Result<Admission, EndpointError> {
-        // The provider knows the message by the context of the operation that has claimed it.
-        let operation = &mut *self.operations[claimed.0 as usize];
-        (operation.is_live, operation.is_wanted, operation.claims) = (true, true, false);
-        operation.token = Some(token);
-        operation.memory = Self::room(buffer);
-        self.receive_message(claimed, None, (tag, 0), FI_CLAIM)
-    }
-
-    fn receive_message(
-        &mut self,
-        Claimed(at): Claimed,
-        from: Option<PeerAddress>,
-        (tag, ignore): (u64, u64),
-        flags: u64,
-    ) -> Result<Admission, EndpointError> {
-        let ep = self.ep;
-        let operation = &mut *self.operations[at as usize];
-        let (start, len) = Self::place(&mut operation.memory);
-        let piece = iovec { iov_base: start, iov_len: len };
-        let message = TaggedMessage {
-            iov: &piece,
-            desc: null_mut(),
-            iov_count: usize::from(len > 0),
-            addr: from.map_or(FI_ADDR_UNSPEC, |from| from.0),
-            tag,
-            ignore,
-            context: (&raw mut operation.context).cast(),
-            data: 0,
-        };
-        // SAFETY: as for `receive`; the description is read during the call.
-        let answer = unsafe { ((*(*ep).tagged).recvmsg)(ep, &message, flags) };
-        // Some say at once that there is none.
-        let answer = if answer == -(FI_ENOMSG as ssize_t) { -FI_EAGAIN } else { answer };
-        self.posted("fi_trecvmsg", at, answer)
-    }
-
-    /// Cancels operations by their names; an [`Ended`] says how each ends.
-    pub fn cancel(&mut self, is_it: impl Fn(&T) -> bool) {
-        let ep: *mut Fid = self.ep.cast();
-        let ops = self.ep;
-        let live =
-            self.operations.iter_mut().filter(|one| one.is_live && one.token.as_ref().is_some_and(&is_it));
-        for operation in live {
-            // SAFETY: the endpoint is open, and has this context until its completion.
-            unsafe { ((*(*ops).ops).cancel)(ep, (&raw mut operation.context).cast()) };
-        }
-    }
-
-    /// Nobody wants to hear of these operations any more. Whether there are some.
-    pub fn forget(&mut self, is_it: impl Fn(&T) -> bool) -> bool {
-        let mut found = false;
-        for operation in
-            self.operations.iter_mut().filter(|one| one.is_live && one.token.as_ref().is_some_and(&is_it))
-        {
-            operation.is_wanted = false;
-            found = true;
-        }
-        found
-    }
-
-    /// Whether one of these operations goes on, and uses its memory, wanted or not.
-    pub fn is_live(&self, is_it: impl Fn(&T) -> bool) -> bool {
-        self.operations.iter().any(|one| one.is_live && one.token.as_ref().is_some_and(&is_it))
-    }
-
-    /// How many operations go on.
-    pub fn live(&self) -> usize {
-        self.operations.len() - self.free.len()
-    }
-
-    /// Reads completions, up to about `most`, and lets the provider make progress.
-    ///
-    /// # Errors
-    /// If the queue itself is of no use any more.
-    pub fn read(&mut self, most: usize, events: &mut Vec<Ended<T>>) -> Result<(), EndpointError> {
-        let empty = CqEntry { op_context: null_mut(), flags: 0, len: 0, buf: null_mut(), data: 0, tag: 0 };
-        let mut entries = [empty; ENTRIES];
-        let mut left = most.max(1);
-        while left > 0 {
-            let cq = self.cq;
-            let wanted = left.min(ENTRIES);
-            // SAFETY: the queue is open and has this format; there is room for so many entries.
-            let came = unsafe { ((*(*cq).ops).read)(cq, entries.as_mut_ptr().cast(), wanted) };
-            match came {
-                came if came > 0 => {
-                    for entry in &entries[..came as usize] {
-                        self.complete(entry, events);
-                    }
-                    left -= (came as usize).min(left);
-                    if (came as usize) < wanted {
-                        return Ok(());
-                    }
-                }
-                none if none == 0 || none == -FI_EAGAIN => return Ok(()),
-                error if error == -FI_EAVAIL => {
-                    self.read_error(events)?;
-                    left -= 1;
-                }
-                error => return Err(self.error("fi_cq_read", error)),
-            }
-        }
-        Ok(())
-    }
-
-    /// The operation whose context libfabric has given back.
-    fn of_context(&self, context: *mut c_void) -> Option<u32> {
-        if context.is_null() {
-            return None;
-        }
-        // SAFETY: libfabric gives back what it was given: the beginning of an operation of this endpoint, which stays in its place.
-        let at = unsafe { (*context.cast::<Operation<T>>()).at };
-        let operation = self.operations.get(at as usize)?;
-        ((&raw const operation.context).cast::<c_void>() == context.cast_const()).then_some(at)
-    }
-
-    fn complete(&mut self, entry: &CqEntry, events: &mut Vec<Ended<T>>) {
-        let Some(at) = self.of_context(entry.op_context) else { return };
-        let is_send = entry.flags & FI_SEND != 0;
-        let data = entry.data;
-        let outcome = if is_send {
-            Ending::Sent
-        } else {
-            Ending::Came { tag: entry.tag, data, length: entry.len as u64 }
-        };
-        self.end(at, outcome, entry.len, events);
-    }
-
-    fn end(&mut self, at: u32, outcome: Ending, stored: usize, events: &mut Vec<Ended<T>>) {
-        let Operation { token, is_wanted, claims, .. } = *self.operations[at as usize];
-        if claims && matches!(outcome, Ending::Came { .. }) {
-            self.operations[at as usize].is_live = false;
-            events.extend(token.map(|token| Ended { token, outcome }));
-            return;
-        }
-        if let OperationMemory::For(own, buffer) = self.give_back(at)
-            && is_wanted
-            && matches!(outcome, Ending::Came { .. })
-        {
-            let stored = stored.min(buffer.packed_len());
-            buffer.unpack(0, Bytes::from(&own[..stored]));
-        }
-        if is_wanted {
-            events.extend(token.map(|token| Ended { token, outcome }));
-        }
-    }
-
-    fn read_error(&mut self, events: &mut Vec<Ended<T>>) -> Result<(), EndpointError> {
-        let mut error = CqError {
-            op_context: null_mut(),
-            flags: 0,
-            len: 0,
-            buf: null_mut(),
-            data: 0,
-            tag: 0,
-            olen: 0,
-            err: 0,
-            prov_errno: 0,
-            err_data: null_mut(),
-            err_data_size: 0,
-            later: [0; 2],
-        };
-        let cq = self.cq;
-        // SAFETY: the queue is open; there is room for the entry of any version.
-        let read = unsafe { ((*(*cq).ops).readerr)(cq, &mut error, 0) };
-        if read == 0 || read == -FI_EAGAIN {
-            return Ok(());
-        }
-        if read < 0 {
-            return Err(self.error("fi_cq_readerr", read));
-        }
-        let Some(at) = self.of_context(error.op_context) else { return Ok(()) };
-        let (data, mut stored) = (error.data, error.len);
-        // Some providers give the number with a sign.
-        let outcome = match error.err.abs() {
-            FI_ECANCELED => Ending::Cancelled,
-            FI_ENOMSG => Ending::Nothing,
-            // Some providers leave the length of the message 0, or that of what has come.
-            FI_ETRUNC => {
-                stored = Self::place(&mut self.operations[at as usize].memory).1;
-                let length = (error.len + error.olen).max(stored + 1) as u64;
-                Ending::Came { tag: error.tag, data, length }
-            }
-            code => {
-                let mut text = [0; 256];
-                // SAFETY: the queue is open, and has not been read since; the text ends with a zero within its room.
-                let said = unsafe {
-                    let strerror = (*(*cq).ops).strerror;
-                    let said = strerror(cq, error.prov_errno, error.err_data, text.as_mut_ptr(), text.len());
-                    if said.is_null() {
-                        String::new()
-                    } else {
-                        CStr::from_ptr(said).to_string_lossy().into_owned()
-                    }
-                };
-                Ending::Failed(format!("{} ({said})", self.library.text_of(code)))
-            }
-        };
-        self.end(at, outcome, stored, events);
-        Ok(())
     }
 }
 

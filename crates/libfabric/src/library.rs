@@ -1,9 +1,9 @@
 //! The library, and the providers that it has.
 
 use crate::declarations::{
-    DupInfo, FI_CONTEXT, FI_CONTEXT2, FI_DIRECTED_RECV, FI_ENODATA, FI_EP_RDM, FI_ORDER_SAS, FI_RECV,
-    FI_RM_ENABLED, FI_SEND, FI_TAGGED, FI_THREAD_DOMAIN, FreeInfo, GetInfo, Info, OpenFabric, StrError,
-    Symbols, VERSION_1_14, Version,
+    DupInfo, FI_CONTEXT, FI_CONTEXT2, FI_DIRECTED_RECV, FI_ENODATA, FI_EP_RDM, FI_NAMED_RX_CTX, FI_ORDER_SAS,
+    FI_RECV, FI_RM_ENABLED, FI_SEND, FI_TAGGED, FI_THREAD_DOMAIN, FreeInfo, GetInfo, Info, OpenFabric,
+    StrError, Symbols, VERSION_1_14, Version,
 };
 use libc::{c_char, c_int, c_void};
 use std::ffi::{CStr, CString};
@@ -74,6 +74,8 @@ pub struct ProviderQuery {
     pub name: Option<String>,
     /// Only those that can receive from one source by its address (FI_DIRECTED_RECV).
     pub directed: bool,
+    /// Only those with scalable endpoints, whose receive contexts have addresses (FI_NAMED_RX_CTX).
+    pub grouped: bool,
 }
 
 /// One way in which a provider can be used: a fabric and a domain of it.
@@ -93,6 +95,8 @@ pub struct Provider {
     pub is_directed: bool,
     /// The longest message, bytes.
     pub max_message: usize,
+    /// How many pairs of a transmit and a receive context an endpoint may have; 1 without scalable endpoints.
+    pub contexts: usize,
     /// How its addresses are written (`addr_format`).
     pub address_format: u32,
     /// Whether libfabric says that messages between two endpoints keep their order (FI_ORDER_SAS).
@@ -217,7 +221,8 @@ impl Library {
         // SAFETY: the description is the library's, with all of its parts; only this thread has it, and it is given back below.
         let answer = unsafe {
             let directed = if wish.directed { FI_DIRECTED_RECV } else { 0 };
-            (*hints).caps = FI_TAGGED | directed;
+            let grouped = if wish.grouped { FI_NAMED_RX_CTX } else { 0 };
+            (*hints).caps = FI_TAGGED | directed | grouped;
             // Some providers filter by the source only if the receiving side alone is asked for it, too.
             (*(*hints).tx_attr).caps = FI_TAGGED | FI_SEND;
             (*(*hints).rx_attr).caps = FI_TAGGED | FI_RECV | directed;
@@ -278,6 +283,11 @@ impl Library {
                 tag_bits: u64::BITS - format.leading_zeros(),
                 data_bytes: (**domain_attr).cq_data_size,
                 max_message: (**ep_attr).max_msg_size,
+                contexts: if (*info).caps & FI_NAMED_RX_CTX == 0 {
+                    1
+                } else {
+                    (**domain_attr).max_ep_tx_ctx.min((**domain_attr).max_ep_rx_ctx).max(1)
+                },
                 address_format: (*info).addr_format,
                 keeps_order: (**tx_attr).msg_order & FI_ORDER_SAS != 0,
             }

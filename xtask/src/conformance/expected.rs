@@ -51,7 +51,7 @@ impl Expected {
             for ranks in ranks.split(',') {
                 let ranks: u32 = ranks.parse().map_err(|_| wrong("not a number of ranks"))?;
                 for rpi in rpis.split(',') {
-                    let rpi = Rpi::from_name(rpi).ok_or_else(|| wrong("neither shm nor tcp"))?;
+                    let rpi = Rpi::from_name(rpi).ok_or_else(|| wrong("neither shm, tcp nor ofi"))?;
                     let key = (test.to_owned(), Place { ranks, rpi });
                     if list.insert(key, reason.to_owned()).is_some() {
                         return Err(wrong("a second time"));

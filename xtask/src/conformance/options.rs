@@ -11,7 +11,7 @@ cargo xtask conformance [options]   run foreign programs on OxMPI: mpi4py's test
 
   --ranks 1,2,3         numbers of ranks for the modules of the suite; the other programs have their own
   --five                5 ranks as well: an odd number with more than one level of a tree
-  --rpi shm,tcp         the ways messages take
+  --rpi shm,tcp,ofi     the ways messages take; ofi, libfabric, only if it is asked for
   --module REGEX        only what has such a name: test_comm, bench_ringtest, netpipe, hpcc
   --prefix DIR          judge this installation; otherwise one is built and put into target/conformance/oxmpi
   --patience SECONDS    how long a test may do nothing, 30 if not given
@@ -27,15 +27,18 @@ pub(super) enum Rpi {
     Shm,
     /// Sockets, also between neighbours.
     Tcp,
+    /// libfabric, also between neighbours.
+    Ofi,
 }
 
 impl Rpi {
-    pub(super) const ALL: [Rpi; 2] = [Rpi::Shm, Rpi::Tcp];
+    pub(super) const ALL: [Rpi; 3] = [Rpi::Shm, Rpi::Tcp, Rpi::Ofi];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Rpi::Shm => "shm",
             Rpi::Tcp => "tcp",
+            Rpi::Ofi => "ofi",
         }
     }
 
@@ -48,6 +51,7 @@ impl Rpi {
         match self {
             Rpi::Shm => &[],
             Rpi::Tcp => &["--mca", "rpi", "tcp"],
+            Rpi::Ofi => &["--mca", "mtl", "ofi", "--mca", "mtl_ofi_shm", "0"],
         }
     }
 }
@@ -68,7 +72,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             ranks: vec![1, 2, 3],
-            rpis: Rpi::ALL.to_vec(),
+            rpis: vec![Rpi::Shm, Rpi::Tcp],
             module: None,
             prefix: None,
             patience: Duration::from_secs(30),

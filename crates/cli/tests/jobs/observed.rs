@@ -73,6 +73,11 @@ const OBSERVED: &[Row] = &[
     ),
     ("jobs/ofi.rs", "tags_go_as_far_as_their_mode_says", &["mtl_ofi_tag_mode", "mtl_ofi_shm"]),
     ("jobs/ofi.rs", "completions_are_read_so_many_at_a_time", &["mtl_ofi_progress_event_cnt"]),
+    (
+        "jobs/ofi.rs",
+        "communicators_have_contexts_of_their_own_where_they_are_asked_for",
+        &["mtl_ofi_thread_grouping"],
+    ),
     // Sockets.
     (
         "jobs/parameters.rs",

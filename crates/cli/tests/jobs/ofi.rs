@@ -20,7 +20,7 @@ fn each_provider_matches_messages_in_the_best_mode_that_it_has() {
     let programs = compile(&["jobs/ofi"]);
     let all = format!("MPI_TAG_UB {}, messages were matched", i32::MAX);
     says(&exchange(&programs, 4, &[]), &all);
-    for provider in ["tcp;ofi_rxm", "net", "sockets", "shm"] {
+    for provider in ["tcp;ofi_rxm", "net", "sockets"] {
         says(&exchange(&programs, 2, &["--mca", "mtl_ofi_provider_include", provider]), &all);
     }
     says(&exchange(&programs, 3, &["--mca", "mtl_ofi_provider_exclude", "tcp;ofi_rxm,net"]), &all);
@@ -102,4 +102,23 @@ fn completions_are_read_so_many_at_a_time() {
             "{options:?}: {outcome:?}"
         );
     }
+}
+
+/// `sockets` has scalable endpoints, `tcp;ofi_rxm` has none.
+#[test]
+fn communicators_have_contexts_of_their_own_where_they_are_asked_for() {
+    let programs = compile(&["jobs/ofi_groups"]);
+    let run = |provider: &str, grouping: &str| {
+        let options =
+            ["--mca", "mtl_ofi_provider_include", provider, "--mca", "mtl_ofi_thread_grouping", grouping];
+        let outcome = programs.run(2, &[&ALONE, &options[..]].concat(), "ofi_groups", &[]);
+        assert_eq!(outcome.code, 0, "{outcome:?}");
+        let pairs = outcome.out.strip_suffix(" pairs\nok\n").and_then(|count| count.parse::<u32>().ok());
+        (pairs.unwrap_or_else(|| panic!("{outcome:?}")), outcome.err)
+    };
+    assert_eq!(run("sockets", "0"), (0, String::new()));
+    let (pairs, said) = run("sockets", "1");
+    assert!(pairs > 4 && said.is_empty(), "{pairs} {said}");
+    let (pairs, said) = run("tcp;ofi_rxm", "1");
+    assert!(pairs == 0 && said.matches("mtl_ofi_thread_grouping has no effect").count() == 1, "{said}");
 }

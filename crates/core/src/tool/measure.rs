@@ -158,6 +158,7 @@ fn counted(quantity: Quantity, lane: &Counts, fabric: &oxmpi_fabric::Counts) -> 
         Quantity::RendezvousSent => lane.rendezvous_sent,
         Quantity::RendezvousReceived => lane.rendezvous_received,
         Quantity::CompletionReads => fabric.completion_reads,
+        Quantity::ContextPairs => fabric.context_pairs,
         Quantity::TaggedSent => lane.tagged_sent,
         Quantity::TaggedReceived => lane.tagged_received,
         Quantity::Unexpected => lane.unexpected,

@@ -45,9 +45,30 @@ impl<F: Fabric> Lane<F> {
         sent
     }
 
+    /// As [`Lane::try_send`], of a few bytes by tag. The message is gone when what this returns is complete. `None`: nothing happened.
+    #[inline]
+    pub fn try_send_tagged(
+        &mut self,
+        context: u32,
+        dest: i32,
+        tag: i32,
+        bytes: Bytes<'_>,
+    ) -> Option<Started> {
+        // Not [`Lane::goes_by_tag`]: a peer whose messages do not go so is none that the network knows.
+        let to = self.state.contexts.get(context)?.route(dest)?.process;
+        self.send_tagged_now(context, to, tag, bytes)
+    }
+
+    /// Whether some messages go by tag.
+    #[inline(always)]
+    pub fn is_matching(&self) -> bool {
+        self.state.is_matching
+    }
+
     /// Notes in which process a rank of a context's team is, for [`Lane::try_send`] and its like. Whether it was not known.
     pub fn note_route(&mut self, context: u32, rank: u32, process: u32) -> bool {
-        self.state.contexts.get_mut(context).is_some_and(|own| own.note_route(context, rank, process))
+        let by_tag = self.state.is_matching && self.goes_by_tag(context, process, 0);
+        self.state.contexts.get_mut(context).is_some_and(|own| own.note_route(context, rank, process, by_tag))
     }
 
     /// Sends an eager message at once in any context in which the receiver's index is known; the receiver is woken. `false`: nothing

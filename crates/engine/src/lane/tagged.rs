@@ -23,6 +23,7 @@ use crate::request::{
 };
 use oxmpi_fabric::{Body, Fabric, Probed, Sent, TaggedReceive, TaggedSend};
 use oxmpi_mem::buffer::UserBuf;
+use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Context as Name, Frame, Tags};
 
 /// A receive that waits to be posted with the network.
@@ -91,6 +92,12 @@ impl<F: Fabric> Lane<F> {
             return Ok(None);
         }
         let len = buffer.packed_len();
+        if mode == Mode::Standard
+            && let Some(bytes) = buffer.as_contiguous()
+            && let Some(started) = self.send_tagged_now(context, to, tag, bytes)
+        {
+            return Ok(Some(started));
+        }
         let mut buffer = buffer.clone();
         if mode == Mode::Buffered {
             // The user has the buffer back when this returns, wherever the message is by then.
@@ -121,6 +128,41 @@ impl<F: Fabric> Lane<F> {
                 started
             }
         }))
+    }
+
+    /// Sends a message of a few bytes by tag, in a context whose messages to this peer go so; only such peers are known to the network. What
+    /// goes on is kept like any send. `None`: nothing happened.
+    #[inline]
+    pub(super) fn send_tagged_now(
+        &mut self,
+        context: u32,
+        to: u32,
+        tag: i32,
+        bytes: Bytes<'_>,
+    ) -> Option<Started> {
+        let State { peers, contexts, requests, last_tagged, tally, .. } = &mut self.state;
+        let peer = peers.get(to as usize)?.as_ref()?;
+        let own = contexts.get(context)?;
+        if peer.listed | peer.lost | own.revoked | own.keeps_to_frames | (tag < 0) {
+            return None;
+        }
+        let Name::Local(index) = own.name_for(context, to) else { return None };
+        if index > *last_tagged {
+            return None;
+        }
+        let token = requests.next_id();
+        let sent = self.fabric.matching()?.tsend_short(to, index, tag, bytes, token.raw());
+        if sent == Sent::Full {
+            return None;
+        }
+        tally.tagged_sent += 1;
+        tally.tagged_bytes_sent += bytes.len() as u64;
+        if sent == Sent::Done {
+            return Some(Started::Complete(Completion::EMPTY));
+        }
+        let work = SendWork::new(UserBuf::empty(), to, (context, tag), Mode::Standard);
+        let work = SendWork { is_tagged: true, phase: Phase::Leaving, leaving: 1, ..work };
+        Some(Started::Pending(requests.insert(Work::Send(work))))
     }
 
     /// Whether the tags can name what a peer calls a context, as far as is known.

@@ -34,13 +34,16 @@ use crate::{
     Statistics, TaggedReceive, TaggedSend, Traffic, Transport, Unreachable,
 };
 use oxmpi_libfabric::{
-    Admission, Claimed, Ended, Ending, Endpoint, EndpointError, LibraryError, PeerAddress, Provider,
+    Admission, Claimed, Ended, Ending, Endpoint, EndpointError, Label, LibraryError, PeerAddress, Provider,
+    Wanted,
 };
 use oxmpi_mem::buffer::UserBuf;
+use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::poller::Poller;
 use oxmpi_wire::Tags;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Completions that are read at a time, if nothing else is asked for (`mtl_ofi_progress_event_cnt`).
@@ -84,6 +87,8 @@ pub struct OfiSettings {
     pub events: usize,
     /// The bits of tags.
     pub layout: TagLayout,
+    /// Whether contexts have transmit and receive contexts of their own, if the provider has scalable endpoints.
+    pub grouped: bool,
 }
 
 /// Why there is no endpoint.
@@ -109,11 +114,16 @@ pub enum OfiError {
     Descriptor(#[from] io::Error),
 }
 
-/// The transport of one process over libfabric.
+/// The transport of one process over libfabric. What could be looked at for each message is decided when it is made, and each combination is
+/// compiled: `FULL`, the source travels beside a message ([`TagMode::Full`]); `GROUPED`, each context has a pair of transmit and
+/// receive contexts of a scalable endpoint (`mtl_ofi_thread_grouping`).
 #[derive(Debug)]
-pub struct Ofi {
+pub struct Ofi<const FULL: bool, const GROUPED: bool> {
     own: u32,
-    endpoint: Endpoint<Name>,
+    /// What the tag of each of its messages says of it.
+    own_bits: u64,
+    last_tag: i32,
+    endpoint: Endpoint<Name, GROUPED>,
     frames: Box<dyn Transport>,
     settings: OfiSettings,
     tell: OfTell,
@@ -124,10 +134,10 @@ pub struct Ofi {
     early: VecDeque<Ended<Name>>,
     /// Synchronous messages of which one half is done, by the engine's names.
     halves: HashSet<u64>,
-    /// Answers that wait for room: to whom, and with which bits.
-    unanswered: VecDeque<(u32, u64)>,
+    /// Answers that wait for room: to whom, and how they are named.
+    unanswered: VecDeque<(u32, Label)>,
     /// Messages that probes have taken out, by the names that they got.
-    claimed: HashMap<u64, (Claimed, u64)>,
+    claimed: HashMap<u64, (Claimed, (u32, u64))>,
     next_claim: u64,
     /// Peers that cannot be reached any more, of which the engine is to hear.
     lost: Vec<u32>,
@@ -148,19 +158,38 @@ impl std::fmt::Debug for OfTell {
     }
 }
 
-impl Ofi {
-    /// The transport of process `own` over `provider`, with `frames` beside it. The process sleeps on `poller`.
-    ///
-    /// # Errors
-    /// See [`OfiError`].
-    pub fn new(
+/// The transport of process `own` over `provider`, with `frames` beside it. The process sleeps on `poller`. `nodes`: those of a launcher that
+/// has to do with others.
+///
+/// # Errors
+/// See [`OfiError`].
+pub fn open(
+    own: u32,
+    provider: &Provider,
+    frames: Box<dyn Transport>,
+    settings: OfiSettings,
+    (poller, tell): (&Poller, Tell),
+    nodes: Option<Nodes>,
+) -> Result<Box<dyn Transport>, OfiError> {
+    let is_full = settings.layout.mode() == TagMode::Full;
+    let parts = (frames, settings, poller, tell, nodes);
+    Ok(match (is_full, settings.grouped && provider.contexts > 1) {
+        (false, false) => Box::new(Ofi::<false, false>::new(own, provider, parts)?),
+        (false, true) => Box::new(Ofi::<false, true>::new(own, provider, parts)?),
+        (true, false) => Box::new(Ofi::<true, false>::new(own, provider, parts)?),
+        (true, true) => Box::new(Ofi::<true, true>::new(own, provider, parts)?),
+    })
+}
+
+/// What a transport is made of.
+type Ingredients<'a> = (Box<dyn Transport>, OfiSettings, &'a Poller, Tell, Option<Nodes>);
+
+impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
+    fn new(
         own: u32,
         provider: &Provider,
-        frames: Box<dyn Transport>,
-        settings: OfiSettings,
-        poller: &Poller,
-        tell: Tell,
-    ) -> Result<Ofi, OfiError> {
+        (frames, settings, poller, tell, nodes): Ingredients<'_>,
+    ) -> Result<Self, OfiError> {
         let layout = &settings.layout;
         if own > layout.last_source() {
             return Err(OfiError::Processes { mode: layout.mode(), last: layout.last_source(), own });
@@ -171,6 +200,8 @@ impl Ofi {
         }
         Ok(Ofi {
             own,
+            own_bits: layout.bits_of(own),
+            last_tag: layout.last_tag(),
             endpoint,
             frames,
             settings,
@@ -187,14 +218,27 @@ impl Ofi {
             reads: 0,
             sent: Traffic::default(),
             received: Traffic::default(),
-            nodes: None,
+            nodes,
         })
     }
 
-    /// The same, of a launcher that has to do with others, and whose processes have `nodes`.
-    #[must_use]
-    pub fn among(self, nodes: Nodes) -> Ofi {
-        Ofi { nodes: Some(nodes), ..self }
+    /// A message with these parts, as the provider is told.
+    #[inline(always)]
+    fn label(&self, parts: Parts) -> Label {
+        Label { context: parts.context, tag: self.settings.layout.encode(parts), data: self.data() }
+    }
+
+    /// What travels beside a message (rule 3).
+    #[inline(always)]
+    fn data(&self) -> Option<u64> {
+        if FULL { Some(u64::from(self.own)) } else { None }
+    }
+
+    /// Messages of a context from this source, or from anybody, with these tags.
+    #[inline(always)]
+    fn wanted(&self, context: u32, from: Option<u32>, tags: Tags) -> Wanted {
+        let (tag, ignore) = self.settings.layout.wanted(context, from, tags);
+        Wanted { context, from: self.directed(from), tag, ignore }
     }
 
     fn address_of(&self, peer: u32) -> Option<PeerAddress> {
@@ -202,8 +246,9 @@ impl Ofi {
     }
 
     /// The address by which a receive names its source; none where the tag does.
+    #[inline(always)]
     fn directed(&self, from: Option<u32>) -> Option<PeerAddress> {
-        from.filter(|_| self.settings.layout.mode() == TagMode::Full).and_then(|from| self.address_of(from))
+        if FULL { from.and_then(|from| self.address_of(from)) } else { None }
     }
 
     /// Nothing sensible can be done.
@@ -265,7 +310,7 @@ impl Ofi {
                 self.received.add(length);
                 if parts.protocol == TagProtocol::Synchronous {
                     let parts = Parts { protocol: TagProtocol::Matched, source: self.own, ..parts };
-                    self.unanswered.push_back((from, self.settings.layout.encode(parts)));
+                    self.unanswered.push_back((from, self.label(parts)));
                 }
                 sink.received(token, from, parts.tag, length);
             }
@@ -286,14 +331,13 @@ impl Ofi {
 
     /// Sends the answers to synchronous messages, as far as there is room.
     fn answer_waiting(&mut self) {
-        while let Some(&(to, bits)) = self.unanswered.front() {
+        while let Some(&(to, label)) = self.unanswered.front() {
             let Some(address) = self.address_of(to) else {
                 self.unanswered.pop_front();
                 continue;
             };
             let name = Name { kind: Kind::Matched, token: 0, peer: to };
-            let data = self.data();
-            match self.endpoint.send(address, bits, data, &UserBuf::empty(), name) {
+            match self.endpoint.send(address, label, &UserBuf::empty(), name) {
                 Ok(Admission::NoRoom) => return,
                 // Whoever cannot be reached waits for nothing.
                 Ok(Admission::Yes) | Err(_) => drop(self.unanswered.pop_front()),
@@ -303,12 +347,7 @@ impl Ofi {
 
     /// Who has sent a message (rule 3).
     fn source(&self, parts: Parts, data: u64) -> u32 {
-        if self.settings.layout.mode() == TagMode::Full { data as u32 } else { parts.source }
-    }
-
-    /// What travels beside a message (rule 3).
-    fn data(&self) -> Option<u64> {
-        (self.settings.layout.mode() == TagMode::Full).then_some(u64::from(self.own))
+        if FULL { data as u32 } else { parts.source }
     }
 
     /// Waits for the end of one operation; what else ends meanwhile is handed up later.
@@ -330,7 +369,7 @@ impl Ofi {
     }
 }
 
-impl Transport for Ofi {
+impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
     fn name(&self) -> &'static str {
         "ofi"
     }
@@ -421,7 +460,7 @@ impl Transport for Ofi {
     }
 }
 
-impl MatchingTransport for Ofi {
+impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROUPED> {
     fn matches(&mut self, peer: u32) -> bool {
         self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
     }
@@ -471,17 +510,16 @@ impl MatchingTransport for Ofi {
         let answer = Name { kind: Kind::Answer, token, peer: to };
         if is_synchronous {
             // Rule 2.
-            let bits = layout.encode(Parts { source: to, protocol: TagProtocol::Matched, ..parts });
-            let from = self.directed(Some(to));
-            match self.endpoint.receive(from, (bits, 0), &UserBuf::empty(), answer) {
+            let tag = layout.encode(Parts { source: to, protocol: TagProtocol::Matched, ..parts });
+            let wanted = Wanted { context, from: self.directed(Some(to)), tag, ignore: 0 };
+            match self.endpoint.receive(wanted, &UserBuf::empty(), answer) {
                 Ok(Admission::Yes) => _ = self.halves.insert(token),
                 Ok(Admission::NoRoom) => return Ok(Sent::Full),
                 Err(error) => return Err(self.unreachable(to, &error)),
             }
         }
         let name = Name { kind: Kind::Send, token, peer: to };
-        let data = self.data();
-        let posted = self.endpoint.send(address, layout.encode(parts), data, buffer, name);
+        let posted = self.endpoint.send(address, self.label(parts), buffer, name);
         if is_synchronous && !matches!(posted, Ok(Admission::Yes)) {
             self.halves.remove(&token);
             self.endpoint.forget(|name| *name == answer);
@@ -497,11 +535,44 @@ impl MatchingTransport for Ofi {
         }
     }
 
+    /// Most short messages are gone when the provider has been looked at once.
+    #[inline]
+    fn tsend_short(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>, token: u64) -> Sent {
+        if bytes.len() > Endpoint::<Name, GROUPED>::SHORT || !(0..=self.last_tag).contains(&tag) {
+            return Sent::Full;
+        }
+        let Some(Some(address)) = self.peers.get(to as usize).copied() else { return Sent::Full };
+        let bits = self.settings.layout.encode_plain(self.own_bits, context, tag);
+        let label = Label { context, tag: bits, data: self.data() };
+        let name = Name { kind: Kind::Send, token, peer: to };
+        // An error is told the longer way.
+        let posted = self.endpoint.send_short(address, label, bytes, name);
+        if !matches!(posted, Ok(Admission::Yes)) {
+            return Sent::Full;
+        }
+        self.sent.add(bytes.len() as u64);
+        self.read();
+        let mut sent = Sent::Later;
+        for event in self.events.drain(..) {
+            if event.token == name && event.outcome == Ending::Sent {
+                sent = Sent::Done;
+            } else {
+                self.early.push_back(event);
+            }
+        }
+        sent
+    }
+
+    fn open_context(&mut self, context: u32) {
+        if GROUPED && let Err(error) = self.endpoint.open_pair(context) {
+            self.give_up(&error.to_string());
+        }
+    }
+
     fn trecv(&mut self, receive: &TaggedReceive<'_>) -> bool {
         let TaggedReceive { from, context, tags, buffer, token } = *receive;
         let name = Name { kind: Kind::Receive, token, peer: from.unwrap_or(u32::MAX) };
-        let wanted = self.settings.layout.wanted(context, from, tags);
-        match self.endpoint.receive(self.directed(from), wanted, buffer, name) {
+        match self.endpoint.receive(self.wanted(context, from, tags), buffer, name) {
             Ok(Admission::Yes) => true,
             Ok(Admission::NoRoom) => false,
             Err(error) => match from {
@@ -520,10 +591,10 @@ impl MatchingTransport for Ofi {
     }
 
     fn tprobe(&mut self, from: Option<u32>, context: u32, tags: Tags, takes: bool) -> Option<Probed> {
-        let wanted = self.settings.layout.wanted(context, from, tags);
+        let wanted = self.wanted(context, from, tags);
         let name = Name { kind: Kind::Peek, token: self.next_claim, peer: u32::MAX };
         self.next_claim += 1;
-        let (posted, claimed) = match self.endpoint.peek(self.directed(from), wanted, takes, name) {
+        let (posted, claimed) = match self.endpoint.peek(wanted, takes, name) {
             Ok(peeked) => peeked,
             Err(error) => self.give_up(&error.to_string()),
         };
@@ -534,7 +605,7 @@ impl MatchingTransport for Ofi {
         let parts = self.settings.layout.decode(tag);
         let from = self.source(parts, data);
         if takes {
-            self.claimed.insert(name.token, (claimed, tag));
+            self.claimed.insert(name.token, (claimed, (context, tag)));
         }
         Some(Probed { from, tag: parts.tag, length, name: takes.then_some(name.token) })
     }
@@ -553,7 +624,7 @@ impl MatchingTransport for Ofi {
     }
 }
 
-impl Membership for Ofi {
+impl<const FULL: bool, const GROUPED: bool> Membership for Ofi<FULL, GROUPED> {
     fn has_left(&mut self, peer: u32) -> bool {
         self.frames.has_left(peer)
     }
@@ -571,7 +642,14 @@ impl Membership for Ofi {
     }
 
     fn leave(&mut self) -> bool {
-        self.rest_of_answers() && self.frames.leave()
+        if !self.rest_of_answers() {
+            return false;
+        }
+        if let Some(file) = self.own_file() {
+            // Whoever has it open keeps it; it may be gone.
+            let _ = std::fs::remove_file(file);
+        }
+        self.frames.leave()
     }
 
     fn rest(&mut self) -> bool {
@@ -589,17 +667,29 @@ impl Membership for Ofi {
     }
 }
 
-impl Ofi {
+impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     /// Whether the answers to synchronous messages are gone.
     fn rest_of_answers(&mut self) -> bool {
         self.unanswered.is_empty() && !self.endpoint.is_live(|name| name.kind == Kind::Matched)
     }
 }
 
-impl Statistics for Ofi {
+impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
+    /// The file in which peers of the provider `shm` find this process: it is left behind when a process ends. Its name is the end of
+    /// the address (`fi_shm://PID:0:0`).
+    fn own_file(&self) -> Option<PathBuf> {
+        let address = std::str::from_utf8(self.endpoint.address()).ok()?;
+        let name = address.trim_end_matches('\0').strip_prefix("fi_shm://")?;
+        let is_own = name.starts_with(&format!("{}:", std::process::id())) && !name.contains('/');
+        is_own.then(|| PathBuf::from("/dev/shm").join(name))
+    }
+}
+
+impl<const FULL: bool, const GROUPED: bool> Statistics for Ofi<FULL, GROUPED> {
     fn count(&mut self, counts: &mut Counts) {
         self.frames.count(counts);
         counts.completion_reads += self.reads;
+        counts.context_pairs += self.endpoint.open_pairs() as u64;
         counts.far_sent += self.sent;
         counts.far_received += self.received;
     }

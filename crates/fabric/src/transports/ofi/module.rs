@@ -1,7 +1,7 @@
 //! What `ofi` says of itself: libfabric, whose provider matches messages by itself.
 
 use super::providers::{self, Candidate, Wanted};
-use super::{EVENTS, Ofi, OfiSettings, TagMode};
+use super::{EVENTS, OfiSettings, TagMode};
 use crate::Transport;
 use crate::constructor::{Constructor, Decided, Offer, Services, Situation, Survey};
 use crate::routes::{Nodes, Reach};
@@ -18,7 +18,7 @@ static OFI: Module = Module {
     name: "ofi",
     place: 700,
     help: "'ofi' is libfabric, with shared memory within a node ('--mca mtl ofi').",
-    params: &[&LIBRARY, &INCLUDE, &EXCLUDE, &TAG_MODE, &EVENT_COUNT, &SHM],
+    params: &[&LIBRARY, &INCLUDE, &EXCLUDE, &TAG_MODE, &EVENT_COUNT, &GROUPING, &SHM],
     mtl: &["ofi"],
     // Connections of a provider are its own affair, and an image has none.
     images: false,
@@ -76,6 +76,13 @@ static EVENT_COUNT: Param = Param {
     ..Param::NEW
 };
 
+static GROUPING: Param = Param::switch(
+    "mtl_ofi_thread_grouping",
+    false,
+    "Whether each communicator has a transmit and a receive context of a scalable endpoint of libfabric's to itself, as long as the \
+     provider has some left. Worth it for programs whose threads have a communicator each.",
+);
+
 static SHM: Param = Param::switch(
     "mtl_ofi_shm",
     true,
@@ -117,12 +124,21 @@ fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
     }
     let (library, candidates) = found(params, is_one_host)?;
     let (provider, layout) = providers::choose(&library, candidates, None)?;
-    let params = vec![
+    let mut values = vec![
         (INCLUDE.name, provider.name.clone()),
         (EXCLUDE.name, String::new()),
         (TAG_MODE.name, layout.mode().to_string()),
     ];
-    Ok(Decided { params, variables: providers::variables(&provider.name, library.version()) })
+    let mut remarks = Vec::new();
+    if params.is_on(&GROUPING) && providers::grouped(&library, &provider, layout)?.is_none() {
+        remarks.push(format!(
+            "provider {} has no scalable endpoints, so all communicators share one: {} has no effect",
+            provider.name, GROUPING.name
+        ));
+        values.push((GROUPING.name, "0".into()));
+    }
+    let variables = providers::variables(&provider.name, library.version());
+    Ok(Decided { params: values, variables, remarks })
 }
 
 /// What libfabric has here, and what a job on this host would use.
@@ -130,12 +146,17 @@ fn survey(params: &Params) -> Result<Survey, String> {
     let (library, candidates) = found(params, true)?;
     let rows = candidates.iter().map(providers::row).collect();
     let choice = providers::choose(&library, candidates, None).map(|(provider, layout)| {
+        let is_grouped = params.is_on(&GROUPING)
+            && providers::grouped(&library, &provider, layout).is_ok_and(|found| found.is_some());
+        let with = |is: bool| if is { "with" } else { "without" };
         format!(
-            "provider {} with tags as {}: MPI_TAG_UB {}, {} communicators",
+            "provider {} with tags as {}: MPI_TAG_UB {}, {} communicators; functions {} FI_REMOTE_CQ_DATA, {} scalable endpoints",
             provider.name,
             layout.mode(),
             layout.last_tag(),
-            layout.last_context()
+            layout.last_context(),
+            with(layout.mode() == TagMode::Full),
+            with(is_grouped)
         )
     });
     Ok(Survey { title: library.to_string(), choice, columns: &providers::COLUMNS, rows })
@@ -152,15 +173,22 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     };
     let (provider, layout) = providers::choose(&library, candidates, own.as_deref())?;
     let frames = frames(of, services)?;
-    let settings = OfiSettings { events: of.params.count(&EVENT_COUNT), layout };
+    let grouped = of.params.is_on(&GROUPING);
+    let provider = if grouped {
+        let other = providers::grouped(&library, &provider, layout)?;
+        other.ok_or_else(|| format!("provider {} has no scalable endpoints here", provider.name))?
+    } else {
+        provider
+    };
+    let settings = OfiSettings { events: of.params.count(&EVENT_COUNT), layout, grouped };
     let (teller, located) = (services.clone(), services.clone());
     let tell: Tell = Box::new(move |text| teller.say(text));
-    let ofi = Ofi::new(of.rank, &provider, frames, settings, &poller, tell);
-    let ofi = ofi.map_err(|error| format!("provider {}: {error}", provider.name))?;
     let nodes = Box::new(move |from| located.nodes(from).unwrap_or_default());
-    let ofi = ofi.among(Nodes::new(of.node.unwrap_or(0), nodes));
+    let nodes = Nodes::new(of.node.unwrap_or(0), nodes);
+    let ofi = super::open(of.rank, &provider, frames, settings, (&poller, tell), Some(nodes));
+    let ofi = ofi.map_err(|error| format!("provider {}: {error}", provider.name))?;
     let memory = if of.params.is_on(&SHM) { Reach::Node } else { Reach::Nobody };
-    Ok(Some(Offer::new(ofi, Reach::Everybody, memory)))
+    Ok(Some(Offer { transport: ofi, reach: Reach::Everybody, memory, semaphores: None }))
 }
 
 /// What carries the frames: the transport that carries messages between nodes for others.

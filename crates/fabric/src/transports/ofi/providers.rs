@@ -42,11 +42,13 @@ struct Facts<'a> {
     tag_bits: u32,
     data_bytes: usize,
     is_directed: bool,
+    /// Of libfabric.
+    version: (u32, u32),
 }
 
 /// How the tags of a provider are used, or why it is not.
 fn verdict(facts: Facts<'_>, wanted: &Wanted) -> Result<TagLayout, String> {
-    let Facts { name, domain, tag_bits, data_bytes, is_directed } = facts;
+    let Facts { name, domain, tag_bits, data_bytes, is_directed, version } = facts;
     let is_in = |list: &[String]| list.iter().any(|one| one == name);
     if !wanted.include.is_empty() && !is_in(&wanted.include) {
         return Err("mtl_ofi_provider_include leaves it out".into());
@@ -59,6 +61,12 @@ fn verdict(facts: Facts<'_>, wanted: &Wanted) -> Result<TagLayout, String> {
     }
     if !wanted.is_one_host && domain == "lo" {
         return Err("its interface stays on a host, and the job is on several".into());
+    }
+    if name == "shm" && version < (2, 0) {
+        let (major, minor) = version;
+        return Err(format!(
+            "that of libfabric {major}.{minor} loses messages: mtl_ofi_library can name one of 2.0 or later"
+        ));
     }
     TagLayout::choose(wanted.mode, tag_bits, data_bytes, is_directed).map_err(|error| error.to_string())
 }
@@ -103,6 +111,7 @@ pub(super) fn candidates(library: &Arc<Library>, wanted: &Wanted) -> Result<Vec<
             tag_bits: provider.tag_bits,
             data_bytes: provider.data_bytes,
             is_directed: provider.is_directed,
+            version: library.version(),
         };
         Candidate { layout: verdict(facts, wanted), provider }
     };
@@ -111,8 +120,8 @@ pub(super) fn candidates(library: &Arc<Library>, wanted: &Wanted) -> Result<Vec<
 
 /// All providers. A capability is reported only if it is requested, so they are listed with each request.
 fn providers(library: &Arc<Library>) -> Result<Vec<Provider>, LibraryError> {
-    let plain = library.providers(&ProviderQuery { name: None, directed: false })?;
-    let mut directed = library.providers(&ProviderQuery { name: None, directed: true })?;
+    let plain = library.providers(&ProviderQuery::default())?;
+    let mut directed = library.providers(&ProviderQuery { directed: true, ..ProviderQuery::default() })?;
     let is_same = |one: &Provider, other: &Provider| {
         (&one.name, &one.domain, one.address_format) == (&other.name, &other.domain, other.address_format)
     };
@@ -125,6 +134,24 @@ fn providers(library: &Arc<Library>) -> Result<Vec<Provider>, LibraryError> {
         all.push(better.map_or(provider, |at| directed.remove(at)));
     }
     Ok(all)
+}
+
+/// The same provider with scalable endpoints, if it has those.
+///
+/// # Errors
+/// libfabric cannot look; for a person.
+pub(super) fn grouped(
+    library: &Arc<Library>,
+    provider: &Provider,
+    layout: TagLayout,
+) -> Result<Option<Provider>, String> {
+    let directed = layout.mode() == TagMode::Full;
+    let query = ProviderQuery { name: Some(provider.name.clone()), directed, grouped: true };
+    let all = library.providers(&query).map_err(|error| error.to_string())?;
+    let is_it = |one: &Provider| {
+        one.contexts > 1 && (&one.domain, one.address_format) == (&provider.domain, provider.address_format)
+    };
+    Ok(all.into_iter().find(is_it))
 }
 
 /// Each name once.
@@ -199,8 +226,14 @@ fn none_of(library: &Library, candidates: &[Candidate]) -> String {
 mod tests {
     use super::*;
 
-    const TCP: Facts<'_> =
-        Facts { name: "tcp;ofi_rxm", domain: "eth0", tag_bits: 64, data_bytes: 8, is_directed: true };
+    const TCP: Facts<'_> = Facts {
+        name: "tcp;ofi_rxm",
+        domain: "eth0",
+        tag_bits: 64,
+        data_bytes: 8,
+        is_directed: true,
+        version: (2, 1),
+    };
 
     fn wanted() -> Wanted {
         Wanted { is_one_host: true, ..Wanted::default() }
@@ -234,6 +267,14 @@ mod tests {
             assert!(why(facts, &several).contains("stays on a host"), "{facts:?}");
         }
         assert!(verdict(TCP, &several).is_ok());
+    }
+
+    #[test]
+    fn a_provider_that_loses_messages_is_not_used() {
+        let old = Facts { name: "shm", version: (1, 17), ..TCP };
+        assert!(why(old, &wanted()).contains("1.17 loses messages"));
+        assert!(verdict(Facts { version: (2, 0), ..old }, &wanted()).is_ok());
+        assert!(verdict(Facts { name: "tcp", ..old }, &wanted()).is_ok());
     }
 
     #[test]

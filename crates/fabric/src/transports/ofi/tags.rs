@@ -58,6 +58,8 @@ pub struct TagLayout {
     tag_bits: u32,
     source_bits: u32,
     context_bits: u32,
+    /// Where the context begins.
+    context_at: u32,
 }
 
 /// What a tag of libfabric's says.
@@ -114,7 +116,8 @@ impl TagLayout {
         if context_bits < FEWEST_CONTEXT_BITS {
             return Err(ModeError::Bits { mode, context_bits, provider_bits });
         }
-        Ok(TagLayout { mode, tag_bits, source_bits, context_bits })
+        let context_at = tag_bits + PROTOCOL_BITS + source_bits;
+        Ok(TagLayout { mode, tag_bits, source_bits, context_bits, context_at })
     }
 
     /// The layout that a provider gets: of the mode that is asked for, or else the full one if it can have that, or the first.
@@ -174,6 +177,17 @@ impl TagLayout {
         bits |= (u64::from(source) & ones(self.source_bits)) << at;
         at += self.source_bits;
         bits | (u64::from(context) & ones(self.context_bits)) << at
+    }
+
+    /// The bits that all messages of a process have.
+    pub fn bits_of(&self, source: u32) -> u64 {
+        (u64::from(source) & ones(self.source_bits)) << (self.tag_bits + PROTOCOL_BITS)
+    }
+
+    /// As [`TagLayout::encode`] of a plain message, of a source with these bits and a context and a tag that fit.
+    #[inline(always)]
+    pub fn encode_plain(&self, bits_of_source: u64, context: u32, tag: i32) -> u64 {
+        bits_of_source | u64::from(context) << self.context_at | u64::from(tag.cast_unsigned())
     }
 
     /// What the bits of a message say.
@@ -259,6 +273,10 @@ mod tests {
                 for (context, source) in [(0, 0), (layout.last_context(), 262_143), (77, 3)] {
                     for tag in [0, 1, layout.last_tag(), -1, -layout.last_tag() - 1, -77] {
                         let source = if mode == TagMode::Full { 0 } else { source };
+                        if protocol == TagProtocol::Plain && tag >= 0 {
+                            let bits = layout.encode_plain(layout.bits_of(source), context, tag);
+                            assert_eq!(bits, layout.encode(Parts { context, source, protocol, tag }));
+                        }
                         let parts = Parts { context, source, protocol, tag };
                         assert_eq!(layout.decode(layout.encode(parts)), parts, "{mode}");
                     }

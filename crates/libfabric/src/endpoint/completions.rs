@@ -1,0 +1,142 @@
+//! How operations end.
+
+use super::{ENTRIES, Ended, Ending, Endpoint, EndpointError, Operation, OperationMemory};
+use crate::declarations::{
+    CqEntry, CqError, FI_EAGAIN, FI_EAVAIL, FI_ECANCELED, FI_ENOMSG, FI_ETRUNC, FI_SEND,
+};
+use libc::c_void;
+use oxmpi_sys::bytes::Bytes;
+use std::ffi::CStr;
+use std::ptr::null_mut;
+
+impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
+    /// Reads completions, up to about `most`, and lets the provider make progress.
+    ///
+    /// # Errors
+    /// If the queue itself is of no use any more.
+    pub fn read(&mut self, most: usize, events: &mut Vec<Ended<T>>) -> Result<(), EndpointError> {
+        let mut left = most.max(1);
+        while left > 0 {
+            let cq = self.cq;
+            let wanted = left.min(ENTRIES);
+            // SAFETY: the queue is open and has this format; there is room for so many entries.
+            let came = unsafe { ((*(*cq).ops).read)(cq, self.entries.as_mut_ptr().cast(), wanted) };
+            match came {
+                came if came > 0 => {
+                    for at in 0..came as usize {
+                        let entry = self.entries[at];
+                        self.complete(&entry, events);
+                    }
+                    left -= (came as usize).min(left);
+                    if (came as usize) < wanted {
+                        return Ok(());
+                    }
+                }
+                none if none == 0 || none == -FI_EAGAIN => return Ok(()),
+                error if error == -FI_EAVAIL => {
+                    self.read_error(events)?;
+                    left -= 1;
+                }
+                error => return Err(self.error("fi_cq_read", error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The operation whose context libfabric has given back.
+    fn of_context(&self, context: *mut c_void) -> Option<u32> {
+        if context.is_null() {
+            return None;
+        }
+        // SAFETY: libfabric gives back what it was given: the beginning of an operation of this endpoint, which stays in its place.
+        let at = unsafe { (*context.cast::<Operation<T>>()).at };
+        let operation = self.operations.get(at as usize)?;
+        ((&raw const operation.context).cast::<c_void>() == context.cast_const()).then_some(at)
+    }
+
+    fn complete(&mut self, entry: &CqEntry, events: &mut Vec<Ended<T>>) {
+        let Some(at) = self.of_context(entry.op_context) else { return };
+        let is_send = entry.flags & FI_SEND != 0;
+        let data = entry.data;
+        let outcome = if is_send {
+            Ending::Sent
+        } else {
+            Ending::Came { tag: entry.tag, data, length: entry.len as u64 }
+        };
+        self.end(at, outcome, entry.len, events);
+    }
+
+    fn end(&mut self, at: u32, outcome: Ending, stored: usize, events: &mut Vec<Ended<T>>) {
+        let Operation { token, is_wanted, claims, .. } = *self.operations[at as usize];
+        if claims && matches!(outcome, Ending::Came { .. }) {
+            self.operations[at as usize].is_live = false;
+            events.extend(token.map(|token| Ended { token, outcome }));
+            return;
+        }
+        if let OperationMemory::For(own, buffer) = self.give_back(at)
+            && is_wanted
+            && matches!(outcome, Ending::Came { .. })
+        {
+            let stored = stored.min(buffer.packed_len());
+            buffer.unpack(0, Bytes::from(&own[..stored]));
+        }
+        if is_wanted {
+            events.extend(token.map(|token| Ended { token, outcome }));
+        }
+    }
+
+    fn read_error(&mut self, events: &mut Vec<Ended<T>>) -> Result<(), EndpointError> {
+        let mut error = CqError {
+            op_context: null_mut(),
+            flags: 0,
+            len: 0,
+            buf: null_mut(),
+            data: 0,
+            tag: 0,
+            olen: 0,
+            err: 0,
+            prov_errno: 0,
+            err_data: null_mut(),
+            err_data_size: 0,
+            later: [0; 2],
+        };
+        let cq = self.cq;
+        // SAFETY: the queue is open; there is room for the entry of any version.
+        let read = unsafe { ((*(*cq).ops).readerr)(cq, &mut error, 0) };
+        if read == 0 || read == -FI_EAGAIN {
+            return Ok(());
+        }
+        if read < 0 {
+            return Err(self.error("fi_cq_readerr", read));
+        }
+        let Some(at) = self.of_context(error.op_context) else { return Ok(()) };
+        let (data, mut stored) = (error.data, error.len);
+        // Some providers give the number with a sign.
+        let outcome = match error.err.abs() {
+            FI_ECANCELED => Ending::Cancelled,
+            FI_ENOMSG => Ending::Nothing,
+            // Some providers leave the length of the message 0, or that of what has come.
+            FI_ETRUNC => {
+                stored = Self::place(&mut self.operations[at as usize].memory).1;
+                let length = (error.len + error.olen).max(stored + 1) as u64;
+                Ending::Came { tag: error.tag, data, length }
+            }
+            code => {
+                let mut text = [0; 256];
+                // SAFETY: the queue is open, and has not been read since; the text ends with a zero within its room.
+                let said = unsafe {
+                    let strerror = (*(*cq).ops).strerror;
+                    let said = strerror(cq, error.prov_errno, error.err_data, text.as_mut_ptr(), text.len());
+                    if said.is_null() {
+                        String::new()
+                    } else {
+                        CStr::from_ptr(said).to_string_lossy().into_owned()
+                    }
+                };
+                Ending::Failed(format!("{} ({said})", self.library.text_of(code)))
+            }
+        };
+        self.end(at, outcome, stored, events);
+        Ok(())
+    }
+}
