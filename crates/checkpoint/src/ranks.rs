@@ -9,7 +9,7 @@ use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -194,14 +194,14 @@ impl Made {
     }
 }
 
-/// Two ranks that share memory which has no name among files: each would have its own after a restart.
+/// Two ranks that share memory, or an open file, which has no name among files: each would have its own after a restart.
 fn shared_memory(trees: &[(u32, Tree)]) -> io::Result<Option<(u32, u32)>> {
     let mut owners = BTreeMap::new();
     for (rank, tree) in trees {
         for process in &tree.processes {
             let maps = fs::read_to_string(format!("/proc/{process}/maps"))?;
-            for memory in nameless_in(&maps) {
-                let owner = *owners.entry(memory).or_insert(*rank);
+            for shared in nameless_in(&maps).chain(nameless_open(*process)?) {
+                let owner = *owners.entry(shared).or_insert(*rank);
                 if owner != *rank {
                     return Ok(Some((owner, *rank)));
                 }
@@ -209,6 +209,21 @@ fn shared_memory(trees: &[(u32, Tree)]) -> io::Result<Option<(u32, u32)>> {
         }
     }
     Ok(None)
+}
+
+/// The files without a name that a process has open, as [`nameless_in`] names them.
+fn nameless_open(process: u32) -> io::Result<Vec<(String, u64)>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{process}/fd"))? {
+        // What is no file of a file system has no metadata, or is none.
+        let Ok(metadata) = fs::metadata(entry?.path()) else { continue };
+        if metadata.is_file() && metadata.nlink() == 0 {
+            let device = metadata.dev();
+            let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+            all.push((format!("{major:02x}:{minor:02x}"), metadata.ino()));
+        }
+    }
+    Ok(all)
 }
 
 /// The shared mappings of files without a name in `/proc/PID/maps` (proc_pid_maps(5)), by device and inode.
@@ -391,7 +406,13 @@ mod tests {
         let found: Vec<_> = nameless_in(maps).collect();
         assert_eq!(found, [("00:01".to_string(), 455), ("00:01".to_string(), 7)]);
         let own = Tree::of(std::process::id()).unwrap();
-        assert_eq!(shared_memory(&[(0, own.clone()), (0, own)]).unwrap(), None);
+        assert_eq!(shared_memory(&[(0, own.clone()), (0, own.clone())]).unwrap(), None);
+        let path = std::env::temp_dir().join(format!("oxmpi-cr-{}-nameless", std::process::id()));
+        let file = fs::File::create(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let inode = file.metadata().unwrap().ino();
+        assert!(nameless_open(std::process::id()).unwrap().iter().any(|(_, found)| *found == inode));
+        assert_eq!(shared_memory(&[(0, own.clone()), (1, own)]).unwrap(), Some((0, 1)));
     }
 
     #[test]
