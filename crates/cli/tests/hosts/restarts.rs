@@ -9,7 +9,7 @@ use super::support::{criu, installed};
 use super::testbed::{A, B, HEAD, LIMIT, Machine, Testbed, outcome, testbed};
 
 /// Rounds, a seed, a file: enough that a checkpoint falls in between, and that it is seen where ranks run.
-const TRAFFIC: [&str; 3] = ["200", "5", "data"];
+const TRAFFIC: [&str; 3] = ["200", "5", "own:data"];
 
 /// A job with checkpoints on the head.
 fn mpirun(bed: &Testbed, criu: &Path, program: &str) -> Command {

@@ -5,6 +5,9 @@ use super::*;
 /// What makes the images of a job be those of its ranks.
 const BY_RANK: [&str; 3] = ["--mca", "cr", "blcr"];
 
+/// As [`TRAFFIC`], and each rank opens the file by itself.
+const OWN_FILE: [&str; 3] = ["250", "7", "own:data"];
+
 /// The processes of a job that are ranks, by their marker.
 fn ranks_of(place: &Place) -> Vec<i32> {
     let all = processes_with(place.programs.marker());
@@ -25,14 +28,14 @@ fn heat_comes_back() {
 
 #[test]
 fn traffic_comes_back() {
-    comes_back_by(&[], &BY_RANK, "cr_traffic", &TRAFFIC);
+    comes_back_by(&[], &BY_RANK, "cr_traffic", &OWN_FILE);
 }
 
 /// Keys and numbers of an old connection are not used again.
 #[test]
 fn encrypted_traffic_comes_back() {
     let options = [&BY_RANK[..], &["--mca", "mpi_encrypt", "1"]].concat();
-    comes_back_by(&[], &options, "cr_traffic", &TRAFFIC);
+    comes_back_by(&[], &options, "cr_traffic", &OWN_FILE);
 }
 
 /// The images are those of the ranks, and mpirun has none.
@@ -132,7 +135,7 @@ fn the_exit_code_the_signals_and_the_streams_are_those_of_the_job_too() {
     let Some(place) = Place::new(&["jobs/cr_traffic"]) else { return };
     let mut command = place.command("mpirun");
     command.args(["-n", "4", "--timeout", "85"]).args(BY_RANK).arg(place.programs.path("cr_traffic"));
-    command.args(["200", "3", "data", "7", place.programs.marker()]);
+    command.args(["200", "3", "own:data", "7", place.programs.marker()]);
     let mut job = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.any(|line| line.starts_with("round 10 ")));
@@ -259,8 +262,13 @@ fn a_job_is_imaged_rank_by_rank_at_intervals_and_at_sigterm() {
 /// Each is told with what helps.
 #[test]
 fn what_cannot_be_imaged_rank_by_rank_is_told() {
-    let Some(place) = Place::new(&["jobs/cr_heat", "jobs/cr_left", "jobs/cr_shared", "jobs/quiesced_port"])
-    else {
+    let Some(place) = Place::new(&[
+        "jobs/cr_heat",
+        "jobs/cr_left",
+        "jobs/cr_shared",
+        "jobs/cr_traffic",
+        "jobs/quiesced_port",
+    ]) else {
         return;
     };
     let heat = place.programs.path("cr_heat").display().to_string();
@@ -298,10 +306,15 @@ fn what_cannot_be_imaged_rank_by_rank_is_told() {
         job.kill().unwrap();
         job.wait().unwrap();
     }
-    // Memory that two have in common cannot be in the images of both.
+    // Nor can the shared file pointer of a file that they have opened together, or memory that they have in common.
+    let mut job = place.start(&BY_RANK, "cr_traffic", &TRAFFIC);
+    job.await_line("round");
+    let output = run(place.oxmpi(&["checkpoint", &job.mpirun()]));
+    refused(&output, 1, &["have an open file in common (MPI_File_open)", "(--tree)"]);
+    job.lose();
     let mut job = place.start(&BY_RANK, "cr_shared", &[]);
     job.await_line("shared");
-    let together = "ranks 0 and 1 share memory (a shared window";
+    let together = "ranks 0 and 1 share memory (a shared window, MPI_Win_allocate_shared";
     refused(&run(place.oxmpi(&["checkpoint", &job.mpirun()])), 1, &[together, "(--tree)"]);
     let set = set_of(&run(place.oxmpi(&["checkpoint", "--tree", "--kill", &job.mpirun()])));
     job.lose();
@@ -320,9 +333,9 @@ fn what_cannot_be_imaged_rank_by_rank_is_told() {
 #[test]
 fn a_job_goes_on_on_another_host() {
     let Some(place) = Place::new(&["jobs/cr_traffic"]) else { return };
-    let (code, alone) = place.start(&BY_RANK, "cr_traffic", &TRAFFIC).end();
+    let (code, alone) = place.start(&BY_RANK, "cr_traffic", &OWN_FILE).end();
     assert_eq!(code, 0, "{alone}");
-    let mut job = place.start(&BY_RANK, "cr_traffic", &TRAFFIC);
+    let mut job = place.start(&BY_RANK, "cr_traffic", &OWN_FILE);
     job.await_line("round");
     let set = set_of(&run(place.oxmpi(&["checkpoint", &job.mpirun()])));
     job.lose();
