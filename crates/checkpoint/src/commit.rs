@@ -19,7 +19,7 @@ use std::time::Instant;
 use rustix::fs::{Access, CWD, FlockOperation, RenameFlags, access, flock, renameat_with};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use crate::manifest::{MANIFEST, Manifest};
+use crate::manifest::{ImageFile, MANIFEST, Manifest};
 use crate::set::{IMAGE, JobName, sum};
 
 /// What is not part of the set: plans, logs, the reason of a failure.
@@ -282,14 +282,20 @@ fn fs_anew(directory: &Path) -> io::Result<()> {
     std::fs::create_dir(directory)
 }
 
-/// Synchronises all files of a directory, and itself; returns their lengths and checksums, by name.
-fn synced_files(directory: &Path) -> Result<Vec<crate::manifest::ImageFile>, CommitError> {
+/// Synchronises all files of a directory and of those in it, and themselves; returns their lengths and checksums, by path in it.
+fn synced_files(directory: &Path) -> Result<Vec<ImageFile>, CommitError> {
     let entries = std::fs::read_dir(directory).map_err(write_error(directory))?;
     let paths = entries.map(|entry| entry.map(|entry| entry.path()));
     let mut paths = paths.collect::<io::Result<Vec<_>>>().map_err(write_error(directory))?;
     paths.sort_unstable();
     let mut files = Vec::new();
     for path in paths {
+        if path.is_dir() {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let within = synced_files(&path)?.into_iter();
+            files.extend(within.map(|file| ImageFile { name: format!("{name}/{}", file.name), ..file }));
+            continue;
+        }
         sync(&path)?;
         files.push(sum(&path).map_err(write_error(&path))?);
     }
@@ -400,6 +406,23 @@ mod tests {
         drop(first);
         drop(draft(&base, "3"));
         assert_eq!(names(&base), Vec::<String>::new());
+        std::fs::remove_dir_all(&base).unwrap();
+    }
+
+    #[test]
+    fn files_of_the_images_of_ranks_have_checksums_as_well() {
+        let base = base("ranks");
+        let mut draft = draft(&base, "state");
+        let rank = draft.image().join("rank.1");
+        std::fs::create_dir(&rank).unwrap();
+        std::fs::write(rank.join("core-1.img"), "core").unwrap();
+        let published = draft.publish(example(), 0, &mut |_| {}).unwrap();
+        let set = Set::open(&published.path).unwrap();
+        set.verify(true).unwrap();
+        assert_eq!(set.manifest.files.len(), 2);
+        let file = set.image().join("rank.1/core-1.img");
+        std::fs::write(&file, "kore").unwrap();
+        assert!(set.verify(true).unwrap_err().to_string().contains("rank.1/core-1.img is damaged"));
         std::fs::remove_dir_all(&base).unwrap();
     }
 

@@ -7,6 +7,7 @@
 mod log;
 mod message;
 mod queues;
+mod sockets;
 mod stats;
 
 use std::ffi::{OsStr, OsString};
@@ -16,6 +17,7 @@ use std::process::{Command, Stdio};
 
 pub use self::log::{Failure, reason};
 pub use self::queues::has_descriptor_under_way;
+pub use self::sockets::close_sockets;
 pub use self::stats::pause_s;
 use crate::manifest::Stream;
 

@@ -1,13 +1,15 @@
 //! Checkpoints of whole jobs: what is on disk, how it gets there whole or not at all, and how CRIU is driven.
 //!
-//! A *set* is a directory that holds one image of a job's process tree, `mpirun` included, and a *manifest* that says what belongs
-//! to it. A set is made in a temporary directory and published by one rename, after everything in it is on disk: whoever finds a
+//! A *set* is a directory that holds one image of a job's process tree, `mpirun` included, or one image of each of its ranks; and a
+//! *manifest* that says what belongs to it. A set is made in a temporary directory and published by one rename, after everything in it is on disk: whoever finds a
 //! set finds a whole one.
 //!
 //! ```text
 //! BASE/heat-3f9c2a10.1/          the set: PROGRAM-JOB.NUMBER
 //!     manifest                   a line with the format and the checksum of the rest; then JSON (manifest.rs)
-//!     image/                     what CRIU has written, as it is
+//!     image/                     what CRIU has written, as it is; of a job that was imaged rank by rank (ranks.rs):
+//!     image/rank.N/              that of one rank
+//!     image/mpirun, environment  what its mpirun has said of itself, and had in its environment
 //! BASE/.oxmpi-heat-3f9c2a10.tmp-PID/   one that is being made: image/ and work/ (commit.rs)
 //! BASE/.oxmpi-heat-3f9c2a10.1.old      one that is being removed
 //! ```
@@ -21,6 +23,7 @@
 //! | [`tree`] | the processes of a job |
 //! | [`machine`] | what a machine must have for an image to go on |
 //! | [`making`] | a checkpoint from the question to the set |
+//! | [`ranks`] | the same with an image of each rank by itself |
 //! | [`restart`] | what is checked before a restart, and how it is done |
 //! | [`criu`] | the command lines of CRIU, and what its log says |
 //! | [`advice`] | how often to checkpoint: pure |
@@ -34,6 +37,7 @@ pub mod files;
 pub mod machine;
 pub mod making;
 pub mod manifest;
+pub mod ranks;
 pub mod restart;
 pub mod set;
 pub mod tree;

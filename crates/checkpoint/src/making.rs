@@ -22,6 +22,7 @@ use crate::criu::{Criu, Failure, OUTPUT, Places, has_descriptor_under_way, pause
 use crate::files::Survey;
 use crate::machine;
 use crate::manifest::{Cost, Job, Manifest, Supervision};
+use crate::restart::RESUME_OPTION;
 use crate::set::{JobName, Set, SetError};
 use crate::tree::{Tree, session_of, taken};
 
@@ -115,6 +116,27 @@ pub enum MakeError {
          transport"
     )]
     UnderWay,
+    /// CRIU has failed to make the image of one rank.
+    #[error("rank {0}: {text}{quoted}", text = .1.text, quoted = quoted(&.1.quoted))]
+    Rank(u32, Failure),
+    /// Two ranks have memory in common.
+    #[error(
+        "ranks {0} and {1} share memory (a shared window, MPI_Win_allocate_shared, or memory of the program's own), or have an open file in \
+         common (MPI_File_open), whose shared file pointer has no name among files: it cannot be in the images of both; make one image of all processes together \
+         (--tree)"
+    )]
+    Shared(u32, u32),
+    /// The image of one rank cannot be used.
+    #[error("rank {0}: {1}")]
+    Image(u32, String),
+    /// The set is published, and the job was to end and could not.
+    #[error("the set {path} is whole and on disk, but the job was not ended and goes on: {why}", path = path.display())]
+    NotEnded {
+        /// The set.
+        path: PathBuf,
+        /// Why not.
+        why: String,
+    },
     /// The set is published, and the job was to end and has not.
     #[error(
         "the set {path} is whole and on disk, but the job was not ended and goes on: whoever published it was killed; end the job \
@@ -204,12 +226,16 @@ pub fn make(request: &Request, criu: &Criu, action: &Path) -> Result<Checkpoint,
 }
 
 /// What is known of a job from outside.
-fn job_of(request: &Request) -> io::Result<Job> {
+pub(crate) fn job_of(request: &Request) -> io::Result<Job> {
     let process = request.mpirun;
     let command = fs::read(format!("/proc/{process}/cmdline"))?;
     let words = command.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
     let mut command: Vec<String> = words.collect();
     command.pop(); // behind the last zero
+    if command.get(1).is_some_and(|word| word == RESUME_OPTION) {
+        // It was restarted itself, and goes on under its first command line.
+        command.drain(1..command.len().min(3));
+    }
     Ok(Job {
         id: request.id.clone(),
         mpirun: process,
@@ -227,7 +253,7 @@ fn job_of(request: &Request) -> io::Result<Job> {
 
 /// Waits until nobody makes an image of a process: two cannot trace it. The lock is on something of it in /proc that only its owner can
 /// open, and CRIU inherits it, which goes on if its caller is killed. Where there is no such lock CRIU says what is in the way.
-fn turn(process: u32) -> Option<fs::File> {
+pub(crate) fn turn(process: u32) -> Option<fs::File> {
     let file = fs::File::open(format!("/proc/{process}/environ")).ok()?;
     rustix::io::retry_on_intr(|| flock(&file, FlockOperation::LockExclusive)).ok()?;
     fcntl_setfd(file.as_fd(), FdFlags::empty()).ok()?;
@@ -235,14 +261,14 @@ fn turn(process: u32) -> Option<fs::File> {
 }
 
 /// Runs CRIU; its output goes to a file, because it must not end with whoever reads a pipe.
-fn run(mut command: Command, output: &Path) -> io::Result<bool> {
+pub(crate) fn run(mut command: Command, output: &Path) -> io::Result<bool> {
     let file = fs::File::create(output)?;
     command.stdout(file.try_clone()?).stderr(file);
     Ok(command.status()?.success())
 }
 
 /// Waits until whoever has the processes of an ended job has noticed their end.
-fn await_end(tasks: &[u32]) {
+pub(crate) fn await_end(tasks: &[u32]) {
     let start = Instant::now();
     while !taken(tasks).is_empty() && start.elapsed() < REAPING {
         std::thread::sleep(Duration::from_millis(10));
@@ -290,6 +316,7 @@ fn standing(directory: &Path) -> Result<(), MakeError> {
     let manifest = Manifest {
         made: machine::here(&plan.criu),
         job: Job { tasks: tree.tasks, ..plan.job },
+        ranks: None,
         files: Vec::new(),
         written: survey.written,
         needed: survey.needed,
@@ -319,7 +346,7 @@ fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, MakeError> {
 }
 
 /// Waits to be killed, if a test wants that at this step.
-fn pause_at(step: Step) {
+pub(crate) fn pause_at(step: Step) {
     let wanted = std::env::var(PAUSE_VARIABLE).unwrap_or_default();
     let Some((_, file)) = wanted.split_once(':').filter(|(name, _)| *name == step.name()) else { return };
     if fs::write(file, std::process::id().to_string()).is_ok() {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::files::{Descriptor, NeededFile, WrittenFile};
 
 /// The format that is written, and the only one that is read.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// The name of the file.
 pub const MANIFEST: &str = "manifest";
@@ -43,6 +43,8 @@ pub struct Manifest {
     pub made: Made,
     /// The job.
     pub job: Job,
+    /// Of a job that was imaged rank by rank: its images. `None`: there is one of all processes, `mpirun` among them.
+    pub ranks: Option<RankImages>,
     /// The files of the image.
     pub files: Vec<ImageFile>,
     /// The files that the job had open for writing.
@@ -124,10 +126,50 @@ pub enum Stream {
     Terminal,
 }
 
+/// The images of a job of which each rank has one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankImages {
+    /// Each of them, in the order of the ranks.
+    pub images: Vec<RankImage>,
+    /// Those of mpirun's standard streams that are files: input, output, errors.
+    pub streams: [Option<OpenFile>; 3],
+    /// Whether mpirun has a parent that looks after its checkpoints.
+    pub is_supervised: bool,
+}
+
+/// The image of one rank.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankImage {
+    /// The rank.
+    pub rank: u32,
+    /// The numbers of its processes and threads.
+    pub tasks: Vec<u32>,
+    /// Its pipes and sockets that lead to mpirun, by the names that CRIU gives them: a restart puts new ones in their place.
+    pub outside: Vec<String>,
+}
+
+impl RankImage {
+    /// The name of its directory.
+    pub fn directory(&self) -> String {
+        format!("rank.{}", self.rank)
+    }
+}
+
+/// A file that mpirun has open as one of its standard streams.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// How it is open, as of open(2).
+    pub flags: u32,
+    /// Where in it the next byte is.
+    pub position: u64,
+}
+
 /// One file of the image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageFile {
-    /// Its name in the directory `image`.
+    /// Its path in the directory `image`.
     pub name: String,
     /// Its length.
     pub bytes: u64,
@@ -212,6 +254,11 @@ pub(crate) mod tests {
                 tasks: vec![4711, 4712],
                 supervision: Some(Supervision { every_ms: Some(1_800_000), on_term: false, keep: 2 }),
             },
+            ranks: Some(RankImages {
+                images: vec![RankImage { rank: 0, tasks: vec![4712], outside: vec!["socket:[9]".into()] }],
+                streams: [None, Some(OpenFile { path: "/o".into(), flags: 0o2001, position: 7 }), None],
+                is_supervised: true,
+            }),
             files: vec![],
             written: vec![],
             needed: vec![],
@@ -228,7 +275,7 @@ pub(crate) mod tests {
 
     #[test]
     fn another_format_is_told_as_such() {
-        let text = example().to_text().unwrap().replace("format 1,", "format 7,");
+        let text = example().to_text().unwrap().replace("format 2,", "format 7,");
         assert_eq!(Manifest::from_text(text.as_bytes()), Err(ManifestError::Format(7)));
         assert_eq!(Manifest::from_text(b"{}\n"), Err(ManifestError::NotOne));
         assert_eq!(Manifest::from_text(b""), Err(ManifestError::NotOne));

@@ -18,6 +18,8 @@ use crate::manifest::Stream;
 use crate::set::{Set, SetError};
 use crate::tree::{Taken, taken};
 
+/// Before the first word of a job's command line where an `mpirun` brings the job back: with a directory after it that says which.
+pub const RESUME_OPTION: &str = "--oxmpi-resume";
 /// How long processes of the job that have ended may keep their numbers: whoever started them has not noticed yet.
 const REAPING: Duration = Duration::from_secs(15);
 /// So many are named.
@@ -63,6 +65,9 @@ pub enum RestartError {
     /// CRIU has failed.
     #[error("{}{}", .0.text, quoted(&.0.quoted))]
     Criu(Failure),
+    /// CRIU has failed to restore one rank.
+    #[error("rank {0}: {text}{quoted}", text = .1.text, quoted = quoted(&.1.quoted))]
+    Rank(u32, Failure),
 }
 
 /// What a restart does to files, and what it has noticed.
@@ -74,32 +79,44 @@ pub struct Cleared {
     pub notes: Vec<String>,
 }
 
-/// Checks everything, then cuts files back.
+/// Checks everything, then cuts files back. Whether `has_numbers_here`, the processes come back on this host, and need their numbers.
 ///
 /// # Errors
 /// See [`RestartError`]; no file is changed then, unless one of several cannot be cut.
-pub fn clear(set: &Set, policy: Policy) -> Result<Cleared, RestartError> {
+pub fn clear(set: &Set, policy: Policy, has_numbers_here: bool) -> Result<Cleared, RestartError> {
     set.verify(true)?;
     let made = &set.manifest.made;
     let here = machine::here(&made.criu);
-    let missing = machine::missing_features(made, &here);
-    if !missing.is_empty() {
-        let features = missing.join(", ");
-        return Err(RestartError::Processor { features, host: made.host.clone() });
-    }
-    let numbers = await_numbers(&set.manifest.job.tasks);
-    if !numbers.is_empty() {
-        return Err(RestartError::Numbers(named(&numbers)));
+    check_processor(set)?;
+    if has_numbers_here {
+        check_numbers(&set.manifest.job.tasks)?;
     }
     let mut cleared = Cleared::default();
     if made.host != here.host {
         let (was, is) = (&made.host, &here.host);
-        cleared
-            .notes
-            .push(format!("the job ran on host {was} and goes on here ({is}); its ranks still say {was}"));
+        cleared.notes.push(match set.manifest.ranks {
+            Some(_) => format!("the job ran on host {was} and goes on here, on {is}"),
+            None => format!("the job ran on host {was} and goes on here ({is}); its ranks still say {was}"),
+        });
     }
     judge(set, policy, &mut cleared)?;
     Ok(cleared)
+}
+
+/// Whether the processor of this host has all that the one of a set had.
+pub(crate) fn check_processor(set: &Set) -> Result<(), RestartError> {
+    let made = &set.manifest.made;
+    let missing = machine::missing_features(made, &machine::here(&made.criu));
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(RestartError::Processor { features: missing.join(", "), host: made.host.clone() })
+}
+
+/// Whether numbers of processes are free.
+pub(crate) fn check_numbers(tasks: &[u32]) -> Result<(), RestartError> {
+    let numbers = await_numbers(tasks);
+    if numbers.is_empty() { Ok(()) } else { Err(RestartError::Numbers(named(&numbers))) }
 }
 
 /// Looks at all files, and cuts those back that have grown.
@@ -231,13 +248,13 @@ mod tests {
         let mut manifest = example();
         manifest.made.cpu_features = vec!["the_next_big_thing".into()];
         let set = Set { path: "/nowhere".into(), manifest };
-        let text = clear(&set, Policy::Cut).unwrap_err().to_string();
+        let text = clear(&set, Policy::Cut, true).unwrap_err().to_string();
         assert!(text.contains("lacks the_next_big_thing, which the one of host node1"), "{text}");
         let mut manifest = example();
         manifest.made.cpu_features.clear();
         manifest.job.tasks = vec![std::process::id()];
         let set = Set { path: "/nowhere".into(), manifest };
-        let text = clear(&set, Policy::Cut).unwrap_err().to_string();
+        let text = clear(&set, Policy::Cut, true).unwrap_err().to_string();
         assert!(text.contains("these are in use") && text.contains("unshare -p -f"), "{text}");
     }
 }

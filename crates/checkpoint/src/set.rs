@@ -115,7 +115,15 @@ impl Set {
     /// # Errors
     /// [`SetError::Damaged`] names the first one that is not.
     pub fn verify(&self, sums: bool) -> Result<(), SetError> {
-        for file in &self.manifest.files {
+        self.verify_of(sums, |_| true)
+    }
+
+    /// The same of those files alone whose names are wanted.
+    ///
+    /// # Errors
+    /// As [`Set::verify`].
+    pub fn verify_of(&self, sums: bool, is_wanted: impl Fn(&str) -> bool) -> Result<(), SetError> {
+        for file in self.manifest.files.iter().filter(|file| is_wanted(&file.name)) {
             let path = self.image().join(&file.name);
             let damaged = |why: String| SetError::Damaged(path.clone(), why);
             let is = std::fs::metadata(&path).map_err(|error| damaged(error.to_string()))?;

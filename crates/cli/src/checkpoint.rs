@@ -4,6 +4,7 @@ mod advise;
 mod command;
 mod describe;
 mod lam;
+mod ranks;
 mod restart;
 mod supervise;
 mod terminal;
@@ -23,16 +24,18 @@ use crate::command::{Stop, answer, failed, usage};
 
 pub(crate) use self::describe::{OPTION as INFO_OPTION, info};
 pub(crate) use self::lam::{HELP as LAM_HELP, NAMES as LAM_NAMES, called};
+pub(crate) use self::ranks::{Resumption, restore_here};
 pub(crate) use self::restart::{HELP as RESTART_HELP, restart};
 pub(crate) use self::supervise::{in_parent, plan};
 /// What CRIU calls between its acts has this name.
 pub(crate) use oxmpi_checkpoint::making::{ACTION_PROGRAM, at_action};
+pub(crate) use oxmpi_checkpoint::restart::RESUME_OPTION;
 
 pub(crate) const HELP: &str = "\
 oxmpi checkpoint: write an image of a running job to disk, from which it can go on later
 
   oxmpi checkpoint --tree PID   PID is the process number of its mpirun; the job goes on. Without --tree the job must have been
-                                started with '--mca cr blcr'
+                                started with '--mca cr blcr'; if its messages go over crtcp, each rank has an image of its own
       --kill                    the job ends when the image is safe on disk, and not before
       --dir DIR                 where the set goes (parameter cr_base_dir; by default the home directory)
   oxmpi checkpoint --advise [SECONDS]
@@ -40,8 +43,8 @@ oxmpi checkpoint: write an image of a running job to disk, from which it can go 
                                 seconds (a day)
       --mca NAME VALUE          set a parameter: cr_base_dir, cr_keep, cr_blcr_criu, cr_blcr_options
 
-The image is one of all processes of the job, mpirun among them, which must all be on this host. Its program need not know of it,
-and any transport will do. All ranks must be between MPI_Init and MPI_Finalize. CRIU does the work.
+The image is one of all processes of the job, mpirun among them, or each rank has one. All must be on this host. Their program need
+not know of it; with --tree any transport will do. All ranks must be between MPI_Init and MPI_Finalize. CRIU does the work.
 The exit code is 0 when the set is on disk, and then a line says where. Else nothing is left of it, and the job goes on.
 'oxmpi restart SET' brings the job back; 'oxmpi info --checkpoint SET' says what it is.
 ";
@@ -74,6 +77,7 @@ fn try_checkpoint(args: &[OsString]) -> Result<Option<i32>, Stop> {
     }
     let params = &command.params;
     let maker = Maker {
+        is_tree: command.has("--tree"),
         criu: criu(params)?,
         program: program()?,
         base: base(command.value("--dir"), params)?,
@@ -103,6 +107,8 @@ fn try_checkpoint(args: &[OsString]) -> Result<Option<i32>, Stop> {
 /// What makes checkpoints of a job.
 #[derive(Clone, Debug)]
 struct Maker {
+    /// Whether it makes one image of all processes together, even if it could make one of each rank.
+    is_tree: bool,
     criu: Criu,
     /// This program, which CRIU calls.
     program: PathBuf,
@@ -134,7 +140,7 @@ enum MakerError {
 impl From<MakeError> for MakerError {
     fn from(error: MakeError) -> MakerError {
         match error {
-            MakeError::GoesOn { .. } => MakerError::GoesOn(error),
+            MakeError::GoesOn { .. } | MakeError::NotEnded { .. } => MakerError::GoesOn(error),
             _ => MakerError::Make(error),
         }
     }
@@ -172,7 +178,11 @@ impl Maker {
             transport: facts.transport,
             supervision: self.supervision.or(of_job),
         };
-        Ok(making::make(&request, &self.criu, &self.program)?)
+        let checkpoints = Module::named(&request.transport).is_some_and(|module| module.checkpoints);
+        match !self.is_tree && facts.has_cr && checkpoints {
+            true => ranks::make(&request, &self.criu, facts.supervision.is_some()),
+            false => Ok(making::make(&request, &self.criu, &self.program)?),
+        }
     }
 }
 

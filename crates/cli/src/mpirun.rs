@@ -28,11 +28,13 @@ use oxmpi_rt::launch::{self, App, Bind, Launch, LaunchError, OutputStyle, Stdin,
 use oxmpi_sys::{host, spawn};
 use oxmpi_tuned::settings::Settings;
 
+use self::hosts::Hosts;
 pub(crate) use self::hosts::is_here;
 pub(crate) use self::options::{Chapter, Opt, USAGE as SYNOPSIS, chapters};
 use self::options::{Command, Inherit, Options, Program, Setting};
 pub(crate) use self::options::{INTERVAL_WANTED, TIMEOUT_WANTED, interval, timeout as seconds};
 pub(crate) use self::spread::shell_text;
+use crate::checkpoint::{RESUME_OPTION, Resumption};
 use crate::prefix;
 
 /// Exit code for a command line that is wrong.
@@ -51,7 +53,11 @@ const MOST_WARNINGS: usize = 20;
 /// Acts as `mpirun`, or as whatever it was called: `name` stands before all complaints about the command line.
 pub(crate) fn main(name: &str, args: &[OsString]) -> i32 {
     let serves = args.len() == 1 && args[0] == SERVE_OPTION;
-    let done = if serves { serve_singleton() } else { command(args) };
+    let done = match args {
+        _ if serves => serve_singleton(),
+        [option, directory, args @ ..] if option == RESUME_OPTION => resume(Path::new(directory), args),
+        _ => command(args),
+    };
     match done {
         Ok(code) => code,
         Err(Stop { texts, code }) => {
@@ -106,7 +112,7 @@ fn command(args: &[OsString]) -> Result<i32, Stop> {
     }
     let universe = spread::enter_universe(&mut options, &found.params)?;
     spread::heed_no_local(&mut options)?;
-    let mut launch = launch(&options, found.params, universe.as_ref())?;
+    let mut launch = launch(&options, found.params, universe.as_ref(), false)?;
     let of_command = |crate::command::Stop(text, code)| stop(code, text);
     let plan = launch.supervision.map(|it| crate::checkpoint::plan(it, &launch.params, launch.quiet));
     let plan = plan.transpose().map_err(of_command)?;
@@ -128,6 +134,33 @@ fn command(args: &[OsString]) -> Result<i32, Stop> {
         LaunchError::TimedOut { .. } => stop(TIMED_OUT, error),
         _ => stop(1, error),
     })
+}
+
+/// Acts as the mpirun that brings a job back of which each rank has an image: `oxmpi restart` has started this program, with the command
+/// line of the job, and has left what else is needed in a directory.
+fn resume(directory: &Path, args: &[OsString]) -> Result<i32, Stop> {
+    let of_command = |crate::command::Stop(text, code)| stop(code, text);
+    let resumption = Resumption::read(directory).map_err(of_command)?;
+    let Ok(Command::Run(mut options)) = options::parse(args) else {
+        return Err(stop(USAGE, "the command line of the job is none that this version understands"));
+    };
+    let profiles = profiles(&options)?;
+    export(&mut options, &profiles);
+    let Found { mut params, .. } = params(&options, &profiles)?;
+    if let Some([option, value]) = resumption.hosts() {
+        let wrong = |why: &dyn Display| stop(USAGE, format!("{option} {value}: {why}"));
+        let hosts = Hosts::given(option, value).map_err(|why| wrong(&why))?;
+        if hosts.elsewhere().is_some() {
+            // There are no images of jobs on several hosts yet; their transport is what it was.
+            for (name, value) in [("cr", "none"), ("rpi", resumption.transport())] {
+                let source = Source::Launcher("oxmpi restart".into());
+                params.set_from(name, value, source).map_err(|error| wrong(&error))?;
+            }
+        }
+        spread::move_to(&mut options, &hosts)?;
+    }
+    let launch = launch(&options, params, None, true)?;
+    resumption.run(&launch).map_err(of_command)
 }
 
 /// Serves a process that was started without `mpirun` and needs one now: it has started this program itself.
@@ -181,8 +214,13 @@ fn call_name(call: u16) -> Option<&'static str> {
     FuncId::from_index(call.checked_sub(1)?).map(FuncId::name)
 }
 
-/// The job that the options describe.
-fn launch(options: &Options, mut params: Params, universe: Option<&Arc<Universe>>) -> Result<Launch, Stop> {
+/// The job that the options describe; it `is_back` if it was started before and goes on.
+fn launch(
+    options: &Options,
+    mut params: Params,
+    universe: Option<&Arc<Universe>>,
+    is_back: bool,
+) -> Result<Launch, Stop> {
     let app = |program| app(program, options, universe.map(|universe| &**universe));
     let apps = options.programs.iter().map(app).collect::<Result<Vec<_>, _>>()?;
     let size = apps.iter().fold(0, |sum: u32, app| sum.saturating_add(app.ranks));
@@ -194,7 +232,7 @@ fn launch(options: &Options, mut params: Params, universe: Option<&Arc<Universe>
     }
     let hosts = spread.as_ref().map(|spread| spread.hosts.len());
     let transport = transport(&params, size, hosts)?;
-    let supervision = supervision(options, spread.is_some())?;
+    let supervision = supervision(options, spread.is_some() && !is_back)?;
     if supervision.is_some() {
         crate::checkpoint::check_transport(transport.name)
             .map_err(|why| stop(USAGE, format!("the job cannot be checkpointed: {why}")))?;
@@ -214,10 +252,11 @@ fn launch(options: &Options, mut params: Params, universe: Option<&Arc<Universe>
             .map(|name| (name.into(), universe_size.clone().into())),
     );
     if let Some(cr) = params.cr() {
-        if spread.is_some() {
+        if spread.is_some() && !is_back {
             return Err(stop(USAGE, format!("parameter 'cr' is '{cr}': {NOT_ON_HOSTS}")));
         }
-        crate::checkpoint::check(&params).map_err(|crate::command::Stop(text, code)| {
+        let checked = if is_back { Ok(()) } else { crate::checkpoint::check(&params) };
+        checked.map_err(|crate::command::Stop(text, code)| {
             stop(code, format!("parameter 'cr' is '{cr}': {text}"))
         })?;
     }
@@ -301,7 +340,8 @@ fn decide(
 
 /// Acts as the agent that `mpirun` on another host starts here.
 pub(crate) fn agent() -> i32 {
-    let setup = Setup { library_directory: prefix::library_directory(), find_program };
+    let restore = crate::checkpoint::restore_here;
+    let setup = Setup { library_directory: prefix::library_directory(), find_program, restore };
     match agent::serve(&setup) {
         Ok(code) => code,
         Err(error) => {

@@ -285,12 +285,12 @@ impl Routes {
         if dear.is_empty() || !(are_alone || is_poll_due(&mut self.polls, came)) {
             return came;
         }
-        for other in dear {
-            came |= other.transport.poll(except, sink);
-        }
         if self.quiescing.as_ref().is_some_and(Quiescing::is_asked) {
             self.stand_still(sink);
             return true;
+        }
+        for other in dear {
+            came |= other.transport.poll(except, sink);
         }
         came
     }

@@ -191,6 +191,10 @@ pub trait Connections {
     /// process have been quiet before.
     fn give_up_connections(&mut self, sink: &mut dyn Sink);
 
+    /// The same where the process was restored from an image, which keeps none of them: nobody was quiet, and what was under way is sent
+    /// again over new ones.
+    fn give_up_lost_connections(&mut self, sink: &mut dyn Sink);
+
     /// Connections are made again, as they are needed; where its peers are now it asks anew. Others connect to the `listeners`,
     /// one for each that there was ([`Connections::listeners`]).
     ///

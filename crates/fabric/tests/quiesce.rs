@@ -95,6 +95,48 @@ fn is_found_again(is_known_abroad: bool, plans: [Plan; 2]) {
     assert_eq!((&*peer.recorder.lost, &*end.recorder.lost), (&[][..], &[][..]));
 }
 
+/// A process that was restored from an image: messages are under way, nobody has come to rest, and all goes on over new connections.
+fn goes_on_restored(plans: [Plan; 2]) {
+    const MESSAGES: u32 = 40;
+    const TIMES: u32 = 3;
+    let (mut peer, mut end) = (End::new(0, &plans[0]), End::new(1, &plans[1]));
+    plans[0].at(end.address);
+    plans[1].at(peer.address);
+    let boot = Boot { oversubscribed: true, sockets: true, ..Boot::on_one_node(JOB, 1, 2) };
+    let segment = Segment::map(Segment::create(&boot).unwrap()).unwrap();
+    let open = Box::new(|_| Err("nobody shares memory with it".into()));
+    let neighbours = Neighbours::new(segment.clone(), BarrierKind::Symmetric, open);
+    let routes = Routes::new(Shm::new(neighbours, ShmSettings::default())).with_memory(Reach::Nobody);
+    let launcher =
+        Launcher { segment: segment.clone(), known: plans[0].peer.clone(), is_known_abroad: false };
+    let routes = routes.with(Box::new(end.tcp), Reach::Everybody);
+    let mut routes = routes.with_coordinator(segment.clone(), Box::new(launcher));
+    let (start, mut restored) = (Instant::now(), 0);
+    while end.recorder.next < MESSAGES {
+        if peer.pushed < MESSAGES {
+            assert!(peer.recorder.lost.is_empty(), "{:?}", plans[0].told.lock().unwrap());
+            let _: Sent = peer.send();
+        }
+        peer.poll();
+        routes.poll(&mut end.recorder);
+        if restored < TIMES && end.recorder.next > 10 * restored && peer.pushed > end.recorder.next {
+            restored += 1;
+            segment.status().note_restored();
+            segment.status().ask_quiesce_step(3 * restored);
+        }
+        assert!(start.elapsed() < LIMIT, "it does not come: {peer:?}");
+    }
+    assert_eq!((restored, segment.status().quiesce_step()), (TIMES, 3 * TIMES), "no step is asked for");
+    assert!(routes.counts().connections_remade >= 1, "{:?}", routes.counts());
+    assert_eq!((&*peer.recorder.lost, &*end.recorder.lost), (&[][..], &[][..]));
+}
+
+#[test]
+fn who_was_restored_goes_on_with_what_was_under_way() {
+    goes_on_restored([Plan::new(), Plan::new()]);
+    goes_on_restored([Plan::encrypted(), Plan::encrypted()]);
+}
+
 #[test]
 fn who_has_stood_still_is_found_again() {
     is_found_again(false, [Plan::new(), Plan::new()]);

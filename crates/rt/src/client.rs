@@ -18,6 +18,7 @@ pub use self::universe::{Meeting, UniverseError};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use oxmpi_fabric::Listening;
@@ -122,6 +123,8 @@ pub struct Client {
     control: OnceLock<Mutex<Descriptor>>,
     /// Held while a singleton gets its launcher.
     getting_launcher: Mutex<()>,
+    /// How often the process had been restored from an image when its control socket was taken last.
+    restored: AtomicU32,
     /// The launcher's place among those of the user on this machine, when processes of others matter.
     place: OnceLock<u32>,
 }
@@ -217,7 +220,8 @@ impl Client {
     fn alone(segment: Arc<Segment>, fd: OwnedFd) -> Result<Client, BootError> {
         let fd = Descriptor::new(fd).map_err(BootError::Create)?;
         let (getting_launcher, place) = (Mutex::default(), OnceLock::new());
-        Ok(Client { segment, fd, control: OnceLock::new(), getting_launcher, place })
+        let restored = AtomicU32::new(segment.status().restored());
+        Ok(Client { segment, fd, control: OnceLock::new(), getting_launcher, restored, place })
     }
 
     /// A job of one rank, without a launcher.
@@ -272,6 +276,11 @@ impl Client {
     fn control(&self) -> Option<io::Result<MutexGuard<'_, Descriptor>>> {
         // A poisoned lock is a thread that panicked between question and answer.
         let mut control = self.control.get()?.lock().unwrap_or_else(PoisonError::into_inner);
+        let restored = self.segment.status().restored();
+        if self.restored.swap(restored, Ordering::Relaxed) != restored {
+            // A new launcher is at the other end of what is in its place.
+            control.adopt(|fd| fdpass::is_one(fd));
+        }
         let Err(closed) = control.get(CONTROL) else { return Some(Ok(control)) };
         let no_way = || "mpirun has told no name under which it can be reached again".to_string();
         let again = WayIn::from_env().ok_or_else(no_way).and_then(|way_in| way_in.connect_again());

@@ -180,6 +180,21 @@ pub enum Request {
         /// After so many milliseconds the answer is a refusal if processes have not come to rest.
         limit_ms: u32,
     },
+    /// Stop all processes of your job, so that an image of each can be made, as long as this connection lasts or until
+    /// [`Request::Imaged`]. The first that comes over a new connection, from a tool. Answered by [`Reply::Given`] with what has to be
+    /// known then ([`crate::launch::Held`]), or by [`Reply::Refused`] with the reason.
+    Hold,
+    /// From who has asked for [`Request::Hold`], over the same connection: all images are there. Answered by [`Reply::Done`], or by
+    /// [`Reply::Refused`] with the reason why the processes have not stood still all the time. They go on, unless the job is to end.
+    Imaged {
+        /// Whether it is to end: [`Request::EndHeld`] comes next.
+        ends: bool,
+    },
+    /// Likewise: the set of images is on disk, end the job. Answered as [`Request::Imaged`].
+    EndHeld {
+        /// Where the set is, for the user.
+        set: String,
+    },
     /// End the job: MPI_Abort (MPI-5.0 section 9.4.1 "Startup"), or an error that the program did not handle.
     /// Not answered.
     Abort {
@@ -332,6 +347,9 @@ mod kind {
     pub(super) const RETURN: u8 = 44;
     pub(super) const DESCRIBE: u8 = 45;
     pub(super) const QUIESCE: u8 = 46;
+    pub(super) const HOLD: u8 = 47;
+    pub(super) const IMAGED: u8 = 48;
+    pub(super) const END_HELD: u8 = 49;
     pub(super) const HERE: u8 = 65;
     pub(super) const REFUSED: u8 = 66;
     pub(super) const LISTEN_HERE: u8 = 67;
@@ -384,6 +402,9 @@ impl Request {
             Request::Abroad => encode(kind::ABROAD, 0, ""),
             Request::Describe => encode(kind::DESCRIBE, 0, ""),
             Request::Quiesce { limit_ms } => encode(kind::QUIESCE, *limit_ms, ""),
+            Request::Hold => encode(kind::HOLD, 0, ""),
+            Request::Imaged { ends } => encode(kind::IMAGED, (*ends).into(), ""),
+            Request::EndHeld { set } => encode(kind::END_HELD, 0, set),
             Request::LookUp { service } => encode(kind::LOOK_UP, 0, service),
         }
     }
@@ -409,6 +430,7 @@ impl Request {
             kind::NODES => no_text(kind, text).map(|()| Request::Nodes { from: number }),
             kind::QUIESCED => no_text(kind, text).map(|()| Request::Quiesced { step: number }),
             kind::QUIESCE => no_text(kind, text).map(|()| Request::Quiesce { limit_ms: number }),
+            kind::IMAGED if number < 2 => no_text(kind, text).map(|()| Request::Imaged { ends: number == 1 }),
             kind::MEET if number < 2 => Ok(Request::Meet { accepts: number == 1, port: utf8(kind, text)? }),
             kind::PUBLISH if number < 2 => {
                 let (port, service) = pair(kind, text)?;
@@ -420,6 +442,8 @@ impl Request {
             kind::RELAY => no_text(kind, text).map(|()| Request::Relay),
             kind::ABROAD => no_text(kind, text).map(|()| Request::Abroad),
             kind::DESCRIBE => no_text(kind, text).map(|()| Request::Describe),
+            kind::HOLD => no_text(kind, text).map(|()| Request::Hold),
+            kind::END_HELD => Ok(Request::EndHeld { set: utf8(kind, text)? }),
             kind::NAMES => no_text(kind, text).map(|()| Request::Names),
             kind::NUMBERS => no_text(kind, text).map(|()| Request::Numbers),
             kind::SECRET => Ok(Request::Secret { universe: decimal(kind, text)? }),
@@ -552,6 +576,9 @@ mod tests {
             Just(Request::Relay),
             Just(Request::Abroad),
             Just(Request::Describe),
+            Just(Request::Hold),
+            any::<bool>().prop_map(|ends| Request::Imaged { ends }),
+            ".{0,80}".prop_map(|set| Request::EndHeld { set }),
             any::<u32>().prop_map(|limit_ms| Request::Quiesce { limit_ms }),
             (any::<i32>(), ".{0,80}").prop_map(|(code, text)| Request::Abort { code, text }),
             ".{0,80}".prop_map(|text| Request::Say { text }),

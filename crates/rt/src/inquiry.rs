@@ -4,6 +4,7 @@
 //! that socket among the launcher's descriptors, in /proc.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,13 +12,16 @@ use std::time::Duration;
 use oxmpi_sys::{fdpass, local};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::blob;
 use crate::control::{MAX_MESSAGE, Reply, Request};
-use crate::launch::Supervision;
+use crate::launch::{Held, Supervision};
 
 /// How the names of entrances begin.
 pub(crate) const ENTRANCE_PREFIX: &str = "oxmpi.rank.";
 /// How long an answer may take: a launcher is stopped, or its output is not read.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long it may take until all processes of a job stand still.
+const HOLDING: Duration = Duration::from_secs(30);
 
 /// What a job is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,6 +146,69 @@ pub fn quiesce(pid: u32, limit: Duration) -> Result<String, InquiryError> {
     }
 }
 
+/// A job whose processes stand still, as long as this lives.
+#[derive(Debug)]
+pub struct Hold {
+    pid: u32,
+    socket: OwnedFd,
+    held: Held,
+    bytes: Vec<u8>,
+}
+
+/// Has all processes of the job of this `mpirun` stand still, so that an image of each rank can be made.
+///
+/// # Errors
+/// See [`InquiryError`]; also if the job cannot be imaged so, or not now.
+pub fn hold(pid: u32) -> Result<Hold, InquiryError> {
+    let (pid, name) = launcher_of(pid)?;
+    let socket = connect(&name, pid)?;
+    match question(&socket, pid, &Request::Hold, HOLDING)? {
+        (Reply::Given, Some(fd)) => {
+            let bytes = blob::read(fd).map_err(|error| InquiryError::Unreachable(pid, error))?;
+            let held = Held::decode(&bytes).ok_or(InquiryError::Nonsense(pid))?;
+            Ok(Hold { pid, socket, held, bytes })
+        }
+        (Reply::Refused { reason, .. }, _) => Err(InquiryError::Refused(reason)),
+        _ => Err(InquiryError::Nonsense(pid)),
+    }
+}
+
+impl Hold {
+    /// What is to be imaged.
+    pub fn held(&self) -> &Held {
+        &self.held
+    }
+
+    /// The same, as the launcher has written it and the one that brings the job back reads it ([`Held::decode`]).
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// All images are there: the processes go on, unless the job `ends`.
+    ///
+    /// # Errors
+    /// See [`InquiryError`]; [`InquiryError::Refused`] if they have not stood still all the time, and the images are worth nothing.
+    pub fn imaged(&self, ends: bool) -> Result<(), InquiryError> {
+        self.say(&Request::Imaged { ends })
+    }
+
+    /// Ends the job: `set` has its images.
+    ///
+    /// # Errors
+    /// See [`InquiryError`]; then the job goes on.
+    pub fn end(self, set: &Path) -> Result<(), InquiryError> {
+        self.say(&Request::EndHeld { set: set.display().to_string() })
+    }
+
+    fn say(&self, request: &Request) -> Result<(), InquiryError> {
+        match question(&self.socket, self.pid, request, PATIENCE)? {
+            (Reply::Done { .. }, _) => Ok(()),
+            (Reply::Refused { reason, .. }, _) => Err(InquiryError::Refused(reason)),
+            _ => Err(InquiryError::Nonsense(self.pid)),
+        }
+    }
+}
+
 /// The launcher that is meant by a process number, and where it listens.
 fn launcher_of(pid: u32) -> Result<(u32, String), InquiryError> {
     let checked = check_mpirun(pid);
@@ -238,7 +305,12 @@ fn entrance_in(table: &str, sockets: &[String]) -> Option<String> {
 }
 
 /// Asks the process that listens under a name.
-fn ask(name: &str, pid: u32, question: &Request, patience: Duration) -> Result<Reply, InquiryError> {
+fn ask(name: &str, pid: u32, request: &Request, patience: Duration) -> Result<Reply, InquiryError> {
+    question(&connect(name, pid)?, pid, request, patience).map(|(reply, _)| reply)
+}
+
+/// Connects to the process that listens under a name.
+fn connect(name: &str, pid: u32) -> Result<OwnedFd, InquiryError> {
     let network = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/net")).ok();
     let unreachable = |error: io::Error| {
         if error.kind() == io::ErrorKind::ConnectionRefused && network("self") != network(&pid.to_string()) {
@@ -250,18 +322,32 @@ fn ask(name: &str, pid: u32, question: &Request, patience: Duration) -> Result<R
     if local::peer(&socket).map_err(unreachable)?.pid.cast_unsigned() != pid {
         return Err(unreachable(io::Error::other("somebody else listens under its name")));
     }
-    fdpass::send(&socket, &question.encode(), None).map_err(unreachable)?;
+    Ok(socket)
+}
+
+/// Asks over a connection, and waits for the answer, perhaps with a descriptor.
+fn question(
+    socket: &OwnedFd,
+    pid: u32,
+    request: &Request,
+    patience: Duration,
+) -> Result<(Reply, Option<OwnedFd>), InquiryError> {
+    let unreachable = |error: io::Error| InquiryError::Unreachable(pid, error);
+    fdpass::send(socket, &request.encode(), None).map_err(unreachable)?;
     let (tv_sec, tv_nsec) = (patience.as_secs() as i64, i64::from(patience.subsec_nanos()));
     let patience = Timespec { tv_sec, tv_nsec };
-    let mut fds = [PollFd::new(&socket, PollFlags::IN)];
+    let mut fds = [PollFd::new(socket, PollFlags::IN)];
     let ready = rustix::io::retry_on_intr(|| poll(&mut fds, Some(&patience)));
     if ready.map_err(|error| unreachable(error.into()))? == 0 {
         return Err(InquiryError::Silent(pid));
     }
     let mut bytes = [0; MAX_MESSAGE];
-    match fdpass::receive(&socket, &mut bytes) {
+    match fdpass::receive(socket, &mut bytes) {
         Ok((0, _)) => Err(InquiryError::Ended(pid)),
-        Ok((n, _)) => Reply::decode(&bytes[..n]).map_err(|_| InquiryError::Nonsense(pid)),
+        Ok((n, fd)) => {
+            let reply = Reply::decode(&bytes[..n]).map_err(|_| InquiryError::Nonsense(pid))?;
+            Ok((reply, fd))
+        }
         Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Err(InquiryError::Ended(pid)),
         Err(error) => Err(unreachable(error)),
     }

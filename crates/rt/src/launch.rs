@@ -22,6 +22,8 @@ mod entrance;
 mod environment;
 mod far;
 mod files;
+mod held;
+mod hold;
 mod input;
 mod launcher;
 mod lifelines;
@@ -34,6 +36,7 @@ mod quiesce;
 mod recruiting;
 mod relay;
 mod relays;
+mod resume;
 mod spawning;
 mod start;
 mod watching;
@@ -47,6 +50,7 @@ pub(crate) mod parts {
     pub(crate) use super::places::Place;
     pub(crate) use super::plugs::{Plug, listeners, plugs};
     pub(crate) use super::relay::Relay;
+    pub(crate) use super::resume::{Back, bring_back, let_run};
     pub(crate) use super::start::{Crew, Outputs, Prepared, Rank, Recruits, boot, exit_of, raise_open_files};
 }
 
@@ -67,10 +71,12 @@ use rustix::process::Signal;
 
 pub use self::binding::Bind;
 pub use self::files::OutputFiles;
+pub use self::held::{Held, HeldRank, Images};
 pub use self::input::Stdin;
 pub use self::output::OutputStyle;
 pub use self::plugs::network;
 pub use self::relay::{RELAY_CONTROL, RELAY_WORD};
+pub use self::resume::{Restore, Restored, resume};
 pub(crate) use self::start::kernel;
 
 use self::binding::Binding;
@@ -310,6 +316,9 @@ pub enum LaunchError {
         /// What connect(2) says.
         error: io::Error,
     },
+    /// The processes of a job cannot be restored from their images.
+    #[error("{0}")]
+    Restore(String),
     /// An agent is told what makes no sense to it.
     #[error("what mpirun orders makes no sense here: {0}")]
     Order(String),
@@ -339,6 +348,12 @@ impl Deadline {
     /// Of a job that begins now; `None`: its time is not limited.
     pub(crate) fn of(launch: &Launch) -> Option<Deadline> {
         launch.timeout.map(|time| Deadline { time, end: Instant::now() + time })
+    }
+
+    /// Of a job that goes on and has so much left of its time.
+    fn of_rest(launch: &Launch, left: Option<Duration>) -> Option<Deadline> {
+        let left = left?;
+        Some(Deadline { time: launch.timeout.unwrap_or(left), end: Instant::now() + left })
     }
 
     /// How much is left of it.

@@ -85,6 +85,11 @@ pub(crate) enum Ticket {
 }
 
 impl Ports {
+    /// Whether a port is open.
+    pub(crate) fn is_any(&self) -> bool {
+        !self.ports.is_empty()
+    }
+
     /// Opens a port whose name begins with `prefix`.
     pub(crate) fn open(&mut self, owner: u32, prefix: &str) -> String {
         self.opened += 1;

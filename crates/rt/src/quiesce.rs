@@ -26,6 +26,12 @@ pub(crate) struct Quiescence {
 }
 
 impl Quiescence {
+    /// Of processes that were restored from images. The step that was asked for `last` then was the end of one time. They are asked to
+    /// go on as after another one, in which nobody has taken the steps before: that is how they notice.
+    pub(crate) fn restored(last: u32) -> Quiescence {
+        Quiescence { step: last.wrapping_add(STEPS), ..Quiescence::default() }
+    }
+
     /// The step that was asked for last.
     pub(crate) fn step(&self) -> u32 {
         self.step
@@ -107,6 +113,13 @@ mod tests {
             assert_eq!(all.reached(2, from + 2), Some(Next::Resume(from + 3)));
             assert!(!all.is_on());
         }
+    }
+
+    #[test]
+    fn who_was_restored_goes_on_as_after_another_time() {
+        let mut all = Quiescence::restored(3);
+        assert_eq!((all.step(), all.is_on(), all.len()), (6, false, 0));
+        assert_eq!(all.begin([0].into_iter()), Some(7));
     }
 
     #[test]

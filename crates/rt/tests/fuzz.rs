@@ -60,6 +60,7 @@ fn to_agent(random: &mut Random) -> ToAgent {
                     addresses: vec!["10.0.0.1:77".parse().unwrap(), "[fe80::1]:5".parse().unwrap()],
                     secret: [3; 32],
                 }),
+                restore: None,
             }))
         }
         1 => ToAgent::Answer {

@@ -47,6 +47,21 @@ impl Descriptor {
     }
 }
 
+impl Descriptor {
+    /// The process was restored from an image, and with it the descriptor, which has another identity since. If it is open and
+    /// `is_it` says that it is what belongs here, it is taken for this one again. Whether it is open as this one now.
+    pub fn adopt(&mut self, is_it: impl FnOnce(BorrowedFd<'_>) -> bool) -> bool {
+        match identity_of(self.fd.as_fd()) {
+            Ok(identity) if identity == self.identity => true,
+            Ok(identity) if is_it(self.fd.as_fd()) => {
+                self.identity = identity;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
 /// The descriptor as it was: for system calls that do no harm to what may have its number, as those of sockets fail on files.
 impl Deref for Descriptor {
     type Target = OwnedFd;
@@ -75,6 +90,18 @@ impl Drop for Descriptor {
 mod tests {
     use super::*;
     use crate::fdpass;
+
+    #[test]
+    fn what_was_restored_is_adopted_if_it_is_of_the_same_kind() {
+        let (a, b) = fdpass::pair().unwrap();
+        let mut ours = Descriptor::new(a).unwrap();
+        // SAFETY: both are open; the number is ours, and what it named is closed by this.
+        unsafe { libc::dup2(b.as_raw_fd(), ours.fd.as_raw_fd()) };
+        assert!(ours.get("a socket").is_err());
+        assert!(!ours.adopt(|_| false) && ours.get("a socket").is_err());
+        assert!(ours.adopt(|fd| fdpass::is_one(fd)) && ours.get("a socket").is_ok());
+        assert!(ours.adopt(|_| false), "it is what it was");
+    }
 
     #[test]
     fn what_has_taken_the_number_is_left_alone() {

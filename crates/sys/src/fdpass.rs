@@ -5,12 +5,12 @@
 
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair, sockopt,
 };
 use std::{
     io::{self, IoSlice, IoSliceMut},
     mem::MaybeUninit,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
 };
 
 /// The longest datagram in bytes.
@@ -22,6 +22,25 @@ pub const DATAGRAM_MAX: usize = 4096;
 /// What socketpair(2) says.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Whether a descriptor is such a socket.
+pub fn is_one(fd: impl AsFd) -> bool {
+    sockopt::socket_domain(&fd) == Ok(AddressFamily::UNIX)
+        && sockopt::socket_type(&fd) == Ok(SocketType::SEQPACKET)
+}
+
+/// Whether the other side has not read yet all that was sent.
+///
+/// # Errors
+/// What ioctl(2) says.
+pub fn has_unread(socket: impl AsFd) -> io::Result<bool> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the kernel writes a number to `bytes`, which lives during the call (unix(7): of local sockets it counts what the other
+    // side has not read).
+    let failed =
+        unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, std::ptr::from_mut(&mut bytes)) };
+    if failed < 0 { Err(io::Error::last_os_error()) } else { Ok(bytes > 0) }
 }
 
 /// Sends `bytes`, and `fd` with it. Waits for room unless the socket is nonblocking; does not raise SIGPIPE.
@@ -85,6 +104,18 @@ pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Option
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_read_yet_is_known() {
+        let (a, b) = pair().unwrap();
+        let (file, mut bytes) = (std::fs::File::open("/dev/null").unwrap(), [0; 8]);
+        assert!(is_one(&a) && !is_one(&file) && has_unread(&file).is_err());
+        assert!(!has_unread(&a).unwrap());
+        send(&a, b"abc", Some(file.as_fd())).unwrap();
+        assert!(has_unread(&a).unwrap() && !has_unread(&b).unwrap());
+        receive(&b, &mut bytes).unwrap();
+        assert!(!has_unread(&a).unwrap());
+    }
 
     #[test]
     fn a_descriptor_travels_with_its_datagram() {

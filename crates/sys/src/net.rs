@@ -59,6 +59,12 @@ impl Socket {
         }
     }
 
+    /// The process was restored from an image, which keeps no connections: a socket without one is in place of this one. It is closed
+    /// with it from now on.
+    pub fn adopt(&mut self) {
+        self.0.adopt(is_left_behind);
+    }
+
     /// How the attempt to connect has ended, asked once when the socket is writable.
     ///
     /// # Errors
@@ -324,6 +330,11 @@ impl Listener {
         Ok(Listener(Descriptor::new(fd)?))
     }
 
+    /// As [`Socket::adopt`]; it does not listen any more.
+    pub fn adopt(&mut self) {
+        self.0.adopt(is_left_behind);
+    }
+
     /// Where it listens.
     ///
     /// # Errors
@@ -361,6 +372,13 @@ impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// Whether a socket is what a restored process has instead of a connection or a listener: one of TCP, bound to nothing.
+fn is_left_behind(fd: BorrowedFd<'_>) -> bool {
+    let is_stream = sockopt::socket_type(fd) == Ok(SocketType::STREAM);
+    let address = getsockname(fd).ok().and_then(|address| SocketAddr::try_from(address).ok());
+    is_stream && address.is_some_and(|address| address.port() == 0)
 }
 
 fn family(address: SocketAddr) -> AddressFamily {

@@ -1,6 +1,7 @@
 /* Random traffic, all of it checked: messages of many lengths in two modes and two layouts, on a communicator of its own, while
  * nonblocking collectives are pending; puts into a window; blocks of a file. Rank 0 says the checksum of what it has received now and
- * then, and "whole" at the end if nothing was lost, doubled or changed. Arguments: rounds, seed, file, exit code. */
+ * then, and "whole" at the end if nothing was lost, doubled or changed. Arguments: rounds, seed, file, exit code.
+ * Each rank opens the file by itself if "own:" stands before its name. */
 #include <mpi.h>
 
 #include <stdio.h>
@@ -99,7 +100,9 @@ int main(int argc, char **argv)
     MPI_Win window;
     MPI_Win_allocate(CELLS * sizeof(long), sizeof(long), MPI_INFO_NULL, comm, &cells, &window);
     MPI_File file;
-    MPI_File_open(comm, argc > 3 ? argv[3] : "cr_traffic.data", MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file);
+    const char *name = argc > 3 ? argv[3] : "cr_traffic.data";
+    int alone = strncmp(name, "own:", 4) == 0;
+    MPI_File_open(alone ? MPI_COMM_SELF : comm, alone ? name + 4 : name, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file);
     printf("rank %d %d\n", rank, (int) getpid());
     fflush(stdout);
     MPI_Barrier(comm);
@@ -125,6 +128,7 @@ int main(int argc, char **argv)
         }
     }
     MPI_File_sync(file);
+    MPI_Barrier(comm);
     MPI_Barrier(comm);
     for (int round = 1; round <= rounds; round++)
         for (int from = 0; from < size; from++) {

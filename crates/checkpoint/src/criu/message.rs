@@ -1,29 +1,54 @@
 //! Messages in the encoding of Protocol Buffers, as far as CRIU's files need it.
 
-/// A field of a message: a number, or bytes.
+/// The value of a field of a message: a number, or bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
+/// A field of a message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Numbered<'a> {
+    pub(super) number: u64,
+    pub(super) value: Field<'a>,
+    /// As it stands in the message.
+    pub(super) raw: &'a [u8],
+}
+
+/// All fields of a message, in their order. `None` if it is none.
+pub(super) fn fields(mut message: &[u8]) -> Option<Vec<Numbered<'_>>> {
+    let mut all = Vec::new();
+    while !message.is_empty() {
+        all.push(next(&mut message)?);
+    }
+    Some(all)
+}
+
 /// The first field of this number.
 pub(super) fn field(mut message: &[u8], wanted: u64) -> Option<Field<'_>> {
     loop {
-        let key = number(&mut message)?;
-        let found = match key & 7 {
-            0 => Field::Number(number(&mut message)?),
-            1 => Field::Bytes(take(&mut message, 8)?),
-            2 => {
-                let length = number(&mut message)?;
-                Field::Bytes(take(&mut message, usize::try_from(length).ok()?)?)
-            }
-            5 => Field::Bytes(take(&mut message, 4)?),
-            _ => return None,
-        };
-        if key >> 3 == wanted {
-            return Some(found);
+        let found = next(&mut message)?;
+        if found.number == wanted {
+            return Some(found.value);
         }
     }
+}
+
+fn next<'a>(message: &mut &'a [u8]) -> Option<Numbered<'a>> {
+    let whole = *message;
+    let key = number(message)?;
+    let value = match key & 7 {
+        0 => Field::Number(number(message)?),
+        1 => Field::Bytes(take(message, 8)?),
+        2 => {
+            let length = number(message)?;
+            Field::Bytes(take(message, usize::try_from(length).ok()?)?)
+        }
+        5 => Field::Bytes(take(message, 4)?),
+        _ => return None,
+    };
+    Some(Numbered { number: key >> 3, value, raw: &whole[..whole.len() - message.len()] })
 }
 
 fn number(message: &mut &[u8]) -> Option<u64> {
@@ -42,4 +67,25 @@ pub(super) fn take<'a>(message: &mut &'a [u8], length: usize) -> Option<&'a [u8]
     let (head, rest) = message.split_at_checked(length)?;
     *message = rest;
     Some(head)
+}
+
+/// Adds a field with a number.
+pub(super) fn put_number(message: &mut Vec<u8>, number: u64, value: u64) {
+    put(message, number << 3);
+    put(message, value);
+}
+
+/// Adds a field with bytes.
+pub(super) fn put_bytes(message: &mut Vec<u8>, number: u64, bytes: &[u8]) {
+    put(message, number << 3 | 2);
+    put(message, bytes.len() as u64);
+    message.extend(bytes);
+}
+
+fn put(message: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        message.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    message.push(value as u8);
 }

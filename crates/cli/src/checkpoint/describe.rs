@@ -54,6 +54,10 @@ fn text(set: &Set) -> String {
         Some(pause) => format!("the job stood still for {pause:.3} s"),
         None => "the job has ended with it".into(),
     };
+    let images = match manifest.ranks {
+        Some(_) => "an image of each rank; a new mpirun restores them",
+        None => "one of all processes together, mpirun among them",
+    };
     let rows = [
         ("set", set.path.display().to_string()),
         ("made", format!("{} on host {}, kernel {}", ago(made.unix_s), made.host, made.kernel)),
@@ -63,12 +67,14 @@ fn text(set: &Set) -> String {
         (
             "ranks",
             format!(
-                "{}, {} processes and threads with mpirun (process {})",
+                "{}, {} processes and threads{} (process {})",
                 job.ranks,
                 job.tasks.len(),
+                if manifest.ranks.is_some() { " beside mpirun" } else { " with mpirun" },
                 job.mpirun
             ),
         ),
+        ("images", images.into()),
         ("transport", job.transport.clone()),
         ("size", format!("{} in {} files", amount(manifest.bytes()), manifest.files.len())),
         ("took", format!("{:.3} s to the image, {:.3} s to the disk; {stood}", cost.image_s, cost.sync_s)),

@@ -14,6 +14,7 @@ use oxmpi_rt::launch::Supervision;
 use rustix::process::{Pid, setsid};
 
 use super::command::Command;
+use super::ranks::Hosts;
 use super::supervise::{Plan, Supervisor, signals};
 use super::terminal::{Terminal, needs_new};
 use super::{Criu, Maker};
@@ -26,10 +27,13 @@ oxmpi restart: bring back a job of which 'oxmpi checkpoint' has made a set
   oxmpi restart SET             SET is the directory of a set, or the name of the job's sets without their number: the newest
       --files cut|refuse        what to do about files that the job had open for writing and that have grown since (parameter
                                 cr_files): cut them back to what they were, which is the default, or refuse
+      --host LIST, -H LIST      on which hosts the ranks go on, as mpirun has it (nodea:2,nodeb:2): if each rank has an image, and
+      --hostfile FILE           the hosts have the set, the program and its files under the same paths
       --every TIME|none         how often it is checkpointed from now on (90s, 30m, 2h); else as before
       --mca NAME VALUE          set a parameter: cr_files, cr_base_dir, cr_keep, cr_blcr_criu, cr_blcr_options
 
-The job goes on where it was, on the same host, with the process numbers that it had. Where mpirun's input, output and errors were a
+The job goes on where it was, with the process numbers that it had, on this host unless others are named. Where each rank has an image,
+a new mpirun restores them. Where mpirun's input, output and errors were a
 terminal or a pipe, those of this command take their place; files go on as files. If mpirun had a terminal and this command has none,
 the job writes to this command's output, and gets no input. Signals are passed on to mpirun, and its exit code is the one of this
 command; 1 if the job cannot be restarted.
@@ -41,7 +45,7 @@ pub(crate) fn restart(args: &[OsString]) -> i32 {
 }
 
 fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
-    let options = ["--files", "--every"];
+    let options = ["--files", "--every", "--host", "-H", "--hostfile"];
     let Some(mut command) = Command::read(args, &options, &options)? else { return Ok(None) };
     if let Some(files) = command.value("--files").map(String::from) {
         let source = oxmpi_param::Source::CommandLine(format!("--files {files}"));
@@ -54,15 +58,33 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
     };
     let set = Set::open(path).map_err(failed)?;
     let criu = super::criu(&command.params)?;
-    let supervision = supervision(&command, &set)?;
+    let mut supervision = supervision(&command, &set)?;
     let policy = if command.params.cr_files_refuse() { Policy::Refuse } else { Policy::Cut };
     let is_outside = session_of(std::process::id()).is_ok_and(|leader| leader == 0);
-    if (is_outside || needs_new(&set.manifest.job.streams)) && setsid().is_err() {
+    let by_rank = set.manifest.ranks.as_ref();
+    if (is_outside || by_rank.is_none() && needs_new(&set.manifest.job.streams)) && setsid().is_err() {
         // A new terminal needs a session, and a job cannot go on in one of another PID namespace. The leader of a group cannot begin
         // one: its child can.
         return in_child(args).map(Some).map_err(failed);
     }
-    let cleared = clear(&set, policy).map_err(failed)?;
+    let file = command.value("--hostfile").map(std::path::absolute).transpose();
+    let file =
+        file.map_err(|error| usage(format!("--hostfile: {error}")))?.map(|file| file.display().to_string());
+    let hosts = ["--host", "-H"].into_iter().find_map(|option| Some((option, command.value(option)?)));
+    let hosts = hosts.or_else(|| Some(("--hostfile", file.as_deref()?)));
+    let hosts = hosts.map(|(option, value)| Hosts { option, value });
+    if let (Some(Hosts { option, value }), None) = (hosts, by_rank) {
+        return Err(usage(format!(
+            "{option} {value}: the set has one image of all processes together, which goes on on one host; images of each rank, which \
+             go on anywhere, are made of jobs that are started with '--mca cr blcr'"
+        )));
+    }
+    if hosts.is_some() && supervision.take().is_some() {
+        oxmpi_sys::complain!(
+            "oxmpi restart: no checkpoints are made of the job from now on: there are none of jobs on several hosts"
+        );
+    }
+    let cleared = clear(&set, policy, hosts.is_none()).map_err(failed)?;
     for (file, bytes) in &cleared.cut {
         oxmpi_sys::complain!("oxmpi restart: {} is cut back to {bytes} bytes", file.display());
     }
@@ -72,6 +94,14 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
     let work = Work::make()?;
     // Before the job is there: none of them may be lost.
     let signals = signals().map_err(failed)?;
+    if let Some(ranks) = by_rank {
+        let is_known = ranks.is_supervised;
+        let plan = supervision.map(|it| plan(it, &set, criu.clone(), &command.params)).transpose()?;
+        let mpirun = super::ranks::start(&set, &criu, &work.0, hosts)?;
+        let supervisor = Supervisor::new("oxmpi restart", mpirun, &signals, is_known).with(plan);
+        let code = supervisor.watch();
+        return code.map(Some).map_err(|error| failed(format!("mpirun (process {mpirun}): {error}")));
+    }
     let (slave, terminal) = Terminal::of(&set.manifest.job.streams).map_err(failed)?;
     let mpirun = bring_back(&set, &criu, &work.0, (&super::program()?, slave)).map_err(failed)?;
     drop(work);
@@ -112,7 +142,8 @@ fn plan(supervision: Supervision, set: &Set, criu: Criu, params: &Params) -> Res
     let keep = before.map_or_else(|| super::keep(params), |before| before.keep);
     let every_ms = supervision.every.map(|time| time.as_millis() as u64);
     let recorded = manifest::Supervision { every_ms, on_term: supervision.on_term, keep };
-    let maker = Maker { criu, program: super::program()?, base, keep, supervision: Some(recorded) };
+    let is_tree = set.manifest.ranks.is_none();
+    let maker = Maker { is_tree, criu, program: super::program()?, base, keep, supervision: Some(recorded) };
     Ok(Plan { supervision, maker, is_quiet: false })
 }
 
@@ -125,10 +156,15 @@ fn in_child(args: &[OsString]) -> std::io::Result<i32> {
 }
 
 /// A directory for CRIU's log, which is removed.
-struct Work(PathBuf);
+pub(super) struct Work(PathBuf);
 
 impl Work {
-    fn make() -> Result<Work, Stop> {
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(super) fn make() -> Result<Work, Stop> {
         let directory = std::env::temp_dir().join(format!("oxmpi-restart-{}", std::process::id()));
         let made = std::fs::create_dir(&directory);
         made.map_err(|error| failed(format!("{} cannot be made: {error}", directory.display())))?;

@@ -91,6 +91,7 @@ struct Work {
 pub(crate) fn plan(supervision: Supervision, params: &Params, is_quiet: bool) -> Result<Plan, Stop> {
     let base = super::usable_base(params)?;
     let maker = Maker {
+        is_tree: false,
         criu: super::criu(params)?,
         program: super::program()?,
         base,

@@ -71,6 +71,18 @@ impl Hosts {
         Hosts::new(names.map(named).collect::<Result<Vec<_>, _>>()?)
     }
 
+    /// Those that an option of `oxmpi restart` names.
+    pub(crate) fn given(option: &str, value: &str) -> Result<Hosts, String> {
+        if option != "--hostfile" {
+            return Hosts::of_list(value);
+        }
+        let text = std::fs::read_to_string(value).map_err(|error| error.to_string())?;
+        Hosts::of_file(&text).map_err(|(line, why)| match line {
+            Some(line) => format!("line {line}: {why}"),
+            None => why,
+        })
+    }
+
     /// Reads the lines of a host file: `NAME`, `NAME:4`, or `NAME slots=4 max-slots=8`; also those of LAM/MPI's boot schema,
     /// `NAME cpu=4 user=NAME schedule=no`. Errors begin with the line's number.
     pub(crate) fn of_file(text: &str) -> Result<Hosts, (Option<usize>, String)> {

@@ -49,6 +49,18 @@ pub(super) fn ranks(program: &Program, options: &Options, universe: Option<&Univ
     })
 }
 
+/// Has as many ranks as before on other hosts.
+pub(super) fn move_to(options: &mut Options, hosts: &Hosts) -> Result<(), Stop> {
+    let counts = options.programs.iter().map(|program| ranks(program, options, None));
+    let counts = counts.collect::<Result<Vec<u32>, _>>()?;
+    for (program, count) in options.programs.iter_mut().zip(counts) {
+        (program.count, program.per_host, program.per_host_again) = (Count::Number(count), None, false);
+        program.places.clear();
+        program.hosts = hosts.clone();
+    }
+    Ok(())
+}
+
 /// Where the ranks of a program are, if that is said of each.
 fn seats(program: &Program, options: &Options, universe: Option<&Universe>) -> Result<Option<Seats>, Stop> {
     let (places, hosts) = (&program.places, hosts_of(program, options));

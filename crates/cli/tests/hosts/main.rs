@@ -7,6 +7,7 @@ mod daemons;
 mod encrypted;
 mod gone;
 mod quiesce;
+mod restarts;
 mod silence;
 mod spawned;
 #[path = "../support/mod.rs"]

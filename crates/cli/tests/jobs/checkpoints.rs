@@ -3,6 +3,8 @@
 //! They need CRIU and the rights to use it. Each test has a network of its own, so that nobody takes the ports of a job while it is
 //! away.
 
+mod ranks;
+
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -12,37 +14,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use oxmpi_checkpoint::tree::session_of;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::{Programs, compile, installed, kill, processes_with, root};
-use crate::support::eldest;
+use crate::harness::{Programs, compile, installed, kill, processes_with};
+use crate::support::{criu, eldest};
 
 /// What nothing here takes, on the slowest machine.
 const LIMIT: Duration = Duration::from_secs(90);
-
-/// The CRIU that the tests use: `cargo xtask test` names it, and has it installed in `target/criu`.
-fn criu() -> Option<PathBuf> {
-    let named = std::env::var_os("OXMPI_TEST_CRIU").map(PathBuf::from);
-    let is_required = named.is_some();
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let directories = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
-    let in_path = || directories.map(|directory| directory.join("criu")).find(|file| file.is_file());
-    let own = Some(root().join("target/criu/criu")).filter(|file| file.is_file());
-    let criu = named.or(own).or_else(in_path);
-    let is_well = |criu: &PathBuf| {
-        Command::new(criu)
-            .arg("check")
-            .stdin(Stdio::null())
-            .output()
-            .is_ok_and(|output| output.status.success())
-    };
-    let found = criu.filter(is_well);
-    assert!(found.is_some() || !is_required, "OXMPI_TEST_CRIU names no CRIU that works here");
-    if found.is_none() {
-        eprintln!(
-            "skipped: there is no CRIU that may make images here ('criu check' as root; 'cargo xtask test' installs it)"
-        );
-    }
-    found
-}
 
 /// A network of its own, as long as this lives; and a directory for sets.
 struct Place {
@@ -275,21 +251,26 @@ fn cycles() -> u32 {
 /// A job goes through checkpoints at random moments; after each it is lost a little later, and goes on from there. What it prints
 /// in the end is what it prints when it is left alone.
 fn comes_back(transport: &str, program: &str, args: &[&str]) {
+    comes_back_by(&["--tree"], &["--mca", "rpi", transport], program, args);
+}
+
+/// The same by a command `oxmpi checkpoint` with these words, and a job with these options.
+fn comes_back_by(words: &[&str], options: &[&str], program: &str, args: &[&str]) {
     let Some(place) = Place::new(&["jobs/cr_heat", "jobs/cr_traffic"]) else { return };
-    let options = ["--mca", "rpi", transport];
-    let (code, alone) = place.start(&options, program, args).end();
+    let asks = [&["checkpoint"], words].concat();
+    let (code, alone) = place.start(options, program, args).end();
     assert_eq!(code, 0, "{alone}");
     let (mut random, mut restarts) = (Random::new(), 0);
     while restarts < cycles() {
-        let mut job = place.start(&options, program, args);
-        let mpirun = job.mpirun();
+        let mut job = place.start(options, program, args);
+        let mut mpirun = job.mpirun();
         job.await_line("rank 3");
         job.await_line("\n");
         for _ in 0..2 {
             random.nap(250);
             let ends = random.below(3) == 0;
             let words: &[&str] = if ends { &["--kill"] } else { &[] };
-            let output = run(place.oxmpi(&[&["checkpoint", "--tree", &mpirun], words].concat()));
+            let output = run(place.oxmpi(&[&asks[..], &[&mpirun], words].concat()));
             if self::words(&output).contains("has called MPI_Finalize")
                 || self::words(&output).contains("No such")
             {
@@ -302,6 +283,7 @@ fn comes_back(transport: &str, program: &str, args: &[&str]) {
             job.lose();
             restarts += 1;
             job = restart(&place, &set, &[]);
+            mpirun = job.mpirun();
             if !job.goes_on() {
                 break;
             }

@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test uses its part
 
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// The process among these that another one of them did not start; a launcher and its guard, for one, have the same arguments.
 /// Their numbers say nothing of it: they begin again where there is no larger one.
@@ -40,4 +41,30 @@ pub(crate) fn installed(name: &str) -> PathBuf {
         program.display()
     );
     program
+}
+
+/// The CRIU that the tests use: `cargo xtask test` names it, and has it installed in `target/criu`.
+pub(crate) fn criu() -> Option<PathBuf> {
+    let named = std::env::var_os("OXMPI_TEST_CRIU").map(PathBuf::from);
+    let is_required = named.is_some();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
+    let in_path = || directories.map(|directory| directory.join("criu")).find(|file| file.is_file());
+    let own = Some(root().join("target/criu/criu")).filter(|file| file.is_file());
+    let criu = named.or(own).or_else(in_path);
+    let is_well = |criu: &PathBuf| {
+        Command::new(criu)
+            .arg("check")
+            .stdin(Stdio::null())
+            .output()
+            .is_ok_and(|output| output.status.success())
+    };
+    let found = criu.filter(is_well);
+    assert!(found.is_some() || !is_required, "OXMPI_TEST_CRIU names no CRIU that works here");
+    if found.is_none() {
+        eprintln!(
+            "skipped: there is no CRIU that may make images here ('criu check' as root; 'cargo xtask test' installs it)"
+        );
+    }
+    found
 }

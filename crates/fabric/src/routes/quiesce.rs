@@ -6,11 +6,14 @@
 //! | [`QuiesceStep::Close`] | ends its connections, and takes new listeners |
 //! | [`QuiesceStep::Resume`] | goes on |
 //!
+//! A process that was restored from an image ends what was its connections likewise, takes new listeners, and goes on at once: the
+//! launcher says so in its segment, and asks for the next [`Step::Resume`] of which nobody has taken the steps before.
+//!
 //! The launcher numbers the steps in the segments of all processes, and asks for the next one when all have said that they have
 //! taken this one. In between a process stays in the library and takes what comes: others may need that to become quiet.
 
 use super::Routes;
-use crate::Sink;
+use crate::{Connections, Sink};
 use oxmpi_shm::segment::Segment;
 use oxmpi_sys::net::Listener;
 use std::sync::Arc;
@@ -63,6 +66,8 @@ pub(super) struct Quiescing {
     coordinator: Box<dyn Coordinator>,
     /// The last step that was taken.
     taken: u32,
+    /// How often the process had been restored from an image when that was noticed last.
+    restored: u32,
 }
 
 impl std::fmt::Debug for Quiescing {
@@ -74,8 +79,20 @@ impl std::fmt::Debug for Quiescing {
 impl Quiescing {
     pub(super) fn new(segment: Arc<Segment>, coordinator: Box<dyn Coordinator>) -> Quiescing {
         // Who comes while the others stand still has nothing to become quiet of.
-        let taken = segment.status().quiesce_step();
-        Quiescing { segment, coordinator, taken }
+        let (taken, restored) = (segment.status().quiesce_step(), segment.status().restored());
+        Quiescing { segment, coordinator, taken, restored }
+    }
+
+    /// The listeners with which connections are made again.
+    fn take_listeners(
+        coordinator: &mut dyn Coordinator,
+        connections: &mut dyn Connections,
+        is_sought: bool,
+    ) -> bool {
+        let listens = coordinator.listeners(is_sought);
+        let listens = listens
+            .and_then(|listeners| connections.listen_anew(listeners).map_err(|error| error.to_string()));
+        listens.map_err(|why| coordinator.fail(&format!("connections cannot be made again: {why}"))).is_ok()
     }
 
     #[inline]
@@ -88,13 +105,16 @@ impl Routes {
     /// Goes through the steps until messages may move again. What comes meanwhile is handed up.
     #[cold]
     pub(super) fn stand_still(&mut self, sink: &mut dyn Sink) {
+        if self.is_restored() && !self.begin_again(sink) {
+            return;
+        }
         loop {
             for other in &mut self.others {
                 other.transport.poll(None, sink);
             }
             let connections = self.others.iter_mut().find_map(|other| other.transport.connections());
             let (Some(connections), Some(quiescing)) = (connections, &mut self.quiescing) else { return };
-            let Quiescing { segment, coordinator, taken } = quiescing;
+            let Quiescing { segment, coordinator, taken, .. } = quiescing;
             let asked = segment.status().quiesce_step();
             if asked == *taken {
                 if QuiesceStep::of(asked) == QuiesceStep::Resume {
@@ -112,11 +132,7 @@ impl Routes {
                 QuiesceStep::Close => {
                     let is_sought = connections.listeners() > 1;
                     connections.give_up_connections(sink);
-                    let listens = coordinator.listeners(is_sought).and_then(|listeners| {
-                        connections.listen_anew(listeners).map_err(|error| error.to_string())
-                    });
-                    if let Err(why) = listens {
-                        coordinator.fail(&format!("connections cannot be made again: {why}"));
+                    if !Quiescing::take_listeners(&mut **coordinator, connections, is_sought) {
                         return;
                     }
                 }
@@ -126,5 +142,21 @@ impl Routes {
                 coordinator.reached(asked);
             }
         }
+    }
+
+    /// Whether the process was restored from an image, and that is news.
+    fn is_restored(&self) -> bool {
+        self.quiescing.as_ref().is_some_and(|it| it.segment.status().restored() != it.restored)
+    }
+
+    /// The process was restored from an image: what were its connections are ended, and made again. Whether it can go on.
+    fn begin_again(&mut self, sink: &mut dyn Sink) -> bool {
+        let connections = self.others.iter_mut().find_map(|other| other.transport.connections());
+        let (Some(connections), Some(quiescing)) = (connections, &mut self.quiescing) else { return false };
+        let status = quiescing.segment.status();
+        (quiescing.restored, quiescing.taken) = (status.restored(), status.quiesce_step());
+        let is_sought = connections.listeners() > 1;
+        connections.give_up_lost_connections(sink);
+        Quiescing::take_listeners(&mut *quiescing.coordinator, connections, is_sought)
     }
 }

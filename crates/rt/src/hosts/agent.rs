@@ -27,8 +27,12 @@ use super::lifeline::{Fate, Lifeline};
 use super::message::{FromAgent, Order, Program, ToAgent, greeting};
 use super::stream::Stream;
 use crate::hostmap::Hostmap;
-use crate::launch::parts::{Crew, Inputs, Place, Prepared, Recruits, Relay, boot, raise_open_files};
-use crate::launch::{App, Launch, LaunchError, OutputStyle, Stdin, Wanted, binding_of, end};
+use crate::launch::parts::{
+    Back, Crew, Inputs, Place, Prepared, Recruits, Relay, boot, bring_back, let_run, plugs, raise_open_files,
+};
+use crate::launch::{
+    App, HeldRank, Images, Launch, LaunchError, OutputStyle, Restored, Stdin, Wanted, binding_of, end,
+};
 use crate::orphans::Orphans;
 
 /// Bytes of output that may be under way to the head.
@@ -54,6 +58,8 @@ pub struct Setup {
     pub library_directory: Option<PathBuf>,
     /// Finds a program that is not where the head has it.
     pub find_program: fn(&Wanted<'_>) -> Result<PathBuf, String>,
+    /// Restores the images of ranks.
+    pub restore: fn(&Images, &[Restored<'_>]) -> Result<(), String>,
 }
 
 /// Serves the head at the other end of the standard input and output until that, or the job, has ended. Returns the exit code.
@@ -99,6 +105,8 @@ struct Agent<'a> {
     members: BTreeMap<u32, Member>,
     /// What is kept of processes of spawned jobs that are over.
     relics: BTreeMap<u32, Relic>,
+    /// Ranks that were restored, and whose memory says of their host what was so on another one.
+    restored: Vec<HeldRank>,
     secret: [u8; 32],
     /// By which the end of the head's host is noticed, if ssh is between them.
     lifeline: Option<Lifeline>,
@@ -141,6 +149,7 @@ impl<'a> Agent<'a> {
             relay: None,
             members: BTreeMap::new(),
             relics: BTreeMap::new(),
+            restored: Vec::new(),
             secret: [0; 32],
             lifeline: None,
             alive: ALIVE,
@@ -315,6 +324,12 @@ impl<'a> Agent<'a> {
                 let started = self.start();
                 self.conclude(base, started);
             }
+            ToAgent::GoOn => {
+                for rank in &self.restored {
+                    let plug = self.members.get(&rank.number).and_then(|member| member.plug.as_ref());
+                    plug.iter().for_each(|plug| let_run(rank, plug));
+                }
+            }
             ToAgent::Abandon { base } => self.abandon(base),
             ToAgent::Bury { base, size } => self.bury(base..base.saturating_add(size)),
             ToAgent::Forget { base, size } => self.forget(base..base.saturating_add(size)),
@@ -402,7 +417,10 @@ impl<'a> Agent<'a> {
             has_others: order.several,
             way_in: None,
         };
-        let prepared = crew.prepare()?;
+        let prepared = match &order.restore {
+            None => crew.prepare()?,
+            Some(_) => Prepared::to_restore(plugs(&launch, here.len(), false, here.len() > 1)?),
+        };
         let address =
             |at: usize| prepared.plugs.get(at).map_or_else(String::new, |plug| plug.address.clone());
         let addresses = here.iter().enumerate().map(|(at, rank)| (order.base + rank, address(at))).collect();
@@ -419,9 +437,13 @@ impl<'a> Agent<'a> {
     fn start(&mut self) -> Result<(), LaunchError> {
         let none = || LaunchError::Order("nothing is to be started".to_string());
         let ready = self.ready.take().ok_or_else(none)?;
-        let guard = match self.guard.take() {
-            Some(guard) => guard,
-            None => Guard::start().map_err(|e| LaunchError::Kernel("start the guard process", e))?,
+        let mark = ready.order.restore.as_ref().map(|restore| restore.mark.clone());
+        let guard = match (self.guard.take(), mark) {
+            (Some(guard), _) => guard,
+            (None, Some(mark)) => {
+                Guard::start_again(&mark).map_err(|e| LaunchError::Kernel("start the guard process", e))?
+            }
+            (None, None) => Guard::start().map_err(|e| LaunchError::Kernel("start the guard process", e))?,
         };
         let base = ready.order.base;
         let started = self.start_with(ready, &guard);
@@ -462,7 +484,7 @@ impl<'a> Agent<'a> {
             self.start_relay((&order, &launch), guard, &listener)?;
         }
         let inputs = Inputs::of_ranks(order.fed.iter().copied());
-        let (inputs, fed) = crate::launch::kernel("open standard input for the ranks", inputs)?;
+        let (mut inputs, fed) = crate::launch::kernel("open standard input for the ranks", inputs)?;
         let crew = Crew {
             launch: &launch,
             apps: &launch.apps,
@@ -472,8 +494,18 @@ impl<'a> Agent<'a> {
             has_others: order.several,
             way_in: None,
         };
-        let Recruits { ranks, outputs, plugs } =
-            crew.start(prepared, guard, self.signals, &inputs, &binding, open_files)?;
+        let Recruits { ranks, outputs, plugs } = match &order.restore {
+            None => crew.start(prepared, guard, self.signals, &inputs, &binding, open_files)?,
+            Some(restore) => {
+                let ranks: Vec<&HeldRank> = restore.ranks.iter().collect();
+                let by = |ranks: &[Restored<'_>]| (self.setup.restore)(&restore.images, ranks);
+                let told = (restore.step, &binding, guard);
+                let Back { ranks, outputs, plugs } =
+                    bring_back(&ranks, prepared.plugs, &mut inputs, told, &by)?;
+                self.restored.clone_from(&restore.ranks);
+                Recruits { ranks, outputs, plugs }
+            }
+        };
         let mut text = binding.warning().unwrap_or_default();
         let mut plugs = plugs.into_iter();
         let (mut pids, mut enlisted) = (Vec::new(), Ok(()));
@@ -482,7 +514,9 @@ impl<'a> Agent<'a> {
             let number = order.base + number;
             // They may be connected with who knew the dead.
             (0..order.deaths).for_each(|_| rank.segment.status().note_death());
-            rank.segment.status().ask_quiesce_step(order.step);
+            if order.restore.is_none() {
+                rank.segment.status().ask_quiesce_step(order.step);
+            }
             if order.report_bindings {
                 text += &binding.report(at, number);
             }

@@ -19,6 +19,8 @@ use crate::launch::{App, Deadline, Launch, LaunchError};
 
 /// How long an agent may take for an answer, before the ranks run.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The same for the images of its ranks to be restored, which are as large as their memory.
+const RESTORING: Duration = Duration::from_secs(3600);
 /// What is kept of complaints, in bytes.
 const MAX_SAID: usize = 4096;
 /// How long the answer to an order to kill processes is awaited: nobody waits for long when everything is over.
@@ -42,6 +44,8 @@ pub(crate) struct Far {
     has_greeted: bool,
     /// Until when the ranks have to be ready, or run.
     limit: Instant,
+    /// How long that may take.
+    patience: Duration,
     /// Where its ranks can be reached.
     pub(crate) addresses: Vec<(u32, String)>,
     /// Where its relay can be reached; empty if there is none.
@@ -135,6 +139,7 @@ impl Far {
             shown,
             has_greeted: false,
             limit: now + PATIENCE,
+            patience: PATIENCE,
             addresses: Vec::new(),
             relay: String::new(),
             pids: Vec::new(),
@@ -179,6 +184,7 @@ impl Far {
             report_bindings: launch.report_bindings,
             fed: fed.iter().filter(own).copied().collect(),
             lifeline: lifeline.filter(|_| self.needs_lifeline()).cloned(),
+            restore: None,
         }
     }
 
@@ -194,8 +200,11 @@ impl Far {
         watch: Watch<'_>,
     ) -> Result<(), LaunchError> {
         for far in &mut *all {
-            let order = ToAgent::Order(Box::new(order(far)));
-            far.post(&order);
+            let order = order(far);
+            if order.restore.is_some() {
+                far.patience = RESTORING;
+            }
+            far.post(&ToAgent::Order(Box::new(order)));
         }
         Far::await_all(all, Stage::Ready, watch)
     }
@@ -265,7 +274,7 @@ impl Far {
     }
 
     fn await_all(all: &mut [Far], stage: Stage, (signals, deadline): Watch<'_>) -> Result<(), LaunchError> {
-        all.iter_mut().for_each(|far| far.limit = Instant::now() + PATIENCE);
+        all.iter_mut().for_each(|far| far.limit = Instant::now() + far.patience);
         let mut awaited: Vec<&mut Far> = all.iter_mut().collect();
         loop {
             let mut at = 0;
@@ -283,11 +292,13 @@ impl Far {
             }
             if left.is_zero() {
                 let late = awaited.iter().min_by_key(|far| far.limit).map_or("", |far| &far.host);
+                let patience =
+                    awaited.iter().find(|far| far.host == late).map_or(PATIENCE, |far| far.patience);
                 let shown = awaited.iter().find(|far| far.host == late).map_or("", |far| &far.shown);
                 let text = format!(
                     "the agent there has not answered for {} s; it was started by '{shown}'\n  Next:    try that command by \
                      hand; it should print a line that begins with OXMPI-AGENT",
-                    PATIENCE.as_secs()
+                    patience.as_secs()
                 );
                 return Err(host_error(late, text));
             }

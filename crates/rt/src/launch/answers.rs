@@ -181,7 +181,13 @@ impl Launcher<'_> {
                 self.take_abort(Event::Abort { rank, code, text, seen });
             }
             // They are for those who have just connected.
-            Request::Enter { .. } | Request::Return { .. } | Request::Describe | Request::Quiesce { .. } => {
+            Request::Enter { .. }
+            | Request::Return { .. }
+            | Request::Describe
+            | Request::Quiesce { .. }
+            | Request::Hold
+            | Request::Imaged { .. }
+            | Request::EndHeld { .. } => {
                 let reason = "it has its control socket".into();
                 self.answer(rank, &Reply::Refused { rank, reason }, None);
             }

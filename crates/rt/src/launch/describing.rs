@@ -26,14 +26,12 @@ impl Launcher<'_> {
     }
 
     /// Why an image of the tree of processes under this one would not be one of the job; `None` if it would.
-    fn why_not_imaged(&self) -> Option<String> {
+    pub(super) fn why_not_imaged(&self) -> Option<String> {
         if self.job.is_ending() || self.finished.is_some() {
             return Some("the job is ending".into());
         }
         if self.launch.spread.is_some() {
-            return Some(
-                "it is on several hosts, and an image of the whole tree of processes is one of a job on one host alone".into(),
-            );
+            return Some("it is on several hosts, and images are made of jobs on one host alone".into());
         }
         if self.links.is_any() {
             return Some(

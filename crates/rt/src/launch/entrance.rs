@@ -7,7 +7,7 @@
 //! alone there ([`crate::inquiry`]).
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -85,6 +85,31 @@ impl Entrance {
         self.is_for_ranks.then(way)
     }
 
+    /// The same as that of a launcher before, for ranks that are restored from their images.
+    ///
+    /// # Errors
+    /// What the kernel says, such as that somebody listens under the name.
+    pub(super) fn open_as(
+        (name, secret): (String, String),
+        generation: u32,
+    ) -> Result<Entrance, LaunchError> {
+        let listener =
+            local::listen_as(&name).map_err(|e| LaunchError::Kernel("listen under a local name", e))?;
+        let generations = BTreeMap::from([(0, generation)]);
+        let (entrants, is_for_ranks) = (BTreeMap::new(), true);
+        Ok(Entrance { listener, name, secret, is_for_ranks, entrants, next: 0, look: None, generations })
+    }
+
+    /// Under which name ranks reach it, and the secret by which it knows them.
+    pub(super) fn names(&self) -> (String, String) {
+        (self.name.clone(), self.secret.clone())
+    }
+
+    /// Which process has connected and has this number.
+    pub(super) fn pid_of(&self, id: u32) -> Option<u32> {
+        Some(self.entrants.get(&id)?.pid)
+    }
+
     /// When to check again.
     pub(super) fn time(&self) -> Option<Instant> {
         self.look.filter(|_| self.waiting().next().is_some())
@@ -95,7 +120,7 @@ impl Entrance {
     }
 
     /// How often the job whose first process this is has begun anew.
-    fn generation(&self, first: u32) -> u32 {
+    pub(super) fn generation(&self, first: u32) -> u32 {
         self.generations.get(&first).copied().unwrap_or(0)
     }
 }
@@ -146,6 +171,7 @@ impl Launcher<'_> {
 
     /// Hears what one says who has come: one thing.
     pub(super) fn hear_entrant(&mut self, id: u32) {
+        let is_holder = self.is_holder(id);
         let Some(entrance) = &mut self.entrance else { return };
         let Some(entrant) = entrance.entrants.get_mut(&id) else { return };
         let mut bytes = [0; MAX_MESSAGE];
@@ -154,6 +180,9 @@ impl Launcher<'_> {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
             _ => None,
         };
+        if is_holder {
+            return self.hear_holder(id, said.as_ref());
+        }
         let (number, secret, returns) = match said {
             Some(Request::Enter { number, secret }) => (number, secret, false),
             Some(Request::Return { number, secret }) => (number, secret, true),
@@ -162,6 +191,7 @@ impl Launcher<'_> {
                 return self.end_entrant(id, &reply);
             }
             Some(Request::Quiesce { limit_ms }) => return self.quiesce(id, limit_ms),
+            Some(Request::Hold) => return self.hold(id),
             _ => {
                 entrance.entrants.remove(&id);
                 return;
@@ -200,6 +230,13 @@ impl Launcher<'_> {
         }
     }
 
+    /// Gives an answer to one who has more to say.
+    pub(super) fn tell_entrant(&self, id: u32, reply: &Reply, fd: Option<BorrowedFd<'_>>) {
+        if let Some(entrant) = self.entrance.as_ref().and_then(|entrance| entrance.entrants.get(&id)) {
+            let _ = fdpass::send(&entrant.socket, &reply.encode(), fd);
+        }
+    }
+
     /// A rank that has closed its control socket has a new one.
     fn take_back(&mut self, id: u32, number: u32, pid: u32) {
         let owner = self.rank(number).and_then(|rank| rank.segment.status().pid());
@@ -223,7 +260,7 @@ impl Launcher<'_> {
         };
         let _ = epoll::delete(&self.events, &rank.control);
         let _ = epoll::delete(&self.events, &socket);
-        rank.control = socket;
+        (rank.control, rank.peer) = (socket, None);
         let name = epoll::EventData::new_u64(CONTROL << 32 | u64::from(number));
         epoll::add(&self.events, &rank.control, name, epoll::EventFlags::IN).is_ok()
     }

@@ -50,6 +50,10 @@ pub(super) fn hosts_of(launch: &Launch, own: &str) -> Vec<String> {
 /// Which of the nodes this host is, if there are several; one of its own if no rank is here.
 pub(super) fn own_node(launch: &Launch, ranks: &[(u32, Rank)]) -> Option<u32> {
     match (ranks.first(), &launch.spread) {
+        // The memory of one that was restored knows where it was before.
+        (Some((number, _)), Some(spread)) if spread.hosts.len() > 1 => {
+            spread.nodes.get(*number as usize).copied()
+        }
         (Some((_, rank)), _) => rank.segment.boot().node,
         (None, spread) => spread.as_ref().map(|spread| spread.hosts.len() as u32),
     }

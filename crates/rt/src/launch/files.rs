@@ -40,6 +40,25 @@ impl Files {
         Ok(files)
     }
 
+    /// Goes on with those of a job that is restored, which are as long as they were when it stood still.
+    pub(super) fn reopen(directory: &Path, size: u32) -> io::Result<Files> {
+        let mut files = Files {
+            ranks: BTreeMap::new(),
+            directory: directory.to_owned(),
+            short: Vec::new(),
+            is_told: false,
+        };
+        for rank in 0..size {
+            let open = |name| {
+                let path = directory.join(format!("rank.{rank}")).join(name);
+                let file = File::options().append(true).open(&path)?;
+                Ok::<_, io::Error>(OutputFile { file, path, lost: Lost::default() })
+            };
+            files.ranks.insert(rank, [open("stdout")?, open("stderr")?]);
+        }
+        Ok(files)
+    }
+
     /// Makes the files of one more process.
     pub(super) fn add(&mut self, number: u32, name: &str) -> io::Result<()> {
         let directory = self.directory.join(format!("rank.{name}"));

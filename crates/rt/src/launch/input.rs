@@ -50,7 +50,7 @@ impl Inputs {
         };
         let (mut inputs, writers) = Inputs::of_ranks(fed)?;
         (inputs.stdin, inputs.far) = (stdin, far);
-        let readers = writers.into_iter().map(|(_, fd)| Reader { fd, at: 0 }).collect();
+        let readers = writers.into_iter().map(|(rank, fd)| Reader { rank, fd, at: 0 }).collect();
         Ok((inputs, Feed { readers, waiting: Vec::new(), ended: false }))
     }
 
@@ -75,6 +75,12 @@ impl Inputs {
         self.pipes.extract_if(.., |(rank, _)| self.far.binary_search(rank).is_ok()).collect()
     }
 
+    /// The pipe of a rank that is fed, to be given away.
+    pub(super) fn take(&mut self, rank: u32) -> Option<OwnedFd> {
+        let at = self.pipes.iter().position(|(of, _)| *of == rank)?;
+        Some(self.pipes.swap_remove(at).1)
+    }
+
     /// The standard input of `rank`.
     pub(crate) fn of(&self, rank: u32) -> BorrowedFd<'_> {
         if let Some((_, pipe)) = self.pipes.iter().find(|(r, _)| *r == rank) {
@@ -95,12 +101,35 @@ pub(crate) struct Feed {
 
 #[derive(Debug)]
 struct Reader {
+    rank: u32,
     fd: OwnedFd,
     /// How much of `waiting` it has got.
     at: usize,
 }
 
 impl Feed {
+    /// What goes on where another launcher has left off: of each rank the pipe, and what it has not got yet of the one input.
+    pub(super) fn of_rest(rest: Vec<(u32, OwnedFd, Vec<u8>)>, ended: bool) -> Feed {
+        let waiting =
+            rest.iter().map(|(_, _, rest)| rest).max_by_key(|rest| rest.len()).cloned().unwrap_or_default();
+        let at = |rest: &[u8]| waiting.len() - rest.len();
+        let readers = rest.iter().map(|(_, _, rest)| at(rest)).collect::<Vec<_>>();
+        let readers =
+            rest.into_iter().zip(readers).map(|((rank, fd, _), at)| Reader { rank, fd, at }).collect();
+        Feed { readers, waiting, ended }
+    }
+
+    /// The pipe of a rank, and what is still to be written to it.
+    pub(super) fn left(&self, rank: u32) -> Option<(BorrowedFd<'_>, &[u8])> {
+        let reader = self.readers.iter().find(|reader| reader.rank == rank)?;
+        Some((reader.fd.as_fd(), &self.waiting[reader.at..]))
+    }
+
+    /// Whether the end of the input was read.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
     /// Whether more should be read.
     pub(super) fn wants_more(&self) -> bool {
         !self.readers.is_empty() && !self.ended && self.waiting.len() < MAX_WAITING
@@ -181,6 +210,27 @@ mod tests {
         first += &text(&pipes[0]);
         second += &text(&pipes[1]);
         assert!(first == sent && second == sent);
+    }
+
+    #[test]
+    fn a_feed_goes_on_where_another_has_left_off() {
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let mut rest = Vec::new();
+        let mut pipes = Vec::new();
+        for (rank, left) in [(0, "input"), (1, "put"), (2, "")] {
+            let (pipe, into) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();
+            pipes.push(pipe);
+            rest.push((rank, into, left.as_bytes().to_vec()));
+        }
+        let mut feed = Feed::of_rest(rest, false);
+        assert_eq!(feed.left(1).map(|(_, left)| left), Some(&b"put"[..]));
+        assert!(feed.left(3).is_none() && !feed.has_ended());
+        rustix::io::write(&write, b"!").unwrap();
+        drop(write);
+        feed.pass(read.as_fd(), &mut [0; 8]);
+        feed.pass(read.as_fd(), &mut [0; 8]);
+        let texts: Vec<String> = pipes.iter().map(text).collect();
+        assert_eq!(texts, ["input!", "put!", "!"]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::binding::Binding;
 use super::entrance::{ENTRANCE, ENTRANT, Entrance};
 use super::far::{FarInput, hosts_of, own_node};
 use super::files::Files;
+use super::hold::Hold;
 use super::input::Feed;
 use super::lifelines::Lifelines;
 use super::links::Links;
@@ -119,7 +120,7 @@ pub(super) struct Launcher<'a> {
     pub(super) outputs: OwnedFd,
     pub(super) open_count: usize,
     pub(super) sinks: [Sink<'static>; 2],
-    feed: Feed,
+    pub(super) feed: Feed,
     pub(super) files: Option<Files>,
     /// Processes that abort, while all that others have said is heard.
     pub(super) aborts: Vec<Event>,
@@ -127,6 +128,10 @@ pub(super) struct Launcher<'a> {
     pub(super) deaths: Vec<u32>,
     /// How far the messages are on the way to standing still.
     pub(super) standing: Standing,
+    /// All processes stand still, for whoever makes images of them.
+    pub(super) hold: Option<Hold>,
+    /// The exit code, once the job ends because there is a set of images to go on from.
+    pub(super) ended_by_checkpoint: Option<i32>,
     pub(super) grace: Option<Instant>,
     orphans: Orphans,
     timeout: Option<Instant>,
@@ -183,6 +188,8 @@ impl<'a> Launcher<'a> {
             aborts: Vec::new(),
             deaths: Vec::new(),
             standing: Standing::default(),
+            hold: None,
+            ended_by_checkpoint: None,
             grace: None,
             orphans: Orphans::default(),
             timeout: deadline.map(|deadline| Instant::now() + deadline.left()),
@@ -322,6 +329,9 @@ impl<'a> Launcher<'a> {
     fn run(&mut self) -> rustix::io::Result<i32> {
         self.hear_all_far();
         loop {
+            if let Some(code) = self.ended_by_checkpoint {
+                return Ok(code);
+            }
             if let Some(code) = self.finished {
                 self.drain()?;
                 return self.settle(code);
@@ -438,6 +448,8 @@ impl<'a> Launcher<'a> {
 
     /// A process of this launcher, here or on another host, has ended.
     pub(super) fn note_end(&mut self, rank: u32, exit: Exit, seen: Glimpse) {
+        let name = self.job.name(rank);
+        self.break_hold(|| format!("{name} has ended"));
         let may_be_bound = self.job.jobs() > 1 || self.links.is_any();
         if may_be_bound && seen.stage != Stage::Finalized {
             // Who has released it by now is not to die with it: before a disconnect returns anywhere all have said so.

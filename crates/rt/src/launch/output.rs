@@ -50,6 +50,16 @@ impl Lines {
         Lines { tag: tag.map(|tag| format!("[{tag}] ")), times, ..Lines::default() }
     }
 
+    /// What has come of the line that has no end yet.
+    pub(crate) fn partial(&self) -> &[u8] {
+        &self.partial
+    }
+
+    /// Goes on with a line that has begun elsewhere.
+    pub(crate) fn go_on(&mut self, partial: &[u8]) {
+        self.partial = partial.to_vec();
+    }
+
     /// Whether lines get something in front.
     fn are_marked(&self) -> bool {
         self.times || self.tag.is_some()
@@ -179,6 +189,11 @@ impl<'a> Sink<'a> {
     /// Where to put bytes that shall be written; call [`Sink::write`] afterwards.
     pub(crate) fn queue(&mut self) -> &mut Vec<u8> {
         &mut self.queue
+    }
+
+    /// What is not written yet.
+    pub(crate) fn unwritten(&self) -> &[u8] {
+        &self.queue[self.written..]
     }
 
     pub(crate) fn is_full(&self) -> bool {

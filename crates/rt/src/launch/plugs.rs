@@ -25,6 +25,13 @@ pub(crate) struct Plug {
     pub(crate) abroad: Option<Abroad>,
 }
 
+impl Plug {
+    /// The addresses where it is reached, as numbers.
+    pub(super) fn sockets(&self) -> impl Iterator<Item = SocketAddr> + '_ {
+        self.address.split(' ').filter_map(|address| address.split('%').next()?.parse().ok())
+    }
+}
+
 /// The network that the sockets of a job on one host use.
 ///
 /// # Errors

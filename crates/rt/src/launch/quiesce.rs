@@ -71,6 +71,16 @@ impl Standing {
         look.into_iter().chain(self.awaited).chain(until).min()
     }
 
+    /// Of processes that were restored, where this step was the last one.
+    pub(super) fn restored(step: u32) -> Standing {
+        Standing { processes: Quiescence::restored(step), ..Standing::default() }
+    }
+
+    /// Whether messages stand still, or are about to.
+    pub(super) fn is_on(&self) -> bool {
+        self.awaited.is_some() || self.processes.is_on()
+    }
+
     /// The last step that was asked for.
     pub(super) fn step(&self) -> u32 {
         self.processes.step()
@@ -86,6 +96,10 @@ impl Launcher<'_> {
             let can = can.collect::<Vec<_>>().join("' or '--mca rpi ");
             let reason =
                 format!("messages over '{name}' cannot be quiesced: start the job with '--mca rpi {can}'");
+            return self.end_entrant(id, &Reply::Refused { rank: 0, reason });
+        }
+        if self.hold.is_some() {
+            let reason = "images of the job are being made: ask again when that is done".into();
             return self.end_entrant(id, &Reply::Refused { rank: 0, reason });
         }
         if self.standing.asker.is_some() || self.standing.processes.is_on() {

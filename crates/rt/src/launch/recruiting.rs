@@ -189,6 +189,7 @@ impl Launcher<'_> {
                 report_bindings: false,
                 fed: Vec::new(),
                 lifeline: None,
+                restore: None,
             };
             far.post(&ToAgent::Order(Box::new(order)));
         }

@@ -69,8 +69,12 @@ pub(crate) struct Rank {
     pub(crate) segment: Arc<Segment>,
     pub(crate) segment_fd: OwnedFd,
     pub(crate) control: OwnedFd,
+    /// The other end of that, by the number that the kernel has given it; `None`: it is a connection with the entrance.
+    pub(crate) peer: Option<u64>,
     /// Whether the launcher has started it; the process of a singleton it has not.
     pub(crate) is_child: bool,
+    /// By how much the launcher's clock is ahead of its own: that of one that was restored stood still while it was away.
+    pub(crate) clock_ahead_ns: i64,
     /// What it shares with the others of its job on its node, over usysv and sysv.
     pub(crate) postboxes: Option<Arc<PostboxFile>>,
 }
@@ -149,6 +153,13 @@ pub(crate) struct Recruits {
 pub(crate) struct Prepared {
     segments: Vec<Made>,
     pub(crate) plugs: Vec<Plug>,
+}
+
+impl Prepared {
+    /// For ranks that bring their memory with them.
+    pub(crate) fn to_restore(plugs: Vec<Plug>) -> Prepared {
+        Prepared { segments: Vec::new(), plugs }
+    }
 }
 
 struct Made {
@@ -237,7 +248,16 @@ pub(crate) fn adopt(segment_fd: OwnedFd, control: OwnedFd) -> Result<Started, La
     let guard = Guard::start_for(pidfd.as_fd(), &has_left);
     let process = Process { pid, pidfd };
     let boot = *segment.boot();
-    let rank = Rank { process, segment, segment_fd, control, is_child: false, postboxes: None };
+    let rank = Rank {
+        process,
+        segment,
+        segment_fd,
+        control,
+        peer: None,
+        is_child: false,
+        clock_ahead_ns: 0,
+        postboxes: None,
+    };
     let guard = guard.map_err(|e| LaunchError::Kernel("start the guard process", e))?;
     Ok(Started {
         boot,
@@ -469,10 +489,18 @@ fn start_one(
         result = spawn(&program);
     }
     let process = result.map_err(|error| LaunchError::Run { program: app.path.clone(), error })?;
-    Ok((
-        Rank { process, segment: made.mapped, segment_fd: made.fd, control, is_child: true, postboxes: None },
-        [Some(out), Some(err)],
-    ))
+    let peer = rustix::fs::fstat(&theirs).ok().map(|socket| socket.st_ino);
+    let rank = Rank {
+        process,
+        segment: made.mapped,
+        segment_fd: made.fd,
+        control,
+        peer,
+        is_child: true,
+        clock_ahead_ns: 0,
+        postboxes: None,
+    };
+    Ok((rank, [Some(out), Some(err)]))
 }
 
 /// Makes room for the descriptors of many ranks, before any of them is made. Returns the limits for the ranks, if they are

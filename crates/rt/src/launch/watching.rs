@@ -10,6 +10,7 @@ use oxmpi_sys::clock;
 use oxmpi_sys::process_stat::ProcessStat;
 
 use super::launcher::Launcher;
+use super::start::Rank;
 use crate::job::Event;
 use crate::state::{self, Doing, Sight};
 use crate::waiting::Waiting;
@@ -160,10 +161,10 @@ impl Launcher<'_> {
     /// Whether some process of this host has waited for so long.
     fn has_wait_of(&self, limit: Duration) -> bool {
         let now_ns = clock::now_ns();
-        self.members.values().filter_map(|member| member.rank.as_ref()).any(|rank| {
-            let notes = rank.segment.wait_notes().iter().filter_map(WaitNote::read);
-            notes.filter_map(|note| Waiting::decode(&note)).any(|waiting| waiting.is_long(limit, now_ns))
-        })
+        self.members
+            .values()
+            .filter_map(|member| member.rank.as_ref())
+            .any(|rank| waits_of(rank).any(|waiting| waiting.is_long(limit, now_ns)))
     }
 
     /// Who waits for whom, as far as it is short; nothing if nobody waits for long.
@@ -194,7 +195,6 @@ impl Launcher<'_> {
                 let doing = if member.running { Doing::Unknown } else { Doing::Ended };
                 return Sight { number, seen, doing, threads: 0, waits: Vec::new() };
             };
-            let notes = rank.segment.wait_notes().iter().filter_map(WaitNote::read);
             let name = |waiting: Waiting| {
                 let call = Some(waiting.call).filter(|call| *call != 0).and_then(self.launch.call_name);
                 (waiting, call)
@@ -203,11 +203,20 @@ impl Launcher<'_> {
                 true => doing(seen.pid, &rank.segment),
                 false => (Doing::Ended, 0),
             };
-            let waits = notes.filter_map(|note| Waiting::decode(&note)).map(name).collect();
+            let waits = waits_of(rank).map(name).collect();
             Sight { number, seen, doing, threads, waits }
         })
         .collect()
     }
+}
+
+/// What a process waits for, since when by the launcher's clock.
+fn waits_of(rank: &Rank) -> impl Iterator<Item = Waiting> + '_ {
+    let notes = rank.segment.wait_notes().iter().filter_map(WaitNote::read);
+    notes.filter_map(|note| Waiting::decode(&note)).map(|waiting| {
+        let since_ns = waiting.since_ns.saturating_add_signed(rank.clock_ahead_ns);
+        Waiting { since_ns, ..waiting }
+    })
 }
 
 /// What the kernel says of a process that has not ended, and how many threads it has.

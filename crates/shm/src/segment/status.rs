@@ -42,6 +42,8 @@ pub struct Status {
     sought: AtomicU32,
     /// 1 once the World Model is finalised.
     world_is_over: AtomicU32,
+    /// How often the owner was restored from an image of its process. Only the launcher writes it, before the owner runs again.
+    restored: AtomicU32,
 }
 
 impl Status {
@@ -115,6 +117,18 @@ impl Status {
     /// The launcher asks for this step. Ring the owner's door afterwards.
     pub fn ask_quiesce_step(&self, step: u32) {
         self.quiesce.store(step, Ordering::Release);
+    }
+
+    /// How often the owner was restored from an image: its connections are gone, and what it knows of other processes is old.
+    #[inline]
+    pub fn restored(&self) -> u32 {
+        // It is written while the owner does not run.
+        self.restored.load(Ordering::Relaxed)
+    }
+
+    /// The launcher has restored the owner, which does not run yet.
+    pub fn note_restored(&self) {
+        self.restored.fetch_add(1, Ordering::Release);
     }
 
     /// How often processes that share no memory with the owner were told where they can reach it, as it does not know yet.

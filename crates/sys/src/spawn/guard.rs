@@ -29,7 +29,15 @@ impl Guard {
     /// # Errors
     /// What pipe2(2) or fork(2) say; `Unsupported` if this process has threads.
     pub fn start() -> io::Result<Guard> {
-        Guard::start_with(None)
+        Guard::start_with(new_mark()?, None)
+    }
+
+    /// The same in place of a guard before, of which processes have the `mark` in their environment: they were restored from images.
+    ///
+    /// # Errors
+    /// As [`Guard::start`].
+    pub fn start_again(mark: &str) -> io::Result<Guard> {
+        Guard::start_with(format!("{GUARD_VARIABLE}={mark}"), None)
     }
 
     /// The same for the launcher of a process that it has not started: when the launcher is gone without having said farewell
@@ -40,19 +48,16 @@ impl Guard {
     /// # Errors
     /// As [`Guard::start`].
     pub fn start_for(ward: BorrowedFd<'_>, has_left: &dyn Fn() -> bool) -> io::Result<Guard> {
-        Guard::start_with(Some(Ward { process: ward.as_raw_fd(), has_left }))
+        Guard::start_with(new_mark()?, Some(Ward { process: ward.as_raw_fd(), has_left }))
     }
 
-    fn start_with(ward: Option<Ward<'_>>) -> io::Result<Guard> {
+    fn start_with(mark: String, ward: Option<Ward<'_>>) -> io::Result<Guard> {
         if std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() > 1) {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
                 "a guard cannot be forked from a process with threads",
             ));
         }
-        let mut number = [0; 8];
-        net::fill_random(&mut number)?;
-        let mark = format!("{GUARD_VARIABLE}={:016x}", u64::from_ne_bytes(number));
         let (read, pipe) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let launcher = std::process::id().cast_signed();
         // SAFETY: this process has a single thread, so the child's memory is consistent; it runs `guard` alone, which
@@ -103,6 +108,13 @@ impl Guard {
         // SAFETY: waits for our own child; no status is wanted.
         unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
     }
+}
+
+/// What processes under a new guard have in their environment.
+fn new_mark() -> io::Result<String> {
+    let mut number = [0; 8];
+    net::fill_random(&mut number)?;
+    Ok(format!("{GUARD_VARIABLE}={:016x}", u64::from_ne_bytes(number)))
 }
 
 /// Who is not the launcher's child, and ends with it all the same.

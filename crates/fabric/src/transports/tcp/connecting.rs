@@ -249,6 +249,12 @@ impl Tcp {
                     at += 1;
                     continue;
                 }
+                // It does not listen any more (rule 11): there will be another one.
+                Err(error) if error.kind() == ErrorKind::InvalidInput => {
+                    self.poller.remove(listener);
+                    at += 1;
+                    continue;
+                }
                 Err(error) => {
                     if !std::mem::replace(&mut self.is_deafness_told, true) {
                         let own = self.own.rank;

@@ -92,6 +92,11 @@ impl Greetings {
         self.places.drain(..).flatten().map(|greeting| greeting.socket).collect()
     }
 
+    /// The process was restored, and none of the connections is there any more ([`Socket::adopt`]).
+    pub(super) fn adopt(&mut self) {
+        self.places.iter_mut().flatten().for_each(|greeting| greeting.socket.adopt());
+    }
+
     /// Drops the early records of somebody from now on.
     pub(super) fn drop_early(&mut self, place: u64) {
         if let Some(Some(greeting)) = self.places.get_mut(place as usize) {

@@ -32,6 +32,9 @@
 //! 10. Where messages can be quiesced, all processes stop sending at the launcher's word, wait until everything is
 //!     acknowledged, and end their connections and listeners (`quiesce.rs`). Then each listens anew, wherever it is by then, and
 //!     connects when it has something to send, as if a connection had broken (rule 3). `routes/quiesce.rs` goes through the steps.
+//! 11. A process that was restored from an image has no connections and no listeners, and nobody was quiet before: all processes of the
+//!     job were stopped before the first image was made, so what was with the kernel, or on its way, is kept by its sender (rule 1), and
+//!     goes over the next connection (rule 3). That has new keys. The launcher says where the peers are now.
 //!
 //! Rules 1 to 3 are a state machine without sockets, the link (`link.rs`); this file moves bytes and times.
 

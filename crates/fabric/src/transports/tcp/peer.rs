@@ -59,6 +59,15 @@ impl Way {
             _ => self.connection(),
         }
     }
+
+    /// The same, to be changed.
+    pub(super) fn socket_mut(&mut self) -> Option<&mut Socket> {
+        match self {
+            Way::Connecting { socket, .. } | Way::Greeting { socket, .. } | Way::Up(socket) => Some(socket),
+            Way::Sealed(sealed) => Some(sealed.socket_mut()),
+            Way::Apart | Way::Pause { .. } | Way::Left | Way::Lost(_) => None,
+        }
+    }
 }
 
 /// Why a connection, or an attempt to make one, has failed.

@@ -1,9 +1,9 @@
-//! How all connections are given up and made again (rule 10 of the module).
+//! How all connections are given up and made again (rules 10 and 11 of the module).
 
 use super::peer::Way;
 use super::{LISTENER, Tcp};
 use crate::{Connections, Membership as _, Sink};
-use oxmpi_sys::net::Listener;
+use oxmpi_sys::net::{Listener, Socket};
 use std::io;
 
 impl Connections for Tcp {
@@ -36,6 +36,14 @@ impl Connections for Tcp {
             self.wake_at(now);
         }
         self.tell_news(sink);
+    }
+
+    fn give_up_lost_connections(&mut self, sink: &mut dyn Sink) {
+        // What is in their place would stay open.
+        self.listeners.iter_mut().for_each(Listener::adopt);
+        self.peers.iter_mut().flatten().filter_map(|peer| peer.way.socket_mut()).for_each(Socket::adopt);
+        self.greetings.adopt();
+        self.give_up_connections(sink);
     }
 
     fn listen_anew(&mut self, listeners: Vec<Listener>) -> io::Result<()> {

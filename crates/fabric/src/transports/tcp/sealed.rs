@@ -49,6 +49,10 @@ impl Sealed {
         &self.socket
     }
 
+    pub(super) fn socket_mut(&mut self) -> &mut Socket {
+        &mut self.socket
+    }
+
     /// Whether the kernel has all that was sealed.
     pub(super) fn is_sent(&self) -> bool {
         self.sent == self.out.len()

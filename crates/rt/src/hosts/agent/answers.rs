@@ -121,7 +121,8 @@ impl Agent<'_> {
         };
         // If all ranks of the job are on this host they listen on its own network only, if they do.
         let own = match member.rank.segment.boot().node {
-            None => Reach::Loopback,
+            None if self.restored.is_empty() => Reach::Loopback,
+            None => Reach::Networks,
             Some(_) => Reach::Networks,
         };
         if !member.running {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::VERSION;
 use crate::codec::{Reader, Writer};
-use crate::launch::Bind;
+use crate::launch::{Bind, HeldRank, Images};
 
 /// A variable of an environment.
 pub type Variable = (OsString, OsString);
@@ -47,6 +47,21 @@ pub struct Order {
     pub fed: Vec<u32>,
     /// Where the agent can hold a lifeline, if it needs one.
     pub lifeline: Option<LifelineOffer>,
+    /// They are not started, but restored from their images.
+    pub restore: Option<RestoreOrder>,
+}
+
+/// How ranks are restored from their images. They stand still until [`super::ToAgent::GoOn`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestoreOrder {
+    /// The set of images.
+    pub images: Images,
+    /// The mark of a guard in the environment of the ranks.
+    pub mark: String,
+    /// The step by which they notice that they are to go on.
+    pub step: u32,
+    /// Those of the agent's host.
+    pub ranks: Vec<HeldRank>,
 }
 
 /// Where an agent can hold a lifeline (`hosts/lifeline.rs`).
@@ -110,6 +125,13 @@ impl Order {
             out.list(addresses, |out, address| out.bytes(address.to_string().as_bytes()));
             out.bytes(secret);
         }
+        out.number(self.restore.is_some().into());
+        if let Some(RestoreOrder { images, mark, step, ranks }) = &self.restore {
+            images.write(out);
+            out.bytes(mark.as_bytes());
+            out.number((*step).into());
+            out.list(ranks, |out, rank| rank.write(out));
+        }
     }
 
     pub(super) fn read(from: &mut Reader<'_>) -> Option<Order> {
@@ -142,6 +164,15 @@ impl Order {
                 true => Some(LifelineOffer {
                     addresses: from.list(|from| address(&from.text()?))?,
                     secret: from.bytes()?.try_into().ok()?,
+                }),
+                false => None,
+            },
+            restore: match from.bool()? {
+                true => Some(RestoreOrder {
+                    images: Images::read(from)?,
+                    mark: from.text()?,
+                    step: from.word()?,
+                    ranks: from.list(HeldRank::read)?,
                 }),
                 false => None,
             },

@@ -1,6 +1,6 @@
 use super::*;
 use crate::job::{Exit, Stage};
-use crate::launch::Bind;
+use crate::launch::{Bind, HeldRank, Images};
 use proptest::prelude::*;
 
 fn seen() -> impl Strategy<Value = Seen> {
@@ -86,6 +86,12 @@ fn order(universe: u64, nodes: Vec<u32>, bind: Bind, fed: Vec<u32>) -> Order {
             addresses: vec!["10.0.0.1:77".parse().unwrap(), "[fe80::1]:5".parse().unwrap()],
             secret: [8; 32],
         }),
+        restore: universe.is_multiple_of(3).then(|| RestoreOrder {
+            images: Images { set: "/s".into(), program: "/criu".into(), options: vec!["-v4".into()] },
+            mark: "00ff".into(),
+            step: 3,
+            ranks: vec![HeldRank { number: 1, pid: 7, ..HeldRank::default() }],
+        }),
     }
 }
 
@@ -104,6 +110,7 @@ fn to_agents() -> impl Strategy<Value = ToAgent> {
             Box::new(order(universe, nodes, bind, fed))
         )),
         Just(ToAgent::Go),
+        Just(ToAgent::GoOn),
         any::<u32>().prop_map(|base| ToAgent::Abandon { base }),
         any::<(u32, u32)>().prop_map(|(base, size)| ToAgent::Bury { base, size }),
         any::<(u32, u32)>().prop_map(|(base, size)| ToAgent::Forget { base, size }),

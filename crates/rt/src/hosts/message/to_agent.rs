@@ -10,6 +10,8 @@ pub enum ToAgent {
     Order(Box<Order>),
     /// Start them. Answered by [`super::FromAgent::Started`] or [`super::FromAgent::Failed`].
     Go,
+    /// Ranks that were restored from their images go on.
+    GoOn,
     /// The job from this number on does not start: nothing of it is left.
     Abandon {
         /// The number of its first process.
@@ -93,6 +95,7 @@ impl ToAgent {
         match self {
             ToAgent::Order(order) => framed(kind::ORDER, |out| order.write(out)),
             ToAgent::Go => framed(kind::GO, |_| {}),
+            ToAgent::GoOn => framed(kind::GO_ON, |_| {}),
             ToAgent::Abandon { base } => framed(kind::ABANDON, |out| out.number((*base).into())),
             ToAgent::Bury { base, size } => framed(kind::BURY, |out| range(out, *base, *size)),
             ToAgent::Forget { base, size } => framed(kind::FORGET, |out| range(out, *base, *size)),
@@ -134,6 +137,7 @@ impl ToAgent {
             Some(match kind {
                 kind::ORDER => ToAgent::Order(Box::new(Order::read(from)?)),
                 kind::GO => ToAgent::Go,
+                kind::GO_ON => ToAgent::GoOn,
                 kind::ABANDON => ToAgent::Abandon { base: from.word()? },
                 kind::BURY => ToAgent::Bury { base: from.word()?, size: from.word()? },
                 kind::FORGET => ToAgent::Forget { base: from.word()?, size: from.word()? },
@@ -178,4 +182,5 @@ mod kind {
     pub(super) const ABANDON: u8 = 13;
     pub(super) const BURY: u8 = 14;
     pub(super) const FORGET: u8 = 15;
+    pub(super) const GO_ON: u8 = 16;
 }

@@ -1,0 +1,449 @@
+//! Checkpoints with an image of each rank by itself: made while the launcher holds all ranks still, and brought back by a new
+//! launcher. What the launcher knows is not in an image; it says it, and it is a file beside them.
+//!
+//! Connections between the ranks are closed in the images ([`close_sockets`]), so that they can be restored in any order, and wherever
+//! the old addresses mean something else.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use rustix::fs::{OFlags, SeekFrom, seek};
+
+use crate::commit::{CommitError, Draft, Step};
+use crate::criu::{Criu, OUTPUT, Places, close_sockets, has_descriptor_under_way};
+use crate::files::Survey;
+use crate::machine;
+use crate::making::{Checkpoint, MakeError, Request, await_end, job_of, pause_at, run, turn};
+use crate::manifest::{Cost, Job, Manifest, OpenFile, RankImage, RankImages, Stream};
+use crate::restart::{self, RestartError};
+use crate::set::{JobName, Set};
+use crate::tree::{Tree, session_of};
+
+/// What the launcher has said of itself, in the directory of images.
+const STATE: &str = "mpirun";
+/// What it had in its environment.
+const ENVIRONMENT: &str = "environment";
+
+/// A rank that stands still.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StillRank {
+    /// Its number.
+    pub number: u32,
+    /// Its process; what descends from it belongs to the image.
+    pub process: u32,
+    /// Its pipes and sockets that lead to the launcher.
+    pub outside: Vec<String>,
+}
+
+/// What the launcher of a job says while its ranks stand still.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StillJob {
+    /// All of them.
+    pub ranks: Vec<StillRank>,
+    /// Where they listen for each other.
+    pub listeners: Vec<SocketAddr>,
+    /// All else that the launcher which brings them back has to know.
+    pub state: Vec<u8>,
+    /// Whether its launcher has a parent that looks after its checkpoints.
+    pub is_supervised: bool,
+}
+
+/// A set that is being made.
+#[derive(Debug)]
+pub struct Making {
+    request: Request,
+    _turn: Option<fs::File>,
+    job: Job,
+    draft: Draft,
+    start: Instant,
+}
+
+/// One of which all images are there.
+#[derive(Debug)]
+pub struct Made {
+    making: Making,
+    manifest: Manifest,
+    listeners: Vec<SocketAddr>,
+}
+
+impl Making {
+    /// Begins, before the ranks stand still; waits until nobody else makes a checkpoint of the same job.
+    ///
+    /// # Errors
+    /// See [`MakeError`].
+    pub fn begin(request: &Request) -> Result<Making, MakeError> {
+        let turn = turn(request.mpirun);
+        let start = Instant::now();
+        let job = job_of(request).map_err(|error| MakeError::Job(request.mpirun, error))?;
+        if session_of(request.mpirun).is_ok_and(|leader| leader == 0) {
+            return Err(MakeError::Session(request.mpirun));
+        }
+        let draft = Draft::begin(&request.base, JobName::new(&request.program, &request.id))?;
+        pause_at(Step::Begun);
+        Ok(Making { request: request.clone(), _turn: turn, job, draft, start })
+    }
+
+    /// Makes the images, while all ranks stand still.
+    ///
+    /// # Errors
+    /// See [`MakeError`]; then nothing is left of the set.
+    pub fn image(self, criu: &Criu, still: &StillJob) -> Result<Made, MakeError> {
+        let mpirun = self.request.mpirun;
+        let mut trees = Vec::new();
+        for rank in &still.ranks {
+            let tree = Tree::of(rank.process).map_err(|error| MakeError::Job(rank.process, error))?;
+            trees.push((rank.number, tree));
+        }
+        let shared = shared_memory(&trees).map_err(|error| MakeError::Job(mpirun, error))?;
+        if let Some((one, other)) = shared {
+            return Err(MakeError::Shared(one, other));
+        }
+        let images = self.draft.image();
+        let write = |path: PathBuf, bytes: &[u8]| {
+            fs::write(&path, bytes).map_err(|error| MakeError::from(CommitError::Write(path, error)))
+        };
+        write(images.join(STATE), &still.state)?;
+        let of_job = |error| MakeError::Job(mpirun, error);
+        write(images.join(ENVIRONMENT), &fs::read(format!("/proc/{mpirun}/environ")).map_err(of_job)?)?;
+        let at_once = std::thread::available_parallelism().map_or(1, usize::from).min(still.ranks.len());
+        let next = AtomicUsize::new(0);
+        let work = |_| {
+            // The first failure is enough.
+            std::iter::from_fn(|| still.ranks.get(next.fetch_add(1, Ordering::Relaxed)))
+                .try_for_each(|rank| self.image_one(criu, rank))
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..at_once).map(|at| scope.spawn(move || work(at))).collect();
+            let failed = |_| Err(MakeError::Standing("a thread that ran CRIU has failed".into()));
+            threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(failed))
+        })?;
+        let survey = Tree::of(mpirun).and_then(|tree| Survey::of(&tree)).map_err(of_job)?;
+        let mut tasks: Vec<u32> = trees.iter().flat_map(|(_, tree)| &tree.tasks).copied().collect();
+        tasks.sort_unstable();
+        let streams = [open_file(mpirun, 0), open_file(mpirun, 1), open_file(mpirun, 2)];
+        let image = |(rank, (_, tree)): (&StillRank, (u32, Tree))| RankImage {
+            rank: rank.number,
+            tasks: tree.tasks,
+            outside: rank.outside.clone(),
+        };
+        let ranks = RankImages {
+            images: still.ranks.iter().zip(trees).map(image).collect(),
+            streams,
+            is_supervised: still.is_supervised,
+        };
+        let of_ranks = |number: &u32| tasks.binary_search(number).is_ok();
+        let nonblocking = survey.nonblocking.into_iter().filter(|socket| of_ranks(&socket.process)).collect();
+        let cost = Cost { pause_s: None, image_s: self.start.elapsed().as_secs_f64(), sync_s: 0.0 };
+        let manifest = Manifest {
+            made: machine::here(&criu.version),
+            job: Job { tasks, ..self.job.clone() },
+            ranks: Some(ranks),
+            files: Vec::new(),
+            written: survey.written,
+            needed: survey.needed,
+            nonblocking,
+            cost,
+        };
+        Ok(Made { making: self, manifest, listeners: still.listeners.clone() })
+    }
+
+    fn image_one(&self, criu: &Criu, rank: &StillRank) -> Result<(), MakeError> {
+        let name = format!("rank.{}", rank.number);
+        let (image, work) = (self.draft.image().join(&name), self.draft.work().join(&name));
+        for directory in [&image, &work] {
+            fs::create_dir(directory).map_err(|error| CommitError::Write(directory.clone(), error))?;
+        }
+        let places = Places { image: &image, work: &work, action: None };
+        let outside: Vec<Stream> = rank.outside.iter().cloned().map(Stream::Outside).collect();
+        let done = run(criu.dump(rank.process, &places, &outside, false), &work.join(OUTPUT));
+        if !done.map_err(|error| MakeError::Start(criu.program.clone(), error))? {
+            return Err(MakeError::Rank(rank.number, criu.failure(&work, true)));
+        }
+        if has_descriptor_under_way(&image) {
+            let why = "open files are on their way between its processes over a local socket, and CRIU does not bring those back: try again";
+            return Err(MakeError::Image(rank.number, why.into()));
+        }
+        Ok(())
+    }
+}
+
+impl Made {
+    /// Publishes the set. The ranks have stood still for so long, and go on if `pause_s` says so.
+    ///
+    /// # Errors
+    /// See [`MakeError`]; then nothing is left of the set.
+    pub fn publish(mut self, pause_s: Option<f64>) -> Result<Checkpoint, MakeError> {
+        let Made { making, manifest, listeners } = &mut self;
+        for rank in manifest.ranks.iter().flat_map(|ranks| &ranks.images) {
+            let image = making.draft.image().join(rank.directory());
+            close_sockets(&image, listeners)
+                .map_err(|error| MakeError::Image(rank.rank, error.to_string()))?;
+        }
+        manifest.cost.pause_s = pause_s;
+        let published = making.draft.publish(manifest.clone(), making.request.keep, &mut pause_at)?;
+        let seconds = making.start.elapsed().as_secs_f64();
+        Ok(Checkpoint { set: Set::open(&published.path)?, seconds, left: published.left })
+    }
+}
+
+/// Two ranks that share memory, or an open file, which has no name among files: each would have its own after a restart.
+fn shared_memory(trees: &[(u32, Tree)]) -> io::Result<Option<(u32, u32)>> {
+    let mut owners = BTreeMap::new();
+    for (rank, tree) in trees {
+        for process in &tree.processes {
+            let maps = fs::read_to_string(format!("/proc/{process}/maps"))?;
+            for shared in nameless_in(&maps).chain(nameless_open(*process)?) {
+                let owner = *owners.entry(shared).or_insert(*rank);
+                if owner != *rank {
+                    return Ok(Some((owner, *rank)));
+                }
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The files without a name that a process has open, as [`nameless_in`] names them.
+fn nameless_open(process: u32) -> io::Result<Vec<(String, u64)>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{process}/fd"))? {
+        // What is no file of a file system has no metadata, or is none.
+        let Ok(metadata) = fs::metadata(entry?.path()) else { continue };
+        if metadata.is_file() && metadata.nlink() == 0 {
+            let device = metadata.dev();
+            let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+            all.push((format!("{major:02x}:{minor:02x}"), metadata.ino()));
+        }
+    }
+    Ok(all)
+}
+
+/// The shared mappings of files without a name in `/proc/PID/maps` (proc_pid_maps(5)), by device and inode.
+fn nameless_in(maps: &str) -> impl Iterator<Item = (String, u64)> + '_ {
+    maps.lines().filter_map(|line| {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let (rights, _, device, inode) = (words.next()?, words.next()?, words.next()?, words.next()?);
+        let is_it = rights.ends_with('s') && line.ends_with(" (deleted)");
+        is_it.then_some((device.to_string(), inode.parse().ok()?))
+    })
+}
+
+/// Waits until the processes of a set are gone whose job was ended.
+pub fn await_gone(set: &Set) {
+    await_end(&set.manifest.job.tasks);
+}
+
+/// A standard stream of a process that is a file.
+fn open_file(process: u32, number: u32) -> Option<OpenFile> {
+    let path =
+        fs::read_link(format!("/proc/{process}/fd/{number}")).ok().filter(|path| path.is_absolute())?;
+    let info = fs::read_to_string(format!("/proc/{process}/fdinfo/{number}")).ok()?;
+    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let flags = u32::from_str_radix(field("flags:")?, 8).ok()?;
+    Some(OpenFile { path, flags, position: field("pos:")?.parse().ok()? })
+}
+
+/// What the launcher of a set has said of itself.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn state(set: &Set) -> io::Result<Vec<u8>> {
+    fs::read(set.image().join(STATE))
+}
+
+/// What it had in its environment: words of the form `NAME=VALUE`.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn environment(set: &Set) -> io::Result<Vec<Vec<u8>>> {
+    let bytes = fs::read(set.image().join(ENVIRONMENT))?;
+    let words = bytes.split(|byte| *byte == 0).filter(|word| word.contains(&b'='));
+    Ok(words.map(<[u8]>::to_vec).collect())
+}
+
+/// The standard streams for a launcher in the place of that of a set: files are opened again where they were; `None`: that stream of
+/// the restart takes its place.
+///
+/// # Errors
+/// What open(2) and lseek(2) say, with the file.
+pub fn streams(set: &Set) -> Result<[Option<OwnedFd>; 3], (PathBuf, io::Error)> {
+    let mut all: [Option<OwnedFd>; 3] = Default::default();
+    let Some(ranks) = &set.manifest.ranks else { return Ok(all) };
+    for at in 0..3 {
+        let (Some(file), Stream::File) = (&ranks.streams[at], &set.manifest.job.streams[at]) else {
+            continue;
+        };
+        let open = || {
+            // Two streams that were one open file have one position.
+            if let Some(same) = (0..at).find(|other| ranks.streams[*other].as_ref() == Some(file))
+                && let Some(fd) = &all[same]
+            {
+                return fd.try_clone();
+            }
+            let flags = OFlags::from_bits_retain(file.flags);
+            let mode = flags & OFlags::ACCMODE;
+            let mut options = fs::OpenOptions::new();
+            options.read(mode == OFlags::RDONLY || mode == OFlags::RDWR);
+            options.write(mode != OFlags::RDONLY);
+            options.custom_flags(
+                (flags & (OFlags::APPEND | OFlags::SYNC | OFlags::NONBLOCK)).bits().cast_signed(),
+            );
+            let opened = options.open(&file.path)?;
+            if opened.metadata()?.is_file() {
+                seek(opened.as_fd(), SeekFrom::Start(file.position))?;
+            }
+            Ok(opened.into())
+        };
+        all[at] = Some(open().map_err(|error| (file.path.clone(), error))?);
+    }
+    Ok(all)
+}
+
+/// Whether these ranks of a set can be restored on this host.
+///
+/// # Errors
+/// [`RestartError::Set`], [`RestartError::Processor`] and [`RestartError::Numbers`].
+pub fn check(set: &Set, ranks: &[u32]) -> Result<(), RestartError> {
+    let directories: Vec<String> = ranks.iter().map(|rank| format!("rank.{rank}/")).collect();
+    set.verify_of(true, |name| directories.iter().any(|directory| name.starts_with(directory)))?;
+    restart::check_processor(set)?;
+    let own: Vec<u32> = images_of(set, ranks).flat_map(|image| &image.tasks).copied().collect();
+    restart::check_numbers(&own)
+}
+
+/// The images of these ranks.
+fn images_of<'s>(set: &'s Set, ranks: &'s [u32]) -> impl Iterator<Item = &'s RankImage> {
+    let all = set.manifest.ranks.iter().flat_map(|all| &all.images);
+    all.filter(|image| ranks.contains(&image.rank))
+}
+
+/// What is put in the place of pipes and sockets of a rank that is restored: the numbers of descriptors of this process, which CRIU
+/// inherits, and the names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// The rank.
+    pub rank: u32,
+    /// Each of them.
+    pub descriptors: Vec<(i32, String)>,
+}
+
+/// Restores the ranks of a set as children of this thread, stopped. CRIU's logs go to a directory `work`.
+///
+/// # Errors
+/// [`RestartError::Kernel`] and [`RestartError::Rank`]; ranks may be there then.
+pub fn bring_back(set: &Set, criu: &Criu, work: &Path, given: &[Given]) -> Result<(), RestartError> {
+    let at_once = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut running: Vec<(u32, PathBuf, Child)> = Vec::new();
+    let end = |running: &mut Vec<(u32, PathBuf, Child)>| {
+        let (rank, work, mut child) = running.remove(0);
+        let status = child.wait().map_err(|error| kernel("CRIU cannot be waited for", error))?;
+        if status.success() { Ok(()) } else { Err(RestartError::Rank(rank, criu.failure(&work, false))) }
+    };
+    let mut result = Ok(());
+    for rank in given {
+        // A thread that ends would end what it has restored (PR_SET_PDEATHSIG): this one starts them all.
+        result = if running.len() < at_once { result } else { result.and(end(&mut running)) };
+        if result.is_err() {
+            break;
+        }
+        match begin(set, criu, work, rank) {
+            Ok((work, child)) => running.push((rank.rank, work, child)),
+            Err(error) => result = Err(error),
+        }
+    }
+    while !running.is_empty() {
+        let ended = end(&mut running);
+        result = result.and(ended);
+    }
+    result?;
+    let ranks: Vec<u32> = given.iter().map(|rank| rank.rank).collect();
+    let is_here = |process| images_of(set, &ranks).any(|image| image.tasks.contains(&process));
+    for descriptor in set.manifest.nonblocking.iter().filter(|socket| is_here(socket.process)) {
+        let done = descriptor.set_nonblocking();
+        done.map_err(|error| kernel(&format!("a socket of process {}", descriptor.process), error))?;
+    }
+    Ok(())
+}
+
+fn kernel(what: &str, error: io::Error) -> RestartError {
+    RestartError::Kernel(what.into(), error)
+}
+
+fn begin(set: &Set, criu: &Criu, work: &Path, rank: &Given) -> Result<(PathBuf, Child), RestartError> {
+    let name = format!("rank.{}", rank.rank);
+    let (image, work) = (set.image().join(&name), work.join(&name));
+    fs::create_dir(&work).map_err(|error| kernel("no directory for CRIU's log", error))?;
+    let places = Places { image: &image, work: &work, action: None };
+    let named: Vec<(i32, Stream)> =
+        rank.descriptors.iter().map(|(number, name)| (*number, Stream::Outside(name.clone()))).collect();
+    let numbers: Vec<(i32, &Stream)> = named.iter().map(|(number, stream)| (*number, stream)).collect();
+    let mut command: Command = criu.restore(&places, &numbers);
+    let output =
+        fs::File::create(work.join(OUTPUT)).map_err(|error| kernel("no file for CRIU's output", error))?;
+    let errors = output.try_clone().map_err(|error| kernel("no file for CRIU's output", error))?;
+    let started = command.stdout(output).stderr(errors).spawn();
+    let child =
+        started.map_err(|error| kernel(&format!("{} cannot be started", criu.program.display()), error))?;
+    Ok((work, child))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_without_a_name_is_known_by_its_number() {
+        let maps = "7f0-7f1 rw-s 00000000 00:01 455 /memfd:oxmpi (deleted)\n7f1-7f2 rw-p 0 00:01 456 /x (deleted)\n\
+                    7f2-7f3 rw-s 00000000 08:01 9 /data/file\n7f3-7f4 rw-s 0 00:01 7 /dev/zero (deleted)\n7f4-7f5 rw-p 0 0:0 0\n";
+        let found: Vec<_> = nameless_in(maps).collect();
+        assert_eq!(found, [("00:01".to_string(), 455), ("00:01".to_string(), 7)]);
+        let own = Tree::of(std::process::id()).unwrap();
+        assert_eq!(shared_memory(&[(0, own.clone()), (0, own.clone())]).unwrap(), None);
+        let path = std::env::temp_dir().join(format!("oxmpi-cr-{}-nameless", std::process::id()));
+        let file = fs::File::create(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let inode = file.metadata().unwrap().ino();
+        assert!(nameless_open(std::process::id()).unwrap().iter().any(|(_, found)| *found == inode));
+        assert_eq!(shared_memory(&[(0, own.clone()), (1, own)]).unwrap(), Some((0, 1)));
+    }
+
+    #[test]
+    fn a_stream_is_opened_where_it_was() {
+        use std::io::{Read as _, Write as _};
+        use std::os::fd::AsRawFd as _;
+        let path = std::env::temp_dir().join(format!("oxmpi-cr-{}-stream", std::process::id()));
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(&path).unwrap();
+        file.write_all(b"12345").unwrap();
+        let of_it = open_file(std::process::id(), file.as_raw_fd().cast_unsigned()).unwrap();
+        assert_eq!((&of_it.path, of_it.position), (&path, 5));
+        let reader = fs::File::open(&path).unwrap();
+        let mut reading = open_file(std::process::id(), reader.as_raw_fd().cast_unsigned()).unwrap();
+        reading.position = 3;
+        let mut manifest = crate::manifest::tests::example();
+        manifest.job.streams = [Stream::File, Stream::File, Stream::File];
+        let ranks = RankImages {
+            images: Vec::new(),
+            streams: [Some(reading), Some(of_it.clone()), Some(of_it)],
+            is_supervised: false,
+        };
+        manifest.ranks = Some(ranks);
+        let set = Set { path: "/nowhere".into(), manifest };
+        let [input, output, errors] = streams(&set).unwrap();
+        let mut rest = String::new();
+        fs::File::from(input.unwrap()).read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "45");
+        fs::File::from(output.unwrap()).write_all(b"6").unwrap();
+        fs::File::from(errors.unwrap()).write_all(b"7").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"1234567");
+        fs::remove_file(&path).unwrap();
+        assert_eq!(streams(&set).unwrap_err().0, path);
+    }
+}

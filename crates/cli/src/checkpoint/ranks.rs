@@ -1,0 +1,250 @@
+//! Checkpoints with an image of each rank by itself, and restarts from them.
+//!
+//! A checkpoint: the launcher holds all ranks still ([`oxmpi_rt::inquiry::hold`]) while CRIU makes an image of each, and says what it
+//! knows itself. A restart: this program starts itself anew as `mpirun`, with the command line, environment and directory of the job;
+//! that restores the ranks as its children ([`oxmpi_rt::launch::resume`]).
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use oxmpi_checkpoint::criu::Criu;
+use oxmpi_checkpoint::making::{Checkpoint, MakeError, Request};
+use oxmpi_checkpoint::ranks::{self, Given, Making, StillJob, StillRank};
+use oxmpi_checkpoint::restart::RESUME_OPTION;
+use oxmpi_checkpoint::set::Set;
+use oxmpi_rt::inquiry;
+use oxmpi_rt::launch::{self, Held, Images, Launch, Restored};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+
+use super::MakerError;
+use crate::command::{Stop, failed};
+
+/// What the new mpirun has to know, in the directory for the logs of a restart: words that end with zeros.
+const PLAN: &str = "plan";
+
+/// Makes a checkpoint of a job whose launcher has, or has not, a parent that looks after its checkpoints.
+pub(super) fn make(request: &Request, criu: &Criu, is_supervised: bool) -> Result<Checkpoint, MakerError> {
+    let making = Making::begin(request)?;
+    let start = Instant::now();
+    let hold = inquiry::hold(request.mpirun)?;
+    let ranks = hold.held().ranks.iter().map(|rank| StillRank {
+        number: rank.number,
+        process: rank.pid,
+        outside: rank.outside.iter().flatten().cloned().collect(),
+    });
+    let still = StillJob {
+        ranks: ranks.collect(),
+        listeners: hold.held().listeners.clone(),
+        state: hold.bytes().to_vec(),
+        is_supervised,
+    };
+    let made = making.image(criu, &still)?;
+    let moved = |error: inquiry::InquiryError| MakerError::Make(MakeError::Standing(error.to_string()));
+    hold.imaged(request.ends).map_err(moved)?;
+    if !request.ends {
+        return Ok(made.publish(Some(start.elapsed().as_secs_f64()))?);
+    }
+    let checkpoint = made.publish(None)?;
+    let path = checkpoint.set.path.clone();
+    hold.end(&path).map_err(|error| MakeError::NotEnded { path, why: error.to_string() })?;
+    ranks::await_gone(&checkpoint.set);
+    Ok(checkpoint)
+}
+
+/// On which hosts ranks are to go on: an option of mpirun, and its value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hosts<'a> {
+    pub(super) option: &'a str,
+    pub(super) value: &'a str,
+}
+
+/// Stands for it if none is given: the hosts are those that the job had.
+const NO_HOSTS: &str = "-";
+
+/// Starts the mpirun that brings the job of a set back, on these hosts if some are given; its number.
+pub(super) fn start(set: &Set, criu: &Criu, work: &Path, hosts: Option<Hosts<'_>>) -> Result<Pid, Stop> {
+    let (option, value) = hosts.map_or((NO_HOSTS, ""), |Hosts { option, value }| (option, value));
+    let words: [&OsStr; 5] = [
+        set.path.as_os_str(),
+        criu.program.as_os_str(),
+        criu.version.as_ref(),
+        option.as_ref(),
+        value.as_ref(),
+    ];
+    let options = criu.options.iter().map(|option| option.as_ref());
+    let mut plan = Vec::new();
+    for word in words.into_iter().chain(options) {
+        plan.extend(word.as_encoded_bytes());
+        plan.push(0);
+    }
+    let file = work.join(PLAN);
+    std::fs::write(&file, plan).map_err(|error| failed(format!("{}: {error}", file.display())))?;
+    let job = &set.manifest.job;
+    let args = args_of(&job.command)
+        .ok_or_else(|| failed(format!("'{}' is no command line of mpirun", job.command.join(" "))))?;
+    let unreadable = |error: io::Error| failed(format!("{}: {error}", set.path.display()));
+    let environment = ranks::environment(set).map_err(unreadable)?;
+    let mut command = std::process::Command::new(super::program()?);
+    command.arg0("mpirun").arg(RESUME_OPTION).arg(work).args(args);
+    command.env_clear().envs(environment.into_iter().filter_map(variable)).current_dir(&job.directory);
+    let streams = ranks::streams(set);
+    let [input, output, errors] =
+        streams.map_err(|(path, error)| failed(format!("{} cannot be opened: {error}", path.display())))?;
+    input.into_iter().for_each(|file| _ = command.stdin(file));
+    output.into_iter().for_each(|file| _ = command.stdout(file));
+    errors.into_iter().for_each(|file| _ = command.stderr(file));
+    let child = command.spawn();
+    let child = child.map_err(|error| {
+        failed(format!("mpirun cannot be started in {}: {error}", job.directory.display()))
+    })?;
+    Ok(Pid::from_child(&child))
+}
+
+/// What stands behind `mpirun` in a command line.
+fn args_of(command: &[String]) -> Option<&[String]> {
+    let is_mpirun =
+        |word: &String| Path::new(word).file_name().is_some_and(|name| name == "mpirun" || name == "mpiexec");
+    let at = command.iter().take(2).position(is_mpirun)?;
+    Some(&command[at + 1..])
+}
+
+/// A variable by its form in an environment.
+fn variable(word: Vec<u8>) -> Option<(OsString, OsString)> {
+    let at = word.iter().position(|byte| *byte == b'=').filter(|at| *at > 0)?;
+    let (name, value) = (word[..at].to_vec(), word[at + 1..].to_vec());
+    Some((OsString::from_vec(name), OsString::from_vec(value)))
+}
+
+/// What an mpirun does that brings a job back.
+pub(crate) struct Resumption {
+    set: Set,
+    criu: Criu,
+    held: Held,
+    /// For CRIU's logs.
+    work: PathBuf,
+    /// An option of mpirun that says where ranks are, and its value.
+    hosts: Option<[String; 2]>,
+}
+
+impl Resumption {
+    /// Reads what `oxmpi restart`, the parent of this process, has left in a directory. From now on this process ends with it.
+    pub(crate) fn read(work: &Path) -> Result<Resumption, Stop> {
+        let parent = getppid();
+        let of_kernel = |error: rustix::io::Errno| failed(format!("cannot end with its parent: {error}"));
+        set_parent_process_death_signal(Some(Signal::KILL)).map_err(of_kernel)?;
+        let file = work.join(PLAN);
+        let unreadable = |why: String| {
+            failed(format!("{RESUME_OPTION} is for 'oxmpi restart', not for you: {}: {why}", file.display()))
+        };
+        let plan = std::fs::read(&file).map_err(|error| unreadable(error.to_string()))?;
+        if getppid() != parent {
+            return Err(failed("its parent is gone"));
+        }
+        let mut words = plan.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec()));
+        let (Some(path), Some(program), Some(version), Some(option), Some(value)) =
+            (words.next(), words.next(), words.next(), words.next(), words.next())
+        else {
+            return Err(unreadable("it makes no sense".into()));
+        };
+        let text = |word: OsString| word.to_string_lossy().into_owned();
+        let hosts = (option != NO_HOSTS).then(|| [text(option), text(value)]);
+        let options: Vec<String> =
+            words.filter_map(|word| word.into_string().ok()).filter(|word| !word.is_empty()).collect();
+        let set = Set::open(Path::new(&path)).map_err(failed)?;
+        let state = ranks::state(&set).map_err(|error| failed(format!("{}: {error}", set.path.display())))?;
+        let held = Held::decode(&state);
+        let held = held.ok_or_else(|| {
+            failed(format!(
+                "{}: what mpirun has said of itself was written by another version",
+                set.path.display()
+            ))
+        })?;
+        let criu = Criu {
+            program: program.into(),
+            version: version.to_string_lossy().into_owned(),
+            options,
+            is_root: rustix::process::geteuid().is_root(),
+        };
+        Ok(Resumption { set, criu, held, work: work.to_path_buf(), hosts })
+    }
+
+    /// An option of mpirun that says where ranks are from now on, and its value.
+    pub(crate) fn hosts(&self) -> Option<&[String; 2]> {
+        self.hosts.as_ref()
+    }
+
+    /// The transport of its messages.
+    pub(crate) fn transport(&self) -> &str {
+        &self.set.manifest.job.transport
+    }
+
+    /// Brings the job back and runs it to its end.
+    pub(crate) fn run(self, launch: &Launch) -> Result<i32, Stop> {
+        let Resumption { set, criu, held, work, hosts: _ } = self;
+        let images =
+            Images { set: set.path.clone(), program: criu.program.clone(), options: criu.options.clone() };
+        let restore = |_: &Images, all: &[Restored<'_>]| {
+            restore_into(&set, &criu, &work, all)?;
+            // It is in nobody's way.
+            let _ = std::fs::remove_dir_all(&work);
+            Ok(())
+        };
+        launch::resume(launch, &held, &images, &restore).map_err(failed)
+    }
+}
+
+/// Restores ranks on this host, with CRIU's logs in a directory.
+fn restore_into(set: &Set, criu: &Criu, work: &Path, all: &[Restored<'_>]) -> Result<(), String> {
+    let given = all.iter().map(|rank| {
+        // CRIU inherits them.
+        let inherited = |(fd, name): &(BorrowedFd<'_>, String)| {
+            fcntl_setfd(fd, FdFlags::empty())?;
+            Ok((fd.as_raw_fd(), name.clone()))
+        };
+        let descriptors = rank.given.iter().map(inherited).collect::<rustix::io::Result<Vec<_>>>()?;
+        Ok(Given { rank: rank.number, descriptors })
+    });
+    let given = given.collect::<rustix::io::Result<Vec<_>>>().map_err(|error| error.to_string())?;
+    ranks::bring_back(set, criu, work, &given).map_err(|error| error.to_string())
+}
+
+/// What an agent does that is to restore ranks on its host: it sees the set under the same path.
+pub(crate) fn restore_here(images: &Images, all: &[Restored<'_>]) -> Result<(), String> {
+    let shared = "sets have to be in a directory that all hosts have under this path ('--dir DIR', or the parameter cr_base_dir)";
+    let set = Set::open(&images.set).map_err(|error| format!("{error}; {shared}"))?;
+    ranks::check(&set, &all.iter().map(|rank| rank.number).collect::<Vec<_>>())
+        .map_err(|error| error.to_string())?;
+    let program = images.program.to_string_lossy();
+    let criu = Criu::find(&program, &images.options.join(" ")).map_err(|error| error.to_string())?;
+    let work = super::restart::Work::make().map_err(|Stop(text, _)| text)?;
+    restore_into(&set, &criu, work.path(), all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_of_a_job_is_found_behind_mpirun() {
+        let words = |line: &str| line.split(' ').map(String::from).collect::<Vec<_>>();
+        for line in ["mpirun -n 4 heat", "/opt/bin/mpiexec -n 4 heat", "/opt/bin/oxmpi mpirun -n 4 heat"] {
+            assert_eq!(args_of(&words(line)), Some(&words("-n 4 heat")[..]), "{line}");
+        }
+        assert_eq!(args_of(&words("oxmpi restart mpirun")), None);
+    }
+
+    #[test]
+    fn variables_may_have_anything_in_them() {
+        let text =
+            |word: &[u8]| variable(word.to_vec()).map(|(name, value)| (name.into_vec(), value.into_vec()));
+        assert_eq!(text(b"A=b=c"), Some((b"A".to_vec(), b"b=c".to_vec())));
+        assert_eq!(text(b"A=\xff"), Some((b"A".to_vec(), b"\xff".to_vec())));
+        assert_eq!((text(b"=x"), text(b"x")), (None, None));
+    }
+}

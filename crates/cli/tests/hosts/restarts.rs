@@ -1,0 +1,117 @@
+//! Jobs whose ranks go on on other hosts, from images of each rank.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use super::support::{criu, installed};
+use super::testbed::{A, B, HEAD, LIMIT, Machine, Testbed, outcome, testbed};
+
+/// Rounds, a seed, a file: enough that a checkpoint falls in between, and that it is seen where ranks run.
+const TRAFFIC: [&str; 3] = ["200", "5", "own:data"];
+
+/// A job with checkpoints on the head.
+fn mpirun(bed: &Testbed, criu: &Path, program: &str) -> Command {
+    // CRIU makes no image of processes whose session was begun outside of a container in which these tests may run.
+    let mut command = bed.on(HEAD, "sh");
+    // What is open must be of the host itself.
+    command.args(["-c", "exec setsid \"$0\" \"$@\" < /dev/null"]);
+    let (shell, criu) = (bed.shell(), criu.to_str().unwrap());
+    command.arg(installed("mpirun")).args(["--timeout", "50", "--mca", "plm_rsh_agent", &shell]);
+    command.args([
+        "-n",
+        "4",
+        "--mca",
+        "cr",
+        "blcr",
+        "--mca",
+        "cr_base_dir",
+        "sets",
+        "--mca",
+        "cr_blcr_criu",
+        criu,
+    ]);
+    command.arg(program).args(TRAFFIC);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn results(text: &str) -> Vec<&str> {
+    text.lines().filter(|line| line.starts_with("round ") || line.starts_with("whole")).collect()
+}
+
+/// Brings a set back with these options; how many processes of the job each host has in between.
+fn restart(
+    bed: &Testbed,
+    criu: &Path,
+    words: &[&str],
+    program: &str,
+) -> (Option<i32>, String, String, [usize; 3]) {
+    let mut command = bed.on(HEAD, "setsid");
+    command.arg(installed("oxmpi")).arg("restart").args(words).arg("--mca").arg("cr_blcr_criu").arg(criu);
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    let first = lines.next().unwrap_or_default();
+    let of_job = |machine: Machine| {
+        let all = bed.processes(machine);
+        all.iter().filter(|(_, words)| words.starts_with(program)).count()
+    };
+    let there = [HEAD, A, B].map(of_job);
+    let rest: Vec<String> = lines.collect();
+    let (code, _, err) = outcome(child.wait_with_output().unwrap());
+    (code, format!("{first}\n{}\n", rest.join("\n")), err, there)
+}
+
+#[test]
+fn ranks_go_on_on_other_hosts() {
+    let Some((bed, criu)) = testbed().zip(criu()) else { return };
+    let program = bed.compile("jobs/cr_traffic");
+    let (code, alone, err) = outcome(mpirun(&bed, &criu, &program).output().unwrap());
+    assert_eq!(code, Some(0), "{alone}{err}");
+    let mut job = mpirun(&bed, &criu, &program).spawn().unwrap();
+    let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    let mut before: Vec<String> = Vec::new();
+    while !before.last().is_some_and(|line| line.starts_with("round ")) {
+        before.push(lines.next().unwrap());
+    }
+    // From within its namespaces: one's own are not those of another host.
+    let pid = job.id().to_string();
+    let mut ask = Command::new("nsenter");
+    ask.args(["--target", &pid, "--net", "--uts", "--mount"]).arg(installed("oxmpi"));
+    ask.args(["checkpoint", "--kill", &pid, "--dir"]).arg(bed.directory.join("sets"));
+    ask.arg("--mca").arg("cr_blcr_criu").arg(&criu);
+    let (code, out, err) = outcome(ask.output().unwrap());
+    assert_eq!(code, Some(0), "{out}{err}");
+    let set = out.lines().next().unwrap().to_string();
+    before.extend(lines);
+    assert_eq!(job.wait().unwrap().code(), Some(75));
+    let before = before.join("\n");
+    let hostfile = bed.directory.join("hosts").display().to_string();
+    std::fs::write(&hostfile, "nodeb slots=4\n").unwrap();
+    for (words, wanted) in [
+        (["-H", "nodea:4"], [0, 4, 0]),
+        (["--hostfile", &hostfile], [0, 0, 4]),
+        (["--host", "nodea:2,nodeb:2"], [0, 2, 2]),
+        (["--host", "localhost:1,nodea:2,nodeb:1"], [1, 2, 1]),
+        (["--host", "localhost:4"], [4, 0, 0]),
+    ] {
+        let start = Instant::now();
+        let (code, after, err, there) = restart(&bed, &criu, &[&[&*set], &words[..]].concat(), &program);
+        assert_eq!(code, Some(0), "{words:?} {after}{err}");
+        assert_eq!(there, wanted, "{words:?} {err}");
+        let all = format!("{before}\n{after}");
+        assert_eq!(results(&all), results(&alone), "{words:?} {err}");
+        assert!(start.elapsed() < LIMIT, "{words:?}");
+        bed.is_clean();
+    }
+    // What is wrong is told, with the host.
+    let (code, _, err, _) = restart(&bed, &criu, &[&set, "-H", "nodea,host.invalid"], &program);
+    assert!(code == Some(1) && err.contains("host 'host.invalid'"), "{code:?} {err}");
+    let aside = bed.directory.join("aside");
+    std::fs::rename(Path::new(&set).join("image/rank.3"), &aside).unwrap();
+    let (code, _, err, _) = restart(&bed, &criu, &[&set, "-H", "nodea:4"], &program);
+    assert!(code == Some(1) && err.contains("rank.3/") && err.contains("is damaged"), "{code:?} {err}");
+    bed.is_clean();
+}

@@ -1,0 +1,222 @@
+//! What a launcher says of a job whose processes it holds still: what has to be known to make an image of each rank, and what the
+//! launcher that brings them back has to know, which is a part of the set of images.
+
+use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::codec::{Reader, Writer};
+
+/// The version of how it is written.
+const VERSION: u64 = 1;
+
+/// A job that stands still.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Its ranks, in the order of their numbers.
+    pub ranks: Vec<HeldRank>,
+    /// Where they listen for each other.
+    pub listeners: Vec<SocketAddr>,
+    /// Names all jobs of the launcher.
+    pub(crate) universe: u64,
+    /// Under which name ranks reach the launcher, and the secret by which it knows them.
+    pub(crate) entrance: (String, String),
+    /// How often the job has begun anew with another program.
+    pub(crate) generation: u32,
+    /// The guard's mark in the environment of the ranks.
+    pub(crate) mark: String,
+    /// What only processes of this launcher know.
+    pub(crate) secret: [u8; 32],
+    /// The last step that was asked for on the way to quiescence.
+    pub(crate) step: u32,
+    /// How much is left of the time of the job.
+    pub(crate) time_left: Option<Duration>,
+    /// What is still to be written to the launcher's own output and errors.
+    pub(crate) queued: [Vec<u8>; 2],
+    /// Whether the end of the standard input was read.
+    pub(crate) input_ended: bool,
+}
+
+/// One rank of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeldRank {
+    /// Its number.
+    pub number: u32,
+    /// The process that was started as the rank. All that descends from it belongs to the image.
+    pub pid: u32,
+    /// Sockets and pipes of these processes that lead to the launcher, or are its own, as the kernel names them: `socket:[7]`,
+    /// `pipe:[8]`. Control socket, input, output, errors.
+    pub outside: [Option<String>; 4],
+    /// The process that calls MPI: the same one, or a descendant.
+    pub(crate) owner: u32,
+    /// The processes that run when they are sent SIGCONT.
+    pub(crate) stopped: Vec<u32>,
+    /// The owner's descriptors of its segment, and of its alarm if it has one.
+    pub(crate) segment: u32,
+    pub(crate) alarm: Option<u32>,
+    /// What it has not read yet of its input, if the launcher writes that.
+    pub(crate) input: Option<Vec<u8>>,
+    /// Lines of its output and errors that have no end yet.
+    pub(crate) partial: [Vec<u8>; 2],
+}
+
+/// The places in [`HeldRank::outside`].
+pub(crate) const CONTROL: usize = 0;
+pub(crate) const INPUT: usize = 1;
+pub(crate) const OUTPUTS: [usize; 2] = [2, 3];
+
+/// A set of images, and the program that restores them, on any host that has both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Images {
+    /// The directory of the set.
+    pub set: PathBuf,
+    /// CRIU.
+    pub program: PathBuf,
+    /// Its options.
+    pub options: Vec<String>,
+}
+
+impl Images {
+    pub(crate) fn write(&self, out: &mut Writer) {
+        out.bytes(self.set.as_os_str().as_bytes());
+        out.bytes(self.program.as_os_str().as_bytes());
+        out.list(&self.options, |out, option| out.bytes(option.as_bytes()));
+    }
+
+    pub(crate) fn read(from: &mut Reader<'_>) -> Option<Images> {
+        let (set, program) = (from.os_string()?.into(), from.os_string()?.into());
+        Some(Images { set, program, options: from.list(Reader::text)? })
+    }
+}
+
+impl Held {
+    /// As [`Held::decode`] reads it.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer::default();
+        out.number(VERSION);
+        out.list(&self.ranks, |out, rank| rank.write(out));
+        out.list(&self.listeners, |out, address| out.bytes(address.to_string().as_bytes()));
+        out.number(self.universe);
+        out.bytes(self.entrance.0.as_bytes());
+        out.bytes(self.entrance.1.as_bytes());
+        out.number(self.generation.into());
+        out.bytes(self.mark.as_bytes());
+        out.bytes(&self.secret);
+        out.number(self.step.into());
+        // 0: it is not limited.
+        out.number(self.time_left.map_or(0, |time| 1 + time.as_millis() as u64));
+        self.queued.iter().for_each(|bytes| out.bytes(bytes));
+        out.number(self.input_ended.into());
+        out.into_bytes()
+    }
+
+    /// Reads it; `None` if it makes no sense, or was written by another version.
+    pub fn decode(bytes: &[u8]) -> Option<Held> {
+        let mut from = Reader::new(bytes);
+        if from.number()? != VERSION {
+            return None;
+        }
+        let held = Held {
+            ranks: from.list(HeldRank::read)?,
+            listeners: from.list(|from| from.text()?.parse().ok())?,
+            universe: from.number()?,
+            entrance: (from.text()?, from.text()?),
+            generation: from.word()?,
+            mark: from.text()?,
+            secret: from.bytes()?.try_into().ok()?,
+            step: from.word()?,
+            time_left: from.number()?.checked_sub(1).map(Duration::from_millis),
+            queued: [from.bytes()?, from.bytes()?],
+            input_ended: from.bool()?,
+        };
+        let is_in_order = held.ranks.iter().zip(0..).all(|(rank, number)| rank.number == number);
+        (from.is_empty() && is_in_order && !held.ranks.is_empty()).then_some(held)
+    }
+}
+
+impl HeldRank {
+    pub(crate) fn write(&self, out: &mut Writer) {
+        [self.number, self.pid, self.owner, self.segment].iter().for_each(|word| out.number((*word).into()));
+        self.outside.iter().for_each(|name| out.option(name.as_ref().map(String::as_bytes)));
+        out.list(&self.stopped, |out, pid| out.number((*pid).into()));
+        // 0: it has none.
+        out.number(self.alarm.map_or(0, |number| 1 + u64::from(number)));
+        out.option(self.input.as_deref());
+        self.partial.iter().for_each(|bytes| out.bytes(bytes));
+    }
+
+    pub(crate) fn read(from: &mut Reader<'_>) -> Option<HeldRank> {
+        let [number, pid, owner, segment] = [from.word()?, from.word()?, from.word()?, from.word()?];
+        let mut name = || from.option()?.map(String::from_utf8).transpose().ok();
+        let outside = [name()?, name()?, name()?, name()?];
+        Some(HeldRank {
+            number,
+            pid,
+            outside,
+            owner,
+            stopped: from.list(Reader::word)?,
+            segment,
+            alarm: from.number()?.checked_sub(1).map(u32::try_from).transpose().ok()?,
+            input: from.option()?,
+            partial: [from.bytes()?, from.bytes()?],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn example() -> Held {
+        let rank = |number: u32| HeldRank {
+            number,
+            pid: 40 + number,
+            outside: [Some("socket:[7]".into()), None, Some("pipe:[8]".into()), None],
+            owner: 50 + number,
+            stopped: vec![40 + number, 50 + number],
+            segment: 62,
+            alarm: (number == 0).then_some(3),
+            input: (number == 0).then(|| b"rest".to_vec()),
+            partial: [b"half a".to_vec(), Vec::new()],
+        };
+        Held {
+            ranks: vec![rank(0), rank(1)],
+            listeners: vec!["127.0.0.1:7".parse().unwrap(), "[fe80::1]:8".parse().unwrap()],
+            universe: 77,
+            entrance: ("oxmpi.rank.1".into(), "ab".into()),
+            generation: 1,
+            mark: "00ff".into(),
+            secret: [9; 32],
+            step: 6,
+            time_left: Some(Duration::from_millis(1500)),
+            queued: [b"out".to_vec(), Vec::new()],
+            input_ended: true,
+        }
+    }
+
+    #[test]
+    fn it_comes_back_as_it_was() {
+        for held in [example(), Held { time_left: None, ..example() }] {
+            assert_eq!(Held::decode(&held.encode()), Some(held));
+        }
+        let mut other = example();
+        other.ranks[1].number = 2;
+        assert_eq!(Held::decode(&other.encode()), None, "a rank is missing");
+        assert_eq!(Held::decode(&Held { ranks: Vec::new(), ..example() }.encode()), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_end_that_is_missing_goes_unnoticed(keep in any::<prop::sample::Index>()) {
+            let bytes = example().encode();
+            prop_assert_eq!(Held::decode(&bytes[..keep.index(bytes.len())]), None);
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in any::<Vec<u8>>()) {
+            let _ = Held::decode(&bytes);
+        }
+    }
+}

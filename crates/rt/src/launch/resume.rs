@@ -1,0 +1,377 @@
+//! Bringing a job back of which each rank has an image: a new launcher restores them as its children, each with a new control socket,
+//! new pipes and a new listener, and goes on where the one before has left off ([`Held`]).
+//!
+//! The processes are restored stopped, as they were imaged. While none of them runs, each is told in its segment that it was restored
+//! ([`oxmpi_shm::segment::Status::note_restored`]): it takes its new control socket for the old one, ends what were its connections,
+//! and asks for its new listener. Where its peers are, it asks whenever it connects.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use oxmpi_shm::segment::Segment;
+use oxmpi_sys::fdpass;
+use oxmpi_sys::poller::raise_alarm;
+use oxmpi_sys::process_stat::ProcessStat;
+use oxmpi_sys::spawn::{Guard, Process, Signals};
+use rustix::fs::{OFlags, fcntl_setfl, fstat};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{
+    Pid, PidfdFlags, PidfdGetfdFlags, Signal, WaitId, WaitIdOptions, pidfd_getfd, pidfd_open, waitid,
+};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use super::binding::Binding;
+use super::entrance::Entrance;
+use super::files::Files;
+use super::held::{CONTROL, Held, HeldRank, INPUT, Images, OUTPUTS};
+use super::hold::send;
+use super::input::{Feed, Inputs};
+use super::launcher::Launcher;
+use super::lifelines::Lifelines;
+use super::plugs::{Plug, plugs};
+use super::quiesce::Standing;
+use super::start::{Outputs, Rank, Started, boot, kernel, raise_open_files};
+use super::{Deadline, Launch, LaunchError, binding_of, prepare};
+use crate::hosts::head::Far;
+use crate::hosts::message::{Order, RestoreOrder, ToAgent};
+
+/// A rank whose image is to be restored.
+#[derive(Debug)]
+pub struct Restored<'f> {
+    /// Its number.
+    pub number: u32,
+    /// The number of its process.
+    pub pid: u32,
+    /// What is to be in the place of which sockets and pipes, by the names that these had.
+    pub given: Vec<(BorrowedFd<'f>, String)>,
+}
+
+/// Restores the images of ranks, as children of the thread that calls it, and stopped. The error is for a person.
+pub type Restore<'a> = dyn Fn(&Images, &[Restored<'_>]) -> Result<(), String> + 'a;
+
+/// Brings a job back and runs it to its end. Returns the exit code for `mpirun`.
+///
+/// # Errors
+/// It could not be brought back; nothing of it is left.
+pub fn resume(
+    launch: &Launch,
+    held: &Held,
+    images: &Images,
+    restore: &Restore<'_>,
+) -> Result<i32, LaunchError> {
+    let size = held.ranks.len() as u32;
+    let wanted: u32 = launch.apps.iter().map(|app| app.ranks).sum();
+    if wanted != size {
+        return Err(LaunchError::Restore(format!(
+            "the command line of the job has {wanted} ranks, and its set has {size}: it is not the set of this job"
+        )));
+    }
+    let signals = prepare(launch.supervision.is_some())?;
+    let here = launch.here(size).len();
+    let open_files = raise_open_files(launch, (size, here), true)?;
+    let files = launch.output_files.as_ref().map(|files| {
+        let directory = files.directory.clone();
+        Files::reopen(&directory, size).map_err(|error| LaunchError::Files { directory, error })
+    });
+    let files = files.transpose()?;
+    let binding = binding_of(launch.bind, here);
+    let started = bring_all_back(launch, held, (images, restore), (&signals, &binding))?;
+    let mut launcher = Launcher::new(launch, &signals, started)?;
+    launcher.files = files;
+    launcher.open_files = open_files;
+    launcher.take_up(held);
+    launcher.introduce(&binding);
+    launcher.run_to_the_end()
+}
+
+impl Launcher<'_> {
+    /// Takes over what the launcher before has left, and lets the processes run.
+    fn take_up(&mut self, held: &Held) {
+        self.standing = Standing::restored(held.step);
+        for (sink, queued) in self.sinks.iter_mut().zip(&held.queued) {
+            sink.queue().extend_from_slice(queued);
+        }
+        let nodes = self.launch.nodes(held.ranks.len() as u32);
+        for (rank, node) in held.ranks.iter().zip(nodes) {
+            let Some(member) = self.members.get_mut(&rank.number) else { continue };
+            // Its memory knows where it was before.
+            member.node = node;
+            for (lines, partial) in member.lines.iter_mut().zip(&rank.partial) {
+                lines.go_on(partial);
+            }
+        }
+        self.post_all(&ToAgent::GoOn);
+        for rank in &held.ranks {
+            if let Some(plug) = self.members.get(&rank.number).and_then(|member| member.plug.as_ref()) {
+                let_run(rank, plug);
+            }
+        }
+    }
+}
+
+/// Lets a rank run that was restored on this host.
+pub(crate) fn let_run(rank: &HeldRank, plug: &Plug) {
+    rank.stopped.iter().for_each(|pid| send(*pid, Signal::CONT));
+    // It may sleep on connections that it had, whose end wakes it, or had none.
+    raise_alarm(&plug.alarm);
+}
+
+/// What a new launcher keeps of a rank, and what it gives to its process.
+struct Ends {
+    control: OwnedFd,
+    peer: u64,
+    outputs: Outputs,
+    given: Vec<(Given, String)>,
+}
+
+enum Given {
+    New(OwnedFd),
+    /// The launcher's own standard input.
+    Own,
+}
+
+impl Given {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Given::New(fd) => fd.as_fd(),
+            Given::Own => rustix::stdio::stdin(),
+        }
+    }
+}
+
+/// Ranks that were restored on this host, with what belongs to each of them.
+pub(crate) struct Back {
+    pub(crate) ranks: Vec<Rank>,
+    pub(crate) outputs: Vec<Outputs>,
+    pub(crate) plugs: Vec<Plug>,
+}
+
+/// Restores ranks on this host, as [`Restore`] says, with these listeners and inputs. They are told by this step that they were
+/// restored, and do not run yet.
+///
+/// # Errors
+/// If one is not restored; then none of them is left.
+pub(crate) fn bring_back(
+    ranks: &[&HeldRank],
+    plugs: Vec<Plug>,
+    inputs: &mut Inputs,
+    (step, binding, guard): (u32, &Binding, &Guard),
+    restore: &dyn Fn(&[Restored<'_>]) -> Result<(), String>,
+) -> Result<Back, LaunchError> {
+    let mut ends = Vec::new();
+    for rank in ranks {
+        ends.push(ends_of(rank, inputs)?);
+    }
+    let restored = ranks.iter().zip(&ends).map(|(rank, ends)| Restored {
+        number: rank.number,
+        pid: rank.pid,
+        given: ends.given.iter().map(|(fd, name)| (fd.as_fd(), name.clone())).collect(),
+    });
+    let done = restore(&restored.collect::<Vec<_>>()).map_err(LaunchError::Restore);
+    let taken = done.and_then(|()| take_all_over(ranks, ends, plugs));
+    let back = taken.inspect_err(|_| bury_restored(ranks))?;
+    for ((at, rank), taken) in (0..).zip(ranks).zip(&back.ranks) {
+        // The guard can only be missing if somebody killed it; then the job runs unguarded.
+        let _ = guard.watch(taken.process.pid);
+        taken.segment.status().note_restored();
+        taken.segment.status().ask_quiesce_step(step);
+        if let Some(mask) = binding.mask(at) {
+            bind_all(rank, &mask);
+        }
+    }
+    Ok(back)
+}
+
+fn take_all_over(ranks: &[&HeldRank], ends: Vec<Ends>, plugs: Vec<Plug>) -> Result<Back, LaunchError> {
+    let mut back = Back { ranks: Vec::new(), outputs: Vec::new(), plugs: Vec::new() };
+    for ((rank, ends), plug) in ranks.iter().zip(ends).zip(plugs) {
+        let gone = |error| {
+            let (number, pid) = (rank.number, rank.pid);
+            LaunchError::Restore(format!("rank {number} (process {pid}) cannot be taken over: {error}"))
+        };
+        let (taken, plug) = take_over(rank, ends.control, ends.peer, plug).map_err(gone)?;
+        back.ranks.push(taken);
+        back.outputs.push(ends.outputs);
+        back.plugs.push(plug);
+    }
+    Ok(back)
+}
+
+/// Restores all processes, on all hosts, and takes what belongs to those of this one.
+fn bring_all_back(
+    launch: &Launch,
+    held: &Held,
+    (images, restore): (&Images, &Restore<'_>),
+    (signals, binding): (&Signals, &Binding),
+) -> Result<Started, LaunchError> {
+    let size = held.ranks.len() as u32;
+    let (nodes, here) = (launch.nodes(size), launch.here(size));
+    let is_here = |rank: &HeldRank| here.binary_search(&rank.number).is_ok();
+    let deadline = Deadline::of_rest(launch, held.time_left);
+    let entrance = Entrance::open_as(held.entrance.clone(), held.generation)?;
+    let guard =
+        Guard::start_again(&held.mark).map_err(|e| LaunchError::Kernel("start the guard process", e))?;
+    let boot = boot(&launch.params, held.universe, (size, here.len() as u32), true);
+    let step = Standing::restored(held.step).step();
+    let own: Vec<&HeldRank> = held.ranks.iter().filter(|rank| is_here(rank)).collect();
+    let run = || {
+        // Who is on another host cannot have the launcher's own input.
+        let is_fed =
+            |rank: &&HeldRank| rank.outside[INPUT].is_some() && (rank.input.is_some() || !is_here(rank));
+        let fed: Vec<u32> = held.ranks.iter().filter(is_fed).map(|rank| rank.number).collect();
+        let inputs = Inputs::of_ranks(fed.iter().copied());
+        let (mut inputs, writers) = kernel("open standard input for the ranks", inputs)?;
+        let mut far_inputs = Vec::new();
+        for number in fed.iter().filter(|number| here.binary_search(number).is_err()) {
+            far_inputs.extend(inputs.take(*number).map(|pipe| (*number, pipe)));
+        }
+        let is_one_host = launch.spread.is_none();
+        let plugs = plugs(launch, own.len(), is_one_host, own.len() > 1)?;
+        let watch = (signals, deadline);
+        let mut far = Far::open_all(launch, watch)?;
+        let agents = far.iter().filter(|far| far.needs_lifeline()).count();
+        let (lifelines, offer) = Lifelines::listen(launch, agents);
+        let order = |far: &Far| {
+            let of_node = |rank: &&HeldRank| nodes.get(rank.number as usize) == Some(&far.node);
+            let ranks = held.ranks.iter().filter(of_node).cloned().collect();
+            let restore = RestoreOrder { images: images.clone(), mark: held.mark.clone(), step, ranks };
+            let order = far.order(launch, (&boot, held.secret), &nodes, &fed, offer.as_ref());
+            Order { restore: Some(restore), ..order }
+        };
+        Far::prepare_all(&mut far, order, watch)?;
+        let restore = |ranks: &[Restored<'_>]| restore(images, ranks);
+        let back = bring_back(&own, plugs, &mut inputs, (step, binding, &guard), &restore)?;
+        if let Err(error) = Far::start_all(&mut far, watch) {
+            bury_restored(&own);
+            return Err(error);
+        }
+        let rest = |(number, pipe): (u32, OwnedFd)| {
+            let rank = held.ranks.iter().find(|rank| rank.number == number);
+            (number, pipe, rank.and_then(|rank| rank.input.clone()).unwrap_or_default())
+        };
+        let feed = Feed::of_rest(writers.into_iter().map(rest).collect(), held.input_ended);
+        Ok((back, feed, far, far_inputs, lifelines))
+    };
+    match run() {
+        Ok((Back { ranks, outputs, plugs }, feed, far, far_inputs, lifelines)) => Ok(Started {
+            boot,
+            nodes,
+            ranks: here.iter().copied().zip(ranks).collect(),
+            outputs,
+            guard,
+            feed,
+            plugs,
+            secret: held.secret,
+            deadline,
+            far,
+            far_inputs,
+            lifelines,
+            entrance: Some(entrance),
+        }),
+        Err(error) => {
+            guard.dismiss();
+            Err(error)
+        }
+    }
+}
+
+/// New sockets and pipes for a rank.
+fn ends_of(rank: &HeldRank, inputs: &mut Inputs) -> Result<Ends, LaunchError> {
+    let (control, theirs) = fdpass::pair().map_err(|e| LaunchError::Kernel("make a socket pair", e))?;
+    kernel("make a socket nonblocking", fcntl_setfl(&control, OFlags::NONBLOCK))?;
+    let peer = kernel("see a socket", fstat(&theirs))?.st_ino;
+    let mut given = vec![(Given::New(theirs), CONTROL)];
+    let mut outputs: Outputs = [None, None];
+    for (output, at) in outputs.iter_mut().zip(OUTPUTS) {
+        if rank.outside[at].is_some() {
+            let (read, write) = kernel("make a pipe", pipe_with(PipeFlags::CLOEXEC))?;
+            *output = Some(read);
+            given.push((Given::New(write), at));
+        }
+    }
+    if rank.outside[INPUT].is_some() {
+        let pipe = inputs.take(rank.number);
+        given.push((pipe.map_or(Given::Own, Given::New), INPUT));
+    }
+    let named = given.into_iter().filter_map(|(fd, at)| Some((fd, rank.outside[at].clone()?)));
+    Ok(Ends { control, peer, outputs, given: named.collect() })
+}
+
+/// Takes a process that is there again, and what is in its descriptors.
+fn take_over(
+    rank: &HeldRank,
+    control: OwnedFd,
+    peer: u64,
+    plug: Plug,
+) -> Result<(Rank, Plug), Box<dyn std::error::Error>> {
+    let open = |pid: u32| {
+        let pid = Pid::from_raw(pid.cast_signed()).ok_or(rustix::io::Errno::SRCH)?;
+        pidfd_open(pid, PidfdFlags::empty())
+    };
+    let owner = open(rank.owner)?;
+    let take = |number: u32| pidfd_getfd(&owner, number.cast_signed(), PidfdGetfdFlags::empty());
+    let segment_fd = take(rank.segment)?;
+    let segment = Segment::map(&segment_fd)?;
+    let (found, wanted) = (segment.boot().rank, rank.number);
+    if found != wanted || segment.status().pid() != Some(rank.owner) {
+        return Err(io::Error::other(format!("its memory is that of rank {found}")).into());
+    }
+    let alarm = rank.alarm.map(take).transpose()?.unwrap_or(plug.alarm);
+    let process = Process { pid: rank.pid.cast_signed(), pidfd: open(rank.pid)? };
+    let peer = Some(peer);
+    let clock_ahead_ns = clock_offset_ns("self").saturating_sub(clock_offset_ns(&rank.owner.to_string()));
+    let rank =
+        Rank { process, segment, segment_fd, control, peer, is_child: true, clock_ahead_ns, postboxes: None };
+    Ok((rank, Plug { alarm, ..plug }))
+}
+
+/// What the monotonic clock of a process has more than that of the kernel (time_namespaces(7)).
+fn clock_offset_ns(process: &str) -> i64 {
+    let text = std::fs::read_to_string(format!("/proc/{process}/timens_offsets")).unwrap_or_default();
+    let numbers = text.lines().find_map(|line| {
+        let mut words = line.strip_prefix("monotonic")?.split_ascii_whitespace().map(str::parse::<i64>);
+        words.next()?.ok().zip(words.next()?.ok())
+    });
+    // A kernel without such namespaces has no such file.
+    numbers.map_or(0, |(seconds, ns)| seconds.saturating_mul(1_000_000_000).saturating_add(ns))
+}
+
+/// Binds all threads of a rank: an image does not say to what they were bound.
+fn bind_all(rank: &HeldRank, mask: &[u64]) {
+    let mut cpus = CpuSet::new();
+    for cpu in 0..CpuSet::MAX_CPU.min(mask.len() * 64) {
+        if mask[cpu / 64] >> (cpu % 64) & 1 == 1 {
+            cpus.set(cpu);
+        }
+    }
+    for pid in &rank.stopped {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        for task in tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).filter_map(Pid::from_raw)
+        {
+            // One that is unbound runs as well.
+            let _ = sched_setaffinity(Some(task), &cpus);
+        }
+    }
+}
+
+/// Ends those that are there already.
+fn bury_restored(ranks: &[&HeldRank]) {
+    for rank in ranks {
+        let is_ours = ProcessStat::of(rank.pid).is_some_and(|stat| stat.parent == std::process::id());
+        let Some(pid) = Pid::from_raw(rank.pid.cast_signed()).filter(|_| is_ours) else { continue };
+        rank.stopped.iter().for_each(|pid| send(*pid, Signal::KILL));
+        send(rank.pid, Signal::KILL);
+        let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_has_the_clock_of_its_host_and_nobody_another_one() {
+        assert_eq!(clock_offset_ns("self"), clock_offset_ns(&std::process::id().to_string()));
+        assert_eq!(clock_offset_ns("no process"), 0);
+    }
+}
