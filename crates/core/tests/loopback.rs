@@ -7,7 +7,7 @@ use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
 use oxmpi_coll::{Buffers, Combine};
 use oxmpi_core::world::{MakeTransport, Options, world_with};
 use oxmpi_engine::Mode;
-use oxmpi_fabric::transports::loopback::{Loopback, Mailboxes};
+use oxmpi_fabric::transports::loopback::{Loopback, PacketQueues};
 use oxmpi_mem::kernels::{Op, Scalar, kernel};
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Owned;
@@ -16,8 +16,8 @@ use std::sync::Arc;
 use talk::{pattern, receive, send};
 
 fn loopback(ranks: u32) -> Options {
-    let mailboxes = Arc::new(Mailboxes::new(0..ranks));
-    let make = MakeTransport::new(move |rank| Loopback::new(rank, mailboxes.clone()));
+    let queues = Arc::new(PacketQueues::new(0..ranks));
+    let make = MakeTransport::new(move |rank| Loopback::new(rank, queues.clone()));
     Options { transport: Some(make), ..Options::default() }
 }
 

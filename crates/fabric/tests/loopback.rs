@@ -1,9 +1,9 @@
-//! Threads of one program through mailboxes in its memory: planned messages arrive once, in order and whole, and a full queue says so.
+//! Threads of one program through queues in its memory: planned messages arrive once, in order and whole, and a full queue says so.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
 mod support;
 
-use oxmpi_fabric::transports::loopback::{Loopback, Mailboxes, ROOM};
+use oxmpi_fabric::transports::loopback::{Loopback, PacketQueues, ROOM};
 use oxmpi_fabric::{Membership as _, Sent, Transport as _};
 use std::sync::Arc;
 use support::{Recorder, exchange, planned, with_message};
@@ -11,25 +11,25 @@ use support::{Recorder, exchange, planned, with_message};
 const FIRST: u32 = 5;
 const MESSAGES: u32 = 3000;
 
-fn mailboxes() -> Arc<Mailboxes> {
-    Arc::new(Mailboxes::new(FIRST..FIRST + 2))
+fn queues() -> Arc<PacketQueues> {
+    Arc::new(PacketQueues::new(FIRST..FIRST + 2))
 }
 
 #[test]
 fn messages_between_two_threads_arrive_in_order() {
-    let mailboxes = mailboxes();
+    let queues = queues();
     std::thread::scope(|scope| {
         for me in [FIRST, FIRST + 1] {
-            let (mailboxes, peer) = (mailboxes.clone(), 2 * FIRST + 1 - me);
-            scope.spawn(move || exchange(&mut Loopback::new(me, mailboxes), me, peer, MESSAGES));
+            let (queues, peer) = (queues.clone(), 2 * FIRST + 1 - me);
+            scope.spawn(move || exchange(&mut Loopback::new(me, queues), me, peer, MESSAGES));
         }
     });
 }
 
 #[test]
 fn a_full_queue_takes_nothing_until_its_process_looks() {
-    let mailboxes = mailboxes();
-    let (mut one, mut other) = (Loopback::new(FIRST, mailboxes.clone()), Loopback::new(FIRST + 1, mailboxes));
+    let queues = queues();
+    let (mut one, mut other) = (Loopback::new(FIRST, queues.clone()), Loopback::new(FIRST + 1, queues));
     let mut send = |number| with_message(FIRST, number, |message| one.send(FIRST + 1, message)).unwrap();
     let room = ROOM as u32;
     assert!((0..room).all(|number| send(number) == Sent::Done));
@@ -45,7 +45,7 @@ fn a_full_queue_takes_nothing_until_its_process_looks() {
 
 #[test]
 fn only_ranks_of_the_program_are_reached() {
-    let mut own = Loopback::new(FIRST, mailboxes());
+    let mut own = Loopback::new(FIRST, queues());
     let reached = [FIRST - 1, FIRST, FIRST + 1, FIRST + 2].map(|peer| own.reaches(peer));
     assert_eq!(reached, [false, true, true, false]);
     let error = with_message(FIRST, 0, |message| own.send(FIRST + 2, message)).unwrap_err();

@@ -6,7 +6,7 @@
 mod completions;
 mod posting;
 
-pub use posting::{Label, Wanted};
+pub use posting::{Label, TagFilter};
 
 use crate::declarations::{
     Av, AvAttr, Cq, CqAttr, CqEntry, Domain, Ep, FI_ADDR_UNSPEC, FI_AV_TABLE, FI_AV_UNSPEC,

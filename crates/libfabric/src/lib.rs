@@ -13,7 +13,9 @@ mod declarations;
 mod endpoint;
 mod library;
 
-pub use endpoint::{Admission, Claimed, Ended, Ending, Endpoint, EndpointError, Label, PeerAddress, Wanted};
+pub use endpoint::{
+    Admission, Claimed, Ended, Ending, Endpoint, EndpointError, Label, PeerAddress, TagFilter,
+};
 pub use library::{Library, LibraryError, Provider, ProviderQuery};
 #[cfg(doc)]
 use oxmpi_mem::buffer::UserBuf;

@@ -22,7 +22,7 @@ pub struct Label {
 
 /// Which messages an operation takes.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct TagFilter {
     /// The context, which says by which pair they come.
     pub context: u32,
     /// From one peer, or from anybody.
@@ -222,7 +222,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
     #[inline(always)]
     pub fn receive(
         &mut self,
-        wanted: Wanted,
+        wanted: TagFilter,
         buffer: &UserBuf,
         token: T,
     ) -> Result<Admission, EndpointError> {
@@ -231,7 +231,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         let operation = self.operation(ep, token, Self::room(buffer));
         let (at, context) = (operation.at, (&raw mut *operation).cast::<c_void>());
         let (start, len) = Self::place(&mut operation.memory);
-        let Wanted { tag, ignore, .. } = wanted;
+        let TagFilter { tag, ignore, .. } = wanted;
         // SAFETY: as for `send`; the user's memory may be written as long as the buffer that the operation holds says.
         let answer =
             unsafe { ((*(*ep).tagged).recv)(ep, start, len, null_mut(), from, tag, ignore, context) };
@@ -240,7 +240,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
 
     /// The address of the source that is wanted.
     #[inline]
-    fn source(&self, Wanted { context, from, .. }: Wanted) -> u64 {
+    fn source(&self, TagFilter { context, from, .. }: TagFilter) -> u64 {
         match from {
             Some(from) if GROUPED => self.at_pair(from, context),
             Some(from) => from.0,
@@ -255,7 +255,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
     /// What the provider says.
     pub fn peek(
         &mut self,
-        wanted: Wanted,
+        wanted: TagFilter,
         claims: bool,
         token: T,
     ) -> Result<(Admission, Claimed), EndpointError> {
@@ -284,13 +284,13 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         (operation.is_live, operation.is_wanted, operation.claims) = (true, true, false);
         operation.token = Some(token);
         operation.memory = Self::room(buffer);
-        self.receive_message(claimed, Wanted { context, from: None, tag, ignore: 0 }, FI_CLAIM)
+        self.receive_message(claimed, TagFilter { context, from: None, tag, ignore: 0 }, FI_CLAIM)
     }
 
     fn receive_message(
         &mut self,
         Claimed(at): Claimed,
-        wanted: Wanted,
+        wanted: TagFilter,
         flags: u64,
     ) -> Result<Admission, EndpointError> {
         let addr = self.source(wanted);

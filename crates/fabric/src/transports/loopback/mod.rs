@@ -1,4 +1,4 @@
-//! Loopback: ranks of one program, through mailboxes in its memory. It is the transport to copy for a new one
+//! Loopback: ranks of one program, through queues in its memory. It is the transport to copy for a new one
 //! (`docs/transports-howto.md`), so it has what every transport has, and nothing else.
 //!
 //! Rules (beside the promises at the head of this crate)
@@ -7,7 +7,7 @@
 //! 2. Each process has one queue, to which all others send, and which has room for [`ROOM`] packets. So packets of one process to
 //!    another stay in order.
 //! 3. Nobody wakes a process that sleeps: its sleeps are short.
-//! 4. What a process has sent before it leaves lies in the mailboxes of the others. Processes of one program do not die alone.
+//! 4. What a process has sent before it leaves lies in the queues of the others. Processes of one program do not die alone.
 
 mod module;
 
@@ -28,36 +28,36 @@ pub const ROOM: usize = 64;
 
 /// What the processes share.
 #[derive(Debug)]
-pub struct Mailboxes {
+pub struct PacketQueues {
     /// The number of the first process.
     first: u32,
-    all: Vec<Mailbox>,
+    all: Vec<PacketQueue>,
 }
 
 /// What belongs to one process.
 #[derive(Debug, Default)]
-struct Mailbox {
+struct PacketQueue {
     /// Frames, each with its body.
-    queue: Mutex<VecDeque<Box<[u8]>>>,
+    packets: Mutex<VecDeque<Box<[u8]>>>,
     has_left: AtomicBool,
 }
 
-impl Mailboxes {
+impl PacketQueues {
     /// Those of processes with these numbers.
-    pub fn new(processes: Range<u32>) -> Mailboxes {
+    pub fn new(processes: Range<u32>) -> PacketQueues {
         let first = processes.start;
-        Mailboxes { first, all: processes.map(|_| Mailbox::default()).collect() }
+        PacketQueues { first, all: processes.map(|_| PacketQueue::default()).collect() }
     }
 
-    fn mailbox(&self, process: u32) -> Option<&Mailbox> {
+    fn of(&self, process: u32) -> Option<&PacketQueue> {
         self.all.get(process.checked_sub(self.first)? as usize)
     }
 }
 
-impl Mailbox {
-    fn queue(&self) -> MutexGuard<'_, VecDeque<Box<[u8]>>> {
+impl PacketQueue {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Box<[u8]>>> {
         // A queue is whole whenever its lock is free, also if a thread that had it has panicked.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.packets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -65,13 +65,13 @@ impl Mailbox {
 #[derive(Debug)]
 pub struct Loopback {
     own: u32,
-    mailboxes: Arc<Mailboxes>,
+    queues: Arc<PacketQueues>,
 }
 
 impl Loopback {
-    /// That of process `own`, which has one of the mailboxes.
-    pub fn new(own: u32, mailboxes: Arc<Mailboxes>) -> Loopback {
-        Loopback { own, mailboxes }
+    /// That of process `own`, which has one of the queues.
+    pub fn new(own: u32, queues: Arc<PacketQueues>) -> Loopback {
+        Loopback { own, queues }
     }
 }
 
@@ -85,7 +85,7 @@ impl Transport for Loopback {
     }
 
     fn reaches(&self, peer: u32) -> bool {
-        self.mailboxes.mailbox(peer).is_some()
+        self.queues.of(peer).is_some()
     }
 
     fn limits(&self, _to: u32) -> Limits {
@@ -99,7 +99,7 @@ impl Transport for Loopback {
     /// Rules 1 and 2.
     fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
         let unknown = || Unreachable { peer: to, why: "it is no rank of this program".into() };
-        let mut queue = self.mailboxes.mailbox(to).ok_or_else(unknown)?.queue();
+        let mut queue = self.queues.of(to).ok_or_else(unknown)?.lock();
         if queue.len() >= ROOM {
             return Ok(Sent::Full);
         }
@@ -114,8 +114,7 @@ impl Transport for Loopback {
 
     fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
         // Who sends meanwhile does not wait for the sink, nor the sink for its own answer.
-        let Some(packets) = self.mailboxes.mailbox(self.own).map(|own| std::mem::take(&mut *own.queue()))
-        else {
+        let Some(packets) = self.queues.of(self.own).map(|own| std::mem::take(&mut *own.lock())) else {
             return false;
         };
         for packet in &packets {
@@ -128,7 +127,7 @@ impl Transport for Loopback {
     }
 
     fn before_sleep(&mut self) -> bool {
-        self.mailboxes.mailbox(self.own).is_none_or(|own| own.queue().is_empty())
+        self.queues.of(self.own).is_none_or(|own| own.lock().is_empty())
     }
 
     /// Rule 3.
@@ -140,11 +139,11 @@ impl Transport for Loopback {
 /// Rule 4.
 impl Membership for Loopback {
     fn has_left(&mut self, peer: u32) -> bool {
-        self.mailboxes.mailbox(peer).is_some_and(|own| own.has_left.load(Ordering::Acquire))
+        self.queues.of(peer).is_some_and(|own| own.has_left.load(Ordering::Acquire))
     }
 
     fn leave(&mut self) -> bool {
-        if let Some(own) = self.mailboxes.mailbox(self.own) {
+        if let Some(own) = self.queues.of(self.own) {
             own.has_left.store(true, Ordering::Release);
         }
         true

@@ -1,6 +1,6 @@
 //! What `loopback` says of itself, and how it is made.
 
-use super::{Loopback, Mailboxes};
+use super::{Loopback, PacketQueues};
 use crate::constructor::{Constructor, Offer, Services, Situation};
 use crate::routes::Reach;
 use linkme::distributed_slice;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 static LOOPBACK: Module = Module {
     name: "loopback",
     place: 900,
-    help: "'loopback' is mailboxes within one process, for a job of one.",
+    help: "'loopback' is queues within one process, for a job of one.",
     unavailable: |job| job.ranks.is_some_and(|ranks| ranks > 1).then(|| SEVERAL.to_string()),
     constructor: &Constructor::new(open),
     ..Module::NEW
@@ -20,12 +20,12 @@ static LOOPBACK: Module = Module {
 const SEVERAL: &str = "it is between ranks that are threads of one program, and the ranks of this job are programs of their own: \
                        leave 'rpi' out";
 
-/// The mailboxes of a process alone.
+/// The queues of a process alone.
 fn open(of: &Situation<'_>, _services: &Arc<dyn Services>) -> Result<Option<Offer>, String> {
     if of.job.len() != 1 {
         return Err(SEVERAL.into());
     }
-    let mailboxes = Arc::new(Mailboxes::new(of.job.clone()));
+    let queues = Arc::new(PacketQueues::new(of.job.clone()));
     // Processes of other jobs have their own memory.
-    Ok(Some(Offer::new(Loopback::new(of.rank, mailboxes), Reach::Launcher, Reach::Everybody)))
+    Ok(Some(Offer::new(Loopback::new(of.rank, queues), Reach::Launcher, Reach::Everybody)))
 }

@@ -35,7 +35,7 @@ use crate::{
 };
 use oxmpi_libfabric::{
     Admission, Claimed, Ended, Ending, Endpoint, EndpointError, Label, LibraryError, PeerAddress, Provider,
-    Wanted,
+    TagFilter,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
@@ -236,9 +236,9 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
 
     /// Messages of a context from this source, or from anybody, with these tags.
     #[inline(always)]
-    fn wanted(&self, context: u32, from: Option<u32>, tags: Tags) -> Wanted {
+    fn wanted(&self, context: u32, from: Option<u32>, tags: Tags) -> TagFilter {
         let (tag, ignore) = self.settings.layout.wanted(context, from, tags);
-        Wanted { context, from: self.directed(from), tag, ignore }
+        TagFilter { context, from: self.directed(from), tag, ignore }
     }
 
     fn address_of(&self, peer: u32) -> Option<PeerAddress> {
@@ -517,7 +517,7 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
         if is_synchronous {
             // Rule 2.
             let tag = layout.encode(Parts { source: to, protocol: TagProtocol::Matched, ..parts });
-            let wanted = Wanted { context, from: self.directed(Some(to)), tag, ignore: 0 };
+            let wanted = TagFilter { context, from: self.directed(Some(to)), tag, ignore: 0 };
             match self.endpoint.receive(wanted, &UserBuf::empty(), answer) {
                 Ok(Admission::Yes) => _ = self.halves.insert(token),
                 Ok(Admission::NoRoom) => return Ok(Sent::Full),
