@@ -153,16 +153,15 @@ impl<F: Fabric> Process<F> {
         dest: i32,
         tag: i32,
     ) -> bool {
-        let started = domain.lane.try_send_tagged(context, dest, tag, bytes);
+        let Some(started) = domain.lane.try_send_tagged(context, dest, tag, bytes) else { return false };
+        let look = domain.lane.is_look_due(1);
         drop(domain);
-        match started {
-            None => false,
-            Some(Started::Complete(_)) => true,
-            Some(Started::Pending(request)) => {
-                let _ = self.wait(request);
-                true
-            }
+        if let Started::Pending(request) = started {
+            let _ = self.wait(request);
+        } else if look {
+            self.look_now_and_then();
         }
+        true
     }
 
     /// What is to be done now and then when a message has gone at once: its receiver sleeps, or a look at everything is due.

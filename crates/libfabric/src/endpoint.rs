@@ -125,6 +125,25 @@ struct Pair {
     receive: *mut Ep,
 }
 
+impl Pair {
+    const CLOSED: Pair = Pair { transmit: null_mut(), receive: null_mut() };
+
+    /// Closes what of it is open. Nobody uses it any more.
+    fn close(&self) {
+        for one in [self.transmit, self.receive] {
+            close(one.cast());
+        }
+    }
+}
+
+/// Closes an object, if there is one: it was opened here, and nobody uses it any more.
+fn close(fid: *mut Fid) {
+    if !fid.is_null() {
+        // SAFETY: an object of the library's that is open, and is closed once, before those that it was made from.
+        unsafe { ((*(*fid).ops).close)(fid) };
+    }
+}
+
 /// An endpoint of a provider, with a queue of completions and the addresses of its peers. One thread at a time uses it. `GROUPED`: it is
 /// a scalable one.
 pub struct Endpoint<T, const GROUPED: bool> {
@@ -161,15 +180,10 @@ impl<T, const GROUPED: bool> fmt::Debug for Endpoint<T, GROUPED> {
 impl<T, const GROUPED: bool> Drop for Endpoint<T, GROUPED> {
     fn drop(&mut self) {
         // What is under way ends with the endpoint; its memory stays until that is closed.
-        let pairs = self.pairs.iter().flat_map(|pair| [pair.transmit.cast(), pair.receive.cast()]);
+        self.pairs.iter().for_each(Pair::close);
         let fids: [*mut Fid; 5] =
             [self.ep.cast(), self.cq.cast(), self.av.cast(), self.domain.cast(), self.fabric.cast()];
-        for fid in pairs.chain(fids) {
-            if !fid.is_null() {
-                // SAFETY: an object of the library's that was opened here and is closed once, before those that it was made from.
-                unsafe { ((*(*fid).ops).close)(fid) };
-            }
-        }
+        fids.into_iter().for_each(close);
     }
 }
 
@@ -183,7 +197,6 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         let most = if GROUPED { (provider.contexts as u32).clamp(1, MOST_PAIRS) } else { 1 };
         // A power of two, so that bits of a context name its pair.
         let pair_bits = most.ilog2();
-        let none = Pair { transmit: null_mut(), receive: null_mut() };
         let empty = CqEntry { op_context: null_mut(), flags: 0, len: 0, buf: null_mut(), data: 0, tag: 0 };
         let mut it = Endpoint {
             library: library.clone(),
@@ -194,7 +207,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
             av: null_mut(),
             cq: null_mut(),
             ep: null_mut(),
-            pairs: if GROUPED { vec![none; 1 << pair_bits].into() } else { Box::default() },
+            pairs: if GROUPED { vec![Pair::CLOSED; 1 << pair_bits].into() } else { Box::default() },
             pair_bits,
             entries: Box::new([empty; ENTRIES]),
             address: Box::default(),
@@ -259,10 +272,21 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         if !GROUPED || !self.pair(context).transmit.is_null() {
             return Ok(());
         }
+        let mut pair = Pair::CLOSED;
         let at = self.pair_number(context);
+        let opened = self.open_at(at, &mut pair);
+        if opened.is_err() {
+            pair.close();
+            return opened;
+        }
+        self.pairs[at] = pair;
+        Ok(())
+    }
+
+    /// Opens the pair with a number, as far as it can be.
+    fn open_at(&self, at: usize, pair: &mut Pair) -> Result<(), LibraryError> {
         let (ep, cq, none) = (self.ep, self.cq, null_mut());
-        let pair = &mut self.pairs[at];
-        // SAFETY: the endpoint and the queue are open; no attributes are those of the endpoint. What is opened is closed by `drop`.
+        // SAFETY: the endpoint and the queue are open; no attributes are those of the endpoint.
         unsafe {
             let ops = (*ep).ops;
             let answer = ((*ops).tx_ctx)(ep, at as c_int, null_mut(), &mut pair.transmit, none);

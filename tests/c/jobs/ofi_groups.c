@@ -1,19 +1,20 @@
-/* Each thread talks to a peer in a communicator of its own: says how many pairs of transmit and receive contexts are open then. */
+/* Each thread talks to a peer in a communicator of its own, for which the two have other indexes: says how many pairs of transmit and
+ * receive contexts are open then. */
 #include "../check.h"
 #include <pthread.h>
 
-enum { THREADS = 4, ROUNDS = 200 };
+enum { THREADS = 4, ROUNDS = 200, OWN = 5 };
 
-static MPI_Comm comms[THREADS];
+static MPI_Comm comms[THREADS], own[OWN];
 
 static void *talk(void *argument)
 {
     long at = (long) argument, peer = rank ^ 1;
     for (long round = 0; round < ROUNDS; round++) {
         long out[2] = {at, round}, in[2] = {-1, -1};
-        if (rank % 2 == 0) CHECK_OK(MPI_Send(out, 2, MPI_LONG, peer, 3, comms[at]));
+        if (rank % 2 == 0) CHECK_OK((round % 2 ? MPI_Send : MPI_Ssend)(out, 2, MPI_LONG, peer, 3, comms[at]));
         CHECK_OK(MPI_Recv(in, 2, MPI_LONG, peer, 3, comms[at], MPI_STATUS_IGNORE));
-        if (rank % 2 == 1) CHECK_OK(MPI_Send(out, 2, MPI_LONG, peer, 3, comms[at]));
+        if (rank % 2 == 1) CHECK_OK((round % 2 ? MPI_Ssend : MPI_Send)(out, 2, MPI_LONG, peer, 3, comms[at]));
         CHECK_EQ(in[0], at);
         CHECK_EQ(in[1], round);
     }
@@ -31,6 +32,8 @@ int main(int argc, char **argv)
     CHECK_EQ(provided, MPI_THREAD_MULTIPLE);
     CHECK_OK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
     CHECK_OK(MPI_Comm_size(MPI_COMM_WORLD, &size));
+    int many = rank == 0 ? OWN : 0;
+    for (int i = 0; i < many; i++) CHECK_OK(MPI_Comm_dup(MPI_COMM_SELF, &own[i]));
     for (int i = 0; i < THREADS; i++) CHECK_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]));
     for (long i = 0; i < THREADS; i++) CHECK_EQ(pthread_create(&threads[i], NULL, talk, (void *) i), 0);
     for (int i = 0; i < THREADS; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
@@ -43,5 +46,6 @@ int main(int argc, char **argv)
     CHECK_OK(MPI_T_pvar_session_free(&session));
     CHECK_OK(MPI_T_finalize());
     for (int i = 0; i < THREADS; i++) CHECK_OK(MPI_Comm_free(&comms[i]));
+    for (int i = 0; i < many; i++) CHECK_OK(MPI_Comm_free(&own[i]));
     return check_end();
 }

@@ -215,8 +215,8 @@ fn what_cannot_be_is_refused_with_the_reason() {
             "{outcome:?}"
         );
     }
-    let outcome = run(&programs, 2, &[("coll", "shmem,self")], "forced", &["alltoallv"]);
-    let text = "no collective component serves a blocking alltoallv or alltoallw here: shmem: it has no such function; self: it is for \
+    let outcome = run(&programs, 2, &[("coll", "shmem,self")], "forced", &["reduce_scatter"]);
+    let text = "no collective component serves a blocking reduce_scatter here: shmem: it has no such function; self: it is for \
                 communicators of one rank; smp: it is not asked (parameter coll); ";
     assert!(outcome.code == 3 && outcome.out.contains(text), "{outcome:?}");
     assert!(outcome.out.contains(" (MPI_COMM_WORLD, 2 ranks)"), "{outcome:?}");

@@ -95,8 +95,13 @@ const HANGS: &[Hang] = &[
     ),
     (
         "plan",
-        &[],
-        &[],
+        &[
+            (
+                "ranks 0-3: in MPI_Allreduce since ",
+                " s, waiting for rank 4: allreduce of 8 bytes on MPI_COMM_WORLD, in shared memory",
+            ),
+            ("Ranks 0-3 wait for rank 4, which is computing.", ""),
+        ],
         &[
             (
                 "rank 0: in MPI_Allreduce since ",
@@ -104,6 +109,7 @@ const HANGS: &[Hang] = &[
             ),
             ("Rank 0 waits for rank 4, which is computing.", ""),
         ],
+        &[],
     ),
 ];
 

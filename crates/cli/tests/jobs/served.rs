@@ -123,7 +123,12 @@ fn components_serve_what_the_guide_says_and_basic_the_rest() {
             &OF_SMP[..],
             &["reduce_scatter_block"][..],
         ),
-        ("shmem", &[("coll", "shmem,basic")], &OF_SHMEM, &["exscan", "reduce_scatter_block", "scan"]),
+        (
+            "shmem",
+            &[("coll", "shmem,basic")],
+            &OF_SHMEM,
+            &["allgatherv", "alltoallv", "exscan", "gatherv", "reduce_scatter_block", "scan", "scatterv"],
+        ),
     ] {
         let outcome = run(&programs, 4, said, &["dup", "3", "blocking"]);
         let served = by_component(&outcome, "a communicator");
@@ -176,7 +181,7 @@ fn neighbours_and_merged_groups_are_served_like_others() {
     let programs = compile(&["jobs/every"]);
     for form in FORMS {
         let outcome = run(&programs, 3, &[], &["cart", "2", form]);
-        let by = if form == "blocking" { "basic" } else { "libnbc" };
+        let by = if form == "blocking" { "shmem" } else { "libnbc" };
         assert!(by_component(&outcome, "a communicator")[by].contains("neighbor"), "{outcome:?}");
         let outcome = run(&programs, 3, &[], &["merged", "2", form]);
         assert_eq!(told(&outcome, "a communicator").len(), 16, "{outcome:?}");

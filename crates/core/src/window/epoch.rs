@@ -273,7 +273,8 @@ impl<F: Fabric> Process<F> {
             let asked = window.targets[rank as usize].asked.load(Ordering::Relaxed);
             let (request, messages) = service.asked_of(rank);
             let said = match (messages, unlock) {
-                (None, None) => None,
+                // Of one that is gone the flush has to tell.
+                (None, None) if asked & GONE == 0 => None,
                 _ => Some((service.flush(lane, rank, unlock)?, messages.unwrap_or(0))),
             };
             Ok(Flush { rank, asked, request, said })

@@ -1,6 +1,8 @@
 //! How operations begin, and how they are withdrawn.
 
-use super::{Admission, Claimed, Endpoint, EndpointError, Operation, OperationMemory, PeerAddress, SHORT};
+use super::{
+    Admission, Claimed, Endpoint, EndpointError, Operation, OperationMemory, Pair, PeerAddress, SHORT,
+};
 use crate::declarations::{
     Ep, FI_ADDR_UNSPEC, FI_CLAIM, FI_EAGAIN, FI_ENOMSG, FI_PEEK, Fid, TaggedMessage, TaggedOps,
 };
@@ -34,13 +36,25 @@ pub struct TagFilter {
 }
 
 impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
-    /// The transmit context of a context, and by which address its messages reach a peer.
+    /// The transmit context of a context, and by which address its messages reach a peer. The context may be a peer's.
     #[inline(always)]
-    fn way_to(&self, to: PeerAddress, context: u32) -> (*mut Ep, u64) {
+    fn way_to(&mut self, to: PeerAddress, context: u32) -> Result<(*mut Ep, u64), EndpointError> {
         if !GROUPED {
-            return (self.ep, to.0);
+            return Ok((self.ep, to.0));
         }
-        (self.pair(context).transmit, self.at_pair(to, context))
+        Ok((self.opened(context)?.transmit, self.at_pair(to, context)))
+    }
+
+    /// The pair of a context, which is opened if it is not.
+    fn opened(&mut self, context: u32) -> Result<Pair, EndpointError> {
+        match self.open_pair(context) {
+            Ok(()) => Ok(self.pair(context)),
+            Err(error) => Err(EndpointError {
+                provider: self.provider.clone(),
+                call: "a transmit and a receive context",
+                why: error.to_string(),
+            }),
+        }
     }
 
     /// The address of a peer's receive context (fi_rx_addr(3)).
@@ -52,8 +66,8 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
     }
 
     #[inline(always)]
-    fn receiving(&self, context: u32) -> *mut Ep {
-        if GROUPED { self.pair(context).receive } else { self.ep }
+    fn receiving(&mut self, context: u32) -> Result<*mut Ep, EndpointError> {
+        if GROUPED { Ok(self.opened(context)?.receive) } else { Ok(self.ep) }
     }
 
     /// A place for an operation that nobody has used yet.
@@ -149,7 +163,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         bytes: Bytes<'_>,
         token: T,
     ) -> Result<Admission, EndpointError> {
-        let way = self.way_to(to, label.context);
+        let way = self.way_to(to, label.context)?;
         let operation = self.operation(way.0, token, OperationMemory::None);
         let len = bytes.len().min(SHORT);
         bytes.slice(0, len).copy_to(BytesMut::from(&mut operation.short[..len]));
@@ -183,7 +197,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
                 OperationMemory::Copy(copy)
             }
         };
-        let way = self.way_to(to, label.context);
+        let way = self.way_to(to, label.context)?;
         let operation = self.operation(way.0, token, memory);
         let (at, context) = (operation.at, (&raw mut *operation).cast::<c_void>());
         let piece = match &operation.memory {
@@ -226,7 +240,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         buffer: &UserBuf,
         token: T,
     ) -> Result<Admission, EndpointError> {
-        let ep = self.receiving(wanted.context);
+        let ep = self.receiving(wanted.context)?;
         let from = self.source(wanted);
         let operation = self.operation(ep, token, Self::room(buffer));
         let (at, context) = (operation.at, (&raw mut *operation).cast::<c_void>());
@@ -259,7 +273,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         claims: bool,
         token: T,
     ) -> Result<(Admission, Claimed), EndpointError> {
-        let ep = self.receiving(wanted.context);
+        let ep = self.receiving(wanted.context)?;
         let operation = self.operation(ep, token, OperationMemory::None);
         operation.claims = claims;
         let claimed = Claimed(operation.at);
