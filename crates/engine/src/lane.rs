@@ -303,7 +303,7 @@ impl<F: Fabric> Lane<F> {
     /// Takes in all that has come, and does what follows: the process does not look again for some time.
     pub fn look_last(&mut self) {
         let _ = (0..LAST_LOOKS).find(|_| {
-            self.fabric.look_at_all();
+            self.fabric.poll_all_next();
             !self.progress()
         });
     }

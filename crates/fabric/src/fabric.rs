@@ -126,8 +126,8 @@ pub trait Fabric: Announcements + OneSided + Sections + Membership + Statistics 
     /// From now on several threads may call: one of them may sleep while another one receives.
     fn share_among_threads(&mut self) {}
 
-    /// As [`Transport::look_at_all`](crate::Transport::look_at_all), of all of them.
-    fn look_at_all(&mut self) {}
+    /// As [`Transport::poll_all_next`](crate::Transport::poll_all_next), of all of them.
+    fn poll_all_next(&mut self) {}
 
     /// As [`Transport::before_sleep`](crate::Transport::before_sleep), of all of them.
     fn before_sleep(&mut self) -> bool {

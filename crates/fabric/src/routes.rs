@@ -496,10 +496,10 @@ impl Fabric for Routes {
         }
     }
 
-    fn look_at_all(&mut self) {
+    fn poll_all_next(&mut self) {
         self.polls = POLLS;
         for other in &mut self.others {
-            other.transport.look_at_all();
+            other.transport.poll_all_next();
         }
     }
 

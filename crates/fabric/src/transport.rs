@@ -70,8 +70,8 @@ pub trait Transport: Membership + Statistics + Debug + Send {
     /// ([`Transport::receive_now`]). Returns whether anything had come.
     fn poll(&mut self, except: Option<u32>, sink: &mut dyn Sink) -> bool;
 
-    /// The next poll shall look at all that this transport has, also at what costs much to look at: it is the last one for some time.
-    fn look_at_all(&mut self) {}
+    /// The next poll shall poll everything, also what needs a system call: it is the last one for some time.
+    fn poll_all_next(&mut self) {}
 
     /// The process will sleep after the poll that was in vain: whatever comes from now on wakes it. `false`: it must not, as
     /// something has come already, which the next poll hands up.

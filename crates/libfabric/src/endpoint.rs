@@ -128,7 +128,7 @@ struct Pair {
 impl Pair {
     const CLOSED: Pair = Pair { transmit: null_mut(), receive: null_mut() };
 
-    /// Closes what of it is open. Nobody uses it any more.
+    /// Closes what of it is open, which is not used any more.
     fn close(&self) {
         for one in [self.transmit, self.receive] {
             close(one.cast());
@@ -136,7 +136,7 @@ impl Pair {
     }
 }
 
-/// Closes an object, if there is one: it was opened here, and nobody uses it any more.
+/// Closes an object, if there is one: it was opened here, and is not used any more.
 fn close(fid: *mut Fid) {
     if !fid.is_null() {
         // SAFETY: an object of the library's that is open, and is closed once, before those that it was made from.

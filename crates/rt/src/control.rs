@@ -184,7 +184,7 @@ pub enum Request {
     /// [`Request::Imaged`]. The first that comes over a new connection, from a tool. Answered by [`Reply::Given`] with what has to be
     /// known then ([`crate::launch::Held`]), or by [`Reply::Refused`] with the reason.
     Hold,
-    /// From who has asked for [`Request::Hold`], over the same connection: all images are there. Answered by [`Reply::Done`], or by
+    /// From the sender of [`Request::Hold`], over the same connection: all images are there. Answered by [`Reply::Done`], or by
     /// [`Reply::Refused`] with the reason why the processes have not stood still all the time. They go on, unless the job is to end.
     Imaged {
         /// Whether it is to end: [`Request::EndHeld`] comes next.

@@ -325,7 +325,7 @@ fn connect(name: &str, pid: u32) -> Result<OwnedFd, InquiryError> {
     Ok(socket)
 }
 
-/// Asks over a connection, and waits for the answer, perhaps with a descriptor.
+/// Sends a request over a connection, and waits for the reply, perhaps with a descriptor.
 fn question(
     socket: &OwnedFd,
     pid: u32,

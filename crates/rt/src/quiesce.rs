@@ -26,8 +26,8 @@ pub(crate) struct Quiescence {
 }
 
 impl Quiescence {
-    /// Of processes that were restored from images. The step that was asked for `last` then was the end of one time. They are asked to
-    /// go on as after another one, in which nobody has taken the steps before: that is how they notice.
+    /// Of processes that were restored from images. The step that was asked for `last` then was the end of one time. They are to go on as after
+    /// another one whose earlier steps they have not taken: that is how they notice.
     pub(crate) fn restored(last: u32) -> Quiescence {
         Quiescence { step: last.wrapping_add(STEPS), ..Quiescence::default() }
     }

@@ -1,7 +1,7 @@
-//! Mailboxes: what a process asks a peer to do with memory of the peer that nobody else has mapped.
+//! Mailboxes: requests to a peer for operations on its memory, which the origin has not mapped.
 //!
 //! A *target* has a mailbox for each *origin*: a line for a request and a line for its answer. Both lie with the target, which
-//! looks at them whenever it looks at anything. A request with few data carries them; more lie in a buffer of the origin's, in
+//! polls them whenever it makes progress. A request with few data carries them; more lie in a buffer of the origin's, in
 //! memory that the target has mapped. So an operation and the word that it is complete cost one line each.
 //!
 //! ```text
@@ -59,7 +59,7 @@ impl Words for Memory {
     }
 }
 
-/// What an origin asks for. What the words mean is for others to say.
+/// A request of an origin. The caller defines what the words mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// What to do.
@@ -130,7 +130,7 @@ impl<'m, W: Words> Mailboxes<'m, W> {
     #[inline]
     pub fn withdraw(&self, origin: u32, number: u64) -> bool {
         let is_withdrawn = self.change_state(origin, number, WITHDRAWN);
-        // Who reads a word of the next request in the belief that it is of this one finds the new state behind it.
+        // A target that reads a word of the next request for one of this one finds the new state afterwards.
         fence(Ordering::Release);
         is_withdrawn
     }

@@ -191,7 +191,7 @@ impl Resumption {
             Images { set: set.path.clone(), program: criu.program.clone(), options: criu.options.clone() };
         let restore = |_: &Images, all: &[Restored<'_>]| {
             restore_into(&set, &criu, &work, all)?;
-            // It is in nobody's way.
+            // It does no harm.
             let _ = std::fs::remove_dir_all(&work);
             Ok(())
         };

@@ -106,7 +106,7 @@ fn ranks_go_on_on_other_hosts() {
         assert!(start.elapsed() < LIMIT, "{words:?}");
         bed.is_clean();
     }
-    // What is wrong is told, with the host.
+    // The error names the host.
     let (code, _, err, _) = restart(&bed, &criu, &[&set, "-H", "nodea,host.invalid"], &program);
     assert!(code == Some(1) && err.contains("host 'host.invalid'"), "{code:?} {err}");
     let aside = bed.directory.join("aside");

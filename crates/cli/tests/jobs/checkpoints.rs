@@ -769,20 +769,18 @@ fn files_that_have_grown_are_cut_back_or_refused_and_others_are_refused() {
     job.lose();
 }
 
-#[test]
-fn the_exit_code_the_signals_and_the_streams_are_those_of_the_job() {
+/// Brings a job with these options of mpirun twice back, which leaves with a code of its own, or is sent a signal. `file`: how its ranks
+/// open their file; `form`: which images are made.
+fn keeps_code_signals_and_streams(options: &[&str], file: &str, form: &[&str]) {
     let Some(place) = Place::new(&["jobs/cr_traffic"]) else { return };
     let mut command = place.command("mpirun");
-    command.args(["-n", "4", "--timeout", "85"]).arg(place.programs.path("cr_traffic"));
-    command
-        .args(["200", "3", "data", "7", place.programs.marker()])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut job = command.spawn().unwrap();
+    command.args(["-n", "4", "--timeout", "85"]).args(options).arg(place.programs.path("cr_traffic"));
+    command.args(["200", "3", file, "7", place.programs.marker()]);
+    let mut job = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.any(|line| line.starts_with("round 10 ")));
     let pid = job.id().to_string();
-    let set = set_of(&run(place.oxmpi(&["checkpoint", "--tree", "--kill", &pid])));
+    let set = set_of(&run(place.oxmpi(&[&["checkpoint"], form, &["--kill", &pid]].concat())));
     job.wait().unwrap();
     let output = run(place.oxmpi(&["restart", &set]));
     let out = String::from_utf8_lossy(&output.stdout);
@@ -798,6 +796,12 @@ fn the_exit_code_the_signals_and_the_streams_are_those_of_the_job() {
     let output = job.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(143), "{rest:?} {}", words(&output));
     assert!(words(&output).contains("mpirun: SIGTERM"), "{}", words(&output));
+    await_nobody(&place);
+}
+
+#[test]
+fn the_exit_code_the_signals_and_the_streams_are_those_of_the_job() {
+    keeps_code_signals_and_streams(&[], "data", &["--tree"]);
 }
 
 /// As where `nsenter` or `bwrap` have entered a container: the leader of the session is a process that nobody sees there.

@@ -48,19 +48,9 @@ impl<F: Fabric> Process<F> {
         (call, served): (&Call, &Served<'_>),
         of: (Option<&Arc<Layout>>, &Combine),
     ) -> Result<bool> {
-        let setup = self.setup_of(comm.collective_team());
-        let picked = self.choice.pick(comm, call, of, (Form::Blocking, true), setup)?;
-        if picked.component != Component::Shmem {
-            return Ok(false);
-        }
-        let Some(place) = self.place_of(comm)? else { return Ok(false) };
-        let barriers = picked.asked.stack.barriers(call.collective(), picked.component);
-        self.put_barrier(comm, picked.asked, barriers, Side::Before)?;
-        self.execute_served(comm, served, place)?;
-        let what = "through shared memory, as no algorithm is forced, component shmem";
-        self.choice.tell(comm, &picked.facts, picked.component, || what.to_string());
-        self.put_barrier(comm, picked.asked, barriers, Side::After)?;
-        Ok(true)
+        self.run_in_memory_if_chosen(comm, call, of, |place| {
+            self.execute_served(comm, served, place).map(|()| true)
+        })
     }
 
     /// Runs a blocking call for blocks of different lengths, or along the edges of a graph, through shared memory, if that is there
@@ -94,7 +84,7 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Has `run` run a call through shared memory, if that is there and nothing else is chosen, with what sync puts around it.
+    /// Has `run` run a call through shared memory, if that is there and nothing else is chosen.
     fn run_in_memory(
         &self,
         comm: &Communicator,
@@ -106,6 +96,17 @@ impl<F: Fabric> Process<F> {
             let Some(place) = self.place_of(comm)? else { return Ok(false) };
             return run(place);
         }
+        self.run_in_memory_if_chosen(comm, call, of, run)
+    }
+
+    /// As [`Process::run_in_memory`] where something may be chosen, with what sync puts around the call.
+    fn run_in_memory_if_chosen(
+        &self,
+        comm: &Communicator,
+        call: &Call,
+        of: (Option<&Arc<Layout>>, &Combine),
+        run: impl FnOnce(Place<'_>) -> Result<bool>,
+    ) -> Result<bool> {
         let setup = self.setup_of(comm.collective_team());
         let picked = self.choice.pick(comm, call, of, (Form::Blocking, true), setup)?;
         if picked.component != Component::Shmem {

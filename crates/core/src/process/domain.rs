@@ -306,7 +306,7 @@ impl<F: Fabric> Domain<F> {
         self.goes_on_above() && (!self.runs.is_empty() || self.windows.iter().any(Service::awaits_messages))
     }
 
-    /// Lets all windows go on. Whether others had asked for something in mailboxes.
+    /// Advances all windows. Whether there were requests in mailboxes.
     #[inline(never)]
     pub(crate) fn serve(&mut self) -> bool {
         self.serving = false;

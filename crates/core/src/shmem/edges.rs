@@ -2,7 +2,7 @@
 //!
 //! No rank knows what blocks others have, but of those for itself. So a rank writes for the step what it gives to whom, a
 //! *directory*, and behind it the blocks, as far as there is room. Blocks without room are marked there, and go by messages
-//! afterwards, all at once. Who gives decides: what the taker finds does not depend on what it thinks.
+//! afterwards, all at once. The sender decides: what the receiver finds does not depend on what it expects.
 //!
 //! ```text
 //! words of 32 bits    how many blocks follow; for each of them, in 8 bits the rank it is for; a bit: it is where the
@@ -138,7 +138,7 @@ pub(super) fn lay_out(
         blocks.for_each(|block| show(0, NO_DIRECTORY, None, block));
         return 4;
     }
-    // Short ones have room before long ones: who expects nothing else looks for no messages.
+    // Short ones have room before long ones: a rank that expects only short blocks posts no receives.
     let reserved = |len: usize| if len <= limits::STRAIGHT { len.next_multiple_of(64) + 64 } else { 0 };
     let mut reserve: usize = blocks.clone().map(|block| reserved(block.len)).sum();
     let mut last = None;

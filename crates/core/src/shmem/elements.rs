@@ -247,20 +247,13 @@ impl<F: Fabric> Elements<'_, F> {
         while from < count {
             // All segments are used in a batch: for what is given, and for the results.
             let batch = (count - from).min(steps.ahead() as usize);
-            let piece = |n: usize| {
-                let at = (from + n) * most;
-                Piece { step: step + n as u64, at, len: most.min(self.bytes - at) }
-            };
+            let piece = |n| Piece::behind((step, from * most), n, most, self.bytes);
             let share = |rank, len| share_of_elements(rank, steps.ranks, len, self.size);
             for Piece { step, at, len, .. } in (0..batch).map(piece) {
                 steps.wait_until_free(step)?;
                 // All but what this rank combines itself, of which in place the section has the only copy.
                 let mine = if self.in_place { 0..0 } else { share(steps.me, len) };
-                steps.write(step, len, |mut to| {
-                    for part in [0..mine.start, mine.end..len] {
-                        self.given.pack(at + part.start, to.slice(part.start, part.len()));
-                    }
-                });
+                steps.write_all_but(step, len, mine, |start, to| self.given.pack(at + start, to));
                 let stated = if step == first { Stated::InPool(self.bytes) } else { Stated::Nothing };
                 steps.publish(step, stated);
             }

@@ -274,19 +274,12 @@ impl<F: Fabric> Reduction<'_, F> {
         let mut from = 0;
         while from < count {
             let batch = (count - from).min(steps.ahead() as usize);
-            let piece = |n: usize| {
-                let at = (from + n) * most;
-                Piece { step: step + n as u64, at, len: most.min(self.bytes - at) }
-            };
+            let piece = |n| Piece::behind((step, from * most), n, most, self.bytes);
             for Piece { step, at, len, .. } in (0..batch).map(piece) {
                 steps.wait_until_free(step)?;
                 let mine = share(steps.me, steps.ranks, len);
                 // All but what this rank combines itself.
-                steps.write(step, len, |mut to| {
-                    for part in [0..mine.start, mine.end..len] {
-                        self.give(at + part.start, to.slice(part.start, part.len()));
-                    }
-                });
+                steps.write_all_but(step, len, mine, |start, to| self.give(at + start, to));
                 steps.publish(step, stated(step));
             }
             for Piece { step, at, len, .. } in (0..batch).map(piece) {

@@ -65,6 +65,13 @@ pub(super) struct Piece {
 }
 
 impl Piece {
+    /// The piece `n` pieces behind one that begins at `at` and has this step, of `bytes` bytes in pieces of `most`.
+    #[inline]
+    pub(super) fn behind((step, at): (u64, usize), n: usize, most: usize, bytes: usize) -> Piece {
+        let at = at + n * most;
+        Piece { step: step + n as u64, at, len: most.min(bytes - at) }
+    }
+
     /// Whether it is the first of its collective, with which ranks state their lengths (rule 14).
     #[inline]
     pub(super) fn is_first(&self) -> bool {
@@ -577,6 +584,21 @@ impl<'a, F: Fabric> Steps<'a, F> {
     #[inline]
     pub(super) fn write(&self, step: u64, extent: impl Into<Extent>, fill: impl FnOnce(BytesMut<'_>)) {
         self.section.write(self.me, step, extent, fill);
+    }
+
+    /// As [`Steps::write`], all of `len` bytes but the range `mine`: `give` writes what begins at a place.
+    pub(super) fn write_all_but(
+        &self,
+        step: u64,
+        len: usize,
+        mine: Range<usize>,
+        give: impl Fn(usize, BytesMut<'_>),
+    ) {
+        self.write(step, len, |mut to| {
+            for part in [0..mine.start, mine.end..len] {
+                give(part.start, to.slice(part.start, part.len()));
+            }
+        });
     }
 
     /// Shows `f` what another rank has written for a step, which was seen, in this rank's part of the pool.

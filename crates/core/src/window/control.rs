@@ -90,7 +90,7 @@ impl Control {
         }
     }
 
-    /// Whether others can ask for something in mailboxes. Where they have the memory mapped they need not.
+    /// Whether there are mailboxes: not where the origins have the memory mapped.
     const fn has_mailboxes(ranks: u32, flavor: Flavor) -> bool {
         matches!(flavor, Flavor::Create) && ranks > 1
     }
@@ -122,7 +122,7 @@ impl Control {
         Control { memory, ranks, flavor }
     }
 
-    /// What others ask of this process.
+    /// The mailboxes in which origins post requests to this process.
     #[inline]
     pub(crate) fn mailboxes(&self) -> Option<Mailboxes<'_, Memory>> {
         let has_some = Control::has_mailboxes(self.ranks, self.flavor);

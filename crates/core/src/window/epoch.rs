@@ -47,11 +47,12 @@ const UNCHECKED: u32 = 16;
 /// How many calls that need no look at anything may follow each other without one.
 pub(super) const LOOK_EVERY: u32 = 32;
 
-/// How often a wait for the answer to a request looks for it before it gives up the processor, or a put its request: some microseconds.
+/// How often an origin polls for an answer before it gives up the processor, or withdraws a put: with the gap some 7 microseconds, in which
+/// a target that polls has answered (measured on an AMD EPYC, family 25, model 17).
 const ANSWER_LOOKS: u32 = 400;
-/// From one of those looks to the next, nanoseconds.
+/// From one of those polls to the next, nanoseconds.
 const BETWEEN_LOOKS_NS: u64 = 18;
-/// Every so many of them it looks at everything.
+/// Every so many of them the process makes progress.
 const LOOK_AT_ALL_EVERY: u32 = 8;
 
 /// What must be complete at a target.
@@ -61,7 +62,7 @@ struct Flush {
     asked: u64,
     /// The number of the request in its mailbox.
     request: Option<u64>,
-    /// The number of the message that asks it to say when all is done, and how much had been asked by messages.
+    /// The number of the flush message, and how many operations had gone by messages before it.
     said: Option<(u64, u64)>,
 }
 
@@ -267,13 +268,13 @@ impl<F: Fabric> Process<F> {
         self.finish_flush(window, flush)
     }
 
-    /// Asks a target to say when all from before is done, if something was asked of it by messages.
+    /// Sends a target a flush message, if operations have gone to it by messages.
     fn ask_to_flush(&self, window: &Window, rank: u32, unlock: Option<bool>) -> Result<Flush> {
         self.with_service(window, |service, lane| {
             let asked = window.targets[rank as usize].asked.load(Ordering::Relaxed);
             let (request, messages) = service.asked_of(rank);
             let said = match (messages, unlock) {
-                // Of one that is gone the flush has to tell.
+                // The flush of a target that has failed is an error.
                 (None, None) if asked & GONE == 0 => None,
                 _ => Some((service.flush(lane, rank, unlock)?, messages.unwrap_or(0))),
             };
@@ -307,7 +308,7 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Waits until a rank has answered the request with a number. A put or get of which it takes no notice is copied through the
-    /// kernel. Whether something was asked by messages instead.
+    /// kernel. Whether an operation has gone by messages instead.
     fn wait_for_answer(&self, window: &Window, what: (&str, Need, u32), number: u64) -> Result<bool> {
         let (.., rank) = what;
         let mailboxes =

@@ -1,15 +1,15 @@
-//! Requests in mailboxes: what a process of this node asks of memory that is not mapped here, if it is short and lies in one piece.
+//! Requests in mailboxes: operations on memory of this node that the origin has not mapped, if they are short and contiguous.
 //!
-//! The protocol is that of [`oxmpi_shm::mailbox`]. The target looks for requests wherever it looks at anything, so a request needs
-//! no message and no matching, and its answer says that it is complete: a flush has nothing to ask. An origin has one request at a
-//! target. What it wants meanwhile goes by messages, until it has flushed: a target carries out the request before the messages
+//! The protocol is that of [`oxmpi_shm::mailbox`]. The target polls for requests whenever it makes progress, so a request needs
+//! no message and no matching, and its answer says that it is complete: a flush needs no message. An origin has one request at a
+//! target. Operations that it starts meanwhile go by messages, until it has flushed: a target carries out the request before the messages
 //! that were sent after it, and there is no request while messages may be on their way, so the order is kept.
 //!
 //! A put or get may be withdrawn by a waiting origin, which then copies through the kernel: a target that computes need do nothing.
 
-use super::control::BUFFER_BYTES;
 mod target;
 
+use super::control::BUFFER_BYTES;
 use super::message::Place;
 use super::service::Accumulating;
 use super::{Control, Near, Service, Target};
@@ -23,7 +23,7 @@ use oxmpi_shm::mailbox::{CARRIED_BYTES, CARRIED_WORDS, Request};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 
-/// What is asked for.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum What {
     Accumulate(Accumulator, Fetch),
@@ -65,15 +65,15 @@ pub(super) struct Boxes {
     is_denied: bool,
 }
 
-/// What this process has asked of a target.
+/// The requests and messages of this process at a target.
 #[derive(Debug, Default)]
 struct Sent {
     /// The number of the last request.
     number: u64,
     pending: Option<Pending>,
-    /// One of those that are over had a fault of which nobody was told.
+    /// The fault of a completed request, until a flush reports it.
     fault: Option<Fault>,
-    /// What was asked by messages, and how much of that is known to be complete.
+    /// Operations that went by messages, and how many of these are known to be complete.
     messages: u64,
     complete: u64,
 }
@@ -94,13 +94,14 @@ struct Pending {
 const DONE: u64 = 0;
 /// The place is outside of the exposed memory.
 const OUTSIDE: u64 = 1;
-/// The target has no way to the data, and has done nothing.
+/// The target cannot reach the data, and has done nothing.
 const UNREACHED: u64 = 2;
 
 /// The bit of a request that carries the addresses of its operands and of the place for the values from before: the target copies
 /// them through the kernel.
 const BY_ADDRESS: u64 = 1 << 32;
-/// The shortest of those, bytes. Shorter ones are copied twice in less time than such a call takes.
+/// The shortest of those, bytes: shorter ones are copied twice in less time than such a call takes (measured on an AMD EPYC, family 25,
+/// model 17).
 const BY_ADDRESS_LEAST: usize = 16 << 10;
 /// The longest of those, bytes: others wait for the target meanwhile.
 const BY_ADDRESS_MOST: usize = 1 << 20;
@@ -189,6 +190,11 @@ impl Boxes {
         }
     }
 
+    /// The request at a rank is over: if it had the buffer, another one may have it.
+    fn give_back_buffer(&mut self, rank: u32) {
+        self.has_buffer = self.has_buffer.filter(|holder| *holder != rank);
+    }
+
     fn is_idle(&self) -> bool {
         self.sent.iter().all(|sent| sent.pending.is_none())
     }
@@ -204,20 +210,19 @@ impl Service {
         }
     }
 
-    /// Whether nothing is asked for in a mailbox.
+    /// Whether no request is pending.
     pub(super) fn has_no_request(&self) -> bool {
         self.boxes.as_ref().is_none_or(Boxes::is_idle)
     }
 
-    /// Something is asked of a rank by messages.
+    /// An operation goes to a rank by messages.
     pub(super) fn note_messages(&mut self, rank: u32) {
         if let Some(boxes) = &mut self.boxes {
             boxes.sent[rank as usize].messages += 1;
         }
     }
 
-    /// How much was asked of a rank: the number of the last request, if it may not be complete, and the messages, if some
-    /// may not be.
+    /// What may not be complete at a rank: the number of the last request, and how many operations went by messages.
     pub(super) fn asked_of(&self, rank: u32) -> (Option<u64>, Option<u64>) {
         match &self.boxes {
             None => (None, Some(0)),
@@ -276,13 +281,11 @@ impl Service {
                 return true;
             }
         }
-        if boxes.has_buffer == Some(rank) {
-            boxes.has_buffer = None;
-        }
+        boxes.give_back_buffer(rank);
         true
     }
 
-    /// Asks by messages for an accumulate that the target could not carry out.
+    /// Sends an accumulate by messages that the target could not carry out.
     #[cold]
     fn say_instead<F: Fabric>(
         &mut self,
@@ -320,7 +323,7 @@ impl Service {
         self.near(lane, rank)?.single_copy.then_some([operands, old, 0, 0])
     }
 
-    /// Asks a rank in its mailbox. `false`: it has none, or there is something else to wait for; nothing was done then.
+    /// Posts a request in a rank's mailbox. `false`: it has none, or an earlier operation has to complete first; nothing was done then.
     ///
     /// # Errors
     /// It has failed.
@@ -387,7 +390,7 @@ impl Service {
         Ok(true)
     }
 
-    /// Whether the requests at a rank are complete up to a number: if so, whether all went well, and whether something is asked of it by
+    /// Whether the requests at a rank are complete up to a number: if so, whether all went well, and whether an operation may be pending that went by
     /// messages.
     pub(super) fn settled<F: Fabric>(
         &mut self,
@@ -402,9 +405,7 @@ impl Service {
         if !is_answered && sent.number <= number {
             let fault = fault?;
             sent.pending = None;
-            if boxes.has_buffer == Some(rank) {
-                boxes.has_buffer = None;
-            }
+            boxes.give_back_buffer(rank);
             return Some(Err(fault));
         }
         Some(sent.fault.take().map_or(Ok(sent.messages > sent.complete), Err))
@@ -438,9 +439,7 @@ impl Service {
         let Some(boxes) = self.boxes.as_mut().filter(|_| is_withdrawn) else { return Ok(()) };
         let Some(pending) = boxes.sent[rank as usize].pending.take() else { return Ok(()) };
         let Pending { what, at, len, into, carried, .. } = pending;
-        if boxes.has_buffer == Some(rank) {
-            boxes.has_buffer = None;
-        }
+        boxes.give_back_buffer(rank);
         let address = base.wrapping_add(at.cast_unsigned());
         let mut bytes = carried.map_or_else(Vec::new, |carried| carried.to_vec());
         if carried.is_none() {

@@ -260,12 +260,12 @@ impl Service {
         !self.is_idle() || !self.locks.is_empty()
     }
 
-    /// Whether it waits for something, or looks into mailboxes.
+    /// Whether it waits for something, or polls mailboxes.
     pub(crate) fn is_busy(&self) -> bool {
         self.boxes.is_some() || self.awaits_messages()
     }
 
-    /// Does what can be done. Whether others had asked for something in mailboxes.
+    /// Makes progress. Whether there were requests in mailboxes.
     pub(crate) fn advance<F: Fabric>(&mut self, lane: &mut Lane<F>) -> bool {
         let had_requests = self.boxes.is_some() && self.serve_requests(lane);
         if lane.has_unexpected(self.context()) {
@@ -367,7 +367,7 @@ impl Service {
 
     /// Does what a message says. Returns what must come first, if the data are not here.
     fn obey<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, bytes: &[u8]) -> Option<Waiting> {
-        // What it has asked in its mailbox before comes first.
+        // Its request from before comes first.
         self.serve_request(lane, rank);
         // Nonsense comes from no process of this library.
         let (message, at) = Message::decode(bytes)?;

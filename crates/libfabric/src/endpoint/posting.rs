@@ -18,7 +18,7 @@ pub struct Label {
     pub context: u32,
     /// The bits of its tag.
     pub tag: u64,
-    /// What travels beside it.
+    /// Its remote CQ data.
     pub data: Option<u64>,
 }
 
@@ -70,7 +70,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         if GROUPED { Ok(self.opened(context)?.receive) } else { Ok(self.ep) }
     }
 
-    /// A place for an operation that nobody has used yet.
+    /// A new place for an operation.
     #[cold]
     #[inline(never)]
     fn new_operation(&mut self) -> u32 {

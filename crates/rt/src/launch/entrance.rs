@@ -230,7 +230,7 @@ impl Launcher<'_> {
         }
     }
 
-    /// Gives an answer to one who has more to say.
+    /// Sends a reply to a tool whose connection stays open.
     pub(super) fn tell_entrant(&self, id: u32, reply: &Reply, fd: Option<BorrowedFd<'_>>) {
         if let Some(entrant) = self.entrance.as_ref().and_then(|entrance| entrance.entrants.get(&id)) {
             let _ = fdpass::send(&entrant.socket, &reply.encode(), fd);

@@ -28,7 +28,7 @@ pub struct Held {
     pub(crate) mark: String,
     /// What only processes of this launcher know.
     pub(crate) secret: [u8; 32],
-    /// The last step that was asked for on the way to quiescence.
+    /// The last step to quiescence that was requested.
     pub(crate) step: u32,
     /// How much is left of the time of the job.
     pub(crate) time_left: Option<Duration>,

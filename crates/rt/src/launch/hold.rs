@@ -4,11 +4,11 @@
 //! 1. All processes of all ranks are stopped (SIGSTOP) before the first image is made, and none goes on before the tool says that all
 //!    images are there. So the images are one moment of the job. Nobody has to call MPI for that: what is with the kernel, on its way
 //!    between two ranks, is kept by its sender as well and is sent again after a restart (rule 11 of the transport tcp).
-//! 2. Nothing is on its way between a rank and the launcher: all that it has said is heard, and all that it was answered is read. Who
-//!    was stopped between a question and its answer runs for a moment more, and then all are stopped again.
+//! 2. Nothing is under way between a rank and the launcher: all its requests are read, and so are all replies to it. A rank that
+//!    was stopped between a request and its reply runs for a moment more, and then all are stopped again.
 //! 3. What they have written is read from the pipes, and passed on.
 //! 4. They go on when the tool says so, when it is gone, or when something has to be done to them (a signal, an end). In the last case
-//!    the tool is told, and its images are worth nothing.
+//!    the tool gets an error, and its images are worth nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -34,9 +34,9 @@ use crate::control::{Reply, Request};
 
 /// How long the kernel may take to stop all processes.
 const STOPPING: Duration = Duration::from_secs(5);
-/// How often it is looked whether they are.
+/// How often their states are read.
 const LOOK: Duration = Duration::from_micros(200);
-/// How often they are stopped at most until nothing is on its way, and how long they run in between.
+/// How often they are stopped at most until nothing is under way, and how long they run in between.
 const ATTEMPTS: u32 = 100;
 const BETWEEN: Duration = Duration::from_millis(2);
 /// The exit code of a job that has ended because there is a set of images to go on from: EX_TEMPFAIL of sysexits(3), "try again".
@@ -179,7 +179,7 @@ impl Launcher<'_> {
     }
 
     fn has_unread_answers(&self) -> bool {
-        // If it cannot be asked there is no answer that somebody could read.
+        // If the socket has an error there is no reply to read.
         self.ranks().any(|(_, rank)| fdpass::has_unread(&rank.control).unwrap_or(false))
     }
 
@@ -249,7 +249,7 @@ impl Launcher<'_> {
         })
     }
 
-    /// Whether whoever has this number at the entrance holds the processes.
+    /// Whether the tool with this number at the entrance holds the processes.
     pub(super) fn is_holder(&self, id: u32) -> bool {
         self.hold.as_ref().is_some_and(|hold| hold.holder == id)
     }
@@ -381,7 +381,7 @@ fn leads_to(socket: &OwnedFd, entrance: &str) -> bool {
         && spawn::is_live_socket(socket.as_raw_fd())
 }
 
-/// By which number the kernel tells an eventfd from others (proc_pid_fdinfo(5)); `None`: it does not say.
+/// The kernel's number of an eventfd (proc_pid_fdinfo(5)); `None`: it does not say.
 fn eventfd_id(process: &str, number: u32) -> io::Result<Option<u64>> {
     let info = std::fs::read_to_string(format!("/proc/{process}/fdinfo/{number}"))?;
     Ok(info.lines().find_map(|line| line.strip_prefix("eventfd-id:")?.trim().parse().ok()))
@@ -402,7 +402,7 @@ fn own_input(pid: u32) -> Option<String> {
     is_it.then_some(name)
 }
 
-/// What was written to a pipe and nobody has read yet. It stays there.
+/// What was written to a pipe and is not read yet. It stays there.
 fn unread(pipe: impl AsFd) -> io::Result<Vec<u8>> {
     let end = format!("/proc/self/fd/{}", pipe.as_fd().as_raw_fd());
     let reader = rustix::fs::open(end, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;

@@ -128,7 +128,7 @@ pub(super) struct Launcher<'a> {
     pub(super) deaths: Vec<u32>,
     /// How far the messages are on the way to standing still.
     pub(super) standing: Standing,
-    /// All processes stand still, for whoever makes images of them.
+    /// The tool for which all processes stand still, to make images of them.
     pub(super) hold: Option<Hold>,
     /// The exit code, once the job ends because there is a set of images to go on from.
     pub(super) ended_by_checkpoint: Option<i32>,

@@ -1,9 +1,9 @@
 //! Bringing a job back of which each rank has an image: a new launcher restores them as its children, each with a new control socket,
 //! new pipes and a new listener, and goes on where the one before has left off ([`Held`]).
 //!
-//! The processes are restored stopped, as they were imaged. While none of them runs, each is told in its segment that it was restored
+//! The processes are restored stopped, as they were imaged. While none of them runs, a mark in the segment of each says that it was restored
 //! ([`oxmpi_shm::segment::Status::note_restored`]): it takes its new control socket for the old one, ends what were its connections,
-//! and asks for its new listener. Where its peers are, it asks whenever it connects.
+//! and requests its new listener. The addresses of its peers it requests whenever it connects.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -146,8 +146,8 @@ pub(crate) struct Back {
     pub(crate) plugs: Vec<Plug>,
 }
 
-/// Restores ranks on this host, as [`Restore`] says, with these listeners and inputs. They are told by this step that they were
-/// restored, and do not run yet.
+/// Restores ranks on this host, as [`Restore`] says, with these listeners and inputs. This step in their segments says that they were
+/// restored; they do not run yet.
 ///
 /// # Errors
 /// If one is not restored; then none of them is left.
@@ -215,7 +215,7 @@ fn bring_all_back(
     let step = Standing::restored(held.step).step();
     let own: Vec<&HeldRank> = held.ranks.iter().filter(|rank| is_here(rank)).collect();
     let run = || {
-        // Who is on another host cannot have the launcher's own input.
+        // A rank on another host cannot have the launcher's own input.
         let is_fed =
             |rank: &&HeldRank| rank.outside[INPUT].is_some() && (rank.input.is_some() || !is_here(rank));
         let fed: Vec<u32> = held.ranks.iter().filter(is_fed).map(|rank| rank.number).collect();

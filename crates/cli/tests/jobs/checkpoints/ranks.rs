@@ -132,34 +132,10 @@ fn files_with_the_output_of_ranks_are_cut_back() {
 
 #[test]
 fn the_exit_code_the_signals_and_the_streams_are_those_of_the_job_too() {
-    let Some(place) = Place::new(&["jobs/cr_traffic"]) else { return };
-    let mut command = place.command("mpirun");
-    command.args(["-n", "4", "--timeout", "85"]).args(BY_RANK).arg(place.programs.path("cr_traffic"));
-    command.args(["200", "3", "own:data", "7", place.programs.marker()]);
-    let mut job = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(Result::unwrap);
-    assert!(lines.any(|line| line.starts_with("round 10 ")));
-    let pid = job.id().to_string();
-    let set = set_of(&run(place.oxmpi(&["checkpoint", "--kill", &pid])));
-    job.wait().unwrap();
-    let output = run(place.oxmpi(&["restart", &set]));
-    let out = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(7), "{}", words(&output));
-    assert!(out.contains("whole, sum") && !out.contains("round 10 "), "{out}");
-    let mut job =
-        place.oxmpi(&["restart", &set]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let pid = Pid::from_child(&job);
-    let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(Result::unwrap);
-    assert!(lines.any(|line| line.starts_with("round ")));
-    kill_process(pid, Signal::TERM).unwrap();
-    let rest: Vec<String> = lines.collect();
-    let output = job.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(143), "{rest:?} {}", words(&output));
-    assert!(words(&output).contains("mpirun: SIGTERM"), "{}", words(&output));
-    await_nobody(&place);
+    keeps_code_signals_and_streams(&BY_RANK, "own:data", &[]);
 }
 
-/// Who has asked is killed at each step; the ranks go on, and the old set or the new one is there.
+/// The tool is killed at each step; the ranks go on, and the old set or the new one is there.
 #[test]
 fn a_crash_of_who_asks_lets_the_ranks_go_on() {
     let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
@@ -259,7 +235,7 @@ fn a_job_is_imaged_rank_by_rank_at_intervals_and_at_sigterm() {
     assert_eq!((code, results(&out)), (0, results(&alone)), "{out}{}", restarted(&place));
 }
 
-/// Each is told with what helps.
+/// Each error says what helps.
 #[test]
 fn what_cannot_be_imaged_rank_by_rank_is_told() {
     let Some(place) = Place::new(&[

@@ -38,7 +38,7 @@ impl<F: Fabric> ShortWay<'_, F> {
     ) -> Result<Stated> {
         let s = &self.steps;
         let blocks = blocks.filter(|(_, block)| !block.is_empty());
-        // Each begins elsewhere, as far as anybody asks.
+        // Starts differ, so that no block is taken for the one before.
         let edges = blocks.clone().map(|(peer, block)| Edge { peer, start: peer as usize, len: block.len() });
         let room = s.room_along();
         let len = lay_out(edges.clone(), room, |_, _, _, _| {});
@@ -84,7 +84,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         })
     }
 
-    /// `MPI_Gatherv`, of who is not the root.
+    /// `MPI_Gatherv`, of a rank that is not the root.
     ///
     /// # Errors
     /// See [`ShortWay`].

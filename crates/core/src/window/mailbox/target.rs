@@ -1,4 +1,4 @@
-//! What this process does for others that ask in mailboxes.
+//! The target's side: requests in the mailboxes of this process.
 
 use super::{BY_ADDRESS, DONE, Fetch, OUTSIDE, UNREACHED, What, bytes_of, words_of};
 use crate::window::Service;
@@ -16,7 +16,7 @@ const PART_BYTES: usize = 4 << 10;
 const LONG_PART_BYTES: usize = 64 << 10;
 
 impl Service {
-    /// Does what others have asked for in mailboxes. Whether there was anything.
+    /// Carries out the requests in mailboxes. Whether there were any.
     pub(in crate::window) fn serve_requests<F: Fabric>(&mut self, lane: &mut Lane<F>) -> bool {
         let mut found = false;
         for rank in 0..self.boxes.as_ref().map_or(0, |boxes| boxes.seen.len() as u32) {

@@ -66,7 +66,7 @@ impl Service {
     /// Ends whatever is under way: the window is freed without the others.
     pub(in crate::window) fn abandon<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         if !self.has_no_request() {
-            // The target may still look at the buffer of this process, and write there.
+            // The target may still read and write the buffer of this process.
             std::mem::forget(self.exposure.clone());
         }
         let failed = self.failed(Fault::Revoked);

@@ -114,8 +114,8 @@ pub enum OfiError {
     Descriptor(#[from] io::Error),
 }
 
-/// The transport of one process over libfabric. What could be looked at for each message is decided when it is made, and each combination is
-/// compiled: `FULL`, the source travels beside a message ([`TagMode::Full`]); `GROUPED`, each context has a pair of transmit and
+/// The transport of one process over libfabric. What is the same for all messages is a constant parameter, so that no message tests
+/// it: `FULL`, the source travels beside a message ([`TagMode::Full`]); `GROUPED`, each context has a pair of transmit and
 /// receive contexts of a scalable endpoint (`mtl_ofi_thread_grouping`).
 #[derive(Debug)]
 pub struct Ofi<const FULL: bool, const GROUPED: bool> {
@@ -222,13 +222,13 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         })
     }
 
-    /// A message with these parts, as the provider is told.
+    /// How a message with these parts is named to the provider.
     #[inline(always)]
     fn label(&self, parts: Parts) -> Label {
         Label { context: parts.context, tag: self.settings.layout.encode(parts), data: self.data() }
     }
 
-    /// What travels beside a message (rule 3).
+    /// The remote CQ data of a message (rule 3).
     #[inline(always)]
     fn data(&self) -> Option<u64> {
         if FULL { Some(u64::from(self.own)) } else { None }
@@ -426,9 +426,9 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
         came_in_frames || came
     }
 
-    fn look_at_all(&mut self) {
+    fn poll_all_next(&mut self) {
         self.polls = POLLS;
-        self.frames.look_at_all();
+        self.frames.poll_all_next();
     }
 
     fn before_sleep(&mut self) -> bool {
@@ -541,7 +541,7 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
         }
     }
 
-    /// Most short messages are gone when the provider has been looked at once.
+    /// Most short messages are complete at the first read of the queue.
     #[inline]
     fn tsend_short(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>, token: u64) -> Sent {
         if bytes.len() > Endpoint::<Name, GROUPED>::SHORT || !(0..=self.last_tag).contains(&tag) {
@@ -551,7 +551,7 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
         let bits = self.settings.layout.encode_plain(self.own_bits, context, tag);
         let label = Label { context, tag: bits, data: self.data() };
         let name = Name { kind: Kind::Send, token, peer: to };
-        // An error is told the longer way.
+        // `tsend` reports an error.
         let posted = self.endpoint.send_short(address, label, bytes, name);
         if !matches!(posted, Ok(Admission::Yes)) {
             return Sent::Full;
@@ -657,7 +657,7 @@ impl<const FULL: bool, const GROUPED: bool> Membership for Ofi<FULL, GROUPED> {
             return false;
         }
         if let Some(file) = self.own_file() {
-            // Whoever has it open keeps it; it may be gone.
+            // Peers that have mapped it keep it; it may be gone.
             let _ = std::fs::remove_file(file);
         }
         self.frames.leave()
