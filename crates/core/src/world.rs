@@ -258,7 +258,7 @@ pub fn world_shared<R: Send>(
     })
 }
 
-/// A provider of libfabric, with frames beside it.
+/// A provider of libfabric, with sockets beside it.
 fn over_provider(
     rank: u32,
     name: &str,
@@ -273,7 +273,7 @@ fn over_provider(
     let provider = all.next().unwrap_or_else(|| panic!("there is no provider {name}"));
     let layout = TagLayout::choose(mode, provider.tag_bits, provider.data_bytes, provider.is_directed)
         .unwrap_or_else(|e| panic!("{provider:?}: {e}"));
-    let settings = ofi::OfiSettings { events: ofi::EVENTS, layout, grouped: false };
+    let settings = ofi::OfiSettings { events: ofi::EVENTS, layout, grouped: false, matches_itself: false };
     let tell: tcp::Tell = Box::new(|text| eprintln!("{text}"));
     let ofi = ofi::open(rank, &provider, frames, settings, (poller, tell), None);
     ofi.unwrap_or_else(|e| panic!("rank {rank}: {e}"))

@@ -18,7 +18,7 @@ use self::arrival::{Arrival, EagerArrival, RendezvousArrival};
 use crate::counts::Tally;
 use crate::matching::{Contexts, Message, Unexpected, is_notice};
 use crate::notes::{Note, Notes};
-use crate::peer::{BodyTarget, Early, EarlyKind, Heard, Peer, Turn};
+use crate::peer::{BodyTarget, Early, EarlyKind, Peer, Turn};
 use crate::request::{Completion, Fault, Phase, Received, RequestId, Requests, Work};
 use oxmpi_fabric::Sink;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
@@ -43,8 +43,6 @@ pub(crate) enum Todo {
     Flush(u32),
     /// Have the network give a receive up, for which a message has come that it does not know.
     Contest(RequestId),
-    /// The network is told where it finds a peer.
-    Meet { peer: u32, address: Vec<u8> },
     /// End an operation by tag whose peer is lost.
     EndLost { request: RequestId, peer: u32 },
 }
@@ -440,12 +438,22 @@ impl Sink for State {
         }
     }
 
-    fn learn(&mut self, from: u32, id: ContextId, index: u32, total: usize, first: Bytes<'_>) {
-        self.hear(from, Heard::Learn { id, index }, total, first);
+    fn learn(&mut self, from: u32, id: ContextId, index: u32) {
+        if let Some(own) = self.contexts.index_of(id)
+            && let Some(context) = self.contexts.get_mut(own)
+        {
+            context.learn(from, index);
+        }
+        if self.is_matching {
+            // Sends may wait for that.
+            self.todo.push_back(Todo::Flush(from));
+        }
     }
 
-    fn ask_index(&mut self, from: u32, id: ContextId, total: usize, first: Bytes<'_>) {
-        self.hear(from, Heard::AskIndex { id }, total, first);
+    fn ask_index(&mut self, from: u32, id: ContextId) {
+        // Also if the communicator is yet to be made here.
+        let index = self.contexts.adopt(id);
+        self.todo.push_back(Todo::Answer { to: from, frame: Frame::Learn { id, index } });
     }
 
     fn received(&mut self, token: u64, from: u32, tag: i32, length: u64) {
@@ -481,10 +489,6 @@ impl Sink for State {
                     part.append_to(data);
                 }
                 self.catch_up(from);
-            }
-            Some(BodyTarget::Address { heard, total }) => {
-                part.append_to(&mut self.peer(from).address);
-                self.hear_out(from, heard, total);
             }
             Some(BodyTarget::Nowhere) => {}
             None => self.nonsense += 1,

@@ -335,7 +335,6 @@ impl<F: Fabric> Lane<F> {
                 Todo::Fetch(fetch) => self.fetch(fetch),
                 Todo::Flush(to) => self.flush(to),
                 Todo::Contest(receive) => self.contest(receive),
-                Todo::Meet { peer, address } => self.meet(peer, &address),
                 Todo::EndLost { request, peer } => self.end_lost(request, peer),
             }
         }

@@ -1,7 +1,7 @@
 //! What a lane keeps about each process it talks to: sequence numbers, what waits to leave, what came too early.
 
 use crate::request::RequestId;
-use oxmpi_wire::{Announced, ContextId, Envelope, Frame};
+use oxmpi_wire::{Announced, Envelope, Frame};
 use std::collections::{BTreeMap, VecDeque};
 
 /// One peer.
@@ -31,8 +31,6 @@ pub(crate) struct Peer {
     pub(crate) lost: bool,
     /// Whether it stands in the lane's list of peers with work.
     pub(crate) listed: bool,
-    /// Where the network finds it, as far as that has come.
-    pub(crate) address: Vec<u8>,
 }
 
 /// Something that waits for room.
@@ -65,32 +63,8 @@ pub(crate) enum BodyTarget {
     Message(RequestId),
     /// Into a message that came before its turn, with this number.
     Early(u64),
-    /// It is where the network finds the peer, of so many bytes; with what the peer has said.
-    Address {
-        /// What it has said.
-        heard: Heard,
-        /// Length of the address, bytes.
-        total: usize,
-    },
     /// Nowhere: nobody wants it.
     Nowhere,
-}
-
-/// What a peer says of a context.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Heard {
-    /// It asks for the index that this process has for it.
-    AskIndex {
-        /// The context.
-        id: ContextId,
-    },
-    /// It calls it so.
-    Learn {
-        /// The context.
-        id: ContextId,
-        /// The index.
-        index: u32,
-    },
 }
 
 /// A message that came before its turn.

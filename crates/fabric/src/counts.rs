@@ -15,6 +15,10 @@ pub struct Counts {
     pub completion_reads: u64,
     /// Pairs of transmit and receive contexts of it that are open.
     pub context_pairs: u64,
+    /// Frames that were sent over such a network.
+    pub network_frames_sent: u64,
+    /// Those that came over it.
+    pub network_frames_received: u64,
     /// What came over sockets, if not all did.
     pub far_received: Traffic,
     /// Peers that have a ring of their own in this process's segment now.

@@ -2,7 +2,7 @@
 //!
 //! Of a process that has one, the messages of communicators to peers on that route do not travel in frames: they are sent by tag, and
 //! receives are posted with the network. Everything else goes in frames through the [`Transport`](crate::Transport) that it is as
-//! well: what the engine says of itself (names of contexts, notices, one-sided and partitioned communication).
+//! well: what the engine says of itself (indexes of contexts, notices, one-sided and partitioned communication).
 //!
 //! What such a network promises:
 //!
@@ -72,12 +72,6 @@ pub trait MatchingTransport {
         true
     }
 
-    /// Where the network finds this process: what peers need before they send to it. It goes with the frames that ask for the index
-    /// of a context and answer that.
-    fn address(&self) -> &[u8] {
-        &[]
-    }
-
     /// The highest index of a context that its tags can name. Messages to a receiver that has a higher one go in frames.
     fn last_context(&self) -> u32 {
         u32::MAX
@@ -88,20 +82,13 @@ pub trait MatchingTransport {
         i32::MAX
     }
 
-    /// Whether messages can be sent to a peer, and receives be posted that name it.
-    fn knows(&self, _peer: u32) -> bool {
+    /// Whether messages can be sent to a peer, and receives be posted that name it: the two have met in the network. If not, this begins
+    /// it, and the peer's answer wakes this process.
+    fn meets(&mut self, _peer: u32) -> bool {
         true
     }
 
-    /// A peer is at this address.
-    ///
-    /// # Errors
-    /// If that is no address.
-    fn learn(&mut self, _peer: u32, _address: &[u8]) -> Result<(), Unreachable> {
-        Ok(())
-    }
-
-    /// Sends a message. The answer to a synchronous one is never [`Sent::Done`].
+    /// Sends a message to a peer that this process has met. The answer to a synchronous one is never [`Sent::Done`].
     ///
     /// # Errors
     /// If the peer cannot be reached at all.

@@ -41,10 +41,12 @@ pub trait Sink {
     fn withdrawn(&mut self, from: u32, request: u64);
     /// [`Frame::Data`].
     fn data(&mut self, from: u32, receiver: u64, offset: u64, total: usize, first: Bytes<'_>);
-    /// [`Frame::Learn`]. The body is the address at which the network finds the sender, if it matches by itself.
-    fn learn(&mut self, from: u32, id: ContextId, index: u32, total: usize, first: Bytes<'_>);
-    /// [`Frame::AskIndex`], with such a body.
-    fn ask_index(&mut self, _from: u32, _id: ContextId, _total: usize, _first: Bytes<'_>) {}
+    /// [`Frame::Learn`].
+    fn learn(&mut self, from: u32, id: ContextId, index: u32);
+    /// [`Frame::AskIndex`].
+    fn ask_index(&mut self, _from: u32, _id: ContextId) {}
+    /// [`Frame::Meet`], for a transport that finds its peers with the help of another one.
+    fn meet(&mut self, _from: u32, _asks: bool, _total: usize, _first: Bytes<'_>) {}
     /// The next part of the body of which `from` sent the first part last; it begins at `offset`.
     fn more(&mut self, from: u32, offset: usize, part: Bytes<'_>);
     /// Where the next bytes of that body go, the first of them at `offset`: memory for `len` bytes, of which a path may store
@@ -67,7 +69,8 @@ pub trait Sink {
     fn lost(&mut self, peer: u32);
 }
 
-/// Hands a decoded frame to its entry. Frames of the path itself (`RingGrant`, `RingOpen`, `Pooled`) are given back.
+/// Hands a decoded frame to its entry. Frames of the path itself (`RingGrant`, `RingOpen`, `Pooled`, `AskArrived`, `Arrived`) are given
+/// back.
 #[inline]
 pub fn dispatch<S: Sink + ?Sized>(
     from: u32,
@@ -92,9 +95,14 @@ pub fn dispatch<S: Sink + ?Sized>(
         Frame::Withdraw { request, number } => sink.withdraw(from, request, number),
         Frame::Withdrawn { request } => sink.withdrawn(from, request),
         Frame::Data { receiver, offset } => sink.data(from, receiver, offset, total, first),
-        Frame::Learn { id, index } => sink.learn(from, id, index, total, first),
-        Frame::AskIndex { id } => sink.ask_index(from, id, total, first),
-        own @ (Frame::RingGrant { .. } | Frame::RingOpen { .. } | Frame::Pooled { .. }) => return Some(own),
+        Frame::Learn { id, index } => sink.learn(from, id, index),
+        Frame::AskIndex { id } => sink.ask_index(from, id),
+        Frame::Meet { asks } => sink.meet(from, asks, total, first),
+        own @ (Frame::RingGrant { .. }
+        | Frame::RingOpen { .. }
+        | Frame::Pooled { .. }
+        | Frame::AskArrived { .. }
+        | Frame::Arrived { .. }) => return Some(own),
     }
     None
 }

@@ -111,7 +111,7 @@ impl Sink for Pieces {
     fn fin(&mut self, _: u32, _: u64) {}
     fn withdraw(&mut self, _: u32, _: u64, _: u64) {}
     fn withdrawn(&mut self, _: u32, _: u64) {}
-    fn learn(&mut self, _: u32, _: ContextId, _: u32, _: usize, _: Bytes<'_>) {}
+    fn learn(&mut self, _: u32, _: ContextId, _: u32) {}
     fn more(&mut self, _: u32, _: usize, _: Bytes<'_>) {}
     fn sent(&mut self, _: u64) {}
     fn lost(&mut self, _: u32) {}

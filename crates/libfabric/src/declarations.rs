@@ -1,5 +1,5 @@
 //! The interface of libfabric as far as it is used here: structures and tables of functions as its pages fi_getinfo(3), fi_domain(3),
-//! fi_endpoint(3), fi_tagged(3), fi_cq(3) and fi_av(3) and its headers describe them, in the binary form of version 1.14. What
+//! fi_endpoint(3), fi_msg(3), fi_tagged(3), fi_cq(3) and fi_av(3) and its headers describe them, in the binary form of version 1.14. What
 //! later versions have appended stands behind what is declared here.
 //!
 //! Most calls of libfabric are inline functions of its headers, which go through the table of functions of an object. Of the library itself
@@ -11,6 +11,7 @@ use libc::{c_char, c_int, c_void, iovec, size_t, ssize_t};
 
 pub(crate) const VERSION_1_14: u32 = 1 << 16 | 14;
 
+pub(crate) const FI_MSG: u64 = 1 << 1;
 pub(crate) const FI_TAGGED: u64 = 1 << 3;
 pub(crate) const FI_RECV: u64 = 1 << 10;
 pub(crate) const FI_SEND: u64 = 1 << 11;
@@ -265,7 +266,7 @@ pub(crate) struct Ep {
     pub fid: Fid,
     pub ops: *const EpOps,
     pub cm: *const CmOps,
-    pub msg: Unused,
+    pub msg: *const MsgOps,
     pub rma: Unused,
     pub tagged: *const TaggedOps,
 }
@@ -300,6 +301,17 @@ pub(crate) struct TaggedMessage {
 }
 
 type Pointer = *mut c_void;
+
+#[repr(C)]
+pub(crate) struct MsgOps {
+    pub size: size_t,
+    pub recv: unsafe extern "C" fn(*mut Ep, Pointer, size_t, Pointer, u64, Pointer) -> ssize_t,
+    pub recvv: Unused,
+    pub recvmsg: Unused,
+    pub send: unsafe extern "C" fn(*mut Ep, *const c_void, size_t, Pointer, u64, Pointer) -> ssize_t,
+    pub sendv:
+        unsafe extern "C" fn(*mut Ep, *const iovec, *mut Pointer, size_t, u64, Pointer) -> ssize_t,
+}
 
 #[repr(C)]
 pub(crate) struct TaggedOps {

@@ -1,11 +1,14 @@
-//! An endpoint: it sends and receives tagged messages.
+//! An endpoint: it sends and receives tagged messages, and *frames*: messages without a tag, each of which comes into one of the rooms
+//! that the receiver has posted for whoever sends one.
 //!
 //! A *grouped* one is a scalable endpoint (fi_scalable_ep(3)): it has pairs of a transmit and a receive context, opened when a context of the
 //! caller's first uses them, so that each of those has a pair to itself as long as the provider has some.
 
 mod completions;
+mod frames;
 mod posting;
 
+pub use frames::{FrameBody, FrameRoom};
 pub use posting::{Label, TagFilter};
 
 use crate::declarations::{
@@ -30,7 +33,10 @@ const SILENT: [&str; 2] = ["shm", "sm2"];
 /// Pairs of contexts that an endpoint opens at most.
 const MOST_PAIRS: u32 = 64;
 /// Bytes of a message that an operation keeps by itself.
+const KEPT: usize = 128;
+/// The longest message of [`Endpoint::send_short`], bytes.
 const SHORT: usize = 64;
+const _: () = assert!(SHORT <= KEPT);
 
 /// A peer, as an endpoint knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -73,6 +79,13 @@ pub enum Ending {
     },
     /// There is no such message.
     Nothing,
+    /// A frame has come into this room, of `length` bytes, which may be more than the room has.
+    Frame {
+        /// Where it lies until the room is posted again.
+        room: FrameRoom,
+        /// Its length, bytes.
+        length: usize,
+    },
     /// It was cancelled.
     Cancelled,
     /// It failed; the text is for a person.
@@ -97,6 +110,8 @@ enum OperationMemory {
     Copy(Box<[u8]>),
     /// Its own, of a message that comes, which is for this buffer.
     For(Box<[u8]>, UserBuf),
+    /// Its own, for frames that come, one after the other.
+    Room(Box<[u8]>),
 }
 
 /// What libfabric is given for an operation. It stands first, for libfabric gives its address back.
@@ -104,8 +119,8 @@ enum OperationMemory {
 struct Operation<T> {
     /// The provider's, in the modes FI_CONTEXT and FI_CONTEXT2.
     context: [u64; 8],
-    /// The message, if it is a short one ([`Endpoint::send_short`]).
-    short: [u8; SHORT],
+    /// The message if it is a short one ([`Endpoint::send_short`]), or the head of a frame.
+    short: [u8; KEPT],
     at: u32,
     /// Where it was posted.
     ep: *mut Ep,
@@ -150,6 +165,7 @@ pub struct Endpoint<T, const GROUPED: bool> {
     library: Arc<Library>,
     provider: String,
     max_message: usize,
+    pieces: usize,
     fabric: *mut FidFabric,
     domain: *mut Domain,
     av: *mut Av,
@@ -166,6 +182,8 @@ pub struct Endpoint<T, const GROUPED: bool> {
     #[allow(clippy::vec_box)]
     operations: Vec<Box<Operation<T>>>,
     free: Vec<u32>,
+    /// How many of them are rooms for frames.
+    rooms: usize,
 }
 
 // SAFETY: the objects are this value's alone, and libfabric binds none of them to a thread (FI_THREAD_DOMAIN: one at a time).
@@ -202,6 +220,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
             library: library.clone(),
             provider: provider.name.clone(),
             max_message: provider.max_message,
+            pieces: provider.pieces,
             fabric: null_mut(),
             domain: null_mut(),
             av: null_mut(),
@@ -214,6 +233,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
             wait_fd: None,
             operations: Vec::new(),
             free: Vec::new(),
+            rooms: 0,
         };
         let info = provider.info;
         // SAFETY: a whole description of the library's; the objects are made in libfabric's order, each from one that is open, and

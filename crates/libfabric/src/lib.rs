@@ -1,4 +1,4 @@
-//! libfabric (Open Fabrics Interfaces), opened when a program runs, and its tagged messages behind safe functions.
+//! libfabric (Open Fabrics Interfaces), opened when a program runs, and its messages with and without tags behind safe functions.
 //!
 //! Nothing of libfabric is needed to build OxMPI, nor to run it where no job goes over it. A [`Library`] is opened by name; it lists
 //! the [`Provider`]s of the machine that match messages by tag; an [`Endpoint`] of one of them sends and receives.
@@ -14,7 +14,7 @@ mod endpoint;
 mod library;
 
 pub use endpoint::{
-    Admission, Claimed, Ended, Ending, Endpoint, EndpointError, Label, PeerAddress, TagFilter,
+    Admission, Claimed, Ended, Ending, Endpoint, EndpointError, FrameBody, FrameRoom, Label, PeerAddress, TagFilter,
 };
 pub use library::{Library, LibraryError, Provider, ProviderQuery};
 #[cfg(doc)]

@@ -1,7 +1,7 @@
 //! The library, and the providers that it has.
 
 use crate::declarations::{
-    DupInfo, FI_CONTEXT, FI_CONTEXT2, FI_DIRECTED_RECV, FI_ENODATA, FI_EP_RDM, FI_NAMED_RX_CTX, FI_ORDER_SAS,
+    DupInfo, FI_CONTEXT, FI_CONTEXT2, FI_DIRECTED_RECV, FI_ENODATA, FI_EP_RDM, FI_MSG, FI_NAMED_RX_CTX, FI_ORDER_SAS,
     FI_RECV, FI_RM_ENABLED, FI_SEND, FI_TAGGED, FI_THREAD_DOMAIN, FreeInfo, GetInfo, Info, OpenFabric,
     StrError, Symbols, VERSION_1_14, Version,
 };
@@ -95,6 +95,8 @@ pub struct Provider {
     pub is_directed: bool,
     /// The longest message, bytes.
     pub max_message: usize,
+    /// In how many pieces of memory a message may lie that is sent.
+    pub pieces: usize,
     /// How many pairs of a transmit and a receive context an endpoint may have; 1 without scalable endpoints.
     pub contexts: usize,
     /// How its addresses are written (`addr_format`).
@@ -205,7 +207,7 @@ impl Library {
         if answer >= 0 { Ok(()) } else { Err(LibraryError::Call { call, why: self.text_of(answer) }) }
     }
 
-    /// The providers that match messages by tag and keep the order of those between two endpoints, the one that libfabric takes for the
+    /// The providers that match messages by tag, have messages without one as well, and keep the order of those between two endpoints, the one that libfabric takes for the
     /// best first.
     ///
     /// # Errors
@@ -222,10 +224,10 @@ impl Library {
         let answer = unsafe {
             let directed = if wish.directed { FI_DIRECTED_RECV } else { 0 };
             let grouped = if wish.grouped { FI_NAMED_RX_CTX } else { 0 };
-            (*hints).caps = FI_TAGGED | directed | grouped;
+            (*hints).caps = FI_TAGGED | FI_MSG | directed | grouped;
             // Some providers filter by the source only if the receiving side alone is asked for it, too.
-            (*(*hints).tx_attr).caps = FI_TAGGED | FI_SEND;
-            (*(*hints).rx_attr).caps = FI_TAGGED | FI_RECV | directed;
+            (*(*hints).tx_attr).caps = FI_TAGGED | FI_MSG | FI_SEND;
+            (*(*hints).rx_attr).caps = FI_TAGGED | FI_MSG | FI_RECV | directed;
             (*hints).mode = FI_CONTEXT | FI_CONTEXT2;
             (*(*hints).ep_attr).kind = FI_EP_RDM;
             (*(*hints).tx_attr).msg_order = FI_ORDER_SAS;
@@ -283,6 +285,7 @@ impl Library {
                 tag_bits: u64::BITS - format.leading_zeros(),
                 data_bytes: (**domain_attr).cq_data_size,
                 max_message: (**ep_attr).max_msg_size,
+                pieces: (**tx_attr).iov_limit,
                 contexts: if (*info).caps & FI_NAMED_RX_CTX == 0 {
                     1
                 } else {

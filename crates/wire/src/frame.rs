@@ -182,6 +182,21 @@ pub enum Frame {
         /// The context's global name.
         id: ContextId,
     },
+    /// The body is my address in a network of which both of us have an endpoint.
+    Meet {
+        /// Whether the receiver shall answer with its own.
+        asks: bool,
+    },
+    /// Say when all that I have sent you before this frame has arrived ([`Frame::Arrived`]).
+    AskArrived {
+        /// To be named in the answer.
+        number: u64,
+    },
+    /// All that you had sent before this question of yours has arrived.
+    Arrived {
+        /// The number named in `AskArrived`.
+        number: u64,
+    },
     /// You may use this ring of my segment instead of my inbox.
     RingGrant {
         /// Index of the ring in the segment of the process that sends this frame.
@@ -253,6 +268,9 @@ const WITHDRAW: u8 = 0x14;
 const WITHDRAWN: u8 = 0x15;
 const LEARN: u8 = 0x20;
 const ASK_INDEX: u8 = 0x21;
+const MEET: u8 = 0x22;
+const ASK_ARRIVED: u8 = 0x23;
+const ARRIVED: u8 = 0x24;
 const RING_GRANT: u8 = 0x30;
 const RING_OPEN: u8 = 0x31;
 const POOLED: u8 = 0x32;
@@ -298,6 +316,9 @@ impl Frame {
                 (LEARN, 0, index)
             }
             Frame::AskIndex { id } => w.plain(ASK_INDEX, &[id.0]),
+            Frame::Meet { asks } => (MEET, 0, u32::from(asks)),
+            Frame::AskArrived { number } => w.plain(ASK_ARRIVED, &[number]),
+            Frame::Arrived { number } => w.plain(ARRIVED, &[number]),
             Frame::RingGrant { ring } => (RING_GRANT, 0, ring),
             Frame::RingOpen { cells } => w.plain(RING_OPEN, &[cells]),
             Frame::Pooled { pieces: [first, rest] } => w.plain(POOLED, &[of_halves(first), of_halves(rest)]),
@@ -364,6 +385,9 @@ impl Frame {
             DATA => Frame::Data { receiver: word(), offset: word() },
             LEARN => Frame::Learn { id: ContextId(word()), index: context },
             ASK_INDEX => Frame::AskIndex { id: ContextId(word()) },
+            MEET => Frame::Meet { asks: context != 0 },
+            ASK_ARRIVED => Frame::AskArrived { number: word() },
+            ARRIVED => Frame::Arrived { number: word() },
             RING_GRANT => Frame::RingGrant { ring: context },
             RING_OPEN => Frame::RingOpen { cells: word() },
             POOLED => Frame::Pooled { pieces: [halves(word()), halves(word())] },
@@ -380,10 +404,10 @@ const fn extension_len(kind: u8) -> Option<usize> {
         EAGER => long,
         EAGER_SYNC => long + 8,
         RENDEZVOUS => long + 32,
-        SYNC_ACK | FIN | WITHDRAWN | LEARN | ASK_INDEX | RING_OPEN => 8,
+        SYNC_ACK | FIN | WITHDRAWN | LEARN | ASK_INDEX | ASK_ARRIVED | ARRIVED | RING_OPEN => 8,
         PULL => 32,
         WITHDRAW | DATA | POOLED => 16,
-        RING_GRANT => 0,
+        RING_GRANT | MEET => 0,
         _ => return None,
     })
 }
@@ -456,6 +480,10 @@ mod tests {
             any::<u64>().prop_map(|request| Frame::Withdrawn { request }),
             any::<[u64; 2]>().prop_map(|[receiver, offset]| Frame::Data { receiver, offset }),
             any::<(u64, u32)>().prop_map(|(id, index)| Frame::Learn { id: ContextId(id), index }),
+            any::<u64>().prop_map(|id| Frame::AskIndex { id: ContextId(id) }),
+            any::<bool>().prop_map(|asks| Frame::Meet { asks }),
+            any::<u64>().prop_map(|number| Frame::AskArrived { number }),
+            any::<u64>().prop_map(|number| Frame::Arrived { number }),
             any::<u32>().prop_map(|ring| Frame::RingGrant { ring }),
             any::<u64>().prop_map(|cells| Frame::RingOpen { cells }),
             any::<[(u32, u32); 2]>().prop_map(|pieces| Frame::Pooled { pieces }),

@@ -159,6 +159,8 @@ fn counted(quantity: Quantity, lane: &Counts, fabric: &oxmpi_fabric::Counts) -> 
         Quantity::RendezvousReceived => lane.rendezvous_received,
         Quantity::CompletionReads => fabric.completion_reads,
         Quantity::ContextPairs => fabric.context_pairs,
+        Quantity::NetworkFramesSent => fabric.network_frames_sent,
+        Quantity::NetworkFramesReceived => fabric.network_frames_received,
         Quantity::TaggedSent => lane.tagged_sent,
         Quantity::TaggedReceived => lane.tagged_received,
         Quantity::Unexpected => lane.unexpected,

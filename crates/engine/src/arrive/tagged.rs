@@ -2,13 +2,8 @@
 
 use super::{State, Todo};
 use crate::matching::Contest;
-use crate::peer::{BodyTarget, Heard};
+use crate::peer::BodyTarget;
 use crate::request::{Completion, Posting, RequestId};
-use oxmpi_sys::bytes::Bytes;
-use oxmpi_wire::Frame;
-
-/// The longest address of a peer in a network, bytes.
-const LONGEST_ADDRESS: usize = 256;
 
 /// Whether a message may be matched with what is posted here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -145,52 +140,5 @@ impl State {
             }
         }
         self.end_contest(context, request);
-    }
-
-    /// A peer says, or asks, what a context is called. With that comes where the network finds it, of `total` bytes.
-    pub(super) fn hear(&mut self, from: u32, heard: Heard, total: usize, first: Bytes<'_>) {
-        if total > LONGEST_ADDRESS {
-            self.nonsense += 1;
-            if first.len() < total {
-                self.peer(from).body = Some(BodyTarget::Nowhere);
-            }
-            return;
-        }
-        let peer = self.peer(from);
-        peer.address.clear();
-        first.append_to(&mut peer.address);
-        if first.len() < total {
-            peer.body = Some(BodyTarget::Address { heard, total });
-        }
-        self.hear_out(from, heard, total);
-    }
-
-    /// Does what follows from such a frame when all of it is here.
-    pub(super) fn hear_out(&mut self, from: u32, heard: Heard, total: usize) {
-        if self.peer(from).address.len() < total {
-            return;
-        }
-        let address = std::mem::take(&mut self.peer(from).address);
-        if self.is_matching && !address.is_empty() {
-            self.todo.push_back(Todo::Meet { peer: from, address });
-        }
-        match heard {
-            Heard::AskIndex { id } => {
-                // Also if the communicator is yet to be made here.
-                let index = self.contexts.adopt(id);
-                self.todo.push_back(Todo::Answer { to: from, frame: Frame::Learn { id, index } });
-            }
-            Heard::Learn { id, index } => {
-                if let Some(own) = self.contexts.index_of(id)
-                    && let Some(context) = self.contexts.get_mut(own)
-                {
-                    context.learn(from, index);
-                }
-                if self.is_matching {
-                    // Sends may wait for that.
-                    self.todo.push_back(Todo::Flush(from));
-                }
-            }
-        }
     }
 }

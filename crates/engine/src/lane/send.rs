@@ -218,11 +218,6 @@ impl<F: Fabric> Lane<F> {
 
     /// Gives a message to the fabric.
     pub(super) fn offer(&mut self, to: u32, frame: Frame, body: Body<'_>, token: u64) -> Result<Sent, Fault> {
-        if self.state.is_matching && matches!(frame, Frame::Learn { .. } | Frame::AskIndex { .. }) {
-            let address =
-                self.fabric.matching().map(|network| network.address().to_vec()).unwrap_or_default();
-            return self.offer_lent(to, frame, Body::Bytes(Bytes::from(&address[..])), None, token);
-        }
         self.offer_lent(to, frame, body, None, token)
     }
 

@@ -11,8 +11,8 @@
 //!
 //! A receive that finds no room in the network waits, and no later one that could take its message passes it.
 //!
-//! Nothing is sent to a peer by tag, nor posted from it by name, before the two have asked each other for an index: with
-//! that come their addresses in the network.
+//! Nothing is sent to a peer by tag, nor posted from it by name, before the two have met in the network
+//! ([`MatchingTransport::meets`](oxmpi_fabric::MatchingTransport::meets)).
 
 use super::Lane;
 use crate::arrive::{State, Todo};
@@ -201,8 +201,10 @@ impl<F: Fabric> Lane<F> {
     ) -> Result<Sent, Fault> {
         let Some(own) = self.state.contexts.get(context) else { return Err(Fault::Closed) };
         let name = own.name_for(context, to);
-        let is_known = self.fabric.matching().is_some_and(|network| network.knows(to));
-        let (Name::Local(index), true) = (name, is_known) else { return self.ask_peer(context, to) };
+        if !self.meets(to) {
+            return Ok(Sent::Full);
+        }
+        let Name::Local(index) = name else { return self.ask_index(context, to) };
         let is_synchronous = mode == Mode::Synchronous;
         let message = TaggedSend { context: index, tag, buffer, is_synchronous, token: token.raw() };
         let Some(network) = self.fabric.matching() else { return Err(Fault::Closed) };
@@ -217,8 +219,13 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Asks a peer what it calls a context, once. With that come the addresses of both.
-    fn ask_peer(&mut self, context: u32, peer: u32) -> Result<Sent, Fault> {
+    /// Whether this process and a peer have met in the network; if not, that begins.
+    fn meets(&mut self, peer: u32) -> bool {
+        self.fabric.matching().is_none_or(|network| network.meets(peer))
+    }
+
+    /// Asks a peer for its index of a context, once.
+    fn ask_index(&mut self, context: u32, peer: u32) -> Result<Sent, Fault> {
         let Some(own) = self.state.contexts.get(context) else { return Err(Fault::Closed) };
         if !own.asked.contains(&peer) {
             let id = own.id;
@@ -230,15 +237,6 @@ impl<F: Fabric> Lane<F> {
             }
         }
         Ok(Sent::Full)
-    }
-
-    /// Tells the network where it finds a peer.
-    pub(super) fn meet(&mut self, peer: u32, address: &[u8]) {
-        if let Some(network) = self.fabric.matching()
-            && network.learn(peer, address).is_err()
-        {
-            self.unreachable(peer);
-        }
     }
 
     /// As [`Lane::start_receive`], for one that the network may have to match. `None`: it has not, and nothing happened.
@@ -286,23 +284,16 @@ impl<F: Fabric> Lane<F> {
         self.unposted.iter().any(|one| one.overlaps(context, from))
     }
 
-    /// Whether a receive waits for room in the network, of which nobody tells. What the others wait for wakes this process: a peer's
-    /// address, or a receive that comes before them.
+    /// Whether a receive waits for room in the network, of which nobody tells. What the others wait for wakes this process: a peer that
+    /// is to be met, or a receive that comes before them.
     pub(super) fn waits_for_room(&mut self) -> bool {
         let all = std::mem::take(&mut self.unposted);
         let waits = all.iter().enumerate().any(|(at, one)| {
-            !self.waits_for_address(one)
+            one.from.is_none_or(|peer| self.meets(peer))
                 && !all[..at].iter().any(|first| first.overlaps(one.context, one.from))
         });
         self.unposted = all;
         waits
-    }
-
-    /// Whether a receive waits until a peer that was asked has said where the network finds it.
-    fn waits_for_address(&mut self, one: &Unposted) -> bool {
-        let Some(peer) = one.from else { return false };
-        let is_asked = self.state.contexts.get(one.context).is_some_and(|own| own.asked.contains(&peer));
-        is_asked && self.fabric.matching().is_some_and(|network| !network.knows(peer))
     }
 
     /// Posts what waits, each after those before it that could take the same message.
@@ -320,11 +311,8 @@ impl<F: Fabric> Lane<F> {
             return true;
         }
         let (from, context, buffer) = (work.from, work.context, work.buffer.clone());
-        if let Some(peer) = from
-            && self.fabric.matching().is_some_and(|network| !network.knows(peer))
-        {
+        if from.is_some_and(|peer| !self.meets(peer)) {
             // If it is lost the receive has failed by now.
-            _ = self.ask_peer(context, peer);
             return false;
         }
         let Some(network) = self.fabric.matching() else { return true };
@@ -402,12 +390,10 @@ impl<F: Fabric> Lane<F> {
         if self.is_waited_for(context, from) {
             return None;
         }
-        let network = self.fabric.matching()?;
-        if let Some(peer) = from.filter(|peer| !network.knows(*peer)) {
-            _ = self.ask_peer(context, peer);
+        if from.is_some_and(|peer| !self.meets(peer)) {
             return None;
         }
-        network.tprobe(from, context, tag.into(), takes)
+        self.fabric.matching()?.tprobe(from, context, tag.into(), takes)
     }
 
     /// A request for a message that was taken out of the network.

@@ -335,7 +335,7 @@ impl Sink for Arrivals {
         self.foreign(from);
     }
 
-    fn learn(&mut self, from: u32, _: ContextId, _: u32, _: usize, _: Bytes<'_>) {
+    fn learn(&mut self, from: u32, _: ContextId, _: u32) {
         self.foreign(from);
     }
 }

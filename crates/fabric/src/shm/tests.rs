@@ -35,7 +35,7 @@ impl Sink for Counting {
     fn withdraw(&mut self, _: u32, _: u64, _: u64) {}
     fn withdrawn(&mut self, _: u32, _: u64) {}
     fn data(&mut self, _: u32, _: u64, _: u64, _: usize, _: Bytes<'_>) {}
-    fn learn(&mut self, _: u32, _: ContextId, _: u32, _: usize, _: Bytes<'_>) {}
+    fn learn(&mut self, _: u32, _: ContextId, _: u32) {}
     fn more(&mut self, _: u32, _: usize, part: Bytes<'_>) {
         self.note(part);
     }

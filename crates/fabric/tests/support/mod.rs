@@ -183,7 +183,7 @@ impl Sink for Recorder {
         self.first(from, receiver, &PIECES, total, first);
     }
 
-    fn learn(&mut self, _: u32, _: ContextId, _: u32, _: usize, _: Bytes<'_>) {
+    fn learn(&mut self, _: u32, _: ContextId, _: u32) {
         panic!("nobody has sent this");
     }
 
@@ -232,7 +232,7 @@ impl Sink for Anything {
     fn withdraw(&mut self, _: u32, _: u64, _: u64) {}
     fn withdrawn(&mut self, _: u32, _: u64) {}
     fn data(&mut self, _: u32, _: u64, _: u64, _: usize, _: Bytes<'_>) {}
-    fn learn(&mut self, _: u32, _: ContextId, _: u32, _: usize, _: Bytes<'_>) {}
+    fn learn(&mut self, _: u32, _: ContextId, _: u32) {}
     fn more(&mut self, _: u32, _: usize, _: Bytes<'_>) {}
     fn sent(&mut self, _: u64) {}
     fn lost(&mut self, _: u32) {}

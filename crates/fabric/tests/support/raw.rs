@@ -44,7 +44,7 @@ impl Sink for Came {
     fn withdraw(&mut self, _: u32, _: u64, _: u64) {}
     fn withdrawn(&mut self, _: u32, _: u64) {}
     fn data(&mut self, _: u32, _: u64, _: u64, _: usize, _: Bytes<'_>) {}
-    fn learn(&mut self, _: u32, _: ContextId, _: u32, _: usize, _: Bytes<'_>) {}
+    fn learn(&mut self, _: u32, _: ContextId, _: u32) {}
     fn more(&mut self, _: u32, offset: usize, part: Bytes<'_>) {
         if self.left == 0 {
             return self.parts.push((offset, part.to_vec()));

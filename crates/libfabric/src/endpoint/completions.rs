@@ -1,6 +1,6 @@
 //! How operations end.
 
-use super::{ENTRIES, Ended, Ending, Endpoint, EndpointError, Operation, OperationMemory};
+use super::{ENTRIES, Ended, FrameRoom, Ending, Endpoint, EndpointError, Operation, OperationMemory};
 use crate::declarations::{
     CqEntry, CqError, FI_EAGAIN, FI_EAVAIL, FI_ECANCELED, FI_ENOMSG, FI_ETRUNC, FI_SEND,
 };
@@ -67,7 +67,16 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
     }
 
     fn end(&mut self, at: u32, outcome: Ending, stored: usize, events: &mut Vec<Ended<T>>) {
-        let Operation { token, is_wanted, claims, .. } = *self.operations[at as usize];
+        let Operation { token, is_wanted, claims, ref memory, .. } = *self.operations[at as usize];
+        if let OperationMemory::Room(_) = memory {
+            let outcome = match outcome {
+                Ending::Came { length, .. } => Ending::Frame { room: FrameRoom(at), length: length as usize },
+                other => other,
+            };
+            self.operations[at as usize].is_live = false;
+            events.extend(token.map(|token| Ended { token, outcome }));
+            return;
+        }
         if claims && matches!(outcome, Ending::Came { .. }) {
             self.operations[at as usize].is_live = false;
             events.extend(token.map(|token| Ended { token, outcome }));

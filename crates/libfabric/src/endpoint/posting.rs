@@ -1,7 +1,7 @@
 //! How operations begin, and how they are withdrawn.
 
 use super::{
-    Admission, Claimed, Endpoint, EndpointError, Operation, OperationMemory, Pair, PeerAddress, SHORT,
+    Admission, Claimed, Endpoint, EndpointError, KEPT, Operation, OperationMemory, Pair, PeerAddress, SHORT,
 };
 use crate::declarations::{
     Ep, FI_ADDR_UNSPEC, FI_CLAIM, FI_EAGAIN, FI_ENOMSG, FI_PEEK, Fid, TaggedMessage, TaggedOps,
@@ -38,7 +38,7 @@ pub struct TagFilter {
 impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
     /// The transmit context of a context, and by which address its messages reach a peer. The context may be a peer's.
     #[inline(always)]
-    fn way_to(&mut self, to: PeerAddress, context: u32) -> Result<(*mut Ep, u64), EndpointError> {
+    pub(super) fn way_to(&mut self, to: PeerAddress, context: u32) -> Result<(*mut Ep, u64), EndpointError> {
         if !GROUPED {
             return Ok((self.ep, to.0));
         }
@@ -66,7 +66,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
     }
 
     #[inline(always)]
-    fn receiving(&mut self, context: u32) -> Result<*mut Ep, EndpointError> {
+    pub(super) fn receiving(&mut self, context: u32) -> Result<*mut Ep, EndpointError> {
         if GROUPED { Ok(self.opened(context)?.receive) } else { Ok(self.ep) }
     }
 
@@ -77,7 +77,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         let at = self.operations.len() as u32;
         self.operations.push(Box::new(Operation {
             context: [0; 8],
-            short: [0; SHORT],
+            short: [0; KEPT],
             at,
             ep: null_mut(),
             is_live: false,
@@ -91,7 +91,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
 
     /// A place for an operation.
     #[inline]
-    fn operation(&mut self, ep: *mut Ep, token: T, memory: OperationMemory) -> &mut Operation<T> {
+    pub(super) fn operation(&mut self, ep: *mut Ep, token: T, memory: OperationMemory) -> &mut Operation<T> {
         let at = match self.free.pop() {
             Some(at) => at,
             None => self.new_operation(),
@@ -113,7 +113,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
     }
 
     /// What a call for the operation `at` has answered.
-    fn posted(&mut self, call: &'static str, at: u32, answer: ssize_t) -> Result<Admission, EndpointError> {
+    pub(super) fn posted(&mut self, call: &'static str, at: u32, answer: ssize_t) -> Result<Admission, EndpointError> {
         match answer {
             0 => Ok(Admission::Yes),
             again if again == -FI_EAGAIN => {
@@ -224,7 +224,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
             OperationMemory::User(buffer) => buffer
                 .as_contiguous_mut()
                 .map_or((null_mut(), 0), |mut bytes| (bytes.as_mut_ptr().cast(), bytes.len())),
-            OperationMemory::For(own, _) => (own.as_mut_ptr().cast(), own.len()),
+            OperationMemory::For(own, _) | OperationMemory::Room(own) => (own.as_mut_ptr().cast(), own.len()),
             OperationMemory::None | OperationMemory::Copy(_) => (null_mut(), 0),
         }
     }
@@ -358,8 +358,8 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         self.operations.iter().any(|one| one.is_live && one.token.as_ref().is_some_and(&is_it))
     }
 
-    /// How many operations go on.
+    /// How many operations go on, without the receives of frames.
     pub fn live(&self) -> usize {
-        self.operations.len() - self.free.len()
+        self.operations.len() - self.free.len() - self.rooms
     }
 }

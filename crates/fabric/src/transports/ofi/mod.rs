@@ -3,10 +3,11 @@
 //! `module.rs` is what it says of itself, `providers.rs` which provider a job uses. What the providers differ in is in the guide
 //! `docs/ofi.md`. Its ranks can be threads of a test, too (`core/tests/ofi.rs`).
 //!
-//! A process has one endpoint of a provider, and beside it a transport for frames. Messages of communicators go by tag (`tags.rs` says
-//! what the bits mean), and the provider matches them. What the engine says of itself goes in frames; so does the first
-//! word between two processes, which tells each where the provider finds the other: whoever has not proved to be of the job on the
-//! frames' side is never known to the provider's.
+//! A process has one endpoint of a provider, and beside it the sockets of `tcp`. Messages of communicators go by tag (`tags.rs` says
+//! what the bits mean), and the provider matches them. What the engine says of itself goes in frames, as messages of the provider
+//! without a tag. Over the sockets two processes only meet (`meeting.rs`), and hear of each other's end: whoever has not proved
+//! there to be of the job is never known to the provider. Processes of other launchers have no provider in common with this one for sure, so all
+//! that goes to them goes over sockets.
 //!
 //! Rules
 //!
@@ -17,30 +18,39 @@
 //!    context and tag come in the order of the messages, so each finds its own.
 //! 3. In the full mode a receive from one process names it by its address, and its number travels beside the message; in the
 //!    others both are in the tag.
-//! 4. A process sleeps on the provider's descriptor together with those of the frames. A provider without one is polled.
+//! 4. A process sleeps on the provider's descriptor together with those of the sockets. A provider without one is polled.
 //! 5. What fails in the provider names the peer: nothing can be said to it any more, and it is lost. A receive from anybody that fails ends
-//!    the job, for nobody knows whose message it was.
+//!    the job, for nobody knows whose message it was. What fails to a peer that has left was not needed.
+//! 6. All frames between two processes that have met go over the provider, and before that none but the meeting's goes at all: so no
+//!    two of them can overtake each other. Each begins with a cookie of the receiver's (`frames.rs`).
+//! 7. A process that ends asks each peer to which it has sent anything whether that has arrived, and waits for the answer
+//!    ([`Frame::AskArrived`](oxmpi_wire::Frame::AskArrived)): a completion of the provider's says less. Then it takes leave over the sockets.
 
+mod frames;
+mod meeting;
 mod module;
 mod providers;
 mod tags;
 
 pub use self::tags::{ModeError, Parts, TagLayout, TagMode, TagProtocol};
 
+use self::frames::{BODY, Opening, ROOM, ROOMS, Rest, Taken};
+use self::meeting::{Introduction, Meetings};
 use crate::routes::Nodes;
 use crate::transports::Tell;
 use crate::{
-    Connected, Connections, Counts, Limits, MatchingTransport, Membership, Message, Probed, Sent, Sink,
+    Body, Connected, Connections, Counts, Limits, MatchingTransport, Membership, Message, Probed, Sent, Sink,
     Statistics, TaggedReceive, TaggedSend, Traffic, Transport, Unreachable,
 };
 use oxmpi_libfabric::{
-    Admission, Claimed, Ended, Ending, Endpoint, EndpointError, Label, LibraryError, PeerAddress, Provider,
-    TagFilter,
+    Admission, Claimed, Ended, Ending, Endpoint, EndpointError, FrameBody, FrameRoom, Label, LibraryError,
+    PeerAddress, Provider, TagFilter,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
+use oxmpi_sys::net::fill_random;
 use oxmpi_sys::poller::Poller;
-use oxmpi_wire::Tags;
+use oxmpi_wire::{Frame, Tags};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::path::PathBuf;
@@ -48,12 +58,14 @@ use std::time::{Duration, Instant};
 
 /// Completions that are read at a time, if nothing else is asked for (`mtl_ofi_progress_event_cnt`).
 pub const EVENTS: usize = 100;
-/// Polls of the provider for one of the frames, which costs a system call, as long as nothing comes in frames.
+/// Polls of the provider for one of the sockets, which costs a system call, as long as nothing comes over these.
 const POLLS: u32 = 8;
 /// The provider's descriptor, in the poller on which the process sleeps.
 const DESCRIPTOR: u64 = 3 << 33;
 /// How long to wait for an operation that is withdrawn by force.
 const FORCE: Duration = Duration::from_secs(10);
+/// For how long a peer to which something failed may turn out to have left.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// What an operation of the endpoint is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,6 +80,10 @@ enum Kind {
     Matched,
     /// A probe.
     Peek,
+    /// A frame, or a part of its body.
+    Frame,
+    /// A receive for frames.
+    Room,
 }
 
 /// The name of an operation of the endpoint.
@@ -89,6 +105,8 @@ pub struct OfiSettings {
     pub layout: TagLayout,
     /// Whether contexts have transmit and receive contexts of their own, if the provider has scalable endpoints.
     pub grouped: bool,
+    /// Whether the engine matches the messages, and all go in frames.
+    pub matches_itself: bool,
 }
 
 /// Why there is no endpoint.
@@ -97,6 +115,12 @@ pub enum OfiError {
     /// libfabric refuses it.
     #[error(transparent)]
     Library(#[from] LibraryError),
+    /// It posts no receive for frames.
+    #[error(transparent)]
+    Rooms(#[from] EndpointError),
+    /// There are no random numbers.
+    #[error("the system has no random numbers: {0}")]
+    Random(io::Error),
     /// The tags cannot name this process.
     #[error(
         "{mode} has room for process numbers up to {last}, and this is process {own}: mtl_ofi_tag_mode ofi_tag_full has no such limit"
@@ -114,6 +138,31 @@ pub enum OfiError {
     Descriptor(#[from] io::Error),
 }
 
+/// A process with which this one has met.
+#[derive(Debug)]
+struct Peer {
+    address: PeerAddress,
+    /// What messages to it begin with, other than those by tag.
+    cookie: u64,
+    /// Messages sent to it.
+    sent: u64,
+    /// How many of these it had when it was last asked (rule 7), and the last such question.
+    arrived: u64,
+    asked: u64,
+    /// What of a long frame has not gone.
+    rest: Option<Rest>,
+    /// What of one has come.
+    arriving: Option<frames::Arriving>,
+}
+
+/// Something to a peer that has failed.
+#[derive(Debug)]
+struct Failed {
+    name: Name,
+    why: String,
+    since: Instant,
+}
+
 /// The transport of one process over libfabric. What is the same for all messages is a constant parameter, so that no message tests
 /// it: `FULL`, the source travels beside a message ([`TagMode::Full`]); `GROUPED`, each context has a pair of transmit and
 /// receive contexts of a scalable endpoint (`mtl_ofi_thread_grouping`).
@@ -124,11 +173,29 @@ pub struct Ofi<const FULL: bool, const GROUPED: bool> {
     own_bits: u64,
     last_tag: i32,
     endpoint: Endpoint<Name, GROUPED>,
-    frames: Box<dyn Transport>,
+    sockets: Box<dyn Transport>,
     settings: OfiSettings,
     tell: OfTell,
-    /// By process number; those with whom contact was made.
-    peers: Vec<Option<PeerAddress>>,
+    /// By process number; those with whom this process has met.
+    peers: Vec<Option<Box<Peer>>>,
+    /// What this process says of itself.
+    introduction: Introduction,
+    meetings: Meetings,
+    /// Those to whom it has said it, and who have not answered.
+    awaited: HashSet<u32>,
+    /// Those to whom it owes an answer.
+    unmet: Vec<u32>,
+    /// Frames of its own that wait for room.
+    owed: VecDeque<(u32, Frame)>,
+    /// Peers to which the rest of a long frame waits for room.
+    begun: Vec<u32>,
+    /// Rooms that wait to be posted, and those with frames of the awaited.
+    unposted: Vec<FrameRoom>,
+    held: Vec<(u32, FrameRoom, usize)>,
+    failed: Vec<Failed>,
+    is_stranger_told: bool,
+    frames_sent: u64,
+    frames_received: u64,
     events: Vec<Ended<Name>>,
     /// Events that were read while something else was waited for.
     early: VecDeque<Ended<Name>>,
@@ -158,7 +225,7 @@ impl std::fmt::Debug for OfTell {
     }
 }
 
-/// The transport of process `own` over `provider`, with `frames` beside it. The process sleeps on `poller`. `nodes`: those of a launcher that
+/// The transport of process `own` over `provider`, with `sockets` beside it. The process sleeps on `poller`. `nodes`: those of a launcher that
 /// has to do with others.
 ///
 /// # Errors
@@ -166,13 +233,13 @@ impl std::fmt::Debug for OfTell {
 pub fn open(
     own: u32,
     provider: &Provider,
-    frames: Box<dyn Transport>,
+    sockets: Box<dyn Transport>,
     settings: OfiSettings,
     (poller, tell): (&Poller, Tell),
     nodes: Option<Nodes>,
 ) -> Result<Box<dyn Transport>, OfiError> {
     let is_full = settings.layout.mode() == TagMode::Full;
-    let parts = (frames, settings, poller, tell, nodes);
+    let parts = (sockets, settings, poller, tell, nodes);
     Ok(match (is_full, settings.grouped && provider.contexts > 1) {
         (false, false) => Box::new(Ofi::<false, false>::new(own, provider, parts)?),
         (false, true) => Box::new(Ofi::<false, true>::new(own, provider, parts)?),
@@ -188,13 +255,16 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     fn new(
         own: u32,
         provider: &Provider,
-        (frames, settings, poller, tell, nodes): Ingredients<'_>,
+        (sockets, settings, poller, tell, nodes): Ingredients<'_>,
     ) -> Result<Self, OfiError> {
         let layout = &settings.layout;
         if own > layout.last_source() {
             return Err(OfiError::Processes { mode: layout.mode(), last: layout.last_source(), own });
         }
-        let endpoint = Endpoint::open(provider)?;
+        let mut endpoint = Endpoint::open(provider)?;
+        endpoint.open_rooms(ROOMS, ROOM, Name { kind: Kind::Room, token: 0, peer: u32::MAX })?;
+        let mut cookie = [0; 8];
+        fill_random(&mut cookie).map_err(OfiError::Random)?;
         if let Some(fd) = endpoint.wait_fd() {
             poller.add(fd, DESCRIPTOR, false)?;
         }
@@ -202,11 +272,23 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             own,
             own_bits: layout.bits_of(own),
             last_tag: layout.last_tag(),
+            introduction: Introduction { cookie: u64::from_le_bytes(cookie), address: endpoint.address().to_vec() },
             endpoint,
-            frames,
+            sockets,
             settings,
             tell: OfTell(tell),
             peers: Vec::new(),
+            meetings: Meetings::default(),
+            awaited: HashSet::new(),
+            unmet: Vec::new(),
+            owed: VecDeque::new(),
+            begun: Vec::new(),
+            unposted: Vec::new(),
+            held: Vec::new(),
+            failed: Vec::new(),
+            is_stranger_told: false,
+            frames_sent: 0,
+            frames_received: 0,
             events: Vec::new(),
             early: VecDeque::new(),
             halves: HashSet::new(),
@@ -241,8 +323,12 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         TagFilter { context, from: self.directed(from), tag, ignore }
     }
 
+    fn peer(&mut self, peer: u32) -> Option<&mut Peer> {
+        self.peers.get_mut(peer as usize)?.as_deref_mut()
+    }
+
     fn address_of(&self, peer: u32) -> Option<PeerAddress> {
-        *self.peers.get(peer as usize)?
+        Some(self.peers.get(peer as usize)?.as_deref()?.address)
     }
 
     /// The address by which a receive names its source; none where the tag does.
@@ -293,6 +379,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             self.events = events;
         }
         self.answer_waiting();
+        self.send_waiting_frames();
         any
     }
 
@@ -314,16 +401,22 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                 }
                 sink.received(token, from, parts.tag, length);
             }
-            (Kind::Receive, Ending::Cancelled) => sink.not_received(token),
-            (Kind::Send | Kind::Answer | Kind::Receive, Ending::Failed(why)) if peer != u32::MAX => {
-                (self.tell.0)(&format!(
-                    "rank {}: libfabric, provider {}: nothing goes to process {peer} any more: {why}",
-                    self.own,
-                    self.endpoint.provider()
-                ));
-                sink.lost(peer);
+            (Kind::Frame, Ending::Sent) => {
+                if token != 0 {
+                    sink.sent(token);
+                }
             }
-            (Kind::Receive, Ending::Failed(why)) => self.give_up(&format!("a receive has failed: {why}")),
+            (Kind::Room, Ending::Frame { room, length }) => self.take_frame(room, length, sink),
+            (Kind::Receive, Ending::Cancelled) => sink.not_received(token),
+            (Kind::Send | Kind::Answer | Kind::Receive | Kind::Frame, Ending::Failed(why))
+                if peer != u32::MAX =>
+            {
+                self.failed.push(Failed { name, why, since: Instant::now() });
+                self.polls = POLLS;
+            }
+            (Kind::Receive | Kind::Room, Ending::Failed(why)) => {
+                self.give_up(&format!("a receive has failed: {why}"));
+            }
             // A probe whose answer nobody waits for any more, or an answer whose receiver is gone.
             _ => {}
         }
@@ -341,6 +434,9 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                 Ok(Admission::NoRoom) => return,
                 // Whoever cannot be reached waits for nothing.
                 Ok(Admission::Yes) | Err(_) => drop(self.unanswered.pop_front()),
+            }
+            if let Some(peer) = self.peer(to) {
+                peer.sent += 1;
             }
         }
     }
@@ -375,27 +471,37 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
     }
 
     fn reaches(&self, peer: u32) -> bool {
-        self.frames.reaches(peer)
+        self.sockets.reaches(peer)
     }
 
     fn limits(&self, to: u32) -> Limits {
-        self.frames.limits(to)
+        let Limits { eager, announced } = self.sockets.limits(to);
+        Limits { eager: eager.min(BODY), announced }
     }
 
     fn piece_limit(&mut self, to: u32) -> usize {
-        self.frames.piece_limit(to)
+        self.sockets.piece_limit(to).min(BODY)
     }
 
+    /// Rule 6.
     fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
-        self.frames.send(to, message)
+        if self.address_of(to).is_some() {
+            return self.send_frame(to, message);
+        }
+        if !self.is_of_launcher(to) {
+            return self.sockets.send(to, message);
+        }
+        self.begin_meeting(to)?;
+        // Whoever has left takes nothing.
+        Ok(if self.sockets.has_left(to) { Sent::Done } else { Sent::Full })
     }
 
     /// What was posted is cancelled, and a receive is waited for: nothing is written into its memory any more. Some providers never end
     /// a send to who is gone, and may read its memory again, which is no harm.
     fn release(&mut self, token: u64) {
-        self.frames.release(token);
+        self.sockets.release(token);
         let is_it =
-            |name: &Name| name.token == token && name.kind != Kind::Matched && name.kind != Kind::Peek;
+            |name: &Name| name.token == token && !matches!(name.kind, Kind::Matched | Kind::Peek | Kind::Room);
         self.halves.remove(&token);
         self.early.retain(|event| !is_it(&event.token));
         if !self.endpoint.forget(is_it) {
@@ -403,7 +509,7 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
         }
         self.endpoint.cancel(is_it);
         let start = Instant::now();
-        while self.endpoint.is_live(|name| is_it(name) && name.kind != Kind::Send) {
+        while self.endpoint.is_live(|name| is_it(name) && !matches!(name.kind, Kind::Send | Kind::Frame)) {
             self.read();
             self.early.extend(self.events.drain(..));
             if start.elapsed() > FORCE {
@@ -412,23 +518,23 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
         }
     }
 
-    fn poll(&mut self, except: Option<u32>, sink: &mut dyn Sink) -> bool {
+    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
         for peer in std::mem::take(&mut self.lost) {
-            sink.lost(peer);
+            self.lose(peer, sink);
         }
         let came = self.drain(sink);
         self.polls += 1;
         if self.polls < POLLS {
             return came;
         }
-        let came_in_frames = self.frames.poll(except, sink);
-        self.polls = if came_in_frames { POLLS - 1 } else { 0 };
-        came_in_frames || came
+        let came_over_sockets = self.poll_sockets(sink);
+        self.polls = if came_over_sockets { POLLS - 1 } else { 0 };
+        came_over_sockets || came
     }
 
     fn poll_all_next(&mut self) {
         self.polls = POLLS;
-        self.frames.poll_all_next();
+        self.sockets.poll_all_next();
     }
 
     fn before_sleep(&mut self) -> bool {
@@ -436,43 +542,45 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
         let may = self.early.is_empty()
             && self.lost.is_empty()
             && (self.endpoint.wait_fd().is_none() || self.endpoint.may_wait());
-        self.frames.before_sleep() && may
+        self.sockets.before_sleep() && may
     }
 
     /// Rule 4.
     fn sleeps_lightly(&self) -> bool {
-        self.endpoint.wait_fd().is_none() || !self.unanswered.is_empty() || self.frames.sleeps_lightly()
+        let waits_for_room = !(self.unanswered.is_empty()
+            && self.owed.is_empty()
+            && self.begun.is_empty()
+            && self.unposted.is_empty()
+            && self.failed.is_empty());
+        self.endpoint.wait_fd().is_none() || waits_for_room || self.sockets.sleeps_lightly()
     }
 
     fn announce_waiting(&mut self, peer: u32) -> bool {
-        // Room in the provider comes with a completion, if anything is under way; else nobody tells of it.
-        self.frames.announce_waiting(peer) && self.endpoint.live() > 0
+        // The answer of a peer that is to be met comes over sockets. Room in the provider comes with a completion, if anything is
+        // under way; else nobody tells of it.
+        self.sockets.announce_waiting(peer) && (self.address_of(peer).is_none() || self.endpoint.live() > 0)
     }
 
     fn share_among_threads(&mut self) {
-        self.frames.share_among_threads();
+        self.sockets.share_among_threads();
     }
 
     fn set_eager_limit(&mut self, bytes: usize) {
-        self.frames.set_eager_limit(bytes);
+        self.sockets.set_eager_limit(bytes);
     }
 
     fn matching(&mut self) -> Option<&mut dyn MatchingTransport> {
-        Some(self)
+        if self.settings.matches_itself { None } else { Some(self) }
     }
 
     fn connections(&mut self) -> Option<&mut dyn Connections> {
-        self.frames.connections()
+        self.sockets.connections()
     }
 }
 
 impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROUPED> {
     fn matches(&mut self, peer: u32) -> bool {
-        self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
-    }
-
-    fn address(&self) -> &[u8] {
-        self.endpoint.address()
+        self.is_of_launcher(peer)
     }
 
     fn last_context(&self) -> u32 {
@@ -483,21 +591,14 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
         self.settings.layout.last_tag()
     }
 
-    fn knows(&self, peer: u32) -> bool {
-        self.address_of(peer).is_some()
-    }
-
-    fn learn(&mut self, peer: u32, address: &[u8]) -> Result<(), Unreachable> {
-        if self.knows(peer) {
-            return Ok(());
+    fn meets(&mut self, peer: u32) -> bool {
+        if self.address_of(peer).is_some() {
+            return true;
         }
-        let address = self.endpoint.insert(address).map_err(|error| self.unreachable(peer, &error))?;
-        let at = peer as usize;
-        if self.peers.len() <= at {
-            self.peers.resize(at + 1, None);
+        if self.begin_meeting(peer).is_err() {
+            self.lost.push(peer);
         }
-        self.peers[at] = Some(address);
-        Ok(())
+        false
     }
 
     fn tsend(&mut self, to: u32, message: &TaggedSend<'_>) -> Result<Sent, Unreachable> {
@@ -533,6 +634,9 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
         }
         match posted {
             Ok(Admission::Yes) => {
+                if let Some(peer) = self.peer(to) {
+                    peer.sent += 1;
+                }
                 self.sent.add(buffer.packed_len() as u64);
                 Ok(Sent::Later)
             }
@@ -547,7 +651,10 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
         if bytes.len() > Endpoint::<Name, GROUPED>::SHORT || !(0..=self.last_tag).contains(&tag) {
             return Sent::Full;
         }
-        let Some(Some(address)) = self.peers.get(to as usize).copied() else { return Sent::Full };
+        let Some(Some(peer)) = self.peers.get_mut(to as usize) else { return Sent::Full };
+        let address = peer.address;
+        // Counted too often if it does not go, which is no harm.
+        peer.sent += 1;
         let bits = self.settings.layout.encode_plain(self.own_bits, context, tag);
         let label = Label { context, tag: bits, data: self.data() };
         let name = Name { kind: Kind::Send, token, peer: to };
@@ -557,16 +664,7 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
             return Sent::Full;
         }
         self.sent.add(bytes.len() as u64);
-        self.read();
-        let mut sent = Sent::Later;
-        for event in self.events.drain(..) {
-            if event.token == name && event.outcome == Ending::Sent {
-                sent = Sent::Done;
-            } else {
-                self.early.push_back(event);
-            }
-        }
-        sent
+        if self.has_ended(name) { Sent::Done } else { Sent::Later }
     }
 
     fn open_context(&mut self, context: u32) {
@@ -632,7 +730,7 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
 
 impl<const FULL: bool, const GROUPED: bool> Membership for Ofi<FULL, GROUPED> {
     fn has_left(&mut self, peer: u32) -> bool {
-        let has_left = self.frames.has_left(peer);
+        let has_left = self.sockets.has_left(peer);
         if has_left {
             // What it had sent comes with the next poll.
             self.polls = POLLS;
@@ -641,47 +739,335 @@ impl<const FULL: bool, const GROUPED: bool> Membership for Ofi<FULL, GROUPED> {
     }
 
     fn attach(&mut self, peer: u32) {
-        self.frames.attach(peer);
+        self.sockets.attach(peer);
     }
 
     fn settle(&mut self, peer: u32) -> bool {
-        self.frames.settle(peer)
+        self.sockets.settle(peer)
     }
 
     fn detach(&mut self, peer: u32) {
-        self.frames.detach(peer);
+        self.sockets.detach(peer);
     }
 
     fn leave(&mut self) -> bool {
-        if !self.rest_of_answers() {
+        if !self.has_all_arrived() {
             return false;
         }
         if let Some(file) = self.own_file() {
             // Peers that have mapped it keep it; it may be gone.
             let _ = std::fs::remove_file(file);
         }
-        self.frames.leave()
+        self.sockets.leave()
     }
 
     fn rest(&mut self) -> bool {
-        self.rest_of_answers() && self.frames.rest()
+        self.has_all_arrived() && self.sockets.rest()
     }
 
     fn await_end(&mut self, peer: u32, sink: &mut dyn Sink) {
         self.drain(sink);
-        self.frames.await_end(peer, sink);
+        self.sockets.await_end(peer, &mut self.meetings.watch(sink));
+        self.end_meetings(sink);
     }
 
     fn bury(&mut self, peer: u32) {
-        self.unanswered.retain(|(to, _)| *to != peer);
-        self.frames.bury(peer);
+        self.forget(peer);
+        self.sockets.bury(peer);
     }
 }
 
 impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
-    /// Whether the answers to synchronous messages are gone.
-    fn rest_of_answers(&mut self) -> bool {
-        self.unanswered.is_empty() && !self.endpoint.is_live(|name| name.kind == Kind::Matched)
+    /// Whether a process belongs to the same launcher.
+    fn is_of_launcher(&mut self, peer: u32) -> bool {
+        self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
+    }
+
+    /// Says to a peer where this process is, and asks the same, once.
+    fn begin_meeting(&mut self, to: u32) -> Result<(), Unreachable> {
+        if !self.awaited.contains(&to) && self.introduce(to, true)? {
+            self.awaited.insert(to);
+        }
+        Ok(())
+    }
+
+    /// Says to a peer where this process is. Whether there was room for that.
+    fn introduce(&mut self, to: u32, asks: bool) -> Result<bool, Unreachable> {
+        let body = self.introduction.encode();
+        let body = Body::Bytes(Bytes::from(&body[..]));
+        let message = Message { sequence: 0, frame: Frame::Meet { asks }, body, lent: None, token: 0 };
+        Ok(self.sockets.send(to, &message)? != Sent::Full)
+    }
+
+    /// Polls the sockets, and does what follows.
+    fn poll_sockets(&mut self, sink: &mut dyn Sink) -> bool {
+        let came = self.sockets.poll(None, &mut self.meetings.watch(sink));
+        self.end_meetings(sink);
+        for peer in self.meetings.take_lost() {
+            // What it had sent comes first.
+            self.drain(sink);
+            self.lose(peer, sink);
+        }
+        for failed in std::mem::take(&mut self.failed) {
+            self.settle_failed(failed, sink);
+        }
+        came
+    }
+
+    /// Takes in the peers that have introduced themselves, and answers them.
+    fn end_meetings(&mut self, sink: &mut dyn Sink) {
+        for (from, asks, body) in self.meetings.take() {
+            if let Err(why) = self.meet(from, &body) {
+                (self.tell.0)(&format!("rank {}: process {from} cannot be met: {why}", self.own));
+                self.lost.push(from);
+                continue;
+            }
+            if asks {
+                self.unmet.push(from);
+            }
+            for (_, room, length) in std::mem::take(&mut self.held) {
+                self.take_frame(room, length, sink);
+            }
+        }
+        for to in std::mem::take(&mut self.unmet) {
+            match self.introduce(to, false) {
+                Ok(true) => {}
+                Ok(false) => self.unmet.push(to),
+                Err(_) => self.lost.push(to),
+            }
+        }
+    }
+
+    /// A peer has introduced itself.
+    fn meet(&mut self, from: u32, body: &[u8]) -> Result<(), String> {
+        self.awaited.remove(&from);
+        if self.address_of(from).is_some() {
+            return Ok(());
+        }
+        let Introduction { cookie, address } =
+            Introduction::decode(body).ok_or("what it says of itself makes no sense")?;
+        let address = self.endpoint.insert(&address).map_err(|error| error.to_string())?;
+        let at = from as usize;
+        if self.peers.len() <= at {
+            self.peers.resize_with(at + 1, || None);
+        }
+        let (sent, arrived, asked) = (0, 0, 0);
+        let peer = Peer { address, cookie, sent, arrived, asked, rest: None, arriving: None };
+        self.peers[at] = Some(Box::new(peer));
+        Ok(())
+    }
+
+    /// Nothing is kept of a peer any more.
+    fn forget(&mut self, peer: u32) {
+        self.unanswered.retain(|(to, _)| *to != peer);
+        self.owed.retain(|(to, _)| *to != peer);
+        self.begun.retain(|to| *to != peer);
+        self.unmet.retain(|to| *to != peer);
+        self.awaited.remove(&peer);
+        for (from, room, length) in std::mem::take(&mut self.held) {
+            if from == peer {
+                self.post_room(room);
+            } else {
+                self.held.push((from, room, length));
+            }
+        }
+        if let Some(known) = self.peers.get_mut(peer as usize) {
+            *known = None;
+        }
+    }
+
+    /// A peer is lost.
+    fn lose(&mut self, peer: u32, sink: &mut dyn Sink) {
+        self.forget(peer);
+        sink.lost(peer);
+    }
+
+    /// Whether something that has failed does not matter, as the peer has left (rule 5); else the peer is lost.
+    fn settle_failed(&mut self, failed: Failed, sink: &mut dyn Sink) {
+        let Failed { name: Name { kind, token, peer }, why, since } = &failed;
+        if self.sockets.has_left(*peer) && matches!(kind, Kind::Send | Kind::Frame) {
+            if *token != 0 {
+                sink.sent(*token);
+            }
+        } else if self.address_of(*peer).is_none() {
+            // It is lost by now.
+        } else if since.elapsed() < GRACE {
+            self.failed.push(failed);
+        } else {
+            (self.tell.0)(&format!(
+                "rank {}: libfabric, provider {}: nothing goes to process {peer} any more: {why}",
+                self.own,
+                self.endpoint.provider()
+            ));
+            self.lose(*peer, sink);
+        }
+    }
+
+    /// Sends a frame to a peer that this process has met.
+    fn send_frame(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+        let own = self.own;
+        let Some(peer) = self.peer(to).filter(|peer| peer.rest.is_none()) else { return Ok(Sent::Full) };
+        let rest = Rest::of(&message.body, message.token);
+        let left = message.body.len().saturating_sub(BODY);
+        let opening = Opening::new(peer.cookie, own, (&message.frame, message.sequence), left);
+        let (address, token) = (peer.address, if rest.is_some() { 0 } else { message.token });
+        let name = Name { kind: Kind::Frame, token, peer: to };
+        let body = frames::first_part(message);
+        match self.endpoint.send_frame(address, opening.as_bytes(), body, name) {
+            Ok(Admission::Yes) => {}
+            Ok(Admission::NoRoom) => return Ok(Sent::Full),
+            Err(_) if self.sockets.has_left(to) => return Ok(Sent::Done),
+            Err(error) => return Err(self.unreachable(to, &error)),
+        }
+        self.frames_sent += 1;
+        self.sent.note(&message.frame, message.body.len());
+        let has_rest = rest.is_some();
+        if let Some(peer) = self.peer(to) {
+            // A hint need not arrive, and an answer arrives before its receiver has all.
+            let is_needed =
+                !matches!(message.frame, Frame::Learn { .. } | Frame::AskArrived { .. } | Frame::Arrived { .. });
+            peer.sent += u64::from(is_needed);
+            peer.rest = rest;
+        }
+        if has_rest {
+            self.begun.push(to);
+            self.send_waiting_frames();
+            return Ok(Sent::Later);
+        }
+        let is_done = message.lent.is_none() && token != 0 && self.has_ended(name);
+        Ok(if is_done { Sent::Done } else { Sent::Later })
+    }
+
+    /// Looks whether a send that has just begun has ended.
+    #[inline]
+    fn has_ended(&mut self, name: Name) -> bool {
+        self.read();
+        let mut has_ended = false;
+        for event in self.events.drain(..) {
+            if event.token == name && event.outcome == Ending::Sent {
+                has_ended = true;
+            } else {
+                self.early.push_back(event);
+            }
+        }
+        has_ended
+    }
+
+    /// Sends what waits of frames, and posts their rooms, as far as there is room.
+    fn send_waiting_frames(&mut self) {
+        for room in std::mem::take(&mut self.unposted) {
+            self.post_room(room);
+        }
+        for to in std::mem::take(&mut self.begun) {
+            if !self.send_rest(to) {
+                self.begun.push(to);
+            }
+        }
+        while let Some((to, frame)) = self.owed.pop_front() {
+            if !self.send_own(to, frame) {
+                self.owed.push_front((to, frame));
+                return;
+            }
+        }
+    }
+
+    /// Sends the rest of a long frame. Whether all of it is gone.
+    fn send_rest(&mut self, to: u32) -> bool {
+        let own = self.own;
+        let Ofi { endpoint, peers, .. } = self;
+        let Some(Some(peer)) = peers.get_mut(to as usize) else { return true };
+        while let Some(rest) = &mut peer.rest {
+            let Some((head, part, is_last)) = rest.next(peer.cookie, own) else { break };
+            let name = Name { kind: Kind::Frame, token: if is_last { rest.token } else { 0 }, peer: to };
+            match endpoint.send_frame(peer.address, &head, FrameBody::Copied(part), name) {
+                Ok(Admission::NoRoom) => return false,
+                Ok(Admission::Yes) => {}
+                // The peer is lost.
+                Err(error) => {
+                    let (why, since) = (error.to_string(), Instant::now());
+                    self.failed.push(Failed { name, why, since });
+                    break;
+                }
+            }
+            if rest.advance() {
+                break;
+            }
+        }
+        peer.rest = None;
+        true
+    }
+
+    /// Sends a frame of the transport's own. Whether there was room.
+    fn send_own(&mut self, to: u32, frame: Frame) -> bool {
+        let message = Message { sequence: 0, frame, body: Body::NONE, lent: None, token: 0 };
+        // Whoever cannot be reached waits for nothing.
+        self.address_of(to).is_none() || !matches!(self.send_frame(to, &message), Ok(Sent::Full))
+    }
+
+    /// Hands up what has come into a room.
+    fn take_frame(&mut self, room: FrameRoom, length: usize, sink: &mut dyn Sink) {
+        let Ofi { endpoint, peers, received, introduction, .. } = self;
+        let bytes = endpoint.frame(room, length);
+        match frames::take((bytes, length), introduction.cookie, peers, received, sink) {
+            Taken::Up => self.frames_received += 1,
+            Taken::Own(from, Frame::AskArrived { number }) => {
+                self.owed.push_back((from, Frame::Arrived { number }));
+            }
+            Taken::Own(from, Frame::Arrived { number }) => {
+                if let Some(peer) = self.peer(from) {
+                    peer.arrived = peer.arrived.max(number.min(peer.sent));
+                }
+            }
+            Taken::Own(..) => {}
+            // Its introduction is under way.
+            Taken::Unmet(from) if self.awaited.contains(&from) => {
+                self.held.push((from, room, length));
+                return;
+            }
+            Taken::Unmet(_) | Taken::Stranger => self.tell_of_stranger(),
+        }
+        self.post_room(room);
+    }
+
+    fn tell_of_stranger(&mut self) {
+        if !std::mem::replace(&mut self.is_stranger_told, true) {
+            (self.tell.0)(&format!(
+                "rank {}: libfabric, provider {}: somebody who is not of the job sends to this process; that is dropped",
+                self.own,
+                self.endpoint.provider()
+            ));
+        }
+    }
+
+    fn post_room(&mut self, room: FrameRoom) {
+        match self.endpoint.post_room(room) {
+            Ok(Admission::Yes) => {}
+            Ok(Admission::NoRoom) => self.unposted.push(room),
+            Err(error) => self.give_up(&error.to_string()),
+        }
+    }
+
+    /// Whether all that was sent has arrived; whom it does not know of is asked (rule 7).
+    fn has_all_arrived(&mut self) -> bool {
+        let mut all = self.unanswered.is_empty() && self.owed.is_empty() && self.begun.is_empty();
+        all &= !self.endpoint.is_live(|name| name.kind == Kind::Matched);
+        for at in 0..self.peers.len() as u32 {
+            let Some(peer) = self.peer(at) else { continue };
+            let (number, is_asked) = (peer.sent, peer.asked == peer.sent);
+            if peer.arrived == number || self.sockets.has_left(at) {
+                continue;
+            }
+            all = false;
+            if is_asked {
+                continue;
+            }
+            if self.send_own(at, Frame::AskArrived { number })
+                && let Some(peer) = self.peer(at)
+            {
+                peer.asked = number;
+            }
+        }
+        all
     }
 }
 
@@ -698,7 +1084,9 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
 
 impl<const FULL: bool, const GROUPED: bool> Statistics for Ofi<FULL, GROUPED> {
     fn count(&mut self, counts: &mut Counts) {
-        self.frames.count(counts);
+        self.sockets.count(counts);
+        counts.network_frames_sent += self.frames_sent;
+        counts.network_frames_received += self.frames_received;
         counts.completion_reads += self.reads;
         counts.context_pairs += self.endpoint.open_pairs() as u64;
         counts.far_sent += self.sent;
@@ -706,10 +1094,10 @@ impl<const FULL: bool, const GROUPED: bool> Statistics for Ofi<FULL, GROUPED> {
     }
 
     fn watch_connections(&mut self, watch: bool) {
-        self.frames.watch_connections(watch);
+        self.sockets.watch_connections(watch);
     }
 
     fn take_connections(&mut self) -> (Vec<Connected>, u64) {
-        self.frames.take_connections()
+        self.sockets.take_connections()
     }
 }

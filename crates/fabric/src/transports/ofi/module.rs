@@ -18,11 +18,11 @@ static OFI: Module = Module {
     name: "ofi",
     place: 700,
     help: "'ofi' is libfabric, with shared memory within a node ('--mca mtl ofi').",
-    params: &[&LIBRARY, &INCLUDE, &EXCLUDE, &TAG_MODE, &EVENT_COUNT, &GROUPING, &SHM],
+    params: &[&LIBRARY, &INCLUDE, &EXCLUDE, &TAG_MODE, &EVENT_COUNT, &GROUPING, &MATCH, &SHM],
     mtl: &["ofi"],
     // Connections of a provider are its own affair, and an image has none.
     images: false,
-    // Its frames go over sockets.
+    // Its processes meet over sockets.
     needs: Supplies::Listeners,
     unavailable: |job| job.no_sockets.clone(),
     constructor: &Constructor { decide, survey: Some(survey), ..Constructor::new(open) },
@@ -82,6 +82,15 @@ static GROUPING: Param = Param::switch(
     "Whether each communicator has a transmit and a receive context of a scalable endpoint of libfabric's to itself, as long as the \
      provider has some left. Worth it for programs whose threads have a communicator each.",
 );
+
+static MATCH: Param = Param {
+    name: "mtl_ofi_match",
+    unit: Unit::Choice(&["provider", "software"]),
+    max: 1,
+    help: "Who matches messages with receives: the provider, or OxMPI, which then sends them over the provider without tags. For \
+           providers whose probes or cancels do not work.",
+    ..Param::NEW
+};
 
 static SHM: Param = Param::switch(
     "mtl_ofi_shm",
@@ -162,7 +171,7 @@ fn survey(params: &Params) -> Result<Survey, String> {
     Ok(Survey { title: library.to_string(), choice, columns: &providers::COLUMNS, rows })
 }
 
-/// An endpoint of the provider, with the sockets of the process for frames.
+/// An endpoint of the provider, with the sockets of the process beside it.
 fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer>, String> {
     let Some(poller) = services.poller() else { return Ok(None) };
     let is_one_host = of.node.is_none() || of.params.mpi_virtual_nodes() > 1;
@@ -172,7 +181,7 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
         _ => None,
     };
     let (provider, layout) = providers::choose(&library, candidates, own.as_deref())?;
-    let frames = frames(of, services)?;
+    let sockets = sockets(of, services)?;
     let grouped = of.params.is_on(&GROUPING);
     let provider = if grouped {
         let other = providers::grouped(&library, &provider, layout)?;
@@ -180,21 +189,22 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     } else {
         provider
     };
-    let settings = OfiSettings { events: of.params.count(&EVENT_COUNT), layout, grouped };
+    let matches_itself = of.params.number(&MATCH) == 1;
+    let settings = OfiSettings { events: of.params.count(&EVENT_COUNT), layout, grouped, matches_itself };
     let (teller, located) = (services.clone(), services.clone());
     let tell: Tell = Box::new(move |text| teller.say(text));
     let nodes = Box::new(move |from| located.nodes(from).unwrap_or_default());
     let nodes = Nodes::new(of.node.unwrap_or(0), nodes);
-    let ofi = super::open(of.rank, &provider, frames, settings, (&poller, tell), Some(nodes));
+    let ofi = super::open(of.rank, &provider, sockets, settings, (&poller, tell), Some(nodes));
     let ofi = ofi.map_err(|error| format!("provider {}: {error}", provider.name))?;
     let memory = if of.params.is_on(&SHM) { Reach::Node } else { Reach::Nobody };
     Ok(Some(Offer { transport: ofi, reach: Reach::Everybody, memory, semaphores: None }))
 }
 
-/// What carries the frames: the transport that carries messages between nodes for others.
-fn frames(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Box<dyn Transport>, String> {
+/// Over what processes meet: the transport that carries messages between nodes for others.
+fn sockets(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Box<dyn Transport>, String> {
     let carrier = Module::between_nodes().and_then(Constructor::of);
-    let carrier = carrier.ok_or("there is no transport between nodes, which is to carry frames")?;
+    let carrier = carrier.ok_or("there is no transport between nodes, over which processes meet")?;
     let made = (carrier.open)(of, services)?;
     Ok(made.ok_or("the transport between nodes has nothing for this process")?.transport)
 }
