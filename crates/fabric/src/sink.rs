@@ -69,8 +69,7 @@ pub trait Sink {
     fn lost(&mut self, peer: u32);
 }
 
-/// Hands a decoded frame to its entry. Frames of the path itself (`RingGrant`, `RingOpen`, `Pooled`, `AskArrived`, `Arrived`) are given
-/// back.
+/// Hands a decoded frame to its entry. Frames of the path itself, which have none, are given back.
 #[inline]
 pub fn dispatch<S: Sink + ?Sized>(
     from: u32,
@@ -102,7 +101,10 @@ pub fn dispatch<S: Sink + ?Sized>(
         | Frame::RingOpen { .. }
         | Frame::Pooled { .. }
         | Frame::AskArrived { .. }
-        | Frame::Arrived { .. }) => return Some(own),
+        | Frame::Arrived { .. }
+        | Frame::Matched { .. }
+        | Frame::InParts { .. }
+        | Frame::AskParts { .. }) => return Some(own),
     }
     None
 }

@@ -76,6 +76,8 @@ pub enum Ending {
         data: u64,
         /// Its length, bytes; the buffer has as much of it as fits.
         length: u64,
+        /// The place of the operation among all receives, in the order in which they were posted.
+        order: u64,
     },
     /// There is no such message.
     Nothing,
@@ -129,6 +131,10 @@ struct Operation<T> {
     claims: bool,
     /// Whether anybody wants to hear of it.
     is_wanted: bool,
+    /// Of a receive: its place among all, and which messages it takes.
+    order: u64,
+    filter: (u64, u64),
+    from: u64,
     token: Option<T>,
     memory: OperationMemory,
 }
@@ -184,6 +190,11 @@ pub struct Endpoint<T, const GROUPED: bool> {
     free: Vec<u32>,
     /// How many of them are rooms for frames.
     rooms: usize,
+    /// How many receives were posted.
+    receives: u64,
+    /// Which bits of a tag say that the buffer into which the message has come is to be kept, and such buffers, by the order of their receives.
+    kept_bits: u64,
+    kept: Vec<(u64, UserBuf)>,
 }
 
 // SAFETY: the objects are this value's alone, and libfabric binds none of them to a thread (FI_THREAD_DOMAIN: one at a time).
@@ -234,6 +245,9 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
             operations: Vec::new(),
             free: Vec::new(),
             rooms: 0,
+            receives: 0,
+            kept_bits: 0,
+            kept: Vec::new(),
         };
         let info = provider.info;
         // SAFETY: a whole description of the library's; the objects are made in libfabric's order, each from one that is open, and

@@ -197,6 +197,28 @@ pub enum Frame {
         /// The number named in `AskArrived`.
         number: u64,
     },
+    /// The oldest message of yours with this label whose match you wait for was matched.
+    Matched {
+        /// How the network calls it: its context, its tag and perhaps its sender.
+        label: u64,
+    },
+    /// A message that is too long for the network by which it goes: that has its first part, and the others follow when they are asked
+    /// for ([`Frame::AskParts`]). Those with one label are announced in their order.
+    InParts {
+        /// How the network calls it.
+        label: u64,
+        /// By which number its parts are named.
+        number: u64,
+        /// Length of the whole message, bytes.
+        length: u64,
+    },
+    /// Send the next bytes of the message with this number of yours: receives for them are posted.
+    AskParts {
+        /// The number named in `InParts`.
+        number: u64,
+        /// How many bytes of it are wanted behind the first part; 0: none.
+        length: u64,
+    },
     /// You may use this ring of my segment instead of my inbox.
     RingGrant {
         /// Index of the ring in the segment of the process that sends this frame.
@@ -271,6 +293,9 @@ const ASK_INDEX: u8 = 0x21;
 const MEET: u8 = 0x22;
 const ASK_ARRIVED: u8 = 0x23;
 const ARRIVED: u8 = 0x24;
+const MATCHED: u8 = 0x25;
+const IN_PARTS: u8 = 0x26;
+const ASK_PARTS: u8 = 0x27;
 const RING_GRANT: u8 = 0x30;
 const RING_OPEN: u8 = 0x31;
 const POOLED: u8 = 0x32;
@@ -319,6 +344,9 @@ impl Frame {
             Frame::Meet { asks } => (MEET, 0, u32::from(asks)),
             Frame::AskArrived { number } => w.plain(ASK_ARRIVED, &[number]),
             Frame::Arrived { number } => w.plain(ARRIVED, &[number]),
+            Frame::Matched { label } => w.plain(MATCHED, &[label]),
+            Frame::InParts { label, number, length } => w.plain(IN_PARTS, &[label, number, length]),
+            Frame::AskParts { number, length } => w.plain(ASK_PARTS, &[number, length]),
             Frame::RingGrant { ring } => (RING_GRANT, 0, ring),
             Frame::RingOpen { cells } => w.plain(RING_OPEN, &[cells]),
             Frame::Pooled { pieces: [first, rest] } => w.plain(POOLED, &[of_halves(first), of_halves(rest)]),
@@ -388,6 +416,9 @@ impl Frame {
             MEET => Frame::Meet { asks: context != 0 },
             ASK_ARRIVED => Frame::AskArrived { number: word() },
             ARRIVED => Frame::Arrived { number: word() },
+            MATCHED => Frame::Matched { label: word() },
+            IN_PARTS => Frame::InParts { label: word(), number: word(), length: word() },
+            ASK_PARTS => Frame::AskParts { number: word(), length: word() },
             RING_GRANT => Frame::RingGrant { ring: context },
             RING_OPEN => Frame::RingOpen { cells: word() },
             POOLED => Frame::Pooled { pieces: [halves(word()), halves(word())] },
@@ -404,9 +435,10 @@ const fn extension_len(kind: u8) -> Option<usize> {
         EAGER => long,
         EAGER_SYNC => long + 8,
         RENDEZVOUS => long + 32,
-        SYNC_ACK | FIN | WITHDRAWN | LEARN | ASK_INDEX | ASK_ARRIVED | ARRIVED | RING_OPEN => 8,
+        SYNC_ACK | FIN | WITHDRAWN | LEARN | ASK_INDEX | ASK_ARRIVED | ARRIVED | MATCHED | RING_OPEN => 8,
         PULL => 32,
-        WITHDRAW | DATA | POOLED => 16,
+        WITHDRAW | DATA | POOLED | ASK_PARTS => 16,
+        IN_PARTS => 24,
         RING_GRANT | MEET => 0,
         _ => return None,
     })
@@ -484,6 +516,10 @@ mod tests {
             any::<bool>().prop_map(|asks| Frame::Meet { asks }),
             any::<u64>().prop_map(|number| Frame::AskArrived { number }),
             any::<u64>().prop_map(|number| Frame::Arrived { number }),
+            any::<u64>().prop_map(|label| Frame::Matched { label }),
+            any::<[u64; 3]>()
+                .prop_map(|[label, number, length]| Frame::InParts { label, number, length }),
+            any::<[u64; 2]>().prop_map(|[number, length]| Frame::AskParts { number, length }),
             any::<u32>().prop_map(|ring| Frame::RingGrant { ring }),
             any::<u64>().prop_map(|cells| Frame::RingOpen { cells }),
             any::<[(u32, u32); 2]>().prop_map(|pieces| Frame::Pooled { pieces }),

@@ -61,7 +61,8 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         let outcome = if is_send {
             Ending::Sent
         } else {
-            Ending::Came { tag: entry.tag, data, length: entry.len as u64 }
+            let order = self.operations[at as usize].order;
+            Ending::Came { tag: entry.tag, data, length: entry.len as u64, order }
         };
         self.end(at, outcome, entry.len, events);
     }
@@ -82,12 +83,17 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
             events.extend(token.map(|token| Ended { token, outcome }));
             return;
         }
-        if let OperationMemory::For(own, buffer) = self.give_back(at)
-            && is_wanted
-            && matches!(outcome, Ending::Came { .. })
-        {
-            let stored = stored.min(buffer.packed_len());
-            buffer.unpack(0, Bytes::from(&own[..stored]));
+        let memory = self.give_back(at);
+        if is_wanted && let Ending::Came { tag, order, .. } = outcome {
+            if let OperationMemory::For(own, buffer) = &memory {
+                let stored = stored.min(buffer.packed_len());
+                buffer.unpack(0, Bytes::from(&own[..stored]));
+            }
+            if tag & self.kept_bits != 0
+                && let OperationMemory::For(_, buffer) | OperationMemory::User(buffer) = memory
+            {
+                self.kept.push((order, buffer));
+            }
         }
         if is_wanted {
             events.extend(token.map(|token| Ended { token, outcome }));
@@ -128,7 +134,8 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
             FI_ETRUNC => {
                 stored = Self::place(&mut self.operations[at as usize].memory).1;
                 let length = (error.len + error.olen).max(stored + 1) as u64;
-                Ending::Came { tag: error.tag, data, length }
+                let order = self.operations[at as usize].order;
+                Ending::Came { tag: error.tag, data, length, order }
             }
             code => {
                 let mut text = [0; 256];

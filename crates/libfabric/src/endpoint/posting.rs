@@ -83,6 +83,9 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
             is_live: false,
             claims: false,
             is_wanted: true,
+            order: 0,
+            filter: (0, 0),
+            from: FI_ADDR_UNSPEC,
             token: None,
             memory: OperationMemory::None,
         }));
@@ -99,6 +102,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         let operation = &mut *self.operations[at as usize];
         (operation.is_live, operation.is_wanted, operation.claims) = (true, true, false);
         operation.ep = ep;
+        operation.order = 0;
         operation.token = Some(token);
         // What is free has none: there is nothing to drop.
         std::mem::forget(std::mem::replace(&mut operation.memory, memory));
@@ -242,14 +246,53 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
     ) -> Result<Admission, EndpointError> {
         let ep = self.receiving(wanted.context)?;
         let from = self.source(wanted);
+        let order = self.next_order();
         let operation = self.operation(ep, token, Self::room(buffer));
         let (at, context) = (operation.at, (&raw mut *operation).cast::<c_void>());
         let (start, len) = Self::place(&mut operation.memory);
         let TagFilter { tag, ignore, .. } = wanted;
+        (operation.order, operation.filter, operation.from) = (order, (tag, ignore), from);
         // SAFETY: as for `send`; the user's memory may be written as long as the buffer that the operation holds says.
         let answer =
             unsafe { ((*(*ep).tagged).recv)(ep, start, len, null_mut(), from, tag, ignore, context) };
         self.posted("fi_trecv", at, answer)
+    }
+
+    fn next_order(&mut self) -> u64 {
+        self.receives += 1;
+        self.receives
+    }
+
+    /// The receives before this place that go on and would take a message with such a tag of this peer: as a message goes to the first one that takes
+    /// it, each of these has got an earlier one, which is still coming.
+    pub fn receives_before(&self, order: u64, tag: u64, from: PeerAddress, context: u32) -> Vec<u64> {
+        let from = if GROUPED { self.at_pair(from, context) } else { from.0 };
+        let takes = |one: &&Box<Operation<T>>| {
+            let (wanted, ignored) = one.filter;
+            let is_receive = matches!(one.memory, OperationMemory::User(_) | OperationMemory::For(..));
+            is_receive
+                && one.is_live
+                && (1..order).contains(&one.order)
+                && (tag ^ wanted) & !ignored == 0
+                && (one.from == FI_ADDR_UNSPEC || one.from == from)
+        };
+        self.operations.iter().filter(takes).map(|one| one.order).collect()
+    }
+
+    /// Whether the receive with this place goes on.
+    pub fn is_receiving(&self, order: u64) -> bool {
+        self.operations.iter().any(|one| one.is_live && one.order == order)
+    }
+
+    /// From now on the buffers into which messages come that have one of these bits in their tags are kept, for [`Endpoint::take_kept`].
+    pub fn keep_buffers(&mut self, bits: u64) {
+        self.kept_bits = bits;
+    }
+
+    /// Takes the buffer of the receive with this place, which has ended with such a message.
+    pub fn take_kept(&mut self, order: u64) -> Option<UserBuf> {
+        let at = self.kept.iter().position(|(of, _)| *of == order)?;
+        Some(self.kept.swap_remove(at).1)
     }
 
     /// The address of the source that is wanted.
@@ -274,8 +317,9 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         token: T,
     ) -> Result<(Admission, Claimed), EndpointError> {
         let ep = self.receiving(wanted.context)?;
+        let order = self.next_order();
         let operation = self.operation(ep, token, OperationMemory::None);
-        operation.claims = claims;
+        (operation.order, operation.claims) = (order, claims);
         let claimed = Claimed(operation.at);
         let flags = FI_PEEK | if claims { FI_CLAIM } else { 0 };
         let posted = self.receive_message(claimed, wanted, flags)?;
@@ -297,6 +341,8 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         let operation = &mut *self.operations[claimed.0 as usize];
         (operation.is_live, operation.is_wanted, operation.claims) = (true, true, false);
         operation.token = Some(token);
+        // It is the first to take its message, whoever has sent that.
+        (operation.filter, operation.from) = ((tag, 0), FI_ADDR_UNSPEC);
         operation.memory = Self::room(buffer);
         self.receive_message(claimed, TagFilter { context, from: None, tag, ignore: 0 }, FI_CLAIM)
     }

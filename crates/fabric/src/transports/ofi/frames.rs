@@ -109,7 +109,13 @@ impl Rest {
     }
 }
 
-/// What of a body goes with the frame. `lent`: the buffer may be used until the operation is over.
+/// Whether the sender of a frame has to know that it has arrived. A hint need not arrive, and an answer arrives before its receiver has
+/// all.
+pub(super) fn is_needed(frame: &Frame) -> bool {
+    !matches!(frame, Frame::Learn { .. } | Frame::AskArrived { .. } | Frame::Arrived { .. })
+}
+
+/// What of a body goes with the frame.
 pub(super) fn first_part<'a>(message: &crate::Message<'a>) -> FrameBody<'a> {
     let len = message.body.len().min(BODY);
     match (message.lent, &message.body) {
@@ -172,6 +178,7 @@ pub(super) fn take(
         return Taken::Stranger;
     }
     received.note(&got.frame, total);
+    peer.came += u64::from(is_needed(&got.frame));
     peer.arriving =
         (head.left > 0).then_some(Arriving { offset: body.len(), left: head.left as usize });
     match dispatch(from, &got, total, Bytes::from(body), sink) {

@@ -13,9 +13,8 @@
 //!
 //! 1. One function drains the queue of completions, a number of events at a time, until it is empty. An event finds its operation by the
 //!    context that libfabric gives back.
-//! 2. A synchronous message has a bit that says so. Its sender first posts a receive for the answer, an empty message with the
-//!    same context and tag, and another bit; the receiver sends that when the message is matched. Answers of one peer with the same
-//!    context and tag come in the order of the messages, so each finds its own.
+//! 2. A synchronous message has a bit that says so. Whoever has received it says that in a frame ([`Frame::Matched`]), by the tag that the message had; of
+//!    several messages with one tag the oldest is meant, which is no less matched if another one was.
 //! 3. In the full mode a receive from one process names it by its address, and its number travels beside the message; in the
 //!    others both are in the tag.
 //! 4. A process sleeps on the provider's descriptor together with those of the sockets. A provider without one is polled.
@@ -23,12 +22,14 @@
 //!    the job, for nobody knows whose message it was. What fails to a peer that has left was not needed.
 //! 6. All frames between two processes that have met go over the provider, and before that none but the meeting's goes at all: so no
 //!    two of them can overtake each other. Each begins with a cookie of the receiver's (`frames.rs`).
-//! 7. A process that ends asks each peer to which it has sent anything whether that has arrived, and waits for the answer
-//!    ([`Frame::AskArrived`](oxmpi_wire::Frame::AskArrived)): a completion of the provider's says less. Then it takes leave over the sockets.
+//! 7. A process that ends, or rests, says to each peer how many of its messages have come ([`Frame::Arrived`]). Those that have not said so of its own
+//!    it asks ([`Frame::AskArrived`]), and waits: a completion of the provider's says less. Then it takes leave over the sockets.
+//! 8. A message that is too long for the provider goes in parts (`parts.rs`).
 
 mod frames;
 mod meeting;
 mod module;
+mod parts;
 mod providers;
 mod tags;
 
@@ -72,18 +73,18 @@ const GRACE: Duration = Duration::from_secs(1);
 enum Kind {
     /// A message of the engine's.
     Send,
-    /// The receive for the answer to a synchronous one.
-    Answer,
     /// A receive of the engine's.
     Receive,
-    /// The answer to a synchronous message.
-    Matched,
     /// A probe.
     Peek,
     /// A frame, or a part of its body.
     Frame,
     /// A receive for frames.
     Room,
+    /// A part of a message that is too long.
+    Part,
+    /// A receive for one of its later parts.
+    LaterPart,
 }
 
 /// The name of an operation of the endpoint.
@@ -144,11 +145,15 @@ struct Peer {
     address: PeerAddress,
     /// What messages to it begin with, other than those by tag.
     cookie: u64,
-    /// Messages sent to it.
+    /// Messages that were sent to it, of which it has to have each (rule 7).
     sent: u64,
-    /// How many of these it had when it was last asked (rule 7), and the last such question.
+    /// How many of these it has, as it has said.
     arrived: u64,
+    /// What it was last asked for.
     asked: u64,
+    /// Messages that have come from it, and of how many of these it knows.
+    came: u64,
+    said: u64,
     /// What of a long frame has not gone.
     rest: Option<Rest>,
     /// What of one has come.
@@ -193,16 +198,19 @@ pub struct Ofi<const FULL: bool, const GROUPED: bool> {
     unposted: Vec<FrameRoom>,
     held: Vec<(u32, FrameRoom, usize)>,
     failed: Vec<Failed>,
+    messages: parts::Messages,
+    /// Those that probes have taken out, by the places of the receives that get them.
+    messages_of_probes: HashMap<u64, parts::InParts>,
     is_stranger_told: bool,
     frames_sent: u64,
     frames_received: u64,
     events: Vec<Ended<Name>>,
     /// Events that were read while something else was waited for.
     early: VecDeque<Ended<Name>>,
-    /// Synchronous messages of which one half is done, by the engine's names.
+    /// Synchronous messages that are to be matched, the oldest first: to whom, by which label, and the engine's names.
+    unmatched: VecDeque<(u32, u64, u64)>,
+    /// Those of which one half is done, by the engine's names.
     halves: HashSet<u64>,
-    /// Answers that wait for room: to whom, and how they are named.
-    unanswered: VecDeque<(u32, Label)>,
     /// Messages that probes have taken out, by the names that they got.
     claimed: HashMap<u64, (Claimed, (u32, u64))>,
     next_claim: u64,
@@ -262,6 +270,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             return Err(OfiError::Processes { mode: layout.mode(), last: layout.last_source(), own });
         }
         let mut endpoint = Endpoint::open(provider)?;
+        endpoint.keep_buffers(layout.first_part_bits());
         endpoint.open_rooms(ROOMS, ROOM, Name { kind: Kind::Room, token: 0, peer: u32::MAX })?;
         let mut cookie = [0; 8];
         fill_random(&mut cookie).map_err(OfiError::Random)?;
@@ -286,13 +295,15 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             unposted: Vec::new(),
             held: Vec::new(),
             failed: Vec::new(),
+            messages: parts::Messages::default(),
+            messages_of_probes: HashMap::new(),
             is_stranger_told: false,
             frames_sent: 0,
             frames_received: 0,
             events: Vec::new(),
             early: VecDeque::new(),
+            unmatched: VecDeque::new(),
             halves: HashSet::new(),
-            unanswered: VecDeque::new(),
             claimed: HashMap::new(),
             next_claim: 0,
             lost: Vec::new(),
@@ -378,7 +389,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             }
             self.events = events;
         }
-        self.answer_waiting();
+        self.go_on_with_parts(sink);
         self.send_waiting_frames();
         any
     }
@@ -387,17 +398,21 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     fn end(&mut self, Ended { token: name, outcome }: Ended<Name>, sink: &mut dyn Sink) {
         let Name { kind, token, peer } = name;
         match (kind, outcome) {
-            // One half of a synchronous message, in either order; the other one ends it.
-            (Kind::Send, Ending::Sent) | (Kind::Answer, Ending::Came { .. })
-                if self.halves.remove(&token) => {}
-            (Kind::Send, Ending::Sent) | (Kind::Answer, Ending::Came { .. }) => sink.sent(token),
-            (Kind::Receive, Ending::Came { tag, data, length }) => {
+            (Kind::Send, Ending::Sent) => self.end_half(token, sink),
+            (Kind::Receive, Ending::Came { tag, data, length, order }) => {
                 let parts = self.settings.layout.decode(tag);
                 let from = self.source(parts, data);
+                self.count_came(from);
                 self.received.add(length);
-                if parts.protocol == TagProtocol::Synchronous {
-                    let parts = Parts { protocol: TagProtocol::Matched, source: self.own, ..parts };
-                    self.unanswered.push_back((from, self.label(parts)));
+                match parts.protocol {
+                    TagProtocol::Plain => {}
+                    TagProtocol::Synchronous => {
+                        let label = self.settings.layout.label(tag);
+                        self.owed.push_back((from, Frame::Matched { label }));
+                    }
+                    TagProtocol::FirstPart => {
+                        return self.received_first_part((from, parts), (token, tag), order);
+                    }
                 }
                 sink.received(token, from, parts.tag, length);
             }
@@ -406,14 +421,17 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                     sink.sent(token);
                 }
             }
+            (Kind::Part, Ending::Sent) => self.sent_part(token, sink),
+            (Kind::LaterPart, Ending::Came { .. }) => {
+                self.count_came(peer);
+                self.received_part(token);
+            }
             (Kind::Room, Ending::Frame { room, length }) => self.take_frame(room, length, sink),
             (Kind::Receive, Ending::Cancelled) => sink.not_received(token),
-            (Kind::Send | Kind::Answer | Kind::Receive | Kind::Frame, Ending::Failed(why))
-                if peer != u32::MAX =>
-            {
-                self.failed.push(Failed { name, why, since: Instant::now() });
-                self.polls = POLLS;
-            }
+            (
+                Kind::Send | Kind::Receive | Kind::Frame | Kind::Part | Kind::LaterPart,
+                Ending::Failed(why),
+            ) if peer != u32::MAX => self.fail(name, why),
             (Kind::Receive | Kind::Room, Ending::Failed(why)) => {
                 self.give_up(&format!("a receive has failed: {why}"));
             }
@@ -422,22 +440,35 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Sends the answers to synchronous messages, as far as there is room.
-    fn answer_waiting(&mut self) {
-        while let Some(&(to, label)) = self.unanswered.front() {
-            let Some(address) = self.address_of(to) else {
-                self.unanswered.pop_front();
-                continue;
-            };
-            let name = Name { kind: Kind::Matched, token: 0, peer: to };
-            match self.endpoint.send(address, label, &UserBuf::empty(), name) {
-                Ok(Admission::NoRoom) => return,
-                // Whoever cannot be reached waits for nothing.
-                Ok(Admission::Yes) | Err(_) => drop(self.unanswered.pop_front()),
-            }
-            if let Some(peer) = self.peer(to) {
-                peer.sent += 1;
-            }
+    /// A message to a peer has begun.
+    #[inline(always)]
+    fn count_sent(&mut self, to: u32) {
+        if let Some(peer) = self.peer(to) {
+            peer.sent += 1;
+        }
+    }
+
+    /// A message of a peer's has come.
+    #[inline(always)]
+    fn count_came(&mut self, from: u32) {
+        if let Some(peer) = self.peer(from) {
+            peer.came += 1;
+        }
+    }
+
+    /// A send is over, or one half of a synchronous one, in either order.
+    #[inline(always)]
+    fn end_half(&mut self, token: u64, sink: &mut dyn Sink) {
+        if self.halves.is_empty() || !self.halves.remove(&token) {
+            sink.sent(token);
+        }
+    }
+
+    /// A peer has received a synchronous message (rule 2).
+    fn matched(&mut self, from: u32, label: u64, sink: &mut dyn Sink) {
+        let found = self.unmatched.iter().position(|(to, of, _)| (*to, *of) == (from, label));
+        if let Some((.., token)) = found.and_then(|found| self.unmatched.remove(found)) {
+            self.end_half(token, sink);
         }
     }
 
@@ -501,15 +532,17 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
     fn release(&mut self, token: u64) {
         self.sockets.release(token);
         let is_it =
-            |name: &Name| name.token == token && !matches!(name.kind, Kind::Matched | Kind::Peek | Kind::Room);
+            |name: &Name| name.token == token && !matches!(name.kind, Kind::Peek | Kind::Room);
         self.halves.remove(&token);
+        self.unmatched.retain(|(.., of)| *of != token);
+        self.messages.release(token);
         self.early.retain(|event| !is_it(&event.token));
         if !self.endpoint.forget(is_it) {
             return;
         }
         self.endpoint.cancel(is_it);
         let start = Instant::now();
-        while self.endpoint.is_live(|name| is_it(name) && !matches!(name.kind, Kind::Send | Kind::Frame)) {
+        while self.endpoint.is_live(|name| is_it(name) && !matches!(name.kind, Kind::Send | Kind::Frame | Kind::Part)) {
             self.read();
             self.early.extend(self.events.drain(..));
             if start.elapsed() > FORCE {
@@ -547,11 +580,11 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
 
     /// Rule 4.
     fn sleeps_lightly(&self) -> bool {
-        let waits_for_room = !(self.unanswered.is_empty()
-            && self.owed.is_empty()
+        let waits_for_room = !(self.owed.is_empty()
             && self.begun.is_empty()
             && self.unposted.is_empty()
-            && self.failed.is_empty());
+            && self.failed.is_empty()
+            && !self.messages.waits_for_room());
         self.endpoint.wait_fd().is_none() || waits_for_room || self.sockets.sleeps_lightly()
     }
 
@@ -607,42 +640,23 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
             return Err(Unreachable { peer: to, why: "no contact was made".into() });
         };
         if buffer.packed_len() > self.endpoint.max_message() {
-            let why =
-                format!("the provider sends no message of more than {} bytes", self.endpoint.max_message());
-            return Err(Unreachable { peer: to, why });
+            return self.send_in_parts(to, message);
         }
-        let layout = self.settings.layout;
         let protocol = if is_synchronous { TagProtocol::Synchronous } else { TagProtocol::Plain };
-        let parts = Parts { context, source: self.own, protocol, tag };
-        let answer = Name { kind: Kind::Answer, token, peer: to };
-        if is_synchronous {
-            // Rule 2.
-            let tag = layout.encode(Parts { source: to, protocol: TagProtocol::Matched, ..parts });
-            let wanted = TagFilter { context, from: self.directed(Some(to)), tag, ignore: 0 };
-            match self.endpoint.receive(wanted, &UserBuf::empty(), answer) {
-                Ok(Admission::Yes) => _ = self.halves.insert(token),
-                Ok(Admission::NoRoom) => return Ok(Sent::Full),
-                Err(error) => return Err(self.unreachable(to, &error)),
-            }
-        }
+        let label = self.label(Parts { context, source: self.own, protocol, tag });
         let name = Name { kind: Kind::Send, token, peer: to };
-        let posted = self.endpoint.send(address, self.label(parts), buffer, name);
-        if is_synchronous && !matches!(posted, Ok(Admission::Yes)) {
-            self.halves.remove(&token);
-            self.endpoint.forget(|name| *name == answer);
-            self.endpoint.cancel(|name| *name == answer);
+        match self.endpoint.send(address, label, buffer, name) {
+            Ok(Admission::Yes) => {}
+            Ok(Admission::NoRoom) => return Ok(Sent::Full),
+            Err(error) => return Err(self.unreachable(to, &error)),
         }
-        match posted {
-            Ok(Admission::Yes) => {
-                if let Some(peer) = self.peer(to) {
-                    peer.sent += 1;
-                }
-                self.sent.add(buffer.packed_len() as u64);
-                Ok(Sent::Later)
-            }
-            Ok(Admission::NoRoom) => Ok(Sent::Full),
-            Err(error) => Err(self.unreachable(to, &error)),
+        if is_synchronous {
+            self.halves.insert(token);
+            self.unmatched.push_back((to, self.settings.layout.label(label.tag), token));
         }
+        self.count_sent(to);
+        self.sent.add(buffer.packed_len() as u64);
+        Ok(Sent::Later)
     }
 
     /// Most short messages are complete at the first read of the queue.
@@ -653,8 +667,6 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
         }
         let Some(Some(peer)) = self.peers.get_mut(to as usize) else { return Sent::Full };
         let address = peer.address;
-        // Counted too often if it does not go, which is no harm.
-        peer.sent += 1;
         let bits = self.settings.layout.encode_plain(self.own_bits, context, tag);
         let label = Label { context, tag: bits, data: self.data() };
         let name = Name { kind: Kind::Send, token, peer: to };
@@ -663,6 +675,7 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
         if !matches!(posted, Ok(Admission::Yes)) {
             return Sent::Full;
         }
+        self.count_sent(to);
         self.sent.add(bytes.len() as u64);
         if self.has_ended(name) { Sent::Done } else { Sent::Later }
     }
@@ -696,22 +709,19 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
 
     fn tprobe(&mut self, from: Option<u32>, context: u32, tags: Tags, takes: bool) -> Option<Probed> {
         let wanted = self.wanted(context, from, tags);
-        let name = Name { kind: Kind::Peek, token: self.next_claim, peer: u32::MAX };
-        self.next_claim += 1;
-        let (posted, claimed) = match self.endpoint.peek(wanted, takes, name) {
-            Ok(peeked) => peeked,
-            Err(error) => self.give_up(&error.to_string()),
-        };
-        if posted == Admission::NoRoom {
-            return None;
+        // What may have more parts is taken out only if all is known of it.
+        if takes && self.may_be_in_parts() {
+            self.peek(wanted, false).filter(|(found, ..)| found.length.is_some())?;
         }
-        let Ending::Came { tag, data, length } = self.wait_for(name) else { return None };
-        let parts = self.settings.layout.decode(tag);
-        let from = self.source(parts, data);
+        let (found, name, claimed) = self.peek(wanted, takes)?;
+        let length = found.length?;
         if takes {
-            self.claimed.insert(name.token, (claimed, (context, tag)));
+            self.claimed.insert(name, (claimed, (context, found.bits)));
+            if found.parts.protocol == TagProtocol::FirstPart {
+                self.take_in_parts(found.key, found.order);
+            }
         }
-        Some(Probed { from, tag: parts.tag, length, name: takes.then_some(name.token) })
+        Some(Probed { from: found.key.from, tag: found.parts.tag, length, name: takes.then_some(name) })
     }
 
     fn receive_probed(&mut self, name: u64, buffer: &UserBuf, token: u64) -> bool {
@@ -777,7 +787,42 @@ impl<const FULL: bool, const GROUPED: bool> Membership for Ofi<FULL, GROUPED> {
     }
 }
 
+/// What a probe has found.
+struct Found {
+    key: parts::Key,
+    bits: u64,
+    parts: Parts,
+    /// The place of the probe among the receives.
+    order: u64,
+    /// Of the whole message, if that is known.
+    length: Option<u64>,
+}
+
 impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
+    /// Whether there are messages that the provider does not take as one.
+    fn may_be_in_parts(&self) -> bool {
+        self.endpoint.max_message() < 1 << 48
+    }
+
+    /// Looks for a message. Which it is, what the probe is called, and how it is received if it was claimed.
+    fn peek(&mut self, wanted: TagFilter, claims: bool) -> Option<(Found, u64, Claimed)> {
+        let name = Name { kind: Kind::Peek, token: self.next_claim, peer: u32::MAX };
+        self.next_claim += 1;
+        let (posted, claimed) = match self.endpoint.peek(wanted, claims, name) {
+            Ok(peeked) => peeked,
+            Err(error) => self.give_up(&error.to_string()),
+        };
+        if posted == Admission::NoRoom {
+            return None;
+        }
+        let Ending::Came { tag: bits, data, length, order } = self.wait_for(name) else { return None };
+        let parts = self.settings.layout.decode(bits);
+        let key = parts::Key { from: self.source(parts, data), label: self.settings.layout.label(bits) };
+        let is_whole = parts.protocol != TagProtocol::FirstPart;
+        let length = if is_whole { Some(length) } else { self.length_in_parts(key, parts.context) };
+        Some((Found { key, bits, parts, order, length }, name.token, claimed))
+    }
+
     /// Whether a process belongs to the same launcher.
     fn is_of_launcher(&mut self, peer: u32) -> bool {
         self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
@@ -851,19 +896,28 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         if self.peers.len() <= at {
             self.peers.resize_with(at + 1, || None);
         }
-        let (sent, arrived, asked) = (0, 0, 0);
-        let peer = Peer { address, cookie, sent, arrived, asked, rest: None, arriving: None };
-        self.peers[at] = Some(Box::new(peer));
+        self.peers[at] = Some(Box::new(Peer {
+            address,
+            cookie,
+            sent: 0,
+            arrived: 0,
+            asked: 0,
+            came: 0,
+            said: 0,
+            rest: None,
+            arriving: None,
+        }));
         Ok(())
     }
 
     /// Nothing is kept of a peer any more.
     fn forget(&mut self, peer: u32) {
-        self.unanswered.retain(|(to, _)| *to != peer);
+        self.unmatched.retain(|(to, ..)| *to != peer);
         self.owed.retain(|(to, _)| *to != peer);
         self.begun.retain(|to| *to != peer);
         self.unmet.retain(|to| *to != peer);
         self.awaited.remove(&peer);
+        self.messages.forget(peer);
         for (from, room, length) in std::mem::take(&mut self.held) {
             if from == peer {
                 self.post_room(room);
@@ -880,6 +934,12 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     fn lose(&mut self, peer: u32, sink: &mut dyn Sink) {
         self.forget(peer);
         sink.lost(peer);
+    }
+
+    /// Something to a peer, or from one, has failed.
+    fn fail(&mut self, name: Name, why: String) {
+        self.failed.push(Failed { name, why, since: Instant::now() });
+        self.polls = POLLS;
     }
 
     /// Whether something that has failed does not matter, as the peer has left (rule 5); else the peer is lost.
@@ -923,10 +983,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         self.sent.note(&message.frame, message.body.len());
         let has_rest = rest.is_some();
         if let Some(peer) = self.peer(to) {
-            // A hint need not arrive, and an answer arrives before its receiver has all.
-            let is_needed =
-                !matches!(message.frame, Frame::Learn { .. } | Frame::AskArrived { .. } | Frame::Arrived { .. });
-            peer.sent += u64::from(is_needed);
+            peer.sent += u64::from(frames::is_needed(&message.frame));
             peer.rest = rest;
         }
         if has_rest {
@@ -984,9 +1041,8 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                 Ok(Admission::Yes) => {}
                 // The peer is lost.
                 Err(error) => {
-                    let (why, since) = (error.to_string(), Instant::now());
-                    self.failed.push(Failed { name, why, since });
-                    break;
+                    self.fail(name, error.to_string());
+                    return true;
                 }
             }
             if rest.advance() {
@@ -1018,6 +1074,13 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                     peer.arrived = peer.arrived.max(number.min(peer.sent));
                 }
             }
+            Taken::Own(from, Frame::Matched { label }) => self.matched(from, label, sink),
+            Taken::Own(from, Frame::InParts { label, number, length }) => {
+                self.messages.announce(parts::Key { from, label }, number, length);
+            }
+            Taken::Own(from, Frame::AskParts { number, length }) => {
+                self.asked_for_parts(from, number, length, sink);
+            }
             Taken::Own(..) => {}
             // Its introduction is under way.
             Taken::Unmet(from) if self.awaited.contains(&from) => {
@@ -1047,27 +1110,26 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Whether all that was sent has arrived; whom it does not know of is asked (rule 7).
+    /// Whether all that was sent has arrived, and the peers know what has come from them (rule 7).
     fn has_all_arrived(&mut self) -> bool {
-        let mut all = self.unanswered.is_empty() && self.owed.is_empty() && self.begun.is_empty();
-        all &= !self.endpoint.is_live(|name| name.kind == Kind::Matched);
+        let mut all = self.owed.is_empty() && self.begun.is_empty();
+        all &= !self.messages.waits_for_room();
         for at in 0..self.peers.len() as u32 {
-            let Some(peer) = self.peer(at) else { continue };
-            let (number, is_asked) = (peer.sent, peer.asked == peer.sent);
-            if peer.arrived == number || self.sockets.has_left(at) {
-                continue;
-            }
-            all = false;
-            if is_asked {
-                continue;
-            }
-            if self.send_own(at, Frame::AskArrived { number })
-                && let Some(peer) = self.peer(at)
-            {
-                peer.asked = number;
-            }
+            all &= self.sockets.has_left(at) || self.has_arrived_at(at);
         }
-        all
+        all && !self.endpoint.is_live(|name| name.kind == Kind::Frame)
+    }
+
+    /// As [`Ofi::has_all_arrived`], of one peer.
+    fn has_arrived_at(&mut self, at: u32) -> bool {
+        let Some(&mut Peer { sent, arrived, asked, came, said, .. }) = self.peer(at) else { return true };
+        let is_said = said == came || self.send_own(at, Frame::Arrived { number: came });
+        let is_asked = arrived >= sent || asked == sent || self.send_own(at, Frame::AskArrived { number: sent });
+        if let Some(peer) = self.peer(at) {
+            peer.said = if is_said { came } else { said };
+            peer.asked = if is_asked { sent } else { asked };
+        }
+        is_said && arrived >= sent
     }
 }
 

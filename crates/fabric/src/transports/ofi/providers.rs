@@ -4,6 +4,7 @@
 //! parameters and the job leave ([`verdict`]), and tells the ranks its name and the mode of its tags; each takes that provider on the
 //! interface that its sockets use, if the provider has it.
 
+use super::frames::ROOM;
 use super::{TagLayout, TagMode};
 use oxmpi_libfabric::{Library, LibraryError, Provider, ProviderQuery};
 use std::fmt::Write as _;
@@ -42,13 +43,14 @@ struct Facts<'a> {
     tag_bits: u32,
     data_bytes: usize,
     is_directed: bool,
+    max_message: usize,
     /// Of libfabric.
     version: (u32, u32),
 }
 
 /// How the tags of a provider are used, or why it is not.
 fn verdict(facts: Facts<'_>, wanted: &Wanted) -> Result<TagLayout, String> {
-    let Facts { name, domain, tag_bits, data_bytes, is_directed, version } = facts;
+    let Facts { name, domain, tag_bits, data_bytes, is_directed, max_message, version } = facts;
     let is_in = |list: &[String]| list.iter().any(|one| one == name);
     if !wanted.include.is_empty() && !is_in(&wanted.include) {
         return Err("mtl_ofi_provider_include leaves it out".into());
@@ -67,6 +69,9 @@ fn verdict(facts: Facts<'_>, wanted: &Wanted) -> Result<TagLayout, String> {
         return Err(format!(
             "that of libfabric {major}.{minor} loses messages: mtl_ofi_library can name one of 2.0 or later"
         ));
+    }
+    if max_message < ROOM {
+        return Err(format!("its longest message has {max_message} bytes, and {ROOM} are needed"));
     }
     TagLayout::choose(wanted.mode, tag_bits, data_bytes, is_directed).map_err(|error| error.to_string())
 }
@@ -111,6 +116,7 @@ pub(super) fn candidates(library: &Arc<Library>, wanted: &Wanted) -> Result<Vec<
             tag_bits: provider.tag_bits,
             data_bytes: provider.data_bytes,
             is_directed: provider.is_directed,
+            max_message: provider.max_message,
             version: library.version(),
         };
         Candidate { layout: verdict(facts, wanted), provider }
@@ -232,6 +238,7 @@ mod tests {
         tag_bits: 64,
         data_bytes: 8,
         is_directed: true,
+        max_message: usize::MAX,
         version: (2, 1),
     };
 

@@ -42,8 +42,8 @@ pub enum TagProtocol {
     Plain,
     /// It is one whose sender waits for the match.
     Synchronous,
-    /// It says that such a message was matched.
-    Matched,
+    /// It is the first part of one that is too long for the provider.
+    FirstPart,
 }
 
 /// Bits of protocol.
@@ -120,7 +120,7 @@ impl TagLayout {
         Ok(TagLayout { mode, tag_bits, source_bits, context_bits, context_at })
     }
 
-    /// The layout that a provider gets: of the mode that is asked for, or else the full one if it can have that, or the first.
+    /// The layout that a provider gets: of the mode that is asked for, or else the first that it can have of the full one and the other two.
     ///
     /// # Errors
     /// If the mode that is asked for, or the first, cannot be had. `data_bytes` travel beside a message; `is_directed`: the provider
@@ -139,7 +139,9 @@ impl TagLayout {
         match asked {
             Some(TagMode::Full) => full(),
             Some(mode) => TagLayout::new(mode, provider_bits),
-            None => full().or_else(|_| TagLayout::new(TagMode::One, provider_bits)),
+            None => full()
+                .or_else(|_| TagLayout::new(TagMode::One, provider_bits))
+                .or_else(|why| TagLayout::new(TagMode::Two, provider_bits).map_err(|_| why)),
         }
     }
 
@@ -148,9 +150,24 @@ impl TagLayout {
         self.mode
     }
 
-    /// The highest index that a context may have.
+    /// The highest index that a context may have. The one behind it is that of the transport itself ([`TagLayout::own_context`]).
     pub fn last_context(&self) -> u32 {
+        self.own_context() - 1
+    }
+
+    /// The context of messages that no receive of a program takes.
+    pub fn own_context(&self) -> u32 {
         ones(self.context_bits) as u32
+    }
+
+    /// The bits that a tag has if it is of a message in parts.
+    pub fn first_part_bits(&self) -> u64 {
+        (TagProtocol::FirstPart as u64) << self.tag_bits
+    }
+
+    /// A tag of libfabric's without its protocol.
+    pub fn label(&self, bits: u64) -> u64 {
+        bits & !(ones(PROTOCOL_BITS) << self.tag_bits)
     }
 
     /// The highest process number, where the tag says it.
@@ -200,7 +217,7 @@ impl TagLayout {
         let protocol = match bits >> at & ones(PROTOCOL_BITS) {
             0 => TagProtocol::Plain,
             1 => TagProtocol::Synchronous,
-            _ => TagProtocol::Matched,
+            _ => TagProtocol::FirstPart,
         };
         at += PROTOCOL_BITS;
         let source = (bits >> at & ones(self.source_bits)) as u32;
@@ -212,8 +229,8 @@ impl TagLayout {
     pub fn wanted(&self, context: u32, from: Option<u32>, tags: Tags) -> (u64, u64) {
         let source = from.unwrap_or(0);
         let bits = self.encode(Parts { context, source, protocol: TagProtocol::Plain, tag: tags.tag });
-        // A synchronous message is received like any other.
-        let mut ignored = (TagProtocol::Synchronous as u64) << self.tag_bits;
+        // A synchronous message is received like any other, and so is one in parts.
+        let mut ignored = ones(PROTOCOL_BITS) << self.tag_bits;
         if tags.mask != -1 {
             // Any tag, but none of the library's.
             ignored |= ones(self.tag_bits - 1);

@@ -1,0 +1,369 @@
+//! Messages that are too long for the provider (rule 8 of the module).
+//!
+//! The first part is a message by tag like any other, of the greatest length that the provider has, with a bit that says that there is more.
+//! A frame tells the whole length and a number ([`Frame::InParts`]). Who has received the first part posts receives for the others,
+//! which have that number for a tag in the transport's own context, and then asks for them ([`Frame::AskParts`]). So they find their
+//! memory, and a probe finds the length.
+//!
+//! Messages with one label (context, tag, perhaps the source) are matched in the order in which they were sent, and so are they announced; but receives may end
+//! in another order. A receive waits for its announcement until each one that was posted before it, and that would have taken
+//! its message, has ended.
+
+use super::{Kind, Name, Ofi, Parts, TagProtocol};
+use crate::{Sent, Sink, TaggedSend, Unreachable};
+use oxmpi_libfabric::{Admission, Label, TagFilter};
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::memory::Owned;
+use oxmpi_wire::Frame;
+use std::collections::VecDeque;
+
+/// What all messages have in common whose order counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Key {
+    pub(super) from: u32,
+    /// Its tag of libfabric's, without the protocol.
+    pub(super) label: u64,
+}
+
+/// A message that a peer has announced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct InParts {
+    number: u64,
+    length: u64,
+}
+
+/// A message that is sent in parts.
+#[derive(Debug)]
+struct Sending {
+    to: u32,
+    token: u64,
+    number: u64,
+    /// In one piece: the user's, or a copy.
+    buffer: UserBuf,
+    /// Up to where it is with the provider, and up to where it is wanted.
+    at: usize,
+    wanted: usize,
+    /// Parts that are with the provider.
+    under_way: usize,
+    /// Its receiver has asked, or there is nothing to ask for.
+    is_asked: bool,
+}
+
+impl Sending {
+    fn is_done(&self) -> bool {
+        self.is_asked && self.at >= self.wanted && self.under_way == 0
+    }
+}
+
+/// A receive that has the first part.
+#[derive(Debug)]
+struct Begun {
+    key: Key,
+    token: u64,
+    tag: i32,
+    /// Its place among the receives, and the ones that it waits for.
+    order: u64,
+    before: Vec<u64>,
+    buffer: UserBuf,
+    /// If that is known already.
+    what: Option<InParts>,
+}
+
+/// A receive that gets the other parts.
+#[derive(Debug)]
+struct Receiving {
+    from: u32,
+    token: u64,
+    tag: i32,
+    what: InParts,
+    /// Where they go, in one piece.
+    rest: UserBuf,
+    /// The user's, if that is not in one piece: it gets them when all are there.
+    scattered: Option<UserBuf>,
+    /// How much of it has receives.
+    posted: usize,
+    /// How many of them go on.
+    under_way: usize,
+}
+
+/// All of a process.
+#[derive(Debug, Default)]
+pub(super) struct Messages {
+    next_number: u64,
+    sending: Vec<Sending>,
+    announced: VecDeque<(Key, InParts)>,
+    begun: Vec<Begun>,
+    receiving: Vec<Receiving>,
+}
+
+impl Messages {
+    /// Whether anything is to be done that needs room.
+    pub(super) fn waits_for_room(&self) -> bool {
+        self.sending.iter().any(|one| one.is_asked && one.at < one.wanted)
+            || self.receiving.iter().any(|one| one.posted < one.rest.packed_len())
+    }
+
+    /// A peer announces one.
+    pub(super) fn announce(&mut self, key: Key, number: u64, length: u64) {
+        self.announced.push_back((key, InParts { number, length }));
+    }
+
+    /// What was announced for the message of a key that comes after so many of the same.
+    fn announcement(&self, key: Key, after: usize) -> Option<InParts> {
+        self.announced.iter().filter(|(of, _)| *of == key).nth(after).map(|(_, what)| *what)
+    }
+
+    fn take_announcement(&mut self, key: Key, after: usize) -> Option<InParts> {
+        let at = self.announced.iter().enumerate().filter(|(_, (of, _))| *of == key).nth(after)?.0;
+        self.announced.remove(at).map(|(_, what)| what)
+    }
+
+    /// Nothing more is to be done with this token.
+    pub(super) fn release(&mut self, token: u64) {
+        self.sending.retain(|one| one.token != token);
+        self.begun.retain(|one| one.token != token);
+        self.receiving.retain(|one| one.token != token);
+    }
+
+    /// A peer is lost.
+    pub(super) fn forget(&mut self, peer: u32) {
+        self.announced.retain(|(key, _)| key.from != peer);
+    }
+}
+
+impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
+    /// Sends a message that the provider does not take as one. It is gone when all parts are, so it is synchronous in any case.
+    pub(super) fn send_in_parts(&mut self, to: u32, message: &TaggedSend<'_>) -> Result<Sent, Unreachable> {
+        let TaggedSend { context, tag, buffer, token, .. } = *message;
+        let (first, length) = (self.endpoint.max_message(), buffer.packed_len());
+        let buffer = if buffer.as_contiguous().is_some() {
+            buffer.clone()
+        } else {
+            let mut copy = vec![0u8; length];
+            buffer.pack(0, (&mut copy[..]).into());
+            Owned::new(copy).buf()
+        };
+        let Some(part) = buffer.packed_range(0, first) else { return Ok(Sent::Full) };
+        let Some(address) = self.address_of(to) else { return Ok(Sent::Full) };
+        let label = self.label(Parts { context, source: self.own, protocol: TagProtocol::FirstPart, tag });
+        let name = Name { kind: Kind::Part, token, peer: to };
+        match self.endpoint.send(address, label, &part, name) {
+            Ok(Admission::Yes) => {}
+            Ok(Admission::NoRoom) => return Ok(Sent::Full),
+            Err(error) => return Err(self.unreachable(to, &error)),
+        }
+        // The number has to find room in a tag.
+        let number = self.messages.next_number % (self.last_tag as u64 + 1);
+        self.messages.next_number += 1;
+        self.count_sent(to);
+        self.sent.add(length as u64);
+        self.messages.sending.push(Sending {
+            to,
+            token,
+            number,
+            buffer,
+            at: first,
+            wanted: first,
+            under_way: 1,
+            is_asked: false,
+        });
+        let label = self.settings.layout.label(label.tag);
+        self.owed.push_back((to, Frame::InParts { label, number, length: length as u64 }));
+        self.send_waiting_frames();
+        Ok(Sent::Later)
+    }
+
+    /// A peer wants the other parts of a message, so many bytes of them.
+    pub(super) fn asked_for_parts(&mut self, from: u32, number: u64, length: u64, sink: &mut dyn Sink) {
+        let found = |one: &&mut Sending| (one.to, one.number, one.is_asked) == (from, number, false);
+        // Its sender may have given it up.
+        let Some(one) = self.messages.sending.iter_mut().find(found) else { return };
+        one.is_asked = true;
+        let rest = one.buffer.packed_len() - one.at;
+        one.wanted = one.at + usize::try_from(length).map_or(rest, |length| length.min(rest));
+        let token = one.token;
+        self.send_parts();
+        self.end_sending(token, sink);
+    }
+
+    /// A part of a message is gone.
+    pub(super) fn sent_part(&mut self, token: u64, sink: &mut dyn Sink) {
+        if let Some(one) = self.messages.sending.iter_mut().find(|one| one.token == token) {
+            one.under_way -= 1;
+        }
+        self.end_sending(token, sink);
+    }
+
+    fn end_sending(&mut self, token: u64, sink: &mut dyn Sink) {
+        let is_it = |one: &Sending| one.token == token && one.is_done();
+        if let Some(at) = self.messages.sending.iter().position(is_it) {
+            self.messages.sending.remove(at);
+            sink.sent(token);
+        }
+    }
+
+    /// Sends the parts that are asked for, as far as there is room.
+    pub(super) fn send_parts(&mut self) {
+        let most = self.endpoint.max_message();
+        for at in 0..self.messages.sending.len() {
+            loop {
+                let one = &self.messages.sending[at];
+                let (to, token, len) = (one.to, one.token, most.min(one.wanted.saturating_sub(one.at)));
+                if !one.is_asked || len == 0 {
+                    break;
+                }
+                let Some(part) = one.buffer.packed_range(one.at, len) else { break };
+                let label: Label = self.label(self.later_part(self.own, one.number));
+                let name = Name { kind: Kind::Part, token, peer: to };
+                let Some(address) = self.address_of(to) else { break };
+                match self.endpoint.send(address, label, &part, name) {
+                    Ok(Admission::Yes) => {}
+                    Ok(Admission::NoRoom) => break,
+                    Err(error) => {
+                        self.fail(name, error.to_string());
+                        break;
+                    }
+                }
+                let one = &mut self.messages.sending[at];
+                one.at += len;
+                one.under_way += 1;
+                self.count_sent(to);
+            }
+        }
+    }
+
+    /// What the later parts of a message have for a tag.
+    fn later_part(&self, source: u32, number: u64) -> Parts {
+        let context = self.settings.layout.own_context();
+        Parts { context, source, protocol: TagProtocol::Plain, tag: number as i32 }
+    }
+
+    /// A receive has ended with the first part of a message.
+    pub(super) fn received_first_part(
+        &mut self,
+        (from, parts): (u32, Parts),
+        (token, bits): (u64, u64),
+        order: u64,
+    ) {
+        let Some(buffer) = self.endpoint.take_kept(order) else { return };
+        let label = self.settings.layout.label(bits);
+        let before = match self.address_of(from) {
+            Some(from) => self.endpoint.receives_before(order, label, from, parts.context),
+            None => Vec::new(),
+        };
+        let (key, what) = (Key { from, label }, self.messages_of_probes.remove(&order));
+        self.messages.begun.push(Begun { key, token, tag: parts.tag, order, before, buffer, what });
+    }
+
+    /// Goes on with the receives that have their first part, as far as their announcements are known.
+    pub(super) fn go_on_with_parts(&mut self, sink: &mut dyn Sink) {
+        self.send_parts();
+        loop {
+            let is_ready = |one: &Begun| {
+                let is_next = || {
+                    let earlier = |other: &Begun| other.key == one.key && other.order < one.order && other.what.is_none();
+                    !self.messages.begun.iter().any(earlier)
+                        && self.messages.announcement(one.key, 0).is_some()
+                        && !one.before.iter().any(|order| self.endpoint.is_receiving(*order))
+                };
+                one.what.is_some() || is_next()
+            };
+            let Some(at) = self.messages.begun.iter().position(is_ready) else { break };
+            let one = self.messages.begun.remove(at);
+            let Some(what) = one.what.or_else(|| self.messages.take_announcement(one.key, 0)) else { break };
+            self.begin_receiving(one, what);
+        }
+        self.post_parts();
+        while let Some(at) = self.messages.receiving.iter().position(|one| {
+            one.under_way == 0 && one.posted == one.rest.packed_len()
+        }) {
+            let Receiving { from, token, tag, what, rest, scattered, .. } = self.messages.receiving.remove(at);
+            if let (Some(buffer), Some(bytes)) = (scattered, rest.as_contiguous()) {
+                let first = self.endpoint.max_message().min(buffer.packed_len());
+                buffer.unpack(first, bytes);
+            }
+            sink.received(token, from, tag, what.length);
+        }
+    }
+
+    fn begin_receiving(&mut self, Begun { key, token, tag, buffer, .. }: Begun, what: InParts) {
+        let from = key.from;
+        let (first, room) = (self.endpoint.max_message(), buffer.packed_len());
+        let length = usize::try_from(what.length).unwrap_or(usize::MAX).min(room).saturating_sub(first);
+        let first = first.min(room);
+        let in_place = buffer.as_contiguous().and_then(|_| buffer.packed_range(first, length));
+        let (rest, scattered) = match in_place {
+            Some(rest) => (rest, None),
+            None => (Owned::new(vec![0u8; length]).buf(), Some(buffer)),
+        };
+        let (posted, under_way) = (0, 0);
+        self.messages.receiving.push(Receiving { from, token, tag, what, rest, scattered, posted, under_way });
+        if length == 0 {
+            self.owed.push_back((from, Frame::AskParts { number: what.number, length: 0 }));
+        }
+    }
+
+    /// Posts receives for parts, as far as there is room, and asks for those that have theirs.
+    fn post_parts(&mut self) {
+        let most = self.endpoint.max_message();
+        for at in 0..self.messages.receiving.len() {
+            loop {
+                let one = &self.messages.receiving[at];
+                let (from, length) = (one.from, one.rest.packed_len());
+                let len = most.min(length - one.posted);
+                if len == 0 {
+                    break;
+                }
+                let Some(part) = one.rest.packed_range(one.posted, len) else { break };
+                let later = self.later_part(from, one.what.number);
+                let tag = self.settings.layout.encode(later);
+                let wanted =
+                    TagFilter { context: later.context, from: self.directed(Some(from)), tag, ignore: 0 };
+                let name = Name { kind: Kind::LaterPart, token: one.token, peer: from };
+                match self.endpoint.receive(wanted, &part, name) {
+                    Ok(Admission::Yes) => {}
+                    Ok(Admission::NoRoom) => break,
+                    Err(error) => {
+                        self.fail(name, error.to_string());
+                        break;
+                    }
+                }
+                let one = &mut self.messages.receiving[at];
+                one.posted += len;
+                one.under_way += 1;
+                if one.posted == length {
+                    let (number, length) = (one.what.number, length as u64);
+                    self.owed.push_back((from, Frame::AskParts { number, length }));
+                }
+            }
+        }
+    }
+
+    /// A receive of a part has ended.
+    pub(super) fn received_part(&mut self, token: u64) {
+        if let Some(one) = self.messages.receiving.iter_mut().find(|one| one.token == token) {
+            one.under_way -= 1;
+        }
+    }
+
+    /// The whole length of a message of which a probe has found the first part. `None`: that is not known yet.
+    pub(super) fn length_in_parts(&mut self, key: Key, context: u32) -> Option<u64> {
+        let from = self.address_of(key.from)?;
+        if !self.endpoint.receives_before(u64::MAX, key.label, from, context).is_empty() {
+            return None;
+        }
+        Some(self.messages.announcement(key, self.begun_of(key))?.length)
+    }
+
+    /// How many receives have the first part of earlier messages of a key whose announcements are not taken.
+    fn begun_of(&self, key: Key) -> usize {
+        self.messages.begun.iter().filter(|one| one.key == key && one.what.is_none()).count()
+    }
+
+    /// A probe has taken such a message out, by the receive with this place.
+    pub(super) fn take_in_parts(&mut self, key: Key, order: u64) {
+        if let Some(what) = self.messages.take_announcement(key, self.begun_of(key)) {
+            self.messages_of_probes.insert(order, what);
+        }
+    }
+}
