@@ -59,9 +59,9 @@ pub(crate) fn fuzz(seconds: u64) -> Result<(), Failure> {
         .show()
 }
 
-/// Programs that tests need, and the package of Debian that has each: those of the compiler wrappers, those of several hosts, and
-/// libraries that are opened at run time.
-const PROGRAMS: [(&str, &str); 8] = [
+/// Programs and files that tests need, and the package of Debian that has each: those of the compiler wrappers, those of several hosts,
+/// and libraries that are opened at run time.
+const PROGRAMS: [(&str, &str); 9] = [
     ("cc", "gcc"),
     ("c++", "g++"),
     ("cmake", "cmake"),
@@ -69,8 +69,9 @@ const PROGRAMS: [(&str, &str); 8] = [
     ("ip", "iproute2"),
     ("ssh", "openssh-client"),
     ("sshd", "openssh-server"),
-    // It brings libfabric.
     ("fi_info", "libfabric-bin"),
+    // It brings libfabric.
+    ("/usr/include/rdma/fabric.h", "libfabric-dev"),
 ];
 
 /// Installs the programs that are missing: no test is skipped for want of one.
@@ -110,7 +111,7 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
 
-/// Whether a program is in PATH, or where those are that only root uses.
+/// Whether a program is in PATH, or where those are that only root uses; a file with its whole path is there or not.
 fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut directories = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);

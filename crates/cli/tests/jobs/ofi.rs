@@ -1,6 +1,7 @@
 //! Jobs over libfabric (`--mca mtl ofi`), within one host: which provider, which mode of tags, what is refused.
 
-use crate::harness::{Outcome, Programs, compile};
+use crate::harness::{Outcome, Programs, compile, root};
+use std::process::Command;
 
 /// No message goes through memory or sockets.
 const ALONE: [&str; 6] = ["--mca", "mtl", "ofi", "--mca", "mtl_ofi_shm", "0"];
@@ -121,4 +122,73 @@ fn communicators_have_contexts_of_their_own_where_they_are_asked_for() {
     assert!(pairs > 4 && said.is_empty(), "{pairs} {said}");
     let (pairs, said) = run("tcp;ofi_rxm", "1");
     assert!(pairs == 0 && said.matches("mtl_ofi_thread_grouping has no effect").count() == 1, "{said}");
+}
+
+/// A libfabric whose provider `tcp;ofi_rxm` lacks what the variables say, and aborts whoever uses that; and a program on it.
+fn limited(programs: &Programs, ranks: u32, limits: &[(&str, &str)], program: &str, arguments: &[&str]) -> Outcome {
+    let library = programs.path("limited.so");
+    if !library.exists() {
+        let mut cc = Command::new("cc");
+        cc.args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&library);
+        let output = cc.arg(root().join("tests/c/libfabric/limited.c")).arg("-ldl").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let library = library.to_str().unwrap().to_string();
+    let own = ["--mca", "mtl_ofi_provider_include", "tcp;ofi_rxm", "--mca", "mtl_ofi_library", &library];
+    let mut mpirun = programs.mpirun(ranks, &[&ALONE, &own[..]].concat(), program, arguments);
+    mpirun.envs(limits.iter().copied());
+    programs.start(mpirun).end()
+}
+
+#[test]
+fn what_a_provider_lacks_is_never_used() {
+    let programs = compile(&["jobs/ofi", "jobs/ofi_frames"]);
+    for (limits, tag_limit) in [
+        (&[("LIMITED_TAG_BITS", "42")][..], i32::MAX),
+        (&[("LIMITED_NO_DATA", "1"), ("LIMITED_TAG_BITS", "60")], i32::MAX),
+        (&[("LIMITED_NO_DIRECTED", "1"), ("LIMITED_TAG_BITS", "50")], 524_287),
+    ] {
+        says(
+            &limited(&programs, 3, limits, "ofi", &[]),
+            &format!("MPI_TAG_UB {tag_limit}, messages were matched"),
+        );
+        // 255 contexts or 1023 have names in tags, and 2 * 300 are needed.
+        says(
+            &limited(&programs, 3, limits, "ofi_frames", &[]),
+            "messages were matched, frames have come",
+        );
+    }
+    for (limits, why) in [
+        (&[("LIMITED_TAG_BITS", "47"), ("LIMITED_NO_DATA", "1")][..], "8 are needed"),
+        (&[("LIMITED_MAX", "1000")], "its longest message has 1000 bytes"),
+    ] {
+        let outcome = limited(&programs, 2, limits, "ofi", &[]);
+        assert!(outcome.code == 1 && outcome.err.contains(why), "{limits:?}: {outcome:?}");
+    }
+}
+
+#[test]
+fn messages_that_are_too_long_for_the_provider_go_in_parts() {
+    let programs = compile(&["jobs/ofi_parts"]);
+    for limits in [
+        &[("LIMITED_MAX", "70001")][..],
+        &[("LIMITED_MAX", "70001"), ("LIMITED_NO_DATA", "1")],
+        &[("LIMITED_MAX", "70001"), ("LIMITED_NO_DATA", "1"), ("LIMITED_TAG_BITS", "50")],
+    ] {
+        let outcome = limited(&programs, 2, limits, "ofi_parts", &["70001"]);
+        assert_eq!((outcome.code, &*outcome.out, &*outcome.err), (0, "ok\n", ""), "{limits:?}");
+    }
+}
+
+#[test]
+fn the_network_carries_frames_and_all_messages_if_it_shall_not_match_them() {
+    let programs = compile(&["jobs/ofi_frames"]);
+    for provider in ["tcp;ofi_rxm", "sockets"] {
+        for (who, matched) in [("provider", "messages were"), ("software", "nothing was")] {
+            let options =
+                ["--mca", "mtl_ofi_provider_include", provider, "--mca", "mtl_ofi_match", who];
+            let outcome = programs.run(3, &[&ALONE, &options[..]].concat(), "ofi_frames", &[]);
+            says(&outcome, &format!("{matched} matched, frames have come"));
+        }
+    }
 }
