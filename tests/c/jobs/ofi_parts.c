@@ -50,6 +50,29 @@ static void exchange(int length, int probe, int synchronous)
     free(in);
 }
 
+/* A probe finds the second of two messages with one tag while the first one has a receive, at any moment of that. */
+static void behind(int length)
+{
+    int peer = rank ^ 1, count;
+    unsigned char *out = malloc((size_t) length + 1), *in[2] = {calloc(1, (size_t) length), calloc(1, (size_t) length + 1)};
+    MPI_Request requests[3];
+    MPI_Status status;
+    check_where("behind, %d bytes", length);
+    fill(out, length + 1, rank);
+    CHECK_OK(MPI_Irecv(in[0], length, MPI_BYTE, peer, 1, MPI_COMM_WORLD, &requests[2]));
+    for (int i = 0; i < 2; i++) CHECK_OK(MPI_Isend(out, length + i, MPI_BYTE, peer, 1, MPI_COMM_WORLD, &requests[i]));
+    CHECK_OK(MPI_Probe(peer, 1, MPI_COMM_WORLD, &status));
+    CHECK_OK(MPI_Get_count(&status, MPI_BYTE, &count));
+    CHECK_EQ(count, length + 1);
+    CHECK_OK(MPI_Recv(in[1], length + 1, MPI_BYTE, peer, 1, MPI_COMM_WORLD, &status));
+    expect(in[1], length + 1, peer, &status, 1);
+    CHECK_OK(MPI_Wait(&requests[2], &status));
+    expect(in[0], length, peer, &status, 1);
+    CHECK_OK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
+    for (int i = 0; i < 2; i++) free(in[i]);
+    free(out);
+}
+
 /* Into a buffer of `room` bytes, posted before the message or after it. */
 static void cut(int length, int room, int early)
 {
@@ -140,6 +163,7 @@ int main(int argc, char **argv)
         cut(3 * most, 2 * most + 5, early);
     }
     with_gaps(most);
+    for (int round = 0; round < 10; round++) behind((round % 3 + 2) * most);
     for (int round = 0; round < 3; round++) many();
     double *sum = malloc((size_t) most * sizeof *sum), *all = malloc((size_t) most * sizeof *all);
     for (int i = 0; i < most; i++) sum[i] = rank + i;

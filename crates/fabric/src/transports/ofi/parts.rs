@@ -348,6 +348,11 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
 
     /// The whole length of a message of which a probe has found the first part. `None`: that is not known yet.
     pub(super) fn length_in_parts(&mut self, key: Key, context: u32) -> Option<u64> {
+        // Receives that have ended and were not looked at yet may have earlier ones.
+        if self.early.iter().any(|event| event.token.kind == Kind::Receive) {
+            self.polls = super::POLLS;
+            return None;
+        }
         let from = self.address_of(key.from)?;
         if !self.endpoint.receives_before(u64::MAX, key.label, from, context).is_empty() {
             return None;
