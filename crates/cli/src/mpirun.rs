@@ -231,6 +231,9 @@ fn launch(
         return Err(stop(USAGE, format!("-stdin {rank}: the job has {size} ranks, numbered from 0")));
     }
     let hosts = spread.as_ref().map(|spread| spread.hosts.len());
+    if hosts.is_some_and(|hosts| hosts > 1) && !is_back {
+        take_suited(&mut params)?;
+    }
     let transport = transport(&params, size, hosts)?;
     let supervision = supervision(options, spread.is_some() && !is_back)?;
     if supervision.is_some() {
@@ -293,6 +296,21 @@ fn supervision(options: &Options, is_spread: bool) -> Result<Option<Supervision>
         return Err(stop(USAGE, format!("{option}: {NOT_ON_HOSTS}")));
     }
     Ok(Some(found))
+}
+
+/// Takes the transport for the fabric of this host, if it has one and no transport is asked for. The job is on several hosts.
+fn take_suited(params: &mut Params) -> Result<(), Stop> {
+    let is_set =
+        |name: &&str| Param::find(name).is_some_and(|param| !matches!(params.source(param), Source::Default));
+    if params.cr().is_some() || ["rpi", "btl", "pml", "mtl"].iter().any(is_set) {
+        return Ok(());
+    }
+    let suited = Module::all().iter().find_map(|module| {
+        let why = (Constructor::of(module)?.suits_hosts)(params)?;
+        Some((module.name, why))
+    });
+    let Some((name, why)) = suited else { return Ok(()) };
+    params.set_from("rpi", name, Source::Launcher(why)).map_err(|error| stop(USAGE, error))
 }
 
 /// Selects the way of messages. Whether there is a network is only looked at if it is needed.

@@ -28,6 +28,8 @@ pub struct Constructor {
     pub decide: Decide,
     /// What this machine offers it ('oxmpi info --NAME', 'oxmpi doctor'), for a transport that depends on more than the kernel.
     pub survey: Option<TakeSurvey>,
+    /// Why the job of somebody who asks for no transport goes over it if it is on several hosts. `None`: it does not.
+    pub suits_hosts: fn(&Params) -> Option<String>,
     /// How a process waits whose messages go by it, from how any process with these parameters waits.
     pub wait: fn(&Params, Policy, local_size: u32) -> Policy,
 }
@@ -71,7 +73,13 @@ impl Constructor {
 
     /// That of a transport which is opened so, and whose processes wait as any others.
     pub const fn new(open: OpenOffer) -> Constructor {
-        Constructor { open, decide: Constructor::DECIDES_NOTHING, survey: None, wait: |_, policy, _| policy }
+        Constructor {
+            open,
+            decide: Constructor::DECIDES_NOTHING,
+            survey: None,
+            suits_hosts: |_| None,
+            wait: |_, policy, _| policy,
+        }
     }
 
     /// That of a module, which has one.

@@ -309,8 +309,7 @@ pub(crate) struct MsgOps {
     pub recvv: Unused,
     pub recvmsg: Unused,
     pub send: unsafe extern "C" fn(*mut Ep, *const c_void, size_t, Pointer, u64, Pointer) -> ssize_t,
-    pub sendv:
-        unsafe extern "C" fn(*mut Ep, *const iovec, *mut Pointer, size_t, u64, Pointer) -> ssize_t,
+    pub sendv: unsafe extern "C" fn(*mut Ep, *const iovec, *mut Pointer, size_t, u64, Pointer) -> ssize_t,
 }
 
 #[repr(C)]

@@ -14,7 +14,8 @@ mod endpoint;
 mod library;
 
 pub use endpoint::{
-    Admission, Claimed, Ended, Ending, Endpoint, EndpointError, FrameBody, FrameRoom, Label, PeerAddress, TagFilter,
+    Admission, Claimed, Ended, Ending, Endpoint, EndpointError, FrameBody, FrameRoom, Label, PeerAddress,
+    TagFilter,
 };
 pub use library::{Library, LibraryError, Provider, ProviderQuery};
 #[cfg(doc)]

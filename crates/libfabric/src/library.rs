@@ -1,9 +1,9 @@
 //! The library, and the providers that it has.
 
 use crate::declarations::{
-    DupInfo, FI_CONTEXT, FI_CONTEXT2, FI_DIRECTED_RECV, FI_ENODATA, FI_EP_RDM, FI_MSG, FI_NAMED_RX_CTX, FI_ORDER_SAS,
-    FI_RECV, FI_RM_ENABLED, FI_SEND, FI_TAGGED, FI_THREAD_DOMAIN, FreeInfo, GetInfo, Info, OpenFabric,
-    StrError, Symbols, VERSION_1_14, Version,
+    DupInfo, FI_CONTEXT, FI_CONTEXT2, FI_DIRECTED_RECV, FI_ENODATA, FI_EP_RDM, FI_MSG, FI_NAMED_RX_CTX,
+    FI_ORDER_SAS, FI_RECV, FI_RM_ENABLED, FI_SEND, FI_TAGGED, FI_THREAD_DOMAIN, FreeInfo, GetInfo, Info,
+    OpenFabric, StrError, Symbols, VERSION_1_14, Version,
 };
 use libc::{c_char, c_int, c_void};
 use std::ffi::{CStr, CString};

@@ -517,8 +517,7 @@ mod tests {
             any::<u64>().prop_map(|number| Frame::AskArrived { number }),
             any::<u64>().prop_map(|number| Frame::Arrived { number }),
             any::<u64>().prop_map(|label| Frame::Matched { label }),
-            any::<[u64; 3]>()
-                .prop_map(|[label, number, length]| Frame::InParts { label, number, length }),
+            any::<[u64; 3]>().prop_map(|[label, number, length]| Frame::InParts { label, number, length }),
             any::<[u64; 2]>().prop_map(|[number, length]| Frame::AskParts { number, length }),
             any::<u32>().prop_map(|ring| Frame::RingGrant { ring }),
             any::<u64>().prop_map(|cells| Frame::RingOpen { cells }),

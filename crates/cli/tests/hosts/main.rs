@@ -17,9 +17,10 @@ mod wire;
 
 use std::fs;
 use std::io::Write as _;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use support::{installed, root};
 use testbed::{A, B, HEAD, LIMIT, kill, outcome, testbed};
 
 /// Programs of tests/c that run on two hosts of three ranks each.
@@ -182,6 +183,35 @@ fn messages_between_hosts_go_over_libfabric() {
         ["--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "shm", "-H", "nodea,nodeb", "true"];
     let (code, _, err) = bed.run(&words);
     assert!(code == Some(1) && err.contains("shm: it stays on a host, and the job is on several"), "{err}");
+    bed.is_clean();
+}
+
+/// The kernel of this host gets a device of a fabric, and libfabric a provider for it, which is another one by its true name.
+#[test]
+fn a_job_between_hosts_with_a_fabric_goes_over_it() {
+    let Some(bed) = testbed() else { return };
+    let (program, library) = (bed.compile("jobs/ofi"), bed.directory.join("limited.so"));
+    let mut cc = Command::new("cc");
+    cc.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(root().join("tests/c/libfabric/limited.c"));
+    assert!(cc.arg("-ldl").status().unwrap().success());
+    let library = library.to_str().unwrap();
+    let with_device = "mount -t tmpfs none /mnt; mkdir -p /mnt/upper/cxi/cxi0 /mnt/work; \
+                       mount -t overlay none -o lowerdir=/sys/class,upperdir=/mnt/upper,workdir=/mnt/work /sys/class; exec \"$@\"";
+    for (script, options, how) in [
+        (with_device, &[][..], "messages were"),
+        (with_device, &["--mca", "rpi", "tcp"], "nothing was"),
+        ("exec \"$@\"", &[], "nothing was"),
+    ] {
+        let mut mpirun = bed.on(HEAD, "sh");
+        mpirun.args(["-c", script, "sh", installed("mpirun").to_str().unwrap(), "--timeout", "50"]);
+        mpirun.args(["--mca", "plm_rsh_agent", &bed.shell(), "--mca", "mtl_ofi_library", library]);
+        mpirun.args(["-x", "LIMITED_REAL", "-x", "LIMITED_NAME"]).args(options);
+        mpirun.args(["-H", "nodea:1,nodeb:1", &program]).stdin(Stdio::null());
+        mpirun.envs([("LIMITED_REAL", "tcp;ofi_rxm"), ("LIMITED_NAME", "cxi")]);
+        let (code, out, err) = outcome(mpirun.output().unwrap());
+        let matched = format!("{how} matched");
+        assert!(code == Some(0) && out.contains(&matched), "{options:?}, {how}: {out}{err}");
+    }
     bed.is_clean();
 }
 

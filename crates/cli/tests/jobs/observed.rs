@@ -78,6 +78,11 @@ const OBSERVED: &[Row] = &[
         "communicators_have_contexts_of_their_own_where_they_are_asked_for",
         &["mtl_ofi_thread_grouping"],
     ),
+    (
+        "jobs/ofi.rs",
+        "the_network_carries_frames_and_all_messages_if_it_shall_not_match_them",
+        &["mtl_ofi_match"],
+    ),
     // Sockets.
     (
         "jobs/parameters.rs",

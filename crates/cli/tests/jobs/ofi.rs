@@ -125,7 +125,13 @@ fn communicators_have_contexts_of_their_own_where_they_are_asked_for() {
 }
 
 /// A libfabric whose provider `tcp;ofi_rxm` lacks what the variables say, and aborts whoever uses that; and a program on it.
-fn limited(programs: &Programs, ranks: u32, limits: &[(&str, &str)], program: &str, arguments: &[&str]) -> Outcome {
+fn limited(
+    programs: &Programs,
+    ranks: u32,
+    limits: &[(&str, &str)],
+    program: &str,
+    arguments: &[&str],
+) -> Outcome {
     let library = programs.path("limited.so");
     if !library.exists() {
         let mut cc = Command::new("cc");
@@ -153,10 +159,7 @@ fn what_a_provider_lacks_is_never_used() {
             &format!("MPI_TAG_UB {tag_limit}, messages were matched"),
         );
         // 255 contexts or 1023 have names in tags, and 2 * 300 are needed.
-        says(
-            &limited(&programs, 3, limits, "ofi_frames", &[]),
-            "messages were matched, frames have come",
-        );
+        says(&limited(&programs, 3, limits, "ofi_frames", &[]), "messages were matched, frames have come");
     }
     for (limits, why) in [
         (&[("LIMITED_TAG_BITS", "47"), ("LIMITED_NO_DATA", "1")][..], "8 are needed"),
@@ -185,8 +188,7 @@ fn the_network_carries_frames_and_all_messages_if_it_shall_not_match_them() {
     let programs = compile(&["jobs/ofi_frames"]);
     for provider in ["tcp;ofi_rxm", "sockets"] {
         for (who, matched) in [("provider", "messages were"), ("software", "nothing was")] {
-            let options =
-                ["--mca", "mtl_ofi_provider_include", provider, "--mca", "mtl_ofi_match", who];
+            let options = ["--mca", "mtl_ofi_provider_include", provider, "--mca", "mtl_ofi_match", who];
             let outcome = programs.run(3, &[&ALONE, &options[..]].concat(), "ofi_frames", &[]);
             says(&outcome, &format!("{matched} matched, frames have come"));
         }

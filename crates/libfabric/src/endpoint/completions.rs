@@ -1,6 +1,6 @@
 //! How operations end.
 
-use super::{ENTRIES, Ended, FrameRoom, Ending, Endpoint, EndpointError, Operation, OperationMemory};
+use super::{ENTRIES, Ended, Ending, Endpoint, EndpointError, FrameRoom, Operation, OperationMemory};
 use crate::declarations::{
     CqEntry, CqError, FI_EAGAIN, FI_EAVAIL, FI_ECANCELED, FI_ENOMSG, FI_ETRUNC, FI_SEND,
 };

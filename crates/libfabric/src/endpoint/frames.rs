@@ -94,8 +94,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         let (start, len) = Self::place(&mut operation.memory);
         operation.is_live = true;
         // SAFETY: the endpoint is open; the memory is the operation's, which is kept in its place, and nobody reads it until it has ended.
-        let answer =
-            unsafe { ((*(*ep).msg).recv)(ep, start, len, null_mut(), FI_ADDR_UNSPEC, context) };
+        let answer = unsafe { ((*(*ep).msg).recv)(ep, start, len, null_mut(), FI_ADDR_UNSPEC, context) };
         if answer == 0 {
             return Ok(Admission::Yes);
         }

@@ -117,7 +117,12 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
     }
 
     /// What a call for the operation `at` has answered.
-    pub(super) fn posted(&mut self, call: &'static str, at: u32, answer: ssize_t) -> Result<Admission, EndpointError> {
+    pub(super) fn posted(
+        &mut self,
+        call: &'static str,
+        at: u32,
+        answer: ssize_t,
+    ) -> Result<Admission, EndpointError> {
         match answer {
             0 => Ok(Admission::Yes),
             again if again == -FI_EAGAIN => {
@@ -267,7 +272,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
     /// it, each of these has got an earlier one, which is still coming.
     pub fn receives_before(&self, order: u64, tag: u64, from: PeerAddress, context: u32) -> Vec<u64> {
         let from = if GROUPED { self.at_pair(from, context) } else { from.0 };
-        let takes = |one: &&Box<Operation<T>>| {
+        let takes = |one: &&Operation<T>| {
             let (wanted, ignored) = one.filter;
             let is_receive = matches!(one.memory, OperationMemory::User(_) | OperationMemory::For(..));
             is_receive
@@ -276,7 +281,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
                 && (tag ^ wanted) & !ignored == 0
                 && (one.from == FI_ADDR_UNSPEC || one.from == from)
         };
-        self.operations.iter().filter(takes).map(|one| one.order).collect()
+        self.operations.iter().map(|one| &**one).filter(takes).map(|one| one.order).collect()
     }
 
     /// Whether the receive with this place goes on.

@@ -179,8 +179,7 @@ pub(super) fn take(
     }
     received.note(&got.frame, total);
     peer.came += u64::from(is_needed(&got.frame));
-    peer.arriving =
-        (head.left > 0).then_some(Arriving { offset: body.len(), left: head.left as usize });
+    peer.arriving = (head.left > 0).then_some(Arriving { offset: body.len(), left: head.left as usize });
     match dispatch(from, &got, total, Bytes::from(body), sink) {
         Some(own) => Taken::Own(from, own),
         None => Taken::Up,

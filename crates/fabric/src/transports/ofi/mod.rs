@@ -281,7 +281,10 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             own,
             own_bits: layout.bits_of(own),
             last_tag: layout.last_tag(),
-            introduction: Introduction { cookie: u64::from_le_bytes(cookie), address: endpoint.address().to_vec() },
+            introduction: Introduction {
+                cookie: u64::from_le_bytes(cookie),
+                address: endpoint.address().to_vec(),
+            },
             endpoint,
             sockets,
             settings,
@@ -416,11 +419,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                 }
                 sink.received(token, from, parts.tag, length);
             }
-            (Kind::Frame, Ending::Sent) => {
-                if token != 0 {
-                    sink.sent(token);
-                }
-            }
+            (Kind::Frame, Ending::Sent) if token != 0 => sink.sent(token),
             (Kind::Part, Ending::Sent) => self.sent_part(token, sink),
             (Kind::LaterPart, Ending::Came { .. }) => {
                 self.count_came(peer);
@@ -531,8 +530,7 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
     /// a send to who is gone, and may read its memory again, which is no harm.
     fn release(&mut self, token: u64) {
         self.sockets.release(token);
-        let is_it =
-            |name: &Name| name.token == token && !matches!(name.kind, Kind::Peek | Kind::Room);
+        let is_it = |name: &Name| name.token == token && !matches!(name.kind, Kind::Peek | Kind::Room);
         self.halves.remove(&token);
         self.unmatched.retain(|(.., of)| *of != token);
         self.messages.release(token);
@@ -542,7 +540,10 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
         }
         self.endpoint.cancel(is_it);
         let start = Instant::now();
-        while self.endpoint.is_live(|name| is_it(name) && !matches!(name.kind, Kind::Send | Kind::Frame | Kind::Part)) {
+        while self
+            .endpoint
+            .is_live(|name| is_it(name) && !matches!(name.kind, Kind::Send | Kind::Frame | Kind::Part))
+        {
             self.read();
             self.early.extend(self.events.drain(..));
             if start.elapsed() > FORCE {
@@ -1124,7 +1125,8 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     fn has_arrived_at(&mut self, at: u32) -> bool {
         let Some(&mut Peer { sent, arrived, asked, came, said, .. }) = self.peer(at) else { return true };
         let is_said = said == came || self.send_own(at, Frame::Arrived { number: came });
-        let is_asked = arrived >= sent || asked == sent || self.send_own(at, Frame::AskArrived { number: sent });
+        let is_asked =
+            arrived >= sent || asked == sent || self.send_own(at, Frame::AskArrived { number: sent });
         if let Some(peer) = self.peer(at) {
             peer.said = if is_said { came } else { said };
             peer.asked = if is_asked { sent } else { asked };

@@ -8,9 +8,11 @@ use crate::routes::{Nodes, Reach};
 use crate::transports::Tell;
 use crate::whereabouts::Whereabouts;
 use linkme::distributed_slice;
-use oxmpi_libfabric::Library;
+use oxmpi_libfabric::{Library, Provider};
 use oxmpi_param::module::{MODULES, Module, Supplies};
 use oxmpi_param::{Encrypt, Level, Param, Params, Unit};
+use std::fs::DirEntry;
+use std::path::Path;
 use std::sync::Arc;
 
 #[distributed_slice(MODULES)]
@@ -25,7 +27,7 @@ static OFI: Module = Module {
     // Its processes meet over sockets.
     needs: Supplies::Listeners,
     unavailable: |job| job.no_sockets.clone(),
-    constructor: &Constructor { decide, survey: Some(survey), ..Constructor::new(open) },
+    constructor: &Constructor { decide, survey: Some(survey), suits_hosts, ..Constructor::new(open) },
     ..Module::NEW
 };
 
@@ -85,10 +87,10 @@ static GROUPING: Param = Param::switch(
 
 static MATCH: Param = Param {
     name: "mtl_ofi_match",
-    unit: Unit::Choice(&["provider", "software"]),
-    max: 1,
-    help: "Who matches messages with receives: the provider, or OxMPI, which then sends them over the provider without tags. For \
-           providers whose probes or cancels do not work.",
+    unit: Unit::Choice(&["auto", "provider", "software"]),
+    max: 2,
+    help: "Who matches messages with receives: the provider, or OxMPI (software), which then sends them over the provider without tags. \
+           auto: OxMPI with providers that are known to lose messages when they match them (shm, sm2), else the provider.",
     ..Param::NEW
 };
 
@@ -105,6 +107,15 @@ fn mode_of(params: &Params) -> Option<TagMode> {
         2 => Some(TagMode::Two),
         3 => Some(TagMode::Full),
         _ => None,
+    }
+}
+
+/// Whether messages over this provider are matched by OxMPI.
+fn matches_itself(params: &Params, provider: &Provider) -> bool {
+    match params.number(&MATCH) {
+        1 => false,
+        2 => true,
+        _ => providers::matches_badly(&provider.name),
     }
 }
 
@@ -137,6 +148,7 @@ fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
         (INCLUDE.name, provider.name.clone()),
         (EXCLUDE.name, String::new()),
         (TAG_MODE.name, layout.mode().to_string()),
+        (MATCH.name, if matches_itself(params, &provider) { "software" } else { "provider" }.into()),
     ];
     let mut remarks = Vec::new();
     if params.is_on(&GROUPING) && providers::grouped(&library, &provider, layout)?.is_none() {
@@ -150,6 +162,30 @@ fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
     Ok(Decided { params: values, variables, remarks })
 }
 
+/// Where the kernel has a directory for each kind of device.
+const DEVICES: &str = "/sys/class";
+
+/// Whether this host has a device for a fabric, by the names of kinds of devices. libfabric is not opened to find out that there is none, which
+/// takes it some tenths of a second.
+fn has_fabric(kinds: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(kinds) else { return false };
+    let is_one = |name: &str| ["infiniband", "cxi", "hfi"].iter().any(|kind| name.starts_with(kind));
+    let has_devices =
+        |entry: &DirEntry| std::fs::read_dir(entry.path()).is_ok_and(|mut devices| devices.next().is_some());
+    entries.flatten().any(|entry| entry.file_name().to_str().is_some_and(is_one) && has_devices(&entry))
+}
+
+/// A job on several hosts goes over the provider for the fabric of this host, if that is the best one.
+fn suits_hosts(params: &Params) -> Option<String> {
+    if params.mpi_encrypt() == Encrypt::On || !has_fabric(Path::new(DEVICES)) {
+        return None;
+    }
+    let (library, candidates) = found(params, false).ok()?;
+    let (provider, _) = providers::choose(&library, candidates, None).ok()?;
+    let name = &provider.name;
+    providers::is_for_fabric(name).then(|| format!("provider {name} of {library}, which is for a fabric"))
+}
+
 /// What libfabric has here, and what a job on this host would use.
 fn survey(params: &Params) -> Result<Survey, String> {
     let (library, candidates) = found(params, true)?;
@@ -159,11 +195,13 @@ fn survey(params: &Params) -> Result<Survey, String> {
             && providers::grouped(&library, &provider, layout).is_ok_and(|found| found.is_some());
         let with = |is: bool| if is { "with" } else { "without" };
         format!(
-            "provider {} with tags as {}: MPI_TAG_UB {}, {} communicators; functions {} FI_REMOTE_CQ_DATA, {} scalable endpoints",
+            "provider {}, messages matched by {}; tags as {}: MPI_TAG_UB {}, {} communicators; functions {} FI_REMOTE_CQ_DATA, {} scalable \
+             endpoints",
             provider.name,
+            if matches_itself(params, &provider) { "OxMPI" } else { "it" },
             layout.mode(),
             layout.last_tag(),
-            layout.last_context(),
+            layout.contexts(),
             with(layout.mode() == TagMode::Full),
             with(is_grouped)
         )
@@ -189,7 +227,7 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     } else {
         provider
     };
-    let matches_itself = of.params.number(&MATCH) == 1;
+    let matches_itself = matches_itself(of.params, &provider);
     let settings = OfiSettings { events: of.params.count(&EVENT_COUNT), layout, grouped, matches_itself };
     let (teller, located) = (services.clone(), services.clone());
     let tell: Tell = Box::new(move |text| teller.say(text));
@@ -207,4 +245,22 @@ fn sockets(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Box<dyn T
     let carrier = carrier.ok_or("there is no transport between nodes, over which processes meet")?;
     let made = (carrier.open)(of, services)?;
     Ok(made.ok_or("the transport between nodes has nothing for this process")?.transport)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fabric_is_there_if_the_kernel_has_devices_of_it() {
+        let root = std::env::temp_dir().join(format!("oxmpi-devices-{}", std::process::id()));
+        let with = |path: &str| {
+            std::fs::create_dir_all(root.join(path)).unwrap();
+            has_fabric(&root)
+        };
+        let found = [with("net/eth0"), with("infiniband"), with("hfi1"), with("infiniband/mlx5_0")];
+        let nowhere = has_fabric(&root.join("nowhere"));
+        std::fs::remove_dir_all(&root).unwrap();
+        assert_eq!((found, nowhere), ([false, false, false, true], false));
+    }
 }

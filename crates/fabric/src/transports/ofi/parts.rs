@@ -261,7 +261,9 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         loop {
             let is_ready = |one: &Begun| {
                 let is_next = || {
-                    let earlier = |other: &Begun| other.key == one.key && other.order < one.order && other.what.is_none();
+                    let earlier = |other: &Begun| {
+                        other.key == one.key && other.order < one.order && other.what.is_none()
+                    };
                     !self.messages.begun.iter().any(earlier)
                         && self.messages.announcement(one.key, 0).is_some()
                         && !one.before.iter().any(|order| self.endpoint.is_receiving(*order))
@@ -274,10 +276,14 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             self.begin_receiving(one, what);
         }
         self.post_parts();
-        while let Some(at) = self.messages.receiving.iter().position(|one| {
-            one.under_way == 0 && one.posted == one.rest.packed_len()
-        }) {
-            let Receiving { from, token, tag, what, rest, scattered, .. } = self.messages.receiving.remove(at);
+        while let Some(at) = self
+            .messages
+            .receiving
+            .iter()
+            .position(|one| one.under_way == 0 && one.posted == one.rest.packed_len())
+        {
+            let Receiving { from, token, tag, what, rest, scattered, .. } =
+                self.messages.receiving.remove(at);
             if let (Some(buffer), Some(bytes)) = (scattered, rest.as_contiguous()) {
                 let first = self.endpoint.max_message().min(buffer.packed_len());
                 buffer.unpack(first, bytes);
@@ -297,7 +303,16 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             None => (Owned::new(vec![0u8; length]).buf(), Some(buffer)),
         };
         let (posted, under_way) = (0, 0);
-        self.messages.receiving.push(Receiving { from, token, tag, what, rest, scattered, posted, under_way });
+        self.messages.receiving.push(Receiving {
+            from,
+            token,
+            tag,
+            what,
+            rest,
+            scattered,
+            posted,
+            under_way,
+        });
         if length == 0 {
             self.owed.push_back((from, Frame::AskParts { number: what.number, length: 0 }));
         }

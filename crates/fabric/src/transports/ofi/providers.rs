@@ -13,6 +13,23 @@ use std::sync::Arc;
 /// Providers that stay on a host.
 const ON_A_HOST: [&str; 2] = ["shm", "sm2"];
 
+/// Providers that are for ordinary networks, or for a host; `psm3` goes over any Ethernet.
+const ORDINARY: [&str; 7] = ["tcp", "udp", "sockets", "net", "shm", "sm2", "psm3"];
+
+/// Whether a provider is for a fabric, in all layers of its name.
+pub(super) fn is_for_fabric(name: &str) -> bool {
+    !name.split(';').any(|layer| ORDINARY.contains(&layer))
+}
+
+/// Providers that lose messages, or mix them up, when they match them: a message that comes before its receive, or while others are
+/// cancelled (seen in 1.17 and 2.5).
+const MATCH_BADLY: [&str; 2] = ["shm", "sm2"];
+
+/// Whether a provider shall not match messages.
+pub(super) fn matches_badly(name: &str) -> bool {
+    name.split(';').any(|layer| MATCH_BADLY.contains(&layer))
+}
+
 /// The parameters about providers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wanted {
@@ -44,13 +61,11 @@ struct Facts<'a> {
     data_bytes: usize,
     is_directed: bool,
     max_message: usize,
-    /// Of libfabric.
-    version: (u32, u32),
 }
 
 /// How the tags of a provider are used, or why it is not.
 fn verdict(facts: Facts<'_>, wanted: &Wanted) -> Result<TagLayout, String> {
-    let Facts { name, domain, tag_bits, data_bytes, is_directed, max_message, version } = facts;
+    let Facts { name, domain, tag_bits, data_bytes, is_directed, max_message } = facts;
     let is_in = |list: &[String]| list.iter().any(|one| one == name);
     if !wanted.include.is_empty() && !is_in(&wanted.include) {
         return Err("mtl_ofi_provider_include leaves it out".into());
@@ -63,12 +78,6 @@ fn verdict(facts: Facts<'_>, wanted: &Wanted) -> Result<TagLayout, String> {
     }
     if !wanted.is_one_host && domain == "lo" {
         return Err("its interface stays on a host, and the job is on several".into());
-    }
-    if name == "shm" && version < (2, 0) {
-        let (major, minor) = version;
-        return Err(format!(
-            "that of libfabric {major}.{minor} loses messages: mtl_ofi_library can name one of 2.0 or later"
-        ));
     }
     if max_message < ROOM {
         return Err(format!("its longest message has {max_message} bytes, and {ROOM} are needed"));
@@ -117,7 +126,6 @@ pub(super) fn candidates(library: &Arc<Library>, wanted: &Wanted) -> Result<Vec<
             data_bytes: provider.data_bytes,
             is_directed: provider.is_directed,
             max_message: provider.max_message,
-            version: library.version(),
         };
         Candidate { layout: verdict(facts, wanted), provider }
     };
@@ -239,7 +247,6 @@ mod tests {
         data_bytes: 8,
         is_directed: true,
         max_message: usize::MAX,
-        version: (2, 1),
     };
 
     fn wanted() -> Wanted {
@@ -265,6 +272,24 @@ mod tests {
     }
 
     #[test]
+    fn fabrics_are_what_is_no_ordinary_network() {
+        let found = [
+            "cxi",
+            "efa",
+            "verbs;ofi_rxm",
+            "opx",
+            "tcp",
+            "tcp;ofi_rxm",
+            "udp;ofi_rxd",
+            "shm",
+            "sockets",
+            "psm3",
+        ]
+        .map(is_for_fabric);
+        assert_eq!(found, [true, true, true, true, false, false, false, false, false, false]);
+    }
+
+    #[test]
     fn what_stays_on_a_host_is_for_jobs_on_one() {
         let several = Wanted { is_one_host: false, ..wanted() };
         for facts in
@@ -277,11 +302,15 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_that_loses_messages_is_not_used() {
-        let old = Facts { name: "shm", version: (1, 17), ..TCP };
-        assert!(why(old, &wanted()).contains("1.17 loses messages"));
-        assert!(verdict(Facts { version: (2, 0), ..old }, &wanted()).is_ok());
-        assert!(verdict(Facts { name: "tcp", ..old }, &wanted()).is_ok());
+    fn a_provider_with_short_messages_is_not_used() {
+        assert!(why(Facts { max_message: ROOM - 1, ..TCP }, &wanted()).contains("its longest message has"));
+        assert!(verdict(Facts { max_message: ROOM, ..TCP }, &wanted()).is_ok());
+    }
+
+    #[test]
+    fn a_provider_that_loses_messages_matches_none() {
+        let found = ["shm", "sm2", "tcp", "tcp;ofi_rxm", "cxi"].map(matches_badly);
+        assert_eq!(found, [true, true, false, false, false]);
     }
 
     #[test]

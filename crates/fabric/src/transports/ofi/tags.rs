@@ -150,14 +150,19 @@ impl TagLayout {
         self.mode
     }
 
+    /// How many contexts have names in tags.
+    pub fn contexts(&self) -> u32 {
+        ones(self.context_bits) as u32
+    }
+
     /// The highest index that a context may have. The one behind it is that of the transport itself ([`TagLayout::own_context`]).
     pub fn last_context(&self) -> u32 {
-        self.own_context() - 1
+        self.contexts() - 1
     }
 
     /// The context of messages that no receive of a program takes.
     pub fn own_context(&self) -> u32 {
-        ones(self.context_bits) as u32
+        self.contexts()
     }
 
     /// The bits that a tag has if it is of a message in parts.
@@ -256,7 +261,8 @@ mod tests {
     fn the_limits_are_those_of_the_guide() {
         let limits = MODES.map(|mode| {
             let layout = TagLayout::new(mode, 64).unwrap();
-            (layout.last_context(), layout.last_source(), layout.last_tag())
+            assert_eq!(layout.last_context() + 1, layout.contexts());
+            (layout.contexts(), layout.last_source(), layout.last_tag())
         });
         assert_eq!(
             limits,
@@ -267,7 +273,7 @@ mod tests {
     #[test]
     fn a_provider_takes_its_bits_from_the_communicators() {
         // The full mode has two to spare.
-        let bits = |mode, bits| TagLayout::new(mode, bits).map(|layout| layout.last_context());
+        let bits = |mode, bits| TagLayout::new(mode, bits).map(|layout| layout.contexts());
         assert_eq!(bits(TagMode::Full, 62), Ok(268_435_455));
         assert_eq!(bits(TagMode::Full, 61), Ok(134_217_727));
         assert_eq!(bits(TagMode::One, 60), Ok(255));
@@ -277,7 +283,8 @@ mod tests {
         );
         for mode in MODES {
             let layout = TagLayout::new(mode, 60).unwrap();
-            let all = Parts { context: u32::MAX, source: u32::MAX, protocol: TagProtocol::Matched, tag: -1 };
+            let all =
+                Parts { context: u32::MAX, source: u32::MAX, protocol: TagProtocol::FirstPart, tag: -1 };
             assert_eq!(layout.encode(all) >> 60, 0, "{mode}");
         }
     }
@@ -286,7 +293,7 @@ mod tests {
     fn what_is_written_is_read() {
         for mode in MODES {
             let layout = TagLayout::new(mode, 64).unwrap();
-            for protocol in [TagProtocol::Plain, TagProtocol::Synchronous, TagProtocol::Matched] {
+            for protocol in [TagProtocol::Plain, TagProtocol::Synchronous, TagProtocol::FirstPart] {
                 for (context, source) in [(0, 0), (layout.last_context(), 262_143), (77, 3)] {
                     for tag in [0, 1, layout.last_tag(), -1, -layout.last_tag() - 1, -77] {
                         let source = if mode == TagMode::Full { 0 } else { source };
@@ -310,8 +317,10 @@ mod tests {
             let has_source = mode != TagMode::Full;
             let one = layout.wanted(5, Some(9), Tags::one(3));
             assert!(matches(&layout, one, message(5, 9, 3)));
-            assert!(matches(&layout, one, Parts { protocol: TagProtocol::Synchronous, ..message(5, 9, 3) }));
-            assert!(!matches(&layout, one, Parts { protocol: TagProtocol::Matched, ..message(5, 9, 3) }));
+            for protocol in [TagProtocol::Synchronous, TagProtocol::FirstPart] {
+                assert!(matches(&layout, one, Parts { protocol, ..message(5, 9, 3) }));
+            }
+            assert!(!matches(&layout, one, message(layout.own_context(), 9, 3)));
             assert!(!matches(&layout, one, message(5, 9, 4)) && !matches(&layout, one, message(4, 9, 3)));
             assert_eq!(matches(&layout, one, message(5, 8, 3)), !has_source, "else the address says it");
             let any = layout.wanted(5, None, Tags::ANY);

@@ -162,6 +162,7 @@ const fn piece(name: &'static str) -> Param {
 static USYSV_CONSTRUCTOR: Constructor = Constructor {
     decide: Constructor::DECIDES_NOTHING,
     survey: None,
+    suits_hosts: |_| None,
     open: |of, services| {
         let write_polls = of.params.count(&USYSV_WRITE_POLLS) as u32; // the limits of the row let it fit
         let has =
@@ -178,6 +179,7 @@ static USYSV_CONSTRUCTOR: Constructor = Constructor {
 static SYSV_CONSTRUCTOR: Constructor = Constructor {
     decide: Constructor::DECIDES_NOTHING,
     survey: None,
+    suits_hosts: |_| None,
     open: |of, services| {
         let has =
             Own { sizes: SYSV_SIZES, write_polls: 0, pause: pause(of.params, &SYSV_YIELD), sleeps: true };
