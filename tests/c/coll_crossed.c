@@ -74,6 +74,22 @@ int main(int argc, char **argv)
         MPI_Wait(&request, MPI_STATUS_IGNORE);
         CHECK(sum == size * (size - 1) / 2);
     }
+
+    // A duplication that is waited for later, before a blocking collective here and behind it there.
+    for (int round = 0; round < scaled(30); round++) {
+        MPI_Comm dup;
+        MPI_Request request;
+        int sum = -1, is_early = (rank + round) % 2;
+        if (is_early)
+            blocking(round % 3, round);
+        MPI_Comm_idup(MPI_COMM_WORLD, &dup, &request);
+        if (!is_early)
+            blocking(round % 3, round);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, dup);
+        CHECK(sum == size * (size - 1) / 2);
+        MPI_Comm_free(&dup);
+    }
     MPI_Request_free(&persistent);
     free(give);
     free(take);

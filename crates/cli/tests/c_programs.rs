@@ -396,6 +396,8 @@ all_programs! {
     coll_mixed_types
     coll_nonblocking
     coll_order
+    coll_progress
+    coll_progress_threads
     coll_reduce_scatter
     coll_reduce_scatter_block
     coll_run_ahead

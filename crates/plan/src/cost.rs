@@ -95,6 +95,8 @@ pub struct Outline {
     pub work_ns: f64,
     /// How many messages were fetched by their receivers.
     pub fetched: u64,
+    /// The most receivers that fetch from the memory of one rank at the same time: there they meet on one lock of the kernel.
+    pub readers: usize,
 }
 
 /// As [`time`], with the work that is done. `None`: the call takes longer than `most_ns`, which is found out sooner than
@@ -116,7 +118,20 @@ pub fn outline<G: Generator>(
     let most = (most_ns * PER_NS).min(Time::MAX as f64) as Time;
     let Some(time) = walk.run(most)? else { return Ok(None) };
     let (time_ns, work_ns) = (time as f64 / PER_NS, walk.work as f64 / PER_NS);
-    Ok(Some(Outline { time_ns, work_ns, fetched: walk.fetched }))
+    Ok(Some(Outline { time_ns, work_ns, fetched: walk.fetched, readers: most_readers(&walk.reads) }))
+}
+
+/// How many of these reads of one source overlap at most. One that begins when another one ends comes after it.
+fn most_readers(reads: &[(u32, Time, Time)]) -> usize {
+    let changes = |&(source, start, end): &(u32, Time, Time)| [(source, start, true), (source, end, false)];
+    let mut changes: Vec<_> = reads.iter().filter(|(_, start, end)| start < end).flat_map(changes).collect();
+    changes.sort_unstable();
+    let (mut now, mut most) = (0_usize, 0);
+    for (_, _, begins) in changes {
+        now = if begins { now + 1 } else { now.saturating_sub(1) };
+        most = most.max(now);
+    }
+    most
 }
 
 /// A time in picoseconds.
@@ -144,6 +159,8 @@ struct Walk<G> {
     /// From how many bytes on messages inside a node are fetched by their receivers.
     fetched_from: usize,
     fetched: u64,
+    /// From whose memory each of those was fetched, from when to when.
+    reads: Vec<(u32, Time, Time)>,
     /// What all ranks have done so far.
     work: Time,
 }
@@ -208,6 +225,7 @@ impl<G: Generator> Walk<G> {
             channels: HashMap::new(),
             fetched_from: usize::MAX,
             fetched: 0,
+            reads: Vec::new(),
             work: 0,
         }
     }
@@ -297,8 +315,10 @@ impl<G: Generator> Walk<G> {
         let mut end = here.max(asked);
         if let Some((bytes, send)) = fetched {
             self.fetched += 1;
-            end = end.max(self.into[to_way]) + picoseconds(level.byte_ns * bytes as f64);
+            let start = end.max(self.into[to_way]);
+            end = start + picoseconds(level.byte_ns * bytes as f64);
             self.into[to_way] = end;
+            self.reads.push((from, start, end));
             let stage = Stage::Fetched(send);
             self.push(end + picoseconds(level.latency_ns), Message { stage, ..probe });
         }

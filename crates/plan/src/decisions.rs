@@ -212,7 +212,7 @@ pub fn predicted(
         Setup::Roomy => (ROOMY, usize::MAX),
         Setup::Crowded => (Machine { inside: crowded, ..ROOMY }, FETCHED_FROM),
     };
-    let Outline { time_ns, work_ns, fetched } =
+    let Outline { time_ns, work_ns, fetched, .. } =
         outline(&machine, element, plans, fetched_from, most_ns).ok()??;
     let time_ns = match setup {
         Setup::Roomy => time_ns,

@@ -1,8 +1,8 @@
 //! The cost model against closed formulas.
 
-use oxmpi_plan::cost::{LogGp, Machine, estimate};
-use oxmpi_plan::table::{algorithms, by_name};
-use oxmpi_plan::{Call, Parameters, Shared};
+use oxmpi_plan::cost::{LogGp, Machine, estimate, outline};
+use oxmpi_plan::table::{algorithms, by_name, make};
+use oxmpi_plan::{Blocks, Call, Edge, Edges, Member, Paired, Parameters, RootOnly, Shared};
 
 const INSIDE: LogGp = LogGp { latency_ns: 100.0, overhead_ns: 20.0, gap_ns: 30.0, byte_ns: 0.25 };
 const BETWEEN: LogGp = LogGp { latency_ns: 1500.0, overhead_ns: 200.0, gap_ns: 300.0, byte_ns: 0.5 };
@@ -112,4 +112,66 @@ fn thousands_of_ranks_have_a_time() {
     let call = Call::Allreduce { count: Shared(1 << 20), commutative: true, in_place: false };
     let doubling = cost(&machine(64), "recursive_doubling", 4096, &call);
     assert!(cost(&machine(64), "rabenseifner", 4096, &call) < doubling);
+}
+
+/// How many receivers fetch from one rank's memory at the same time, in a call whose messages are all fetched.
+fn readers(name: &str, size: u32, calls: impl Fn(u32) -> Call) -> usize {
+    let plans = (0..size).map(|rank| {
+        let call = calls(rank);
+        let algorithm = by_name(call.collective(), name).expect("in the table");
+        make(algorithm, Member { rank, size }, &call, &Parameters::default()).expect("legal")
+    });
+    let outline = outline(&machine(size), 1, plans.collect(), 1, f64::INFINITY).expect("they fit together");
+    outline.expect("there is no limit").readers
+}
+
+#[test]
+fn each_source_of_an_exchange_has_one_reader_at_a_time() {
+    let block = Shared(64 << 10);
+    for size in [2, 3, 4, 7, 8, 16, 33] {
+        let check = |name: &str, calls: &dyn Fn(u32) -> Call| {
+            assert_eq!(readers(name, size, calls), 1, "{name}, {size} ranks: {}", calls(0).collective());
+        };
+        for name in ["linear", "pairwise", "modified_bruck", "linear_sync"] {
+            check(name, &|_| Call::Alltoall { block, in_place: false });
+        }
+        for name in ["bruck-k-fanout", "ring", "sparbit", "direct-messaging"] {
+            check(name, &|_| Call::Allgather { block, in_place: false });
+        }
+        check("pairwise", &|_| Call::ReduceScatterBlock { block, commutative: true, in_place: false });
+        check("ring", &|_| Call::Allreduce { count: block, commutative: true, in_place: false });
+        // To the ones on both sides, each in its own order.
+        check("linear", &|rank| {
+            let sides = [(rank + size - 1) % size, (rank + 1) % size];
+            let edges = |sides: [u32; 2]| {
+                [0, 1].map(|at| Edge { peer: sides[at], start: at * block.0, len: block.0 }).to_vec()
+            };
+            // What goes to the left one comes to it from the right.
+            Call::Neighbor { edges: Paired(Edges::new(edges(sides), edges([sides[1], sides[0]]))) }
+        });
+        let blocks = || Blocks::new(vec![block.0; size as usize]).expect("short enough");
+        for name in ["basic_linear", "pairwise"] {
+            check(name, &|_| Call::Alltoallv {
+                send: Paired(blocks()),
+                receive: Paired(blocks()),
+                in_place: false,
+            });
+        }
+        check("default", &|rank| {
+            let all = if rank == 0 { RootOnly::at_root(blocks()) } else { RootOnly::elsewhere() };
+            Call::Gatherv { root: 0, mine: Paired(block.0), all, in_place: false }
+        });
+    }
+}
+
+/// In a tree as many as it has branches; in a line of messages from one all others.
+#[test]
+fn the_root_of_a_tree_has_a_reader_for_each_branch() {
+    let call = |_| Call::Bcast { root: 0, bytes: Shared(1 << 20) };
+    assert_eq!(readers("pipeline", 16, call), 1);
+    assert_eq!(readers("binary_tree", 16, call), 2);
+    assert_eq!(readers("binomial", 16, call), 4);
+    assert_eq!(readers("basic_linear", 16, call), 15);
+    let call = |_| Call::Scatter { root: 0, block: Shared(64 << 10), in_place: false };
+    assert_eq!((readers("binomial", 16, call), readers("basic_linear", 16, call)), (4, 15));
 }

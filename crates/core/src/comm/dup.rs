@@ -67,7 +67,7 @@ impl<F: Fabric> Process<F> {
         let heir = (comm.shape(), comm.heritage_with(component));
         let topology = comm.topology.clone();
         let deliver = move |made| deliver(Communicator { topology, ..made });
-        self.start_naming_then((comm.union(), comm.next_tag()), heir, deliver)
+        self.start_naming_then((comm.union(), comm.next_immediate_tag()), heir, deliver)
     }
 
     /// Takes part in a duplication ([`Process::idup`]) of which this process has no use: something is wrong here, and the
@@ -77,7 +77,7 @@ impl<F: Fabric> Process<F> {
     /// As [`Process::idup`].
     pub fn idup_for_others(&self, comm: &Communicator) -> Result<()> {
         let heir = (comm.shape(), comm.heritage());
-        let request = self.start_naming_for_others((comm.union(), comm.next_tag()), heir)?;
+        let request = self.start_naming_for_others((comm.union(), comm.next_immediate_tag()), heir)?;
         self.domain.lock().lane.detach(request);
         Ok(())
     }

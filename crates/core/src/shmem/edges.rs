@@ -240,10 +240,12 @@ pub(super) fn find(all: Bytes<'_>, me: u32, nth: u16) -> Option<Found> {
 
 impl<F: Fabric> Steps<'_, F> {
     /// How many segments a rank may write for such a collective (rule 11), as long as several follow each other without a wait. Where ranks
-    /// take turns on the processors each message costs more than the wait.
+    /// take turns on the processors each message costs more than the wait, unless a rank writes one block at most, and need not wait at
+    /// all as long as there is room.
     fn width_along(&self) -> u64 {
         let segments = self.section.segments();
-        let width = if self.control.is_crowded { segments / 2 } else { 2 };
+        let gives_many = self.collective.get() != Some(Collective::Gatherv);
+        let width = if self.control.is_crowded && gives_many { segments / 2 } else { 2 };
         if width > 0 && segments.is_multiple_of(width) { width } else { 1 }
     }
 
