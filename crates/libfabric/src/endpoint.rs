@@ -42,6 +42,11 @@ const _: () = assert!(SHORT <= KEPT);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PeerAddress(u64);
 
+impl PeerAddress {
+    /// That of no peer.
+    pub const NOWHERE: PeerAddress = PeerAddress(FI_ADDR_UNSPEC);
+}
+
 /// Why an operation was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("provider {provider}: {call} says: {why}")]

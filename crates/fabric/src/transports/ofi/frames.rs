@@ -8,9 +8,9 @@
 //!
 //! Then follow the frame and its body, or, where the message before has left something, no more than the next part of that.
 
-use super::Peer;
-use crate::{Body, Sink, Traffic, dispatch};
-use oxmpi_libfabric::FrameBody;
+use super::{Kind, Name, Ofi, Peer, parts};
+use crate::{Body, Message, Sent, Sink, Traffic, Unreachable, dispatch};
+use oxmpi_libfabric::{Admission, FrameBody, FrameRoom};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 
@@ -116,7 +116,7 @@ pub(super) fn is_needed(frame: &Frame) -> bool {
 }
 
 /// What of a body goes with the frame.
-pub(super) fn first_part<'a>(message: &crate::Message<'a>) -> FrameBody<'a> {
+pub(super) fn first_part<'a>(message: &Message<'a>) -> FrameBody<'a> {
     let len = message.body.len().min(BODY);
     match (message.lent, &message.body) {
         (Some(buffer), body) if body.len() <= BODY => {
@@ -183,5 +183,215 @@ pub(super) fn take(
     match dispatch(from, &got, total, Bytes::from(body), sink) {
         Some(own) => Taken::Own(from, own),
         None => Taken::Up,
+    }
+}
+
+impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
+    /// Sends a frame to a peer that this process has met.
+    pub(super) fn send_frame(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+        let own = self.own;
+        let Some(peer) = self.peer(to).filter(|peer| peer.rest.is_none()) else { return Ok(Sent::Full) };
+        let rest = Rest::of(&message.body, message.token);
+        let left = message.body.len().saturating_sub(BODY);
+        let opening = Opening::new(peer.cookie, own, (&message.frame, message.sequence), left);
+        let (address, token) = (peer.address, if rest.is_some() { 0 } else { message.token });
+        let name = Name { kind: Kind::Frame, token, peer: to };
+        let body = first_part(message);
+        match self.endpoint.send_frame(address, opening.as_bytes(), body, name) {
+            Ok(Admission::Yes) => {}
+            Ok(Admission::NoRoom) => return Ok(Sent::Full),
+            Err(_) if self.sockets.has_left(to) => return Ok(Sent::Done),
+            Err(error) => return Err(self.unreachable(to, &error)),
+        }
+        self.frames_sent += 1;
+        self.sent.note(&message.frame, message.body.len());
+        let has_rest = rest.is_some();
+        if let Some(peer) = self.peer(to) {
+            peer.sent += u64::from(is_needed(&message.frame));
+            peer.rest = rest;
+        }
+        if has_rest {
+            self.begun.push(to);
+            self.send_waiting_frames();
+            return Ok(Sent::Later);
+        }
+        let is_done = message.lent.is_none() && token != 0 && self.has_ended(name);
+        Ok(if is_done { Sent::Done } else { Sent::Later })
+    }
+
+    /// Sends what waits of frames, and posts their rooms, as far as there is room.
+    pub(super) fn send_waiting_frames(&mut self) {
+        for room in std::mem::take(&mut self.unposted) {
+            self.post_room(room);
+        }
+        for to in std::mem::take(&mut self.begun) {
+            if !self.send_rest(to) {
+                self.begun.push(to);
+            }
+        }
+        while let Some((to, frame)) = self.owed.pop_front() {
+            if !self.send_own(to, frame) {
+                self.owed.push_front((to, frame));
+                return;
+            }
+        }
+    }
+
+    /// Sends the rest of a long frame. Whether all of it is gone.
+    pub(super) fn send_rest(&mut self, to: u32) -> bool {
+        let own = self.own;
+        let Ofi { endpoint, peers, .. } = self;
+        let Some(Some(peer)) = peers.get_mut(to as usize) else { return true };
+        while let Some(rest) = &mut peer.rest {
+            let Some((head, part, is_last)) = rest.next(peer.cookie, own) else { break };
+            let name = Name { kind: Kind::Frame, token: if is_last { rest.token } else { 0 }, peer: to };
+            match endpoint.send_frame(peer.address, &head, FrameBody::Copied(part), name) {
+                Ok(Admission::NoRoom) => return false,
+                Ok(Admission::Yes) => {}
+                // The peer is lost.
+                Err(error) => {
+                    self.fail(name, error.to_string());
+                    return true;
+                }
+            }
+            if rest.advance() {
+                break;
+            }
+        }
+        peer.rest = None;
+        true
+    }
+
+    /// Sends a frame of the transport's own. Whether there was room.
+    pub(super) fn send_own(&mut self, to: u32, frame: Frame) -> bool {
+        let message = Message { sequence: 0, frame, body: Body::NONE, lent: None, token: 0 };
+        // Whoever cannot be reached waits for nothing.
+        self.address_of(to).is_none() || !matches!(self.send_frame(to, &message), Ok(Sent::Full))
+    }
+
+    /// Hands up what has come into a room.
+    pub(super) fn take_frame(&mut self, room: FrameRoom, length: usize, sink: &mut dyn Sink) {
+        let Ofi { endpoint, peers, received, introduction, .. } = self;
+        let bytes = endpoint.frame(room, length);
+        match take((bytes, length), introduction.cookie, peers, received, sink) {
+            Taken::Up => self.frames_received += 1,
+            Taken::Own(from, Frame::AskArrived { number }) => {
+                self.owed.push_back((from, Frame::Arrived { number }));
+            }
+            Taken::Own(from, Frame::Arrived { number }) => {
+                if let Some(peer) = self.peer(from) {
+                    peer.arrived = peer.arrived.max(number.min(peer.sent));
+                }
+            }
+            Taken::Own(from, Frame::Matched { label }) => self.matched(from, label, sink),
+            Taken::Own(from, Frame::InParts { label, number, length }) => {
+                self.messages.announce(parts::Key { from, label }, number, length);
+            }
+            Taken::Own(from, Frame::AskParts { number, length }) => {
+                self.asked_for_parts(from, number, length, sink);
+            }
+            Taken::Own(..) => {}
+            // Its introduction is under way.
+            Taken::Unmet(from) if self.awaited.contains(&from) => {
+                self.held.push((from, room, length));
+                return;
+            }
+            Taken::Unmet(_) | Taken::Stranger => self.tell_of_stranger(),
+        }
+        self.post_room(room);
+    }
+
+    pub(super) fn tell_of_stranger(&mut self) {
+        if !std::mem::replace(&mut self.is_stranger_told, true) {
+            (self.tell.0)(&format!(
+                "rank {}: libfabric, provider {}: somebody who is not of the job sends to this process; that is dropped",
+                self.own,
+                self.endpoint.provider()
+            ));
+        }
+    }
+
+    pub(super) fn post_room(&mut self, room: FrameRoom) {
+        match self.endpoint.post_room(room) {
+            Ok(Admission::Yes) => {}
+            Ok(Admission::NoRoom) => self.unposted.push(room),
+            Err(error) => self.give_up(&error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::meeting::tests::Counting;
+    use super::*;
+    use oxmpi_libfabric::PeerAddress;
+    use oxmpi_wire::{Context, Envelope};
+    use proptest::prelude::*;
+
+    const COOKIE: u64 = 0x1234_5678_9abc_def0;
+
+    fn peers() -> Vec<Option<Box<Peer>>> {
+        vec![None, Some(Box::new(Peer::new(PeerAddress::NOWHERE, 0)))]
+    }
+
+    fn eager() -> Frame {
+        Frame::Eager { envelope: Envelope { context: Context::Local(3), tag: 7 } }
+    }
+
+    proptest! {
+        #[test]
+        fn a_body_of_any_length_arrives_in_its_messages(len in 0..3 * BODY + 2) {
+            let bytes: Vec<u8> = (0..len).map(|i| (i * 7) as u8).collect();
+            let body = Body::Bytes(Bytes::from(&bytes[..]));
+            let rest = Rest::of(&body, 5);
+            let first = len.min(BODY);
+            let mut message = Opening::new(COOKIE, 1, (&eager(), 0), len - first).as_bytes().to_vec();
+            message.extend_from_slice(&bytes[..first]);
+            let (mut peers, mut received, mut sink) = (peers(), Traffic::default(), Counting::default());
+            let mut hand_up = |message: &[u8]| take((message, message.len()), COOKIE, &mut peers, &mut received, &mut sink);
+            prop_assert_eq!(hand_up(&message), Taken::Up);
+            if let Some(mut rest) = rest {
+                loop {
+                    let (head, part, is_last) = rest.next(COOKIE, 1).unwrap();
+                    let mut message = head.to_vec();
+                    part.append_to(&mut message);
+                    prop_assert_eq!(hand_up(&message), Taken::Up);
+                    prop_assert_eq!(rest.advance(), is_last);
+                    if is_last {
+                        break;
+                    }
+                }
+            }
+            prop_assert_eq!(received, Traffic { messages: 1, bytes: len as u64 });
+            prop_assert_eq!(sink.bytes, len);
+            prop_assert_eq!(peers[1].as_ref().unwrap().arriving, None);
+        }
+
+        #[test]
+        fn any_messages_are_handed_up_or_refused(messages in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..90), 0..12), knows: bool) {
+            let (mut peers, mut received, mut sink) = (peers(), Traffic::default(), Counting::default());
+            for mut message in messages {
+                if knows && message.len() >= HEAD {
+                    message[..8].copy_from_slice(&COOKIE.to_le_bytes());
+                    message[8..12].copy_from_slice(&1u32.to_le_bytes());
+                }
+                let len = message.len();
+                let taken = take((&message, len), COOKIE, &mut peers, &mut received, &mut sink);
+                prop_assert!(knows && len >= HEAD || taken == Taken::Stranger, "{taken:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn who_does_not_know_the_cookie_is_not_heard() {
+        let message = Opening::new(COOKIE ^ 1, 1, (&eager(), 0), 0);
+        let (mut peers, mut received, mut sink) = (peers(), Traffic::default(), Counting::default());
+        let bytes = message.as_bytes();
+        let taken = take((bytes, bytes.len()), COOKIE, &mut peers, &mut received, &mut sink);
+        assert_eq!((taken, received), (Taken::Stranger, Traffic::default()));
+        let unmet = Opening::new(COOKIE, 0, (&eager(), 0), 0);
+        let bytes = unmet.as_bytes();
+        let taken = take((bytes, bytes.len()), COOKIE, &mut peers, &mut received, &mut sink);
+        assert_eq!(taken, Taken::Unmet(0));
     }
 }

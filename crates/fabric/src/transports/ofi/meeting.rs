@@ -3,9 +3,11 @@
 //!
 //! The body of that frame is the cookie that all messages to its sender begin with (`frames.rs`), 8 bytes, and the address.
 
-use crate::Sink;
+use super::Ofi;
+use super::Peer;
+use crate::{Body, Message, Sent, Sink, Unreachable};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
-use oxmpi_wire::{Announced, ContextId, Envelope};
+use oxmpi_wire::{Announced, ContextId, Envelope, Frame};
 use std::collections::HashMap;
 
 /// Bytes of the cookie.
@@ -185,10 +187,115 @@ impl Sink for Watch<'_> {
     }
 }
 
+impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
+    /// Whether a process belongs to the same launcher.
+    pub(super) fn is_of_launcher(&mut self, peer: u32) -> bool {
+        self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
+    }
+
+    /// Says to a peer where this process is, and asks the same, once.
+    pub(super) fn begin_meeting(&mut self, to: u32) -> Result<(), Unreachable> {
+        if !self.awaited.contains(&to) && self.introduce(to, true)? {
+            self.awaited.insert(to);
+        }
+        Ok(())
+    }
+
+    /// Says to a peer where this process is. Whether there was room for that.
+    pub(super) fn introduce(&mut self, to: u32, asks: bool) -> Result<bool, Unreachable> {
+        let body = self.introduction.encode();
+        let body = Body::Bytes(Bytes::from(&body[..]));
+        let message = Message { sequence: 0, frame: Frame::Meet { asks }, body, lent: None, token: 0 };
+        Ok(self.sockets.send(to, &message)? != Sent::Full)
+    }
+
+    /// Polls the sockets, and does what follows.
+    pub(super) fn poll_sockets(&mut self, sink: &mut dyn Sink) -> bool {
+        let came = self.sockets.poll(None, &mut self.meetings.watch(sink));
+        self.end_meetings(sink);
+        for peer in self.meetings.take_lost() {
+            // What it had sent comes first.
+            self.drain(sink);
+            self.lose(peer, sink);
+        }
+        for failed in std::mem::take(&mut self.failed) {
+            self.settle_failed(failed, sink);
+        }
+        came
+    }
+
+    /// Takes in the peers that have introduced themselves, and answers them.
+    pub(super) fn end_meetings(&mut self, sink: &mut dyn Sink) {
+        for (from, asks, body) in self.meetings.take() {
+            if let Err(why) = self.meet(from, &body) {
+                (self.tell.0)(&format!("rank {}: process {from} cannot be met: {why}", self.own));
+                self.lost.push(from);
+                continue;
+            }
+            if asks {
+                self.unmet.push(from);
+            }
+            for (_, room, length) in std::mem::take(&mut self.held) {
+                self.take_frame(room, length, sink);
+            }
+        }
+        for to in std::mem::take(&mut self.unmet) {
+            match self.introduce(to, false) {
+                Ok(true) => {}
+                Ok(false) => self.unmet.push(to),
+                Err(_) => self.lost.push(to),
+            }
+        }
+    }
+
+    /// A peer has introduced itself.
+    pub(super) fn meet(&mut self, from: u32, body: &[u8]) -> Result<(), String> {
+        self.awaited.remove(&from);
+        if self.address_of(from).is_some() {
+            return Ok(());
+        }
+        let Introduction { cookie, address } =
+            Introduction::decode(body).ok_or("what it says of itself makes no sense")?;
+        let address = self.endpoint.insert(&address).map_err(|error| error.to_string())?;
+        let at = from as usize;
+        if self.peers.len() <= at {
+            self.peers.resize_with(at + 1, || None);
+        }
+        self.peers[at] = Some(Box::new(Peer::new(address, cookie)));
+        Ok(())
+    }
+}
+
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// Takes everything, and counts the bytes of bodies.
+    #[derive(Default)]
+    pub(crate) struct Counting {
+        pub(crate) bytes: usize,
+    }
+
+    impl Sink for Counting {
+        fn eager(&mut self, _: u32, _: u8, _: Envelope, _: usize, first: Bytes<'_>) {
+            self.bytes += first.len();
+        }
+        fn eager_sync(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: usize, _: Bytes<'_>) {}
+        fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: Announced, _: Bytes<'_>) {}
+        fn sync_ack(&mut self, _: u32, _: u64) {}
+        fn pull(&mut self, _: u32, _: u64, _: u64, _: u64, _: bool) {}
+        fn fin(&mut self, _: u32, _: u64) {}
+        fn withdraw(&mut self, _: u32, _: u64, _: u64) {}
+        fn withdrawn(&mut self, _: u32, _: u64) {}
+        fn data(&mut self, _: u32, _: u64, _: u64, _: usize, _: Bytes<'_>) {}
+        fn learn(&mut self, _: u32, _: ContextId, _: u32) {}
+        fn more(&mut self, _: u32, _: usize, part: Bytes<'_>) {
+            self.bytes += part.len();
+        }
+        fn sent(&mut self, _: u64) {}
+        fn lost(&mut self, _: u32) {}
+    }
 
     proptest! {
         #[test]
@@ -199,27 +306,9 @@ mod tests {
 
         #[test]
         fn an_introduction_comes_in_parts_of_any_length(body in prop::collection::vec(any::<u8>(), 1..400), cut in 1usize..40) {
-            struct Nobody;
-            impl Sink for Nobody {
-                fn eager(&mut self, _: u32, _: u8, _: Envelope, _: usize, _: Bytes<'_>) {}
-                fn eager_sync(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: usize, _: Bytes<'_>) {}
-                fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: Announced, _: Bytes<'_>) {}
-                fn sync_ack(&mut self, _: u32, _: u64) {}
-                fn pull(&mut self, _: u32, _: u64, _: u64, _: u64, _: bool) {}
-                fn fin(&mut self, _: u32, _: u64) {}
-                fn withdraw(&mut self, _: u32, _: u64, _: u64) {}
-                fn withdrawn(&mut self, _: u32, _: u64) {}
-                fn data(&mut self, _: u32, _: u64, _: u64, _: usize, _: Bytes<'_>) {}
-                fn learn(&mut self, _: u32, _: ContextId, _: u32) {}
-                fn more(&mut self, _: u32, _: usize, _: Bytes<'_>) {
-                    panic!("all parts are of the introduction");
-                }
-                fn sent(&mut self, _: u64) {}
-                fn lost(&mut self, _: u32) {}
-            }
             let mut meetings = Meetings::default();
-            let mut nobody = Nobody;
-            let mut sink = meetings.watch(&mut nobody);
+            let mut above = Counting::default();
+            let mut sink = meetings.watch(&mut above);
             let mut parts = body.chunks(cut);
             sink.meet(3, true, body.len(), Bytes::from(parts.next().unwrap_or_default()));
             let mut offset = cut;
@@ -230,6 +319,7 @@ mod tests {
             let kept = if body.len() <= LONGEST { body } else { Vec::new() };
             prop_assert_eq!(meetings.take(), vec![(3, true, kept)]);
             prop_assert!(meetings.begun.is_empty());
+            prop_assert_eq!(above.bytes, 0, "all parts are of the introduction");
         }
     }
 

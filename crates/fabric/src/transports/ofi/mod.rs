@@ -26,6 +26,7 @@
 //!    it asks ([`Frame::AskArrived`]), and waits: a completion of the provider's says less. Then it takes leave over the sockets.
 //! 8. A message that is too long for the provider goes in parts (`parts.rs`).
 
+mod ending;
 mod frames;
 mod meeting;
 mod module;
@@ -35,17 +36,17 @@ mod tags;
 
 pub use self::tags::{ModeError, Parts, TagLayout, TagMode, TagProtocol};
 
-use self::frames::{BODY, Opening, ROOM, ROOMS, Rest, Taken};
+use self::frames::{BODY, ROOM, ROOMS, Rest};
 use self::meeting::{Introduction, Meetings};
 use crate::routes::Nodes;
 use crate::transports::Tell;
 use crate::{
-    Body, Connected, Connections, Counts, Limits, MatchingTransport, Membership, Message, Probed, Sent, Sink,
+    Connected, Connections, Counts, Limits, MatchingTransport, Membership, Message, Probed, Sent, Sink,
     Statistics, TaggedReceive, TaggedSend, Traffic, Transport, Unreachable,
 };
 use oxmpi_libfabric::{
-    Admission, Claimed, Ended, Ending, Endpoint, EndpointError, FrameBody, FrameRoom, Label, LibraryError,
-    PeerAddress, Provider, TagFilter,
+    Admission, Claimed, Ended, Ending, Endpoint, EndpointError, FrameRoom, Label, LibraryError, PeerAddress,
+    Provider, TagFilter,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
@@ -158,6 +159,13 @@ struct Peer {
     rest: Option<Rest>,
     /// What of one has come.
     arriving: Option<frames::Arriving>,
+}
+
+impl Peer {
+    fn new(address: PeerAddress, cookie: u64) -> Peer {
+        let (sent, arrived, asked, came, said) = (0, 0, 0, 0, 0);
+        Peer { address, cookie, sent, arrived, asked, came, said, rest: None, arriving: None }
+    }
 }
 
 /// Something to a peer that has failed.
@@ -824,178 +832,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Some((Found { key, bits, parts, order, length }, name.token, claimed))
     }
 
-    /// Whether a process belongs to the same launcher.
-    fn is_of_launcher(&mut self, peer: u32) -> bool {
-        self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
-    }
-
-    /// Says to a peer where this process is, and asks the same, once.
-    fn begin_meeting(&mut self, to: u32) -> Result<(), Unreachable> {
-        if !self.awaited.contains(&to) && self.introduce(to, true)? {
-            self.awaited.insert(to);
-        }
-        Ok(())
-    }
-
-    /// Says to a peer where this process is. Whether there was room for that.
-    fn introduce(&mut self, to: u32, asks: bool) -> Result<bool, Unreachable> {
-        let body = self.introduction.encode();
-        let body = Body::Bytes(Bytes::from(&body[..]));
-        let message = Message { sequence: 0, frame: Frame::Meet { asks }, body, lent: None, token: 0 };
-        Ok(self.sockets.send(to, &message)? != Sent::Full)
-    }
-
-    /// Polls the sockets, and does what follows.
-    fn poll_sockets(&mut self, sink: &mut dyn Sink) -> bool {
-        let came = self.sockets.poll(None, &mut self.meetings.watch(sink));
-        self.end_meetings(sink);
-        for peer in self.meetings.take_lost() {
-            // What it had sent comes first.
-            self.drain(sink);
-            self.lose(peer, sink);
-        }
-        for failed in std::mem::take(&mut self.failed) {
-            self.settle_failed(failed, sink);
-        }
-        came
-    }
-
-    /// Takes in the peers that have introduced themselves, and answers them.
-    fn end_meetings(&mut self, sink: &mut dyn Sink) {
-        for (from, asks, body) in self.meetings.take() {
-            if let Err(why) = self.meet(from, &body) {
-                (self.tell.0)(&format!("rank {}: process {from} cannot be met: {why}", self.own));
-                self.lost.push(from);
-                continue;
-            }
-            if asks {
-                self.unmet.push(from);
-            }
-            for (_, room, length) in std::mem::take(&mut self.held) {
-                self.take_frame(room, length, sink);
-            }
-        }
-        for to in std::mem::take(&mut self.unmet) {
-            match self.introduce(to, false) {
-                Ok(true) => {}
-                Ok(false) => self.unmet.push(to),
-                Err(_) => self.lost.push(to),
-            }
-        }
-    }
-
-    /// A peer has introduced itself.
-    fn meet(&mut self, from: u32, body: &[u8]) -> Result<(), String> {
-        self.awaited.remove(&from);
-        if self.address_of(from).is_some() {
-            return Ok(());
-        }
-        let Introduction { cookie, address } =
-            Introduction::decode(body).ok_or("what it says of itself makes no sense")?;
-        let address = self.endpoint.insert(&address).map_err(|error| error.to_string())?;
-        let at = from as usize;
-        if self.peers.len() <= at {
-            self.peers.resize_with(at + 1, || None);
-        }
-        self.peers[at] = Some(Box::new(Peer {
-            address,
-            cookie,
-            sent: 0,
-            arrived: 0,
-            asked: 0,
-            came: 0,
-            said: 0,
-            rest: None,
-            arriving: None,
-        }));
-        Ok(())
-    }
-
-    /// Nothing is kept of a peer any more.
-    fn forget(&mut self, peer: u32) {
-        self.unmatched.retain(|(to, ..)| *to != peer);
-        self.owed.retain(|(to, _)| *to != peer);
-        self.begun.retain(|to| *to != peer);
-        self.unmet.retain(|to| *to != peer);
-        self.awaited.remove(&peer);
-        self.messages.forget(peer);
-        for (from, room, length) in std::mem::take(&mut self.held) {
-            if from == peer {
-                self.post_room(room);
-            } else {
-                self.held.push((from, room, length));
-            }
-        }
-        if let Some(known) = self.peers.get_mut(peer as usize) {
-            *known = None;
-        }
-    }
-
-    /// A peer is lost.
-    fn lose(&mut self, peer: u32, sink: &mut dyn Sink) {
-        self.forget(peer);
-        sink.lost(peer);
-    }
-
-    /// Something to a peer, or from one, has failed.
-    fn fail(&mut self, name: Name, why: String) {
-        self.failed.push(Failed { name, why, since: Instant::now() });
-        self.polls = POLLS;
-    }
-
-    /// Whether something that has failed does not matter, as the peer has left (rule 5); else the peer is lost.
-    fn settle_failed(&mut self, failed: Failed, sink: &mut dyn Sink) {
-        let Failed { name: Name { kind, token, peer }, why, since } = &failed;
-        if self.sockets.has_left(*peer) && matches!(kind, Kind::Send | Kind::Frame) {
-            if *token != 0 {
-                sink.sent(*token);
-            }
-        } else if self.address_of(*peer).is_none() {
-            // It is lost by now.
-        } else if since.elapsed() < GRACE {
-            self.failed.push(failed);
-        } else {
-            (self.tell.0)(&format!(
-                "rank {}: libfabric, provider {}: nothing goes to process {peer} any more: {why}",
-                self.own,
-                self.endpoint.provider()
-            ));
-            self.lose(*peer, sink);
-        }
-    }
-
-    /// Sends a frame to a peer that this process has met.
-    fn send_frame(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
-        let own = self.own;
-        let Some(peer) = self.peer(to).filter(|peer| peer.rest.is_none()) else { return Ok(Sent::Full) };
-        let rest = Rest::of(&message.body, message.token);
-        let left = message.body.len().saturating_sub(BODY);
-        let opening = Opening::new(peer.cookie, own, (&message.frame, message.sequence), left);
-        let (address, token) = (peer.address, if rest.is_some() { 0 } else { message.token });
-        let name = Name { kind: Kind::Frame, token, peer: to };
-        let body = frames::first_part(message);
-        match self.endpoint.send_frame(address, opening.as_bytes(), body, name) {
-            Ok(Admission::Yes) => {}
-            Ok(Admission::NoRoom) => return Ok(Sent::Full),
-            Err(_) if self.sockets.has_left(to) => return Ok(Sent::Done),
-            Err(error) => return Err(self.unreachable(to, &error)),
-        }
-        self.frames_sent += 1;
-        self.sent.note(&message.frame, message.body.len());
-        let has_rest = rest.is_some();
-        if let Some(peer) = self.peer(to) {
-            peer.sent += u64::from(frames::is_needed(&message.frame));
-            peer.rest = rest;
-        }
-        if has_rest {
-            self.begun.push(to);
-            self.send_waiting_frames();
-            return Ok(Sent::Later);
-        }
-        let is_done = message.lent.is_none() && token != 0 && self.has_ended(name);
-        Ok(if is_done { Sent::Done } else { Sent::Later })
-    }
-
     /// Looks whether a send that has just begun has ended.
     #[inline]
     fn has_ended(&mut self, name: Name) -> bool {
@@ -1009,129 +845,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             }
         }
         has_ended
-    }
-
-    /// Sends what waits of frames, and posts their rooms, as far as there is room.
-    fn send_waiting_frames(&mut self) {
-        for room in std::mem::take(&mut self.unposted) {
-            self.post_room(room);
-        }
-        for to in std::mem::take(&mut self.begun) {
-            if !self.send_rest(to) {
-                self.begun.push(to);
-            }
-        }
-        while let Some((to, frame)) = self.owed.pop_front() {
-            if !self.send_own(to, frame) {
-                self.owed.push_front((to, frame));
-                return;
-            }
-        }
-    }
-
-    /// Sends the rest of a long frame. Whether all of it is gone.
-    fn send_rest(&mut self, to: u32) -> bool {
-        let own = self.own;
-        let Ofi { endpoint, peers, .. } = self;
-        let Some(Some(peer)) = peers.get_mut(to as usize) else { return true };
-        while let Some(rest) = &mut peer.rest {
-            let Some((head, part, is_last)) = rest.next(peer.cookie, own) else { break };
-            let name = Name { kind: Kind::Frame, token: if is_last { rest.token } else { 0 }, peer: to };
-            match endpoint.send_frame(peer.address, &head, FrameBody::Copied(part), name) {
-                Ok(Admission::NoRoom) => return false,
-                Ok(Admission::Yes) => {}
-                // The peer is lost.
-                Err(error) => {
-                    self.fail(name, error.to_string());
-                    return true;
-                }
-            }
-            if rest.advance() {
-                break;
-            }
-        }
-        peer.rest = None;
-        true
-    }
-
-    /// Sends a frame of the transport's own. Whether there was room.
-    fn send_own(&mut self, to: u32, frame: Frame) -> bool {
-        let message = Message { sequence: 0, frame, body: Body::NONE, lent: None, token: 0 };
-        // Whoever cannot be reached waits for nothing.
-        self.address_of(to).is_none() || !matches!(self.send_frame(to, &message), Ok(Sent::Full))
-    }
-
-    /// Hands up what has come into a room.
-    fn take_frame(&mut self, room: FrameRoom, length: usize, sink: &mut dyn Sink) {
-        let Ofi { endpoint, peers, received, introduction, .. } = self;
-        let bytes = endpoint.frame(room, length);
-        match frames::take((bytes, length), introduction.cookie, peers, received, sink) {
-            Taken::Up => self.frames_received += 1,
-            Taken::Own(from, Frame::AskArrived { number }) => {
-                self.owed.push_back((from, Frame::Arrived { number }));
-            }
-            Taken::Own(from, Frame::Arrived { number }) => {
-                if let Some(peer) = self.peer(from) {
-                    peer.arrived = peer.arrived.max(number.min(peer.sent));
-                }
-            }
-            Taken::Own(from, Frame::Matched { label }) => self.matched(from, label, sink),
-            Taken::Own(from, Frame::InParts { label, number, length }) => {
-                self.messages.announce(parts::Key { from, label }, number, length);
-            }
-            Taken::Own(from, Frame::AskParts { number, length }) => {
-                self.asked_for_parts(from, number, length, sink);
-            }
-            Taken::Own(..) => {}
-            // Its introduction is under way.
-            Taken::Unmet(from) if self.awaited.contains(&from) => {
-                self.held.push((from, room, length));
-                return;
-            }
-            Taken::Unmet(_) | Taken::Stranger => self.tell_of_stranger(),
-        }
-        self.post_room(room);
-    }
-
-    fn tell_of_stranger(&mut self) {
-        if !std::mem::replace(&mut self.is_stranger_told, true) {
-            (self.tell.0)(&format!(
-                "rank {}: libfabric, provider {}: somebody who is not of the job sends to this process; that is dropped",
-                self.own,
-                self.endpoint.provider()
-            ));
-        }
-    }
-
-    fn post_room(&mut self, room: FrameRoom) {
-        match self.endpoint.post_room(room) {
-            Ok(Admission::Yes) => {}
-            Ok(Admission::NoRoom) => self.unposted.push(room),
-            Err(error) => self.give_up(&error.to_string()),
-        }
-    }
-
-    /// Whether all that was sent has arrived, and the peers know what has come from them (rule 7).
-    fn has_all_arrived(&mut self) -> bool {
-        let mut all = self.owed.is_empty() && self.begun.is_empty();
-        all &= !self.messages.waits_for_room();
-        for at in 0..self.peers.len() as u32 {
-            all &= self.sockets.has_left(at) || self.has_arrived_at(at);
-        }
-        all && !self.endpoint.is_live(|name| name.kind == Kind::Frame)
-    }
-
-    /// As [`Ofi::has_all_arrived`], of one peer.
-    fn has_arrived_at(&mut self, at: u32) -> bool {
-        let Some(&mut Peer { sent, arrived, asked, came, said, .. }) = self.peer(at) else { return true };
-        let is_said = said == came || self.send_own(at, Frame::Arrived { number: came });
-        let is_asked =
-            arrived >= sent || asked == sent || self.send_own(at, Frame::AskArrived { number: sent });
-        if let Some(peer) = self.peer(at) {
-            peer.said = if is_said { came } else { said };
-            peer.asked = if is_asked { sent } else { asked };
-        }
-        is_said && arrived >= sent
     }
 }
 
