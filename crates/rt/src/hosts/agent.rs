@@ -4,6 +4,7 @@
 //! neither side keeps what nobody reads.
 
 mod answers;
+mod holding;
 mod ranks;
 mod relay;
 
@@ -21,6 +22,7 @@ use oxmpi_sys::spawn::{Guard, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::Signal;
 
+use self::holding::Imaging;
 pub(crate) use self::ranks::stage;
 use self::ranks::{Member, Relic};
 use super::lifeline::{Fate, Lifeline};
@@ -28,7 +30,7 @@ use super::message::{FromAgent, Order, Program, ToAgent, greeting};
 use super::stream::Stream;
 use crate::hostmap::Hostmap;
 use crate::launch::parts::{
-    Back, Crew, Inputs, Place, Prepared, Recruits, Relay, boot, bring_back, let_run, plugs, raise_open_files,
+    Back, Crew, Inputs, Place, Prepared, Recruits, Relay, boot, bring_back, plugs, raise_open_files,
 };
 use crate::launch::{
     App, HeldRank, Images, Launch, LaunchError, OutputStyle, Restored, Stdin, Wanted, binding_of, end,
@@ -50,6 +52,7 @@ const INPUT: u64 = 7;
 const RELAY: u64 = 8;
 const RELAY_ENDED: u64 = 9;
 const LIFELINE: u64 = 10;
+const IMAGED: u64 = 11;
 
 /// What the agent's program knows.
 #[derive(Clone, Debug)]
@@ -60,6 +63,19 @@ pub struct Setup {
     pub find_program: fn(&Wanted<'_>) -> Result<PathBuf, String>,
     /// Restores the images of ranks.
     pub restore: fn(&Images, &[Restored<'_>]) -> Result<(), String>,
+    /// Makes images of ranks that stand still. What it returns is told to whoever has asked for it.
+    pub image: fn(&ImageTask) -> Result<Vec<u8>, String>,
+}
+
+/// Images that are to be made.
+#[derive(Clone, Debug)]
+pub struct ImageTask {
+    /// Where, as whoever has asked for it has said it.
+    pub place: String,
+    /// The parameters of the job.
+    pub params: Params,
+    /// The ranks.
+    pub ranks: Vec<HeldRank>,
 }
 
 /// Serves the head at the other end of the standard input and output until that, or the job, has ended. Returns the exit code.
@@ -107,6 +123,12 @@ struct Agent<'a> {
     relics: BTreeMap<u32, Relic>,
     /// Ranks that were restored, and whose memory says of their host what was so on another one.
     restored: Vec<HeldRank>,
+    /// What stands still, and goes on by SIGCONT.
+    stopped: Vec<u32>,
+    /// What was told of ranks that stand still.
+    described: Vec<HeldRank>,
+    /// Images that are being made.
+    imaging: Option<Imaging>,
     secret: [u8; 32],
     /// By which the end of the head's host is noticed, if ssh is between them.
     lifeline: Option<Lifeline>,
@@ -150,6 +172,9 @@ impl<'a> Agent<'a> {
             members: BTreeMap::new(),
             relics: BTreeMap::new(),
             restored: Vec::new(),
+            stopped: Vec::new(),
+            described: Vec::new(),
+            imaging: None,
             secret: [0; 32],
             lifeline: None,
             alive: ALIVE,
@@ -253,6 +278,7 @@ impl<'a> Agent<'a> {
                 RELAY => self.hear_relay(),
                 RELAY_ENDED => self.relay_ended()?,
                 HEAD_ROOM => self.head.flush(),
+                IMAGED => self.finish_imaging(),
                 LIFELINE => {
                     let fate = self.lifeline.as_mut().map(|lifeline| lifeline.ready(&self.events));
                     if fate == Some(Fate::Broken) {
@@ -324,12 +350,10 @@ impl<'a> Agent<'a> {
                 let started = self.start();
                 self.conclude(base, started);
             }
-            ToAgent::GoOn => {
-                for rank in &self.restored {
-                    let plug = self.members.get(&rank.number).and_then(|member| member.plug.as_ref());
-                    plug.iter().for_each(|plug| let_run(rank, plug));
-                }
-            }
+            ToAgent::GoOn => self.go_on(),
+            ToAgent::Hold { round } => self.hold(round),
+            ToAgent::Describe { round } => self.describe(round),
+            ToAgent::Image { round, place } => self.begin_imaging(round, place),
             ToAgent::Abandon { base } => self.abandon(base),
             ToAgent::Bury { base, size } => self.bury(base..base.saturating_add(size)),
             ToAgent::Forget { base, size } => self.forget(base..base.saturating_add(size)),
@@ -503,6 +527,7 @@ impl<'a> Agent<'a> {
                 let Back { ranks, outputs, plugs } =
                     bring_back(&ranks, prepared.plugs, &mut inputs, told, &by)?;
                 self.restored.clone_from(&restore.ranks);
+                self.stopped = restore.ranks.iter().flat_map(|rank| &rank.stopped).copied().collect();
                 Recruits { ranks, outputs, plugs }
             }
         };

@@ -24,13 +24,13 @@ use super::binding::Binding;
 use super::entrance::Entrance;
 use super::files::Files;
 use super::held::{CONTROL, Held, HeldRank, INPUT, Images, OUTPUTS};
-use super::hold::send;
 use super::input::{Feed, Inputs};
 use super::launcher::Launcher;
 use super::lifelines::Lifelines;
 use super::plugs::{Plug, plugs};
 use super::quiesce::Standing;
 use super::start::{Outputs, Rank, Started, boot, kernel, raise_open_files};
+use super::still::send;
 use super::{Deadline, Launch, LaunchError, binding_of, prepare};
 use crate::hosts::head::Far;
 use crate::hosts::message::{Order, RestoreOrder, ToAgent};
@@ -110,7 +110,7 @@ impl Launcher<'_> {
 }
 
 /// Lets a rank run that was restored on this host.
-pub(crate) fn let_run(rank: &HeldRank, plug: &Plug) {
+fn let_run(rank: &HeldRank, plug: &Plug) {
     rank.stopped.iter().for_each(|pid| send(*pid, Signal::CONT));
     // It may sleep on connections that it had, whose end wakes it, or had none.
     raise_alarm(&plug.alarm);

@@ -1,8 +1,11 @@
 //! What an agent tells the head: how far its ranks are, what they ask and write, and how they end.
 
 use super::{StreamError, framed, read};
+use std::net::SocketAddr;
+
 use crate::codec::{Reader, Writer};
 use crate::job::{Exit, Stage};
+use crate::launch::{HeldRank, read_addresses, write_addresses};
 
 /// What an agent tells the head.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +93,35 @@ pub enum FromAgent {
         /// How many bytes.
         bytes: u64,
     },
+    /// All processes stand still, and all that they have said and written was passed on before.
+    Stopped {
+        /// The attempt.
+        round: u32,
+        /// Why they do not; empty if they do.
+        error: String,
+    },
+    /// What has to be known of them.
+    Described {
+        /// The attempt.
+        round: u32,
+        /// Why that is not known; empty if it is.
+        error: String,
+        /// Whether one has not read an answer yet, so that they have to be stopped again.
+        is_unread: bool,
+        /// Each of them.
+        ranks: Vec<HeldRank>,
+        /// Where they listen.
+        listeners: Vec<SocketAddr>,
+    },
+    /// There are images of them.
+    Imaged {
+        /// The attempt.
+        round: u32,
+        /// Why not; empty if there are.
+        error: String,
+        /// What whoever has asked for it wants to know of them.
+        facts: Vec<u8>,
+    },
     /// The agent is there still; it says so from time to time.
     Alive,
 }
@@ -165,6 +197,24 @@ impl FromAgent {
                 out.number((*rank).into());
                 out.number(*bytes);
             }),
+            FromAgent::Stopped { round, error } => framed(kind::STOPPED, |out| {
+                out.number((*round).into());
+                out.bytes(error.as_bytes());
+            }),
+            FromAgent::Described { round, error, is_unread, ranks, listeners } => {
+                framed(kind::DESCRIBED, |out| {
+                    out.number((*round).into());
+                    out.bytes(error.as_bytes());
+                    out.number((*is_unread).into());
+                    out.list(ranks, |out, rank| rank.write(out));
+                    write_addresses(out, listeners);
+                })
+            }
+            FromAgent::Imaged { round, error, facts } => framed(kind::IMAGED, |out| {
+                out.number((*round).into());
+                out.bytes(error.as_bytes());
+                out.bytes(facts);
+            }),
             FromAgent::Alive => framed(kind::ALIVE, |_| {}),
         }
     }
@@ -202,6 +252,17 @@ impl FromAgent {
                 kind::SEEN => FromAgent::Seen(from.list(|from| from.word().zip(Seen::read(from)))?),
                 kind::FOUND => FromAgent::Answer { asker: from.word()?, reply: from.bytes()? },
                 kind::INPUT_TAKEN => FromAgent::InputTaken { rank: from.word()?, bytes: from.number()? },
+                kind::STOPPED => FromAgent::Stopped { round: from.word()?, error: from.text()? },
+                kind::DESCRIBED => FromAgent::Described {
+                    round: from.word()?,
+                    error: from.text()?,
+                    is_unread: from.bool()?,
+                    ranks: from.list(HeldRank::read)?,
+                    listeners: read_addresses(from)?,
+                },
+                kind::IMAGED => {
+                    FromAgent::Imaged { round: from.word()?, error: from.text()?, facts: from.bytes()? }
+                }
                 kind::ALIVE => FromAgent::Alive,
                 _ => return None,
             })
@@ -268,4 +329,7 @@ mod kind {
     pub(super) const ALIVE: u8 = 75;
     pub(super) const OF_RELAY: u8 = 76;
     pub(super) const RELAY_ENDED: u8 = 77;
+    pub(super) const STOPPED: u8 = 78;
+    pub(super) const DESCRIBED: u8 = 79;
+    pub(super) const IMAGED: u8 = 80;
 }

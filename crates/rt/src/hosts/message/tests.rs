@@ -30,6 +30,19 @@ fn from_agents() -> impl Strategy<Value = FromAgent> {
         (proptest::collection::vec((any::<u32>(), ".{0,9}"), 0..4), ".{0,9}")
             .prop_map(|(addresses, relay)| FromAgent::Ready { addresses, relay }),
         bytes().prop_map(|notice| FromAgent::Relay { notice }),
+        (any::<u32>(), ".{0,20}").prop_map(|(round, error)| FromAgent::Stopped { round, error }),
+        (any::<(u32, bool)>(), ".{0,20}").prop_map(|((round, is_unread), error)| FromAgent::Described {
+            round,
+            error,
+            is_unread,
+            ranks: vec![HeldRank { number: 1, pid: 7, input: Some(vec![7]), ..HeldRank::default() }],
+            listeners: vec!["10.0.0.1:77".parse().unwrap(), "[fe80::1]:5".parse().unwrap()],
+        }),
+        (any::<u32>(), ".{0,20}", bytes()).prop_map(|(round, error, facts)| FromAgent::Imaged {
+            round,
+            error,
+            facts
+        }),
         (any::<u32>(), exit()).prop_map(|(pid, exit)| FromAgent::RelayEnded { pid, exit }),
         proptest::collection::vec(any::<(u32, u32)>(), 0..4).prop_map(|pids| FromAgent::Started { pids }),
         (any::<(u32, bool)>(), ".{0,40}").prop_map(|((base, is_program), text)| FromAgent::Failed {
@@ -111,6 +124,9 @@ fn to_agents() -> impl Strategy<Value = ToAgent> {
         )),
         Just(ToAgent::Go),
         Just(ToAgent::GoOn),
+        any::<u32>().prop_map(|round| ToAgent::Hold { round }),
+        any::<u32>().prop_map(|round| ToAgent::Describe { round }),
+        (any::<u32>(), ".{0,20}").prop_map(|(round, place)| ToAgent::Image { round, place }),
         any::<u32>().prop_map(|base| ToAgent::Abandon { base }),
         any::<(u32, u32)>().prop_map(|(base, size)| ToAgent::Bury { base, size }),
         any::<(u32, u32)>().prop_map(|(base, size)| ToAgent::Forget { base, size }),
