@@ -30,6 +30,9 @@ pub struct WrittenFile {
     pub bytes: u64,
     /// When it was written to, in nanoseconds since 1970.
     pub modified_ns: i64,
+    /// The host where it was seen, if that is not the one where the set was made.
+    #[serde(default)]
+    pub host: Option<String>,
 }
 
 /// A file that the job reads or has mapped.
@@ -192,13 +195,15 @@ fn modified_ns(metadata: &Metadata) -> i64 {
 impl WrittenFile {
     fn new(path: PathBuf, is: &Metadata) -> WrittenFile {
         let modified_ns = modified_ns(is);
-        WrittenFile { path, device: is.dev(), inode: is.ino(), bytes: is.len(), modified_ns }
+        WrittenFile { path, device: is.dev(), inode: is.ino(), bytes: is.len(), modified_ns, host: None }
     }
 
     /// What to do about it.
     pub fn judge(&self, policy: Policy) -> Verdict {
         let found = match std::fs::symlink_metadata(&self.path) {
             Ok(metadata) => WrittenFile::new(self.path.clone(), &metadata),
+            // Whether it is there is seen on the host that needs it.
+            Err(_) if self.host.is_some() => return Verdict::Same,
             Err(error) => return Verdict::Refused(format!("was open in the job, and is not there: {error}")),
         };
         self.judge_as(&found, policy)
@@ -207,7 +212,8 @@ impl WrittenFile {
     fn judge_as(&self, found: &WrittenFile, policy: Policy) -> Verdict {
         let (was, is) = (self.bytes, found.bytes);
         let refuse = |what: String| Verdict::Refused(what);
-        if (self.device, self.inode) != (found.device, found.inode) {
+        // The numbers of one host are not those of another.
+        if self.host.is_none() && (self.device, self.inode) != (found.device, found.inode) {
             return refuse("is another file than at the checkpoint: put the old one back".into());
         }
         if is < was {
@@ -216,7 +222,7 @@ impl WrittenFile {
             ));
         }
         match policy {
-            _ if found == self => Verdict::Same,
+            _ if (found.bytes, found.modified_ns) == (self.bytes, self.modified_ns) => Verdict::Same,
             Policy::Cut if is > was => Verdict::Cut,
             Policy::Cut => Verdict::Rewritten,
             Policy::Refuse if is > was => refuse(format!(

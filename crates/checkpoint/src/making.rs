@@ -119,6 +119,13 @@ pub enum MakeError {
     /// CRIU has failed to make the image of one rank.
     #[error("rank {0}: {text}{quoted}", text = .1.text, quoted = quoted(&.1.quoted))]
     Rank(u32, Failure),
+    /// Another host does not see the set that is being made.
+    #[error(
+        "sets that are made in {path} are not seen here: images of jobs on several hosts have to be in a directory that all hosts have \
+         under the same path ('--dir DIR', or the parameter cr_base_dir)",
+        path = .0.display()
+    )]
+    NotShared(PathBuf),
     /// Two ranks have memory in common.
     #[error(
         "ranks {0} and {1} share memory (a shared window, MPI_Win_allocate_shared, or memory of the program's own): it cannot be in the \

@@ -24,7 +24,7 @@ use crate::command::{Stop, answer, failed, usage};
 
 pub(crate) use self::describe::{OPTION as INFO_OPTION, info};
 pub(crate) use self::lam::{HELP as LAM_HELP, NAMES as LAM_NAMES, called};
-pub(crate) use self::ranks::{Resumption, restore_here};
+pub(crate) use self::ranks::{Resumption, image_here, restore_here};
 pub(crate) use self::restart::{HELP as RESTART_HELP, restart};
 pub(crate) use self::supervise::{in_parent, plan};
 /// What CRIU calls between its acts has this name.
@@ -179,7 +179,15 @@ impl Maker {
             supervision: self.supervision.or(of_job),
         };
         let checkpoints = Module::named(&request.transport).is_some_and(|module| module.checkpoints);
-        match !self.is_tree && facts.has_cr && checkpoints {
+        let by_rank = !self.is_tree && facts.has_cr && checkpoints;
+        if !by_rank && !facts.is_here {
+            return Err(MakerError::Transport(format!(
+                "it is on {} hosts, and an image of all processes together is one of a job on the host of its mpirun alone; images of \
+                 each rank are made of jobs that are started with '--mca cr blcr'",
+                facts.hosts
+            )));
+        }
+        match by_rank {
             true => ranks::make(&request, &self.criu, facts.supervision.is_some()),
             false => Ok(making::make(&request, &self.criu, &self.program)?),
         }

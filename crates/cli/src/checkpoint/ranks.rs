@@ -14,9 +14,10 @@ use std::time::Instant;
 
 use oxmpi_checkpoint::criu::Criu;
 use oxmpi_checkpoint::making::{Checkpoint, MakeError, Request};
-use oxmpi_checkpoint::ranks::{self, Given, Making, StillJob, StillRank};
+use oxmpi_checkpoint::ranks::{self, Given, Making, Part, StillJob, StillRank};
 use oxmpi_checkpoint::restart::RESUME_OPTION;
 use oxmpi_checkpoint::set::Set;
+use oxmpi_rt::hosts::agent::ImageTask;
 use oxmpi_rt::inquiry;
 use oxmpi_rt::launch::{self, Held, Images, Launch, Restored};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -37,6 +38,7 @@ pub(super) fn make(request: &Request, criu: &Criu, is_supervised: bool) -> Resul
         number: rank.number,
         process: rank.pid,
         outside: rank.outside.iter().flatten().cloned().collect(),
+        is_far: rank.host.is_some(),
     });
     let still = StillJob {
         ranks: ranks.collect(),
@@ -44,7 +46,17 @@ pub(super) fn make(request: &Request, criu: &Criu, is_supervised: bool) -> Resul
         state: hold.bytes().to_vec(),
         is_supervised,
     };
-    let made = making.image(criu, &still)?;
+    let elsewhere = |directory: &Path, word: &str| {
+        let made =
+            hold.image_far(format!("{word} {}", directory.display())).map_err(|error| error.to_string())?;
+        let part = |(host, facts): (String, Vec<u8>)| {
+            let part: Part =
+                serde_json::from_slice(&facts).map_err(|error| format!("host {host}: {error}"))?;
+            Ok((host, part))
+        };
+        made.into_iter().map(part).collect::<Result<Vec<_>, String>>()
+    };
+    let made = making.image(criu, &still, &elsewhere)?;
     let moved = |error: inquiry::InquiryError| MakerError::Make(MakeError::Standing(error.to_string()));
     hold.imaged(request.ends).map_err(moved)?;
     if !request.ends {
@@ -55,6 +67,21 @@ pub(super) fn make(request: &Request, criu: &Criu, is_supervised: bool) -> Resul
     hold.end(&path).map_err(|error| MakeError::NotEnded { path, why: error.to_string() })?;
     ranks::await_gone(&checkpoint.set);
     Ok(checkpoint)
+}
+
+/// What an agent does that is to make images of the ranks of its host.
+pub(crate) fn image_here(task: &ImageTask) -> Result<Vec<u8>, String> {
+    let (word, directory) = task.place.split_once(' ').ok_or("mpirun does not say where images belong")?;
+    let criu = Criu::find(task.params.cr_blcr_criu(), task.params.cr_blcr_options());
+    let criu = criu.map_err(|error| error.to_string())?;
+    let ranks = task.ranks.iter().map(|rank| StillRank {
+        number: rank.number,
+        process: rank.pid,
+        outside: rank.outside.iter().flatten().cloned().collect(),
+        is_far: false,
+    });
+    let part = ranks::image_part(Path::new(directory), word, &criu, &ranks.collect::<Vec<_>>());
+    serde_json::to_vec(&part.map_err(|error| error.to_string())?).map_err(|error| error.to_string())
 }
 
 /// On which hosts ranks are to go on: an option of mpirun, and its value.
@@ -177,11 +204,6 @@ impl Resumption {
     /// An option of mpirun that says where ranks are from now on, and its value.
     pub(crate) fn hosts(&self) -> Option<&[String; 2]> {
         self.hosts.as_ref()
-    }
-
-    /// The transport of its messages.
-    pub(crate) fn transport(&self) -> &str {
-        &self.set.manifest.job.transport
     }
 
     /// Brings the job back and runs it to its end.

@@ -8,11 +8,13 @@ use std::time::Instant;
 use super::support::{criu, installed};
 use super::testbed::{A, B, HEAD, LIMIT, Machine, Testbed, outcome, testbed};
 
-/// Rounds, a seed, a file: enough that a checkpoint falls in between, and that it is seen where ranks run.
-const TRAFFIC: [&str; 3] = ["200", "5", "data"];
+/// Rounds, of which so many are enough that a checkpoint falls in between.
+const ROUNDS: &str = "200";
+/// A seed, a file.
+const TRAFFIC: [&str; 2] = ["5", "data"];
 
-/// A job with checkpoints on the head.
-fn mpirun(bed: &Testbed, criu: &Path, program: &str) -> Command {
+/// A job with checkpoints, started on the head, with these options.
+fn mpirun(bed: &Testbed, criu: &Path, options: &[&str], (program, rounds): (&str, &str)) -> Command {
     // CRIU makes no image of processes whose session was begun outside of a container in which these tests may run.
     let mut command = bed.on(HEAD, "sh");
     // What is open must be of the host itself.
@@ -32,9 +34,21 @@ fn mpirun(bed: &Testbed, criu: &Path, program: &str) -> Command {
         "cr_blcr_criu",
         criu,
     ]);
-    command.arg(program).args(TRAFFIC);
+    command.args(options).args([program, rounds]).args(TRAFFIC);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
+}
+
+/// Has images made of a job; what that says.
+fn checkpoint(bed: &Testbed, criu: &Path, pid: u32, options: &[&str]) -> String {
+    // From within its namespaces: one's own are not those of another host.
+    let pid = pid.to_string();
+    let mut ask = Command::new("nsenter");
+    ask.args(["--target", &pid, "--net", "--uts", "--mount"]).arg(installed("oxmpi"));
+    ask.args(["checkpoint", &pid]).args(options).arg("--dir").arg(bed.directory.join("sets"));
+    let (code, out, err) = outcome(ask.arg("--mca").arg("cr_blcr_criu").arg(criu).output().unwrap());
+    assert_eq!(code, Some(0), "{out}{err}");
+    out
 }
 
 fn results(text: &str) -> Vec<&str> {
@@ -68,22 +82,15 @@ fn restart(
 fn ranks_go_on_on_other_hosts() {
     let Some((bed, criu)) = testbed().zip(criu()) else { return };
     let program = bed.compile("jobs/cr_traffic");
-    let (code, alone, err) = outcome(mpirun(&bed, &criu, &program).output().unwrap());
+    let (code, alone, err) = outcome(mpirun(&bed, &criu, &[], (&program, ROUNDS)).output().unwrap());
     assert_eq!(code, Some(0), "{alone}{err}");
-    let mut job = mpirun(&bed, &criu, &program).spawn().unwrap();
+    let mut job = mpirun(&bed, &criu, &[], (&program, ROUNDS)).spawn().unwrap();
     let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(|line| line.unwrap());
     let mut before: Vec<String> = Vec::new();
     while !before.last().is_some_and(|line| line.starts_with("round ")) {
         before.push(lines.next().unwrap());
     }
-    // From within its namespaces: one's own are not those of another host.
-    let pid = job.id().to_string();
-    let mut ask = Command::new("nsenter");
-    ask.args(["--target", &pid, "--net", "--uts", "--mount"]).arg(installed("oxmpi"));
-    ask.args(["checkpoint", "--kill", &pid, "--dir"]).arg(bed.directory.join("sets"));
-    ask.arg("--mca").arg("cr_blcr_criu").arg(&criu);
-    let (code, out, err) = outcome(ask.output().unwrap());
-    assert_eq!(code, Some(0), "{out}{err}");
+    let out = checkpoint(&bed, &criu, job.id(), &["--kill"]);
     let set = out.lines().next().unwrap().to_string();
     before.extend(lines);
     assert_eq!(job.wait().unwrap().code(), Some(75));
@@ -113,5 +120,50 @@ fn ranks_go_on_on_other_hosts() {
     std::fs::rename(Path::new(&set).join("image/rank.3"), &aside).unwrap();
     let (code, _, err, _) = restart(&bed, &criu, &[&set, "-H", "nodea:4"], &program);
     assert!(code == Some(1) && err.contains("rank.3/") && err.contains("is damaged"), "{code:?} {err}");
+    bed.is_clean();
+}
+
+/// Half of the ranks are on a host that is lost, and later others on another one.
+#[test]
+fn jobs_on_several_hosts_are_imaged_and_go_on_elsewhere() {
+    let Some((bed, criu)) = testbed().zip(criu()) else { return };
+    let program = bed.compile("jobs/cr_traffic");
+    let spread = ["-H", "nodea:2,nodeb:2", "-stdin", "0"];
+    let (code, alone, err) = outcome(mpirun(&bed, &criu, &spread, (&program, "700")).output().unwrap());
+    assert_eq!(code, Some(0), "{alone}{err}");
+    let mut all = Vec::new();
+    let mut job = mpirun(&bed, &criu, &spread, (&program, "700")).spawn().unwrap();
+    for hosts in ["nodea:4", "localhost:1,nodea:1,nodeb:2", "nodea:2,nodeb:2"] {
+        let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+        let mut next = || {
+            let Some(line) = lines.next() else {
+                let said = std::fs::read_to_string(bed.directory.join("said"));
+                panic!("the job has ended before it is to go on on {hosts}: {all:?} {said:?}");
+            };
+            let is_round = line.starts_with("round ");
+            all.push(line);
+            is_round
+        };
+        while !next() {}
+        // It goes on after the first one.
+        let told = checkpoint(&bed, &criu, job.id(), &[]);
+        assert!(told.contains(" of 4 ranks in ") && told.contains("and goes on"), "{told}");
+        while !next() {}
+        let told = checkpoint(&bed, &criu, job.id(), &["--kill"]);
+        all.extend(lines);
+        let (code, _, err) = outcome(job.wait_with_output().unwrap());
+        assert_eq!(code, Some(75), "{hosts} {err}");
+        bed.is_clean();
+        let mut command = bed.on(HEAD, "setsid");
+        command.arg(installed("oxmpi")).args(["restart", told.lines().next().unwrap(), "--host", hosts]);
+        command.arg("--mca").arg("cr_blcr_criu").arg(&criu);
+        let said = std::fs::File::create(bed.directory.join("said")).unwrap();
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(said);
+        job = command.spawn().unwrap();
+    }
+    let (code, out, err) = outcome(job.wait_with_output().unwrap());
+    assert_eq!(code, Some(0), "{out}{err}");
+    let text = format!("{}\n{out}", all.join("\n"));
+    assert_eq!(results(&text), results(&alone), "{err}");
     bed.is_clean();
 }
