@@ -24,7 +24,7 @@ use crate::command::{Stop, answer, failed, usage};
 
 pub(crate) use self::describe::{OPTION as INFO_OPTION, info};
 pub(crate) use self::lam::{HELP as LAM_HELP, NAMES as LAM_NAMES, called};
-pub(crate) use self::ranks::{Resumption, restore_here};
+pub(crate) use self::ranks::{Resumption, check_here, image_here, restore_here, sees};
 pub(crate) use self::restart::{HELP as RESTART_HELP, restart};
 pub(crate) use self::supervise::{in_parent, plan};
 /// What CRIU calls between its acts has this name.
@@ -43,8 +43,8 @@ oxmpi checkpoint: write an image of a running job to disk, from which it can go 
                                 seconds (a day)
       --mca NAME VALUE          set a parameter: cr_base_dir, cr_keep, cr_blcr_criu, cr_blcr_options
 
-The image is one of all processes of the job, mpirun among them, or each rank has one. All must be on this host. Their program need
-not know of it; with --tree any transport will do. All ranks must be between MPI_Init and MPI_Finalize. CRIU does the work.
+The image is one of all processes of the job, mpirun among them, or each rank has one. With --tree all must be on this host, and any
+transport will do. Their program need not know of it. All ranks must be between MPI_Init and MPI_Finalize. CRIU does the work.
 The exit code is 0 when the set is on disk, and then a line says where. Else nothing is left of it, and the job goes on.
 'oxmpi restart SET' brings the job back; 'oxmpi info --checkpoint SET' says what it is.
 ";
@@ -179,7 +179,15 @@ impl Maker {
             supervision: self.supervision.or(of_job),
         };
         let checkpoints = Module::named(&request.transport).is_some_and(|module| module.checkpoints);
-        match !self.is_tree && facts.has_cr && checkpoints {
+        let by_rank = !self.is_tree && facts.has_cr && checkpoints;
+        if !by_rank && !facts.is_here {
+            return Err(MakerError::Transport(format!(
+                "it is on {} hosts, and an image of all processes together is one of a job on the host of its mpirun alone; images of \
+                 each rank are made of jobs that are started with '--mca cr blcr'",
+                facts.hosts
+            )));
+        }
+        match by_rank {
             true => ranks::make(&request, &self.criu, facts.supervision.is_some()),
             false => Ok(making::make(&request, &self.criu, &self.program)?),
         }

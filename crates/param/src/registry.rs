@@ -516,8 +516,8 @@ parameters! {
     cr: by_hand {
         unit: Unit::Choice(&["auto", "none", "blcr", "self"]), default: 0, limits: 0..=3, power_of_two: false,
         aliases: [], level: User,
-        help: "The module for checkpoints. 'blcr': images of all processes of a job on one host, made by CRIU in BLCR's place ('oxmpi \
-               checkpoint', 'oxmpi restart'); mpirun looks for CRIU when it starts, the thread level is MPI_THREAD_SERIALIZED at \
+        help: "The module for checkpoints. 'blcr': images of the processes of a job, made by CRIU in BLCR's place ('oxmpi checkpoint', \
+               'oxmpi restart'); mpirun, and its agent on each other host, look for CRIU when they start, the thread level is MPI_THREAD_SERIALIZED at \
                least, and of the transports crtcp is used unless another one is named. 'self', functions of the program, is not \
                there yet. 'auto': blcr, if the transport is crtcp and the thread level is high enough; no job needs it for 'oxmpi \
                checkpoint --tree'. 'none': none.",

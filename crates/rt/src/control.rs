@@ -190,6 +190,12 @@ pub enum Request {
         /// Whether it is to end: [`Request::EndHeld`] comes next.
         ends: bool,
     },
+    /// Likewise: have the processes on other hosts imaged there. Answered by [`Reply::Given`] with what their agents say of it, or by
+    /// [`Reply::Refused`].
+    ImageFar {
+        /// Where, in words that the agents' program understands.
+        place: String,
+    },
     /// Likewise: the set of images is on disk, end the job. Answered as [`Request::Imaged`].
     EndHeld {
         /// Where the set is, for the user.
@@ -350,6 +356,7 @@ mod kind {
     pub(super) const HOLD: u8 = 47;
     pub(super) const IMAGED: u8 = 48;
     pub(super) const END_HELD: u8 = 49;
+    pub(super) const IMAGE_FAR: u8 = 50;
     pub(super) const HERE: u8 = 65;
     pub(super) const REFUSED: u8 = 66;
     pub(super) const LISTEN_HERE: u8 = 67;
@@ -405,6 +412,7 @@ impl Request {
             Request::Hold => encode(kind::HOLD, 0, ""),
             Request::Imaged { ends } => encode(kind::IMAGED, (*ends).into(), ""),
             Request::EndHeld { set } => encode(kind::END_HELD, 0, set),
+            Request::ImageFar { place } => encode(kind::IMAGE_FAR, 0, place),
             Request::LookUp { service } => encode(kind::LOOK_UP, 0, service),
         }
     }
@@ -444,6 +452,7 @@ impl Request {
             kind::DESCRIBE => no_text(kind, text).map(|()| Request::Describe),
             kind::HOLD => no_text(kind, text).map(|()| Request::Hold),
             kind::END_HELD => Ok(Request::EndHeld { set: utf8(kind, text)? }),
+            kind::IMAGE_FAR => Ok(Request::ImageFar { place: utf8(kind, text)? }),
             kind::NAMES => no_text(kind, text).map(|()| Request::Names),
             kind::NUMBERS => no_text(kind, text).map(|()| Request::Numbers),
             kind::SECRET => Ok(Request::Secret { universe: decimal(kind, text)? }),
@@ -579,6 +588,7 @@ mod tests {
             Just(Request::Hold),
             any::<bool>().prop_map(|ends| Request::Imaged { ends }),
             ".{0,80}".prop_map(|set| Request::EndHeld { set }),
+            ".{0,80}".prop_map(|place| Request::ImageFar { place }),
             any::<u32>().prop_map(|limit_ms| Request::Quiesce { limit_ms }),
             (any::<i32>(), ".{0,80}").prop_map(|(code, text)| Request::Abort { code, text }),
             ".{0,80}".prop_map(|text| Request::Say { text }),

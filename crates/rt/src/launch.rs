@@ -39,6 +39,7 @@ mod relays;
 mod resume;
 mod spawning;
 mod start;
+mod still;
 mod watching;
 
 /// What an agent on another host does as the launcher does it here.
@@ -50,8 +51,9 @@ pub(crate) mod parts {
     pub(crate) use super::places::Place;
     pub(crate) use super::plugs::{Plug, listeners, plugs};
     pub(crate) use super::relay::Relay;
-    pub(crate) use super::resume::{Back, bring_back, let_run};
+    pub(crate) use super::resume::{Back, bring_back};
     pub(crate) use super::start::{Crew, Outputs, Prepared, Rank, Recruits, boot, exit_of, raise_open_files};
+    pub(crate) use super::still::{Input as HeldInput, describe, send, stop};
 }
 
 use std::ffi::{OsStr, OsString};
@@ -72,11 +74,12 @@ use rustix::process::Signal;
 pub use self::binding::Bind;
 pub use self::files::OutputFiles;
 pub use self::held::{Held, HeldRank, Images};
+pub(crate) use self::held::{read_addresses, write_addresses};
 pub use self::input::Stdin;
 pub use self::output::OutputStyle;
 pub use self::plugs::network;
 pub use self::relay::{RELAY_CONTROL, RELAY_WORD};
-pub use self::resume::{Restore, Restored, resume};
+pub use self::resume::{FilesOf, Restore, Restored, Source, resume};
 pub(crate) use self::start::kernel;
 
 use self::binding::Binding;

@@ -58,7 +58,7 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
     };
     let set = Set::open(path).map_err(failed)?;
     let criu = super::criu(&command.params)?;
-    let mut supervision = supervision(&command, &set)?;
+    let supervision = supervision(&command, &set)?;
     let policy = if command.params.cr_files_refuse() { Policy::Refuse } else { Policy::Cut };
     let is_outside = session_of(std::process::id()).is_ok_and(|leader| leader == 0);
     let by_rank = set.manifest.ranks.as_ref();
@@ -78,11 +78,6 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
             "{option} {value}: the set has one image of all processes together, which goes on on one host; images of each rank, which \
              go on anywhere, are made of jobs that are started with '--mca cr blcr'"
         )));
-    }
-    if hosts.is_some() && supervision.take().is_some() {
-        oxmpi_sys::complain!(
-            "oxmpi restart: no checkpoints are made of the job from now on: there are none of jobs on several hosts"
-        );
     }
     let cleared = clear(&set, policy, hosts.is_none()).map_err(failed)?;
     for (file, bytes) in &cleared.cut {

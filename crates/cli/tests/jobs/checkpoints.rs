@@ -592,11 +592,12 @@ fn a_module_for_checkpoints_is_selected_with_what_it_needs() {
     refuses(&["--mca", "cr", "bcr"], 2, "'bcr'");
     refuses(&["--mca", "cr", "blcr", "--mca", "cr_blcr_criu", "/nowhere/criu"], 1, "names /nowhere/criu");
     refuses(
-        &["--mca", "cr", "blcr", "-H", "a.invalid"],
+        &["--mca", "cr", "blcr", "--mca", "rpi", "tcp", "-H", "a.invalid"],
         2,
         "parameter 'cr' is 'blcr': an image of the whole tree",
     );
-    refuses(&["--mca", "cr", "blcr", "-H", "a.invalid,b.invalid"], 2, "cr blcr: the job is on 2 hosts");
+    let hosts = ["--mca", "cr", "blcr", "--mca", "rpi", "tcp", "-H", "a.invalid,b.invalid"];
+    refuses(&hosts, 2, "parameter 'cr' is 'blcr': an image of the whole tree");
     // Then no more has to be said.
     let mut job = place.start(&["--mca", "cr", "blcr"], "cr_heat", &["2000", "6000"]);
     job.await_line("step");

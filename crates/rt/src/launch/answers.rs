@@ -187,6 +187,7 @@ impl Launcher<'_> {
             | Request::Quiesce { .. }
             | Request::Hold
             | Request::Imaged { .. }
+            | Request::ImageFar { .. }
             | Request::EndHeld { .. } => {
                 let reason = "it has its control socket".into();
                 self.answer(rank, &Reply::Refused { rank, reason }, None);

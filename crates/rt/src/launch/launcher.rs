@@ -130,6 +130,10 @@ pub(super) struct Launcher<'a> {
     pub(super) standing: Standing,
     /// The tool for which all processes stand still, to make images of them.
     pub(super) hold: Option<Hold>,
+    /// Who wants that, by its number at the entrance; how often it was tried, and until when others are waited for.
+    pub(super) hold_wanted: Option<u32>,
+    pub(super) hold_rounds: u32,
+    pub(super) hold_until: Option<Instant>,
     /// The exit code, once the job ends because there is a set of images to go on from.
     pub(super) ended_by_checkpoint: Option<i32>,
     pub(super) grace: Option<Instant>,
@@ -189,6 +193,9 @@ impl<'a> Launcher<'a> {
             deaths: Vec::new(),
             standing: Standing::default(),
             hold: None,
+            hold_wanted: None,
+            hold_rounds: 0,
+            hold_until: None,
             ended_by_checkpoint: None,
             grace: None,
             orphans: Orphans::default(),
@@ -336,6 +343,7 @@ impl<'a> Launcher<'a> {
                 self.drain()?;
                 return self.settle(code);
             }
+            self.begin_hold()?;
             self.wait()?;
             self.times();
         }
@@ -356,6 +364,7 @@ impl<'a> Launcher<'a> {
             self.far_time(),
             self.standing.time(),
             self.orphans.time(),
+            self.hold_until,
             self.entrance.as_ref().and_then(Entrance::time),
             watchdogs,
         ];
