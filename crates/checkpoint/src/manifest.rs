@@ -45,6 +45,9 @@ pub struct Manifest {
     pub job: Job,
     /// Of a job that was imaged rank by rank: its images. `None`: there is one of all processes, `mpirun` among them.
     pub ranks: Option<RankImages>,
+    /// Whether the program has saved its state by functions of its own (`cr self`), and there are no images.
+    #[serde(default)]
+    pub is_own: bool,
     /// The files of the image.
     pub files: Vec<ImageFile>,
     /// The files that the job had open for writing.
@@ -267,6 +270,7 @@ pub(crate) mod tests {
                 streams: [None, Some(OpenFile { path: "/o".into(), flags: 0o2001, position: 7 }), None],
                 is_supervised: true,
             }),
+            is_own: false,
             files: vec![],
             written: vec![],
             needed: vec![],

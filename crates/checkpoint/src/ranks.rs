@@ -156,6 +156,7 @@ impl Making {
             made: machine::here(&criu.version),
             job: Job { tasks, ..self.job.clone() },
             ranks: Some(ranks),
+            is_own: false,
             files: Vec::new(),
             written: survey.written,
             needed: survey.needed,
@@ -169,6 +170,47 @@ impl Making {
 /// Whether the draft of a set that another host makes is seen here: it has a file with this word.
 pub fn is_seen(directory: &Path, word: &str) -> bool {
     fs::read_to_string(directory.join(WORK).join(WORD)).is_ok_and(|found| found == word)
+}
+
+/// Publishes the set of a job whose program has saved its state by functions of its own: what is needed to start it anew. `save` has
+/// them called.
+///
+/// # Errors
+/// See [`MakeError`], and those of `save`; then nothing is left of the set.
+pub fn save<S, E: From<MakeError>>(
+    request: &Request,
+    is_supervised: bool,
+    save: impl FnOnce() -> Result<S, E>,
+) -> Result<(Checkpoint, S), E> {
+    let turn = turn(request.mpirun);
+    let (start, mpirun) = (Instant::now(), request.mpirun);
+    let of_job = |error| MakeError::Job(mpirun, error);
+    let job = job_of(request).map_err(of_job)?;
+    let mut draft =
+        Draft::begin(&request.base, JobName::new(&request.program, &request.id)).map_err(MakeError::from)?;
+    pause_at(Step::Begun);
+    let environment = draft.image().join(ENVIRONMENT);
+    let text = fs::read(format!("/proc/{mpirun}/environ")).map_err(of_job)?;
+    fs::write(&environment, text).map_err(|error| MakeError::from(CommitError::Write(environment, error)))?;
+    let saved = save()?;
+    let survey = Survey::of(&Tree { processes: vec![mpirun], tasks: Vec::new() }).map_err(of_job)?;
+    let streams = [open_file(mpirun, 0), open_file(mpirun, 1), open_file(mpirun, 2)];
+    let seconds = start.elapsed().as_secs_f64();
+    let manifest = Manifest {
+        made: machine::here(""),
+        job,
+        ranks: Some(RankImages { images: Vec::new(), streams, is_supervised }),
+        is_own: true,
+        files: Vec::new(),
+        written: survey.written,
+        needed: Vec::new(),
+        nonblocking: Vec::new(),
+        cost: Cost { pause_s: (!request.ends).then_some(0.0), image_s: seconds, sync_s: 0.0 },
+    };
+    let published = draft.publish(manifest, request.keep, &mut pause_at).map_err(MakeError::from)?;
+    let set = Set::open(&published.path).map_err(MakeError::from)?;
+    drop(turn);
+    Ok((Checkpoint { set, seconds: start.elapsed().as_secs_f64(), left: published.left }, saved))
 }
 
 /// Makes the images of ranks of this host, which stand still, for the set that another host makes: in the directory of its draft, or in

@@ -226,14 +226,15 @@ fn launch(
     let hosts = spread.as_ref().map(|spread| spread.hosts.len());
     let transport = transport(&params, size, hosts)?;
     // Over other transports there is only the image of a whole tree, on one host.
-    let by_rank = transport.checkpoints && params.cr().is_some();
+    let is_own = params.cr() == Some("self");
+    let by_rank = is_own || transport.checkpoints && params.cr().is_some();
     if by_rank && spread.is_some() && Param::find("rpi").is_some_and(|rpi| params.is_default(rpi)) {
         // Agents do not select it by themselves.
         let source = Source::Launcher("mpirun, for checkpoints".into());
         params.set_from("rpi", transport.name, source).map_err(|error| stop(USAGE, error))?;
     }
     let supervision = supervision(options, spread.is_some() && !by_rank)?;
-    if supervision.is_some() {
+    if supervision.is_some() && !is_own {
         crate::checkpoint::check_transport(transport.name)
             .map_err(|why| stop(USAGE, format!("the job cannot be checkpointed: {why}")))?;
     }

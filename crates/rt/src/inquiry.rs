@@ -42,8 +42,8 @@ pub struct JobFacts {
     pub hosts: u32,
     /// Whether that is the host of `mpirun` alone.
     pub is_here: bool,
-    /// Whether it has a module for checkpoints, by name.
-    pub has_cr: bool,
+    /// Its module for checkpoints, if it has one by name.
+    pub cr: Option<String>,
     /// What is done about checkpoints without being asked, if anything is.
     pub supervision: Option<Supervision>,
     /// The program of its first rank.
@@ -97,9 +97,9 @@ pub enum InquiryError {
 impl JobFacts {
     /// As [`JobFacts::decode`] reads it. The path is last: if a message had no room for it, only its end would be lost.
     pub(crate) fn encode(&self) -> String {
-        let JobFacts { mpirun, id, transport, ranks, hosts, is_here, has_cr, supervision, program } = self;
+        let JobFacts { mpirun, id, transport, ranks, hosts, is_here, cr, supervision, program } = self;
         let hosts = format!("{hosts}/{}", u8::from(*is_here));
-        let cr = if *has_cr { "cr" } else { "-" };
+        let cr = cr.as_deref().unwrap_or("-");
         let supervision = supervision.map_or("-".into(), |Supervision { every, on_term }| {
             format!("{}/{}", every.map_or(0, |time| time.as_millis()), u8::from(on_term))
         });
@@ -114,7 +114,7 @@ impl JobFacts {
         let (hosts, is_here) = words.next()?.split_once('/')?;
         let (hosts, is_here) = (hosts.parse().ok()?, is_here == "1");
         let transport = words.next()?.into();
-        let has_cr = words.next()? == "cr";
+        let cr = words.next().map(|word| Some(word.to_string()).filter(|word| word != "-"))?;
         let supervision = match words.next()? {
             "-" => None,
             text => {
@@ -125,7 +125,7 @@ impl JobFacts {
             }
         };
         let program = words.next()?.into();
-        Some(JobFacts { mpirun, id, transport, ranks, hosts, is_here, has_cr, supervision, program })
+        Some(JobFacts { mpirun, id, transport, ranks, hosts, is_here, cr, supervision, program })
     }
 }
 
@@ -231,6 +231,50 @@ impl Hold {
 
     fn say(&self, request: &Request) -> Result<(), InquiryError> {
         match question(&self.socket, self.pid, request, PATIENCE)? {
+            (Reply::Done { .. }, _) => Ok(()),
+            (Reply::Refused { reason, .. }, _) => Err(InquiryError::Refused(reason)),
+            _ => Err(InquiryError::Nonsense(self.pid)),
+        }
+    }
+}
+
+/// A job whose program has saved its state by functions of its own.
+#[derive(Debug)]
+pub struct Saved {
+    pid: u32,
+    socket: OwnedFd,
+}
+
+/// Has the program of the job of this `mpirun` save its state, by its functions for checkpoints; waits as long as that takes.
+///
+/// # Errors
+/// See [`InquiryError`]; also if the job has no such functions, or one has not returned 0.
+pub fn save(pid: u32) -> Result<Saved, InquiryError> {
+    let (pid, name) = launcher_of(pid)?;
+    let saved = Saved { pid, socket: connect(&name, pid)? };
+    saved.say(&Request::CallFunctions { saves: true }, IMAGING)?;
+    Ok(saved)
+}
+
+impl Saved {
+    /// Its set is on disk: the functions are called that let the program go on.
+    ///
+    /// # Errors
+    /// See [`InquiryError`]; also if one has not returned 0.
+    pub fn go_on(self) -> Result<(), InquiryError> {
+        self.say(&Request::CallFunctions { saves: false }, IMAGING)
+    }
+
+    /// Its set is on disk: the job ends.
+    ///
+    /// # Errors
+    /// See [`InquiryError`]; then the job goes on.
+    pub fn end(self, set: &Path) -> Result<(), InquiryError> {
+        self.say(&Request::EndHeld { set: set.display().to_string() }, PATIENCE)
+    }
+
+    fn say(&self, request: &Request, patience: Duration) -> Result<(), InquiryError> {
+        match question(&self.socket, self.pid, request, patience)? {
             (Reply::Done { .. }, _) => Ok(()),
             (Reply::Refused { reason, .. }, _) => Err(InquiryError::Refused(reason)),
             _ => Err(InquiryError::Nonsense(self.pid)),
@@ -394,10 +438,9 @@ mod tests {
         };
         for supervision in [None, Some(supervised(None, true)), Some(supervised(Some(1500), false))] {
             let (transport, program) = ("shm".into(), "/home/a b/heat".into());
-            let has_cr = supervision.is_some();
-            let (mpirun, id, ranks, hosts, is_here) = (7, 0xabc, 4, 2, has_cr);
-            let facts =
-                JobFacts { mpirun, id, transport, ranks, hosts, is_here, has_cr, supervision, program };
+            let cr = supervision.map(|_| "blcr".to_string());
+            let (mpirun, id, ranks, hosts, is_here) = (7, 0xabc, 4, 2, cr.is_some());
+            let facts = JobFacts { mpirun, id, transport, ranks, hosts, is_here, cr, supervision, program };
             assert_eq!(JobFacts::decode(&facts.encode()), Some(facts));
         }
         for text in

@@ -18,6 +18,7 @@ use oxmpi_checkpoint::ranks::{self, Given, Making, Part, StillJob, StillRank};
 use oxmpi_checkpoint::restart::RESUME_OPTION;
 use oxmpi_checkpoint::set::Set;
 use oxmpi_param::Params;
+use oxmpi_rt::client::RESTART_VARIABLE;
 use oxmpi_rt::hosts::agent::{ImageTask, ImagesMade, Scratch};
 use oxmpi_rt::inquiry;
 use oxmpi_rt::launch::{self, Held, Images, Launch, Restored, Source};
@@ -70,6 +71,23 @@ pub(super) fn make(request: &Request, criu: &Criu, is_supervised: bool) -> Resul
     Ok(checkpoint)
 }
 
+/// Has a program save its state by its own functions.
+pub(super) fn save(request: &Request, is_supervised: bool) -> Result<Checkpoint, MakerError> {
+    let (checkpoint, saved) =
+        ranks::save(request, is_supervised, || inquiry::save(request.mpirun).map_err(not_saved))?;
+    let path = checkpoint.set.path.clone();
+    if request.ends {
+        saved.end(&path).map_err(|error| MakeError::NotEnded { path, why: error.to_string() })?;
+    } else {
+        saved.go_on().map_err(|error| MakeError::Continued { path, why: error.to_string() })?;
+    }
+    Ok(checkpoint)
+}
+
+fn not_saved(error: inquiry::InquiryError) -> MakerError {
+    MakerError::Make(MakeError::Standing(error.to_string()))
+}
+
 /// What an agent does that is to make images of the ranks of its host.
 pub(crate) fn image_here(task: &ImageTask) -> Result<ImagesMade, String> {
     let (word, directory) = task.place.split_once(' ').ok_or("mpirun does not say where images belong")?;
@@ -106,6 +124,9 @@ pub(crate) fn sees(images: &Images) -> bool {
 
 /// Why no images can be made on this host for a job with these parameters.
 pub(crate) fn check_here(params: &Params) -> Result<(), String> {
+    if params.cr() != Some("blcr") {
+        return Ok(());
+    }
     Criu::find(params.cr_blcr_criu(), params.cr_blcr_options()).map(drop).map_err(|error| error.to_string())
 }
 
@@ -120,16 +141,21 @@ pub(super) struct Hosts<'a> {
 const NO_HOSTS: &str = "-";
 
 /// Starts the mpirun that brings the job of a set back, on these hosts if some are given; its number.
-pub(super) fn start(set: &Set, criu: &Criu, work: &Path, hosts: Option<Hosts<'_>>) -> Result<Pid, Stop> {
+pub(super) fn start(
+    set: &Set,
+    criu: Option<&Criu>,
+    work: &Path,
+    hosts: Option<Hosts<'_>>,
+) -> Result<Pid, Stop> {
     let (option, value) = hosts.map_or((NO_HOSTS, ""), |Hosts { option, value }| (option, value));
     let words: [&OsStr; 5] = [
         set.path.as_os_str(),
-        criu.program.as_os_str(),
-        criu.version.as_ref(),
+        criu.map_or("".as_ref(), |criu| criu.program.as_os_str()),
+        criu.map_or("".as_ref(), |criu| criu.version.as_ref()),
         option.as_ref(),
         value.as_ref(),
     ];
-    let options = criu.options.iter().map(|option| option.as_ref());
+    let options = criu.iter().flat_map(|criu| &criu.options).map(|option| option.as_ref());
     let mut plan = Vec::new();
     for word in words.into_iter().chain(options) {
         plan.extend(word.as_encoded_bytes());
@@ -177,7 +203,8 @@ fn variable(word: Vec<u8>) -> Option<(OsString, OsString)> {
 pub(crate) struct Resumption {
     set: Set,
     criu: Criu,
-    held: Held,
+    /// What its mpirun has said of itself; of a program that restores its state itself that is nothing.
+    held: Option<Held>,
     /// For CRIU's logs.
     work: PathBuf,
     /// An option of mpirun that says where ranks are, and its value.
@@ -209,14 +236,17 @@ impl Resumption {
         let options: Vec<String> =
             words.filter_map(|word| word.into_string().ok()).filter(|word| !word.is_empty()).collect();
         let set = Set::open(Path::new(&path)).map_err(failed)?;
-        let state = ranks::state(&set).map_err(|error| failed(format!("{}: {error}", set.path.display())))?;
-        let held = Held::decode(&state);
-        let held = held.ok_or_else(|| {
-            failed(format!(
-                "{}: what mpirun has said of itself was written by another version",
-                set.path.display()
-            ))
-        })?;
+        let read = || {
+            let state = ranks::state(&set);
+            let state = state.map_err(|error| failed(format!("{}: {error}", set.path.display())))?;
+            Held::decode(&state).ok_or_else(|| {
+                failed(format!(
+                    "{}: what mpirun has said of itself was written by another version",
+                    set.path.display()
+                ))
+            })
+        };
+        let held = if set.manifest.is_own { None } else { Some(read()?) };
         let criu = Criu {
             program: program.into(),
             version: version.to_string_lossy().into_owned(),
@@ -234,6 +264,13 @@ impl Resumption {
     /// Brings the job back and runs it to its end.
     pub(crate) fn run(self, launch: &Launch) -> Result<i32, Stop> {
         let Resumption { set, criu, held, work, hosts: _ } = self;
+        let Some(held) = held else {
+            // It does no harm.
+            let _ = std::fs::remove_dir_all(&work);
+            let mut launch = launch.clone();
+            launch.env.push((RESTART_VARIABLE.into(), "1".into()));
+            return launch::run(&launch).map_err(failed);
+        };
         let unreadable = |error: io::Error| failed(format!("{}: {error}", set.path.display()));
         let images = Images {
             set: set.path.clone(),

@@ -57,7 +57,7 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
         [_, more, ..] => return Err(usage(format!("'{more}': one set is restarted at a time"))),
     };
     let set = Set::open(path).map_err(failed)?;
-    let criu = super::criu(&command.params)?;
+    let criu = (!set.manifest.is_own).then(|| super::criu(&command.params)).transpose()?;
     let supervision = supervision(&command, &set)?;
     let policy = if command.params.cr_files_refuse() { Policy::Refuse } else { Policy::Cut };
     let is_outside = session_of(std::process::id()).is_ok_and(|leader| leader == 0);
@@ -92,17 +92,19 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
     if let Some(ranks) = by_rank {
         let is_known = ranks.is_supervised;
         let plan = supervision.map(|it| plan(it, &set, criu.clone(), &command.params)).transpose()?;
-        let mpirun = super::ranks::start(&set, &criu, &work.0, hosts)?;
+        let mpirun = super::ranks::start(&set, criu.as_ref(), &work.0, hosts)?;
         let supervisor = Supervisor::new("oxmpi restart", mpirun, &signals, is_known).with(plan);
         let code = supervisor.watch();
         return code.map(Some).map_err(|error| failed(format!("mpirun (process {mpirun}): {error}")));
     }
+    let criu = criu.map_or_else(|| super::criu(&command.params), Ok)?;
     let (slave, terminal) = Terminal::of(&set.manifest.job.streams).map_err(failed)?;
     let mpirun = bring_back(&set, &criu, &work.0, (&super::program()?, slave)).map_err(failed)?;
     drop(work);
     let pid = i32::try_from(mpirun).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| failed(format!("process number {mpirun} makes no sense")))?;
-    let plan = supervision.map(|supervision| plan(supervision, &set, criu, &command.params)).transpose()?;
+    let plan =
+        supervision.map(|supervision| plan(supervision, &set, Some(criu), &command.params)).transpose()?;
     let is_known = set.manifest.job.supervision.is_some();
     let supervisor = Supervisor::new("oxmpi restart", pid, &signals, is_known);
     let code = supervisor.at(terminal).with(plan).watch();
@@ -129,7 +131,7 @@ fn supervision(command: &Command, set: &Set) -> Result<Option<Supervision>, Stop
 }
 
 /// How checkpoints are made of it: beside the set that it comes from, and as many are kept, unless a parameter says something else.
-fn plan(supervision: Supervision, set: &Set, criu: Criu, params: &Params) -> Result<Plan, Stop> {
+fn plan(supervision: Supervision, set: &Set, criu: Option<Criu>, params: &Params) -> Result<Plan, Stop> {
     let is_said = |name| Param::find(name).is_some_and(|param| !params.is_default(param));
     let base = set.path.parent().filter(|_| !is_said("cr_base_dir")).map(Path::to_path_buf);
     let base = base.map_or_else(|| super::usable_base(params), Ok)?;

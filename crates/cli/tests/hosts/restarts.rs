@@ -192,3 +192,33 @@ fn a_host_without_criu_is_named_before_the_job_starts() {
     assert_eq!(code, Some(0), "{out}{err}");
     bed.is_clean();
 }
+
+/// Functions of the program are called on all hosts, over a transport that is named, and the job goes on on one of them.
+#[test]
+fn programs_on_several_hosts_save_their_state() {
+    let Some((bed, criu)) = testbed().zip(criu()) else { return };
+    let program = bed.compile("jobs/cr_own");
+    let mut command = bed.on(HEAD, installed("mpirun").to_str().unwrap());
+    command.args(["--timeout", "50", "--mca", "plm_rsh_agent", &bed.shell(), "-H", "nodea:2,nodeb:2"]);
+    command.args(["--mca", "cr", "self", "--mca", "cr_self_user_prefix", "own", "--mca", "rpi", "tcp"]);
+    command.args(["-n", "4", &program, "1500", "1000"]).stdin(Stdio::null());
+    let mut job = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    while !lines.next().unwrap().starts_with("round ") {}
+    let told = checkpoint(&bed, &criu, (job.id(), "sets"), &[]);
+    assert!(told.contains("the program has saved its state"), "{told}");
+    while !lines.next().unwrap().starts_with("round ") {}
+    let told = checkpoint(&bed, &criu, (job.id(), "sets"), &["--kill"]);
+    drop(lines);
+    let (code, _, err) = outcome(job.wait_with_output().unwrap());
+    assert_eq!(code, Some(75), "{err}");
+    bed.is_clean();
+    let (code, out, err, there) =
+        restart(&bed, &criu, &[told.lines().next().unwrap(), "--host", "nodea:4"], &program);
+    assert_eq!((code, there), (Some(0), [0, 4, 0]), "{out}{err}");
+    assert!(
+        out.contains(&format!("sum {}\n", 10 * 1500 * 1501 / 2)) && !out.contains("after round 0,"),
+        "{out}"
+    );
+    bed.is_clean();
+}

@@ -111,6 +111,7 @@ fn rows(params: &Params, job: &Job, ask: &Ask) -> Vec<ModuleRow> {
         left_out: match params.cr() {
             _ if params.cr_is_off() => Some("'cr' is 'none'".into()),
             Some(asked) if asked != *name => Some(format!("'{asked}' is asked for (parameter 'cr')")),
+            None if *name == "self" => Some("it is used only if 'cr' names it".into()),
             _ => None,
         },
         unavailable: unavailable(job),
@@ -126,7 +127,7 @@ type Unavailable = fn(&Job) -> Option<String>;
 const CR: [(&str, u32, Unavailable); 2] = [
     // Whether the transport of a job on several hosts is one that images of each rank are made of, mpirun says.
     ("blcr", 50, |_| None),
-    ("self", 25, |_| Some("functions of the program are not called for checkpoints yet".into())),
+    ("self", 25, |_| None),
 ];
 
 impl Params {

@@ -32,7 +32,8 @@ pub use super::pieces::Scratch;
 use super::stream::Stream;
 use crate::hostmap::Hostmap;
 use crate::launch::parts::{
-    Back, Crew, Inputs, Place, Prepared, Recruits, Relay, boot, bring_back, plugs, raise_open_files,
+    Back, CALL_LOOK, Crew, Inputs, Place, Prepared, Recruits, Relay, boot, bring_back, plugs,
+    raise_open_files,
 };
 use crate::launch::{
     App, HeldRank, Images, Launch, LaunchError, OutputStyle, Restored, Stdin, Wanted, binding_of, end,
@@ -148,6 +149,8 @@ struct Agent<'a> {
     sending: Option<Sending>,
     /// Images that have come from the head, to be restored.
     received: Option<(Incoming, Scratch)>,
+    /// A call of the program's functions for checkpoints that has not returned everywhere.
+    calling: Option<u32>,
     secret: [u8; 32],
     /// By which the end of the head's host is noticed, if ssh is between them.
     lifeline: Option<Lifeline>,
@@ -196,6 +199,7 @@ impl<'a> Agent<'a> {
             imaging: None,
             sending: None,
             received: None,
+            calling: None,
             secret: [0; 32],
             lifeline: None,
             alive: ALIVE,
@@ -237,10 +241,12 @@ impl<'a> Agent<'a> {
             self.post(&FromAgent::Alive);
         }
         self.send_pieces();
+        self.look_at_calls();
         self.head.flush();
         self.await_room()?;
         self.reap_orphans(now);
-        let next = self.orphans.time().map_or(self.next_alive, |time| time.min(self.next_alive));
+        let call = self.calling.map(|_| now + CALL_LOOK);
+        let next = self.orphans.time().into_iter().chain(call).fold(self.next_alive, Instant::min);
         let left = next.saturating_duration_since(now);
         let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         let may_send = self.under_way < WINDOW;
@@ -376,6 +382,7 @@ impl<'a> Agent<'a> {
                 self.sending = None;
                 self.go_on();
             }
+            ToAgent::CallFunctions { number } => self.call_functions(number),
             ToAgent::Piece { name, bytes } => {
                 if let Err(error) = self.receive_piece(&name, &bytes) {
                     self.fail(0, false, format!("an image cannot be written there: {error}"));

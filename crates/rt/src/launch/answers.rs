@@ -188,6 +188,7 @@ impl Launcher<'_> {
             | Request::Hold
             | Request::Imaged { .. }
             | Request::ImageFar { .. }
+            | Request::CallFunctions { .. }
             | Request::EndHeld { .. } => {
                 let reason = "it has its control socket".into();
                 self.answer(rank, &Reply::Refused { rank, reason }, None);

@@ -14,7 +14,7 @@ impl Launcher<'_> {
                 let facts = JobFacts {
                     mpirun: std::process::id(),
                     id: self.universe,
-                    has_cr: self.launch.params.cr().is_some(),
+                    cr: self.launch.params.cr().map(String::from),
                     supervision: self.launch.supervision,
                     transport: self.launch.transport.name.into(),
                     ranks: self.members.len() as u32,

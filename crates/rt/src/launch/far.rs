@@ -242,6 +242,14 @@ impl Launcher<'_> {
                 }
             }
             FromAgent::InputTaken { rank, bytes } => self.input_taken(rank, bytes),
+            FromAgent::Returned { number, error, values } => match error.is_empty() {
+                true => self.note_returns(number, &values),
+                false if self.calling.as_ref().is_some_and(|calling| calling.number == number) => {
+                    self.give_up_call(error);
+                }
+                // Of a call that was given up.
+                false => {}
+            },
             FromAgent::Stopped { .. }
             | FromAgent::Described { .. }
             | FromAgent::Piece { .. }

@@ -38,7 +38,7 @@ use crate::hosts::pieces::Incoming;
 const ATTEMPTS: u32 = 100;
 const BETWEEN: Duration = Duration::from_millis(2);
 /// The exit code of a job that has ended because there is a set of images to go on from: EX_TEMPFAIL of sysexits(3), "try again".
-const CHECKPOINTED: i32 = 75;
+pub(super) const CHECKPOINTED: i32 = 75;
 
 /// A job that is held.
 #[derive(Debug, Default)]

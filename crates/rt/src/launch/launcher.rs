@@ -13,6 +13,7 @@ use super::binding::Binding;
 use super::entrance::{ENTRANCE, ENTRANT, Entrance};
 use super::far::{FarInput, hosts_of, own_node};
 use super::files::Files;
+use super::functions::Calling;
 use super::hold::Hold;
 use super::input::Feed;
 use super::lifelines::Lifelines;
@@ -128,6 +129,9 @@ pub(super) struct Launcher<'a> {
     pub(super) deaths: Vec<u32>,
     /// How far the messages are on the way to standing still.
     pub(super) standing: Standing,
+    /// A tool that has the program's functions for checkpoints called, and the last call of them.
+    pub(super) calling: Option<Calling>,
+    pub(super) last_call: u32,
     /// The tool for which all processes stand still, to make images of them.
     pub(super) hold: Option<Hold>,
     /// Who wants that, by its number at the entrance; how often it was tried, and until when others are waited for.
@@ -196,6 +200,8 @@ impl<'a> Launcher<'a> {
             hold_wanted: None,
             hold_rounds: 0,
             hold_until: None,
+            calling: None,
+            last_call: 0,
             ended_by_checkpoint: None,
             grace: None,
             orphans: Orphans::default(),
@@ -365,6 +371,7 @@ impl<'a> Launcher<'a> {
             self.standing.time(),
             self.orphans.time(),
             self.hold_until,
+            self.calling_time(),
             self.entrance.as_ref().and_then(Entrance::time),
             watchdogs,
         ];
@@ -565,6 +572,7 @@ impl<'a> Launcher<'a> {
             self.tell(Event::Seen { all, is_new });
         }
         self.look_at_missing();
+        self.look_at_calls(now);
         self.look_at_entrants(now);
         self.look_at_sinks();
     }

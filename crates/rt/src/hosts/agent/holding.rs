@@ -14,7 +14,7 @@ use super::super::message::FromAgent;
 use super::super::pieces::{Incoming, Outgoing, PIECES_WAITING, Scratch};
 use super::{Agent, IMAGED, ImageTask, ImagesMade, Member};
 use crate::launch::HeldRank;
-use crate::launch::parts::{HeldInput, Plug, describe, is_ready, send, stop};
+use crate::launch::parts::{HeldInput, Plug, describe, is_ready, returned, send, stop};
 
 /// Images that are being made, in a thread of its own: the head hears from this process meanwhile.
 pub(super) struct Imaging {
@@ -176,6 +176,28 @@ impl Agent<'_> {
             self.post(&message);
             self.head.flush();
         }
+    }
+
+    /// Has the program's functions for checkpoints called.
+    pub(super) fn call_functions(&mut self, number: u32) {
+        self.calling = Some(number);
+        let running = self.members.values().filter(|member| member.running);
+        running.for_each(|member| member.rank.segment.status().want_call(number));
+    }
+
+    /// Tells what they have returned, if all have.
+    pub(super) fn look_at_calls(&mut self) {
+        let Some(number) = self.calling else { return };
+        let ranks = self.members.iter().filter(|(_, member)| member.running);
+        let found = returned(number, ranks.map(|(rank, member)| (*rank, member.rank.segment.status())));
+        let count = self.members.values().filter(|member| member.running).count();
+        let (error, values) = match found {
+            Ok(values) if values.len() < count => return,
+            Ok(values) => (String::new(), values),
+            Err(error) => (error, Vec::new()),
+        };
+        self.calling = None;
+        self.post(&FromAgent::Returned { number, error, values });
     }
 
     /// Takes a piece of an image that is to be restored here.

@@ -125,6 +125,15 @@ pub enum FromAgent {
     /// The images that are to be restored are not seen on the agent's host: [`super::ToAgent::Piece`] has to bring them. It comes before
     /// [`FromAgent::Ready`].
     WantsImages,
+    /// A call of the program's functions for checkpoints has returned on all ranks of the agent's host.
+    Returned {
+        /// The call.
+        number: u32,
+        /// Why one cannot call them; empty if all can.
+        error: String,
+        /// What each has returned.
+        values: Vec<(u32, i32)>,
+    },
     /// There are images of them, and all that had to be sent of them was.
     Imaged {
         /// The attempt.
@@ -227,6 +236,14 @@ impl FromAgent {
                 out.bytes(name.as_bytes());
                 out.bytes(bytes);
             }),
+            FromAgent::Returned { number, error, values } => framed(kind::RETURNED, |out| {
+                out.number((*number).into());
+                out.bytes(error.as_bytes());
+                out.list(values, |out, (rank, value)| {
+                    out.number((*rank).into());
+                    out.number(value.cast_unsigned().into());
+                });
+            }),
             FromAgent::WantsImages => framed(kind::WANTS_IMAGES, |_| {}),
             FromAgent::Imaged { round, error, facts } => framed(kind::IMAGED, |out| {
                 out.number((*round).into());
@@ -281,6 +298,11 @@ impl FromAgent {
                 kind::OF_PIECE => {
                     FromAgent::Piece { round: from.word()?, name: from.text()?, bytes: from.bytes()? }
                 }
+                kind::RETURNED => FromAgent::Returned {
+                    number: from.word()?,
+                    error: from.text()?,
+                    values: from.list(|from| from.word().zip(from.word().map(u32::cast_signed)))?,
+                },
                 kind::WANTS_IMAGES => FromAgent::WantsImages,
                 kind::IMAGED => {
                     FromAgent::Imaged { round: from.word()?, error: from.text()?, facts: from.bytes()? }
@@ -356,4 +378,5 @@ mod kind {
     pub(super) const IMAGED: u8 = 80;
     pub(super) const OF_PIECE: u8 = 81;
     pub(super) const WANTS_IMAGES: u8 = 82;
+    pub(super) const RETURNED: u8 = 83;
 }

@@ -49,6 +49,8 @@ fn from_agents() -> impl Strategy<Value = FromAgent> {
             bytes
         }),
         Just(FromAgent::WantsImages),
+        (any::<u32>(), ".{0,20}", proptest::collection::vec(any::<(u32, i32)>(), 0..4))
+            .prop_map(|(number, error, values)| FromAgent::Returned { number, error, values }),
         (any::<u32>(), exit()).prop_map(|(pid, exit)| FromAgent::RelayEnded { pid, exit }),
         proptest::collection::vec(any::<(u32, u32)>(), 0..4).prop_map(|pids| FromAgent::Started { pids }),
         (any::<(u32, bool)>(), ".{0,40}").prop_map(|((base, is_program), text)| FromAgent::Failed {
@@ -139,6 +141,7 @@ fn to_agents() -> impl Strategy<Value = ToAgent> {
         any::<u32>().prop_map(|round| ToAgent::Describe { round }),
         (any::<u32>(), ".{0,20}").prop_map(|(round, place)| ToAgent::Image { round, place }),
         (".{0,20}", bytes()).prop_map(|(name, bytes)| ToAgent::Piece { name, bytes }),
+        any::<u32>().prop_map(|number| ToAgent::CallFunctions { number }),
         any::<u32>().prop_map(|base| ToAgent::Abandon { base }),
         any::<(u32, u32)>().prop_map(|(base, size)| ToAgent::Bury { base, size }),
         any::<(u32, u32)>().prop_map(|(base, size)| ToAgent::Forget { base, size }),

@@ -27,6 +27,11 @@ pub enum ToAgent {
         /// Where, as whoever asks for it has said it.
         place: String,
     },
+    /// Have the program's functions for checkpoints called. Answered by [`super::FromAgent::Returned`].
+    CallFunctions {
+        /// The number of the call, which says which of them.
+        number: u32,
+    },
     /// A piece of a file of the set whose images are to be restored.
     Piece {
         /// Its path in the set. The pieces of a file follow each other, and it ends with another's first.
@@ -126,6 +131,7 @@ impl ToAgent {
                 out.number((*round).into());
                 out.bytes(place.as_bytes());
             }),
+            ToAgent::CallFunctions { number } => framed(kind::CALL, |out| out.number((*number).into())),
             ToAgent::Piece { name, bytes } => framed(kind::TO_PIECE, |out| {
                 out.bytes(name.as_bytes());
                 out.bytes(bytes);
@@ -175,6 +181,7 @@ impl ToAgent {
                 kind::HOLD => ToAgent::Hold { round: from.word()? },
                 kind::DESCRIBE => ToAgent::Describe { round: from.word()? },
                 kind::IMAGE => ToAgent::Image { round: from.word()?, place: from.text()? },
+                kind::CALL => ToAgent::CallFunctions { number: from.word()? },
                 kind::TO_PIECE => ToAgent::Piece { name: from.text()?, bytes: from.bytes()? },
                 kind::ABANDON => ToAgent::Abandon { base: from.word()? },
                 kind::BURY => ToAgent::Bury { base: from.word()?, size: from.word()? },
@@ -224,5 +231,6 @@ mod kind {
     pub(super) const HOLD: u8 = 17;
     pub(super) const DESCRIBE: u8 = 18;
     pub(super) const IMAGE: u8 = 19;
+    pub(super) const CALL: u8 = 21;
     pub(super) const TO_PIECE: u8 = 20;
 }
