@@ -639,7 +639,7 @@ fn the_commands_of_the_guide_make_sets_and_bring_them_back() {
     let pid = job.mpirun();
     set_of(&run(by("lamcheckpoint", &["-ssi", "cr", "blcr", "-pid", &pid])));
     let own = by("lamcheckpoint", &["-ssi", "cr", "self", "-pid", &pid]);
-    refused(&run(own), 2, &["lamcheckpoint: the job was started without 'cr self'"]);
+    refused(&run(own), 2, &["the job was started without 'cr self'"]);
     refused(
         &run(by("cr_checkpoint", &["-f", "file", &pid])),
         2,
