@@ -152,6 +152,9 @@ fn in_child(args: &[OsString]) -> std::io::Result<i32> {
     Supervisor::new("oxmpi restart", Pid::from_child(&child), &signals, false).watch()
 }
 
+/// So many directories of restarts that were killed, with one process number, are passed over.
+const MOST_LEFT: u32 = 1000;
+
 /// A directory for CRIU's log, which is removed.
 pub(super) struct Work(PathBuf);
 
@@ -162,10 +165,22 @@ impl Work {
     }
 
     pub(super) fn make() -> Result<Work, Stop> {
-        let directory = std::env::temp_dir().join(format!("oxmpi-restart-{}", std::process::id()));
-        let made = std::fs::create_dir(&directory);
-        made.map_err(|error| failed(format!("{} cannot be made: {error}", directory.display())))?;
-        Ok(Work(directory))
+        Work::make_in(&std::env::temp_dir())
+    }
+
+    fn make_in(place: &Path) -> Result<Work, Stop> {
+        let mut number = 0;
+        loop {
+            // One that was killed has left its own, and process numbers come again.
+            let directory = place.join(format!("oxmpi-restart-{}.{number}", std::process::id()));
+            match std::fs::create_dir(&directory) {
+                Ok(()) => return Ok(Work(directory)),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && number < MOST_LEFT => {
+                    number += 1
+                }
+                Err(error) => return Err(failed(format!("{} cannot be made: {error}", directory.display()))),
+            }
+        }
     }
 }
 
@@ -173,5 +188,22 @@ impl Drop for Work {
     fn drop(&mut self) {
         // It is in nobody's way.
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_restart_has_left_that_was_killed_is_in_nobodys_way() {
+        let place = std::env::temp_dir().join(format!("oxmpi-work-{}", std::process::id()));
+        std::fs::create_dir(&place).unwrap();
+        let make = || Work::make_in(&place).map_err(|Stop(text, _)| text).unwrap();
+        let (left, next) = (make(), make());
+        assert_ne!(left.path(), next.path());
+        assert!(Work::make_in(&place.join("nowhere")).is_err());
+        drop((left, next));
+        std::fs::remove_dir(&place).unwrap();
     }
 }

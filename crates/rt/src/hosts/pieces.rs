@@ -10,6 +10,8 @@ use rustix::fs::{FlockOperation, flock};
 
 /// The bytes of a piece.
 const PIECE: usize = 256 << 10;
+/// So many directories that were left, with one process number, are passed over.
+const MOST_LEFT: u32 = 100;
 /// So many bytes may wait in a stream before no further piece is read.
 pub(crate) const PIECES_WAITING: usize = 1 << 20;
 
@@ -118,9 +120,12 @@ impl Scratch {
     /// Why there can be none in the last of them.
     pub fn make_in(directories: &[&Path]) -> io::Result<Scratch> {
         let mut made = Err(io::ErrorKind::NotFound.into());
-        for directory in directories {
+        // One that was killed has left its own, and process numbers come again.
+        for (directory, number) in
+            directories.iter().flat_map(|directory| (0..MOST_LEFT).map(move |n| (directory, n)))
+        {
             // A set that is made there removes what begins so and is not locked.
-            let path = directory.join(format!(".oxmpi-part.{}", std::process::id()));
+            let path = directory.join(format!(".oxmpi-part.{}.{number}", std::process::id()));
             made = DirBuilder::new().mode(0o700).create(&path).and_then(|()| {
                 let lock = File::open(&path)?;
                 flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
@@ -153,6 +158,8 @@ mod tests {
     #[test]
     fn files_arrive_as_they_were() {
         let scratch = Scratch::make_in(&[Path::new("/nowhere"), &std::env::temp_dir()]).unwrap();
+        let other = Scratch::make_in(&[&std::env::temp_dir()]).unwrap();
+        assert_ne!(scratch.path(), other.path());
         let (from, to) = (scratch.path().join("from"), scratch.path().join("to"));
         std::fs::create_dir_all(from.join("rank.1")).unwrap();
         let long: Vec<u8> = (0..PIECE * 2).map(|at| (at / 251) as u8).collect();
