@@ -1,8 +1,9 @@
 //! Starting, ending and asking (MPI-5.0 chapters 9 and 11).
 
+use crate::checkpoints;
 use crate::errors::{end_job, on_none, outcome, put_string};
 use crate::info;
-use crate::library::{self, Running, World, put, running};
+use crate::library::{self, Running, World, put, running_unless_closed};
 use crate::life;
 use crate::objects::objects;
 use crate::tool;
@@ -44,6 +45,7 @@ fn initialize(wanted: c_int) -> Result<c_int> {
     let main_thread = std::thread::current().id();
     library::begin_world(library, World { level, wanted_level, main_thread });
     tool::mpi_initialized(library)?;
+    checkpoints::begin(library);
     Ok(level)
 }
 
@@ -98,7 +100,7 @@ mpi! {
 
     /// MPI-5.0 section 11.2.2.
     fn MPI_Finalize() -> c_int {
-        let result = running().ok_or_else(not_finalizable).and_then(Running::end_world);
+        let result = running_unless_closed().ok_or_else(not_finalizable).and_then(Running::end_world);
         outcome(FuncId::MPI_Finalize, None, result)
     }
 

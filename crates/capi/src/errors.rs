@@ -179,7 +179,7 @@ fn counting(on: Option<On>) -> Counting {
         }
         _ => {}
     }
-    let Ok(library) = library::library() else {
+    let Some(library) = library::library().ok().or_else(library::closed) else {
         return Counting::predefined(objects().initial_handler);
     };
     match on {
@@ -200,7 +200,7 @@ fn counting(on: Option<On>) -> Counting {
         }
         _ => {}
     }
-    match running() {
+    match running().or_else(library::closed) {
         Some(library) if library.strict || library.own_handler_is_set.load(Ordering::Relaxed) => {
             Counting::of(library.process.own().errhandler_cell(), abi::MPI_COMM_SELF, Kind::Comm)
         }
@@ -249,6 +249,7 @@ fn advice(code: c_int, handler: Errhandler) -> String {
                 .to_owned()
         }
         _ if library::is_forked() => "The forked process ends; the rank and its job go on.".to_owned(),
+        _ if library::is_inside() => format!("The error handler is {name}, so the job ends."),
         _ if library::library().is_err() => format!(
             "Before MPI_Init has returned, and after MPI_Finalize, the initial error handler counts, which is {name} \
              (parameter mpi_initial_errhandler): the job ends."

@@ -29,6 +29,7 @@ mod export;
 mod arrays;
 mod attributes;
 mod buffered;
+mod checkpoints;
 mod collectives;
 mod communicators;
 mod contents;

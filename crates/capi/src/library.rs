@@ -8,6 +8,7 @@ use crate::context_cache::ContextCache;
 use crate::files::Registered;
 use crate::fortran_types::FortranTypes;
 use crate::memory::OrdinaryMemory;
+use crate::objects::locked;
 use crate::operations::Kernels;
 use crate::predefined::Values;
 use oxmpi_abi::constants as abi;
@@ -25,10 +26,11 @@ use oxmpi_objects::group::Group;
 use oxmpi_objects::op::{self, Op};
 use oxmpi_objects::predefined::Predefined;
 use oxmpi_rt::client::Client;
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
 /// The process as a rank.
@@ -85,6 +87,23 @@ pub(crate) struct World {
     pub(crate) main_thread: ThreadId,
 }
 
+/// Who may call MPI, while it may be closed for a time.
+static CALLS: Mutex<Calls> = Mutex::new(Calls { world: None, open: None, is_closed: false });
+/// It is closed no more.
+static REOPENED: Condvar = Condvar::new();
+
+struct Calls {
+    /// What `RUNNING` and `OPEN` are while it is not closed.
+    world: Option<&'static Running>,
+    open: Option<&'static Running>,
+    is_closed: bool,
+}
+
+thread_local! {
+    /// Whether this thread runs a function for which MPI is closed.
+    static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Between MPI_Init and MPI_Finalize.
 static RUNNING: AtomicPtr<Running> = AtomicPtr::new(std::ptr::null_mut());
 /// Between these, and while there is a session.
@@ -134,6 +153,11 @@ pub(crate) fn library() -> Result<&'static Running> {
 /// MPI while there is no World Model: for the sessions.
 #[cold]
 fn without_world() -> Result<&'static Running> {
+    if is_inside() {
+        let text = "called by a function that the program has for checkpoints (cr self): MPI is closed until it returns";
+        return Err(MpiError::new(abi::MPI_ERR_OTHER, text));
+    }
+    await_reopening();
     // SAFETY: null, or a leaked box that is never freed.
     if let Some(library) = unsafe { OPEN.load(Ordering::Acquire).as_ref() } {
         return Ok(library);
@@ -154,12 +178,69 @@ pub(crate) fn claim_initialization() -> bool {
 /// Opens the library for the calls of sessions.
 pub(crate) fn open(library: &'static Running) {
     LATEST.store(std::ptr::from_ref(library).cast_mut(), Ordering::Release);
-    OPEN.store(std::ptr::from_ref(library).cast_mut(), Ordering::Release);
+    change(|calls| calls.open = Some(library));
 }
 
 /// Closes the library for all calls.
 pub(crate) fn close() {
-    OPEN.store(std::ptr::null_mut(), Ordering::Release);
+    change(|calls| calls.open = None);
+}
+
+/// Changes who may call, as far as it is not closed.
+fn change(to: impl FnOnce(&mut Calls)) {
+    let mut calls = locked(&CALLS);
+    to(&mut calls);
+    let pointer = |library: Option<&'static Running>| {
+        let library = library.filter(|_| !calls.is_closed);
+        library.map_or(std::ptr::null_mut(), |library| std::ptr::from_ref(library).cast_mut())
+    };
+    RUNNING.store(pointer(calls.world), Ordering::Release);
+    OPEN.store(pointer(calls.open), Ordering::Release);
+}
+
+/// Runs a function of the program's while MPI is closed: calls that this thread makes are refused, those of others wait.
+pub(crate) fn while_closed<T>(run: impl FnOnce() -> T) -> T {
+    change(|calls| calls.is_closed = true);
+    IS_INSIDE.set(true);
+    let result = run();
+    IS_INSIDE.set(false);
+    if !is_forked() {
+        change(|calls| calls.is_closed = false);
+        REOPENED.notify_all();
+    }
+    result
+}
+
+/// Whether this thread runs a function for which MPI is closed.
+pub(crate) fn is_inside() -> bool {
+    // A thread that is ending runs none.
+    IS_INSIDE.try_with(Cell::get).unwrap_or(false)
+}
+
+/// MPI for a function for which it is closed: for how its errors are handled.
+pub(crate) fn closed() -> Option<&'static Running> {
+    latest().filter(|_| is_inside())
+}
+
+/// Waits while it is closed for another thread.
+#[cold]
+pub(crate) fn await_reopening() {
+    // In a forked child another thread may have held the lock.
+    if is_forked() || is_inside() {
+        return;
+    }
+    let mut calls = locked(&CALLS);
+    while calls.is_closed {
+        calls = REOPENED.wait(calls).unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+/// MPI, if the World Model is initialised and not finalised, for calls that do nothing without it.
+pub(crate) fn running_unless_closed() -> Option<&'static Running> {
+    running().or_else(|| {
+        await_reopening();
+        running()
+    })
 }
 
 /// Opens the World Model for calls.
@@ -167,7 +248,7 @@ pub(crate) fn begin_world(library: &'static Running, world: World) {
     // There is one MPI_Init.
     let _ = library.world.set(world);
     library.has_world.store(true, Ordering::Release);
-    RUNNING.store(std::ptr::from_ref(library).cast_mut(), Ordering::Release);
+    change(|calls| calls.world = Some(library));
 }
 
 /// A forked child has the rank's memory and descriptors but is not the rank: it must not touch the rings. It stores to
@@ -189,12 +270,12 @@ pub(crate) fn end_world(library: &Running) {
     PHASE.store(FINALIZED, Ordering::Release);
     library.has_world.store(false, Ordering::Release);
     [abi::MPI_COMM_WORLD, abi::MPI_COMM_SELF].into_iter().for_each(|comm| library.contexts.forget(comm));
-    RUNNING.store(std::ptr::null_mut(), Ordering::Release);
+    change(|calls| calls.world = None);
 }
 
 /// Whether MPI_Init has completed.
 pub(crate) fn is_initialized() -> bool {
-    is_finalized() || running().is_some()
+    is_finalized() || running().is_some() || !is_forked() && locked(&CALLS).world.is_some()
 }
 
 /// Whether MPI_Finalize has completed.

@@ -30,6 +30,9 @@ pub struct WrittenFile {
     pub bytes: u64,
     /// When it was written to, in nanoseconds since 1970.
     pub modified_ns: i64,
+    /// The host where it was seen, if that is not the one where the set was made.
+    #[serde(default)]
+    pub host: Option<String>,
 }
 
 /// A file that the job reads or has mapped.
@@ -105,16 +108,12 @@ impl Survey {
                     needed.insert(path);
                 }
             };
-            for entry in std::fs::read_dir(format!("/proc/{process}/fd"))? {
-                let entry = entry?;
-                let Ok(path) = std::fs::read_link(entry.path()) else { continue };
-                let info = format!("/proc/{process}/fdinfo/{}", entry.file_name().to_string_lossy());
-                let info = std::fs::read_to_string(info)?;
-                if path.to_string_lossy().starts_with("socket:") && flags_in(&info) & NONBLOCK != 0 {
-                    let number = entry.file_name().to_str().and_then(|number| number.parse().ok());
-                    nonblocking.extend(number.map(|number| Descriptor { process: *process, number }));
+            for Open { number, path, flags } in open_in(*process)? {
+                if path.to_string_lossy().starts_with("socket:") && flags & NONBLOCK != 0 {
+                    nonblocking.push(Descriptor { process: *process, number });
                 }
-                note(path, &entry.path(), is_for_writing(&info));
+                let at = PathBuf::from(format!("/proc/{process}/fd/{number}"));
+                note(path, &at, flags & ACCESS_MODE != 0);
             }
             let maps = std::fs::read_to_string(format!("/proc/{process}/maps"))?;
             for (path, is_written) in mapped_in(&maps) {
@@ -126,6 +125,40 @@ impl Survey {
         let needed = needed.into_iter().filter(is_read_only).map(NeededFile::of);
         Ok(Survey { nonblocking, needed: needed.collect::<io::Result<_>>()?, written })
     }
+}
+
+/// The sockets of processes that do not let them wait.
+///
+/// # Errors
+/// If /proc cannot be read.
+pub(crate) fn nonblocking_sockets(tree: &Tree) -> io::Result<Vec<Descriptor>> {
+    let mut all = Vec::new();
+    for process in &tree.processes {
+        let open = open_in(*process)?.into_iter();
+        let is_it =
+            |open: &Open| open.path.to_string_lossy().starts_with("socket:") && open.flags & NONBLOCK != 0;
+        all.extend(open.filter(is_it).map(|open| Descriptor { process: *process, number: open.number }));
+    }
+    Ok(all)
+}
+
+/// What a process has open.
+struct Open {
+    number: u32,
+    path: PathBuf,
+    flags: u32,
+}
+
+fn open_in(process: u32) -> io::Result<Vec<Open>> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(format!("/proc/{process}/fd"))? {
+        let entry = entry?;
+        let number = entry.file_name().to_str().and_then(|number| number.parse().ok());
+        let (Some(number), Ok(path)) = (number, std::fs::read_link(entry.path())) else { continue };
+        let info = std::fs::read_to_string(format!("/proc/{process}/fdinfo/{number}"))?;
+        all.push(Open { number, path, flags: flags_in(&info) });
+    }
+    Ok(all)
 }
 
 /// The regular file that a path names, if it is the one that is found `at` another: a file without a name is in the image.
@@ -148,11 +181,6 @@ fn flags_in(info: &str) -> u32 {
 /// Those that say whether it reads and writes; 0: it only reads.
 const ACCESS_MODE: u32 = OFlags::ACCMODE.bits();
 const NONBLOCK: u32 = OFlags::NONBLOCK.bits();
-
-/// Whether a descriptor is open for writing.
-fn is_for_writing(info: &str) -> bool {
-    flags_in(info) & ACCESS_MODE != 0
-}
 
 impl Descriptor {
     /// Sees that a socket does not let its process wait. That of another process can be changed from outside, since a copy of its
@@ -192,13 +220,15 @@ fn modified_ns(metadata: &Metadata) -> i64 {
 impl WrittenFile {
     fn new(path: PathBuf, is: &Metadata) -> WrittenFile {
         let modified_ns = modified_ns(is);
-        WrittenFile { path, device: is.dev(), inode: is.ino(), bytes: is.len(), modified_ns }
+        WrittenFile { path, device: is.dev(), inode: is.ino(), bytes: is.len(), modified_ns, host: None }
     }
 
     /// What to do about it.
     pub fn judge(&self, policy: Policy) -> Verdict {
         let found = match std::fs::symlink_metadata(&self.path) {
             Ok(metadata) => WrittenFile::new(self.path.clone(), &metadata),
+            // That of another host may be seen there alone.
+            Err(_) if self.host.is_some() => return Verdict::Same,
             Err(error) => return Verdict::Refused(format!("was open in the job, and is not there: {error}")),
         };
         self.judge_as(&found, policy)
@@ -207,7 +237,11 @@ impl WrittenFile {
     fn judge_as(&self, found: &WrittenFile, policy: Policy) -> Verdict {
         let (was, is) = (self.bytes, found.bytes);
         let refuse = |what: String| Verdict::Refused(what);
-        if (self.device, self.inode) != (found.device, found.inode) {
+        // A file system that several hosts have gives a file one number on all of them, while each host numbers file systems itself.
+        if self.host.is_some() && self.inode != found.inode {
+            return Verdict::Same;
+        }
+        if self.host.is_none() && (self.device, self.inode) != (found.device, found.inode) {
             return refuse("is another file than at the checkpoint: put the old one back".into());
         }
         if is < was {
@@ -216,7 +250,7 @@ impl WrittenFile {
             ));
         }
         match policy {
-            _ if found == self => Verdict::Same,
+            _ if (found.bytes, found.modified_ns) == (self.bytes, self.modified_ns) => Verdict::Same,
             Policy::Cut if is > was => Verdict::Cut,
             Policy::Cut => Verdict::Rewritten,
             Policy::Refuse if is > was => refuse(format!(
@@ -328,6 +362,7 @@ mod tests {
 
     #[test]
     fn descriptors_and_mappings_say_whether_they_write() {
+        let is_for_writing = |info| flags_in(info) & ACCESS_MODE != 0;
         assert!(is_for_writing("pos:\t0\nflags:\t0100001\nmnt_id:\t29\n"));
         assert!(is_for_writing("flags:\t02100002\n"));
         assert!(!is_for_writing("pos:\t0\nflags:\t0100000\n") && !is_for_writing(""));

@@ -137,6 +137,14 @@ pub enum MakeError {
         /// Why not.
         why: String,
     },
+    /// The set is published, and the program has not gone on as it should.
+    #[error("the set {path} is whole and on disk, and the job goes on, but {why}", path = path.display())]
+    Continued {
+        /// The set.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
     /// The set is published, and the job was to end and has not.
     #[error(
         "the set {path} is whole and on disk, but the job was not ended and goes on: whoever published it was killed; end the job \
@@ -317,6 +325,7 @@ fn standing(directory: &Path) -> Result<(), MakeError> {
         made: machine::here(&plan.criu),
         job: Job { tasks: tree.tasks, ..plan.job },
         ranks: None,
+        is_own: false,
         files: Vec::new(),
         written: survey.written,
         needed: survey.needed,

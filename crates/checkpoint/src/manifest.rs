@@ -45,13 +45,16 @@ pub struct Manifest {
     pub job: Job,
     /// Of a job that was imaged rank by rank: its images. `None`: there is one of all processes, `mpirun` among them.
     pub ranks: Option<RankImages>,
+    /// Whether the program has saved its state by functions of its own (`cr self`), and there are no images.
+    #[serde(default)]
+    pub is_own: bool,
     /// The files of the image.
     pub files: Vec<ImageFile>,
     /// The files that the job had open for writing.
     pub written: Vec<WrittenFile>,
     /// The files that it needs as they were: program, libraries, what it reads.
     pub needed: Vec<NeededFile>,
-    /// Its sockets that do not let their processes wait.
+    /// Its sockets that do not let their processes wait, where there is one image of all processes.
     pub nonblocking: Vec<Descriptor>,
     /// What the checkpoint took.
     pub cost: Cost,
@@ -146,6 +149,9 @@ pub struct RankImage {
     pub tasks: Vec<u32>,
     /// Its pipes and sockets that lead to mpirun, by the names that CRIU gives them: a restart puts new ones in their place.
     pub outside: Vec<String>,
+    /// Its sockets that do not let their processes wait.
+    #[serde(default)]
+    pub nonblocking: Vec<Descriptor>,
 }
 
 impl RankImage {
@@ -255,10 +261,16 @@ pub(crate) mod tests {
                 supervision: Some(Supervision { every_ms: Some(1_800_000), on_term: false, keep: 2 }),
             },
             ranks: Some(RankImages {
-                images: vec![RankImage { rank: 0, tasks: vec![4712], outside: vec!["socket:[9]".into()] }],
+                images: vec![RankImage {
+                    rank: 0,
+                    tasks: vec![4712],
+                    outside: vec!["socket:[9]".into()],
+                    nonblocking: vec![Descriptor { process: 4712, number: 3 }],
+                }],
                 streams: [None, Some(OpenFile { path: "/o".into(), flags: 0o2001, position: 7 }), None],
                 is_supervised: true,
             }),
+            is_own: false,
             files: vec![],
             written: vec![],
             needed: vec![],

@@ -16,21 +16,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use rustix::fs::{OFlags, SeekFrom, seek};
+use serde::{Deserialize, Serialize};
 
-use crate::commit::{CommitError, Draft, Step};
+use crate::commit::{CommitError, Draft, Step, WORK};
 use crate::criu::{Criu, OUTPUT, Places, close_sockets, has_descriptor_under_way};
-use crate::files::Survey;
+use crate::files::{Survey, WrittenFile, nonblocking_sockets};
 use crate::machine;
 use crate::making::{Checkpoint, MakeError, Request, await_end, job_of, pause_at, run, turn};
 use crate::manifest::{Cost, Job, Manifest, OpenFile, RankImage, RankImages, Stream};
 use crate::restart::{self, RestartError};
-use crate::set::{JobName, Set};
+use crate::set::{IMAGE, JobName, Set};
 use crate::tree::{Tree, session_of};
 
 /// What the launcher has said of itself, in the directory of images.
 const STATE: &str = "mpirun";
 /// What it had in its environment.
 const ENVIRONMENT: &str = "environment";
+/// A word by which other hosts know the draft of this set, in its working directory.
+const WORD: &str = "word";
 
 /// A rank that stands still.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +44,21 @@ pub struct StillRank {
     pub process: u32,
     /// Its pipes and sockets that lead to the launcher.
     pub outside: Vec<String>,
+    /// Whether it is on another host, where its image is made.
+    pub is_far: bool,
 }
+
+/// What was made of images on another host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// The images.
+    pub images: Vec<RankImage>,
+    /// The files that those ranks had open for writing.
+    pub written: Vec<WrittenFile>,
+}
+
+/// Has other hosts make their images in the directory of a draft, which has a file with this word; what each host has made.
+pub type Elsewhere<'a> = dyn Fn(&Path, &str) -> Result<Vec<(String, Part)>, String> + Sync + 'a;
 
 /// What the launcher of a job says while its ranks stand still.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,88 +108,188 @@ impl Making {
         Ok(Making { request: request.clone(), _turn: turn, job, draft, start })
     }
 
-    /// Makes the images, while all ranks stand still.
+    /// Makes the images, while all ranks stand still; those of ranks on other hosts by `elsewhere`.
     ///
     /// # Errors
     /// See [`MakeError`]; then nothing is left of the set.
-    pub fn image(self, criu: &Criu, still: &StillJob) -> Result<Made, MakeError> {
+    pub fn image(self, criu: &Criu, still: &StillJob, elsewhere: &Elsewhere<'_>) -> Result<Made, MakeError> {
         let mpirun = self.request.mpirun;
-        let mut trees = Vec::new();
-        for rank in &still.ranks {
-            let tree = Tree::of(rank.process).map_err(|error| MakeError::Job(rank.process, error))?;
-            trees.push((rank.number, tree));
-        }
-        let shared = shared_memory(&trees).map_err(|error| MakeError::Job(mpirun, error))?;
-        if let Some((one, other)) = shared {
-            return Err(MakeError::Shared(one, other));
-        }
-        let images = self.draft.image();
+        let (image, work) = (self.draft.image(), self.draft.work());
         let write = |path: PathBuf, bytes: &[u8]| {
             fs::write(&path, bytes).map_err(|error| MakeError::from(CommitError::Write(path, error)))
         };
-        write(images.join(STATE), &still.state)?;
+        write(image.join(STATE), &still.state)?;
         let of_job = |error| MakeError::Job(mpirun, error);
-        write(images.join(ENVIRONMENT), &fs::read(format!("/proc/{mpirun}/environ")).map_err(of_job)?)?;
-        let at_once = std::thread::available_parallelism().map_or(1, usize::from).min(still.ranks.len());
-        let next = AtomicUsize::new(0);
-        let work = |_| {
-            // The first failure is enough.
-            std::iter::from_fn(|| still.ranks.get(next.fetch_add(1, Ordering::Relaxed)))
-                .try_for_each(|rank| self.image_one(criu, rank))
-        };
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..at_once).map(|at| scope.spawn(move || work(at))).collect();
-            let failed = |_| Err(MakeError::Standing("a thread that ran CRIU has failed".into()));
-            threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(failed))
-        })?;
-        let survey = Tree::of(mpirun).and_then(|tree| Survey::of(&tree)).map_err(of_job)?;
-        let mut tasks: Vec<u32> = trees.iter().flat_map(|(_, tree)| &tree.tasks).copied().collect();
+        write(image.join(ENVIRONMENT), &fs::read(format!("/proc/{mpirun}/environ")).map_err(of_job)?)?;
+        let (far, near): (Vec<_>, Vec<_>) = still.ranks.iter().cloned().partition(|rank| rank.is_far);
+        let word = fs::read_to_string("/proc/sys/kernel/random/uuid").map_err(of_job)?.trim().to_string();
+        write(work.join(WORD), word.as_bytes())?;
+        let directory = image.parent().unwrap_or(&image);
+        let ask = || if far.is_empty() { Ok(Vec::new()) } else { elsewhere(directory, &word) };
+        let (own, parts) = std::thread::scope(|scope| {
+            let asked = scope.spawn(ask);
+            let own = image_ranks(directory, criu, &near);
+            (own, asked.join().unwrap_or_else(|_| Err("the thread that asked other hosts has failed".into())))
+        });
+        let (mut images, parts) = (own?, parts.map_err(MakeError::Standing)?);
+        let mut survey = Tree::of(mpirun).and_then(|tree| Survey::of(&tree)).map_err(of_job)?;
+        for (host, part) in parts {
+            images.extend(part.images);
+            for file in part.written {
+                // Several hosts may have one file, or files of their own under one path.
+                if survey.written.iter().all(|known| (&known.path, known.inode) != (&file.path, file.inode)) {
+                    survey.written.push(WrittenFile { host: Some(host.clone()), ..file });
+                }
+            }
+        }
+        images.sort_unstable_by_key(|image| image.rank);
+        if images.len() != still.ranks.len() {
+            let (made, all) = (images.len(), still.ranks.len());
+            return Err(MakeError::Standing(format!("there are images of {made} ranks out of {all}")));
+        }
+        let mut tasks: Vec<u32> = images.iter().flat_map(|image| &image.tasks).copied().collect();
         tasks.sort_unstable();
         let streams = [open_file(mpirun, 0), open_file(mpirun, 1), open_file(mpirun, 2)];
-        let image = |(rank, (_, tree)): (&StillRank, (u32, Tree))| RankImage {
-            rank: rank.number,
-            tasks: tree.tasks,
-            outside: rank.outside.clone(),
-        };
-        let ranks = RankImages {
-            images: still.ranks.iter().zip(trees).map(image).collect(),
-            streams,
-            is_supervised: still.is_supervised,
-        };
-        let of_ranks = |number: &u32| tasks.binary_search(number).is_ok();
-        let nonblocking = survey.nonblocking.into_iter().filter(|socket| of_ranks(&socket.process)).collect();
+        let ranks = RankImages { images, streams, is_supervised: still.is_supervised };
         let cost = Cost { pause_s: None, image_s: self.start.elapsed().as_secs_f64(), sync_s: 0.0 };
         let manifest = Manifest {
             made: machine::here(&criu.version),
             job: Job { tasks, ..self.job.clone() },
             ranks: Some(ranks),
+            is_own: false,
             files: Vec::new(),
             written: survey.written,
             needed: survey.needed,
-            nonblocking,
+            nonblocking: Vec::new(),
             cost,
         };
         Ok(Made { making: self, manifest, listeners: still.listeners.clone() })
     }
+}
 
-    fn image_one(&self, criu: &Criu, rank: &StillRank) -> Result<(), MakeError> {
-        let name = format!("rank.{}", rank.number);
-        let (image, work) = (self.draft.image().join(&name), self.draft.work().join(&name));
-        for directory in [&image, &work] {
-            fs::create_dir(directory).map_err(|error| CommitError::Write(directory.clone(), error))?;
-        }
-        let places = Places { image: &image, work: &work, action: None };
-        let outside: Vec<Stream> = rank.outside.iter().cloned().map(Stream::Outside).collect();
-        let done = run(criu.dump(rank.process, &places, &outside, false), &work.join(OUTPUT));
-        if !done.map_err(|error| MakeError::Start(criu.program.clone(), error))? {
-            return Err(MakeError::Rank(rank.number, criu.failure(&work, true)));
-        }
-        if has_descriptor_under_way(&image) {
-            let why = "open files are on their way between its processes over a local socket, and CRIU does not bring those back: try again";
-            return Err(MakeError::Image(rank.number, why.into()));
-        }
-        Ok(())
+/// Whether the draft of a set that another host makes is seen here: it has a file with this word.
+pub fn is_seen(directory: &Path, word: &str) -> bool {
+    fs::read_to_string(directory.join(WORK).join(WORD)).is_ok_and(|found| found == word)
+}
+
+/// Publishes the set of a job whose program has saved its state by functions of its own: what is needed to start it anew. `save` has
+/// them called.
+///
+/// # Errors
+/// See [`MakeError`], and those of `save`; then nothing is left of the set.
+pub fn save<S, E: From<MakeError>>(
+    request: &Request,
+    is_supervised: bool,
+    save: impl FnOnce() -> Result<S, E>,
+) -> Result<(Checkpoint, S), E> {
+    let turn = turn(request.mpirun);
+    let (start, mpirun) = (Instant::now(), request.mpirun);
+    let of_job = |error| MakeError::Job(mpirun, error);
+    let job = job_of(request).map_err(of_job)?;
+    let mut draft =
+        Draft::begin(&request.base, JobName::new(&request.program, &request.id)).map_err(MakeError::from)?;
+    pause_at(Step::Begun);
+    let environment = draft.image().join(ENVIRONMENT);
+    let text = fs::read(format!("/proc/{mpirun}/environ")).map_err(of_job)?;
+    fs::write(&environment, text).map_err(|error| MakeError::from(CommitError::Write(environment, error)))?;
+    let saved = save()?;
+    let survey = Survey::of(&Tree { processes: vec![mpirun], tasks: Vec::new() }).map_err(of_job)?;
+    let streams = [open_file(mpirun, 0), open_file(mpirun, 1), open_file(mpirun, 2)];
+    let seconds = start.elapsed().as_secs_f64();
+    let manifest = Manifest {
+        made: machine::here(""),
+        job,
+        ranks: Some(RankImages { images: Vec::new(), streams, is_supervised }),
+        is_own: true,
+        files: Vec::new(),
+        written: survey.written,
+        needed: Vec::new(),
+        nonblocking: Vec::new(),
+        cost: Cost { pause_s: (!request.ends).then_some(0.0), image_s: seconds, sync_s: 0.0 },
+    };
+    let published = draft.publish(manifest, request.keep, &mut pause_at).map_err(MakeError::from)?;
+    let set = Set::open(&published.path).map_err(MakeError::from)?;
+    drop(turn);
+    Ok((Checkpoint { set, seconds: start.elapsed().as_secs_f64(), left: published.left }, saved))
+}
+
+/// Makes the images of ranks of this host, which stand still, for the set that another host makes: in the directory of its draft, or in
+/// an empty one whose files that host gets.
+///
+/// # Errors
+/// See [`MakeError`].
+pub fn image_part(directory: &Path, criu: &Criu, ranks: &[StillRank]) -> Result<Part, MakeError> {
+    for within in [IMAGE, WORK].map(|name| directory.join(name)) {
+        fs::create_dir_all(&within).map_err(|error| CommitError::Write(within, error))?;
     }
+    let images = image_ranks(directory, criu, ranks)?;
+    let (mut processes, mut tasks) = (Vec::new(), Vec::new());
+    for rank in ranks {
+        let tree = Tree::of(rank.process).map_err(|error| MakeError::Job(rank.process, error))?;
+        processes.extend(tree.processes);
+        tasks.extend(tree.tasks);
+        // Whoever publishes the set may not see yet what is not on disk.
+        let image = directory.join(IMAGE).join(format!("rank.{}", rank.number));
+        let sync = |path: &Path| fs::File::open(path).and_then(|file| file.sync_all());
+        let synced = fs::read_dir(&image).and_then(|all| {
+            all.into_iter().try_for_each(|entry| entry.and_then(|entry| sync(&entry.path())))
+        });
+        synced.map_err(|error| CommitError::Write(image, error))?;
+    }
+    let survey = Survey::of(&Tree { processes, tasks });
+    let survey = survey.map_err(|error| MakeError::Standing(format!("/proc cannot be read: {error}")))?;
+    Ok(Part { images, written: survey.written })
+}
+
+/// Makes the images of ranks of this host, as many at once as there are processors.
+fn image_ranks(directory: &Path, criu: &Criu, ranks: &[StillRank]) -> Result<Vec<RankImage>, MakeError> {
+    let mut trees = Vec::new();
+    for rank in ranks {
+        let tree = Tree::of(rank.process).map_err(|error| MakeError::Job(rank.process, error))?;
+        trees.push((rank.number, tree));
+    }
+    let shared = shared_memory(&trees);
+    let shared = shared.map_err(|error| MakeError::Standing(format!("/proc cannot be read: {error}")))?;
+    if let Some((one, other)) = shared {
+        return Err(MakeError::Shared(one, other));
+    }
+    let at_once = std::thread::available_parallelism().map_or(1, usize::from).min(ranks.len());
+    let next = AtomicUsize::new(0);
+    let work = || {
+        // The first failure is enough.
+        std::iter::from_fn(|| ranks.get(next.fetch_add(1, Ordering::Relaxed)))
+            .try_for_each(|rank| image_one(directory, criu, rank))
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..at_once).map(|_| scope.spawn(work)).collect();
+        let failed = |_| Err(MakeError::Standing("a thread that ran CRIU has failed".into()));
+        let mut results = threads.into_iter().map(|thread| thread.join().unwrap_or_else(failed));
+        results.try_for_each(|result| result)
+    })?;
+    let image = |(rank, (_, tree)): (&StillRank, (u32, Tree))| {
+        let nonblocking = nonblocking_sockets(&tree).map_err(|error| MakeError::Job(rank.process, error))?;
+        Ok(RankImage { rank: rank.number, tasks: tree.tasks, outside: rank.outside.clone(), nonblocking })
+    };
+    ranks.iter().zip(trees).map(image).collect()
+}
+
+fn image_one(directory: &Path, criu: &Criu, rank: &StillRank) -> Result<(), MakeError> {
+    let name = format!("rank.{}", rank.number);
+    let (image, work) = (directory.join(IMAGE).join(&name), directory.join(WORK).join(&name));
+    for directory in [&image, &work] {
+        fs::create_dir(directory).map_err(|error| CommitError::Write(directory.clone(), error))?;
+    }
+    let places = Places { image: &image, work: &work, action: None };
+    let outside: Vec<Stream> = rank.outside.iter().cloned().map(Stream::Outside).collect();
+    let done = run(criu.dump(rank.process, &places, &outside, false), &work.join(OUTPUT));
+    if !done.map_err(|error| MakeError::Start(criu.program.clone(), error))? {
+        return Err(MakeError::Rank(rank.number, criu.failure(&work, true)));
+    }
+    if has_descriptor_under_way(&image) {
+        let why = "open files are on their way between its processes over a local socket, and CRIU does not bring those back: try again";
+        return Err(MakeError::Image(rank.number, why.into()));
+    }
+    Ok(())
 }
 
 impl Made {
@@ -365,8 +482,7 @@ pub fn bring_back(set: &Set, criu: &Criu, work: &Path, given: &[Given]) -> Resul
     }
     result?;
     let ranks: Vec<u32> = given.iter().map(|rank| rank.rank).collect();
-    let is_here = |process| images_of(set, &ranks).any(|image| image.tasks.contains(&process));
-    for descriptor in set.manifest.nonblocking.iter().filter(|socket| is_here(socket.process)) {
+    for descriptor in images_of(set, &ranks).flat_map(|image| &image.nonblocking) {
         let done = descriptor.set_nonblocking();
         done.map_err(|error| kernel(&format!("a socket of process {}", descriptor.process), error))?;
     }

@@ -87,7 +87,9 @@ pub fn clear(set: &Set, policy: Policy, has_numbers_here: bool) -> Result<Cleare
     set.verify(true)?;
     let made = &set.manifest.made;
     let here = machine::here(&made.criu);
-    check_processor(set)?;
+    if !set.manifest.is_own {
+        check_processor(set)?;
+    }
     if has_numbers_here {
         check_numbers(&set.manifest.job.tasks)?;
     }

@@ -105,6 +105,24 @@ impl Set {
         Ok(Set { path, manifest })
     }
 
+    /// By which a set is told from any other: the head of its manifest, which has a checksum of all that it says.
+    ///
+    /// # Errors
+    /// If there is no manifest.
+    pub fn mark(path: &Path) -> io::Result<String> {
+        let text = std::fs::read(path.join(MANIFEST))?;
+        let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        Ok(String::from_utf8_lossy(line).into_owned())
+    }
+
+    /// The paths of all its files that are needed to restore these ranks, in its directory.
+    pub fn files_of(&self, ranks: &[u32]) -> Vec<PathBuf> {
+        let directories: Vec<String> = ranks.iter().map(|rank| format!("rank.{rank}/")).collect();
+        let names = self.manifest.files.iter().map(|file| &file.name);
+        let needed = names.filter(|name| directories.iter().any(|directory| name.starts_with(directory)));
+        [PathBuf::from(MANIFEST)].into_iter().chain(needed.map(|name| Path::new(IMAGE).join(name))).collect()
+    }
+
     /// The directory of its image.
     pub fn image(&self) -> PathBuf {
         self.path.join(IMAGE)

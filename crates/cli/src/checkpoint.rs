@@ -24,18 +24,24 @@ use crate::command::{Stop, answer, failed, usage};
 
 pub(crate) use self::describe::{OPTION as INFO_OPTION, info};
 pub(crate) use self::lam::{HELP as LAM_HELP, NAMES as LAM_NAMES, called};
-pub(crate) use self::ranks::{Resumption, restore_here};
+pub(crate) use self::ranks::{Resumption, check_here, image_here, restore_here, sees};
 pub(crate) use self::restart::{HELP as RESTART_HELP, restart};
 pub(crate) use self::supervise::{in_parent, plan};
 /// What CRIU calls between its acts has this name.
 pub(crate) use oxmpi_checkpoint::making::{ACTION_PROGRAM, at_action};
 pub(crate) use oxmpi_checkpoint::restart::RESUME_OPTION;
 
+/// The module that calls functions of the program.
+const OWN: &str = "self";
+/// How `lamcheckpoint -ssi cr self` says that it wants nothing else.
+const OWN_OPTION: &str = "--self";
+
 pub(crate) const HELP: &str = "\
 oxmpi checkpoint: write an image of a running job to disk, from which it can go on later
 
   oxmpi checkpoint --tree PID   PID is the process number of its mpirun; the job goes on. Without --tree the job must have been
-                                started with '--mca cr blcr'; if its messages go over crtcp, each rank has an image of its own
+                                started with '--mca cr blcr'; if its messages go over crtcp, each rank has an image of its own;
+                                or with '--mca cr self': then the program saves its state by functions of its own
       --kill                    the job ends when the image is safe on disk, and not before
       --dir DIR                 where the set goes (parameter cr_base_dir; by default the home directory)
   oxmpi checkpoint --advise [SECONDS]
@@ -43,8 +49,8 @@ oxmpi checkpoint: write an image of a running job to disk, from which it can go 
                                 seconds (a day)
       --mca NAME VALUE          set a parameter: cr_base_dir, cr_keep, cr_blcr_criu, cr_blcr_options
 
-The image is one of all processes of the job, mpirun among them, or each rank has one. All must be on this host. Their program need
-not know of it; with --tree any transport will do. All ranks must be between MPI_Init and MPI_Finalize. CRIU does the work.
+The image is one of all processes of the job, mpirun among them, or each rank has one. With --tree all must be on this host, and any
+transport will do. Their program need not know of it. All ranks must be between MPI_Init and MPI_Finalize. CRIU does the work.
 The exit code is 0 when the set is on disk, and then a line says where. Else nothing is left of it, and the job goes on.
 'oxmpi restart SET' brings the job back; 'oxmpi info --checkpoint SET' says what it is.
 ";
@@ -55,7 +61,7 @@ pub(crate) fn checkpoint(args: &[OsString]) -> i32 {
 }
 
 fn try_checkpoint(args: &[OsString]) -> Result<Option<i32>, Stop> {
-    let known = ["--tree", "--kill", "--dir", "--advise"];
+    let known = ["--tree", "--kill", "--dir", "--advise", OWN_OPTION];
     let Some(command) = Command::read(args, &known, &["--dir"])? else { return Ok(None) };
     if command.has("--advise") {
         return advise::advise(&command).map(Some);
@@ -66,9 +72,14 @@ fn try_checkpoint(args: &[OsString]) -> Result<Option<i32>, Stop> {
         _ => return Err(usage("one process number is needed, that of mpirun ('oxmpi checkpoint --help')")),
     };
     let pid = pid.ok_or_else(|| usage(format!("'{}' is no process number", command.words[0])))?;
+    let mut is_own = false;
     if !command.has("--tree") {
         let facts = inquiry::job_of(pid).map_err(|error| failed(MakerError::Job(error)))?;
-        if !facts.has_cr {
+        is_own = facts.cr.as_deref() == Some(OWN);
+        if command.has(OWN_OPTION) && !is_own {
+            return Err(usage("the job was started without 'cr self', which calls functions of the program"));
+        }
+        if facts.cr.is_none() {
             return Err(usage(format!(
                 "the job was started without a module for checkpoints ('mpirun --mca cr blcr'); 'oxmpi checkpoint --tree {pid}' makes \
                  an image of all its processes all the same"
@@ -78,7 +89,7 @@ fn try_checkpoint(args: &[OsString]) -> Result<Option<i32>, Stop> {
     let params = &command.params;
     let maker = Maker {
         is_tree: command.has("--tree"),
-        criu: criu(params)?,
+        criu: (!is_own).then(|| criu(params)).transpose()?,
         program: program()?,
         base: base(command.value("--dir"), params)?,
         keep: keep(params),
@@ -87,6 +98,9 @@ fn try_checkpoint(args: &[OsString]) -> Result<Option<i32>, Stop> {
     let made = maker.make(pid, command.has("--kill")).map_err(failed)?;
     let manifest = &made.set.manifest;
     let stood = match manifest.cost.pause_s {
+        Some(_) if manifest.is_own => {
+            format!("the program has saved its state in {:.3} s and goes on", manifest.cost.image_s)
+        }
         Some(pause) => format!("the job stood still for {pause:.3} s and goes on"),
         None => "the job has ended".to_string(),
     };
@@ -109,7 +123,8 @@ fn try_checkpoint(args: &[OsString]) -> Result<Option<i32>, Stop> {
 struct Maker {
     /// Whether it makes one image of all processes together, even if it could make one of each rank.
     is_tree: bool,
-    criu: Criu,
+    /// `None`: the program saves its state itself.
+    criu: Option<Criu>,
     /// This program, which CRIU calls.
     program: PathBuf,
     /// Where sets go.
@@ -140,7 +155,9 @@ enum MakerError {
 impl From<MakeError> for MakerError {
     fn from(error: MakeError) -> MakerError {
         match error {
-            MakeError::GoesOn { .. } | MakeError::NotEnded { .. } => MakerError::GoesOn(error),
+            MakeError::GoesOn { .. } | MakeError::NotEnded { .. } | MakeError::Continued { .. } => {
+                MakerError::GoesOn(error)
+            }
             _ => MakerError::Make(error),
         }
     }
@@ -179,9 +196,22 @@ impl Maker {
             supervision: self.supervision.or(of_job),
         };
         let checkpoints = Module::named(&request.transport).is_some_and(|module| module.checkpoints);
-        match !self.is_tree && facts.has_cr && checkpoints {
-            true => ranks::make(&request, &self.criu, facts.supervision.is_some()),
-            false => Ok(making::make(&request, &self.criu, &self.program)?),
+        if !self.is_tree && facts.cr.as_deref() == Some(OWN) {
+            return ranks::save(&request, facts.supervision.is_some());
+        }
+        let by_rank = !self.is_tree && facts.cr.is_some() && checkpoints;
+        if !by_rank && !facts.is_here {
+            return Err(MakerError::Transport(format!(
+                "it is on {} hosts, and an image of all processes together is one of a job on the host of its mpirun alone; images of \
+                 each rank are made of jobs that are started with '--mca cr blcr'",
+                facts.hosts
+            )));
+        }
+        let without = || MakerError::Transport("its images need CRIU".into());
+        let criu = self.criu.as_ref().ok_or_else(without)?;
+        match by_rank {
+            true => ranks::make(&request, criu, facts.supervision.is_some()),
+            false => Ok(making::make(&request, criu, &self.program)?),
         }
     }
 }
@@ -239,8 +269,16 @@ fn program() -> Result<PathBuf, Stop> {
 
 /// Whether images can be made here, for who asks for them by a parameter when a job is started.
 pub(crate) fn check(params: &Params) -> Result<(), Stop> {
-    criu(params)?;
+    criu_of_job(params)?;
     usable_base(params).map(drop)
+}
+
+/// CRIU for a job with these parameters; `None` if its program saves its state itself, by functions that have to have names.
+fn criu_of_job(params: &Params) -> Result<Option<Criu>, Stop> {
+    if params.cr() != Some(OWN) {
+        return criu(params).map(Some);
+    }
+    params.cr_self_functions().map(|_| None).map_err(failed)
 }
 
 /// CRIU by the parameters.

@@ -46,7 +46,7 @@ const NOT_EXECUTABLE: i32 = 126;
 /// Exit code when there is no such program, as in a shell.
 const NOT_FOUND: i32 = 127;
 /// Why there are no checkpoints of a job for which hosts are named.
-const NOT_ON_HOSTS: &str = "an image of the whole tree of processes is one of a job on this host alone, and this job is on others: leave it out, or the hosts";
+const NOT_ON_HOSTS: &str = "an image of the whole tree of processes is one of a job on this host alone, and this job is on others: leave it out, or the hosts, or have each rank imaged ('--mca cr blcr', over crtcp)";
 /// How many warnings about parameters are printed one by one.
 const MOST_WARNINGS: usize = 20;
 
@@ -146,17 +146,10 @@ fn resume(directory: &Path, args: &[OsString]) -> Result<i32, Stop> {
     };
     let profiles = profiles(&options)?;
     export(&mut options, &profiles);
-    let Found { mut params, .. } = params(&options, &profiles)?;
+    let Found { params, .. } = params(&options, &profiles)?;
     if let Some([option, value]) = resumption.hosts() {
         let wrong = |why: &dyn Display| stop(USAGE, format!("{option} {value}: {why}"));
         let hosts = Hosts::given(option, value).map_err(|why| wrong(&why))?;
-        if hosts.elsewhere().is_some() {
-            // There are no images of jobs on several hosts yet; their transport is what it was.
-            for (name, value) in [("cr", "none"), ("rpi", resumption.transport())] {
-                let source = Source::Launcher("oxmpi restart".into());
-                params.set_from(name, value, source).map_err(|error| wrong(&error))?;
-            }
-        }
         spread::move_to(&mut options, &hosts)?;
     }
     let launch = launch(&options, params, None, true)?;
@@ -235,8 +228,16 @@ fn launch(
         take_suited(&mut params)?;
     }
     let transport = transport(&params, size, hosts)?;
-    let supervision = supervision(options, spread.is_some() && !is_back)?;
-    if supervision.is_some() {
+    // Over other transports there is only the image of a whole tree, on one host.
+    let is_own = params.cr() == Some("self");
+    let by_rank = is_own || transport.checkpoints && params.cr().is_some();
+    if by_rank && spread.is_some() && Param::find("rpi").is_some_and(|rpi| params.is_default(rpi)) {
+        // Agents do not select it by themselves.
+        let source = Source::Launcher("mpirun, for checkpoints".into());
+        params.set_from("rpi", transport.name, source).map_err(|error| stop(USAGE, error))?;
+    }
+    let supervision = supervision(options, spread.is_some() && !by_rank)?;
+    if supervision.is_some() && !is_own {
         crate::checkpoint::check_transport(transport.name)
             .map_err(|why| stop(USAGE, format!("the job cannot be checkpointed: {why}")))?;
     }
@@ -255,7 +256,7 @@ fn launch(
             .map(|name| (name.into(), universe_size.clone().into())),
     );
     if let Some(cr) = params.cr() {
-        if spread.is_some() && !is_back {
+        if spread.is_some() && !by_rank {
             return Err(stop(USAGE, format!("parameter 'cr' is '{cr}': {NOT_ON_HOSTS}")));
         }
         let checked = if is_back { Ok(()) } else { crate::checkpoint::check(&params) };
@@ -359,7 +360,14 @@ fn decide(
 /// Acts as the agent that `mpirun` on another host starts here.
 pub(crate) fn agent() -> i32 {
     let restore = crate::checkpoint::restore_here;
-    let setup = Setup { library_directory: prefix::library_directory(), find_program, restore };
+    let setup = Setup {
+        library_directory: prefix::library_directory(),
+        find_program,
+        restore,
+        sees: crate::checkpoint::sees,
+        check_images: crate::checkpoint::check_here,
+        image: crate::checkpoint::image_here,
+    };
     match agent::serve(&setup) {
         Ok(code) => code,
         Err(error) => {

@@ -48,6 +48,7 @@ const PLACES: &[(&str, &[Place])] = &[
     ("shm_", &[("rpi", "shm"), ("btl", "sm")]),
     ("single_copy", &[("rpi", "shm"), ("btl", "sm")]),
     ("cr_blcr_", &[("cr", "blcr")]),
+    ("cr_self_", &[("cr", "self")]),
     ("cr", &[("cr", "base")]),
     ("coll_tuned_", &[("coll", "tuned")]),
     ("coll_", &[("coll", "base")]),
@@ -230,7 +231,6 @@ fn basic(is_parsable: bool, params: &Params) -> String {
 /// What a module has to do with checkpoints, as the guide has it in the summary of each.
 fn checkpoints(row: &ModuleRow) -> &'static str {
     match (row.framework, row.checkpoints) {
-        (Framework::Cr, _) if row.unavailable.is_some() => "not there yet",
         (Framework::Rpi, _) if Module::named(row.name).is_some_and(|module| !module.images) => "no",
         // Whoever does not take part is in an image of all processes.
         (Framework::Between, _) | (_, false) => "whole jobs on one host",

@@ -45,6 +45,11 @@ impl Modules {
         found.map_or_else(|_| Module::first(), |found| found.transport())
     }
 
+    /// What they are selected by.
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
     /// Selects the modules for a program that asks for this thread level, and says which one it gets. The first time rank 0
     /// tells how, if `mpi_show_select` is 1.
     ///

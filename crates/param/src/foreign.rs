@@ -37,8 +37,8 @@ const FAMILIES: &[(&str, &str)] = &[
     ),
     (
         "cr",
-        "functions of the program are not called for checkpoints yet (cr self); 'oxmpi checkpoint' makes images of whole jobs, and has \
-                 cr, cr_base_dir, cr_keep, cr_files, cr_blcr_criu and cr_blcr_options",
+        "checkpoints have cr, cr_base_dir, cr_keep, cr_files, cr_blcr_criu and cr_blcr_options, and cr_self_user_prefix, \
+                 cr_self_user_checkpoint, cr_self_user_restart and cr_self_user_continue",
     ),
     ("btl_base_verbose", "'oxmpi info --select' says which transport is used and why"),
     (

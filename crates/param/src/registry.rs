@@ -156,6 +156,28 @@ impl Params {
         }
     }
 
+    /// The names of the program's functions for checkpoints, by which it saves its state, restores it and goes on, each with the parameter
+    /// that says it.
+    ///
+    /// # Errors
+    /// If one has no name; for a person.
+    pub fn cr_self_functions(&self) -> Result<[(String, &'static str); 3], String> {
+        let prefix = self.cr_self_user_prefix();
+        let name = |own: &str, parameter: &'static str, end: &str| match (own, prefix) {
+            ("", "") => Err(format!(
+                "symbol lookup failed: there is no name for the function that is to be called ({parameter}); name all three by \
+                 'cr_self_user_prefix PREFIX' (PREFIX_checkpoint, PREFIX_restart, PREFIX_continue)"
+            )),
+            ("", prefix) => Ok((format!("{prefix}_{end}"), "cr_self_user_prefix")),
+            (own, _) => Ok((own.to_string(), parameter)),
+        };
+        Ok([
+            name(self.cr_self_user_checkpoint(), "cr_self_user_checkpoint", "checkpoint")?,
+            name(self.cr_self_user_restart(), "cr_self_user_restart", "restart")?,
+            name(self.cr_self_user_continue(), "cr_self_user_continue", "continue")?,
+        ])
+    }
+
     /// Whether there shall be no module for checkpoints.
     pub fn cr_is_off(&self) -> bool {
         self.number_of(Id::cr) == 1
@@ -516,10 +538,10 @@ parameters! {
     cr: by_hand {
         unit: Unit::Choice(&["auto", "none", "blcr", "self"]), default: 0, limits: 0..=3, power_of_two: false,
         aliases: [], level: User,
-        help: "The module for checkpoints. 'blcr': images of all processes of a job on one host, made by CRIU in BLCR's place ('oxmpi \
-               checkpoint', 'oxmpi restart'); mpirun looks for CRIU when it starts, the thread level is MPI_THREAD_SERIALIZED at \
-               least, and of the transports crtcp is used unless another one is named. 'self', functions of the program, is not \
-               there yet. 'auto': blcr, if the transport is crtcp and the thread level is high enough; no job needs it for 'oxmpi \
+        help: "The module for checkpoints. 'blcr': images of the processes of a job, made by CRIU in BLCR's place ('oxmpi checkpoint', \
+               'oxmpi restart'); mpirun, and its agent on each other host, look for CRIU when they start, the thread level is MPI_THREAD_SERIALIZED at \
+               least, and of the transports crtcp is used unless another one is named. 'self': functions of the program that save and restore \
+               its state (cr_self_user_prefix), over any transport that images are made of. 'auto': blcr, if the transport is crtcp and the thread level is high enough; no job needs it for 'oxmpi \
                checkpoint --tree'. 'none': none.",
     }
     cr_base_dir: text {
@@ -538,6 +560,26 @@ parameters! {
         help: "What 'oxmpi restart' does about a file that the job had open for writing and that has grown or was written to since \
                the checkpoint: cut it back to its length then (cut), or refuse to restart the job (refuse). A file that is shorter, \
                or another one, is always refused.",
+    }
+    cr_self_user_prefix: text {
+        default: "", aliases: ["cr_ssi_user_prefix"], level: User,
+        help: "For 'cr self': the program has functions PREFIX_checkpoint, PREFIX_restart and PREFIX_continue, which save its state, \
+               restore it within MPI_Init after 'oxmpi restart', and go on after a checkpoint.",
+    }
+    cr_self_user_checkpoint: text {
+        default: "", aliases: ["cr_ssi_user_checkpoint"], level: User,
+        help: "For 'cr self': the function of the program that saves its state, in place of PREFIX_checkpoint. It returns 0, or the \
+               checkpoint is discarded.",
+    }
+    cr_self_user_restart: text {
+        default: "", aliases: ["cr_ssi_user_restart"], level: User,
+        help: "For 'cr self': the function of the program that restores its state, called by MPI_Init, in place of PREFIX_restart. It \
+               returns 0, or the job ends.",
+    }
+    cr_self_user_continue: text {
+        default: "", aliases: ["cr_ssi_user_continue"], level: User,
+        help: "For 'cr self': the function of the program that is called when a checkpoint is on disk and the job goes on, in place of \
+               PREFIX_continue.",
     }
     cr_blcr_criu: text {
         default: "", aliases: [], level: User,

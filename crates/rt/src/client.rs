@@ -41,6 +41,8 @@ pub const BOOT_VARIABLE: &str = "OXMPI_BOOT";
 pub(crate) const SIZE_VARIABLE: &str = "OXMPI_COMM_WORLD_SIZE";
 /// The environment variable that tells a rank for how many ranks its launcher has slots, on all hosts (MPI_UNIVERSE_SIZE).
 pub const UNIVERSE_SIZE_VARIABLE: &str = "OXMPI_UNIVERSE_SIZE";
+/// Is set for ranks that go on from a checkpoint of their program's own functions (`cr self`).
+pub const RESTART_VARIABLE: &str = "OXMPI_CR_RESTART";
 /// What the control socket is called where it was closed.
 const CONTROL: &str = "OxMPI's connection with mpirun";
 /// The node of those of whom it is not known.

@@ -190,6 +190,18 @@ pub enum Request {
         /// Whether it is to end: [`Request::EndHeld`] comes next.
         ends: bool,
     },
+    /// Likewise: have the processes on other hosts imaged there. Answered by [`Reply::Given`] with what their agents say of it, or by
+    /// [`Reply::Refused`].
+    ImageFar {
+        /// Where, in words that the agents' program understands.
+        place: String,
+    },
+    /// A tool wants the program's functions for checkpoints to be called (`cr self`), those that save its state or those that let it go on.
+    /// Answered by [`Reply::Done`] when all have returned 0, or by [`Reply::Refused`].
+    CallFunctions {
+        /// Whether they are to save it.
+        saves: bool,
+    },
     /// Likewise: the set of images is on disk, end the job. Answered as [`Request::Imaged`].
     EndHeld {
         /// Where the set is, for the user.
@@ -350,6 +362,8 @@ mod kind {
     pub(super) const HOLD: u8 = 47;
     pub(super) const IMAGED: u8 = 48;
     pub(super) const END_HELD: u8 = 49;
+    pub(super) const IMAGE_FAR: u8 = 50;
+    pub(super) const CALL_FUNCTIONS: u8 = 51;
     pub(super) const HERE: u8 = 65;
     pub(super) const REFUSED: u8 = 66;
     pub(super) const LISTEN_HERE: u8 = 67;
@@ -405,6 +419,8 @@ impl Request {
             Request::Hold => encode(kind::HOLD, 0, ""),
             Request::Imaged { ends } => encode(kind::IMAGED, (*ends).into(), ""),
             Request::EndHeld { set } => encode(kind::END_HELD, 0, set),
+            Request::ImageFar { place } => encode(kind::IMAGE_FAR, 0, place),
+            Request::CallFunctions { saves } => encode(kind::CALL_FUNCTIONS, (*saves).into(), ""),
             Request::LookUp { service } => encode(kind::LOOK_UP, 0, service),
         }
     }
@@ -431,6 +447,9 @@ impl Request {
             kind::QUIESCED => no_text(kind, text).map(|()| Request::Quiesced { step: number }),
             kind::QUIESCE => no_text(kind, text).map(|()| Request::Quiesce { limit_ms: number }),
             kind::IMAGED if number < 2 => no_text(kind, text).map(|()| Request::Imaged { ends: number == 1 }),
+            kind::CALL_FUNCTIONS if number < 2 => {
+                no_text(kind, text).map(|()| Request::CallFunctions { saves: number == 1 })
+            }
             kind::MEET if number < 2 => Ok(Request::Meet { accepts: number == 1, port: utf8(kind, text)? }),
             kind::PUBLISH if number < 2 => {
                 let (port, service) = pair(kind, text)?;
@@ -444,6 +463,7 @@ impl Request {
             kind::DESCRIBE => no_text(kind, text).map(|()| Request::Describe),
             kind::HOLD => no_text(kind, text).map(|()| Request::Hold),
             kind::END_HELD => Ok(Request::EndHeld { set: utf8(kind, text)? }),
+            kind::IMAGE_FAR => Ok(Request::ImageFar { place: utf8(kind, text)? }),
             kind::NAMES => no_text(kind, text).map(|()| Request::Names),
             kind::NUMBERS => no_text(kind, text).map(|()| Request::Numbers),
             kind::SECRET => Ok(Request::Secret { universe: decimal(kind, text)? }),
@@ -578,7 +598,9 @@ mod tests {
             Just(Request::Describe),
             Just(Request::Hold),
             any::<bool>().prop_map(|ends| Request::Imaged { ends }),
+            any::<bool>().prop_map(|saves| Request::CallFunctions { saves }),
             ".{0,80}".prop_map(|set| Request::EndHeld { set }),
+            ".{0,80}".prop_map(|place| Request::ImageFar { place }),
             any::<u32>().prop_map(|limit_ms| Request::Quiesce { limit_ms }),
             (any::<i32>(), ".{0,80}").prop_map(|(code, text)| Request::Abort { code, text }),
             ".{0,80}".prop_map(|text| Request::Say { text }),

@@ -7,6 +7,7 @@
 //! | [`opening`] | how the stream to an agent is opened: a program such as ssh |
 //! | [`head`] | the head's side until the ranks run; then it is the launcher's (`launch/far.rs`) |
 //! | [`agent`] | the agent |
+//! | `pieces` | images that one host has and another needs |
 //! | `lifeline` | how an agent notices that the host of its head is gone |
 //!
 //! Descriptors never cross hosts: segments, control sockets and pipes are the agent's own. It answers its ranks what it knows,
@@ -18,5 +19,6 @@ pub(crate) mod head;
 pub(crate) mod lifeline;
 pub mod message;
 pub mod opening;
+pub(crate) mod pieces;
 pub mod placement;
 pub(crate) mod stream;

@@ -13,6 +13,7 @@ use oxmpi_sys::{fdpass, local};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::blob;
+use crate::codec::Reader;
 use crate::control::{MAX_MESSAGE, Reply, Request};
 use crate::launch::{Held, Supervision};
 
@@ -22,6 +23,9 @@ pub(crate) const ENTRANCE_PREFIX: &str = "oxmpi.rank.";
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long it may take until all processes of a job stand still.
 const HOLDING: Duration = Duration::from_secs(30);
+
+/// How long other hosts may make images: as long as the memory of their ranks takes.
+const IMAGING: Duration = Duration::from_secs(24 * 3600);
 
 /// What a job is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,8 +38,12 @@ pub struct JobFacts {
     pub transport: String,
     /// How many processes it has, spawned ones among them.
     pub ranks: u32,
-    /// Whether it has a module for checkpoints, by name.
-    pub has_cr: bool,
+    /// On how many hosts they are.
+    pub hosts: u32,
+    /// Whether that is the host of `mpirun` alone.
+    pub is_here: bool,
+    /// Its module for checkpoints, if it has one by name.
+    pub cr: Option<String>,
     /// What is done about checkpoints without being asked, if anything is.
     pub supervision: Option<Supervision>,
     /// The program of its first rank.
@@ -89,21 +97,24 @@ pub enum InquiryError {
 impl JobFacts {
     /// As [`JobFacts::decode`] reads it. The path is last: if a message had no room for it, only its end would be lost.
     pub(crate) fn encode(&self) -> String {
-        let JobFacts { mpirun, id, transport, ranks, has_cr, supervision, program } = self;
-        let cr = if *has_cr { "cr" } else { "-" };
+        let JobFacts { mpirun, id, transport, ranks, hosts, is_here, cr, supervision, program } = self;
+        let hosts = format!("{hosts}/{}", u8::from(*is_here));
+        let cr = cr.as_deref().unwrap_or("-");
         let supervision = supervision.map_or("-".into(), |Supervision { every, on_term }| {
             format!("{}/{}", every.map_or(0, |time| time.as_millis()), u8::from(on_term))
         });
-        format!("{mpirun} {id:016x} {ranks} {transport} {cr} {supervision} {}", program.display())
+        format!("{mpirun} {id:016x} {ranks} {hosts} {transport} {cr} {supervision} {}", program.display())
     }
 
     fn decode(text: &str) -> Option<JobFacts> {
-        let mut words = text.splitn(7, ' ');
+        let mut words = text.splitn(8, ' ');
         let mpirun = words.next()?.parse().ok()?;
         let id = u64::from_str_radix(words.next()?, 16).ok()?;
         let ranks = words.next()?.parse().ok()?;
+        let (hosts, is_here) = words.next()?.split_once('/')?;
+        let (hosts, is_here) = (hosts.parse().ok()?, is_here == "1");
         let transport = words.next()?.into();
-        let has_cr = words.next()? == "cr";
+        let cr = words.next().map(|word| Some(word.to_string()).filter(|word| word != "-"))?;
         let supervision = match words.next()? {
             "-" => None,
             text => {
@@ -113,7 +124,8 @@ impl JobFacts {
                 Some(Supervision { every, on_term: on_term == "1" })
             }
         };
-        Some(JobFacts { mpirun, id, ranks, transport, has_cr, supervision, program: words.next()?.into() })
+        let program = words.next()?.into();
+        Some(JobFacts { mpirun, id, transport, ranks, hosts, is_here, cr, supervision, program })
     }
 }
 
@@ -184,6 +196,23 @@ impl Hold {
         &self.bytes
     }
 
+    /// Has the processes on other hosts imaged there, at a place that their agents' program understands. Returns what that says of it, by
+    /// host. Waits as long as it takes.
+    ///
+    /// # Errors
+    /// See [`InquiryError`].
+    pub fn image_far(&self, place: String) -> Result<Vec<(String, Vec<u8>)>, InquiryError> {
+        match question(&self.socket, self.pid, &Request::ImageFar { place }, IMAGING)? {
+            (Reply::Given, Some(fd)) => {
+                let bytes = blob::read(fd).map_err(|error| InquiryError::Unreachable(self.pid, error))?;
+                let mut from = Reader::new(&bytes);
+                from.list(|from| from.text().zip(from.bytes())).ok_or(InquiryError::Nonsense(self.pid))
+            }
+            (Reply::Refused { reason, .. }, _) => Err(InquiryError::Refused(reason)),
+            _ => Err(InquiryError::Nonsense(self.pid)),
+        }
+    }
+
     /// All images are there: the processes go on, unless the job `ends`.
     ///
     /// # Errors
@@ -202,6 +231,50 @@ impl Hold {
 
     fn say(&self, request: &Request) -> Result<(), InquiryError> {
         match question(&self.socket, self.pid, request, PATIENCE)? {
+            (Reply::Done { .. }, _) => Ok(()),
+            (Reply::Refused { reason, .. }, _) => Err(InquiryError::Refused(reason)),
+            _ => Err(InquiryError::Nonsense(self.pid)),
+        }
+    }
+}
+
+/// A job whose program has saved its state by functions of its own.
+#[derive(Debug)]
+pub struct Saved {
+    pid: u32,
+    socket: OwnedFd,
+}
+
+/// Has the program of the job of this `mpirun` save its state, by its functions for checkpoints; waits as long as that takes.
+///
+/// # Errors
+/// See [`InquiryError`]; also if the job has no such functions, or one has not returned 0.
+pub fn save(pid: u32) -> Result<Saved, InquiryError> {
+    let (pid, name) = launcher_of(pid)?;
+    let saved = Saved { pid, socket: connect(&name, pid)? };
+    saved.say(&Request::CallFunctions { saves: true }, IMAGING)?;
+    Ok(saved)
+}
+
+impl Saved {
+    /// Its set is on disk: the functions are called that let the program go on.
+    ///
+    /// # Errors
+    /// See [`InquiryError`]; also if one has not returned 0.
+    pub fn go_on(self) -> Result<(), InquiryError> {
+        self.say(&Request::CallFunctions { saves: false }, IMAGING)
+    }
+
+    /// Its set is on disk: the job ends.
+    ///
+    /// # Errors
+    /// See [`InquiryError`]; then the job goes on.
+    pub fn end(self, set: &Path) -> Result<(), InquiryError> {
+        self.say(&Request::EndHeld { set: set.display().to_string() }, PATIENCE)
+    }
+
+    fn say(&self, request: &Request, patience: Duration) -> Result<(), InquiryError> {
+        match question(&self.socket, self.pid, request, patience)? {
             (Reply::Done { .. }, _) => Ok(()),
             (Reply::Refused { reason, .. }, _) => Err(InquiryError::Refused(reason)),
             _ => Err(InquiryError::Nonsense(self.pid)),
@@ -365,11 +438,14 @@ mod tests {
         };
         for supervision in [None, Some(supervised(None, true)), Some(supervised(Some(1500), false))] {
             let (transport, program) = ("shm".into(), "/home/a b/heat".into());
-            let has_cr = supervision.is_some();
-            let facts = JobFacts { mpirun: 7, id: 0xabc, transport, ranks: 4, has_cr, supervision, program };
+            let cr = supervision.map(|_| "blcr".to_string());
+            let (mpirun, id, ranks, hosts, is_here) = (7, 0xabc, 4, 2, cr.is_some());
+            let facts = JobFacts { mpirun, id, transport, ranks, hosts, is_here, cr, supervision, program };
             assert_eq!(JobFacts::decode(&facts.encode()), Some(facts));
         }
-        for text in ["", "7 x 4 shm - - /p", "7 1 4 shm - -", "7 1 4 shm - 5 /p"] {
+        for text in
+            ["", "7 x 4 1/1 shm - - /p", "7 1 4 1/1 shm - -", "7 1 4 1/1 shm - 5 /p", "7 1 4 1 shm - - /p"]
+        {
             assert_eq!(JobFacts::decode(text), None, "{text}");
         }
     }

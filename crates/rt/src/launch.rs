@@ -22,6 +22,7 @@ mod entrance;
 mod environment;
 mod far;
 mod files;
+mod functions;
 mod held;
 mod hold;
 mod input;
@@ -39,19 +40,22 @@ mod relays;
 mod resume;
 mod spawning;
 mod start;
+mod still;
 mod watching;
 
 /// What an agent on another host does as the launcher does it here.
 pub(crate) mod parts {
     pub(crate) use super::abroad::{Reach, give_abroad, reach_abroad};
     pub(crate) use super::answers::{INCARNATION, plug_whereabouts};
+    pub(crate) use super::functions::{LOOK as CALL_LOOK, returned};
     pub(crate) use super::input::Inputs;
     pub(crate) use super::output::{Came, is_ready, read_some};
     pub(crate) use super::places::Place;
     pub(crate) use super::plugs::{Plug, listeners, plugs};
     pub(crate) use super::relay::Relay;
-    pub(crate) use super::resume::{Back, bring_back, let_run};
+    pub(crate) use super::resume::{Back, bring_back};
     pub(crate) use super::start::{Crew, Outputs, Prepared, Rank, Recruits, boot, exit_of, raise_open_files};
+    pub(crate) use super::still::{Input as HeldInput, describe, send, stop};
 }
 
 use std::ffi::{OsStr, OsString};
@@ -72,11 +76,12 @@ use rustix::process::Signal;
 pub use self::binding::Bind;
 pub use self::files::OutputFiles;
 pub use self::held::{Held, HeldRank, Images};
+pub(crate) use self::held::{read_addresses, write_addresses};
 pub use self::input::Stdin;
 pub use self::output::OutputStyle;
 pub use self::plugs::network;
 pub use self::relay::{RELAY_CONTROL, RELAY_WORD};
-pub use self::resume::{Restore, Restored, resume};
+pub use self::resume::{FilesOf, Restore, Restored, Source, resume};
 pub(crate) use self::start::kernel;
 
 use self::binding::Binding;

@@ -18,7 +18,7 @@ pub use self::inherited::{
     close_others, inherited_is_control, inherited_is_segment, is_live_socket, take_inherited,
 };
 pub use self::relayed::{RELAYED, relay, stand_ins, stands_for};
-pub use self::signals::{HEEDED, SignalMask, Signals, heed_children};
+pub use self::signals::{HEEDED, SignalMask, Signals, heed_children, without_signals};
 
 use self::signals::{full_mask, set_mask};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};

@@ -5,7 +5,7 @@
 //! much that was.
 
 use super::registrations::{Registration, registered};
-use crate::library::{Running, latest, running};
+use crate::library::{Running, latest, running_unless_closed};
 use crate::objects::locked;
 use oxmpi_core::tool::{Event, EventKind, Seen};
 use oxmpi_objects::error::MpiError;
@@ -22,7 +22,7 @@ static IS_TELLING: AtomicBool = AtomicBool::new(false);
 
 /// Hears of events from now on, if MPI is initialised.
 pub(super) fn observe() -> Result<(), MpiError> {
-    running().map_or(Ok(()), observe_all)
+    running_unless_closed().map_or(Ok(()), observe_all)
 }
 
 /// Hears of events from now on, if anybody has registered for some.

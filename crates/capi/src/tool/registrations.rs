@@ -5,7 +5,7 @@
 
 use super::handles::Handles;
 use super::{Result, hub, instances};
-use crate::library::running;
+use crate::library::running_unless_closed;
 use crate::objects::locked;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{
@@ -79,7 +79,7 @@ pub(super) fn add(kind: &'static EventType, comm: Option<Comm>) -> Result<TEvent
     let context = match comm {
         None => None,
         Some(comm) => {
-            let library = running().ok_or(abi::MPI_T_ERR_INVALID_HANDLE)?;
+            let library = running_unless_closed().ok_or(abi::MPI_T_ERR_INVALID_HANDLE)?;
             let comm = library.communicator(comm).map_err(|_| abi::MPI_T_ERR_INVALID_HANDLE)?;
             Some(comm.team.point_to_point)
         }

@@ -51,10 +51,12 @@ fn text(set: &Set) -> String {
     let manifest = &set.manifest;
     let (made, job, cost) = (&manifest.made, &manifest.job, &manifest.cost);
     let stood = match cost.pause_s {
+        Some(_) if manifest.is_own => "the job went on".into(),
         Some(pause) => format!("the job stood still for {pause:.3} s"),
         None => "the job has ended with it".into(),
     };
     let images = match manifest.ranks {
+        _ if manifest.is_own => "none; the program has saved its state, and restores it in a new job",
         Some(_) => "an image of each rank; a new mpirun restores them",
         None => "one of all processes together, mpirun among them",
     };

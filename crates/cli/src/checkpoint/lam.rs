@@ -19,7 +19,7 @@ lamcheckpoint, lamrestart, cr_checkpoint, cr_restart: other names of 'oxmpi chec
       -ssi NAME VALUE                             set a parameter: cr_base_dir, cr_keep, cr_files, ...
 
 An image is one of the whole tree of processes, mpirun among them, made by CRIU in BLCR's place; what BLCR called a context file is the
-directory of a set. There are no images of single processes, and no 'cr self', which would call functions of the program.
+directory of a set. There are no images of single processes. With '-ssi cr self' the program saves its state by functions of its own.
 ";
 
 /// What is to be done.
@@ -49,7 +49,7 @@ pub(crate) fn called(name: &str, args: &[OsString]) -> i32 {
 fn translated(name: &str, args: &[OsString]) -> Result<Wanted, Stop> {
     let is_lam = name.starts_with("lam");
     let restarts = name.ends_with("restart");
-    let (mut out, mut subject) = (Vec::new(), None);
+    let (mut out, mut subject, mut is_own) = (Vec::new(), None, false);
     let mut args = words(args);
     while let Some(arg) = args.next() {
         let (option, inline) = split(&arg);
@@ -68,7 +68,7 @@ fn translated(name: &str, args: &[OsString]) -> Result<Wanted, Stop> {
             _ if sets_parameter(option) => {
                 let (key, text) = (value("a parameter")?, value("a parameter and its value")?);
                 match &*key {
-                    "cr" => check_module(&text)?,
+                    "cr" => is_own = is_own_module(&text)?,
                     "cr_blcr_context_file" if restarts => subject = Some(text),
                     "cr_restart_args" if restarts => out.extend(text.split_whitespace().map(String::from)),
                     _ => out.extend(["--mca".into(), key, text]),
@@ -84,7 +84,7 @@ fn translated(name: &str, args: &[OsString]) -> Result<Wanted, Stop> {
         out.insert(0, subject);
         return Ok(Wanted::Restart(out));
     }
-    out.splice(0..0, ["--tree".to_string(), subject]);
+    out.splice(0..0, [if is_own { super::OWN_OPTION } else { "--tree" }.to_string(), subject]);
     Ok(Wanted::Checkpoint(out))
 }
 
@@ -98,15 +98,14 @@ fn wanted(name: &str) -> &'static str {
     }
 }
 
-/// Whether there is this module for checkpoints.
-fn check_module(module: &str) -> Result<(), Stop> {
+/// Whether a module for checkpoints is the one that calls functions of the program; an error if there is no such module.
+fn is_own_module(module: &str) -> Result<bool, Stop> {
     match module {
-        "blcr" => Ok(()),
-        "self" => Err(usage(
-            "-ssi cr self: functions of the program are not called for a checkpoint; '-ssi cr blcr' makes an image of the whole job, \
-             which needs none",
-        )),
-        other => Err(usage(format!("-ssi cr {other}: there is no such module for checkpoints, but blcr"))),
+        "blcr" => Ok(false),
+        "self" => Ok(true),
+        other => {
+            Err(usage(format!("-ssi cr {other}: there is no such module for checkpoints, but blcr and self")))
+        }
     }
 }
 
@@ -166,7 +165,6 @@ mod tests {
     #[test]
     fn what_has_no_counterpart_is_refused_with_a_sentence() {
         for (line, text) in [
-            ("lamcheckpoint -ssi cr self -pid 7", "functions of the program are not called"),
             ("lamcheckpoint -ssi cr bcr -pid 7", "-ssi cr bcr: there is no such module"),
             ("lamcheckpoint -pid", "-pid needs a process number"),
             ("lamcheckpoint", "'-pid PID'"),

@@ -14,11 +14,14 @@ use std::time::Instant;
 
 use oxmpi_checkpoint::criu::Criu;
 use oxmpi_checkpoint::making::{Checkpoint, MakeError, Request};
-use oxmpi_checkpoint::ranks::{self, Given, Making, StillJob, StillRank};
+use oxmpi_checkpoint::ranks::{self, Given, Making, Part, StillJob, StillRank};
 use oxmpi_checkpoint::restart::RESUME_OPTION;
 use oxmpi_checkpoint::set::Set;
+use oxmpi_param::Params;
+use oxmpi_rt::client::RESTART_VARIABLE;
+use oxmpi_rt::hosts::agent::{ImageTask, ImagesMade, Scratch};
 use oxmpi_rt::inquiry;
-use oxmpi_rt::launch::{self, Held, Images, Launch, Restored};
+use oxmpi_rt::launch::{self, Held, Images, Launch, Restored, Source};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
@@ -37,6 +40,7 @@ pub(super) fn make(request: &Request, criu: &Criu, is_supervised: bool) -> Resul
         number: rank.number,
         process: rank.pid,
         outside: rank.outside.iter().flatten().cloned().collect(),
+        is_far: rank.host.is_some(),
     });
     let still = StillJob {
         ranks: ranks.collect(),
@@ -44,7 +48,17 @@ pub(super) fn make(request: &Request, criu: &Criu, is_supervised: bool) -> Resul
         state: hold.bytes().to_vec(),
         is_supervised,
     };
-    let made = making.image(criu, &still)?;
+    let elsewhere = |directory: &Path, word: &str| {
+        let made =
+            hold.image_far(format!("{word} {}", directory.display())).map_err(|error| error.to_string())?;
+        let part = |(host, facts): (String, Vec<u8>)| {
+            let part: Part =
+                serde_json::from_slice(&facts).map_err(|error| format!("host {host}: {error}"))?;
+            Ok((host, part))
+        };
+        made.into_iter().map(part).collect::<Result<Vec<_>, String>>()
+    };
+    let made = making.image(criu, &still, &elsewhere)?;
     let moved = |error: inquiry::InquiryError| MakerError::Make(MakeError::Standing(error.to_string()));
     hold.imaged(request.ends).map_err(moved)?;
     if !request.ends {
@@ -55,6 +69,65 @@ pub(super) fn make(request: &Request, criu: &Criu, is_supervised: bool) -> Resul
     hold.end(&path).map_err(|error| MakeError::NotEnded { path, why: error.to_string() })?;
     ranks::await_gone(&checkpoint.set);
     Ok(checkpoint)
+}
+
+/// Has a program save its state by its own functions.
+pub(super) fn save(request: &Request, is_supervised: bool) -> Result<Checkpoint, MakerError> {
+    let (checkpoint, saved) =
+        ranks::save(request, is_supervised, || inquiry::save(request.mpirun).map_err(not_saved))?;
+    let path = checkpoint.set.path.clone();
+    if request.ends {
+        saved.end(&path).map_err(|error| MakeError::NotEnded { path, why: error.to_string() })?;
+    } else {
+        saved.go_on().map_err(|error| MakeError::Continued { path, why: error.to_string() })?;
+    }
+    Ok(checkpoint)
+}
+
+fn not_saved(error: inquiry::InquiryError) -> MakerError {
+    MakerError::Make(MakeError::Standing(error.to_string()))
+}
+
+/// What an agent does that is to make images of the ranks of its host.
+pub(crate) fn image_here(task: &ImageTask) -> Result<ImagesMade, String> {
+    let (word, directory) = task.place.split_once(' ').ok_or("mpirun does not say where images belong")?;
+    let criu = Criu::find(task.params.cr_blcr_criu(), task.params.cr_blcr_options());
+    let criu = criu.map_err(|error| error.to_string())?;
+    let ranks = task.ranks.iter().map(|rank| StillRank {
+        number: rank.number,
+        process: rank.pid,
+        outside: rank.outside.iter().flatten().cloned().collect(),
+        is_far: false,
+    });
+    let (ranks, directory) = (ranks.collect::<Vec<_>>(), Path::new(directory));
+    // A directory for sets that each host has for itself: the images are made in it, and go to the host of mpirun.
+    let scratch = (!ranks::is_seen(directory, word)).then(|| {
+        let beside = directory.parent().unwrap_or(directory);
+        Scratch::make_in(&[beside, &std::env::temp_dir()])
+    });
+    let scratch =
+        scratch.transpose().map_err(|error| format!("there is no directory for images: {error}"))?;
+    let place = scratch.as_ref().map_or(directory, Scratch::path);
+    let part = ranks::image_part(place, &criu, &ranks).map_err(|error| error.to_string())?;
+    if let Some(scratch) = &scratch {
+        // Logs.
+        std::fs::remove_dir_all(scratch.path().join("work")).map_err(|error| error.to_string())?;
+    }
+    let facts = serde_json::to_vec(&part).map_err(|error| error.to_string())?;
+    Ok(ImagesMade { facts, files: scratch })
+}
+
+/// Whether the images are seen on this host.
+pub(crate) fn sees(images: &Images) -> bool {
+    Set::mark(&images.set).is_ok_and(|mark| mark == images.mark)
+}
+
+/// Why no images can be made on this host for a job with these parameters.
+pub(crate) fn check_here(params: &Params) -> Result<(), String> {
+    if params.cr() != Some("blcr") {
+        return Ok(());
+    }
+    Criu::find(params.cr_blcr_criu(), params.cr_blcr_options()).map(drop).map_err(|error| error.to_string())
 }
 
 /// On which hosts ranks are to go on: an option of mpirun, and its value.
@@ -68,16 +141,21 @@ pub(super) struct Hosts<'a> {
 const NO_HOSTS: &str = "-";
 
 /// Starts the mpirun that brings the job of a set back, on these hosts if some are given; its number.
-pub(super) fn start(set: &Set, criu: &Criu, work: &Path, hosts: Option<Hosts<'_>>) -> Result<Pid, Stop> {
+pub(super) fn start(
+    set: &Set,
+    criu: Option<&Criu>,
+    work: &Path,
+    hosts: Option<Hosts<'_>>,
+) -> Result<Pid, Stop> {
     let (option, value) = hosts.map_or((NO_HOSTS, ""), |Hosts { option, value }| (option, value));
     let words: [&OsStr; 5] = [
         set.path.as_os_str(),
-        criu.program.as_os_str(),
-        criu.version.as_ref(),
+        criu.map_or("".as_ref(), |criu| criu.program.as_os_str()),
+        criu.map_or("".as_ref(), |criu| criu.version.as_ref()),
         option.as_ref(),
         value.as_ref(),
     ];
-    let options = criu.options.iter().map(|option| option.as_ref());
+    let options = criu.iter().flat_map(|criu| &criu.options).map(|option| option.as_ref());
     let mut plan = Vec::new();
     for word in words.into_iter().chain(options) {
         plan.extend(word.as_encoded_bytes());
@@ -125,7 +203,8 @@ fn variable(word: Vec<u8>) -> Option<(OsString, OsString)> {
 pub(crate) struct Resumption {
     set: Set,
     criu: Criu,
-    held: Held,
+    /// What its mpirun has said of itself; of a program that restores its state itself that is nothing.
+    held: Option<Held>,
     /// For CRIU's logs.
     work: PathBuf,
     /// An option of mpirun that says where ranks are, and its value.
@@ -157,14 +236,17 @@ impl Resumption {
         let options: Vec<String> =
             words.filter_map(|word| word.into_string().ok()).filter(|word| !word.is_empty()).collect();
         let set = Set::open(Path::new(&path)).map_err(failed)?;
-        let state = ranks::state(&set).map_err(|error| failed(format!("{}: {error}", set.path.display())))?;
-        let held = Held::decode(&state);
-        let held = held.ok_or_else(|| {
-            failed(format!(
-                "{}: what mpirun has said of itself was written by another version",
-                set.path.display()
-            ))
-        })?;
+        let read = || {
+            let state = ranks::state(&set);
+            let state = state.map_err(|error| failed(format!("{}: {error}", set.path.display())))?;
+            Held::decode(&state).ok_or_else(|| {
+                failed(format!(
+                    "{}: what mpirun has said of itself was written by another version",
+                    set.path.display()
+                ))
+            })
+        };
+        let held = if set.manifest.is_own { None } else { Some(read()?) };
         let criu = Criu {
             program: program.into(),
             version: version.to_string_lossy().into_owned(),
@@ -179,23 +261,32 @@ impl Resumption {
         self.hosts.as_ref()
     }
 
-    /// The transport of its messages.
-    pub(crate) fn transport(&self) -> &str {
-        &self.set.manifest.job.transport
-    }
-
     /// Brings the job back and runs it to its end.
     pub(crate) fn run(self, launch: &Launch) -> Result<i32, Stop> {
         let Resumption { set, criu, held, work, hosts: _ } = self;
-        let images =
-            Images { set: set.path.clone(), program: criu.program.clone(), options: criu.options.clone() };
+        let Some(held) = held else {
+            // It does no harm.
+            let _ = std::fs::remove_dir_all(&work);
+            let mut launch = launch.clone();
+            launch.env.push((RESTART_VARIABLE.into(), "1".into()));
+            return launch::run(&launch).map_err(failed);
+        };
+        let unreadable = |error: io::Error| failed(format!("{}: {error}", set.path.display()));
+        let images = Images {
+            set: set.path.clone(),
+            mark: Set::mark(&set.path).map_err(unreadable)?,
+            program: criu.program.clone(),
+            options: criu.options.clone(),
+        };
         let restore = |_: &Images, all: &[Restored<'_>]| {
             restore_into(&set, &criu, &work, all)?;
             // It does no harm.
             let _ = std::fs::remove_dir_all(&work);
             Ok(())
         };
-        launch::resume(launch, &held, &images, &restore).map_err(failed)
+        let files_of = |ranks: &[u32]| set.files_of(ranks);
+        let source = Source { images, restore: &restore, files_of: &files_of };
+        launch::resume(launch, &held, &source).map_err(failed)
     }
 }
 
@@ -214,10 +305,9 @@ fn restore_into(set: &Set, criu: &Criu, work: &Path, all: &[Restored<'_>]) -> Re
     ranks::bring_back(set, criu, work, &given).map_err(|error| error.to_string())
 }
 
-/// What an agent does that is to restore ranks on its host: it sees the set under the same path.
+/// What an agent does that is to restore ranks on its host.
 pub(crate) fn restore_here(images: &Images, all: &[Restored<'_>]) -> Result<(), String> {
-    let shared = "sets have to be in a directory that all hosts have under this path ('--dir DIR', or the parameter cr_base_dir)";
-    let set = Set::open(&images.set).map_err(|error| format!("{error}; {shared}"))?;
+    let set = Set::open(&images.set).map_err(|error| error.to_string())?;
     ranks::check(&set, &all.iter().map(|rank| rank.number).collect::<Vec<_>>())
         .map_err(|error| error.to_string())?;
     let program = images.program.to_string_lossy();

@@ -57,8 +57,8 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
         [_, more, ..] => return Err(usage(format!("'{more}': one set is restarted at a time"))),
     };
     let set = Set::open(path).map_err(failed)?;
-    let criu = super::criu(&command.params)?;
-    let mut supervision = supervision(&command, &set)?;
+    let criu = (!set.manifest.is_own).then(|| super::criu(&command.params)).transpose()?;
+    let supervision = supervision(&command, &set)?;
     let policy = if command.params.cr_files_refuse() { Policy::Refuse } else { Policy::Cut };
     let is_outside = session_of(std::process::id()).is_ok_and(|leader| leader == 0);
     let by_rank = set.manifest.ranks.as_ref();
@@ -79,11 +79,6 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
              go on anywhere, are made of jobs that are started with '--mca cr blcr'"
         )));
     }
-    if hosts.is_some() && supervision.take().is_some() {
-        oxmpi_sys::complain!(
-            "oxmpi restart: no checkpoints are made of the job from now on: there are none of jobs on several hosts"
-        );
-    }
     let cleared = clear(&set, policy, hosts.is_none()).map_err(failed)?;
     for (file, bytes) in &cleared.cut {
         oxmpi_sys::complain!("oxmpi restart: {} is cut back to {bytes} bytes", file.display());
@@ -97,17 +92,19 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
     if let Some(ranks) = by_rank {
         let is_known = ranks.is_supervised;
         let plan = supervision.map(|it| plan(it, &set, criu.clone(), &command.params)).transpose()?;
-        let mpirun = super::ranks::start(&set, &criu, &work.0, hosts)?;
+        let mpirun = super::ranks::start(&set, criu.as_ref(), &work.0, hosts)?;
         let supervisor = Supervisor::new("oxmpi restart", mpirun, &signals, is_known).with(plan);
         let code = supervisor.watch();
         return code.map(Some).map_err(|error| failed(format!("mpirun (process {mpirun}): {error}")));
     }
+    let criu = criu.map_or_else(|| super::criu(&command.params), Ok)?;
     let (slave, terminal) = Terminal::of(&set.manifest.job.streams).map_err(failed)?;
     let mpirun = bring_back(&set, &criu, &work.0, (&super::program()?, slave)).map_err(failed)?;
     drop(work);
     let pid = i32::try_from(mpirun).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| failed(format!("process number {mpirun} makes no sense")))?;
-    let plan = supervision.map(|supervision| plan(supervision, &set, criu, &command.params)).transpose()?;
+    let plan =
+        supervision.map(|supervision| plan(supervision, &set, Some(criu), &command.params)).transpose()?;
     let is_known = set.manifest.job.supervision.is_some();
     let supervisor = Supervisor::new("oxmpi restart", pid, &signals, is_known);
     let code = supervisor.at(terminal).with(plan).watch();
@@ -134,7 +131,7 @@ fn supervision(command: &Command, set: &Set) -> Result<Option<Supervision>, Stop
 }
 
 /// How checkpoints are made of it: beside the set that it comes from, and as many are kept, unless a parameter says something else.
-fn plan(supervision: Supervision, set: &Set, criu: Criu, params: &Params) -> Result<Plan, Stop> {
+fn plan(supervision: Supervision, set: &Set, criu: Option<Criu>, params: &Params) -> Result<Plan, Stop> {
     let is_said = |name| Param::find(name).is_some_and(|param| !params.is_default(param));
     let base = set.path.parent().filter(|_| !is_said("cr_base_dir")).map(Path::to_path_buf);
     let base = base.map_or_else(|| super::usable_base(params), Ok)?;
@@ -155,6 +152,9 @@ fn in_child(args: &[OsString]) -> std::io::Result<i32> {
     Supervisor::new("oxmpi restart", Pid::from_child(&child), &signals, false).watch()
 }
 
+/// So many directories of restarts that were killed, with one process number, are passed over.
+const MOST_LEFT: u32 = 1000;
+
 /// A directory for CRIU's log, which is removed.
 pub(super) struct Work(PathBuf);
 
@@ -165,10 +165,22 @@ impl Work {
     }
 
     pub(super) fn make() -> Result<Work, Stop> {
-        let directory = std::env::temp_dir().join(format!("oxmpi-restart-{}", std::process::id()));
-        let made = std::fs::create_dir(&directory);
-        made.map_err(|error| failed(format!("{} cannot be made: {error}", directory.display())))?;
-        Ok(Work(directory))
+        Work::make_in(&std::env::temp_dir())
+    }
+
+    fn make_in(place: &Path) -> Result<Work, Stop> {
+        let mut number = 0;
+        loop {
+            // One that was killed has left its own, and process numbers come again.
+            let directory = place.join(format!("oxmpi-restart-{}.{number}", std::process::id()));
+            match std::fs::create_dir(&directory) {
+                Ok(()) => return Ok(Work(directory)),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && number < MOST_LEFT => {
+                    number += 1
+                }
+                Err(error) => return Err(failed(format!("{} cannot be made: {error}", directory.display()))),
+            }
+        }
     }
 }
 
@@ -176,5 +188,22 @@ impl Drop for Work {
     fn drop(&mut self) {
         // It is in nobody's way.
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_restart_has_left_that_was_killed_is_in_nobodys_way() {
+        let place = std::env::temp_dir().join(format!("oxmpi-work-{}", std::process::id()));
+        std::fs::create_dir(&place).unwrap();
+        let make = || Work::make_in(&place).map_err(|Stop(text, _)| text).unwrap();
+        let (left, next) = (make(), make());
+        assert_ne!(left.path(), next.path());
+        assert!(Work::make_in(&place.join("nowhere")).is_err());
+        drop((left, next));
+        std::fs::remove_dir(&place).unwrap();
     }
 }

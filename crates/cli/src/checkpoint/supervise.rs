@@ -92,7 +92,7 @@ pub(crate) fn plan(supervision: Supervision, params: &Params, is_quiet: bool) ->
     let base = super::usable_base(params)?;
     let maker = Maker {
         is_tree: false,
-        criu: super::criu(params)?,
+        criu: super::criu_of_job(params)?,
         program: super::program()?,
         base,
         keep: super::keep(params),

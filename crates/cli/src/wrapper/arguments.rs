@@ -170,6 +170,8 @@ impl Request {
             glued("-L", &lib),
             glued("-Wl,-rpath,", &lib),
             "-Wl,--enable-new-dtags".into(),
+            // 'cr self' finds functions of the program by their names.
+            "-Wl,--export-dynamic".into(),
             "-lmpi_abi".into(),
         ]
     }
@@ -259,7 +261,7 @@ mod tests {
         shown(&request, words, &["cc".into()], Path::new("/p"))
     }
 
-    const LINK: &str = "-L/p/lib -Wl,-rpath,/p/lib -Wl,--enable-new-dtags -lmpi_abi";
+    const LINK: &str = "-L/p/lib -Wl,-rpath,/p/lib -Wl,--enable-new-dtags -Wl,--export-dynamic -lmpi_abi";
 
     #[test]
     fn linking_arguments_come_last_and_only_where_linking_is() {

@@ -1,40 +1,44 @@
 //! Jobs whose ranks go on on other hosts, from images of each rank.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use super::support::{criu, installed};
-use super::testbed::{A, B, HEAD, LIMIT, Machine, Testbed, outcome, testbed};
+use super::testbed::{A, B, HEAD, LIMIT, Machine, PRIVATE, Testbed, outcome, testbed};
 
-/// Rounds, a seed, a file: enough that a checkpoint falls in between, and that it is seen where ranks run.
-const TRAFFIC: [&str; 3] = ["200", "5", "own:data"];
+/// Rounds, of which so many are enough that a checkpoint falls in between.
+const ROUNDS: &str = "200";
+/// A seed, a file.
+const TRAFFIC: [&str; 2] = ["5", "own:data"];
 
-/// A job with checkpoints on the head.
-fn mpirun(bed: &Testbed, criu: &Path, program: &str) -> Command {
+/// A job with checkpoints, started on the head, with these options.
+fn mpirun(bed: &Testbed, criu: &Path, options: &[&str], (program, rounds): (&str, &str)) -> Command {
     // CRIU makes no image of processes whose session was begun outside of a container in which these tests may run.
     let mut command = bed.on(HEAD, "sh");
     // What is open must be of the host itself.
     command.args(["-c", "exec setsid \"$0\" \"$@\" < /dev/null"]);
     let (shell, criu) = (bed.shell(), criu.to_str().unwrap());
     command.arg(installed("mpirun")).args(["--timeout", "50", "--mca", "plm_rsh_agent", &shell]);
-    command.args([
-        "-n",
-        "4",
-        "--mca",
-        "cr",
-        "blcr",
-        "--mca",
-        "cr_base_dir",
-        "sets",
-        "--mca",
-        "cr_blcr_criu",
-        criu,
-    ]);
-    command.arg(program).args(TRAFFIC);
+    command.args(["-n", "4", "--mca", "cr", "blcr", "--mca", "cr_base_dir", "sets"]);
+    command.args(["--mca", "cr_blcr_criu", criu]);
+    command.args(options).args([program, rounds]).args(TRAFFIC);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
+}
+
+/// Has images made of a job, with a set in this directory; what that says.
+fn checkpoint(bed: &Testbed, criu: &Path, (pid, base): (u32, &str), options: &[&str]) -> String {
+    // From within its namespaces: one's own are not those of another host.
+    let pid = pid.to_string();
+    let mut ask = Command::new("nsenter");
+    ask.args(["--target", &pid, "--net", "--uts", "--mount"]).arg(installed("oxmpi"));
+    ask.args(["checkpoint", &pid]).args(options).arg("--dir").arg(bed.directory.join(base));
+    let (code, out, err) = outcome(ask.arg("--mca").arg("cr_blcr_criu").arg(criu).output().unwrap());
+    assert_eq!(code, Some(0), "{out}{err}");
+    out
 }
 
 fn results(text: &str) -> Vec<&str> {
@@ -68,22 +72,15 @@ fn restart(
 fn ranks_go_on_on_other_hosts() {
     let Some((bed, criu)) = testbed().zip(criu()) else { return };
     let program = bed.compile("jobs/cr_traffic");
-    let (code, alone, err) = outcome(mpirun(&bed, &criu, &program).output().unwrap());
+    let (code, alone, err) = outcome(mpirun(&bed, &criu, &[], (&program, ROUNDS)).output().unwrap());
     assert_eq!(code, Some(0), "{alone}{err}");
-    let mut job = mpirun(&bed, &criu, &program).spawn().unwrap();
+    let mut job = mpirun(&bed, &criu, &[], (&program, ROUNDS)).spawn().unwrap();
     let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(|line| line.unwrap());
     let mut before: Vec<String> = Vec::new();
     while !before.last().is_some_and(|line| line.starts_with("round ")) {
         before.push(lines.next().unwrap());
     }
-    // From within its namespaces: one's own are not those of another host.
-    let pid = job.id().to_string();
-    let mut ask = Command::new("nsenter");
-    ask.args(["--target", &pid, "--net", "--uts", "--mount"]).arg(installed("oxmpi"));
-    ask.args(["checkpoint", "--kill", &pid, "--dir"]).arg(bed.directory.join("sets"));
-    ask.arg("--mca").arg("cr_blcr_criu").arg(&criu);
-    let (code, out, err) = outcome(ask.output().unwrap());
-    assert_eq!(code, Some(0), "{out}{err}");
+    let out = checkpoint(&bed, &criu, (job.id(), "sets"), &["--kill"]);
     let set = out.lines().next().unwrap().to_string();
     before.extend(lines);
     assert_eq!(job.wait().unwrap().code(), Some(75));
@@ -113,5 +110,115 @@ fn ranks_go_on_on_other_hosts() {
     std::fs::rename(Path::new(&set).join("image/rank.3"), &aside).unwrap();
     let (code, _, err, _) = restart(&bed, &criu, &[&set, "-H", "nodea:4"], &program);
     assert!(code == Some(1) && err.contains("rank.3/") && err.contains("is damaged"), "{code:?} {err}");
+    bed.is_clean();
+}
+
+#[test]
+fn jobs_on_several_hosts_are_imaged_and_go_on_elsewhere() {
+    let Some((bed, criu)) = testbed().zip(criu()) else { return };
+    go_on_elsewhere(&bed, &criu, "sets");
+}
+
+/// The images of other hosts go to the head, and from there to where they are restored.
+#[test]
+fn images_go_to_the_head_where_hosts_share_no_directory_for_sets() {
+    let Some((bed, criu)) = testbed().zip(criu()) else { return };
+    go_on_elsewhere(&bed, &criu, PRIVATE);
+    assert!([A, B].iter().all(|machine| bed.private_files(*machine).is_empty()));
+    let names = std::fs::read_dir(bed.directory.join(PRIVATE)).unwrap();
+    let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+    let is_set = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("cr_traffic-");
+    assert!(names.iter().all(is_set), "{names:?}");
+}
+
+/// Half of the ranks are on a host that is lost, and later others on another one. Sets are made in this directory.
+fn go_on_elsewhere(bed: &Testbed, criu: &Path, base: &str) {
+    let program = bed.compile("jobs/cr_traffic");
+    let spread = ["-H", "nodea:2,nodeb:2", "-stdin", "0"];
+    let (code, alone, err) = outcome(mpirun(bed, criu, &spread, (&program, "600")).output().unwrap());
+    assert_eq!(code, Some(0), "{alone}{err}");
+    let (mut all, mut said) = (Vec::new(), PathBuf::new());
+    let mut job = mpirun(bed, criu, &spread, (&program, "600")).spawn().unwrap();
+    for hosts in ["nodea:4", "localhost:1,nodea:1,nodeb:2", "nodea:2,nodeb:2"] {
+        let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+        let mut next = || {
+            let Some(line) = lines.next() else {
+                let said = std::fs::read_to_string(&said);
+                panic!("the job has ended before it is to go on on {hosts}: {all:?} {said:?}");
+            };
+            let is_round = line.starts_with("round ");
+            all.push(line);
+            is_round
+        };
+        while !next() {}
+        // It goes on after the first one.
+        let told = checkpoint(bed, criu, (job.id(), base), &[]);
+        assert!(told.contains(" of 4 ranks in ") && told.contains("and goes on"), "{told}");
+        while !next() {}
+        let told = checkpoint(bed, criu, (job.id(), base), &["--kill"]);
+        all.extend(lines);
+        let (code, _, err) = outcome(job.wait_with_output().unwrap());
+        assert_eq!(code, Some(75), "{hosts} {err}");
+        bed.is_clean();
+        let mut command = bed.on(HEAD, "setsid");
+        command.arg(installed("oxmpi")).args(["restart", told.lines().next().unwrap(), "--host", hosts]);
+        command.arg("--mca").arg("cr_blcr_criu").arg(criu);
+        // It is a file of the job from now on.
+        said = bed.directory.join(format!("said.{}", hosts.len()));
+        let said = std::fs::File::create(&said).unwrap();
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(said);
+        job = command.spawn().unwrap();
+    }
+    let (code, out, _) = outcome(job.wait_with_output().unwrap());
+    let said = std::fs::read_to_string(said).unwrap();
+    assert_eq!(code, Some(0), "{out}{said}");
+    let text = format!("{}\n{out}", all.join("\n"));
+    assert_eq!(results(&text), results(&alone), "{said}");
+    bed.is_clean();
+}
+
+#[test]
+fn a_host_without_criu_is_named_before_the_job_starts() {
+    let Some((bed, criu)) = testbed().zip(criu()) else { return };
+    let program = bed.compile("jobs/cr_traffic");
+    let own = bed.directory.join(PRIVATE).join("criu");
+    std::fs::write(&own, format!("#!/bin/sh\nexec {} \"$@\"\n", criu.display())).unwrap();
+    std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let job = |hosts| outcome(mpirun(&bed, &own, &["-H", hosts], (&program, "10")).output().unwrap());
+    let (code, out, err) = job("localhost:2,nodeb:2");
+    assert_eq!((code, &*out), (Some(1), ""), "{err}");
+    assert!(err.contains("host 'nodeb'") && err.contains(own.to_str().unwrap()), "{err}");
+    let (code, out, err) = job("localhost:4");
+    assert_eq!(code, Some(0), "{out}{err}");
+    bed.is_clean();
+}
+
+/// Functions of the program are called on all hosts, over a transport that is named, and the job goes on on one of them.
+#[test]
+fn programs_on_several_hosts_save_their_state() {
+    let Some((bed, criu)) = testbed().zip(criu()) else { return };
+    let program = bed.compile("jobs/cr_own");
+    let mut command = bed.on(HEAD, installed("mpirun").to_str().unwrap());
+    command.args(["--timeout", "50", "--mca", "plm_rsh_agent", &bed.shell(), "-H", "nodea:2,nodeb:2"]);
+    command.args(["--mca", "cr", "self", "--mca", "cr_self_user_prefix", "own", "--mca", "rpi", "tcp"]);
+    command.args(["-n", "4", &program, "1500", "1000"]).stdin(Stdio::null());
+    let mut job = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    while !lines.next().unwrap().starts_with("round ") {}
+    let told = checkpoint(&bed, &criu, (job.id(), "sets"), &[]);
+    assert!(told.contains("the program has saved its state"), "{told}");
+    while !lines.next().unwrap().starts_with("round ") {}
+    let told = checkpoint(&bed, &criu, (job.id(), "sets"), &["--kill"]);
+    drop(lines);
+    let (code, _, err) = outcome(job.wait_with_output().unwrap());
+    assert_eq!(code, Some(75), "{err}");
+    bed.is_clean();
+    let (code, out, err, there) =
+        restart(&bed, &criu, &[told.lines().next().unwrap(), "--host", "nodea:4"], &program);
+    assert_eq!((code, there), (Some(0), [0, 4, 0]), "{out}{err}");
+    assert!(
+        out.contains(&format!("sum {}\n", 10 * 1500 * 1501 / 2)) && !out.contains("after round 0,"),
+        "{out}"
+    );
     bed.is_clean();
 }

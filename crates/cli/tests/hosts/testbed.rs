@@ -22,7 +22,7 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// The head and two other hosts, `nodea` and `nodeb`.
 pub(crate) struct Testbed {
-    /// A directory that all hosts see.
+    /// A directory that all hosts see. In it is one, [`PRIVATE`], that each of the others has for itself.
     pub(crate) directory: PathBuf,
     servers: Vec<Child>,
     has_made_run: bool,
@@ -39,6 +39,8 @@ pub(crate) struct Machine {
 pub(crate) const HEAD: Machine = Machine { name: "head", letter: 'h', address: "10.77.0.10" };
 pub(crate) const A: Machine = Machine { name: "nodea", letter: 'a', address: "10.77.0.1" };
 pub(crate) const B: Machine = Machine { name: "nodeb", letter: 'b', address: "10.77.0.2" };
+/// A directory in that of the testbed: that of the head is on its disk, each other host has a file system of its own there.
+pub(crate) const PRIVATE: &str = "private";
 const ALL: [Machine; 3] = [HEAD, A, B];
 
 impl Machine {
@@ -117,7 +119,7 @@ impl Testbed {
         sweep();
         let directory =
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("oxmpi-hosts-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
+        fs::create_dir_all(directory.join(PRIVATE)).unwrap();
         let has_made_run = fs::create_dir(PRIVILEGE_SEPARATION).is_ok();
         let mut bed = Testbed { directory, servers: Vec::new(), has_made_run };
         bed.make_network();
@@ -173,8 +175,12 @@ impl Testbed {
 
     /// A command that runs on a host.
     pub(crate) fn on(&self, machine: Machine, program: &str) -> Command {
+        let private = match machine.name {
+            name if name == HEAD.name => String::new(),
+            _ => format!("mount -t tmpfs t {}; ", self.directory.join(PRIVATE).display()),
+        };
         let script = format!(
-            "hostname {}; mount -t tmpfs t /dev/shm; exec ip netns exec {} \"$@\"",
+            "hostname {}; mount -t tmpfs t /dev/shm; {private}exec ip netns exec {} \"$@\"",
             machine.name,
             machine.namespace()
         );
@@ -293,6 +299,15 @@ impl Testbed {
                 std::thread::sleep(Duration::from_millis(20));
             }
         }
+    }
+
+    /// What a host has in its private directory.
+    pub(crate) fn private_files(&self, machine: Machine) -> Vec<PathBuf> {
+        let at = [A, B].iter().position(|other| other.name == machine.name).unwrap();
+        let root = format!("/proc/{}/root", self.servers[at].id());
+        let directory = self.directory.join(PRIVATE);
+        let entries = fs::read_dir(Path::new(&root).join(directory.strip_prefix("/").unwrap())).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
     }
 
     /// Cuts the link of a host, or joins it again.

@@ -3,6 +3,7 @@
 //! They need CRIU and the rights to use it. Each test has a network of its own, so that nobody takes the ports of a job while it is
 //! away.
 
+mod own;
 mod ranks;
 
 use std::fs::{self, File};
@@ -588,15 +589,16 @@ fn a_module_for_checkpoints_is_selected_with_what_it_needs() {
         refused(&output, code, &[text]);
         assert!(!words(&output).contains("started\n"), "{}", words(&output));
     };
-    refuses(&["--mca", "cr", "self"], 2, "cr self: functions of the program are not called");
+    refuses(&["--mca", "cr", "self"], 1, "parameter 'cr' is 'self': symbol lookup failed");
     refuses(&["--mca", "cr", "bcr"], 2, "'bcr'");
     refuses(&["--mca", "cr", "blcr", "--mca", "cr_blcr_criu", "/nowhere/criu"], 1, "names /nowhere/criu");
     refuses(
-        &["--mca", "cr", "blcr", "-H", "a.invalid"],
+        &["--mca", "cr", "blcr", "--mca", "rpi", "tcp", "-H", "a.invalid"],
         2,
         "parameter 'cr' is 'blcr': an image of the whole tree",
     );
-    refuses(&["--mca", "cr", "blcr", "-H", "a.invalid,b.invalid"], 2, "cr blcr: the job is on 2 hosts");
+    let hosts = ["--mca", "cr", "blcr", "--mca", "rpi", "tcp", "-H", "a.invalid,b.invalid"];
+    refuses(&hosts, 2, "parameter 'cr' is 'blcr': an image of the whole tree");
     // Then no more has to be said.
     let mut job = place.start(&["--mca", "cr", "blcr"], "cr_heat", &["2000", "6000"]);
     job.await_line("step");
@@ -611,7 +613,7 @@ fn a_module_for_checkpoints_is_selected_with_what_it_needs() {
             ("rpi: crtcp", "yes"),
             ("rpi: shm", "whole jobs on one host"),
             ("cr: blcr", "yes"),
-            ("cr: self", "not there yet"),
+            ("cr: self", "yes"),
         ] {
             let is_it = |line: &&str| line.contains(&format!("MCA {module} (priority"));
             let line = said.lines().find(is_it).unwrap_or_default();
@@ -636,11 +638,8 @@ fn the_commands_of_the_guide_make_sets_and_bring_them_back() {
     job.await_line("step");
     let pid = job.mpirun();
     set_of(&run(by("lamcheckpoint", &["-ssi", "cr", "blcr", "-pid", &pid])));
-    refused(
-        &run(by("lamcheckpoint", &["-ssi", "cr", "self", "-pid", &pid])),
-        2,
-        &["lamcheckpoint: -ssi cr self"],
-    );
+    let own = by("lamcheckpoint", &["-ssi", "cr", "self", "-pid", &pid]);
+    refused(&run(own), 2, &["the job was started without 'cr self'"]);
     refused(
         &run(by("cr_checkpoint", &["-f", "file", &pid])),
         2,

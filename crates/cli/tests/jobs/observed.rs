@@ -38,6 +38,11 @@ const OBSERVED: &[Row] = &[
     ),
     ("jobs/checkpoints.rs", "a_module_for_checkpoints_is_selected_with_what_it_needs", &["cr"]),
     (
+        "jobs/checkpoints/own.rs",
+        "functions_are_found_by_their_names_or_the_job_ends",
+        &["cr_self_user_prefix", "cr_self_user_checkpoint", "cr_self_user_restart", "cr_self_user_continue"],
+    ),
+    (
         "jobs/checkpoints.rs",
         "files_that_have_grown_are_cut_back_or_refused_and_others_are_refused",
         &["cr_files"],

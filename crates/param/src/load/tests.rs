@@ -91,13 +91,13 @@ fn a_value_of_the_launcher_comes_from_where_the_launcher_has_it() {
 
 #[test]
 fn a_checkpoint_that_is_asked_for_in_the_words_of_open_mpi_is_refused_and_not_ignored() {
-    for name in ["cr_self_user_prefix", "cr_ssi_user_prefix", "rpi_gm_port"] {
+    for name in ["cr_self_prefix", "cr_ssi_prefix", "rpi_gm_port"] {
         let variable = format!("OMPI_MCA_{name}");
         let found = Found::gather([(variable.clone(), "self")], None);
         assert!(found.ignored.is_empty(), "{name}");
         let error = found.errors[0].to_string();
         let start = format!("environment variable {variable}: there is no parameter '{name}' (");
-        assert!(error.starts_with(&start) && error.contains("yet"), "{error}");
+        assert!(error.starts_with(&start), "{error}");
     }
     assert_eq!(Found::gather([("OMPI_MCA_crs", "self")], None).ignored.len(), 1, "that is Open MPI's");
 }

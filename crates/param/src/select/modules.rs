@@ -111,6 +111,7 @@ fn rows(params: &Params, job: &Job, ask: &Ask) -> Vec<ModuleRow> {
         left_out: match params.cr() {
             _ if params.cr_is_off() => Some("'cr' is 'none'".into()),
             Some(asked) if asked != *name => Some(format!("'{asked}' is asked for (parameter 'cr')")),
+            None if *name == "self" => Some("it is used only if 'cr' names it".into()),
             _ => None,
         },
         unavailable: unavailable(job),
@@ -124,13 +125,9 @@ type Unavailable = fn(&Job) -> Option<String>;
 
 /// The modules for checkpoints: their names, priorities, and why a job cannot use them.
 const CR: [(&str, u32, Unavailable); 2] = [
-    ("blcr", 50, |job| match job.nodes {
-        Some(NodeCount::Hosts(hosts)) => Some(format!(
-            "the job is on {hosts} hosts, and there are only images of whole jobs on one host yet"
-        )),
-        _ => None,
-    }),
-    ("self", 25, |_| Some("functions of the program are not called for checkpoints yet".into())),
+    // Whether the transport of a job on several hosts is one that images of each rank are made of, mpirun says.
+    ("blcr", 50, |_| None),
+    ("self", 25, |_| None),
 ];
 
 impl Params {

@@ -4,6 +4,7 @@
 //! neither side keeps what nobody reads.
 
 mod answers;
+mod holding;
 mod ranks;
 mod relay;
 
@@ -21,14 +22,18 @@ use oxmpi_sys::spawn::{Guard, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::Signal;
 
+use self::holding::{Imaging, Sending};
 pub(crate) use self::ranks::stage;
 use self::ranks::{Member, Relic};
 use super::lifeline::{Fate, Lifeline};
 use super::message::{FromAgent, Order, Program, ToAgent, greeting};
+use super::pieces::Incoming;
+pub use super::pieces::Scratch;
 use super::stream::Stream;
 use crate::hostmap::Hostmap;
 use crate::launch::parts::{
-    Back, Crew, Inputs, Place, Prepared, Recruits, Relay, boot, bring_back, let_run, plugs, raise_open_files,
+    Back, CALL_LOOK, Crew, Inputs, Place, Prepared, Recruits, Relay, boot, bring_back, plugs,
+    raise_open_files,
 };
 use crate::launch::{
     App, HeldRank, Images, Launch, LaunchError, OutputStyle, Restored, Stdin, Wanted, binding_of, end,
@@ -50,6 +55,7 @@ const INPUT: u64 = 7;
 const RELAY: u64 = 8;
 const RELAY_ENDED: u64 = 9;
 const LIFELINE: u64 = 10;
+const IMAGED: u64 = 11;
 
 /// What the agent's program knows.
 #[derive(Clone, Debug)]
@@ -60,6 +66,32 @@ pub struct Setup {
     pub find_program: fn(&Wanted<'_>) -> Result<PathBuf, String>,
     /// Restores the images of ranks.
     pub restore: fn(&Images, &[Restored<'_>]) -> Result<(), String>,
+    /// Whether the images are seen on this host.
+    pub sees: fn(&Images) -> bool,
+    /// Why no images can be made here for a job with these parameters, if none can.
+    pub check_images: fn(&Params) -> Result<(), String>,
+    /// Makes images of ranks that stand still.
+    pub image: fn(&ImageTask) -> Result<ImagesMade, String>,
+}
+
+/// Images that were made.
+#[derive(Debug)]
+pub struct ImagesMade {
+    /// What the tool that has asked for them has to know.
+    pub facts: Vec<u8>,
+    /// Where they are, if not in the directory of the set: all files there are sent to the head.
+    pub files: Option<Scratch>,
+}
+
+/// Images that are to be made.
+#[derive(Clone, Debug)]
+pub struct ImageTask {
+    /// Where, as whoever has asked for it has said it.
+    pub place: String,
+    /// The parameters of the job.
+    pub params: Params,
+    /// The ranks.
+    pub ranks: Vec<HeldRank>,
 }
 
 /// Serves the head at the other end of the standard input and output until that, or the job, has ended. Returns the exit code.
@@ -107,6 +139,18 @@ struct Agent<'a> {
     relics: BTreeMap<u32, Relic>,
     /// Ranks that were restored, and whose memory says of their host what was so on another one.
     restored: Vec<HeldRank>,
+    /// What stands still, and goes on by SIGCONT.
+    stopped: Vec<u32>,
+    /// What was told of ranks that stand still.
+    described: Vec<HeldRank>,
+    /// Images that are being made.
+    imaging: Option<Imaging>,
+    /// Images that are being sent to the head.
+    sending: Option<Sending>,
+    /// Images that have come from the head, to be restored.
+    received: Option<(Incoming, Scratch)>,
+    /// A call of the program's functions for checkpoints that has not returned everywhere.
+    calling: Option<u32>,
     secret: [u8; 32],
     /// By which the end of the head's host is noticed, if ssh is between them.
     lifeline: Option<Lifeline>,
@@ -150,6 +194,12 @@ impl<'a> Agent<'a> {
             members: BTreeMap::new(),
             relics: BTreeMap::new(),
             restored: Vec::new(),
+            stopped: Vec::new(),
+            described: Vec::new(),
+            imaging: None,
+            sending: None,
+            received: None,
+            calling: None,
             secret: [0; 32],
             lifeline: None,
             alive: ALIVE,
@@ -190,10 +240,13 @@ impl<'a> Agent<'a> {
             self.next_alive = now + self.alive;
             self.post(&FromAgent::Alive);
         }
+        self.send_pieces();
+        self.look_at_calls();
         self.head.flush();
         self.await_room()?;
         self.reap_orphans(now);
-        let next = self.orphans.time().map_or(self.next_alive, |time| time.min(self.next_alive));
+        let call = self.calling.map(|_| now + CALL_LOOK);
+        let next = self.orphans.time().into_iter().chain(call).fold(self.next_alive, Instant::min);
         let left = next.saturating_duration_since(now);
         let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         let may_send = self.under_way < WINDOW;
@@ -253,6 +306,7 @@ impl<'a> Agent<'a> {
                 RELAY => self.hear_relay(),
                 RELAY_ENDED => self.relay_ended()?,
                 HEAD_ROOM => self.head.flush(),
+                IMAGED => self.finish_imaging(),
                 LIFELINE => {
                     let fate = self.lifeline.as_mut().map(|lifeline| lifeline.ready(&self.events));
                     if fate == Some(Fate::Broken) {
@@ -325,11 +379,18 @@ impl<'a> Agent<'a> {
                 self.conclude(base, started);
             }
             ToAgent::GoOn => {
-                for rank in &self.restored {
-                    let plug = self.members.get(&rank.number).and_then(|member| member.plug.as_ref());
-                    plug.iter().for_each(|plug| let_run(rank, plug));
+                self.sending = None;
+                self.go_on();
+            }
+            ToAgent::CallFunctions { number } => self.call_functions(number),
+            ToAgent::Piece { name, bytes } => {
+                if let Err(error) = self.receive_piece(&name, &bytes) {
+                    self.fail(0, false, format!("an image cannot be written there: {error}"));
                 }
             }
+            ToAgent::Hold { round } => self.hold(round),
+            ToAgent::Describe { round } => self.describe(round),
+            ToAgent::Image { round, place } => self.begin_imaging(round, place),
             ToAgent::Abandon { base } => self.abandon(base),
             ToAgent::Bury { base, size } => self.bury(base..base.saturating_add(size)),
             ToAgent::Forget { base, size } => self.forget(base..base.saturating_add(size)),
@@ -401,6 +462,12 @@ impl<'a> Agent<'a> {
             if let Err(error) = std::env::set_current_dir(directory) {
                 return Err(LaunchError::Directory { directory: directory.into(), error });
             }
+        }
+        if order.base == 0 && launch.params.cr().is_some() {
+            (self.setup.check_images)(&launch.params).map_err(LaunchError::Restore)?;
+        }
+        if order.restore.as_ref().is_some_and(|restore| !(self.setup.sees)(&restore.images)) {
+            self.post(&FromAgent::WantsImages);
         }
         let near = here.len() as u32 + self.running();
         let boot = boot(&launch.params, order.universe, (size, near), order.sockets);
@@ -498,11 +565,19 @@ impl<'a> Agent<'a> {
             None => crew.start(prepared, guard, self.signals, &inputs, &binding, open_files)?,
             Some(restore) => {
                 let ranks: Vec<&HeldRank> = restore.ranks.iter().collect();
-                let by = |ranks: &[Restored<'_>]| (self.setup.restore)(&restore.images, ranks);
+                let received = self.received.take();
+                let images = match &received {
+                    Some((_, scratch)) => {
+                        Images { set: scratch.path().to_path_buf(), ..restore.images.clone() }
+                    }
+                    None => restore.images.clone(),
+                };
+                let by = |ranks: &[Restored<'_>]| (self.setup.restore)(&images, ranks);
                 let told = (restore.step, &binding, guard);
                 let Back { ranks, outputs, plugs } =
                     bring_back(&ranks, prepared.plugs, &mut inputs, told, &by)?;
                 self.restored.clone_from(&restore.ranks);
+                self.stopped = restore.ranks.iter().flat_map(|rank| &rank.stopped).copied().collect();
                 Recruits { ranks, outputs, plugs }
             }
         };

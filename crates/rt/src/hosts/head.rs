@@ -13,6 +13,7 @@ use rustix::process::Signal;
 
 use super::message::{self, FromAgent, LifelineOffer, Order, Program, StreamError, ToAgent};
 use super::opening::{Carrier, Opened, Opening};
+use super::pieces::{Outgoing, PIECES_WAITING};
 use super::stream::Stream;
 use crate::daemon::PATIENCE as DAEMON_PATIENCE;
 use crate::launch::{App, Deadline, Launch, LaunchError};
@@ -50,6 +51,8 @@ pub(crate) struct Far {
     pub(crate) addresses: Vec<(u32, String)>,
     /// Where its relay can be reached; empty if there is none.
     pub(crate) relay: String,
+    /// It does not see the images that are to be restored.
+    pub(crate) wants_images: bool,
     /// Their process numbers.
     pub(crate) pids: Vec<(u32, u32)>,
     /// Why processes are not started that were spawned.
@@ -142,6 +145,7 @@ impl Far {
             patience: PATIENCE,
             addresses: Vec::new(),
             relay: String::new(),
+            wants_images: false,
             pids: Vec::new(),
             refused: None,
             held: VecDeque::new(),
@@ -213,6 +217,44 @@ impl Far {
     pub(crate) fn start_all(all: &mut [Far], watch: Watch<'_>) -> Result<(), LaunchError> {
         all.iter_mut().for_each(|far| far.post(&ToAgent::Go));
         Far::await_all(all, Stage::Started, watch)
+    }
+
+    /// Sends the agent files of a set.
+    pub(crate) fn send_files(
+        &mut self,
+        mut files: Outgoing,
+        (signals, deadline): Watch<'_>,
+    ) -> Result<(), LaunchError> {
+        let mut progress = (Instant::now(), usize::MAX);
+        loop {
+            self.stream.flush();
+            while self.stream.behind() < PIECES_WAITING {
+                let next = files.next().map_err(|error| {
+                    LaunchError::Restore(format!("an image cannot be read for host '{}': {error}", self.host))
+                });
+                let Some((name, bytes)) = next? else { return Ok(()) };
+                self.post(&ToAgent::Piece { name, bytes });
+                self.stream.flush();
+            }
+            if self.stream.behind() != progress.1 {
+                progress = (Instant::now(), self.stream.behind());
+            }
+            let left = self.silence.saturating_sub(progress.0.elapsed());
+            if left.is_zero() {
+                let text =
+                    format!("its agent has taken nothing of an image for {} s", self.silence.as_secs());
+                return Err(host_error(&self.host, text));
+            }
+            if let Some(Deadline { time, .. }) = deadline.filter(|deadline| deadline.left().is_zero()) {
+                return Err(LaunchError::TimedOut { time, text: still_awaited(&[self], Stage::Started) });
+            }
+            wait(&[self], signals, deadline.map_or(left, |deadline| deadline.left().min(left)))?;
+            if let Some(number) = interrupted(signals) {
+                return Err(LaunchError::Interrupted(number));
+            }
+            self.read_errors();
+            self.read(Stage::Started)?;
+        }
     }
 
     /// When it counts as lost if nothing comes from it until then.
@@ -361,6 +403,7 @@ impl Far {
                 FromAgent::Failed { is_program, text, .. } => {
                     return Err(LaunchError::Host { host: self.host.clone(), is_program, text });
                 }
+                FromAgent::WantsImages => self.wants_images = true,
                 FromAgent::Text { text } => oxmpi_sys::stdio::complain(format_args!("{text}")),
                 FromAgent::Alive => {}
                 _ => {

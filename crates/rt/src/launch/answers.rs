@@ -187,6 +187,8 @@ impl Launcher<'_> {
             | Request::Quiesce { .. }
             | Request::Hold
             | Request::Imaged { .. }
+            | Request::ImageFar { .. }
+            | Request::CallFunctions { .. }
             | Request::EndHeld { .. } => {
                 let reason = "it has its control socket".into();
                 self.answer(rank, &Reply::Refused { rank, reason }, None);

@@ -14,10 +14,12 @@ impl Launcher<'_> {
                 let facts = JobFacts {
                     mpirun: std::process::id(),
                     id: self.universe,
-                    has_cr: self.launch.params.cr().is_some(),
+                    cr: self.launch.params.cr().map(String::from),
                     supervision: self.launch.supervision,
                     transport: self.launch.transport.name.into(),
                     ranks: self.members.len() as u32,
+                    hosts: self.launch.spread.as_ref().map_or(1, |spread| spread.hosts.len() as u32),
+                    is_here: self.launch.spread.is_none(),
                     program: self.launch.apps.first().map(|app| app.path.clone()).unwrap_or_default(),
                 };
                 Reply::Done { number: 0, text: facts.encode() }
@@ -30,9 +32,6 @@ impl Launcher<'_> {
         if self.job.is_ending() || self.finished.is_some() {
             return Some("the job is ending".into());
         }
-        if self.launch.spread.is_some() {
-            return Some("it is on several hosts, and images are made of jobs on one host alone".into());
-        }
         if self.links.is_any() {
             return Some(
                 "its processes have to do with those of another mpirun (MPI_Comm_connect, MPI_Lookup_name), which would not be in \
@@ -44,6 +43,10 @@ impl Launcher<'_> {
             let name = self.job.name(*number);
             if !member.running {
                 return Some(format!("{name} has ended"));
+            }
+            if member.host.is_some() {
+                // Its agent knows better how far it is.
+                return None;
             }
             if member.rank.as_ref().is_none_or(|rank| !rank.is_child) {
                 return Some(format!("{name} was not started by this mpirun, and would not be in the image"));

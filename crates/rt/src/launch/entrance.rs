@@ -171,7 +171,7 @@ impl Launcher<'_> {
 
     /// Hears what one says who has come: one thing.
     pub(super) fn hear_entrant(&mut self, id: u32) {
-        let is_holder = self.is_holder(id);
+        let (is_holder, is_caller) = (self.is_holder(id), self.is_caller(id));
         let Some(entrance) = &mut self.entrance else { return };
         let Some(entrant) = entrance.entrants.get_mut(&id) else { return };
         let mut bytes = [0; MAX_MESSAGE];
@@ -183,6 +183,9 @@ impl Launcher<'_> {
         if is_holder {
             return self.hear_holder(id, said.as_ref());
         }
+        if is_caller {
+            return self.hear_caller(id, said.as_ref());
+        }
         let (number, secret, returns) = match said {
             Some(Request::Enter { number, secret }) => (number, secret, false),
             Some(Request::Return { number, secret }) => (number, secret, true),
@@ -192,6 +195,7 @@ impl Launcher<'_> {
             }
             Some(Request::Quiesce { limit_ms }) => return self.quiesce(id, limit_ms),
             Some(Request::Hold) => return self.hold(id),
+            Some(Request::CallFunctions { saves }) => return self.call_functions(id, saves),
             _ => {
                 entrance.entrants.remove(&id);
                 return;

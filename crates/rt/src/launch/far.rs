@@ -30,9 +30,9 @@ const QUIET: Duration = Duration::from_millis(200);
 
 /// What goes to a process on another host as its standard input.
 pub(super) struct FarInput {
-    rank: u32,
+    pub(super) rank: u32,
     /// Where it comes from; `None` when it has ended.
-    pipe: Option<OwnedFd>,
+    pub(super) pipe: Option<OwnedFd>,
     /// Bytes that the process has not taken.
     under_way: u64,
 }
@@ -242,6 +242,20 @@ impl Launcher<'_> {
                 }
             }
             FromAgent::InputTaken { rank, bytes } => self.input_taken(rank, bytes),
+            FromAgent::Returned { number, error, values } => match error.is_empty() {
+                true => self.note_returns(number, &values),
+                false if self.calling.as_ref().is_some_and(|calling| calling.number == number) => {
+                    self.give_up_call(error);
+                }
+                // Of a call that was given up.
+                false => {}
+            },
+            FromAgent::Stopped { .. }
+            | FromAgent::Described { .. }
+            | FromAgent::Piece { .. }
+            | FromAgent::Imaged { .. } => {
+                self.hear_of_hold(at, message);
+            }
             _ => {
                 let error = io::Error::new(io::ErrorKind::InvalidData, "it says what it must not");
                 self.lose_host(at, Some(error));
@@ -284,6 +298,7 @@ impl Launcher<'_> {
                 ToAgent::Answer { rank, reply: Reply::Refused { rank, reason }.encode(), blob: None }
             }
         };
+        self.note_answer_in_hold();
         self.post_far(at, &message);
         true
     }

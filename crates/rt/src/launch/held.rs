@@ -43,6 +43,8 @@ pub struct Held {
 pub struct HeldRank {
     /// Its number.
     pub number: u32,
+    /// The host where it is, if that is not the launcher's.
+    pub host: Option<String>,
     /// The process that was started as the rank. All that descends from it belongs to the image.
     pub pid: u32,
     /// Sockets and pipes of these processes that lead to the launcher, or are its own, as the kernel names them: `socket:[7]`,
@@ -71,6 +73,8 @@ pub(crate) const OUTPUTS: [usize; 2] = [2, 3];
 pub struct Images {
     /// The directory of the set.
     pub set: PathBuf,
+    /// By which it is told from another one under the same path.
+    pub mark: String,
     /// CRIU.
     pub program: PathBuf,
     /// Its options.
@@ -80,13 +84,14 @@ pub struct Images {
 impl Images {
     pub(crate) fn write(&self, out: &mut Writer) {
         out.bytes(self.set.as_os_str().as_bytes());
+        out.bytes(self.mark.as_bytes());
         out.bytes(self.program.as_os_str().as_bytes());
         out.list(&self.options, |out, option| out.bytes(option.as_bytes()));
     }
 
     pub(crate) fn read(from: &mut Reader<'_>) -> Option<Images> {
-        let (set, program) = (from.os_string()?.into(), from.os_string()?.into());
-        Some(Images { set, program, options: from.list(Reader::text)? })
+        let (set, mark) = (from.os_string()?.into(), from.text()?);
+        Some(Images { set, mark, program: from.os_string()?.into(), options: from.list(Reader::text)? })
     }
 }
 
@@ -96,7 +101,7 @@ impl Held {
         let mut out = Writer::default();
         out.number(VERSION);
         out.list(&self.ranks, |out, rank| rank.write(out));
-        out.list(&self.listeners, |out, address| out.bytes(address.to_string().as_bytes()));
+        write_addresses(&mut out, &self.listeners);
         out.number(self.universe);
         out.bytes(self.entrance.0.as_bytes());
         out.bytes(self.entrance.1.as_bytes());
@@ -119,7 +124,7 @@ impl Held {
         }
         let held = Held {
             ranks: from.list(HeldRank::read)?,
-            listeners: from.list(|from| from.text()?.parse().ok())?,
+            listeners: read_addresses(&mut from)?,
             universe: from.number()?,
             entrance: (from.text()?, from.text()?),
             generation: from.word()?,
@@ -135,9 +140,23 @@ impl Held {
     }
 }
 
+/// Writes addresses, as [`read_addresses`] reads them.
+pub(crate) fn write_addresses(out: &mut Writer, all: &[SocketAddr]) {
+    out.list(all, |out, address| out.bytes(address.to_string().as_bytes()));
+}
+
+pub(crate) fn read_addresses(from: &mut Reader<'_>) -> Option<Vec<SocketAddr>> {
+    from.list(|from| {
+        let text = from.text()?;
+        // The same address can be written otherwise.
+        text.parse().ok().filter(|address: &SocketAddr| address.to_string() == text)
+    })
+}
+
 impl HeldRank {
     pub(crate) fn write(&self, out: &mut Writer) {
         [self.number, self.pid, self.owner, self.segment].iter().for_each(|word| out.number((*word).into()));
+        out.option(self.host.as_ref().map(String::as_bytes));
         self.outside.iter().for_each(|name| out.option(name.as_ref().map(String::as_bytes)));
         out.list(&self.stopped, |out, pid| out.number((*pid).into()));
         // 0: it has none.
@@ -149,9 +168,11 @@ impl HeldRank {
     pub(crate) fn read(from: &mut Reader<'_>) -> Option<HeldRank> {
         let [number, pid, owner, segment] = [from.word()?, from.word()?, from.word()?, from.word()?];
         let mut name = || from.option()?.map(String::from_utf8).transpose().ok();
+        let host = name()?;
         let outside = [name()?, name()?, name()?, name()?];
         Some(HeldRank {
             number,
+            host,
             pid,
             outside,
             owner,
@@ -172,6 +193,7 @@ mod tests {
     fn example() -> Held {
         let rank = |number: u32| HeldRank {
             number,
+            host: (number == 1).then(|| "nodea".into()),
             pid: 40 + number,
             outside: [Some("socket:[7]".into()), None, Some("pipe:[8]".into()), None],
             owner: 50 + number,

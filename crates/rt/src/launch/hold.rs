@@ -10,56 +10,79 @@
 //! 4. They go on when the tool says so, when it is gone, or when something has to be done to them (a signal, an end). In the last case
 //!    the tool gets an error, and its images are worth nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use oxmpi_param::Module;
-use oxmpi_sys::process_stat::ProcessStat;
-use oxmpi_sys::{fdpass, spawn};
+use oxmpi_sys::fdpass;
 use rustix::event::PollFlags;
-use rustix::fs::{Mode, OFlags, fstat};
-use rustix::net::{SocketAddrUnix, getpeername};
-use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, tee};
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open};
+use rustix::process::Signal;
 
-use super::held::{CONTROL, Held, HeldRank, INPUT, OUTPUTS};
+use super::held::{Held, HeldRank};
 use super::launcher::Launcher;
 use super::output::is_ready;
 use super::plugs::Plug;
 use super::start::Rank;
+use super::still::{self, Input, STOPPING, send, unread};
 use crate::blob;
+use crate::codec::Writer;
 use crate::control::{Reply, Request};
+use crate::hosts::message::{FromAgent, ToAgent};
+use crate::hosts::pieces::Incoming;
 
-/// How long the kernel may take to stop all processes.
-const STOPPING: Duration = Duration::from_secs(5);
-/// How often their states are read.
-const LOOK: Duration = Duration::from_micros(200);
 /// How often they are stopped at most until nothing is under way, and how long they run in between.
 const ATTEMPTS: u32 = 100;
 const BETWEEN: Duration = Duration::from_millis(2);
 /// The exit code of a job that has ended because there is a set of images to go on from: EX_TEMPFAIL of sysexits(3), "try again".
-const CHECKPOINTED: i32 = 75;
+pub(super) const CHECKPOINTED: i32 = 75;
 
 /// A job that is held.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Hold {
     /// The tool's number at the entrance.
     holder: u32,
-    /// Those that run when they are sent SIGCONT.
+    /// Those of this host that run when they are sent SIGCONT.
     stopped: Vec<u32>,
     /// Why they have gone on meanwhile, if they have.
     broken: Option<String>,
+    /// The attempt; agents name it in their answers.
+    round: u32,
+    /// How many hosts have stopped their processes.
+    stopped_hosts: usize,
+    /// What agents have said of their processes, and how many have.
+    far: Vec<HeldRank>,
+    listeners: Vec<SocketAddr>,
+    described_hosts: usize,
+    /// A process has not read an answer, or was given one since it was described.
+    is_unread: bool,
+    /// Agents that make images: how many have made them, and what they say of it.
+    facts: Vec<(String, Vec<u8>)>,
+    /// Where images of other hosts belong that come in pieces, by agent.
+    directory: PathBuf,
+    incoming: BTreeMap<usize, Incoming>,
 }
 
 impl Launcher<'_> {
     /// A tool, which has this number at the entrance, wants the processes to stand still.
     pub(super) fn hold(&mut self, id: u32) {
-        let held = match self.why_not_held() {
-            Some(reason) => Err(reason),
-            None => self.stand_still(id),
-        };
+        match self.why_not_held() {
+            // What other hosts have to say to it comes in between.
+            None => self.hold_wanted = Some(id),
+            Some(reason) => self.end_entrant(id, &Reply::Refused { rank: 0, reason }),
+        }
+    }
+
+    /// Does what a tool wants, outside of all that is done for events.
+    pub(super) fn begin_hold(&mut self) -> rustix::io::Result<()> {
+        let Some(id) = self.hold_wanted.take() else { return Ok(()) };
+        if self.entrance.as_ref().is_none_or(|entrance| entrance.pid_of(id).is_none()) {
+            return Ok(()); // who has asked is gone
+        }
+        let held = self.stand_still(id)?;
         let given = held.and_then(|held| blob::write(&held.encode()).map_err(|error| error.to_string()));
         match given {
             Ok(fd) => self.tell_entrant(id, &Reply::Given, Some(fd.as_fd())),
@@ -68,6 +91,7 @@ impl Launcher<'_> {
                 self.end_entrant(id, &Reply::Refused { rank: 0, reason });
             }
         }
+        Ok(())
     }
 
     /// Why no image can be made of each rank; `None` if one can.
@@ -81,7 +105,7 @@ impl Launcher<'_> {
                  of all its processes together (--tree)"
             ));
         }
-        if self.hold.is_some() {
+        if self.hold.is_some() || self.hold_wanted.is_some() {
             return Some("images of it are being made already: try again when that is done".into());
         }
         if self.standing.is_on() {
@@ -105,58 +129,133 @@ impl Launcher<'_> {
     }
 
     /// Rules 1 to 3.
-    fn stand_still(&mut self, holder: u32) -> Result<Held, String> {
+    fn stand_still(&mut self, holder: u32) -> rustix::io::Result<Result<Held, String>> {
+        let tool = self.entrance.as_ref().and_then(|entrance| entrance.pid_of(holder));
         for _ in 0..ATTEMPTS {
-            let stopped = self.stop_all(holder)?;
-            self.hold = Some(Hold { holder, stopped, broken: None });
+            self.hold_rounds = self.hold_rounds.wrapping_add(1);
+            let round = self.hold_rounds;
+            self.hold = Some(Hold { holder, round, ..Hold::default() });
+            self.post_all(&ToAgent::Hold { round });
+            let roots: Vec<u32> = self.ranks().map(|(_, rank)| rank.process.pid.cast_unsigned()).collect();
+            match (still::stop(&roots, tool), &mut self.hold) {
+                (Ok(stopped), Some(hold)) => hold.stopped = stopped,
+                (Ok(_), None) => {}
+                (Err(reason), _) => return Ok(Err(reason)),
+            }
+            if let Err(reason) = self.await_far(|hold| hold.stopped_hosts)? {
+                return Ok(Err(reason));
+            }
             self.hear_all();
             self.read_outputs();
-            if let Some(Hold { broken: Some(reason), .. }) = &self.hold {
-                return Err(reason.clone());
+            self.hold.iter_mut().for_each(|hold| hold.is_unread = false);
+            self.post_all(&ToAgent::Describe { round });
+            if let Err(reason) = self.await_far(|hold| hold.described_hosts)? {
+                return Ok(Err(reason));
             }
-            if !self.has_unread_answers() {
-                return self.describe_held();
+            let is_asked = self.far.iter().flatten().any(|far| !far.asking.is_empty());
+            if !is_asked && !self.has_unread_answers() {
+                return Ok(self.describe_held());
             }
             self.go_on_from_hold();
             std::thread::sleep(BETWEEN);
         }
-        Err(format!(
+        Ok(Err(format!(
             "ranks have asked mpirun something each time that they were stopped, {ATTEMPTS} times: try again"
-        ))
+        )))
     }
 
-    /// Stops all processes of all ranks. Returns those that ran before.
-    fn stop_all(&self, holder: u32) -> Result<Vec<u32>, String> {
-        let tool = self.entrance.as_ref().and_then(|entrance| entrance.pid_of(holder));
-        let roots: Vec<u32> = self.ranks().map(|(_, rank)| rank.process.pid.cast_unsigned()).collect();
-        let start = Instant::now();
-        let mut stopped = BTreeSet::new();
+    /// Waits until all agents have answered; `answers` says how many have.
+    fn await_far(&mut self, answers: impl Fn(&Hold) -> usize) -> rustix::io::Result<Result<(), String>> {
+        let limit = Instant::now() + 2 * STOPPING;
         loop {
-            let all = descendants(&roots).map_err(|error| format!("/proc cannot be read: {error}"))?;
-            if tool.is_some_and(|tool| all.contains_key(&tool)) {
-                return Err("a process of the job cannot ask for it: it would have to stop itself".into());
+            match &self.hold {
+                None => return Ok(Err("who has asked for it is gone".into())),
+                Some(Hold { broken: Some(reason), .. }) => return Ok(Err(reason.clone())),
+                Some(hold) if answers(hold) >= self.far.iter().flatten().count() => return Ok(Ok(())),
+                Some(_) => {}
             }
-            let running: Vec<u32> =
-                all.into_iter().filter(|(_, state)| !is_stopped(*state)).map(|(pid, _)| pid).collect();
-            if running.is_empty() {
-                return Ok(stopped.into_iter().collect());
+            if limit <= Instant::now() {
+                return Ok(Err("the agents of other hosts have not answered in time".into()));
             }
-            for pid in &running {
-                if stopped.insert(*pid) {
-                    send(*pid, Signal::STOP);
+            self.hold_until = Some(limit);
+            let waited = self.wait();
+            self.hold_until = None;
+            waited?;
+        }
+    }
+
+    /// What an agent says of its processes while they stand still.
+    pub(super) fn hear_of_hold(&mut self, at: usize, message: FromAgent) {
+        let host = self.far.get(at).and_then(Option::as_ref).map(|far| far.host.clone()).unwrap_or_default();
+        let failed = match &message {
+            FromAgent::Stopped { round, error } | FromAgent::Described { round, error, .. } => {
+                (self.is_round(*round) && !error.is_empty()).then(|| format!("host {host}: {error}"))
+            }
+            _ => None,
+        };
+        if let Some(reason) = failed {
+            return self.break_hold(|| reason);
+        }
+        let Some(hold) = &mut self.hold else { return };
+        match message {
+            FromAgent::Stopped { round, .. } if round == hold.round => hold.stopped_hosts += 1,
+            FromAgent::Described { round, is_unread, ranks, listeners, .. } if round == hold.round => {
+                hold.described_hosts += 1;
+                hold.is_unread |= is_unread;
+                hold.listeners.extend(listeners);
+                let ranks = ranks.into_iter().map(|rank| HeldRank { host: Some(host.clone()), ..rank });
+                hold.far.extend(ranks);
+            }
+            FromAgent::Piece { round, name, bytes } if round == hold.round => {
+                let directory = &hold.directory;
+                let incoming = hold.incoming.entry(at).or_insert_with(|| Incoming::into(directory));
+                if let Err(error) = incoming.take(&name, &bytes) {
+                    let (holder, path) = (hold.holder, hold.directory.join(&name));
+                    let reason = format!("{} cannot be written: {error}", path.display());
+                    self.tell_entrant(holder, &Reply::Refused { rank: 0, reason }, None);
                 }
             }
-            if start.elapsed() > STOPPING {
-                stopped.iter().for_each(|pid| send(*pid, Signal::CONT));
-                let names: Vec<String> = running.iter().map(u32::to_string).collect();
-                return Err(format!(
-                    "the kernel does not stop all processes within {} s: {}",
-                    STOPPING.as_secs(),
-                    names.join(", ")
-                ));
+            FromAgent::Imaged { round, error, facts } if round == hold.round => {
+                let holder = hold.holder;
+                // A file that this process has open would count as one of the job's.
+                hold.incoming.remove(&at);
+                hold.facts.push((host.clone(), facts));
+                if !error.is_empty() {
+                    let reason = format!("host {host}: {error}");
+                    self.tell_entrant(holder, &Reply::Refused { rank: 0, reason }, None);
+                } else if hold.facts.len() == self.far.iter().flatten().count() {
+                    self.give_facts(holder);
+                }
             }
-            std::thread::sleep(LOOK);
+            // Of an attempt that was given up.
+            _ => {}
         }
+    }
+
+    fn is_round(&self, round: u32) -> bool {
+        self.hold.as_ref().is_some_and(|hold| hold.round == round)
+    }
+
+    /// Tells a tool what the agents have told of the images that they have made.
+    fn give_facts(&self, holder: u32) {
+        let mut out = Writer::default();
+        let facts = self.hold.as_ref().map(|hold| &*hold.facts).unwrap_or_default();
+        out.list(facts, |out, (host, facts)| {
+            out.bytes(host.as_bytes());
+            out.bytes(facts);
+        });
+        match blob::write(&out.into_bytes()) {
+            Ok(fd) => self.tell_entrant(holder, &Reply::Given, Some(fd.as_fd())),
+            Err(error) => {
+                let reason = error.to_string();
+                self.tell_entrant(holder, &Reply::Refused { rank: 0, reason }, None);
+            }
+        }
+    }
+
+    /// An answer goes to a process on another host.
+    pub(super) fn note_answer_in_hold(&mut self) {
+        self.hold.iter_mut().for_each(|hold| hold.is_unread = true);
     }
 
     fn ranks(&self) -> impl Iterator<Item = (u32, &Rank)> {
@@ -180,13 +279,14 @@ impl Launcher<'_> {
 
     fn has_unread_answers(&self) -> bool {
         // If the socket has an error there is no reply to read.
-        self.ranks().any(|(_, rank)| fdpass::has_unread(&rank.control).unwrap_or(false))
+        self.hold.as_ref().is_some_and(|hold| hold.is_unread)
+            || self.ranks().any(|(_, rank)| fdpass::has_unread(&rank.control).unwrap_or(false))
     }
 
     /// What has to be known of the processes, which stand still.
     fn describe_held(&mut self) -> Result<Held, String> {
         let Some(entrance) = &self.entrance else { return Err("it has no entrance".into()) };
-        let held = Held {
+        let mut held = Held {
             ranks: Vec::new(),
             listeners: self
                 .members
@@ -209,44 +309,51 @@ impl Launcher<'_> {
             let rank = self.describe_rank(number, &name);
             rank.map_err(|why| format!("{}: {why}", self.job.name(number)))
         };
-        let ranks = self.ranks().map(describe).collect::<Result<Vec<_>, _>>()?;
+        let mut ranks = self.ranks().map(describe).collect::<Result<Vec<_>, _>>()?;
+        if let Some(hold) = &mut self.hold {
+            held.listeners.append(&mut hold.listeners);
+            ranks.append(&mut hold.far);
+        }
+        ranks.sort_unstable_by_key(|rank| rank.number);
+        for rank in &mut ranks {
+            if let Some(member) = self.members.get(&rank.number) {
+                rank.partial = [0, 1].map(|kind| member.lines[kind].partial().to_vec());
+            }
+            if rank.host.is_some() {
+                self.add_far_input(rank).map_err(|error| format!("input cannot be read: {error}"))?;
+            }
+        }
+        if ranks.len() != self.members.len() {
+            return Err("processes on other hosts have ended".into());
+        }
         Ok(Held { ranks, ..held })
+    }
+
+    /// What is still here of the input of a rank on another host.
+    fn add_far_input(&self, rank: &mut HeldRank) -> io::Result<()> {
+        let Some(rest) = &mut rank.input else { return Ok(()) };
+        let input = self.far_inputs.iter().find(|input| input.rank == rank.number);
+        if let Some(pipe) = input.and_then(|input| input.pipe.as_ref()) {
+            rest.extend(unread(pipe)?);
+        }
+        if let Some((_, left)) = self.feed.left(rank.number) {
+            rest.extend(left);
+        }
+        Ok(())
     }
 
     fn describe_rank(&self, number: u32, entrance: &str) -> Result<HeldRank, String> {
         let member = self.members.get(&number).ok_or("it is gone")?;
         let rank = member.rank.as_ref().ok_or("it is gone")?;
-        let owner = rank.segment.status().pid().ok_or("it has not called MPI_Init")?;
-        let pid = rank.process.pid.cast_unsigned();
-        let found = Descriptors::of(owner, rank, member.plug.as_ref().map(|plug| &plug.alarm), entrance);
-        let found = found.map_err(|error| format!("its descriptors cannot be seen: {error}"))?;
-        let closed = |what| format!("its program has closed OxMPI's descriptor for {what}");
-        let mut outside: [Option<String>; 4] = Default::default();
-        outside[CONTROL] = Some(found.control.ok_or_else(|| closed("mpirun"))?);
-        for (at, pipe) in OUTPUTS.into_iter().zip(&member.outputs) {
-            outside[at] = pipe.as_ref().and_then(|pipe| name_of(pipe, "pipe"));
-        }
-        let fed = self.feed.left(number);
-        outside[INPUT] = match &fed {
-            Some((pipe, _)) => name_of(pipe, "pipe"),
+        let alarm = member.plug.as_ref().map(|plug| &plug.alarm);
+        let input = match self.feed.left(number) {
+            Some((pipe, rest)) => Input::Fed(pipe, rest),
             // The launcher's own, which is another one after a restart.
-            None if self.launch.stdin == super::Stdin::Rank(number) => own_input(pid),
-            None => None,
+            None if self.launch.stdin == super::Stdin::Rank(number) => Input::Own,
+            None => Input::Other,
         };
-        let input = fed.map(|(pipe, rest)| Ok::<_, io::Error>([unread(pipe)?, rest.to_vec()].concat()));
-        let stopped = self.hold.as_ref().map(|hold| hold.stopped.clone()).unwrap_or_default();
-        let own = descendants(&[pid]).map_err(|error| error.to_string())?;
-        Ok(HeldRank {
-            number,
-            pid,
-            outside,
-            owner,
-            stopped: stopped.into_iter().filter(|pid| own.contains_key(pid)).collect(),
-            segment: found.segment.ok_or_else(|| closed("its memory"))?,
-            alarm: found.alarm,
-            input: input.transpose().map_err(|error| format!("its input cannot be read: {error}"))?,
-            partial: [0, 1].map(|kind| member.lines[kind].partial().to_vec()),
-        })
+        let stopped = self.hold.as_ref().map(|hold| &*hold.stopped).unwrap_or_default();
+        still::describe(number, (rank, alarm), &member.outputs, &input, (entrance, stopped))
     }
 
     /// Whether the tool with this number at the entrance holds the processes.
@@ -272,6 +379,14 @@ impl Launcher<'_> {
                     );
                 }
             }
+            (Some(Request::ImageFar { place }), Reply::Done { .. }) => {
+                let Some(hold) = &mut self.hold else { return };
+                // A word that only the set knows, and its directory.
+                hold.directory =
+                    place.split_once(' ').map_or(place.as_str(), |(_, directory)| directory).into();
+                let round = hold.round;
+                return self.post_all(&ToAgent::Image { round, place: place.clone() });
+            }
             (Some(Request::Imaged { ends: true }), Reply::Done { .. }) => {
                 return self.tell_entrant(id, &reply, None);
             }
@@ -283,6 +398,7 @@ impl Launcher<'_> {
     /// The processes go on.
     fn go_on_from_hold(&mut self) {
         if let Some(hold) = self.hold.take() {
+            self.post_all(&ToAgent::GoOn);
             hold.stopped.iter().for_each(|pid| send(*pid, Signal::CONT));
         }
     }
@@ -294,171 +410,7 @@ impl Launcher<'_> {
         {
             hold.broken = Some(why());
             hold.stopped.drain(..).for_each(|pid| send(pid, Signal::CONT));
+            self.post_all(&ToAgent::GoOn);
         }
-    }
-}
-
-/// It fails if the process is gone.
-pub(super) fn send(pid: u32, signal: Signal) {
-    if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
-        let _ = kill_process(pid, signal);
-    }
-}
-
-const fn is_stopped(state: char) -> bool {
-    matches!(state, 'T' | 't' | 'Z' | 'X')
-}
-
-/// These processes and all that descend from them, with their states.
-fn descendants(roots: &[u32]) -> io::Result<BTreeMap<u32, char>> {
-    let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    let mut states = BTreeMap::new();
-    for entry in std::fs::read_dir("/proc")? {
-        let name = entry?.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        let Some(stat) = ProcessStat::of(pid) else { continue };
-        children.entry(stat.parent).or_default().push(pid);
-        states.insert(pid, stat.state);
-    }
-    let (mut found, mut next) = (BTreeMap::new(), roots.to_vec());
-    while let Some(pid) = next.pop() {
-        if let Some(state) = states.get(&pid)
-            && found.insert(pid, *state).is_none()
-        {
-            next.extend(children.get(&pid).into_iter().flatten());
-        }
-    }
-    Ok(found)
-}
-
-/// The descriptors of a rank's process that a new launcher needs.
-#[derive(Default)]
-struct Descriptors {
-    control: Option<String>,
-    segment: Option<u32>,
-    alarm: Option<u32>,
-}
-
-impl Descriptors {
-    fn of(owner: u32, rank: &Rank, alarm: Option<&OwnedFd>, entrance: &str) -> io::Result<Descriptors> {
-        let mut found = Descriptors::default();
-        let segment = fstat(&rank.segment_fd)?;
-        let alarm = alarm.map(|alarm| eventfd_id("self", alarm.as_raw_fd().cast_unsigned())).transpose()?;
-        let own = rank.peer.map(|inode| format!("socket:[{inode}]"));
-        let process = Pid::from_raw(owner.cast_signed()).ok_or(io::ErrorKind::NotFound)?;
-        let process = pidfd_open(process, PidfdFlags::empty())?;
-        for entry in std::fs::read_dir(format!("/proc/{owner}/fd"))? {
-            let entry = entry?;
-            let number = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
-            let (Some(number), Ok(link)) = (number, std::fs::read_link(entry.path())) else { continue };
-            let link = link.to_string_lossy().into_owned();
-            if link.starts_with("anon_inode:[eventfd") {
-                let is_it =
-                    alarm.flatten().is_some() && eventfd_id(&owner.to_string(), number)? == alarm.flatten();
-                found.alarm = found.alarm.or(is_it.then_some(number));
-            } else if link.starts_with("socket:") {
-                let copy = || pidfd_getfd(&process, number.cast_signed(), PidfdGetfdFlags::empty());
-                let is_it = match &own {
-                    Some(own) => *own == link,
-                    None => copy().is_ok_and(|socket| leads_to(&socket, entrance)),
-                };
-                found.control = found.control.or(is_it.then_some(link));
-            } else if std::fs::metadata(entry.path()).is_ok_and(|is| {
-                use std::os::unix::fs::MetadataExt as _;
-                (is.dev(), is.ino()) == (segment.st_dev, segment.st_ino)
-            }) {
-                found.segment = found.segment.or(Some(number));
-            }
-        }
-        Ok(found)
-    }
-}
-
-/// Whether a socket is a connection with a launcher's entrance, and the launcher has not given it up.
-fn leads_to(socket: &OwnedFd, entrance: &str) -> bool {
-    let peer = getpeername(socket).ok().flatten().and_then(|peer| SocketAddrUnix::try_from(peer).ok());
-    peer.is_some_and(|peer| peer.abstract_name() == Some(entrance.as_bytes()))
-        && spawn::is_live_socket(socket.as_raw_fd())
-}
-
-/// The kernel's number of an eventfd (proc_pid_fdinfo(5)); `None`: it does not say.
-fn eventfd_id(process: &str, number: u32) -> io::Result<Option<u64>> {
-    let info = std::fs::read_to_string(format!("/proc/{process}/fdinfo/{number}"))?;
-    Ok(info.lines().find_map(|line| line.strip_prefix("eventfd-id:")?.trim().parse().ok()))
-}
-
-/// What the kernel calls a pipe or socket, whichever end this is.
-fn name_of(fd: impl AsFd, kind: &str) -> Option<String> {
-    Some(format!("{kind}:[{}]", fstat(fd).ok()?.st_ino))
-}
-
-/// The input of a rank that has the launcher's own, if that is a pipe or socket.
-fn own_input(pid: u32) -> Option<String> {
-    let link = |process: &str| std::fs::read_link(format!("/proc/{process}/fd/0")).ok();
-    let own = link("self")?;
-    let name = own.to_string_lossy().into_owned();
-    let is_it =
-        link(&pid.to_string()) == Some(own) && ["pipe:", "socket:"].iter().any(|kind| name.starts_with(kind));
-    is_it.then_some(name)
-}
-
-/// What was written to a pipe and is not read yet. It stays there.
-fn unread(pipe: impl AsFd) -> io::Result<Vec<u8>> {
-    let end = format!("/proc/self/fd/{}", pipe.as_fd().as_raw_fd());
-    let reader = rustix::fs::open(end, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
-    let (copy, into) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-    fcntl_setpipe_size(&into, fcntl_getpipe_size(&reader)?)?;
-    let mut bytes = vec![0; fcntl_getpipe_size(&into)?];
-    let copied = match tee(&reader, &into, bytes.len(), SpliceFlags::NONBLOCK) {
-        Ok(copied) => copied,
-        Err(rustix::io::Errno::AGAIN) => 0,
-        Err(error) => return Err(error.into()),
-    };
-    let mut read = 0;
-    while read < copied {
-        match rustix::io::read(&copy, &mut bytes[read..])? {
-            0 => break,
-            n => read += n,
-        }
-    }
-    bytes.truncate(read);
-    Ok(bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_waits_in_a_pipe_is_seen_and_stays_there() {
-        let (read, write) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-        assert_eq!(unread(&write).unwrap(), b"");
-        rustix::io::write(&write, b"some ").unwrap();
-        rustix::io::write(&write, &[b'x'; 9000]).unwrap();
-        let waits = unread(&write).unwrap();
-        assert!(waits.starts_with(b"some x") && waits.len() == 9005);
-        let mut bytes = [0; 10000];
-        assert_eq!(rustix::io::read(&read, &mut bytes).unwrap(), 9005);
-        assert_eq!(unread(&write).unwrap(), b"");
-        assert_eq!(name_of(&read, "pipe"), name_of(&write, "pipe"));
-    }
-
-    #[test]
-    fn the_processes_below_this_one_are_found() {
-        let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
-        let own = std::process::id();
-        let all = descendants(&[own]).unwrap();
-        assert!(all.contains_key(&own) && all.contains_key(&child.id()), "{all:?}");
-        assert!(!all.contains_key(&std::os::unix::process::parent_id()));
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
-
-    #[test]
-    fn an_eventfd_is_told_from_another() {
-        let [one, other] = [(), ()].map(|()| oxmpi_sys::poller::new_alarm().unwrap());
-        let id = |fd: &OwnedFd| eventfd_id("self", fd.as_raw_fd().cast_unsigned()).unwrap();
-        let copy = one.try_clone().unwrap();
-        assert!(id(&one).is_some() && id(&one) == id(&copy) && id(&one) != id(&other));
     }
 }

@@ -13,6 +13,7 @@ use super::binding::Binding;
 use super::entrance::{ENTRANCE, ENTRANT, Entrance};
 use super::far::{FarInput, hosts_of, own_node};
 use super::files::Files;
+use super::functions::Calling;
 use super::hold::Hold;
 use super::input::Feed;
 use super::lifelines::Lifelines;
@@ -128,8 +129,15 @@ pub(super) struct Launcher<'a> {
     pub(super) deaths: Vec<u32>,
     /// How far the messages are on the way to standing still.
     pub(super) standing: Standing,
+    /// A tool that has the program's functions for checkpoints called, and the last call of them.
+    pub(super) calling: Option<Calling>,
+    pub(super) last_call: u32,
     /// The tool for which all processes stand still, to make images of them.
     pub(super) hold: Option<Hold>,
+    /// Who wants that, by its number at the entrance; how often it was tried, and until when others are waited for.
+    pub(super) hold_wanted: Option<u32>,
+    pub(super) hold_rounds: u32,
+    pub(super) hold_until: Option<Instant>,
     /// The exit code, once the job ends because there is a set of images to go on from.
     pub(super) ended_by_checkpoint: Option<i32>,
     pub(super) grace: Option<Instant>,
@@ -189,6 +197,11 @@ impl<'a> Launcher<'a> {
             deaths: Vec::new(),
             standing: Standing::default(),
             hold: None,
+            hold_wanted: None,
+            hold_rounds: 0,
+            hold_until: None,
+            calling: None,
+            last_call: 0,
             ended_by_checkpoint: None,
             grace: None,
             orphans: Orphans::default(),
@@ -336,6 +349,7 @@ impl<'a> Launcher<'a> {
                 self.drain()?;
                 return self.settle(code);
             }
+            self.begin_hold()?;
             self.wait()?;
             self.times();
         }
@@ -356,6 +370,8 @@ impl<'a> Launcher<'a> {
             self.far_time(),
             self.standing.time(),
             self.orphans.time(),
+            self.hold_until,
+            self.calling_time(),
             self.entrance.as_ref().and_then(Entrance::time),
             watchdogs,
         ];
@@ -556,6 +572,7 @@ impl<'a> Launcher<'a> {
             self.tell(Event::Seen { all, is_new });
         }
         self.look_at_missing();
+        self.look_at_calls(now);
         self.look_at_entrants(now);
         self.look_at_sinks();
     }

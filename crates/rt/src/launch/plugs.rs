@@ -27,7 +27,7 @@ pub(crate) struct Plug {
 
 impl Plug {
     /// The addresses where it is reached, as numbers.
-    pub(super) fn sockets(&self) -> impl Iterator<Item = SocketAddr> + '_ {
+    pub(crate) fn sockets(&self) -> impl Iterator<Item = SocketAddr> + '_ {
         self.address.split(' ').filter_map(|address| address.split('%').next()?.parse().ok())
     }
 }

@@ -7,6 +7,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 
 use oxmpi_shm::segment::Segment;
 use oxmpi_sys::fdpass;
@@ -24,16 +25,17 @@ use super::binding::Binding;
 use super::entrance::Entrance;
 use super::files::Files;
 use super::held::{CONTROL, Held, HeldRank, INPUT, Images, OUTPUTS};
-use super::hold::send;
 use super::input::{Feed, Inputs};
 use super::launcher::Launcher;
 use super::lifelines::Lifelines;
 use super::plugs::{Plug, plugs};
 use super::quiesce::Standing;
 use super::start::{Outputs, Rank, Started, boot, kernel, raise_open_files};
+use super::still::send;
 use super::{Deadline, Launch, LaunchError, binding_of, prepare};
 use crate::hosts::head::Far;
 use crate::hosts::message::{Order, RestoreOrder, ToAgent};
+use crate::hosts::pieces::Outgoing;
 
 /// A rank whose image is to be restored.
 #[derive(Debug)]
@@ -49,16 +51,24 @@ pub struct Restored<'f> {
 /// Restores the images of ranks, as children of the thread that calls it, and stopped. The error is for a person.
 pub type Restore<'a> = dyn Fn(&Images, &[Restored<'_>]) -> Result<(), String> + 'a;
 
+/// The paths of all files of a set that are needed to restore these ranks, in its directory.
+pub type FilesOf<'a> = dyn Fn(&[u32]) -> Vec<PathBuf> + 'a;
+
+/// Where a job comes back from.
+pub struct Source<'a> {
+    /// The images.
+    pub images: Images,
+    /// How those of this host are restored.
+    pub restore: &'a Restore<'a>,
+    /// What other hosts have to get that do not see the set.
+    pub files_of: &'a FilesOf<'a>,
+}
+
 /// Brings a job back and runs it to its end. Returns the exit code for `mpirun`.
 ///
 /// # Errors
 /// It could not be brought back; nothing of it is left.
-pub fn resume(
-    launch: &Launch,
-    held: &Held,
-    images: &Images,
-    restore: &Restore<'_>,
-) -> Result<i32, LaunchError> {
+pub fn resume(launch: &Launch, held: &Held, source: &Source<'_>) -> Result<i32, LaunchError> {
     let size = held.ranks.len() as u32;
     let wanted: u32 = launch.apps.iter().map(|app| app.ranks).sum();
     if wanted != size {
@@ -75,7 +85,7 @@ pub fn resume(
     });
     let files = files.transpose()?;
     let binding = binding_of(launch.bind, here);
-    let started = bring_all_back(launch, held, (images, restore), (&signals, &binding))?;
+    let started = bring_all_back(launch, held, source, (&signals, &binding))?;
     let mut launcher = Launcher::new(launch, &signals, started)?;
     launcher.files = files;
     launcher.open_files = open_files;
@@ -110,7 +120,7 @@ impl Launcher<'_> {
 }
 
 /// Lets a rank run that was restored on this host.
-pub(crate) fn let_run(rank: &HeldRank, plug: &Plug) {
+fn let_run(rank: &HeldRank, plug: &Plug) {
     rank.stopped.iter().for_each(|pid| send(*pid, Signal::CONT));
     // It may sleep on connections that it had, whose end wakes it, or had none.
     raise_alarm(&plug.alarm);
@@ -201,7 +211,7 @@ fn take_all_over(ranks: &[&HeldRank], ends: Vec<Ends>, plugs: Vec<Plug>) -> Resu
 fn bring_all_back(
     launch: &Launch,
     held: &Held,
-    (images, restore): (&Images, &Restore<'_>),
+    Source { images, restore, files_of }: &Source<'_>,
     (signals, binding): (&Signals, &Binding),
 ) -> Result<Started, LaunchError> {
     let size = held.ranks.len() as u32;
@@ -239,6 +249,11 @@ fn bring_all_back(
             Order { restore: Some(restore), ..order }
         };
         Far::prepare_all(&mut far, order, watch)?;
+        for far in far.iter_mut().filter(|far| far.wants_images) {
+            let ranks: Vec<u32> =
+                (0..).zip(&nodes).filter(|(_, node)| **node == far.node).map(|(rank, _)| rank).collect();
+            far.send_files(Outgoing::of(&images.set, files_of(&ranks)), watch)?;
+        }
         let restore = |ranks: &[Restored<'_>]| restore(images, ranks);
         let back = bring_back(&own, plugs, &mut inputs, (step, binding, &guard), &restore)?;
         if let Err(error) = Far::start_all(&mut far, watch) {

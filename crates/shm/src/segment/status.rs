@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
+use rustix::thread::futex;
+
 /// What a rank is doing, for those who watch it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
@@ -44,6 +46,11 @@ pub struct Status {
     world_is_over: AtomicU32,
     /// How often the owner was restored from an image of its process. Only the launcher writes it, before the owner runs again.
     restored: AtomicU32,
+    /// The last call of one of the program's functions for checkpoints that is wanted (`cr self`): odd numbers have it save, even ones let
+    /// it go on. The owner's helper sleeps on it. Only the launcher writes it.
+    wanted_call: AtomicU32,
+    /// The last one that has returned, and behind it what it has returned. Only the owner writes it.
+    returned_call: AtomicU64,
 }
 
 impl Status {
@@ -130,6 +137,40 @@ impl Status {
     pub fn note_restored(&self) {
         self.restored.fetch_add(1, Ordering::Release);
     }
+
+    /// Has the owner's helper call a function of the program.
+    pub fn want_call(&self, number: u32) {
+        self.wanted_call.store(number, Ordering::Release);
+        // It fails only if the word is no word of this process.
+        let _ = futex::wake(&self.wanted_call, futex::Flags::empty(), 1);
+    }
+
+    /// Waits until another call is wanted than this one; its number.
+    pub fn await_call(&self, known: u32) -> u32 {
+        loop {
+            let wanted = self.wanted_call.load(Ordering::Acquire);
+            if wanted != known {
+                return wanted;
+            }
+            // Whatever it returns, the word is read again.
+            let _ = futex::wait(&self.wanted_call, futex::Flags::empty(), known, None);
+        }
+    }
+
+    /// A call has returned this. [`Status::HELPED`] of call 0 says that there is a helper.
+    pub fn note_return(&self, number: u32, value: i32) {
+        let word = u64::from(number) << 32 | u64::from(value.cast_unsigned());
+        self.returned_call.store(word, Ordering::Release);
+    }
+
+    /// The last call that has returned, and what; `None` if the owner has no helper.
+    pub fn returned(&self) -> Option<(u32, i32)> {
+        let word = self.returned_call.load(Ordering::Acquire);
+        (word != 0).then_some(((word >> 32) as u32, (word as u32).cast_signed()))
+    }
+
+    /// What call 0 returns.
+    pub const HELPED: i32 = 1;
 
     /// How often processes that share no memory with the owner were told where they can reach it, as it does not know yet.
     pub fn sought(&self) -> u32 {

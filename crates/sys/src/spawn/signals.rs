@@ -58,6 +58,18 @@ pub(super) fn set_mask(how: c_int, set: &libc::sigset_t) -> io::Result<SignalMas
     Ok(SignalMask(unsafe { old.assume_init() }))
 }
 
+/// Does something while all signals are blocked for the calling thread: a thread that it starts has them blocked for good, so that the
+/// program's signals go to the program's threads.
+///
+/// # Errors
+/// Those of `act`, and what pthread_sigmask(3) says.
+pub fn without_signals<T>(act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let before = set_mask(libc::SIG_BLOCK, &full_mask())?;
+    let result = act();
+    set_mask(libc::SIG_SETMASK, &before.0)?;
+    result
+}
+
 /// Signals that end or stop a program which does nothing about them, and that whoever starts it may have ignored so that they do
 /// not.
 pub const HEEDED: [i32; 5] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGTSTP];

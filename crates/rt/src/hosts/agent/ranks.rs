@@ -1,7 +1,7 @@
 //! The ranks of an agent: their outputs, inputs and ends.
 
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use oxmpi_shm::segment::RankState;
 use oxmpi_sys::poller::raise_alarm;
@@ -17,7 +17,7 @@ use crate::launch::{LaunchError, end};
 /// A rank of this host.
 pub(super) struct Member {
     pub(super) rank: Rank,
-    outputs: Outputs,
+    pub(super) outputs: Outputs,
     pub(super) plug: Option<Plug>,
     pub(super) running: bool,
     /// Whether it has got its socket to the relay.
@@ -57,6 +57,11 @@ impl Member {
 
     pub(super) fn open_input(&mut self, fd: OwnedFd) {
         self.input = Some(Input { fd, waiting: Vec::new(), has_ended: false, is_listened_to: false });
+    }
+
+    /// The pipe of its standard input, and what is still to be written to it.
+    pub(super) fn left(&self) -> Option<(BorrowedFd<'_>, &[u8])> {
+        self.input.as_ref().map(|input| (input.fd.as_fd(), &*input.waiting))
     }
 
     /// How far it has come.

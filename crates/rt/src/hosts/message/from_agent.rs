@@ -1,8 +1,11 @@
 //! What an agent tells the head: how far its ranks are, what they ask and write, and how they end.
 
 use super::{StreamError, framed, read};
+use std::net::SocketAddr;
+
 use crate::codec::{Reader, Writer};
 use crate::job::{Exit, Stage};
+use crate::launch::{HeldRank, read_addresses, write_addresses};
 
 /// What an agent tells the head.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +93,56 @@ pub enum FromAgent {
         /// How many bytes.
         bytes: u64,
     },
+    /// All processes stand still, and all that they have said and written was passed on before.
+    Stopped {
+        /// The attempt.
+        round: u32,
+        /// Why they do not; empty if they do.
+        error: String,
+    },
+    /// What has to be known of them.
+    Described {
+        /// The attempt.
+        round: u32,
+        /// Why that is not known; empty if it is.
+        error: String,
+        /// Whether one has not read an answer yet, so that they have to be stopped again.
+        is_unread: bool,
+        /// Each of them.
+        ranks: Vec<HeldRank>,
+        /// Where they listen.
+        listeners: Vec<SocketAddr>,
+    },
+    /// A piece of a file of an image that was made in another directory than that of the set.
+    Piece {
+        /// The attempt.
+        round: u32,
+        /// Its path in the set. The pieces of a file follow each other, and it ends with another's first.
+        name: String,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// The images that are to be restored are not seen on the agent's host: [`super::ToAgent::Piece`] has to bring them. It comes before
+    /// [`FromAgent::Ready`].
+    WantsImages,
+    /// A call of the program's functions for checkpoints has returned on all ranks of the agent's host.
+    Returned {
+        /// The call.
+        number: u32,
+        /// Why one cannot call them; empty if all can.
+        error: String,
+        /// What each has returned.
+        values: Vec<(u32, i32)>,
+    },
+    /// There are images of them, and all that had to be sent of them was.
+    Imaged {
+        /// The attempt.
+        round: u32,
+        /// Why not; empty if there are.
+        error: String,
+        /// What whoever has asked for it wants to know of them.
+        facts: Vec<u8>,
+    },
     /// The agent is there still; it says so from time to time.
     Alive,
 }
@@ -165,6 +218,38 @@ impl FromAgent {
                 out.number((*rank).into());
                 out.number(*bytes);
             }),
+            FromAgent::Stopped { round, error } => framed(kind::STOPPED, |out| {
+                out.number((*round).into());
+                out.bytes(error.as_bytes());
+            }),
+            FromAgent::Described { round, error, is_unread, ranks, listeners } => {
+                framed(kind::DESCRIBED, |out| {
+                    out.number((*round).into());
+                    out.bytes(error.as_bytes());
+                    out.number((*is_unread).into());
+                    out.list(ranks, |out, rank| rank.write(out));
+                    write_addresses(out, listeners);
+                })
+            }
+            FromAgent::Piece { round, name, bytes } => framed(kind::OF_PIECE, |out| {
+                out.number((*round).into());
+                out.bytes(name.as_bytes());
+                out.bytes(bytes);
+            }),
+            FromAgent::Returned { number, error, values } => framed(kind::RETURNED, |out| {
+                out.number((*number).into());
+                out.bytes(error.as_bytes());
+                out.list(values, |out, (rank, value)| {
+                    out.number((*rank).into());
+                    out.number(value.cast_unsigned().into());
+                });
+            }),
+            FromAgent::WantsImages => framed(kind::WANTS_IMAGES, |_| {}),
+            FromAgent::Imaged { round, error, facts } => framed(kind::IMAGED, |out| {
+                out.number((*round).into());
+                out.bytes(error.as_bytes());
+                out.bytes(facts);
+            }),
             FromAgent::Alive => framed(kind::ALIVE, |_| {}),
         }
     }
@@ -202,6 +287,26 @@ impl FromAgent {
                 kind::SEEN => FromAgent::Seen(from.list(|from| from.word().zip(Seen::read(from)))?),
                 kind::FOUND => FromAgent::Answer { asker: from.word()?, reply: from.bytes()? },
                 kind::INPUT_TAKEN => FromAgent::InputTaken { rank: from.word()?, bytes: from.number()? },
+                kind::STOPPED => FromAgent::Stopped { round: from.word()?, error: from.text()? },
+                kind::DESCRIBED => FromAgent::Described {
+                    round: from.word()?,
+                    error: from.text()?,
+                    is_unread: from.bool()?,
+                    ranks: from.list(HeldRank::read)?,
+                    listeners: read_addresses(from)?,
+                },
+                kind::OF_PIECE => {
+                    FromAgent::Piece { round: from.word()?, name: from.text()?, bytes: from.bytes()? }
+                }
+                kind::RETURNED => FromAgent::Returned {
+                    number: from.word()?,
+                    error: from.text()?,
+                    values: from.list(|from| from.word().zip(from.word().map(u32::cast_signed)))?,
+                },
+                kind::WANTS_IMAGES => FromAgent::WantsImages,
+                kind::IMAGED => {
+                    FromAgent::Imaged { round: from.word()?, error: from.text()?, facts: from.bytes()? }
+                }
                 kind::ALIVE => FromAgent::Alive,
                 _ => return None,
             })
@@ -268,4 +373,10 @@ mod kind {
     pub(super) const ALIVE: u8 = 75;
     pub(super) const OF_RELAY: u8 = 76;
     pub(super) const RELAY_ENDED: u8 = 77;
+    pub(super) const STOPPED: u8 = 78;
+    pub(super) const DESCRIBED: u8 = 79;
+    pub(super) const IMAGED: u8 = 80;
+    pub(super) const OF_PIECE: u8 = 81;
+    pub(super) const WANTS_IMAGES: u8 = 82;
+    pub(super) const RETURNED: u8 = 83;
 }

@@ -30,6 +30,27 @@ fn from_agents() -> impl Strategy<Value = FromAgent> {
         (proptest::collection::vec((any::<u32>(), ".{0,9}"), 0..4), ".{0,9}")
             .prop_map(|(addresses, relay)| FromAgent::Ready { addresses, relay }),
         bytes().prop_map(|notice| FromAgent::Relay { notice }),
+        (any::<u32>(), ".{0,20}").prop_map(|(round, error)| FromAgent::Stopped { round, error }),
+        (any::<(u32, bool)>(), ".{0,20}").prop_map(|((round, is_unread), error)| FromAgent::Described {
+            round,
+            error,
+            is_unread,
+            ranks: vec![HeldRank { number: 1, pid: 7, input: Some(vec![7]), ..HeldRank::default() }],
+            listeners: vec!["10.0.0.1:77".parse().unwrap(), "[fe80::1]:5".parse().unwrap()],
+        }),
+        (any::<u32>(), ".{0,20}", bytes()).prop_map(|(round, error, facts)| FromAgent::Imaged {
+            round,
+            error,
+            facts
+        }),
+        (any::<u32>(), ".{0,20}", bytes()).prop_map(|(round, name, bytes)| FromAgent::Piece {
+            round,
+            name,
+            bytes
+        }),
+        Just(FromAgent::WantsImages),
+        (any::<u32>(), ".{0,20}", proptest::collection::vec(any::<(u32, i32)>(), 0..4))
+            .prop_map(|(number, error, values)| FromAgent::Returned { number, error, values }),
         (any::<u32>(), exit()).prop_map(|(pid, exit)| FromAgent::RelayEnded { pid, exit }),
         proptest::collection::vec(any::<(u32, u32)>(), 0..4).prop_map(|pids| FromAgent::Started { pids }),
         (any::<(u32, bool)>(), ".{0,40}").prop_map(|((base, is_program), text)| FromAgent::Failed {
@@ -87,7 +108,12 @@ fn order(universe: u64, nodes: Vec<u32>, bind: Bind, fed: Vec<u32>) -> Order {
             secret: [8; 32],
         }),
         restore: universe.is_multiple_of(3).then(|| RestoreOrder {
-            images: Images { set: "/s".into(), program: "/criu".into(), options: vec!["-v4".into()] },
+            images: Images {
+                set: "/s".into(),
+                mark: "m".into(),
+                program: "/criu".into(),
+                options: vec!["-v4".into()],
+            },
             mark: "00ff".into(),
             step: 3,
             ranks: vec![HeldRank { number: 1, pid: 7, ..HeldRank::default() }],
@@ -111,6 +137,11 @@ fn to_agents() -> impl Strategy<Value = ToAgent> {
         )),
         Just(ToAgent::Go),
         Just(ToAgent::GoOn),
+        any::<u32>().prop_map(|round| ToAgent::Hold { round }),
+        any::<u32>().prop_map(|round| ToAgent::Describe { round }),
+        (any::<u32>(), ".{0,20}").prop_map(|(round, place)| ToAgent::Image { round, place }),
+        (".{0,20}", bytes()).prop_map(|(name, bytes)| ToAgent::Piece { name, bytes }),
+        any::<u32>().prop_map(|number| ToAgent::CallFunctions { number }),
         any::<u32>().prop_map(|base| ToAgent::Abandon { base }),
         any::<(u32, u32)>().prop_map(|(base, size)| ToAgent::Bury { base, size }),
         any::<(u32, u32)>().prop_map(|(base, size)| ToAgent::Forget { base, size }),

@@ -10,7 +10,36 @@ pub enum ToAgent {
     Order(Box<Order>),
     /// Start them. Answered by [`super::FromAgent::Started`] or [`super::FromAgent::Failed`].
     Go,
-    /// Ranks that were restored from their images go on.
+    /// Stop all processes, and pass on all that they have said and written. Answered by [`super::FromAgent::Stopped`].
+    Hold {
+        /// The attempt, which the answer names.
+        round: u32,
+    },
+    /// What has to be known of the processes, which stand still? Answered by [`super::FromAgent::Described`].
+    Describe {
+        /// The attempt, which the answer names.
+        round: u32,
+    },
+    /// Make images of the processes, which stand still. Answered by [`super::FromAgent::Imaged`].
+    Image {
+        /// The attempt, which the answer names.
+        round: u32,
+        /// Where, as whoever asks for it has said it.
+        place: String,
+    },
+    /// Have the program's functions for checkpoints called. Answered by [`super::FromAgent::Returned`].
+    CallFunctions {
+        /// The number of the call, which says which of them.
+        number: u32,
+    },
+    /// A piece of a file of the set whose images are to be restored.
+    Piece {
+        /// Its path in the set. The pieces of a file follow each other, and it ends with another's first.
+        name: String,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// Processes that were stopped, or restored from their images, go on.
     GoOn,
     /// The job from this number on does not start: nothing of it is left.
     Abandon {
@@ -96,6 +125,17 @@ impl ToAgent {
             ToAgent::Order(order) => framed(kind::ORDER, |out| order.write(out)),
             ToAgent::Go => framed(kind::GO, |_| {}),
             ToAgent::GoOn => framed(kind::GO_ON, |_| {}),
+            ToAgent::Hold { round } => framed(kind::HOLD, |out| out.number((*round).into())),
+            ToAgent::Describe { round } => framed(kind::DESCRIBE, |out| out.number((*round).into())),
+            ToAgent::Image { round, place } => framed(kind::IMAGE, |out| {
+                out.number((*round).into());
+                out.bytes(place.as_bytes());
+            }),
+            ToAgent::CallFunctions { number } => framed(kind::CALL, |out| out.number((*number).into())),
+            ToAgent::Piece { name, bytes } => framed(kind::TO_PIECE, |out| {
+                out.bytes(name.as_bytes());
+                out.bytes(bytes);
+            }),
             ToAgent::Abandon { base } => framed(kind::ABANDON, |out| out.number((*base).into())),
             ToAgent::Bury { base, size } => framed(kind::BURY, |out| range(out, *base, *size)),
             ToAgent::Forget { base, size } => framed(kind::FORGET, |out| range(out, *base, *size)),
@@ -138,6 +178,11 @@ impl ToAgent {
                 kind::ORDER => ToAgent::Order(Box::new(Order::read(from)?)),
                 kind::GO => ToAgent::Go,
                 kind::GO_ON => ToAgent::GoOn,
+                kind::HOLD => ToAgent::Hold { round: from.word()? },
+                kind::DESCRIBE => ToAgent::Describe { round: from.word()? },
+                kind::IMAGE => ToAgent::Image { round: from.word()?, place: from.text()? },
+                kind::CALL => ToAgent::CallFunctions { number: from.word()? },
+                kind::TO_PIECE => ToAgent::Piece { name: from.text()?, bytes: from.bytes()? },
                 kind::ABANDON => ToAgent::Abandon { base: from.word()? },
                 kind::BURY => ToAgent::Bury { base: from.word()?, size: from.word()? },
                 kind::FORGET => ToAgent::Forget { base: from.word()?, size: from.word()? },
@@ -183,4 +228,9 @@ mod kind {
     pub(super) const BURY: u8 = 14;
     pub(super) const FORGET: u8 = 15;
     pub(super) const GO_ON: u8 = 16;
+    pub(super) const HOLD: u8 = 17;
+    pub(super) const DESCRIBE: u8 = 18;
+    pub(super) const IMAGE: u8 = 19;
+    pub(super) const CALL: u8 = 21;
+    pub(super) const TO_PIECE: u8 = 20;
 }

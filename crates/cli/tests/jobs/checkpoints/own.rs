@@ -1,0 +1,109 @@
+//! Jobs whose program saves its state by functions of its own (`cr self`).
+
+use super::*;
+
+const OWN: [&str; 6] = ["--mca", "cr", "self", "--mca", "cr_self_user_prefix", "own"];
+/// Rounds, and the microseconds of each.
+const ROUNDS: [&str; 2] = ["1500", "1000"];
+
+/// The sum of all rounds over four ranks.
+fn is_whole(out: &str) -> bool {
+    let rounds: i64 = ROUNDS[0].parse().unwrap();
+    out.ends_with(&format!("sum {}\n", 10 * rounds * (rounds + 1) / 2))
+}
+
+/// Over a transport that is named, and the one that `cr` selects.
+#[test]
+fn a_program_saves_its_state_and_restores_it_in_mpi_init() {
+    let Some(place) = Place::new(&["jobs/cr_own"]) else { return };
+    for transport in [&[][..], &["--mca", "rpi", "shm"]] {
+        for entry in fs::read_dir(&place.programs.directory).unwrap().flatten() {
+            if entry.file_name().to_string_lossy().starts_with("own.") {
+                fs::remove_file(entry.path()).unwrap();
+            }
+        }
+        let mut job = place.start(&[&OWN[..], transport].concat(), "cr_own", &ROUNDS);
+        job.await_line("round");
+        let output = run(place.oxmpi(&["checkpoint", &job.mpirun()]));
+        assert!(words(&output).contains("the program has saved its state in "), "{}", words(&output));
+        set_of(&output);
+        job.await_line("round");
+        // By the name of the guide.
+        let pid = job.mpirun();
+        let set = set_of(&run(with(place.command("lamcheckpoint"), &["-ssi", "cr", "self", "-pid", &pid])));
+        let said = words(&run(place.oxmpi(&["info", "--checkpoint", &set])));
+        assert!(
+            said.contains("none; the program has saved its state") && said.contains("whole:      yes"),
+            "{said}"
+        );
+        job.await_line("round");
+        job.lose();
+        let mut job = restart(&place, &set, &[]);
+        job.await_line("begins after round");
+        assert!(job.text().matches("begins after round 0, level 1").count() == 1, "{}", job.text());
+        job.await_line("round");
+        let set = set_of(&run(place.oxmpi(&["checkpoint", "--kill", &job.mpirun()])));
+        let (code, out) = job.end();
+        assert_eq!(code, 75, "{out}{}", restarted(&place));
+        let (code, out) = restart(&place, &set, &[]).end();
+        assert!(code == 0 && is_whole(&out), "{code} {out}{}", restarted(&place));
+        assert_eq!(out.matches("begins after round").count(), 3, "{out}");
+    }
+}
+
+#[test]
+fn what_a_function_refuses_is_discarded_and_mpi_is_closed_to_it() {
+    let Some(place) = Place::new(&["jobs/cr_own"]) else { return };
+    let mut job = place.start(&OWN, "cr_own", &ROUNDS);
+    job.await_line("round");
+    let flag = |name: &str| place.programs.directory.join(name);
+    File::create(flag("refuse")).unwrap();
+    let output = run(place.oxmpi(&["checkpoint", &job.mpirun()]));
+    refused(
+        &output,
+        1,
+        &["there is no new set, and the job goes on", "own_checkpoint has returned 7 in rank 1"],
+    );
+    fs::remove_file(flag("refuse")).unwrap();
+    File::create(flag("call")).unwrap();
+    refused(&run(place.oxmpi(&["checkpoint", &job.mpirun()])), 1, &["own_checkpoint has returned 9 in rank"]);
+    fs::remove_file(flag("call")).unwrap();
+    assert_eq!(place.names(), Vec::<String>::new());
+    let set = set_of(&run(place.oxmpi(&["checkpoint", &job.mpirun()])));
+    let (code, out) = job.end();
+    assert!(code == 0 && is_whole(&out), "{code} {out}");
+    let why =
+        "called by a function that the program has for checkpoints (cr self): MPI is closed until it returns";
+    assert_eq!(out.matches(why).count(), 4, "{out}");
+    // One that cannot restore it ends the job.
+    fs::remove_file(flag("own.2")).unwrap();
+    let (code, out) = restart(&place, &set, &[]).end();
+    assert!(code != 0 && out.contains("own_restart has returned 3"), "{code} {out}{}", restarted(&place));
+}
+
+#[test]
+fn functions_are_found_by_their_names_or_the_job_ends() {
+    let Some(place) = Place::new(&["jobs/cr_own"]) else { return };
+    let job = |options: &[&str]| {
+        place.start(&[&["--mca", "cr", "self"], options].concat(), "cr_own", &["1", "0"]).end()
+    };
+    let (code, out) = job(&[]);
+    assert!(
+        code == 1 && out.contains("symbol lookup failed") && out.contains("cr_self_user_prefix"),
+        "{code} {out}"
+    );
+    let (code, out) = job(&["--mca", "cr_self_user_prefix", "other"]);
+    assert!(code == 1 && out.contains("the program has no function 'other_checkpoint'"), "{code} {out}");
+    // Each by its own parameter, which wins; as a Fortran compiler writes it; and by the names in the guide.
+    let own = |end: &'static str| ["--mca", "cr_self_user_continue", end];
+    let (code, out) = job(&[&OWN[3..], &own("nothing")].concat());
+    assert!(
+        code == 1 && out.contains("no function 'nothing' (parameter cr_self_user_continue)"),
+        "{code} {out}"
+    );
+    let all = ["--mca", "cr_self_user_checkpoint", "OWN_SAVE", "--mca", "cr_ssi_user_restart", "own_restart"];
+    let (code, out) = job(&[&all[..], &own("own_continue")].concat());
+    assert!(code == 0 && out.ends_with("sum 10\n"), "{code} {out}");
+    let (code, out) = job(&["--mca", "cr_ssi_user_prefix", "own"]);
+    assert!(code == 0 && out.ends_with("sum 10\n"), "{code} {out}");
+}

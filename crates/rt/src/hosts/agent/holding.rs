@@ -1,0 +1,213 @@
+//! The ranks of an agent stand still while images of them are made (see `launch/hold.rs`).
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::thread::JoinHandle;
+
+use oxmpi_shm::segment::RankState;
+use oxmpi_sys::fdpass;
+use oxmpi_sys::poller::raise_alarm;
+use rustix::event::PollFlags;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::Signal;
+
+use super::super::message::FromAgent;
+use super::super::pieces::{Incoming, Outgoing, PIECES_WAITING, Scratch};
+use super::{Agent, IMAGED, ImageTask, ImagesMade, Member};
+use crate::launch::HeldRank;
+use crate::launch::parts::{HeldInput, Plug, describe, is_ready, returned, send, stop};
+
+/// Images that are being made, in a thread of its own: the head hears from this process meanwhile.
+pub(super) struct Imaging {
+    round: u32,
+    /// Its other end is closed when it is done.
+    done: OwnedFd,
+    thread: JoinHandle<Result<ImagesMade, String>>,
+}
+
+/// Images that are sent to the head, which does not see them.
+pub(super) struct Sending {
+    round: u32,
+    files: Outgoing,
+    facts: Vec<u8>,
+    _scratch: Scratch,
+}
+
+impl Agent<'_> {
+    /// Stops all processes, and passes on all that they have said and written.
+    pub(super) fn hold(&mut self, round: u32) {
+        self.sending = None;
+        self.go_on();
+        let roots: Vec<u32> =
+            self.members.values().map(|member| member.rank.process.pid.cast_unsigned()).collect();
+        let error = match stop(&roots, None) {
+            Ok(stopped) => {
+                self.stopped = stopped;
+                String::new()
+            }
+            Err(error) => error,
+        };
+        let all: Vec<u32> = self.members.keys().copied().collect();
+        for rank in all {
+            while self.control_once(rank) {}
+            for kind in [0, 1] {
+                // However much that is: nobody writes more.
+                while self.members.get(&rank).is_some_and(|member| {
+                    member.outputs[kind].as_ref().is_some_and(|pipe| is_ready(pipe, PollFlags::IN))
+                }) {
+                    self.output(rank, kind);
+                }
+            }
+        }
+        self.post(&FromAgent::Stopped { round, error });
+    }
+
+    /// Tells what has to be known of them.
+    pub(super) fn describe(&mut self, round: u32) {
+        // If the socket has an error there is no reply to read.
+        let is_unread =
+            self.members.values().any(|member| fdpass::has_unread(&member.rank.control).unwrap_or(false));
+        let described = if is_unread { Ok(Vec::new()) } else { self.describe_all() };
+        let (error, ranks) = match described {
+            Ok(ranks) => (String::new(), ranks),
+            Err(error) => (error, Vec::new()),
+        };
+        self.described.clone_from(&ranks);
+        let listeners = self.members.values().filter_map(|member| member.plug.as_ref());
+        let listeners = listeners.flat_map(Plug::sockets).collect();
+        self.post(&FromAgent::Described { round, error, is_unread, ranks, listeners });
+    }
+
+    fn describe_all(&self) -> Result<Vec<HeldRank>, String> {
+        let describe = |(number, member): (&u32, &Member)| {
+            let named = |why: String| format!("rank {number}: {why}");
+            match member.rank.segment.status().state() {
+                RankState::Initialized => {}
+                RankState::Created | RankState::Loaded => {
+                    return Err(named("it has not called MPI_Init yet: try again when it has".into()));
+                }
+                _ => return Err(named("it has called MPI_Finalize".into())),
+            }
+            let input = match member.left() {
+                Some((pipe, rest)) => HeldInput::Fed(pipe, rest),
+                None => HeldInput::Other,
+            };
+            let rank = (&member.rank, member.plug.as_ref().map(|plug| &plug.alarm));
+            describe(*number, rank, &member.outputs, &input, ("", &self.stopped)).map_err(named)
+        };
+        self.members.iter().map(describe).collect()
+    }
+
+    /// They go on, and so do ranks that were restored.
+    pub(super) fn go_on(&mut self) {
+        if self.stopped.is_empty() {
+            return;
+        }
+        self.stopped.drain(..).for_each(|pid| send(pid, Signal::CONT));
+        // One that was restored may sleep on connections that it had, or had none.
+        let plugs = self.members.values().filter_map(|member| member.plug.as_ref());
+        plugs.for_each(|plug| raise_alarm(&plug.alarm));
+    }
+
+    /// Has images made of them.
+    pub(super) fn begin_imaging(&mut self, round: u32, place: String) {
+        let Some(params) = self.launch.as_ref().map(|launch| launch.params.clone()) else { return };
+        let task = ImageTask { place, params, ranks: self.described.clone() };
+        let image = self.setup.image;
+        let begun = pipe_with(PipeFlags::CLOEXEC).map_err(std::io::Error::from).and_then(|(done, end)| {
+            let work = move || {
+                let _end = end;
+                image(&task)
+            };
+            let thread = std::thread::Builder::new().name("images".into()).spawn(work)?;
+            self.listen(&self.events, done.as_fd(), IMAGED, 0)?;
+            Ok(Imaging { round, done, thread })
+        });
+        match begun {
+            Ok(imaging) => self.imaging = Some(imaging),
+            Err(error) => {
+                let error = error.to_string();
+                self.post(&FromAgent::Imaged { round, error, facts: Vec::new() });
+            }
+        }
+    }
+
+    /// They are made, or cannot be.
+    pub(super) fn finish_imaging(&mut self) {
+        let Some(Imaging { round, done, thread }) = self.imaging.take() else { return };
+        // Closing takes it out of the set of events, too.
+        drop(done);
+        let made = thread.join().unwrap_or_else(|_| Err("the thread that made images has failed".into()));
+        let begun = made.and_then(|ImagesMade { facts, files }| match files {
+            None => Ok((facts, None)),
+            Some(scratch) => {
+                let files = Outgoing::all_of(scratch.path()).map_err(|error| error.to_string())?;
+                Ok((Vec::new(), Some(Sending { round, files, facts, _scratch: scratch })))
+            }
+        });
+        let (error, facts) = match begun {
+            Ok((facts, None)) => (String::new(), facts),
+            Ok((_, sending)) => {
+                self.sending = sending;
+                return;
+            }
+            Err(error) => (error, Vec::new()),
+        };
+        self.post(&FromAgent::Imaged { round, error, facts });
+    }
+
+    /// Sends as much of images as there is room for in the stream.
+    pub(super) fn send_pieces(&mut self) {
+        while self.head.behind() < PIECES_WAITING
+            && let Some(sending) = &mut self.sending
+        {
+            let round = sending.round;
+            let message = match sending.files.next() {
+                Ok(Some((name, bytes))) => FromAgent::Piece { round, name, bytes },
+                Ok(None) => {
+                    let facts = std::mem::take(&mut sending.facts);
+                    self.sending = None;
+                    FromAgent::Imaged { round, error: String::new(), facts }
+                }
+                Err(error) => {
+                    self.sending = None;
+                    FromAgent::Imaged { round, error: error.to_string(), facts: Vec::new() }
+                }
+            };
+            self.post(&message);
+            self.head.flush();
+        }
+    }
+
+    /// Has the program's functions for checkpoints called.
+    pub(super) fn call_functions(&mut self, number: u32) {
+        self.calling = Some(number);
+        let running = self.members.values().filter(|member| member.running);
+        running.for_each(|member| member.rank.segment.status().want_call(number));
+    }
+
+    /// Tells what they have returned, if all have.
+    pub(super) fn look_at_calls(&mut self) {
+        let Some(number) = self.calling else { return };
+        let ranks = self.members.iter().filter(|(_, member)| member.running);
+        let found = returned(number, ranks.map(|(rank, member)| (*rank, member.rank.segment.status())));
+        let count = self.members.values().filter(|member| member.running).count();
+        let (error, values) = match found {
+            Ok(values) if values.len() < count => return,
+            Ok(values) => (String::new(), values),
+            Err(error) => (error, Vec::new()),
+        };
+        self.calling = None;
+        self.post(&FromAgent::Returned { number, error, values });
+    }
+
+    /// Takes a piece of an image that is to be restored here.
+    pub(super) fn receive_piece(&mut self, name: &str, bytes: &[u8]) -> std::io::Result<()> {
+        if self.received.is_none() {
+            let order = self.ready.as_ref().and_then(|ready| ready.order.restore.as_ref());
+            let beside = order.and_then(|restore| restore.images.set.parent()).unwrap_or("/".as_ref());
+            let scratch = Scratch::make_in(&[beside, &std::env::temp_dir()])?;
+            self.received = Some((Incoming::into(scratch.path()), scratch));
+        }
+        self.received.as_mut().map_or(Ok(()), |(incoming, _)| incoming.take(name, bytes))
+    }
+}

@@ -1,0 +1,191 @@
+//! Images that one host has and another needs: files in pieces, and a directory for them that is removed.
+
+use std::collections::VecDeque;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// The bytes of a piece.
+const PIECE: usize = 256 << 10;
+/// So many directories that were left, with one process number, are passed over.
+const MOST_LEFT: u32 = 100;
+/// So many bytes may wait in a stream before no further piece is read.
+pub(crate) const PIECES_WAITING: usize = 1 << 20;
+
+/// Files that are sent, one after the other.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    base: PathBuf,
+    names: VecDeque<PathBuf>,
+    open: Option<(String, File)>,
+}
+
+impl Outgoing {
+    /// These files, named by their paths in a directory.
+    pub(crate) fn of(base: &Path, names: Vec<PathBuf>) -> Outgoing {
+        Outgoing { base: base.to_path_buf(), names: names.into(), open: None }
+    }
+
+    /// All files of a directory and of those in it.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(crate) fn all_of(base: &Path) -> io::Result<Outgoing> {
+        let (mut names, mut next) = (Vec::new(), vec![PathBuf::new()]);
+        while let Some(within) = next.pop() {
+            for entry in std::fs::read_dir(base.join(&within))? {
+                let entry = entry?;
+                let name = within.join(entry.file_name());
+                if entry.file_type()?.is_dir() { next.push(name) } else { names.push(name) }
+            }
+        }
+        Ok(Outgoing::of(base, names))
+    }
+
+    /// The next piece, with the name of its file; `None`: that was all. A file begins with its first piece, which may be empty.
+    ///
+    /// # Errors
+    /// What the kernel says, or a name that is not UTF-8.
+    pub(crate) fn next(&mut self) -> io::Result<Option<(String, Vec<u8>)>> {
+        loop {
+            let is_new = self.open.is_none();
+            if is_new {
+                let Some(name) = self.names.pop_front() else { return Ok(None) };
+                let file = File::open(self.base.join(&name))?;
+                let name = name.to_str().ok_or(io::ErrorKind::InvalidFilename)?;
+                self.open = Some((name.to_string(), file));
+            }
+            let Some((name, file)) = &mut self.open else { continue };
+            let mut bytes = Vec::new();
+            file.take(PIECE as u64).read_to_end(&mut bytes)?;
+            let name = name.clone();
+            if bytes.len() < PIECE {
+                self.open = None;
+            }
+            if is_new || !bytes.is_empty() {
+                return Ok(Some((name, bytes)));
+            }
+        }
+    }
+}
+
+/// Files that come, one after the other.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    base: PathBuf,
+    open: Option<(String, File)>,
+}
+
+impl Incoming {
+    /// They belong into a directory.
+    pub(crate) fn into(base: &Path) -> Incoming {
+        Incoming { base: base.to_path_buf(), open: None }
+    }
+
+    /// Takes a piece.
+    ///
+    /// # Errors
+    /// What the kernel says; also if a name leads out of the directory, or to a file that is there.
+    pub(crate) fn take(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        if self.open.as_ref().is_none_or(|(open, _)| open != name) {
+            let is_within = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+            let path = self.base.join(name);
+            let directory = path.parent().filter(|_| is_within && !name.is_empty());
+            std::fs::create_dir_all(directory.ok_or(io::ErrorKind::InvalidFilename)?)?;
+            let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+            self.open = Some((name.to_string(), file));
+        }
+        match &mut self.open {
+            Some((_, file)) => file.write_all(bytes),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A directory that is removed with this. Nobody else may read it: an image holds the memory of a program.
+#[derive(Debug)]
+pub struct Scratch {
+    path: PathBuf,
+    /// Locked, as is every such directory that is in use.
+    _lock: File,
+}
+
+impl Scratch {
+    /// Makes one in the first of these directories that has room for names.
+    ///
+    /// # Errors
+    /// Why there can be none in the last of them.
+    pub fn make_in(directories: &[&Path]) -> io::Result<Scratch> {
+        let mut made = Err(io::ErrorKind::NotFound.into());
+        // One that was killed has left its own, and process numbers come again.
+        for (directory, number) in
+            directories.iter().flat_map(|directory| (0..MOST_LEFT).map(move |n| (directory, n)))
+        {
+            // A set that is made there removes what begins so and is not locked.
+            let path = directory.join(format!(".oxmpi-part.{}.{number}", std::process::id()));
+            made = DirBuilder::new().mode(0o700).create(&path).and_then(|()| {
+                let lock = File::open(&path)?;
+                flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+                Ok(Scratch { path, _lock: lock })
+            });
+            if made.is_ok() {
+                break;
+            }
+        }
+        made
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left is removed by whoever makes a set there.
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_arrive_as_they_were() {
+        let scratch = Scratch::make_in(&[Path::new("/nowhere"), &std::env::temp_dir()]).unwrap();
+        let other = Scratch::make_in(&[&std::env::temp_dir()]).unwrap();
+        assert_ne!(scratch.path(), other.path());
+        let (from, to) = (scratch.path().join("from"), scratch.path().join("to"));
+        std::fs::create_dir_all(from.join("rank.1")).unwrap();
+        let long: Vec<u8> = (0..PIECE * 2).map(|at| (at / 251) as u8).collect();
+        let files: [(&str, &[u8]); 4] = [
+            ("a", b"x"),
+            ("rank.1/empty", b""),
+            ("rank.1/long", &long),
+            ("rank.1/longer", &[&long[..], b"y"].concat()),
+        ];
+        for (name, bytes) in files {
+            std::fs::write(from.join(name), bytes).unwrap();
+        }
+        let mut outgoing = Outgoing::all_of(&from).unwrap();
+        let mut incoming = Incoming::into(&to);
+        while let Some((name, bytes)) = outgoing.next().unwrap() {
+            assert!(bytes.len() <= PIECE);
+            incoming.take(&name, &bytes).unwrap();
+        }
+        for (name, bytes) in files {
+            assert!(std::fs::read(to.join(name)).unwrap() == bytes, "{name}");
+        }
+        for name in ["../b", "/b", "", "a", "rank.1/../../b"] {
+            assert!(incoming.take(name, b"z").is_err(), "{name}");
+        }
+        let path = scratch.path().to_path_buf();
+        drop(scratch);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,172 @@
+//! The program's functions for checkpoints (`cr self`) are called on all ranks together, by a helper in each of them
+//! (`Status::want_call`).
+//!
+//! 1. A tool has the functions called that save the state of the program. All of them have to return 0.
+//! 2. While it publishes the set the job goes on.
+//! 3. Then it has those called that let the program go on, or the job end.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use oxmpi_shm::segment::Status;
+
+use super::hold::CHECKPOINTED;
+use super::launcher::Launcher;
+use crate::control::{Reply, Request};
+use crate::hosts::message::ToAgent;
+
+/// How often the ranks' memory is read while functions run.
+pub(crate) const LOOK: Duration = Duration::from_millis(2);
+
+/// A tool that has functions called.
+#[derive(Debug)]
+pub(super) struct Calling {
+    /// Its number at the entrance.
+    asker: u32,
+    /// The call.
+    pub(super) number: u32,
+    /// When the ranks are looked at next; `None`: all have returned.
+    look: Option<Instant>,
+    /// What they have returned.
+    returned: BTreeMap<u32, i32>,
+}
+
+/// What a call has returned on ranks of one host: each that has, and why one cannot.
+pub(crate) fn returned<'s>(
+    number: u32,
+    ranks: impl Iterator<Item = (u32, &'s Status)>,
+) -> Result<Vec<(u32, i32)>, String> {
+    let mut all = Vec::new();
+    for (rank, status) in ranks {
+        match status.returned() {
+            None => {
+                return Err(format!(
+                    "rank {rank} cannot call them: it has not left MPI_Init yet, or has not called it but MPI_Session_init"
+                ));
+            }
+            Some((last, value)) if last == number => all.push((rank, value)),
+            Some(_) => {}
+        }
+    }
+    Ok(all)
+}
+
+impl Launcher<'_> {
+    /// A tool, which has this number at the entrance, wants functions to be called.
+    pub(super) fn call_functions(&mut self, id: u32, saves: bool) {
+        let reason = match self.why_not_imaged() {
+            _ if self.launch.params.cr() != Some("self") => "the job was started without 'cr self'".into(),
+            Some(reason) => reason,
+            None if !saves => "nothing was saved".into(),
+            None if self.calling.is_some() => {
+                "its functions are being called already: try again when that is done".into()
+            }
+            None if self.job.jobs() > 1 => "it has spawned another job, which has no such functions".into(),
+            None => return self.begin_call(id, true),
+        };
+        self.end_entrant(id, &Reply::Refused { rank: 0, reason });
+    }
+
+    fn begin_call(&mut self, asker: u32, saves: bool) {
+        let last = self.last_call;
+        self.last_call = last + if saves { 1 + last % 2 } else { 2 - last % 2 };
+        let (number, look) = (self.last_call, Some(Instant::now()));
+        self.calling = Some(Calling { asker, number, look, returned: BTreeMap::new() });
+        for member in self.members.values().filter(|member| member.running) {
+            member.rank.iter().for_each(|rank| rank.segment.status().want_call(number));
+        }
+        self.post_all(&ToAgent::CallFunctions { number });
+    }
+
+    /// Whether the tool with this number at the entrance has functions called.
+    pub(super) fn is_caller(&self, id: u32) -> bool {
+        self.calling.as_ref().is_some_and(|calling| calling.asker == id)
+    }
+
+    /// Hears what it says; nothing: it is gone.
+    pub(super) fn hear_caller(&mut self, id: u32, said: Option<&Request>) {
+        let is_over = self.calling.as_ref().is_some_and(|calling| calling.look.is_none());
+        let done = Reply::Done { number: 0, text: String::new() };
+        match said {
+            Some(Request::CallFunctions { saves: false }) if is_over => return self.begin_call(id, false),
+            Some(Request::EndHeld { set }) if is_over => {
+                self.ended_by_checkpoint = Some(CHECKPOINTED);
+                if self.launch.supervision.is_none() {
+                    oxmpi_sys::complain!(
+                        "mpirun: the job was checkpointed and has ended; 'oxmpi restart {set}' brings it back"
+                    );
+                }
+            }
+            _ => {}
+        }
+        self.calling = None;
+        self.end_entrant(id, &done);
+    }
+
+    /// When ranks are to be looked at that run such functions.
+    pub(super) fn calling_time(&self) -> Option<Instant> {
+        self.calling.as_ref()?.look
+    }
+
+    /// Sees who has returned.
+    pub(super) fn look_at_calls(&mut self, now: Instant) {
+        let Some(calling) =
+            self.calling.as_ref().filter(|calling| calling.look.is_some_and(|look| look <= now))
+        else {
+            return;
+        };
+        let ranks = self.members.iter().filter(|(_, member)| member.running);
+        let here =
+            ranks.filter_map(|(number, member)| Some((*number, member.rank.as_ref()?.segment.status())));
+        match returned(calling.number, here) {
+            Ok(all) => self.note_returns(calling.number, &all),
+            Err(reason) => self.give_up_call(reason),
+        }
+        if let Some(calling) = self.calling.as_mut().filter(|calling| calling.look.is_some()) {
+            calling.look = Some(now + LOOK);
+        }
+    }
+
+    /// A call has returned on these ranks.
+    pub(super) fn note_returns(&mut self, number: u32, all: &[(u32, i32)]) {
+        let Some(calling) = self.calling.as_mut().filter(|calling| calling.number == number) else { return };
+        calling.returned.extend(all.iter().copied());
+        if let Some((number, _)) = self.members.iter().find(|(_, member)| !member.running) {
+            let name = self.job.name(*number);
+            return self.give_up_call(format!("{name} has ended"));
+        }
+        if calling.look.is_none() || calling.returned.len() < self.members.len() {
+            return;
+        }
+        calling.look = None;
+        let (asker, number) = (calling.asker, calling.number);
+        let bad =
+            calling.returned.iter().find(|(_, value)| **value != 0).map(|(rank, value)| (*rank, *value));
+        let names = self.launch.params.cr_self_functions();
+        let name = names.map_or_else(
+            |_| "the function".into(),
+            |[save, _, go_on]| {
+                if number % 2 == 1 { save.0 } else { go_on.0 }
+            },
+        );
+        match bad {
+            Some((rank, value)) => {
+                let name_of_rank = self.job.name(rank);
+                self.give_up_call(format!("{name} has returned {value} in {name_of_rank}"));
+            }
+            None if number % 2 == 1 => {
+                self.tell_entrant(asker, &Reply::Done { number, text: String::new() }, None);
+            }
+            None => {
+                self.calling = None;
+                self.end_entrant(asker, &Reply::Done { number, text: String::new() });
+            }
+        }
+    }
+
+    pub(super) fn give_up_call(&mut self, reason: String) {
+        if let Some(calling) = self.calling.take() {
+            self.end_entrant(calling.asker, &Reply::Refused { rank: 0, reason });
+        }
+    }
+}
