@@ -93,6 +93,23 @@ pub enum Ending {
         /// Its length, bytes.
         length: usize,
     },
+    /// The receive for a frame has failed.
+    NoFrame {
+        /// Its room, which can be posted again.
+        room: FrameRoom,
+        /// What the provider says, for a person.
+        why: String,
+    },
+    /// A message has come for a receive that nobody wants to hear of any more, whose tag has bits for which buffers are kept
+    /// ([`Endpoint::keep_buffers`]).
+    Unwanted {
+        /// Its tag.
+        tag: u64,
+        /// What travelled beside it.
+        data: u64,
+        /// The place of the receive.
+        order: u64,
+    },
     /// It was cancelled.
     Cancelled,
     /// It failed; the text is for a person.

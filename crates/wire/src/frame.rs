@@ -189,12 +189,12 @@ pub enum Frame {
     },
     /// Say when all that I have sent you before this frame has arrived ([`Frame::Arrived`]).
     AskArrived {
-        /// To be named in the answer.
+        /// How many messages that is since we have met.
         number: u64,
     },
-    /// All that you had sent before this question of yours has arrived.
+    /// So many messages of yours have arrived, at least.
     Arrived {
-        /// The number named in `AskArrived`.
+        /// How many since we have met.
         number: u64,
     },
     /// The oldest message of yours with this label whose match you wait for was matched.
@@ -211,6 +211,8 @@ pub enum Frame {
         number: u64,
         /// Length of the whole message, bytes.
         length: u64,
+        /// Length of each part but the last, bytes.
+        part: u64,
     },
     /// Send the next bytes of the message with this number of yours: receives for them are posted.
     AskParts {
@@ -345,7 +347,9 @@ impl Frame {
             Frame::AskArrived { number } => w.plain(ASK_ARRIVED, &[number]),
             Frame::Arrived { number } => w.plain(ARRIVED, &[number]),
             Frame::Matched { label } => w.plain(MATCHED, &[label]),
-            Frame::InParts { label, number, length } => w.plain(IN_PARTS, &[label, number, length]),
+            Frame::InParts { label, number, length, part } => {
+                w.plain(IN_PARTS, &[label, number, length, part])
+            }
             Frame::AskParts { number, length } => w.plain(ASK_PARTS, &[number, length]),
             Frame::RingGrant { ring } => (RING_GRANT, 0, ring),
             Frame::RingOpen { cells } => w.plain(RING_OPEN, &[cells]),
@@ -417,7 +421,7 @@ impl Frame {
             ASK_ARRIVED => Frame::AskArrived { number: word() },
             ARRIVED => Frame::Arrived { number: word() },
             MATCHED => Frame::Matched { label: word() },
-            IN_PARTS => Frame::InParts { label: word(), number: word(), length: word() },
+            IN_PARTS => Frame::InParts { label: word(), number: word(), length: word(), part: word() },
             ASK_PARTS => Frame::AskParts { number: word(), length: word() },
             RING_GRANT => Frame::RingGrant { ring: context },
             RING_OPEN => Frame::RingOpen { cells: word() },
@@ -436,9 +440,8 @@ const fn extension_len(kind: u8) -> Option<usize> {
         EAGER_SYNC => long + 8,
         RENDEZVOUS => long + 32,
         SYNC_ACK | FIN | WITHDRAWN | LEARN | ASK_INDEX | ASK_ARRIVED | ARRIVED | MATCHED | RING_OPEN => 8,
-        PULL => 32,
+        PULL | IN_PARTS => 32,
         WITHDRAW | DATA | POOLED | ASK_PARTS => 16,
-        IN_PARTS => 24,
         RING_GRANT | MEET => 0,
         _ => return None,
     })
@@ -517,7 +520,8 @@ mod tests {
             any::<u64>().prop_map(|number| Frame::AskArrived { number }),
             any::<u64>().prop_map(|number| Frame::Arrived { number }),
             any::<u64>().prop_map(|label| Frame::Matched { label }),
-            any::<[u64; 3]>().prop_map(|[label, number, length]| Frame::InParts { label, number, length }),
+            any::<[u64; 4]>()
+                .prop_map(|[label, number, length, part]| { Frame::InParts { label, number, length, part } }),
             any::<[u64; 2]>().prop_map(|[number, length]| Frame::AskParts { number, length }),
             any::<u32>().prop_map(|ring| Frame::RingGrant { ring }),
             any::<u64>().prop_map(|cells| Frame::RingOpen { cells }),

@@ -4,7 +4,7 @@
  *   LIMITED_TAG_BITS      how many bits of a tag may be used, the lowest ones
  *   LIMITED_NO_DATA       no data beside a message (FI_REMOTE_CQ_DATA)
  *   LIMITED_NO_DIRECTED   no receives from one source by its address (FI_DIRECTED_RECV)
- *   LIMITED_MAX           the longest message, bytes
+ *   LIMITED_MAX           the longest message, bytes; checked for messages with a tag
  *   LIMITED_REAL, LIMITED_NAME   the name of a provider, and the one by which it is shown
  *
  * Built by: cc -shared -fPIC limited.c -ldl, against the headers of libfabric. */

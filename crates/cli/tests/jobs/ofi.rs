@@ -194,3 +194,14 @@ fn the_network_carries_frames_and_all_messages_if_it_shall_not_match_them() {
         }
     }
 }
+
+/// `sockets` has the source in its tags, `tcp;ofi_rxm` beside its messages.
+#[test]
+fn messages_of_a_dead_rank_can_be_received_and_no_others_instead() {
+    let programs = compile(&["jobs/ofi_dead"]);
+    for provider in ["tcp;ofi_rxm", "sockets"] {
+        let options = ["--with-ft", "ulfm", "--mca", "mtl_ofi_provider_include", provider];
+        let outcome = programs.run(3, &[&ALONE, &options[..]].concat(), "ofi_dead", &[]);
+        assert_eq!(outcome.out, "ok\n", "{provider}: {outcome:?}");
+    }
+}

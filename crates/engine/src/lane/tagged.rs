@@ -202,7 +202,9 @@ impl<F: Fabric> Lane<F> {
         let Some(own) = self.state.contexts.get(context) else { return Err(Fault::Closed) };
         let name = own.name_for(context, to);
         if !self.meets(to) {
-            return Ok(Sent::Full);
+            // Whoever has left takes nothing.
+            let is_nothing = mode != Mode::Synchronous && self.fabric.has_left(to);
+            return Ok(if is_nothing { Sent::Done } else { Sent::Full });
         }
         let Name::Local(index) = name else { return self.ask_index(context, to) };
         let is_synchronous = mode == Mode::Synchronous;

@@ -72,7 +72,8 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         if let OperationMemory::Room(_) = memory {
             let outcome = match outcome {
                 Ending::Came { length, .. } => Ending::Frame { room: FrameRoom(at), length: length as usize },
-                other => other,
+                Ending::Failed(why) => Ending::NoFrame { room: FrameRoom(at), why },
+                other => Ending::NoFrame { room: FrameRoom(at), why: format!("{other:?}") },
             };
             self.operations[at as usize].is_live = false;
             events.extend(token.map(|token| Ended { token, outcome }));
@@ -95,9 +96,14 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
                 self.kept.push((order, buffer));
             }
         }
-        if is_wanted {
-            events.extend(token.map(|token| Ended { token, outcome }));
-        }
+        let outcome = match outcome {
+            Ending::Came { tag, data, order, .. } if !is_wanted && tag & self.kept_bits != 0 => {
+                Ending::Unwanted { tag, data, order }
+            }
+            _ if !is_wanted => return,
+            outcome => outcome,
+        };
+        events.extend(token.map(|token| Ended { token, outcome }));
     }
 
     fn read_error(&mut self, events: &mut Vec<Ended<T>>) -> Result<(), EndpointError> {

@@ -268,10 +268,10 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         self.receives
     }
 
-    /// The receives before this place that go on and would take a message with such a tag of this peer: as a message goes to the first one that takes
+    /// The receives before this place that go on and would take a message with such a tag of this peer (`None`: of one whose address is not known): as a message goes to the first one that takes
     /// it, each of these has got an earlier one, which is still coming.
-    pub fn receives_before(&self, order: u64, tag: u64, from: PeerAddress, context: u32) -> Vec<u64> {
-        let from = if GROUPED { self.at_pair(from, context) } else { from.0 };
+    pub fn receives_before(&self, order: u64, tag: u64, from: Option<PeerAddress>, context: u32) -> Vec<u64> {
+        let from = from.map(|from| if GROUPED { self.at_pair(from, context) } else { from.0 });
         let takes = |one: &&Operation<T>| {
             let (wanted, ignored) = one.filter;
             let is_receive = matches!(one.memory, OperationMemory::User(_) | OperationMemory::For(..));
@@ -279,7 +279,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
                 && one.is_live
                 && (1..order).contains(&one.order)
                 && (tag ^ wanted) & !ignored == 0
-                && (one.from == FI_ADDR_UNSPEC || one.from == from)
+                && (one.from == FI_ADDR_UNSPEC || Some(one.from) == from)
         };
         self.operations.iter().map(|one| &**one).filter(takes).map(|one| one.order).collect()
     }
@@ -327,8 +327,10 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         (operation.order, operation.claims) = (order, claims);
         let claimed = Claimed(operation.at);
         let flags = FI_PEEK | if claims { FI_CLAIM } else { 0 };
-        let posted = self.receive_message(claimed, wanted, flags)?;
-        Ok((posted, claimed))
+        let answer = self.receive_message(claimed, wanted, flags);
+        // Some say at once that there is none.
+        let answer = if answer == -(FI_ENOMSG as ssize_t) { -FI_EAGAIN } else { answer };
+        Ok((self.posted("fi_trecvmsg", claimed.0, answer)?, claimed))
     }
 
     /// Receives a message that was claimed.
@@ -342,22 +344,27 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         buffer: &UserBuf,
         token: T,
     ) -> Result<Admission, EndpointError> {
+        let kept_bits = self.kept_bits;
         // The provider knows the message by the context of the operation that has claimed it.
         let operation = &mut *self.operations[claimed.0 as usize];
         (operation.is_live, operation.is_wanted, operation.claims) = (true, true, false);
         operation.token = Some(token);
         // It is the first to take its message, whoever has sent that.
-        (operation.filter, operation.from) = ((tag, 0), FI_ADDR_UNSPEC);
+        (operation.filter, operation.from) = ((tag, kept_bits), FI_ADDR_UNSPEC);
         operation.memory = Self::room(buffer);
-        self.receive_message(claimed, TagFilter { context, from: None, tag, ignore: 0 }, FI_CLAIM)
+        let wanted = TagFilter { context, from: None, tag, ignore: 0 };
+        let answer = self.receive_message(claimed, wanted, FI_CLAIM);
+        if answer == -FI_EAGAIN {
+            // It keeps its message.
+            let operation = &mut *self.operations[claimed.0 as usize];
+            (operation.is_live, operation.claims, operation.memory) = (false, true, OperationMemory::None);
+            return Ok(Admission::NoRoom);
+        }
+        self.posted("fi_trecvmsg", claimed.0, answer)
     }
 
-    fn receive_message(
-        &mut self,
-        Claimed(at): Claimed,
-        wanted: TagFilter,
-        flags: u64,
-    ) -> Result<Admission, EndpointError> {
+    /// What the provider says to a receive with such flags, for an operation that is there.
+    fn receive_message(&mut self, Claimed(at): Claimed, wanted: TagFilter, flags: u64) -> ssize_t {
         let addr = self.source(wanted);
         let operation = &mut *self.operations[at as usize];
         let ep = operation.ep;
@@ -374,10 +381,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
             data: 0,
         };
         // SAFETY: as for `receive`; the description is read during the call.
-        let answer = unsafe { ((*(*ep).tagged).recvmsg)(ep, &message, flags) };
-        // Some say at once that there is none.
-        let answer = if answer == -(FI_ENOMSG as ssize_t) { -FI_EAGAIN } else { answer };
-        self.posted("fi_trecvmsg", at, answer)
+        unsafe { ((*(*ep).tagged).recvmsg)(ep, &message, flags) }
     }
 
     /// Cancels operations by their names; an [`Ended`] says how each ends.

@@ -22,7 +22,9 @@ pub(super) const BODY: usize = 64 << 10;
 const HEAD: usize = 16;
 /// The longest message, bytes.
 pub(super) const ROOM: usize = HEAD + MAX_FRAME_LEN + BODY;
-/// The longest body that a frame says it has, bytes: nothing that this library sends whole is longer.
+/// So many receives for frames may fail one after the other.
+const FAILED_ROOMS: u32 = 1000;
+/// The longest body that a frame says it has, bytes.
 const LONGEST: usize = 1 << 30;
 
 /// What stands before each frame, and before each part of a body.
@@ -83,7 +85,9 @@ pub(super) struct Rest {
     bytes: Vec<u8>,
     at: usize,
     /// What the engine calls the message.
-    pub(super) token: u64,
+    token: u64,
+    /// A message of it is under way, behind which the next one goes when that has ended.
+    is_under_way: bool,
 }
 
 impl Rest {
@@ -92,7 +96,7 @@ impl Rest {
         let len = body.len().checked_sub(BODY).filter(|len| *len > 0)?;
         let mut bytes = vec![0; len];
         body.fill(BODY, (&mut bytes[..]).into());
-        Some(Rest { bytes, at: 0, token })
+        Some(Rest { bytes, at: 0, token, is_under_way: true })
     }
 
     /// The next part, with what stands before it, and whether it is the last one. `None`: all are gone.
@@ -102,10 +106,18 @@ impl Rest {
         Some((Head { cookie, sender, left: left as u32 }.encode(), Bytes::from(part), left == 0))
     }
 
-    /// That one is gone. Whether it was the last one.
+    /// That one is under way. Whether it was the last one.
     pub(super) fn advance(&mut self) -> bool {
         self.at = self.bytes.len().min(self.at + BODY);
+        self.is_under_way = true;
         self.at == self.bytes.len()
+    }
+
+    /// Nobody wants to hear of its end, if the engine calls it so.
+    pub(super) fn release(&mut self, token: u64) {
+        if self.token == token {
+            self.token = 0;
+        }
     }
 }
 
@@ -144,6 +156,8 @@ pub(super) enum Taken {
     Own(u32, Frame),
     /// Its sender is a process that this one has not met.
     Unmet(u32),
+    /// Its sender is lost.
+    Late,
     /// Nothing of this job.
     Stranger,
 }
@@ -162,6 +176,9 @@ pub(super) fn take(
     }
     let from = head.sender;
     let Some(Some(peer)) = peers.get_mut(from as usize) else { return Taken::Unmet(from) };
+    if peer.is_gone {
+        return Taken::Late;
+    }
     if let Some(Arriving { offset, left }) = peer.arriving.take() {
         if rest.is_empty() || rest.len() > left {
             return Taken::Stranger;
@@ -190,7 +207,12 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     /// Sends a frame to a peer that this process has met.
     pub(super) fn send_frame(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
         let own = self.own;
-        let Some(peer) = self.peer(to).filter(|peer| peer.rest.is_none()) else { return Ok(Sent::Full) };
+        let Some(peer) = self.peer(to).filter(|peer| !peer.is_gone) else {
+            return Err(Unreachable { peer: to, why: "it is gone".into() });
+        };
+        if peer.rest.is_some() {
+            return Ok(Sent::Full);
+        }
         let rest = Rest::of(&message.body, message.token);
         let left = message.body.len().saturating_sub(BODY);
         let opening = Opening::new(peer.cookie, own, (&message.frame, message.sequence), left);
@@ -200,8 +222,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         match self.endpoint.send_frame(address, opening.as_bytes(), body, name) {
             Ok(Admission::Yes) => {}
             Ok(Admission::NoRoom) => return Ok(Sent::Full),
-            Err(_) if self.sockets.has_left(to) => return Ok(Sent::Done),
-            Err(error) => return Err(self.unreachable(to, &error)),
+            Err(error) => return self.not_sent(to, &error),
         }
         self.frames_sent += 1;
         self.sent.note(&message.frame, message.body.len());
@@ -212,7 +233,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
         if has_rest {
             self.begun.push(to);
-            self.send_waiting_frames();
             return Ok(Sent::Later);
         }
         let is_done = message.lent.is_none() && token != 0 && self.has_ended(name);
@@ -229,68 +249,81 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                 self.begun.push(to);
             }
         }
-        while let Some((to, frame)) = self.owed.pop_front() {
-            if !self.send_own(to, frame) {
-                self.owed.push_front((to, frame));
-                return;
+        let mut full = Vec::new();
+        for (to, frame) in std::mem::take(&mut self.owed) {
+            if full.contains(&to) || !self.send_own(to, frame) {
+                full.push(to);
+                self.owed.push_back((to, frame));
             }
         }
     }
 
-    /// Sends the rest of a long frame. Whether all of it is gone.
+    /// A frame to a peer, or a part of one, has ended: the next part may go.
+    pub(super) fn end_part_of_frame(&mut self, to: u32) {
+        if let Some(peer) = self.peer(to)
+            && let Some(rest) = &mut peer.rest
+        {
+            rest.is_under_way = false;
+        }
+    }
+
+    /// Sends the next part of a long frame. Whether all of it is gone.
     pub(super) fn send_rest(&mut self, to: u32) -> bool {
         let own = self.own;
         let Ofi { endpoint, peers, .. } = self;
         let Some(Some(peer)) = peers.get_mut(to as usize) else { return true };
-        while let Some(rest) = &mut peer.rest {
-            let Some((head, part, is_last)) = rest.next(peer.cookie, own) else { break };
-            let name = Name { kind: Kind::Frame, token: if is_last { rest.token } else { 0 }, peer: to };
-            match endpoint.send_frame(peer.address, &head, FrameBody::Copied(part), name) {
-                Ok(Admission::NoRoom) => return false,
-                Ok(Admission::Yes) => {}
-                // The peer is lost.
-                Err(error) => {
-                    self.fail(name, error.to_string());
-                    return true;
-                }
+        let Some(rest) = peer.rest.as_mut() else { return true };
+        if rest.is_under_way {
+            return false;
+        }
+        let Some((head, part, is_last)) = rest.next(peer.cookie, own) else {
+            peer.rest = None;
+            return true;
+        };
+        let name = Name { kind: Kind::Frame, token: if is_last { rest.token } else { 0 }, peer: to };
+        match endpoint.send_frame(peer.address, &head, FrameBody::Copied(part), name) {
+            Ok(Admission::NoRoom) => false,
+            Ok(Admission::Yes) => {
+                rest.advance();
+                false
             }
-            if rest.advance() {
-                break;
+            Err(error) => {
+                let token = rest.token;
+                peer.rest = None;
+                self.fail(Name { token, ..name }, error.to_string());
+                true
             }
         }
-        peer.rest = None;
-        true
     }
 
     /// Sends a frame of the transport's own. Whether there was room.
     pub(super) fn send_own(&mut self, to: u32, frame: Frame) -> bool {
         let message = Message { sequence: 0, frame, body: Body::NONE, lent: None, token: 0 };
         // Whoever cannot be reached waits for nothing.
-        self.address_of(to).is_none() || !matches!(self.send_frame(to, &message), Ok(Sent::Full))
+        self.address_to(to).is_none() || !matches!(self.send_frame(to, &message), Ok(Sent::Full))
     }
 
     /// Hands up what has come into a room.
     pub(super) fn take_frame(&mut self, room: FrameRoom, length: usize, sink: &mut dyn Sink) {
+        self.failed_rooms = 0;
         let Ofi { endpoint, peers, received, introduction, .. } = self;
         let bytes = endpoint.frame(room, length);
         match take((bytes, length), introduction.cookie, peers, received, sink) {
             Taken::Up => self.frames_received += 1,
-            Taken::Own(from, Frame::AskArrived { number }) => {
-                self.owed.push_back((from, Frame::Arrived { number }));
-            }
+            Taken::Own(from, Frame::AskArrived { number }) => self.asked_whether_arrived(from, number),
             Taken::Own(from, Frame::Arrived { number }) => {
                 if let Some(peer) = self.peer(from) {
                     peer.arrived = peer.arrived.max(number.min(peer.sent));
                 }
             }
             Taken::Own(from, Frame::Matched { label }) => self.matched(from, label, sink),
-            Taken::Own(from, Frame::InParts { label, number, length }) => {
-                self.messages.announce(parts::Key { from, label }, number, length);
+            Taken::Own(from, Frame::InParts { label, number, length, part }) => {
+                self.in_parts.announce(parts::Key { from, label }, number, length, part);
             }
             Taken::Own(from, Frame::AskParts { number, length }) => {
                 self.asked_for_parts(from, number, length, sink);
             }
-            Taken::Own(..) => {}
+            Taken::Own(..) | Taken::Late => {}
             // Its introduction is under way.
             Taken::Unmet(from) if self.awaited.contains(&from) => {
                 self.held.push((from, room, length));
@@ -309,6 +342,15 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                 self.endpoint.provider()
             ));
         }
+    }
+
+    /// A receive for a frame has failed: its sender may have died, of which the sockets tell. A provider that receives none any more is of no use.
+    pub(super) fn post_failed_room(&mut self, room: FrameRoom, why: &str) {
+        self.failed_rooms += 1;
+        if self.failed_rooms > FAILED_ROOMS {
+            self.give_up(&format!("receives fail again and again: {why}"));
+        }
+        self.post_room(room);
     }
 
     pub(super) fn post_room(&mut self, room: FrameRoom) {

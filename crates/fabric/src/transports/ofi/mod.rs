@@ -13,17 +13,20 @@
 //!
 //! 1. One function drains the queue of completions, a number of events at a time, until it is empty. An event finds its operation by the
 //!    context that libfabric gives back.
-//! 2. A synchronous message has a bit that says so. Whoever has received it says that in a frame ([`Frame::Matched`]), by the tag that the message had; of
-//!    several messages with one tag the oldest is meant, which is no less matched if another one was.
+//! 2. A synchronous message has a bit that says so. Whoever has received it says that in a frame ([`Frame::Matched`]), by the tag that the message
+//!    had. Of several messages with one tag the oldest is meant: which of them it was is the same to their sender.
 //! 3. In the full mode a receive from one process names it by its address, and its number travels beside the message; in the
 //!    others both are in the tag.
 //! 4. A process sleeps on the provider's descriptor together with those of the sockets. A provider without one is polled.
 //! 5. What fails in the provider names the peer: nothing can be said to it any more, and it is lost. A receive from anybody that fails ends
 //!    the job, for nobody knows whose message it was. What fails to a peer that has left was not needed.
-//! 6. All frames between two processes that have met go over the provider, and before that none but the meeting's goes at all: so no
-//!    two of them can overtake each other. Each begins with a cookie of the receiver's (`frames.rs`).
-//! 7. A process that ends, or rests, says to each peer how many of its messages have come ([`Frame::Arrived`]). Those that have not said so of its own
-//!    it asks ([`Frame::AskArrived`]), and waits: a completion of the provider's says less. Then it takes leave over the sockets.
+//! 6. All frames between two processes that have met go over the provider, and before that none but the meeting's goes at all. Each begins
+//!    with a cookie of the receiver's (`frames.rs`). The provider may end long ones later than short ones that were sent behind them; of a body in
+//!    several messages each goes when the one before it has ended.
+//! 7. A process that ends, or rests, says to each peer how many of its messages have come ([`Frame::Arrived`]). Those that have not said so
+//!    of its own it asks ([`Frame::AskArrived`]), when all its sends to them have ended, and waits: the end of a send says less. The
+//!    question comes behind all messages; on endpoints with several contexts it may overtake some, so it is answered when as many have
+//!    come. Then the process takes leave over the sockets.
 //! 8. A message that is too long for the provider goes in parts (`parts.rs`).
 
 mod ending;
@@ -144,6 +147,10 @@ pub enum OfiError {
 #[derive(Debug)]
 struct Peer {
     address: PeerAddress,
+    /// It is lost: nothing goes to it. What it had sent can still be received.
+    is_gone: bool,
+    /// The two have no communicator any more, and neither waits for the other ([`Membership::detach`]).
+    is_detached: bool,
     /// What messages to it begin with, other than those by tag.
     cookie: u64,
     /// Messages that were sent to it, of which it has to have each (rule 7).
@@ -155,6 +162,8 @@ struct Peer {
     /// Messages that have come from it, and of how many of these it knows.
     came: u64,
     said: u64,
+    /// What it has asked for, where that is not answered at once.
+    asks: Option<u64>,
     /// What of a long frame has not gone.
     rest: Option<Rest>,
     /// What of one has come.
@@ -164,7 +173,20 @@ struct Peer {
 impl Peer {
     fn new(address: PeerAddress, cookie: u64) -> Peer {
         let (sent, arrived, asked, came, said) = (0, 0, 0, 0, 0);
-        Peer { address, cookie, sent, arrived, asked, came, said, rest: None, arriving: None }
+        Peer {
+            address,
+            is_gone: false,
+            is_detached: false,
+            cookie,
+            sent,
+            arrived,
+            asked,
+            came,
+            said,
+            asks: None,
+            rest: None,
+            arriving: None,
+        }
     }
 }
 
@@ -202,13 +224,14 @@ pub struct Ofi<const FULL: bool, const GROUPED: bool> {
     owed: VecDeque<(u32, Frame)>,
     /// Peers to which the rest of a long frame waits for room.
     begun: Vec<u32>,
-    /// Rooms that wait to be posted, and those with frames of the awaited.
+    /// Rooms that wait to be posted.
     unposted: Vec<FrameRoom>,
+    /// Rooms with frames of processes that have not answered yet: from whom, and the length.
     held: Vec<(u32, FrameRoom, usize)>,
+    /// What has failed, of which it is not known yet whether the peer has left.
     failed: Vec<Failed>,
-    messages: parts::Messages,
-    /// Those that probes have taken out, by the places of the receives that get them.
-    messages_of_probes: HashMap<u64, parts::InParts>,
+    in_parts: parts::MessagesInParts,
+    /// The user was told that a stranger sends to this process.
     is_stranger_told: bool,
     frames_sent: u64,
     frames_received: u64,
@@ -220,15 +243,19 @@ pub struct Ofi<const FULL: bool, const GROUPED: bool> {
     /// Those of which one half is done, by the engine's names.
     halves: HashSet<u64>,
     /// Messages that probes have taken out, by the names that they got.
-    claimed: HashMap<u64, (Claimed, (u32, u64))>,
+    claimed: HashMap<u64, (Claimed, (u32, u64), u32)>,
     next_claim: u64,
     /// Peers that cannot be reached any more, of which the engine is to hear.
     lost: Vec<u32>,
+    /// Those of which it has heard before this process has met them.
+    never_met: HashSet<u32>,
+    /// Receives for frames that have failed one after the other.
+    failed_rooms: u32,
     polls: u32,
     reads: u64,
     sent: Traffic,
     received: Traffic,
-    /// Which processes belong to this launcher: those of others go in frames, as their numbers are others there. `None`: all do.
+    /// Which processes belong to this launcher; all that goes to those of others goes over sockets. `None`: all do.
     nodes: Option<Nodes>,
 }
 
@@ -306,8 +333,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             unposted: Vec::new(),
             held: Vec::new(),
             failed: Vec::new(),
-            messages: parts::Messages::default(),
-            messages_of_probes: HashMap::new(),
+            in_parts: parts::MessagesInParts::default(),
             is_stranger_told: false,
             frames_sent: 0,
             frames_received: 0,
@@ -318,6 +344,8 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             claimed: HashMap::new(),
             next_claim: 0,
             lost: Vec::new(),
+            never_met: HashSet::new(),
+            failed_rooms: 0,
             polls: 0,
             reads: 0,
             sent: Traffic::default(),
@@ -353,6 +381,13 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Some(self.peers.get(peer as usize)?.as_deref()?.address)
     }
 
+    /// The address of a peer to which something can be sent.
+    #[inline]
+    fn address_to(&self, peer: u32) -> Option<PeerAddress> {
+        let peer = self.peers.get(peer as usize)?.as_deref()?;
+        if peer.is_gone { None } else { Some(peer.address) }
+    }
+
     /// The address by which a receive names its source; none where the tag does.
     #[inline(always)]
     fn directed(&self, from: Option<u32>) -> Option<PeerAddress> {
@@ -369,8 +404,13 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         std::process::abort();
     }
 
-    fn unreachable(&self, peer: u32, error: &EndpointError) -> Unreachable {
-        Unreachable { peer, why: error.to_string() }
+    /// The provider refuses to send something to a peer: it has left, which is no harm, or is lost.
+    fn not_sent(&mut self, peer: u32, error: &EndpointError) -> Result<Sent, Unreachable> {
+        if self.sockets.has_left(peer) {
+            return Ok(Sent::Done);
+        }
+        self.forget(peer);
+        Err(Unreachable { peer, why: error.to_string() })
     }
 
     /// Reads what the queue has, up to the number of events that are read at a time.
@@ -427,7 +467,19 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                 }
                 sink.received(token, from, parts.tag, length);
             }
-            (Kind::Frame, Ending::Sent) if token != 0 => sink.sent(token),
+            (Kind::Frame, Ending::Sent) => {
+                self.end_part_of_frame(peer);
+                if token != 0 {
+                    sink.sent(token);
+                }
+            }
+            (Kind::Receive, Ending::Unwanted { tag, data, order }) => {
+                let parts = self.settings.layout.decode(tag);
+                let from = self.source(parts, data);
+                self.count_came(from);
+                self.gave_up_first_part((from, parts), tag, order);
+            }
+            (Kind::Room, Ending::NoFrame { room, why }) => self.post_failed_room(room, &why),
             (Kind::Part, Ending::Sent) => self.sent_part(token, sink),
             (Kind::LaterPart, Ending::Came { .. }) => {
                 self.count_came(peer);
@@ -439,10 +491,10 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                 Kind::Send | Kind::Receive | Kind::Frame | Kind::Part | Kind::LaterPart,
                 Ending::Failed(why),
             ) if peer != u32::MAX => self.fail(name, why),
-            (Kind::Receive | Kind::Room, Ending::Failed(why)) => {
+            (Kind::Receive, Ending::Failed(why)) => {
                 self.give_up(&format!("a receive has failed: {why}"));
             }
-            // A probe whose answer nobody waits for any more, or an answer whose receiver is gone.
+            // A probe whose answer nobody waits for any more.
             _ => {}
         }
     }
@@ -460,6 +512,9 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     fn count_came(&mut self, from: u32) {
         if let Some(peer) = self.peer(from) {
             peer.came += 1;
+            if GROUPED && peer.asks.is_some() {
+                self.answer_question(from);
+            }
         }
     }
 
@@ -541,8 +596,11 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
         let is_it = |name: &Name| name.token == token && !matches!(name.kind, Kind::Peek | Kind::Room);
         self.halves.remove(&token);
         self.unmatched.retain(|(.., of)| *of != token);
-        self.messages.release(token);
-        self.early.retain(|event| !is_it(&event.token));
+        self.give_up_early(is_it);
+        self.release_parts(token);
+        for rest in self.peers.iter_mut().flatten().filter_map(|peer| peer.rest.as_mut()) {
+            rest.release(token);
+        }
         if !self.endpoint.forget(is_it) {
             return;
         }
@@ -593,14 +651,16 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
             && self.begun.is_empty()
             && self.unposted.is_empty()
             && self.failed.is_empty()
-            && !self.messages.waits_for_room());
+            && !self.in_parts.waits_for_room());
         self.endpoint.wait_fd().is_none() || waits_for_room || self.sockets.sleeps_lightly()
     }
 
     fn announce_waiting(&mut self, peer: u32) -> bool {
         // The answer of a peer that is to be met comes over sockets. Room in the provider comes with a completion, if anything is
         // under way; else nobody tells of it.
-        self.sockets.announce_waiting(peer) && (self.address_of(peer).is_none() || self.endpoint.live() > 0)
+        let leaves = |name: &Name| matches!(name.kind, Kind::Send | Kind::Frame | Kind::Part);
+        self.sockets.announce_waiting(peer)
+            && (self.address_of(peer).is_none() || self.endpoint.is_live(leaves))
     }
 
     fn share_among_threads(&mut self) {
@@ -637,7 +697,7 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
         if self.address_of(peer).is_some() {
             return true;
         }
-        if self.begin_meeting(peer).is_err() {
+        if self.begin_meeting(peer).is_err() && self.never_met.insert(peer) {
             self.lost.push(peer);
         }
         false
@@ -645,8 +705,8 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
 
     fn tsend(&mut self, to: u32, message: &TaggedSend<'_>) -> Result<Sent, Unreachable> {
         let TaggedSend { context, tag, buffer, is_synchronous, token } = *message;
-        let Some(address) = self.address_of(to) else {
-            return Err(Unreachable { peer: to, why: "no contact was made".into() });
+        let Some(address) = self.address_to(to) else {
+            return Err(Unreachable { peer: to, why: "the two have not met, or it is gone".into() });
         };
         if buffer.packed_len() > self.endpoint.max_message() {
             return self.send_in_parts(to, message);
@@ -657,7 +717,7 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
         match self.endpoint.send(address, label, buffer, name) {
             Ok(Admission::Yes) => {}
             Ok(Admission::NoRoom) => return Ok(Sent::Full),
-            Err(error) => return Err(self.unreachable(to, &error)),
+            Err(error) => return self.not_sent(to, &error),
         }
         if is_synchronous {
             self.halves.insert(token);
@@ -674,8 +734,7 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
         if bytes.len() > Endpoint::<Name, GROUPED>::SHORT || !(0..=self.last_tag).contains(&tag) {
             return Sent::Full;
         }
-        let Some(Some(peer)) = self.peers.get_mut(to as usize) else { return Sent::Full };
-        let address = peer.address;
+        let Some(address) = self.address_to(to) else { return Sent::Full };
         let bits = self.settings.layout.encode_plain(self.own_bits, context, tag);
         let label = Label { context, tag: bits, data: self.data() };
         let name = Name { kind: Kind::Send, token, peer: to };
@@ -719,13 +778,14 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
     fn tprobe(&mut self, from: Option<u32>, context: u32, tags: Tags, takes: bool) -> Option<Probed> {
         let wanted = self.wanted(context, from, tags);
         // What may have more parts is taken out only if all is known of it.
+        let mut known = None;
         if takes && self.may_be_in_parts() {
-            self.peek(wanted, false).filter(|(found, ..)| found.length.is_some())?;
+            known = Some(self.peek(wanted, false)?.0.length?);
         }
         let (found, name, claimed) = self.peek(wanted, takes)?;
-        let length = found.length?;
+        let length = known.or(found.length)?;
         if takes {
-            self.claimed.insert(name, (claimed, (context, found.bits)));
+            self.claimed.insert(name, (claimed, (context, found.bits), found.key.from));
             if found.parts.protocol == TagProtocol::FirstPart {
                 self.take_in_parts(found.key, found.order);
             }
@@ -734,8 +794,8 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
     }
 
     fn receive_probed(&mut self, name: u64, buffer: &UserBuf, token: u64) -> bool {
-        let Some(&(claimed, tag)) = self.claimed.get(&name) else { return true };
-        let operation = Name { kind: Kind::Receive, token, peer: u32::MAX };
+        let Some(&(claimed, tag, from)) = self.claimed.get(&name) else { return true };
+        let operation = Name { kind: Kind::Receive, token, peer: from };
         match self.endpoint.receive_claimed(claimed, tag, buffer, operation) {
             Ok(Admission::Yes) => {
                 self.claimed.remove(&name);
@@ -758,14 +818,18 @@ impl<const FULL: bool, const GROUPED: bool> Membership for Ofi<FULL, GROUPED> {
     }
 
     fn attach(&mut self, peer: u32) {
+        self.set_detached(peer, false);
         self.sockets.attach(peer);
     }
 
     fn settle(&mut self, peer: u32) -> bool {
-        self.sockets.settle(peer)
+        let has_arrived = self.sockets.has_left(peer) || self.has_arrived_at(peer);
+        let is_owed = self.owed.iter().any(|(to, _)| *to == peer);
+        has_arrived && !is_owed && self.sockets.settle(peer)
     }
 
     fn detach(&mut self, peer: u32) {
+        self.set_detached(peer, true);
         self.sockets.detach(peer);
     }
 
@@ -781,7 +845,7 @@ impl<const FULL: bool, const GROUPED: bool> Membership for Ofi<FULL, GROUPED> {
     }
 
     fn rest(&mut self) -> bool {
-        self.has_all_arrived() && self.sockets.rest()
+        self.has_all_arrived() && self.has_said_all() && self.sockets.rest()
     }
 
     fn await_end(&mut self, peer: u32, sink: &mut dyn Sink) {
@@ -838,7 +902,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         self.read();
         let mut has_ended = false;
         for event in self.events.drain(..) {
-            if event.token == name && event.outcome == Ending::Sent {
+            if !has_ended && event.token == name && event.outcome == Ending::Sent {
                 has_ended = true;
             } else {
                 self.early.push_back(event);

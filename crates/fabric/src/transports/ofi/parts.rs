@@ -5,17 +5,17 @@
 //! which have that number for a tag in the transport's own context, and then asks for them ([`Frame::AskParts`]). So they find their
 //! memory, and a probe finds the length.
 //!
-//! Messages with one label (context, tag, perhaps the source) are matched in the order in which they were sent, and so are they announced; but receives may end
-//! in another order. A receive waits for its announcement until each one that was posted before it, and that would have taken
-//! its message, has ended.
+//! Messages with one label (context, tag, perhaps the source) are matched in the order in which they were sent, and announced in that order;
+//! but receives may end in another one. A receive waits for its announcement until each one that was posted before it, and that would have
+//! taken its message, has ended.
 
 use super::{Kind, Name, Ofi, Parts, TagProtocol};
 use crate::{Sent, Sink, TaggedSend, Unreachable};
-use oxmpi_libfabric::{Admission, Label, TagFilter};
+use oxmpi_libfabric::{Admission, Ending, Label, TagFilter};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Owned;
 use oxmpi_wire::Frame;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 /// What all messages have in common whose order counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +30,8 @@ pub(super) struct Key {
 pub(super) struct InParts {
     number: u64,
     length: u64,
+    /// Of each part but the last.
+    part: usize,
 }
 
 /// A message that is sent in parts.
@@ -67,6 +69,8 @@ struct Begun {
     buffer: UserBuf,
     /// If that is known already.
     what: Option<InParts>,
+    /// Nobody wants it any more: it only takes its announcement, so that no other receive does.
+    is_given_up: bool,
 }
 
 /// A receive that gets the other parts.
@@ -86,17 +90,19 @@ struct Receiving {
     under_way: usize,
 }
 
-/// All of a process.
+/// All messages in parts of a process.
 #[derive(Debug, Default)]
-pub(super) struct Messages {
+pub(super) struct MessagesInParts {
     next_number: u64,
     sending: Vec<Sending>,
     announced: VecDeque<(Key, InParts)>,
     begun: Vec<Begun>,
     receiving: Vec<Receiving>,
+    /// What probes have taken out, by the places of the receives that get it.
+    of_probes: HashMap<u64, InParts>,
 }
 
-impl Messages {
+impl MessagesInParts {
     /// Whether anything is to be done that needs room.
     pub(super) fn waits_for_room(&self) -> bool {
         self.sending.iter().any(|one| one.is_asked && one.at < one.wanted)
@@ -104,8 +110,9 @@ impl Messages {
     }
 
     /// A peer announces one.
-    pub(super) fn announce(&mut self, key: Key, number: u64, length: u64) {
-        self.announced.push_back((key, InParts { number, length }));
+    pub(super) fn announce(&mut self, key: Key, number: u64, length: u64, part: u64) {
+        let part = usize::try_from(part).unwrap_or(usize::MAX).max(1);
+        self.announced.push_back((key, InParts { number, length, part }));
     }
 
     /// What was announced for the message of a key that comes after so many of the same.
@@ -118,16 +125,28 @@ impl Messages {
         self.announced.remove(at).map(|(_, what)| what)
     }
 
-    /// Nothing more is to be done with this token.
-    pub(super) fn release(&mut self, token: u64) {
-        self.sending.retain(|one| one.token != token);
-        self.begun.retain(|one| one.token != token);
-        self.receiving.retain(|one| one.token != token);
+    /// Nothing more is to be done with this token. The peers whose parts were not asked for, and their numbers.
+    fn release(&mut self, token: u64) -> Vec<(u32, u64)> {
+        self.forget_sending(token);
+        for one in self.begun.iter_mut().filter(|one| one.token == token) {
+            (one.is_given_up, one.buffer) = (true, UserBuf::empty());
+        }
+        let (over, rest): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.receiving).into_iter().partition(|one| one.token == token);
+        self.receiving = rest;
+        let unasked = over.iter().filter(|one| one.posted < one.rest.packed_len());
+        unasked.map(|one| (one.from, one.what.number)).collect()
+    }
+
+    /// A message is sent no more.
+    pub(super) fn forget_sending(&mut self, token: u64) {
+        self.sending.retain(|one| one.token != token || token == 0);
     }
 
     /// A peer is lost.
     pub(super) fn forget(&mut self, peer: u32) {
         self.announced.retain(|(key, _)| key.from != peer);
+        self.begun.retain(|one| one.key.from != peer);
     }
 }
 
@@ -144,20 +163,20 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             Owned::new(copy).buf()
         };
         let Some(part) = buffer.packed_range(0, first) else { return Ok(Sent::Full) };
-        let Some(address) = self.address_of(to) else { return Ok(Sent::Full) };
+        let Some(address) = self.address_to(to) else { return Ok(Sent::Full) };
         let label = self.label(Parts { context, source: self.own, protocol: TagProtocol::FirstPart, tag });
         let name = Name { kind: Kind::Part, token, peer: to };
         match self.endpoint.send(address, label, &part, name) {
             Ok(Admission::Yes) => {}
             Ok(Admission::NoRoom) => return Ok(Sent::Full),
-            Err(error) => return Err(self.unreachable(to, &error)),
+            Err(error) => return self.not_sent(to, &error),
         }
         // The number has to find room in a tag.
-        let number = self.messages.next_number % (self.last_tag as u64 + 1);
-        self.messages.next_number += 1;
+        let number = self.in_parts.next_number % (self.last_tag as u64 + 1);
+        self.in_parts.next_number += 1;
         self.count_sent(to);
         self.sent.add(length as u64);
-        self.messages.sending.push(Sending {
+        self.in_parts.sending.push(Sending {
             to,
             token,
             number,
@@ -168,7 +187,8 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             is_asked: false,
         });
         let label = self.settings.layout.label(label.tag);
-        self.owed.push_back((to, Frame::InParts { label, number, length: length as u64 }));
+        let (length, part) = (length as u64, first as u64);
+        self.owed.push_back((to, Frame::InParts { label, number, length, part }));
         self.send_waiting_frames();
         Ok(Sent::Later)
     }
@@ -177,7 +197,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     pub(super) fn asked_for_parts(&mut self, from: u32, number: u64, length: u64, sink: &mut dyn Sink) {
         let found = |one: &&mut Sending| (one.to, one.number, one.is_asked) == (from, number, false);
         // Its sender may have given it up.
-        let Some(one) = self.messages.sending.iter_mut().find(found) else { return };
+        let Some(one) = self.in_parts.sending.iter_mut().find(found) else { return };
         one.is_asked = true;
         let rest = one.buffer.packed_len() - one.at;
         one.wanted = one.at + usize::try_from(length).map_or(rest, |length| length.min(rest));
@@ -188,16 +208,16 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
 
     /// A part of a message is gone.
     pub(super) fn sent_part(&mut self, token: u64, sink: &mut dyn Sink) {
-        if let Some(one) = self.messages.sending.iter_mut().find(|one| one.token == token) {
-            one.under_way -= 1;
+        if let Some(one) = self.in_parts.sending.iter_mut().find(|one| one.token == token) {
+            one.under_way = one.under_way.saturating_sub(1);
         }
         self.end_sending(token, sink);
     }
 
     fn end_sending(&mut self, token: u64, sink: &mut dyn Sink) {
         let is_it = |one: &Sending| one.token == token && one.is_done();
-        if let Some(at) = self.messages.sending.iter().position(is_it) {
-            self.messages.sending.remove(at);
+        if let Some(at) = self.in_parts.sending.iter().position(is_it) {
+            self.in_parts.sending.remove(at);
             sink.sent(token);
         }
     }
@@ -205,9 +225,9 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     /// Sends the parts that are asked for, as far as there is room.
     pub(super) fn send_parts(&mut self) {
         let most = self.endpoint.max_message();
-        for at in 0..self.messages.sending.len() {
+        for at in 0..self.in_parts.sending.len() {
             loop {
-                let one = &self.messages.sending[at];
+                let one = &self.in_parts.sending[at];
                 let (to, token, len) = (one.to, one.token, most.min(one.wanted.saturating_sub(one.at)));
                 if !one.is_asked || len == 0 {
                     break;
@@ -215,7 +235,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                 let Some(part) = one.buffer.packed_range(one.at, len) else { break };
                 let label: Label = self.label(self.later_part(self.own, one.number));
                 let name = Name { kind: Kind::Part, token, peer: to };
-                let Some(address) = self.address_of(to) else { break };
+                let Some(address) = self.address_to(to) else { break };
                 match self.endpoint.send(address, label, &part, name) {
                     Ok(Admission::Yes) => {}
                     Ok(Admission::NoRoom) => break,
@@ -224,7 +244,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                         break;
                     }
                 }
-                let one = &mut self.messages.sending[at];
+                let one = &mut self.in_parts.sending[at];
                 one.at += len;
                 one.under_way += 1;
                 self.count_sent(to);
@@ -247,12 +267,47 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     ) {
         let Some(buffer) = self.endpoint.take_kept(order) else { return };
         let label = self.settings.layout.label(bits);
-        let before = match self.address_of(from) {
-            Some(from) => self.endpoint.receives_before(order, label, from, parts.context),
-            None => Vec::new(),
-        };
-        let (key, what) = (Key { from, label }, self.messages_of_probes.remove(&order));
-        self.messages.begun.push(Begun { key, token, tag: parts.tag, order, before, buffer, what });
+        let before = self.endpoint.receives_before(order, label, self.address_of(from), parts.context);
+        let (key, what) = (Key { from, label }, self.in_parts.of_probes.remove(&order));
+        let (tag, is_given_up) = (parts.tag, false);
+        self.in_parts.begun.push(Begun { key, token, tag, order, before, buffer, what, is_given_up });
+    }
+
+    /// As [`Ofi::received_first_part`], of a receive that was released.
+    pub(super) fn gave_up_first_part(&mut self, (from, parts): (u32, Parts), bits: u64, order: u64) {
+        let label = self.settings.layout.label(bits);
+        let before = self.endpoint.receives_before(order, label, self.address_of(from), parts.context);
+        let (key, what) = (Key { from, label }, self.in_parts.of_probes.remove(&order));
+        let (tag, buffer) = (parts.tag, UserBuf::empty());
+        let one = Begun { key, token: 0, tag, order, before, buffer, what, is_given_up: true };
+        self.in_parts.begun.push(one);
+    }
+
+    /// Drops what has ended of operations that are released, and was not looked at yet.
+    pub(super) fn give_up_early(&mut self, is_it: impl Fn(&Name) -> bool) {
+        for event in std::mem::take(&mut self.early) {
+            match event.outcome {
+                _ if !is_it(&event.token) => self.early.push_back(event),
+                Ending::Unwanted { .. } => self.early.push_back(event),
+                Ending::Came { tag, data, order, .. } if event.token.kind == Kind::Receive => {
+                    let parts = self.settings.layout.decode(tag);
+                    let from = self.source(parts, data);
+                    self.count_came(from);
+                    if parts.protocol == TagProtocol::FirstPart {
+                        self.endpoint.take_kept(order);
+                        self.gave_up_first_part((from, parts), tag, order);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Nothing more is to be done for an operation of the engine's.
+    pub(super) fn release_parts(&mut self, token: u64) {
+        for (from, number) in self.in_parts.release(token) {
+            self.owed.push_back((from, Frame::AskParts { number, length: 0 }));
+        }
     }
 
     /// Goes on with the receives that have their first part, as far as their announcements are known.
@@ -264,28 +319,32 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                     let earlier = |other: &Begun| {
                         other.key == one.key && other.order < one.order && other.what.is_none()
                     };
-                    !self.messages.begun.iter().any(earlier)
-                        && self.messages.announcement(one.key, 0).is_some()
+                    !self.in_parts.begun.iter().any(earlier)
+                        && self.in_parts.announcement(one.key, 0).is_some()
                         && !one.before.iter().any(|order| self.endpoint.is_receiving(*order))
                 };
                 one.what.is_some() || is_next()
             };
-            let Some(at) = self.messages.begun.iter().position(is_ready) else { break };
-            let one = self.messages.begun.remove(at);
-            let Some(what) = one.what.or_else(|| self.messages.take_announcement(one.key, 0)) else { break };
-            self.begin_receiving(one, what);
+            let Some(at) = self.in_parts.begun.iter().position(is_ready) else { break };
+            let one = self.in_parts.begun.remove(at);
+            let Some(what) = one.what.or_else(|| self.in_parts.take_announcement(one.key, 0)) else { break };
+            if one.is_given_up {
+                self.owed.push_back((one.key.from, Frame::AskParts { number: what.number, length: 0 }));
+            } else {
+                self.begin_receiving(one, what);
+            }
         }
         self.post_parts();
         while let Some(at) = self
-            .messages
+            .in_parts
             .receiving
             .iter()
             .position(|one| one.under_way == 0 && one.posted == one.rest.packed_len())
         {
             let Receiving { from, token, tag, what, rest, scattered, .. } =
-                self.messages.receiving.remove(at);
+                self.in_parts.receiving.remove(at);
             if let (Some(buffer), Some(bytes)) = (scattered, rest.as_contiguous()) {
-                let first = self.endpoint.max_message().min(buffer.packed_len());
+                let first = what.part.min(buffer.packed_len());
                 buffer.unpack(first, bytes);
             }
             sink.received(token, from, tag, what.length);
@@ -294,7 +353,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
 
     fn begin_receiving(&mut self, Begun { key, token, tag, buffer, .. }: Begun, what: InParts) {
         let from = key.from;
-        let (first, room) = (self.endpoint.max_message(), buffer.packed_len());
+        let (first, room) = (what.part, buffer.packed_len());
         let length = usize::try_from(what.length).unwrap_or(usize::MAX).min(room).saturating_sub(first);
         let first = first.min(room);
         let in_place = buffer.as_contiguous().and_then(|_| buffer.packed_range(first, length));
@@ -303,7 +362,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             None => (Owned::new(vec![0u8; length]).buf(), Some(buffer)),
         };
         let (posted, under_way) = (0, 0);
-        self.messages.receiving.push(Receiving {
+        self.in_parts.receiving.push(Receiving {
             from,
             token,
             tag,
@@ -320,12 +379,11 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
 
     /// Posts receives for parts, as far as there is room, and asks for those that have theirs.
     fn post_parts(&mut self) {
-        let most = self.endpoint.max_message();
-        for at in 0..self.messages.receiving.len() {
+        for at in 0..self.in_parts.receiving.len() {
             loop {
-                let one = &self.messages.receiving[at];
+                let one = &self.in_parts.receiving[at];
                 let (from, length) = (one.from, one.rest.packed_len());
-                let len = most.min(length - one.posted);
+                let len = one.what.part.min(length - one.posted);
                 if len == 0 {
                     break;
                 }
@@ -343,7 +401,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                         break;
                     }
                 }
-                let one = &mut self.messages.receiving[at];
+                let one = &mut self.in_parts.receiving[at];
                 one.posted += len;
                 one.under_way += 1;
                 if one.posted == length {
@@ -356,7 +414,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
 
     /// A receive of a part has ended.
     pub(super) fn received_part(&mut self, token: u64) {
-        if let Some(one) = self.messages.receiving.iter_mut().find(|one| one.token == token) {
+        if let Some(one) = self.in_parts.receiving.iter_mut().find(|one| one.token == token) {
             one.under_way -= 1;
         }
     }
@@ -368,22 +426,22 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             self.polls = super::POLLS;
             return None;
         }
-        let from = self.address_of(key.from)?;
+        let from = self.address_of(key.from);
         if !self.endpoint.receives_before(u64::MAX, key.label, from, context).is_empty() {
             return None;
         }
-        Some(self.messages.announcement(key, self.begun_of(key))?.length)
+        Some(self.in_parts.announcement(key, self.begun_of(key))?.length)
     }
 
     /// How many receives have the first part of earlier messages of a key whose announcements are not taken.
     fn begun_of(&self, key: Key) -> usize {
-        self.messages.begun.iter().filter(|one| one.key == key && one.what.is_none()).count()
+        self.in_parts.begun.iter().filter(|one| one.key == key && one.what.is_none()).count()
     }
 
     /// A probe has taken such a message out, by the receive with this place.
     pub(super) fn take_in_parts(&mut self, key: Key, order: u64) {
-        if let Some(what) = self.messages.take_announcement(key, self.begun_of(key)) {
-            self.messages_of_probes.insert(order, what);
+        if let Some(what) = self.in_parts.take_announcement(key, self.begun_of(key)) {
+            self.in_parts.of_probes.insert(order, what);
         }
     }
 }
