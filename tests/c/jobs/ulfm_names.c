@@ -36,7 +36,8 @@ int main(int argc, char **argv)
             MPIX_Comm_revoke(comm);
             MPI_Wait(&request, MPI_STATUS_IGNORE);
         } else if (rank == 1) {
-            if (MPI_Comm_dup(comm, &copy) == MPI_SUCCESS) {
+            CHECK(MPI_Comm_idup(comm, &copy, &request) == MPI_SUCCESS);
+            if (MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS) {
                 value = STALE;
                 MPI_Bcast(&value, 1, MPI_INT, 1, copy);
             }

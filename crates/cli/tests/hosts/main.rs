@@ -411,7 +411,7 @@ fn what_cannot_start_is_told_with_host_and_remedy() {
     fails(&["-H", "nodea", "--mca", "plm_rsh_agent", odd, "true"], 1, &["it is of OxMPI 9.9 (agents 9)"]);
 
     // A directory and a program that only the head has.
-    let private = bed.directory.join("private");
+    let private = bed.directory.join("of-the-head");
     fs::create_dir(&private).unwrap();
     let script =
         format!("mount -t tmpfs t {0} && cp /bin/true {0}/own && cd {0} && exec \"$@\"", private.display());
