@@ -299,7 +299,7 @@ fn supervision(options: &Options, is_spread: bool) -> Result<Option<Supervision>
     Ok(Some(found))
 }
 
-/// Takes the transport for the fabric of this host, if it has one and no transport is asked for. The job is on several hosts.
+/// Takes the transport for the fabric of this host, if it has one and no transport is named. The job is on several hosts.
 fn take_suited(params: &mut Params) -> Result<(), Stop> {
     let is_set =
         |name: &&str| Param::find(name).is_some_and(|param| !matches!(params.source(param), Source::Default));

@@ -258,7 +258,7 @@ pub fn world_shared<R: Send>(
     })
 }
 
-/// A provider of libfabric, with sockets beside it.
+/// A provider of libfabric, and sockets.
 fn over_provider(
     rank: u32,
     name: &str,

@@ -28,7 +28,7 @@ pub struct Constructor {
     pub decide: Decide,
     /// What this machine offers it ('oxmpi info --NAME', 'oxmpi doctor'), for a transport that depends on more than the kernel.
     pub survey: Option<TakeSurvey>,
-    /// Why the job of somebody who asks for no transport goes over it if it is on several hosts. `None`: it does not.
+    /// Why a job on several hosts for which no transport is named goes over it. `None`: it does not.
     pub suits_hosts: fn(&Params) -> Option<String>,
     /// How a process waits whose messages go by it, from how any process with these parameters waits.
     pub wait: fn(&Params, Policy, local_size: u32) -> Policy,

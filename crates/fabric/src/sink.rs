@@ -108,3 +108,52 @@ pub fn dispatch<S: Sink + ?Sized>(
     }
     None
 }
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! What tests of transports hand frames to.
+
+    use super::*;
+
+    /// Takes everything, and counts the bytes of eager bodies.
+    #[derive(Default)]
+    pub(crate) struct CountingSink {
+        /// Each byte has to be this.
+        value: Option<u8>,
+        pub(crate) bytes: usize,
+    }
+
+    impl CountingSink {
+        /// One to which all bytes that come have this value.
+        pub(crate) fn of(value: u8) -> CountingSink {
+            CountingSink { value: Some(value), bytes: 0 }
+        }
+
+        fn note(&mut self, part: Bytes<'_>) {
+            if let Some(value) = self.value {
+                assert!(part.to_vec().iter().all(|byte| *byte == value));
+            }
+            self.bytes += part.len();
+        }
+    }
+
+    impl Sink for CountingSink {
+        fn eager(&mut self, _: u32, _: u8, _: Envelope, _: usize, first: Bytes<'_>) {
+            self.note(first);
+        }
+        fn eager_sync(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: usize, _: Bytes<'_>) {}
+        fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: Announced, _: Bytes<'_>) {}
+        fn sync_ack(&mut self, _: u32, _: u64) {}
+        fn pull(&mut self, _: u32, _: u64, _: u64, _: u64, _: bool) {}
+        fn fin(&mut self, _: u32, _: u64) {}
+        fn withdraw(&mut self, _: u32, _: u64, _: u64) {}
+        fn withdrawn(&mut self, _: u32, _: u64) {}
+        fn data(&mut self, _: u32, _: u64, _: u64, _: usize, _: Bytes<'_>) {}
+        fn learn(&mut self, _: u32, _: ContextId, _: u32) {}
+        fn more(&mut self, _: u32, _: usize, part: Bytes<'_>) {
+            self.note(part);
+        }
+        fn sent(&mut self, _: u64) {}
+        fn lost(&mut self, _: u32) {}
+    }
+}

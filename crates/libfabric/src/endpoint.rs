@@ -1,5 +1,5 @@
 //! An endpoint: it sends and receives tagged messages, and *frames*: messages without a tag, each of which comes into one of the rooms
-//! that the receiver has posted for whoever sends one.
+//! that the receiver has posted for any sender.
 //!
 //! A *grouped* one is a scalable endpoint (fi_scalable_ep(3)): it has pairs of a transmit and a receive context, opened when a context of the
 //! caller's first uses them, so that each of those has a pair to itself as long as the provider has some.
@@ -100,12 +100,12 @@ pub enum Ending {
         /// What the provider says, for a person.
         why: String,
     },
-    /// A message has come for a receive that nobody wants to hear of any more, whose tag has bits for which buffers are kept
+    /// A message has come for a receive that was forgotten, whose tag has bits for which buffers are kept
     /// ([`Endpoint::keep_buffers`]).
     Unwanted {
         /// Its tag.
         tag: u64,
-        /// What travelled beside it.
+        /// The remote CQ data of it.
         data: u64,
         /// The place of the receive.
         order: u64,
@@ -210,8 +210,6 @@ pub struct Endpoint<T, const GROUPED: bool> {
     #[allow(clippy::vec_box)]
     operations: Vec<Box<Operation<T>>>,
     free: Vec<u32>,
-    /// How many of them are rooms for frames.
-    rooms: usize,
     /// How many receives were posted.
     receives: u64,
     /// Which bits of a tag say that the buffer into which the message has come is to be kept, and such buffers, by the order of their receives.
@@ -266,7 +264,6 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
             wait_fd: None,
             operations: Vec::new(),
             free: Vec::new(),
-            rooms: 0,
             receives: 0,
             kept_bits: 0,
             kept: Vec::new(),

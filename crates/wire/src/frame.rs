@@ -202,8 +202,8 @@ pub enum Frame {
         /// How the network calls it: its context, its tag and perhaps its sender.
         label: u64,
     },
-    /// A message that is too long for the network by which it goes: that has its first part, and the others follow when they are asked
-    /// for ([`Frame::AskParts`]). Those with one label are announced in their order.
+    /// A message that is too long for the network by which it goes: that has its first part, and the others follow on
+    /// request ([`Frame::AskParts`]). Those with one label are announced in their order.
     InParts {
         /// How the network calls it.
         label: u64,

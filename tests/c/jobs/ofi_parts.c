@@ -1,4 +1,4 @@
-/* Messages longer than the provider takes, of which the longest has argv[1] bytes: received by name, from anybody, after probes, into buffers
+/* Messages longer than the provider takes, of which the longest has argv[1] bytes: received by name, from MPI_ANY_SOURCE, after probes, into buffers
  * that are too short, of types with gaps, in another order than they were sent in, and several with one tag at once. */
 #include "../check.h"
 

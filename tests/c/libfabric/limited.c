@@ -2,7 +2,7 @@
  * it all the same is aborted. It is named by mtl_ofi_library, and reads from the environment
  *
  *   LIMITED_TAG_BITS      how many bits of a tag may be used, the lowest ones
- *   LIMITED_NO_DATA       no data beside a message (FI_REMOTE_CQ_DATA)
+ *   LIMITED_NO_DATA       no remote CQ data (FI_REMOTE_CQ_DATA)
  *   LIMITED_NO_DIRECTED   no receives from one source by its address (FI_DIRECTED_RECV)
  *   LIMITED_MAX           the longest message, bytes; checked for messages with a tag
  *   LIMITED_REAL, LIMITED_NAME   the name of a provider, and the one by which it is shown

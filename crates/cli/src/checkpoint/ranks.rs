@@ -19,7 +19,7 @@ use oxmpi_checkpoint::restart::RESUME_OPTION;
 use oxmpi_checkpoint::set::Set;
 use oxmpi_param::Params;
 use oxmpi_rt::client::RESTART_VARIABLE;
-use oxmpi_rt::hosts::agent::{ImageTask, ImagesMade, Scratch};
+use oxmpi_rt::hosts::agent::{ImageDirectory, ImageTask, ImagesMade};
 use oxmpi_rt::inquiry;
 use oxmpi_rt::launch::{self, Held, Images, Launch, Restored, Source};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -103,11 +103,11 @@ pub(crate) fn image_here(task: &ImageTask) -> Result<ImagesMade, String> {
     // A directory for sets that each host has for itself: the images are made in it, and go to the host of mpirun.
     let scratch = (!ranks::is_seen(directory, word)).then(|| {
         let beside = directory.parent().unwrap_or(directory);
-        Scratch::make_in(&[beside, &std::env::temp_dir()])
+        ImageDirectory::make_in(&[beside, &std::env::temp_dir()])
     });
     let scratch =
         scratch.transpose().map_err(|error| format!("there is no directory for images: {error}"))?;
-    let place = scratch.as_ref().map_or(directory, Scratch::path);
+    let place = scratch.as_ref().map_or(directory, ImageDirectory::path);
     let part = ranks::image_part(place, &criu, &ranks).map_err(|error| error.to_string())?;
     if let Some(scratch) = &scratch {
         // Logs.

@@ -124,7 +124,7 @@ fn communicators_have_contexts_of_their_own_where_they_are_asked_for() {
     assert!(pairs == 0 && said.matches("mtl_ofi_thread_grouping has no effect").count() == 1, "{said}");
 }
 
-/// A libfabric whose provider `tcp;ofi_rxm` lacks what the variables say, and aborts whoever uses that; and a program on it.
+/// A libfabric whose provider `tcp;ofi_rxm` lacks what the variables say, and aborts a rank that uses it; and a program on it.
 fn limited(
     programs: &Programs,
     ranks: u32,
@@ -195,7 +195,7 @@ fn the_network_carries_frames_and_all_messages_if_it_shall_not_match_them() {
     }
 }
 
-/// `sockets` has the source in its tags, `tcp;ofi_rxm` beside its messages.
+/// `sockets` has the source in its tags, `tcp;ofi_rxm` in the remote CQ data.
 #[test]
 fn messages_of_a_dead_rank_can_be_received_and_no_others_instead() {
     let programs = compile(&["jobs/ofi_dead"]);

@@ -202,7 +202,7 @@ impl<F: Fabric> Lane<F> {
         let Some(own) = self.state.contexts.get(context) else { return Err(Fault::Closed) };
         let name = own.name_for(context, to);
         if !self.meets(to) {
-            // Whoever has left takes nothing.
+            // A process that has left takes nothing.
             let is_nothing = mode != Mode::Synchronous && self.fabric.has_left(to);
             return Ok(if is_nothing { Sent::Done } else { Sent::Full });
         }
@@ -226,7 +226,7 @@ impl<F: Fabric> Lane<F> {
         self.fabric.matching().is_none_or(|network| network.meets(peer))
     }
 
-    /// Asks a peer for its index of a context, once.
+    /// Requests a peer's index of a context, once.
     fn ask_index(&mut self, context: u32, peer: u32) -> Result<Sent, Fault> {
         let Some(own) = self.state.contexts.get(context) else { return Err(Fault::Closed) };
         if !own.asked.contains(&peer) {
@@ -286,7 +286,7 @@ impl<F: Fabric> Lane<F> {
         self.unposted.iter().any(|one| one.overlaps(context, from))
     }
 
-    /// Whether a receive waits for room in the network, of which nobody tells. What the others wait for wakes this process: a peer that
+    /// Whether a receive waits for room in the network, for which there is no event. What the others wait for wakes this process: a peer that
     /// is to be met, or a receive that comes before them.
     pub(super) fn waits_for_room(&mut self) -> bool {
         let all = std::mem::take(&mut self.unposted);

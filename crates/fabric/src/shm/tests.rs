@@ -3,45 +3,13 @@
 use super::*;
 use crate::Taken;
 use crate::neighbours::Opened;
+use crate::sink::testing::CountingSink;
 use oxmpi_shm::segment::{Boot, SegmentConfig};
 use oxmpi_sys::barrier::BarrierKind;
 use oxmpi_sys::bytes::BytesMut;
+use oxmpi_wire::Context;
 use oxmpi_wire::Envelope;
 use oxmpi_wire::Tags;
-use oxmpi_wire::{Announced, Context, ContextId};
-
-/// Counts the bytes that come, all of which have this value.
-struct Counting {
-    value: u8,
-    bytes: usize,
-}
-
-impl Counting {
-    fn note(&mut self, part: Bytes<'_>) {
-        assert!(part.to_vec().iter().all(|byte| *byte == self.value));
-        self.bytes += part.len();
-    }
-}
-
-impl Sink for Counting {
-    fn eager(&mut self, _: u32, _: u8, _: Envelope, _: usize, first: Bytes<'_>) {
-        self.note(first);
-    }
-    fn eager_sync(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: usize, _: Bytes<'_>) {}
-    fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: Announced, _: Bytes<'_>) {}
-    fn sync_ack(&mut self, _: u32, _: u64) {}
-    fn pull(&mut self, _: u32, _: u64, _: u64, _: u64, _: bool) {}
-    fn fin(&mut self, _: u32, _: u64) {}
-    fn withdraw(&mut self, _: u32, _: u64, _: u64) {}
-    fn withdrawn(&mut self, _: u32, _: u64) {}
-    fn data(&mut self, _: u32, _: u64, _: u64, _: usize, _: Bytes<'_>) {}
-    fn learn(&mut self, _: u32, _: ContextId, _: u32) {}
-    fn more(&mut self, _: u32, _: usize, part: Bytes<'_>) {
-        self.note(part);
-    }
-    fn sent(&mut self, _: u64) {}
-    fn lost(&mut self, _: u32) {}
-}
 
 fn two() -> [Shm; 2] {
     let created = [0, 1].map(|rank| {
@@ -66,7 +34,7 @@ fn send(from: &mut Shm, to: u32, bytes: &[u8]) {
 }
 
 fn receive(shm: &mut Shm, value: u8, bytes: usize) {
-    let mut sink = Counting { value, bytes: 0 };
+    let mut sink = CountingSink::of(value);
     while sink.bytes < bytes {
         shm.poll(None, &mut sink);
     }
@@ -110,7 +78,7 @@ fn what_comes_soon_is_told_and_stays() {
 #[test]
 fn a_peer_can_be_polled_alone() {
     let [mut a, mut b] = two();
-    let mut sink = Counting { value: 3, bytes: 0 };
+    let mut sink = CountingSink::of(3);
     assert_eq!(b.poll_peer(0, 1, &mut sink), None, "there is no ring yet");
     make_hot(&mut a, &mut b);
     assert_eq!((b.poll_peer(7, 1, &mut sink), b.poll_peer(0, 1, &mut sink)), (None, Some(false)));

@@ -68,7 +68,6 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
             let ep = self.receiving(0)?;
             let memory = OperationMemory::Room(vec![0; bytes].into_boxed_slice());
             let at = self.operation(ep, token, memory).at;
-            self.rooms += 1;
             if self.post_room(FrameRoom(at))? == Admission::NoRoom {
                 return Err(self.error("fi_recv", -FI_EAGAIN));
             }
@@ -93,7 +92,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         let (ep, context) = (operation.ep, (&raw mut *operation).cast::<c_void>());
         let (start, len) = Self::place(&mut operation.memory);
         operation.is_live = true;
-        // SAFETY: the endpoint is open; the memory is the operation's, which is kept in its place, and nobody reads it until it has ended.
+        // SAFETY: the endpoint is open; the memory is the operation's, which is kept in its place, and is not read until it has ended.
         let answer = unsafe { ((*(*ep).msg).recv)(ep, start, len, null_mut(), FI_ADDR_UNSPEC, context) };
         if answer == 0 {
             return Ok(Admission::Yes);

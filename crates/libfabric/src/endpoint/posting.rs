@@ -349,7 +349,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         let operation = &mut *self.operations[claimed.0 as usize];
         (operation.is_live, operation.is_wanted, operation.claims) = (true, true, false);
         operation.token = Some(token);
-        // It is the first to take its message, whoever has sent that.
+        // It is the first to take its message, from any source.
         (operation.filter, operation.from) = ((tag, kept_bits), FI_ADDR_UNSPEC);
         operation.memory = Self::room(buffer);
         let wanted = TagFilter { context, from: None, tag, ignore: 0 };
@@ -411,10 +411,5 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
     /// Whether one of these operations goes on, and uses its memory, wanted or not.
     pub fn is_live(&self, is_it: impl Fn(&T) -> bool) -> bool {
         self.operations.iter().any(|one| one.is_live && one.token.as_ref().is_some_and(&is_it))
-    }
-
-    /// How many operations go on, without the receives of frames.
-    pub fn live(&self) -> usize {
-        self.operations.len() - self.free.len() - self.rooms
     }
 }

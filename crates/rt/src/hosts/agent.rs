@@ -22,13 +22,13 @@ use oxmpi_sys::spawn::{Guard, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::Signal;
 
-use self::holding::{Imaging, Sending};
+use self::holding::{ImageTransfer, Imaging};
 pub(crate) use self::ranks::stage;
 use self::ranks::{Member, Relic};
 use super::lifeline::{Fate, Lifeline};
 use super::message::{FromAgent, Order, Program, ToAgent, greeting};
-use super::pieces::Incoming;
-pub use super::pieces::Scratch;
+use super::pieces::FileReceiver;
+pub use super::pieces::ImageDirectory;
 use super::stream::Stream;
 use crate::hostmap::Hostmap;
 use crate::launch::parts::{
@@ -77,16 +77,16 @@ pub struct Setup {
 /// Images that were made.
 #[derive(Debug)]
 pub struct ImagesMade {
-    /// What the tool that has asked for them has to know.
+    /// What the tool that requested them has to know.
     pub facts: Vec<u8>,
     /// Where they are, if not in the directory of the set: all files there are sent to the head.
-    pub files: Option<Scratch>,
+    pub files: Option<ImageDirectory>,
 }
 
 /// Images that are to be made.
 #[derive(Clone, Debug)]
 pub struct ImageTask {
-    /// Where, as whoever has asked for it has said it.
+    /// Where, in the words of the tool that requested them.
     pub place: String,
     /// The parameters of the job.
     pub params: Params,
@@ -141,14 +141,14 @@ struct Agent<'a> {
     restored: Vec<HeldRank>,
     /// What stands still, and goes on by SIGCONT.
     stopped: Vec<u32>,
-    /// What was told of ranks that stand still.
+    /// The descriptions of ranks that stand still, as sent to the head.
     described: Vec<HeldRank>,
     /// Images that are being made.
     imaging: Option<Imaging>,
     /// Images that are being sent to the head.
-    sending: Option<Sending>,
+    sending: Option<ImageTransfer>,
     /// Images that have come from the head, to be restored.
-    received: Option<(Incoming, Scratch)>,
+    received: Option<(FileReceiver, ImageDirectory)>,
     /// A call of the program's functions for checkpoints that has not returned everywhere.
     calling: Option<u32>,
     secret: [u8; 32],

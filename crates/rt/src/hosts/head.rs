@@ -13,7 +13,7 @@ use rustix::process::Signal;
 
 use super::message::{self, FromAgent, LifelineOffer, Order, Program, StreamError, ToAgent};
 use super::opening::{Carrier, Opened, Opening};
-use super::pieces::{Outgoing, PIECES_WAITING};
+use super::pieces::{FileSender, PIECES_WAITING};
 use super::stream::Stream;
 use crate::daemon::PATIENCE as DAEMON_PATIENCE;
 use crate::launch::{App, Deadline, Launch, LaunchError};
@@ -222,7 +222,7 @@ impl Far {
     /// Sends the agent files of a set.
     pub(crate) fn send_files(
         &mut self,
-        mut files: Outgoing,
+        mut files: FileSender,
         (signals, deadline): Watch<'_>,
     ) -> Result<(), LaunchError> {
         let mut progress = (Instant::now(), usize::MAX);

@@ -17,23 +17,23 @@ pub(crate) const PIECES_WAITING: usize = 1 << 20;
 
 /// Files that are sent, one after the other.
 #[derive(Debug)]
-pub(crate) struct Outgoing {
+pub(crate) struct FileSender {
     base: PathBuf,
     names: VecDeque<PathBuf>,
     open: Option<(String, File)>,
 }
 
-impl Outgoing {
+impl FileSender {
     /// These files, named by their paths in a directory.
-    pub(crate) fn of(base: &Path, names: Vec<PathBuf>) -> Outgoing {
-        Outgoing { base: base.to_path_buf(), names: names.into(), open: None }
+    pub(crate) fn of(base: &Path, names: Vec<PathBuf>) -> FileSender {
+        FileSender { base: base.to_path_buf(), names: names.into(), open: None }
     }
 
     /// All files of a directory and of those in it.
     ///
     /// # Errors
     /// What the kernel says.
-    pub(crate) fn all_of(base: &Path) -> io::Result<Outgoing> {
+    pub(crate) fn all_of(base: &Path) -> io::Result<FileSender> {
         let (mut names, mut next) = (Vec::new(), vec![PathBuf::new()]);
         while let Some(within) = next.pop() {
             for entry in std::fs::read_dir(base.join(&within))? {
@@ -42,7 +42,7 @@ impl Outgoing {
                 if entry.file_type()?.is_dir() { next.push(name) } else { names.push(name) }
             }
         }
-        Ok(Outgoing::of(base, names))
+        Ok(FileSender::of(base, names))
     }
 
     /// The next piece, with the name of its file; `None`: that was all. A file begins with its first piece, which may be empty.
@@ -74,15 +74,15 @@ impl Outgoing {
 
 /// Files that come, one after the other.
 #[derive(Debug)]
-pub(crate) struct Incoming {
+pub(crate) struct FileReceiver {
     base: PathBuf,
     open: Option<(String, File)>,
 }
 
-impl Incoming {
+impl FileReceiver {
     /// They belong into a directory.
-    pub(crate) fn into(base: &Path) -> Incoming {
-        Incoming { base: base.to_path_buf(), open: None }
+    pub(crate) fn into(base: &Path) -> FileReceiver {
+        FileReceiver { base: base.to_path_buf(), open: None }
     }
 
     /// Takes a piece.
@@ -105,20 +105,20 @@ impl Incoming {
     }
 }
 
-/// A directory that is removed with this. Nobody else may read it: an image holds the memory of a program.
+/// A directory that is removed with this. It is readable by its owner alone: an image holds the memory of a program.
 #[derive(Debug)]
-pub struct Scratch {
+pub struct ImageDirectory {
     path: PathBuf,
     /// Locked, as is every such directory that is in use.
     _lock: File,
 }
 
-impl Scratch {
+impl ImageDirectory {
     /// Makes one in the first of these directories that has room for names.
     ///
     /// # Errors
     /// Why there can be none in the last of them.
-    pub fn make_in(directories: &[&Path]) -> io::Result<Scratch> {
+    pub fn make_in(directories: &[&Path]) -> io::Result<ImageDirectory> {
         let mut made = Err(io::ErrorKind::NotFound.into());
         // One that was killed has left its own, and process numbers come again.
         for (directory, number) in
@@ -129,7 +129,7 @@ impl Scratch {
             made = DirBuilder::new().mode(0o700).create(&path).and_then(|()| {
                 let lock = File::open(&path)?;
                 flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-                Ok(Scratch { path, _lock: lock })
+                Ok(ImageDirectory { path, _lock: lock })
             });
             if made.is_ok() {
                 break;
@@ -144,7 +144,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ImageDirectory {
     fn drop(&mut self) {
         // What is left is removed by whoever makes a set there.
         let _ = std::fs::remove_dir_all(&self.path);
@@ -157,8 +157,8 @@ mod tests {
 
     #[test]
     fn files_arrive_as_they_were() {
-        let scratch = Scratch::make_in(&[Path::new("/nowhere"), &std::env::temp_dir()]).unwrap();
-        let other = Scratch::make_in(&[&std::env::temp_dir()]).unwrap();
+        let scratch = ImageDirectory::make_in(&[Path::new("/nowhere"), &std::env::temp_dir()]).unwrap();
+        let other = ImageDirectory::make_in(&[&std::env::temp_dir()]).unwrap();
         assert_ne!(scratch.path(), other.path());
         let (from, to) = (scratch.path().join("from"), scratch.path().join("to"));
         std::fs::create_dir_all(from.join("rank.1")).unwrap();
@@ -172,8 +172,8 @@ mod tests {
         for (name, bytes) in files {
             std::fs::write(from.join(name), bytes).unwrap();
         }
-        let mut outgoing = Outgoing::all_of(&from).unwrap();
-        let mut incoming = Incoming::into(&to);
+        let mut outgoing = FileSender::all_of(&from).unwrap();
+        let mut incoming = FileReceiver::into(&to);
         while let Some((name, bytes)) = outgoing.next().unwrap() {
             assert!(bytes.len() <= PIECE);
             incoming.take(&name, &bytes).unwrap();

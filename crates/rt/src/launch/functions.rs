@@ -25,7 +25,7 @@ pub(super) struct Calling {
     asker: u32,
     /// The call.
     pub(super) number: u32,
-    /// When the ranks are looked at next; `None`: all have returned.
+    /// When the ranks are polled next; `None`: all have returned.
     look: Option<Instant>,
     /// What they have returned.
     returned: BTreeMap<u32, i32>,
@@ -103,7 +103,7 @@ impl Launcher<'_> {
         self.end_entrant(id, &done);
     }
 
-    /// When ranks are to be looked at that run such functions.
+    /// When ranks are to be polled that run such functions.
     pub(super) fn calling_time(&self) -> Option<Instant> {
         self.calling.as_ref()?.look
     }

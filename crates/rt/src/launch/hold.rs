@@ -32,7 +32,7 @@ use crate::blob;
 use crate::codec::Writer;
 use crate::control::{Reply, Request};
 use crate::hosts::message::{FromAgent, ToAgent};
-use crate::hosts::pieces::Incoming;
+use crate::hosts::pieces::FileReceiver;
 
 /// How often they are stopped at most until nothing is under way, and how long they run in between.
 const ATTEMPTS: u32 = 100;
@@ -63,7 +63,7 @@ pub(super) struct Hold {
     facts: Vec<(String, Vec<u8>)>,
     /// Where images of other hosts belong that come in pieces, by agent.
     directory: PathBuf,
-    incoming: BTreeMap<usize, Incoming>,
+    incoming: BTreeMap<usize, FileReceiver>,
 }
 
 impl Launcher<'_> {
@@ -208,7 +208,7 @@ impl Launcher<'_> {
             }
             FromAgent::Piece { round, name, bytes } if round == hold.round => {
                 let directory = &hold.directory;
-                let incoming = hold.incoming.entry(at).or_insert_with(|| Incoming::into(directory));
+                let incoming = hold.incoming.entry(at).or_insert_with(|| FileReceiver::into(directory));
                 if let Err(error) = incoming.take(&name, &bytes) {
                     let (holder, path) = (hold.holder, hold.directory.join(&name));
                     let reason = format!("{} cannot be written: {error}", path.display());

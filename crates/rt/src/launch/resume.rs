@@ -35,7 +35,7 @@ use super::still::send;
 use super::{Deadline, Launch, LaunchError, binding_of, prepare};
 use crate::hosts::head::Far;
 use crate::hosts::message::{Order, RestoreOrder, ToAgent};
-use crate::hosts::pieces::Outgoing;
+use crate::hosts::pieces::FileSender;
 
 /// A rank whose image is to be restored.
 #[derive(Debug)]
@@ -252,7 +252,7 @@ fn bring_all_back(
         for far in far.iter_mut().filter(|far| far.wants_images) {
             let ranks: Vec<u32> =
                 (0..).zip(&nodes).filter(|(_, node)| **node == far.node).map(|(rank, _)| rank).collect();
-            far.send_files(Outgoing::of(&images.set, files_of(&ranks)), watch)?;
+            far.send_files(FileSender::of(&images.set, files_of(&ranks)), watch)?;
         }
         let restore = |ranks: &[Restored<'_>]| restore(images, ranks);
         let back = bring_back(&own, plugs, &mut inputs, (step, binding, &guard), &restore)?;

@@ -1,6 +1,6 @@
 //! How a process ends, and what becomes of peers that are lost or have left (rules 5 and 7 of the module).
 
-use super::{Failed, GRACE, Kind, Name, Ofi, POLLS, Peer};
+use super::{FailedOperation, GRACE, Kind, Name, Ofi, OfiPeer, POLLS};
 use crate::Sink;
 use oxmpi_wire::Frame;
 use std::time::Instant;
@@ -9,20 +9,20 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     /// Nothing is kept of a peer any more.
     pub(super) fn forget(&mut self, peer: u32) {
         self.unmatched.retain(|(to, ..)| *to != peer);
-        self.owed.retain(|(to, _)| *to != peer);
-        self.begun.retain(|to| *to != peer);
-        self.unmet.retain(|to| *to != peer);
-        self.awaited.remove(&peer);
+        self.own_frames.retain(|(to, _)| *to != peer);
+        self.unfinished_frames.retain(|to| *to != peer);
+        self.unanswered.retain(|to| *to != peer);
+        self.introduced.remove(&peer);
         self.in_parts.forget(peer);
-        for (from, room, length) in std::mem::take(&mut self.held) {
+        for (from, room, length) in std::mem::take(&mut self.held_rooms) {
             if from == peer {
                 self.post_room(room);
             } else {
-                self.held.push((from, room, length));
+                self.held_rooms.push((from, room, length));
             }
         }
         if let Some(known) = self.peer(peer) {
-            (known.is_gone, known.rest, known.arriving, known.asks) = (true, None, None, None);
+            (known.is_gone, known.rest, known.arriving, known.question) = (true, None, None, None);
         }
     }
 
@@ -35,14 +35,14 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     /// Something to a peer, or from one, has failed.
     pub(super) fn fail(&mut self, name: Name, why: String) {
         if self.failed.iter().all(|known| known.name != name) {
-            self.failed.push(Failed { name, why, since: Instant::now() });
+            self.failed.push(FailedOperation { name, why, since: Instant::now() });
         }
         self.polls = POLLS;
     }
 
     /// Whether something that has failed does not matter, as the peer has left (rule 5); else the peer is lost.
-    pub(super) fn settle_failed(&mut self, failed: Failed, sink: &mut dyn Sink) {
-        let Failed { name: Name { kind, token, peer }, why, since } = &failed;
+    pub(super) fn settle_failed(&mut self, failed: FailedOperation, sink: &mut dyn Sink) {
+        let FailedOperation { name: Name { kind, token, peer }, why, since } = &failed;
         if self.sockets.has_left(*peer) && matches!(kind, Kind::Send | Kind::Frame | Kind::Part) {
             self.in_parts.forget_sending(*token);
             if *token != 0 {
@@ -64,7 +64,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
 
     /// Whether all that was sent has arrived, and the peers know what has come from them (rule 7).
     pub(super) fn has_all_arrived(&mut self) -> bool {
-        let mut all = self.owed.is_empty() && self.begun.is_empty();
+        let mut all = self.own_frames.is_empty() && self.unfinished_frames.is_empty();
         all &= !self.in_parts.waits_for_room();
         for at in 0..self.peers.len() as u32 {
             let is_detached = self.peer(at).is_none_or(|peer| peer.is_detached);
@@ -75,24 +75,26 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
 
     /// As [`Ofi::has_all_arrived`], of one peer.
     pub(super) fn has_arrived_at(&mut self, at: u32) -> bool {
-        let Some(&mut Peer { is_gone, sent, arrived, asked, came, said, .. }) = self.peer(at) else {
+        let Some(&mut OfiPeer { is_gone, sent, delivered, asked_for, received, reported, .. }) =
+            self.peer(at)
+        else {
             return true;
         };
         if is_gone {
             return true;
         }
-        let is_said = said == came || self.send_own(at, Frame::Arrived { number: came });
+        let is_reported = reported == received || self.send_own(at, Frame::Arrived { number: received });
         let leaves =
             |name: &Name| name.peer == at && matches!(name.kind, Kind::Send | Kind::Frame | Kind::Part);
-        let mut is_asked = arrived >= sent || asked == sent;
+        let mut is_asked = delivered >= sent || asked_for == sent;
         if !is_asked && !self.endpoint.is_live(leaves) {
             is_asked = self.send_own(at, Frame::AskArrived { number: sent });
         }
         if let Some(peer) = self.peer(at) {
-            peer.said = if is_said { came } else { said };
-            peer.asked = if is_asked { sent } else { asked };
+            peer.reported = if is_reported { received } else { reported };
+            peer.asked_for = if is_asked { sent } else { asked_for };
         }
-        is_said && arrived >= sent
+        is_reported && delivered >= sent
     }
 
     /// Whether the frames are gone that say so to peers which are still there.
@@ -111,28 +113,23 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         !self.endpoint.is_live(is_needed)
     }
 
-    /// A peer asks whether so many messages of its have come.
-    pub(super) fn asked_whether_arrived(&mut self, from: u32, number: u64) {
-        let Some(peer) = self.peer(from) else { return };
-        // Behind the question nothing can come that was sent before it, if there is one context for all (rule 7).
-        if GROUPED && peer.came < number {
-            peer.asks = Some(number);
-            return;
+    /// A peer wants a report when so many messages of its have come.
+    pub(super) fn wants_report(&mut self, from: u32, number: u64) {
+        if let Some(peer) = self.peer(from) {
+            peer.question = Some(number);
         }
-        peer.said = peer.came;
-        self.owed.push_back((from, Frame::Arrived { number: number.max(self.came_from(from)) }));
+        self.report(from);
     }
 
-    fn came_from(&self, from: u32) -> u64 {
-        self.peers.get(from as usize).and_then(Option::as_ref).map_or(0, |peer| peer.came)
-    }
-
-    /// Answers a peer whose question waited for messages, if they have come.
-    pub(super) fn answer_question(&mut self, from: u32) {
-        let Some(peer) = self.peer(from) else { return };
-        if let Some(number) = peer.asks.take_if(|number| peer.came >= *number) {
-            peer.said = peer.came;
-            self.owed.push_back((from, Frame::Arrived { number }));
+    /// Reports to a peer that wants it what has come. With one context nothing that was sent before its question can come behind that; with
+    /// several it waits for as many messages (rule 7).
+    pub(super) fn report(&mut self, to: u32) {
+        let Some(peer) = self.peer(to) else { return };
+        let is_due = |number: &mut u64| !GROUPED || peer.received >= *number;
+        if let Some(number) = peer.question.take_if(is_due) {
+            peer.reported = peer.received;
+            let number = number.max(peer.received);
+            self.own_frames.push_back((to, Frame::Arrived { number }));
         }
     }
 

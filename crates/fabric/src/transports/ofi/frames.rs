@@ -2,13 +2,13 @@
 //!
 //! | bytes | field | meaning |
 //! |---|---|---|
-//! | 0..8 | cookie | what the receiver has told its sender when they met: strangers do not know it |
+//! | 0..8 | cookie | a number that the receiver has given its sender when they met: strangers do not know it |
 //! | 8..12 | sender | its process number |
 //! | 12..16 | left | bytes of the body that come in the next messages of this sender |
 //!
 //! Then follow the frame and its body, or, where the message before has left something, no more than the next part of that.
 
-use super::{Kind, Name, Ofi, Peer, parts};
+use super::{Kind, Name, Ofi, OfiPeer, parts};
 use crate::{Body, Message, Sent, Sink, Traffic, Unreachable, dispatch};
 use oxmpi_libfabric::{Admission, FrameBody, FrameRoom};
 use oxmpi_sys::bytes::Bytes;
@@ -29,13 +29,13 @@ const LONGEST: usize = 1 << 30;
 
 /// What stands before each frame, and before each part of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Head {
+struct FrameHead {
     cookie: u64,
     sender: u32,
     left: u32,
 }
 
-impl Head {
+impl FrameHead {
     fn encode(self) -> [u8; HEAD] {
         let mut out = [0; HEAD];
         out[..8].copy_from_slice(&self.cookie.to_le_bytes());
@@ -45,11 +45,11 @@ impl Head {
     }
 
     /// The head of a message, and what follows it.
-    fn split(bytes: &[u8]) -> Option<(Head, &[u8])> {
+    fn split(bytes: &[u8]) -> Option<(FrameHead, &[u8])> {
         let (cookie, rest) = bytes.split_first_chunk::<8>()?;
         let (sender, rest) = rest.split_first_chunk::<4>()?;
         let (left, rest) = rest.split_first_chunk::<4>()?;
-        let head = Head {
+        let head = FrameHead {
             cookie: u64::from_le_bytes(*cookie),
             sender: u32::from_le_bytes(*sender),
             left: u32::from_le_bytes(*left),
@@ -58,20 +58,25 @@ impl Head {
     }
 }
 
-/// Head and frame of a message.
-pub(super) struct Opening {
+/// FrameHead and frame of a message.
+pub(super) struct FrameOpening {
     bytes: [u8; HEAD + MAX_FRAME_LEN],
     len: usize,
 }
 
-impl Opening {
+impl FrameOpening {
     /// Of a frame to a peer that wants to see `cookie`, of whose body `left` bytes come later.
-    pub(super) fn new(cookie: u64, sender: u32, (frame, sequence): (&Frame, u8), left: usize) -> Opening {
+    pub(super) fn new(
+        cookie: u64,
+        sender: u32,
+        (frame, sequence): (&Frame, u8),
+        left: usize,
+    ) -> FrameOpening {
         let (mut bytes, mut encoded) = ([0; HEAD + MAX_FRAME_LEN], [0; MAX_FRAME_LEN]);
         let len = HEAD + frame.encode(sequence, sender, &mut encoded);
-        bytes[..HEAD].copy_from_slice(&Head { cookie, sender, left: left as u32 }.encode());
+        bytes[..HEAD].copy_from_slice(&FrameHead { cookie, sender, left: left as u32 }.encode());
         bytes[HEAD..].copy_from_slice(&encoded);
-        Opening { bytes, len }
+        FrameOpening { bytes, len }
     }
 
     pub(super) fn as_bytes(&self) -> &[u8] {
@@ -81,7 +86,7 @@ impl Opening {
 
 /// The rest of a body that is longer than a message.
 #[derive(Debug)]
-pub(super) struct Rest {
+pub(super) struct BodyRest {
     bytes: Vec<u8>,
     at: usize,
     /// What the engine calls the message.
@@ -90,20 +95,20 @@ pub(super) struct Rest {
     is_under_way: bool,
 }
 
-impl Rest {
+impl BodyRest {
     /// That of a body behind its first message, if there is one.
-    pub(super) fn of(body: &Body<'_>, token: u64) -> Option<Rest> {
+    pub(super) fn of(body: &Body<'_>, token: u64) -> Option<BodyRest> {
         let len = body.len().checked_sub(BODY).filter(|len| *len > 0)?;
         let mut bytes = vec![0; len];
         body.fill(BODY, (&mut bytes[..]).into());
-        Some(Rest { bytes, at: 0, token, is_under_way: true })
+        Some(BodyRest { bytes, at: 0, token, is_under_way: true })
     }
 
     /// The next part, with what stands before it, and whether it is the last one. `None`: all are gone.
     pub(super) fn next(&self, cookie: u64, sender: u32) -> Option<([u8; HEAD], Bytes<'_>, bool)> {
         let part = self.bytes[self.at..].chunks(BODY).next()?;
         let left = self.bytes.len() - self.at - part.len();
-        Some((Head { cookie, sender, left: left as u32 }.encode(), Bytes::from(part), left == 0))
+        Some((FrameHead { cookie, sender, left: left as u32 }.encode(), Bytes::from(part), left == 0))
     }
 
     /// That one is under way. Whether it was the last one.
@@ -113,7 +118,7 @@ impl Rest {
         self.at == self.bytes.len()
     }
 
-    /// Nobody wants to hear of its end, if the engine calls it so.
+    /// Its end is not reported, if this is the engine's name for it.
     pub(super) fn release(&mut self, token: u64) {
         if self.token == token {
             self.token = 0;
@@ -142,14 +147,14 @@ pub(super) fn first_part<'a>(message: &Message<'a>) -> FrameBody<'a> {
 
 /// A body that has come in part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Arriving {
+pub(super) struct ArrivingBody {
     offset: usize,
     left: usize,
 }
 
 /// What a message was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum Delivery {
     /// It was handed up.
     Up,
     /// A frame of the transport's own, of this process.
@@ -166,40 +171,40 @@ pub(super) enum Taken {
 pub(super) fn take(
     (bytes, len): (&[u8], usize),
     cookie: u64,
-    peers: &mut [Option<Box<Peer>>],
+    peers: &mut [Option<Box<OfiPeer>>],
     received: &mut Traffic,
     sink: &mut dyn Sink,
-) -> Taken {
-    let Some((head, rest)) = Head::split(bytes) else { return Taken::Stranger };
+) -> Delivery {
+    let Some((head, rest)) = FrameHead::split(bytes) else { return Delivery::Stranger };
     if head.cookie != cookie || len != bytes.len() {
-        return Taken::Stranger;
+        return Delivery::Stranger;
     }
     let from = head.sender;
-    let Some(Some(peer)) = peers.get_mut(from as usize) else { return Taken::Unmet(from) };
+    let Some(Some(peer)) = peers.get_mut(from as usize) else { return Delivery::Unmet(from) };
     if peer.is_gone {
-        return Taken::Late;
+        return Delivery::Late;
     }
-    if let Some(Arriving { offset, left }) = peer.arriving.take() {
+    if let Some(ArrivingBody { offset, left }) = peer.arriving.take() {
         if rest.is_empty() || rest.len() > left {
-            return Taken::Stranger;
+            return Delivery::Stranger;
         }
         let left = left - rest.len();
-        peer.arriving = (left > 0).then_some(Arriving { offset: offset + rest.len(), left });
+        peer.arriving = (left > 0).then_some(ArrivingBody { offset: offset + rest.len(), left });
         sink.more(from, offset, Bytes::from(rest));
-        return Taken::Up;
+        return Delivery::Up;
     }
-    let Ok(got) = Frame::decode(rest) else { return Taken::Stranger };
+    let Ok(got) = Frame::decode(rest) else { return Delivery::Stranger };
     let body = &rest[got.body_at..];
     let total = body.len() + head.left as usize;
     if got.source != from || total > LONGEST {
-        return Taken::Stranger;
+        return Delivery::Stranger;
     }
     received.note(&got.frame, total);
-    peer.came += u64::from(is_needed(&got.frame));
-    peer.arriving = (head.left > 0).then_some(Arriving { offset: body.len(), left: head.left as usize });
+    peer.received += u64::from(is_needed(&got.frame));
+    peer.arriving = (head.left > 0).then_some(ArrivingBody { offset: body.len(), left: head.left as usize });
     match dispatch(from, &got, total, Bytes::from(body), sink) {
-        Some(own) => Taken::Own(from, own),
-        None => Taken::Up,
+        Some(own) => Delivery::Own(from, own),
+        None => Delivery::Up,
     }
 }
 
@@ -213,9 +218,9 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         if peer.rest.is_some() {
             return Ok(Sent::Full);
         }
-        let rest = Rest::of(&message.body, message.token);
+        let rest = BodyRest::of(&message.body, message.token);
         let left = message.body.len().saturating_sub(BODY);
-        let opening = Opening::new(peer.cookie, own, (&message.frame, message.sequence), left);
+        let opening = FrameOpening::new(peer.cookie, own, (&message.frame, message.sequence), left);
         let (address, token) = (peer.address, if rest.is_some() { 0 } else { message.token });
         let name = Name { kind: Kind::Frame, token, peer: to };
         let body = first_part(message);
@@ -232,7 +237,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             peer.rest = rest;
         }
         if has_rest {
-            self.begun.push(to);
+            self.unfinished_frames.push(to);
             return Ok(Sent::Later);
         }
         let is_done = message.lent.is_none() && token != 0 && self.has_ended(name);
@@ -241,19 +246,19 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
 
     /// Sends what waits of frames, and posts their rooms, as far as there is room.
     pub(super) fn send_waiting_frames(&mut self) {
-        for room in std::mem::take(&mut self.unposted) {
+        for room in std::mem::take(&mut self.unposted_rooms) {
             self.post_room(room);
         }
-        for to in std::mem::take(&mut self.begun) {
+        for to in std::mem::take(&mut self.unfinished_frames) {
             if !self.send_rest(to) {
-                self.begun.push(to);
+                self.unfinished_frames.push(to);
             }
         }
         let mut full = Vec::new();
-        for (to, frame) in std::mem::take(&mut self.owed) {
+        for (to, frame) in std::mem::take(&mut self.own_frames) {
             if full.contains(&to) || !self.send_own(to, frame) {
                 full.push(to);
-                self.owed.push_back((to, frame));
+                self.own_frames.push_back((to, frame));
             }
         }
     }
@@ -299,7 +304,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     /// Sends a frame of the transport's own. Whether there was room.
     pub(super) fn send_own(&mut self, to: u32, frame: Frame) -> bool {
         let message = Message { sequence: 0, frame, body: Body::NONE, lent: None, token: 0 };
-        // Whoever cannot be reached waits for nothing.
+        // A peer that cannot be reached waits for nothing.
         self.address_to(to).is_none() || !matches!(self.send_frame(to, &message), Ok(Sent::Full))
     }
 
@@ -309,27 +314,27 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         let Ofi { endpoint, peers, received, introduction, .. } = self;
         let bytes = endpoint.frame(room, length);
         match take((bytes, length), introduction.cookie, peers, received, sink) {
-            Taken::Up => self.frames_received += 1,
-            Taken::Own(from, Frame::AskArrived { number }) => self.asked_whether_arrived(from, number),
-            Taken::Own(from, Frame::Arrived { number }) => {
+            Delivery::Up => self.frames_received += 1,
+            Delivery::Own(from, Frame::AskArrived { number }) => self.wants_report(from, number),
+            Delivery::Own(from, Frame::Arrived { number }) => {
                 if let Some(peer) = self.peer(from) {
-                    peer.arrived = peer.arrived.max(number.min(peer.sent));
+                    peer.delivered = peer.delivered.max(number.min(peer.sent));
                 }
             }
-            Taken::Own(from, Frame::Matched { label }) => self.matched(from, label, sink),
-            Taken::Own(from, Frame::InParts { label, number, length, part }) => {
-                self.in_parts.announce(parts::Key { from, label }, number, length, part);
+            Delivery::Own(from, Frame::Matched { label }) => self.matched(from, label, sink),
+            Delivery::Own(from, Frame::InParts { label, number, length, part }) => {
+                self.in_parts.announce(parts::MessageKey { from, label }, number, length, part);
             }
-            Taken::Own(from, Frame::AskParts { number, length }) => {
+            Delivery::Own(from, Frame::AskParts { number, length }) => {
                 self.asked_for_parts(from, number, length, sink);
             }
-            Taken::Own(..) | Taken::Late => {}
+            Delivery::Own(..) | Delivery::Late => {}
             // Its introduction is under way.
-            Taken::Unmet(from) if self.awaited.contains(&from) => {
-                self.held.push((from, room, length));
+            Delivery::Unmet(from) if self.introduced.contains(&from) => {
+                self.held_rooms.push((from, room, length));
                 return;
             }
-            Taken::Unmet(_) | Taken::Stranger => self.tell_of_stranger(),
+            Delivery::Unmet(_) | Delivery::Stranger => self.tell_of_stranger(),
         }
         self.post_room(room);
     }
@@ -344,7 +349,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// A receive for a frame has failed: its sender may have died, of which the sockets tell. A provider that receives none any more is of no use.
+    /// A receive for a frame has failed: its sender may have died, which the sockets report. A provider that receives none any more is of no use.
     pub(super) fn post_failed_room(&mut self, room: FrameRoom, why: &str) {
         self.failed_rooms += 1;
         if self.failed_rooms > FAILED_ROOMS {
@@ -356,7 +361,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     pub(super) fn post_room(&mut self, room: FrameRoom) {
         match self.endpoint.post_room(room) {
             Ok(Admission::Yes) => {}
-            Ok(Admission::NoRoom) => self.unposted.push(room),
+            Ok(Admission::NoRoom) => self.unposted_rooms.push(room),
             Err(error) => self.give_up(&error.to_string()),
         }
     }
@@ -364,16 +369,16 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::meeting::tests::Counting;
     use super::*;
+    use crate::sink::testing::CountingSink;
     use oxmpi_libfabric::PeerAddress;
     use oxmpi_wire::{Context, Envelope};
     use proptest::prelude::*;
 
     const COOKIE: u64 = 0x1234_5678_9abc_def0;
 
-    fn peers() -> Vec<Option<Box<Peer>>> {
-        vec![None, Some(Box::new(Peer::new(PeerAddress::NOWHERE, 0)))]
+    fn peers() -> Vec<Option<Box<OfiPeer>>> {
+        vec![None, Some(Box::new(OfiPeer::new(PeerAddress::NOWHERE, 0)))]
     }
 
     fn eager() -> Frame {
@@ -385,19 +390,19 @@ mod tests {
         fn a_body_of_any_length_arrives_in_its_messages(len in 0..3 * BODY + 2) {
             let bytes: Vec<u8> = (0..len).map(|i| (i * 7) as u8).collect();
             let body = Body::Bytes(Bytes::from(&bytes[..]));
-            let rest = Rest::of(&body, 5);
+            let rest = BodyRest::of(&body, 5);
             let first = len.min(BODY);
-            let mut message = Opening::new(COOKIE, 1, (&eager(), 0), len - first).as_bytes().to_vec();
+            let mut message = FrameOpening::new(COOKIE, 1, (&eager(), 0), len - first).as_bytes().to_vec();
             message.extend_from_slice(&bytes[..first]);
-            let (mut peers, mut received, mut sink) = (peers(), Traffic::default(), Counting::default());
+            let (mut peers, mut received, mut sink) = (peers(), Traffic::default(), CountingSink::default());
             let mut hand_up = |message: &[u8]| take((message, message.len()), COOKIE, &mut peers, &mut received, &mut sink);
-            prop_assert_eq!(hand_up(&message), Taken::Up);
+            prop_assert_eq!(hand_up(&message), Delivery::Up);
             if let Some(mut rest) = rest {
                 loop {
                     let (head, part, is_last) = rest.next(COOKIE, 1).unwrap();
                     let mut message = head.to_vec();
                     part.append_to(&mut message);
-                    prop_assert_eq!(hand_up(&message), Taken::Up);
+                    prop_assert_eq!(hand_up(&message), Delivery::Up);
                     prop_assert_eq!(rest.advance(), is_last);
                     if is_last {
                         break;
@@ -411,7 +416,7 @@ mod tests {
 
         #[test]
         fn any_messages_are_handed_up_or_refused(messages in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..90), 0..12), knows: bool) {
-            let (mut peers, mut received, mut sink) = (peers(), Traffic::default(), Counting::default());
+            let (mut peers, mut received, mut sink) = (peers(), Traffic::default(), CountingSink::default());
             for mut message in messages {
                 if knows && message.len() >= HEAD {
                     message[..8].copy_from_slice(&COOKIE.to_le_bytes());
@@ -419,21 +424,21 @@ mod tests {
                 }
                 let len = message.len();
                 let taken = take((&message, len), COOKIE, &mut peers, &mut received, &mut sink);
-                prop_assert!(knows && len >= HEAD || taken == Taken::Stranger, "{taken:?}");
+                prop_assert!(knows && len >= HEAD || taken == Delivery::Stranger, "{taken:?}");
             }
         }
     }
 
     #[test]
     fn who_does_not_know_the_cookie_is_not_heard() {
-        let message = Opening::new(COOKIE ^ 1, 1, (&eager(), 0), 0);
-        let (mut peers, mut received, mut sink) = (peers(), Traffic::default(), Counting::default());
+        let message = FrameOpening::new(COOKIE ^ 1, 1, (&eager(), 0), 0);
+        let (mut peers, mut received, mut sink) = (peers(), Traffic::default(), CountingSink::default());
         let bytes = message.as_bytes();
         let taken = take((bytes, bytes.len()), COOKIE, &mut peers, &mut received, &mut sink);
-        assert_eq!((taken, received), (Taken::Stranger, Traffic::default()));
-        let unmet = Opening::new(COOKIE, 0, (&eager(), 0), 0);
+        assert_eq!((taken, received), (Delivery::Stranger, Traffic::default()));
+        let unmet = FrameOpening::new(COOKIE, 0, (&eager(), 0), 0);
         let bytes = unmet.as_bytes();
         let taken = take((bytes, bytes.len()), COOKIE, &mut peers, &mut received, &mut sink);
-        assert_eq!(taken, Taken::Unmet(0));
+        assert_eq!(taken, Delivery::Unmet(0));
     }
 }

@@ -4,7 +4,7 @@
 //! The body of that frame is the cookie that all messages to its sender begin with (`frames.rs`), 8 bytes, and the address.
 
 use super::Ofi;
-use super::Peer;
+use super::OfiPeer;
 use crate::{Body, Message, Sent, Sink, Unreachable};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, ContextId, Envelope, Frame};
@@ -42,7 +42,7 @@ impl Introduction {
 
 /// A frame of which the body has come in part.
 #[derive(Debug)]
-struct Begun {
+struct PartialIntroduction {
     asks: bool,
     total: usize,
     came: usize,
@@ -53,8 +53,8 @@ struct Begun {
 /// Introductions that come over sockets.
 #[derive(Debug, Default)]
 pub(super) struct Meetings {
-    begun: HashMap<u32, Begun>,
-    /// From whom, whether it asks for an answer, and the body.
+    begun: HashMap<u32, PartialIntroduction>,
+    /// The sender, whether it wants an answer, and the body.
     whole: Vec<(u32, bool, Vec<u8>)>,
     /// Peers that are lost, as the sockets say.
     lost: Vec<u32>,
@@ -62,8 +62,8 @@ pub(super) struct Meetings {
 
 impl Meetings {
     /// A sink for the sockets, which keeps what is for this and hands everything else up.
-    pub(super) fn watch<'a>(&'a mut self, sink: &'a mut dyn Sink) -> Watch<'a> {
-        Watch { meetings: self, sink }
+    pub(super) fn watch<'a>(&'a mut self, sink: &'a mut dyn Sink) -> MeetingSink<'a> {
+        MeetingSink { meetings: self, sink }
     }
 
     /// Takes those that have come whole.
@@ -76,7 +76,7 @@ impl Meetings {
         std::mem::take(&mut self.lost)
     }
 
-    fn part(&mut self, from: u32, mut begun: Begun, part: Bytes<'_>) {
+    fn part(&mut self, from: u32, mut begun: PartialIntroduction, part: Bytes<'_>) {
         begun.came += part.len();
         if begun.total <= LONGEST {
             part.append_to(&mut begun.body);
@@ -90,12 +90,12 @@ impl Meetings {
 }
 
 /// See [`Meetings::watch`].
-pub(super) struct Watch<'a> {
+pub(super) struct MeetingSink<'a> {
     meetings: &'a mut Meetings,
     sink: &'a mut dyn Sink,
 }
 
-impl Sink for Watch<'_> {
+impl Sink for MeetingSink<'_> {
     fn eager(&mut self, from: u32, sequence: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
         self.sink.eager(from, sequence, envelope, total, first);
     }
@@ -156,7 +156,7 @@ impl Sink for Watch<'_> {
     }
 
     fn meet(&mut self, from: u32, asks: bool, total: usize, first: Bytes<'_>) {
-        self.meetings.part(from, Begun { asks, total, came: 0, body: Vec::new() }, first);
+        self.meetings.part(from, PartialIntroduction { asks, total, came: 0, body: Vec::new() }, first);
     }
 
     fn more(&mut self, from: u32, offset: usize, part: Bytes<'_>) {
@@ -193,15 +193,15 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
     }
 
-    /// Says to a peer where this process is, and asks the same, once.
+    /// Introduces this process to a peer and requests its introduction, once.
     pub(super) fn begin_meeting(&mut self, to: u32) -> Result<(), Unreachable> {
-        if !self.awaited.contains(&to) && self.introduce(to, true)? {
-            self.awaited.insert(to);
+        if !self.introduced.contains(&to) && self.introduce(to, true)? {
+            self.introduced.insert(to);
         }
         Ok(())
     }
 
-    /// Says to a peer where this process is. Whether there was room for that.
+    /// Sends a peer the introduction of this process. Whether there was room for it.
     pub(super) fn introduce(&mut self, to: u32, asks: bool) -> Result<bool, Unreachable> {
         let body = self.introduction.encode();
         let body = Body::Bytes(Bytes::from(&body[..]));
@@ -233,16 +233,16 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                 continue;
             }
             if asks {
-                self.unmet.push(from);
+                self.unanswered.push(from);
             }
-            for (_, room, length) in std::mem::take(&mut self.held) {
+            for (_, room, length) in std::mem::take(&mut self.held_rooms) {
                 self.take_frame(room, length, sink);
             }
         }
-        for to in std::mem::take(&mut self.unmet) {
+        for to in std::mem::take(&mut self.unanswered) {
             match self.introduce(to, false) {
                 Ok(true) => {}
-                Ok(false) => self.unmet.push(to),
+                Ok(false) => self.unanswered.push(to),
                 Err(_) => self.lost.push(to),
             }
         }
@@ -250,7 +250,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
 
     /// A peer has introduced itself.
     pub(super) fn meet(&mut self, from: u32, body: &[u8]) -> Result<(), String> {
-        self.awaited.remove(&from);
+        self.introduced.remove(&from);
         if self.address_of(from).is_some() {
             return Ok(());
         }
@@ -261,41 +261,16 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         if self.peers.len() <= at {
             self.peers.resize_with(at + 1, || None);
         }
-        self.peers[at] = Some(Box::new(Peer::new(address, cookie)));
+        self.peers[at] = Some(Box::new(OfiPeer::new(address, cookie)));
         Ok(())
     }
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
+    use crate::sink::testing::CountingSink;
     use proptest::prelude::*;
-
-    /// Takes everything, and counts the bytes of bodies.
-    #[derive(Default)]
-    pub(crate) struct Counting {
-        pub(crate) bytes: usize,
-    }
-
-    impl Sink for Counting {
-        fn eager(&mut self, _: u32, _: u8, _: Envelope, _: usize, first: Bytes<'_>) {
-            self.bytes += first.len();
-        }
-        fn eager_sync(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: usize, _: Bytes<'_>) {}
-        fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: Announced, _: Bytes<'_>) {}
-        fn sync_ack(&mut self, _: u32, _: u64) {}
-        fn pull(&mut self, _: u32, _: u64, _: u64, _: u64, _: bool) {}
-        fn fin(&mut self, _: u32, _: u64) {}
-        fn withdraw(&mut self, _: u32, _: u64, _: u64) {}
-        fn withdrawn(&mut self, _: u32, _: u64) {}
-        fn data(&mut self, _: u32, _: u64, _: u64, _: usize, _: Bytes<'_>) {}
-        fn learn(&mut self, _: u32, _: ContextId, _: u32) {}
-        fn more(&mut self, _: u32, _: usize, part: Bytes<'_>) {
-            self.bytes += part.len();
-        }
-        fn sent(&mut self, _: u64) {}
-        fn lost(&mut self, _: u32) {}
-    }
 
     proptest! {
         #[test]
@@ -307,7 +282,7 @@ pub(super) mod tests {
         #[test]
         fn an_introduction_comes_in_parts_of_any_length(body in prop::collection::vec(any::<u8>(), 1..400), cut in 1usize..40) {
             let mut meetings = Meetings::default();
-            let mut above = Counting::default();
+            let mut above = CountingSink::default();
             let mut sink = meetings.watch(&mut above);
             let mut parts = body.chunks(cut);
             sink.meet(3, true, body.len(), Bytes::from(parts.next().unwrap_or_default()));

@@ -3,9 +3,9 @@
 //! `module.rs` is what it says of itself, `providers.rs` which provider a job uses. What the providers differ in is in the guide
 //! `docs/ofi.md`. Its ranks can be threads of a test, too (`core/tests/ofi.rs`).
 //!
-//! A process has one endpoint of a provider, and beside it the sockets of `tcp`. Messages of communicators go by tag (`tags.rs` says
+//! A process has one endpoint of a provider, and the sockets of `tcp`. Messages of communicators go by tag (`tags.rs` says
 //! what the bits mean), and the provider matches them. What the engine says of itself goes in frames, as messages of the provider
-//! without a tag. Over the sockets two processes only meet (`meeting.rs`), and hear of each other's end: whoever has not proved
+//! without a tag. Over the sockets two processes only meet (`meeting.rs`), and hear of each other's end: a process that has not proved
 //! there to be of the job is never known to the provider. Processes of other launchers have no provider in common with this one for sure, so all
 //! that goes to them goes over sockets.
 //!
@@ -13,13 +13,13 @@
 //!
 //! 1. One function drains the queue of completions, a number of events at a time, until it is empty. An event finds its operation by the
 //!    context that libfabric gives back.
-//! 2. A synchronous message has a bit that says so. Whoever has received it says that in a frame ([`Frame::Matched`]), by the tag that the message
+//! 2. A synchronous message has a bit that says so. Its receiver acknowledges the match by a frame ([`Frame::Matched`]), by the tag that the message
 //!    had. Of several messages with one tag the oldest is meant: which of them it was is the same to their sender.
 //! 3. In the full mode a receive from one process names it by its address, and its number travels beside the message; in the
 //!    others both are in the tag.
 //! 4. A process sleeps on the provider's descriptor together with those of the sockets. A provider without one is polled.
-//! 5. What fails in the provider names the peer: nothing can be said to it any more, and it is lost. A receive from anybody that fails ends
-//!    the job, for nobody knows whose message it was. What fails to a peer that has left was not needed.
+//! 5. What fails in the provider names the peer: nothing can be said to it any more, and it is lost. A receive from MPI_ANY_SOURCE that fails ends
+//!    the job, as the source of its message is not known. What fails to a peer that has left was not needed.
 //! 6. All frames between two processes that have met go over the provider, and before that none but the meeting's goes at all. Each begins
 //!    with a cookie of the receiver's (`frames.rs`). The provider may end long ones later than short ones that were sent behind them; of a body in
 //!    several messages each goes when the one before it has ended.
@@ -39,7 +39,7 @@ mod tags;
 
 pub use self::tags::{ModeError, Parts, TagLayout, TagMode, TagProtocol};
 
-use self::frames::{BODY, ROOM, ROOMS, Rest};
+use self::frames::{BODY, BodyRest, ROOM, ROOMS};
 use self::meeting::{Introduction, Meetings};
 use crate::routes::Nodes;
 use crate::transports::Tell;
@@ -145,7 +145,7 @@ pub enum OfiError {
 
 /// A process with which this one has met.
 #[derive(Debug)]
-struct Peer {
+struct OfiPeer {
     address: PeerAddress,
     /// It is lost: nothing goes to it. What it had sent can still be received.
     is_gone: bool,
@@ -155,35 +155,35 @@ struct Peer {
     cookie: u64,
     /// Messages that were sent to it, of which it has to have each (rule 7).
     sent: u64,
-    /// How many of these it has, as it has said.
-    arrived: u64,
-    /// What it was last asked for.
-    asked: u64,
-    /// Messages that have come from it, and of how many of these it knows.
-    came: u64,
-    said: u64,
-    /// What it has asked for, where that is not answered at once.
-    asks: Option<u64>,
+    /// How many of these it has, as it has reported.
+    delivered: u64,
+    /// The number in the last question to it.
+    asked_for: u64,
+    /// Messages that have come from it, and how many of these were reported to it.
+    received: u64,
+    reported: u64,
+    /// The number in its question, while that cannot be answered yet.
+    question: Option<u64>,
     /// What of a long frame has not gone.
-    rest: Option<Rest>,
+    rest: Option<BodyRest>,
     /// What of one has come.
-    arriving: Option<frames::Arriving>,
+    arriving: Option<frames::ArrivingBody>,
 }
 
-impl Peer {
-    fn new(address: PeerAddress, cookie: u64) -> Peer {
-        let (sent, arrived, asked, came, said) = (0, 0, 0, 0, 0);
-        Peer {
+impl OfiPeer {
+    fn new(address: PeerAddress, cookie: u64) -> OfiPeer {
+        let (sent, delivered, asked_for, received, reported) = (0, 0, 0, 0, 0);
+        OfiPeer {
             address,
             is_gone: false,
             is_detached: false,
             cookie,
             sent,
-            arrived,
-            asked,
-            came,
-            said,
-            asks: None,
+            delivered,
+            asked_for,
+            received,
+            reported,
+            question: None,
             rest: None,
             arriving: None,
         }
@@ -192,7 +192,7 @@ impl Peer {
 
 /// Something to a peer that has failed.
 #[derive(Debug)]
-struct Failed {
+struct FailedOperation {
     name: Name,
     why: String,
     since: Instant,
@@ -212,26 +212,26 @@ pub struct Ofi<const FULL: bool, const GROUPED: bool> {
     settings: OfiSettings,
     tell: OfTell,
     /// By process number; those with whom this process has met.
-    peers: Vec<Option<Box<Peer>>>,
+    peers: Vec<Option<Box<OfiPeer>>>,
     /// What this process says of itself.
     introduction: Introduction,
     meetings: Meetings,
     /// Those to whom it has said it, and who have not answered.
-    awaited: HashSet<u32>,
+    introduced: HashSet<u32>,
     /// Those to whom it owes an answer.
-    unmet: Vec<u32>,
+    unanswered: Vec<u32>,
     /// Frames of its own that wait for room.
-    owed: VecDeque<(u32, Frame)>,
+    own_frames: VecDeque<(u32, Frame)>,
     /// Peers to which the rest of a long frame waits for room.
-    begun: Vec<u32>,
+    unfinished_frames: Vec<u32>,
     /// Rooms that wait to be posted.
-    unposted: Vec<FrameRoom>,
+    unposted_rooms: Vec<FrameRoom>,
     /// Rooms with frames of processes that have not answered yet: from whom, and the length.
-    held: Vec<(u32, FrameRoom, usize)>,
+    held_rooms: Vec<(u32, FrameRoom, usize)>,
     /// What has failed, of which it is not known yet whether the peer has left.
-    failed: Vec<Failed>,
+    failed: Vec<FailedOperation>,
     in_parts: parts::MessagesInParts,
-    /// The user was told that a stranger sends to this process.
+    /// The user was warned that a stranger sends to this process.
     is_stranger_told: bool,
     frames_sent: u64,
     frames_received: u64,
@@ -268,7 +268,7 @@ impl std::fmt::Debug for OfTell {
     }
 }
 
-/// The transport of process `own` over `provider`, with `sockets` beside it. The process sleeps on `poller`. `nodes`: those of a launcher that
+/// The transport of process `own` over `provider` and `sockets`. The process sleeps on `poller`. `nodes`: those of a launcher that
 /// has to do with others.
 ///
 /// # Errors
@@ -326,12 +326,12 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             tell: OfTell(tell),
             peers: Vec::new(),
             meetings: Meetings::default(),
-            awaited: HashSet::new(),
-            unmet: Vec::new(),
-            owed: VecDeque::new(),
-            begun: Vec::new(),
-            unposted: Vec::new(),
-            held: Vec::new(),
+            introduced: HashSet::new(),
+            unanswered: Vec::new(),
+            own_frames: VecDeque::new(),
+            unfinished_frames: Vec::new(),
+            unposted_rooms: Vec::new(),
+            held_rooms: Vec::new(),
             failed: Vec::new(),
             in_parts: parts::MessagesInParts::default(),
             is_stranger_told: false,
@@ -373,7 +373,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         TagFilter { context, from: self.directed(from), tag, ignore }
     }
 
-    fn peer(&mut self, peer: u32) -> Option<&mut Peer> {
+    fn peer(&mut self, peer: u32) -> Option<&mut OfiPeer> {
         self.peers.get_mut(peer as usize)?.as_deref_mut()
     }
 
@@ -459,7 +459,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                     TagProtocol::Plain => {}
                     TagProtocol::Synchronous => {
                         let label = self.settings.layout.label(tag);
-                        self.owed.push_back((from, Frame::Matched { label }));
+                        self.own_frames.push_back((from, Frame::Matched { label }));
                     }
                     TagProtocol::FirstPart => {
                         return self.received_first_part((from, parts), (token, tag), order);
@@ -494,7 +494,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             (Kind::Receive, Ending::Failed(why)) => {
                 self.give_up(&format!("a receive has failed: {why}"));
             }
-            // A probe whose answer nobody waits for any more.
+            // A probe that is not waited for any more.
             _ => {}
         }
     }
@@ -511,9 +511,9 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     #[inline(always)]
     fn count_came(&mut self, from: u32) {
         if let Some(peer) = self.peer(from) {
-            peer.came += 1;
-            if GROUPED && peer.asks.is_some() {
-                self.answer_question(from);
+            peer.received += 1;
+            if GROUPED && peer.question.is_some() {
+                self.report(from);
             }
         }
     }
@@ -585,7 +585,7 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
             return self.sockets.send(to, message);
         }
         self.begin_meeting(to)?;
-        // Whoever has left takes nothing.
+        // A process that has left takes nothing.
         Ok(if self.sockets.has_left(to) { Sent::Done } else { Sent::Full })
     }
 
@@ -647,9 +647,9 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
 
     /// Rule 4.
     fn sleeps_lightly(&self) -> bool {
-        let waits_for_room = !(self.owed.is_empty()
-            && self.begun.is_empty()
-            && self.unposted.is_empty()
+        let waits_for_room = !(self.own_frames.is_empty()
+            && self.unfinished_frames.is_empty()
+            && self.unposted_rooms.is_empty()
             && self.failed.is_empty()
             && !self.in_parts.waits_for_room());
         self.endpoint.wait_fd().is_none() || waits_for_room || self.sockets.sleeps_lightly()
@@ -657,7 +657,7 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
 
     fn announce_waiting(&mut self, peer: u32) -> bool {
         // The answer of a peer that is to be met comes over sockets. Room in the provider comes with a completion, if anything is
-        // under way; else nobody tells of it.
+        // under way; else there is no event.
         let leaves = |name: &Name| matches!(name.kind, Kind::Send | Kind::Frame | Kind::Part);
         self.sockets.announce_waiting(peer)
             && (self.address_of(peer).is_none() || self.endpoint.is_live(leaves))
@@ -824,7 +824,7 @@ impl<const FULL: bool, const GROUPED: bool> Membership for Ofi<FULL, GROUPED> {
 
     fn settle(&mut self, peer: u32) -> bool {
         let has_arrived = self.sockets.has_left(peer) || self.has_arrived_at(peer);
-        let is_owed = self.owed.iter().any(|(to, _)| *to == peer);
+        let is_owed = self.own_frames.iter().any(|(to, _)| *to == peer);
         has_arrived && !is_owed && self.sockets.settle(peer)
     }
 
@@ -861,8 +861,8 @@ impl<const FULL: bool, const GROUPED: bool> Membership for Ofi<FULL, GROUPED> {
 }
 
 /// What a probe has found.
-struct Found {
-    key: parts::Key,
+struct ProbeResult {
+    key: parts::MessageKey,
     bits: u64,
     parts: Parts,
     /// The place of the probe among the receives.
@@ -877,8 +877,8 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         self.endpoint.max_message() < 1 << 48
     }
 
-    /// Looks for a message. Which it is, what the probe is called, and how it is received if it was claimed.
-    fn peek(&mut self, wanted: TagFilter, claims: bool) -> Option<(Found, u64, Claimed)> {
+    /// Probes for a message. Which it is, the name of the probe, and how the message is received if it was claimed.
+    fn peek(&mut self, wanted: TagFilter, claims: bool) -> Option<(ProbeResult, u64, Claimed)> {
         let name = Name { kind: Kind::Peek, token: self.next_claim, peer: u32::MAX };
         self.next_claim += 1;
         let (posted, claimed) = match self.endpoint.peek(wanted, claims, name) {
@@ -890,13 +890,14 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
         let Ending::Came { tag: bits, data, length, order } = self.wait_for(name) else { return None };
         let parts = self.settings.layout.decode(bits);
-        let key = parts::Key { from: self.source(parts, data), label: self.settings.layout.label(bits) };
+        let key =
+            parts::MessageKey { from: self.source(parts, data), label: self.settings.layout.label(bits) };
         let is_whole = parts.protocol != TagProtocol::FirstPart;
         let length = if is_whole { Some(length) } else { self.length_in_parts(key, parts.context) };
-        Some((Found { key, bits, parts, order, length }, name.token, claimed))
+        Some((ProbeResult { key, bits, parts, order, length }, name.token, claimed))
     }
 
-    /// Looks whether a send that has just begun has ended.
+    /// Whether a send that has just begun has ended, by one read of the queue.
     #[inline]
     fn has_ended(&mut self, name: Name) -> bool {
         self.read();

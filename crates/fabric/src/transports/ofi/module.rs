@@ -209,7 +209,7 @@ fn survey(params: &Params) -> Result<Survey, String> {
     Ok(Survey { title: library.to_string(), choice, columns: &providers::COLUMNS, rows })
 }
 
-/// An endpoint of the provider, with the sockets of the process beside it.
+/// An endpoint of the provider, and the sockets of the process.
 fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer>, String> {
     let Some(poller) = services.poller() else { return Ok(None) };
     let is_one_host = of.node.is_none() || of.params.mpi_virtual_nodes() > 1;

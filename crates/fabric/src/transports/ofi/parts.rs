@@ -2,7 +2,7 @@
 //!
 //! The first part is a message by tag like any other, of the greatest length that the provider has, with a bit that says that there is more.
 //! A frame tells the whole length and a number ([`Frame::InParts`]). Who has received the first part posts receives for the others,
-//! which have that number for a tag in the transport's own context, and then asks for them ([`Frame::AskParts`]). So they find their
+//! which have that number for a tag in the transport's own context, and then requests them ([`Frame::AskParts`]). So they find their
 //! memory, and a probe finds the length.
 //!
 //! Messages with one label (context, tag, perhaps the source) are matched in the order in which they were sent, and announced in that order;
@@ -19,7 +19,7 @@ use std::collections::{HashMap, VecDeque};
 
 /// What all messages have in common whose order counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Key {
+pub(super) struct MessageKey {
     pub(super) from: u32,
     /// Its tag of libfabric's, without the protocol.
     pub(super) label: u64,
@@ -36,7 +36,7 @@ pub(super) struct InParts {
 
 /// A message that is sent in parts.
 #[derive(Debug)]
-struct Sending {
+struct PartedSend {
     to: u32,
     token: u64,
     number: u64,
@@ -47,11 +47,11 @@ struct Sending {
     wanted: usize,
     /// Parts that are with the provider.
     under_way: usize,
-    /// Its receiver has asked, or there is nothing to ask for.
+    /// Its receiver has requested the other parts.
     is_asked: bool,
 }
 
-impl Sending {
+impl PartedSend {
     fn is_done(&self) -> bool {
         self.is_asked && self.at >= self.wanted && self.under_way == 0
     }
@@ -59,8 +59,8 @@ impl Sending {
 
 /// A receive that has the first part.
 #[derive(Debug)]
-struct Begun {
-    key: Key,
+struct BegunReceive {
+    key: MessageKey,
     token: u64,
     tag: i32,
     /// Its place among the receives, and the ones that it waits for.
@@ -69,13 +69,13 @@ struct Begun {
     buffer: UserBuf,
     /// If that is known already.
     what: Option<InParts>,
-    /// Nobody wants it any more: it only takes its announcement, so that no other receive does.
+    /// The receive was released: this only takes its announcement, so that no other receive does.
     is_given_up: bool,
 }
 
 /// A receive that gets the other parts.
 #[derive(Debug)]
-struct Receiving {
+struct PartedReceive {
     from: u32,
     token: u64,
     tag: i32,
@@ -94,10 +94,10 @@ struct Receiving {
 #[derive(Debug, Default)]
 pub(super) struct MessagesInParts {
     next_number: u64,
-    sending: Vec<Sending>,
-    announced: VecDeque<(Key, InParts)>,
-    begun: Vec<Begun>,
-    receiving: Vec<Receiving>,
+    sending: Vec<PartedSend>,
+    announced: VecDeque<(MessageKey, InParts)>,
+    begun: Vec<BegunReceive>,
+    receiving: Vec<PartedReceive>,
     /// What probes have taken out, by the places of the receives that get it.
     of_probes: HashMap<u64, InParts>,
 }
@@ -110,22 +110,22 @@ impl MessagesInParts {
     }
 
     /// A peer announces one.
-    pub(super) fn announce(&mut self, key: Key, number: u64, length: u64, part: u64) {
+    pub(super) fn announce(&mut self, key: MessageKey, number: u64, length: u64, part: u64) {
         let part = usize::try_from(part).unwrap_or(usize::MAX).max(1);
         self.announced.push_back((key, InParts { number, length, part }));
     }
 
     /// What was announced for the message of a key that comes after so many of the same.
-    fn announcement(&self, key: Key, after: usize) -> Option<InParts> {
+    fn announcement(&self, key: MessageKey, after: usize) -> Option<InParts> {
         self.announced.iter().filter(|(of, _)| *of == key).nth(after).map(|(_, what)| *what)
     }
 
-    fn take_announcement(&mut self, key: Key, after: usize) -> Option<InParts> {
+    fn take_announcement(&mut self, key: MessageKey, after: usize) -> Option<InParts> {
         let at = self.announced.iter().enumerate().filter(|(_, (of, _))| *of == key).nth(after)?.0;
         self.announced.remove(at).map(|(_, what)| what)
     }
 
-    /// Nothing more is to be done with this token. The peers whose parts were not asked for, and their numbers.
+    /// Releases a token. The peers whose later parts were not requested, and the numbers of their messages.
     fn release(&mut self, token: u64) -> Vec<(u32, u64)> {
         self.forget_sending(token);
         for one in self.begun.iter_mut().filter(|one| one.token == token) {
@@ -176,7 +176,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         self.in_parts.next_number += 1;
         self.count_sent(to);
         self.sent.add(length as u64);
-        self.in_parts.sending.push(Sending {
+        self.in_parts.sending.push(PartedSend {
             to,
             token,
             number,
@@ -188,14 +188,14 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         });
         let label = self.settings.layout.label(label.tag);
         let (length, part) = (length as u64, first as u64);
-        self.owed.push_back((to, Frame::InParts { label, number, length, part }));
+        self.own_frames.push_back((to, Frame::InParts { label, number, length, part }));
         self.send_waiting_frames();
         Ok(Sent::Later)
     }
 
     /// A peer wants the other parts of a message, so many bytes of them.
     pub(super) fn asked_for_parts(&mut self, from: u32, number: u64, length: u64, sink: &mut dyn Sink) {
-        let found = |one: &&mut Sending| (one.to, one.number, one.is_asked) == (from, number, false);
+        let found = |one: &&mut PartedSend| (one.to, one.number, one.is_asked) == (from, number, false);
         // Its sender may have given it up.
         let Some(one) = self.in_parts.sending.iter_mut().find(found) else { return };
         one.is_asked = true;
@@ -215,14 +215,14 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     }
 
     fn end_sending(&mut self, token: u64, sink: &mut dyn Sink) {
-        let is_it = |one: &Sending| one.token == token && one.is_done();
+        let is_it = |one: &PartedSend| one.token == token && one.is_done();
         if let Some(at) = self.in_parts.sending.iter().position(is_it) {
             self.in_parts.sending.remove(at);
             sink.sent(token);
         }
     }
 
-    /// Sends the parts that are asked for, as far as there is room.
+    /// Sends the requested parts, as far as there is room.
     pub(super) fn send_parts(&mut self) {
         let most = self.endpoint.max_message();
         for at in 0..self.in_parts.sending.len() {
@@ -268,22 +268,22 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         let Some(buffer) = self.endpoint.take_kept(order) else { return };
         let label = self.settings.layout.label(bits);
         let before = self.endpoint.receives_before(order, label, self.address_of(from), parts.context);
-        let (key, what) = (Key { from, label }, self.in_parts.of_probes.remove(&order));
+        let (key, what) = (MessageKey { from, label }, self.in_parts.of_probes.remove(&order));
         let (tag, is_given_up) = (parts.tag, false);
-        self.in_parts.begun.push(Begun { key, token, tag, order, before, buffer, what, is_given_up });
+        self.in_parts.begun.push(BegunReceive { key, token, tag, order, before, buffer, what, is_given_up });
     }
 
     /// As [`Ofi::received_first_part`], of a receive that was released.
     pub(super) fn gave_up_first_part(&mut self, (from, parts): (u32, Parts), bits: u64, order: u64) {
         let label = self.settings.layout.label(bits);
         let before = self.endpoint.receives_before(order, label, self.address_of(from), parts.context);
-        let (key, what) = (Key { from, label }, self.in_parts.of_probes.remove(&order));
+        let (key, what) = (MessageKey { from, label }, self.in_parts.of_probes.remove(&order));
         let (tag, buffer) = (parts.tag, UserBuf::empty());
-        let one = Begun { key, token: 0, tag, order, before, buffer, what, is_given_up: true };
+        let one = BegunReceive { key, token: 0, tag, order, before, buffer, what, is_given_up: true };
         self.in_parts.begun.push(one);
     }
 
-    /// Drops what has ended of operations that are released, and was not looked at yet.
+    /// Drops the early events of operations that are released.
     pub(super) fn give_up_early(&mut self, is_it: impl Fn(&Name) -> bool) {
         for event in std::mem::take(&mut self.early) {
             match event.outcome {
@@ -306,7 +306,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     /// Nothing more is to be done for an operation of the engine's.
     pub(super) fn release_parts(&mut self, token: u64) {
         for (from, number) in self.in_parts.release(token) {
-            self.owed.push_back((from, Frame::AskParts { number, length: 0 }));
+            self.own_frames.push_back((from, Frame::AskParts { number, length: 0 }));
         }
     }
 
@@ -314,9 +314,9 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     pub(super) fn go_on_with_parts(&mut self, sink: &mut dyn Sink) {
         self.send_parts();
         loop {
-            let is_ready = |one: &Begun| {
+            let is_ready = |one: &BegunReceive| {
                 let is_next = || {
-                    let earlier = |other: &Begun| {
+                    let earlier = |other: &BegunReceive| {
                         other.key == one.key && other.order < one.order && other.what.is_none()
                     };
                     !self.in_parts.begun.iter().any(earlier)
@@ -329,7 +329,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             let one = self.in_parts.begun.remove(at);
             let Some(what) = one.what.or_else(|| self.in_parts.take_announcement(one.key, 0)) else { break };
             if one.is_given_up {
-                self.owed.push_back((one.key.from, Frame::AskParts { number: what.number, length: 0 }));
+                self.own_frames.push_back((one.key.from, Frame::AskParts { number: what.number, length: 0 }));
             } else {
                 self.begin_receiving(one, what);
             }
@@ -341,7 +341,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             .iter()
             .position(|one| one.under_way == 0 && one.posted == one.rest.packed_len())
         {
-            let Receiving { from, token, tag, what, rest, scattered, .. } =
+            let PartedReceive { from, token, tag, what, rest, scattered, .. } =
                 self.in_parts.receiving.remove(at);
             if let (Some(buffer), Some(bytes)) = (scattered, rest.as_contiguous()) {
                 let first = what.part.min(buffer.packed_len());
@@ -351,7 +351,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    fn begin_receiving(&mut self, Begun { key, token, tag, buffer, .. }: Begun, what: InParts) {
+    fn begin_receiving(&mut self, BegunReceive { key, token, tag, buffer, .. }: BegunReceive, what: InParts) {
         let from = key.from;
         let (first, room) = (what.part, buffer.packed_len());
         let length = usize::try_from(what.length).unwrap_or(usize::MAX).min(room).saturating_sub(first);
@@ -362,7 +362,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             None => (Owned::new(vec![0u8; length]).buf(), Some(buffer)),
         };
         let (posted, under_way) = (0, 0);
-        self.in_parts.receiving.push(Receiving {
+        self.in_parts.receiving.push(PartedReceive {
             from,
             token,
             tag,
@@ -373,11 +373,11 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             under_way,
         });
         if length == 0 {
-            self.owed.push_back((from, Frame::AskParts { number: what.number, length: 0 }));
+            self.own_frames.push_back((from, Frame::AskParts { number: what.number, length: 0 }));
         }
     }
 
-    /// Posts receives for parts, as far as there is room, and asks for those that have theirs.
+    /// Posts receives for parts, as far as there is room, and requests the parts of messages that have all of theirs.
     fn post_parts(&mut self) {
         for at in 0..self.in_parts.receiving.len() {
             loop {
@@ -406,7 +406,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                 one.under_way += 1;
                 if one.posted == length {
                     let (number, length) = (one.what.number, length as u64);
-                    self.owed.push_back((from, Frame::AskParts { number, length }));
+                    self.own_frames.push_back((from, Frame::AskParts { number, length }));
                 }
             }
         }
@@ -420,8 +420,8 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     }
 
     /// The whole length of a message of which a probe has found the first part. `None`: that is not known yet.
-    pub(super) fn length_in_parts(&mut self, key: Key, context: u32) -> Option<u64> {
-        // Receives that have ended and were not looked at yet may have earlier ones.
+    pub(super) fn length_in_parts(&mut self, key: MessageKey, context: u32) -> Option<u64> {
+        // Receives with early events may have earlier messages.
         if self.early.iter().any(|event| event.token.kind == Kind::Receive) {
             self.polls = super::POLLS;
             return None;
@@ -434,12 +434,12 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     }
 
     /// How many receives have the first part of earlier messages of a key whose announcements are not taken.
-    fn begun_of(&self, key: Key) -> usize {
+    fn begun_of(&self, key: MessageKey) -> usize {
         self.in_parts.begun.iter().filter(|one| one.key == key && one.what.is_none()).count()
     }
 
     /// A probe has taken such a message out, by the receive with this place.
-    pub(super) fn take_in_parts(&mut self, key: Key, order: u64) {
+    pub(super) fn take_in_parts(&mut self, key: MessageKey, order: u64) {
         if let Some(what) = self.in_parts.take_announcement(key, self.begun_of(key)) {
             self.in_parts.of_probes.insert(order, what);
         }

@@ -120,7 +120,7 @@ impl TagLayout {
         Ok(TagLayout { mode, tag_bits, source_bits, context_bits, context_at })
     }
 
-    /// The layout that a provider gets: of the mode that is asked for, or else the first that it can have of the full one and the other two.
+    /// The layout that a provider gets: of the requested mode, or else the first that it can have of the full one and the other two.
     ///
     /// # Errors
     /// If the mode that is asked for, or the first, cannot be had. `data_bytes` travel beside a message; `is_directed`: the provider

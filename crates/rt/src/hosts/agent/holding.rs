@@ -11,7 +11,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
 
 use super::super::message::FromAgent;
-use super::super::pieces::{Incoming, Outgoing, PIECES_WAITING, Scratch};
+use super::super::pieces::{FileReceiver, FileSender, ImageDirectory, PIECES_WAITING};
 use super::{Agent, IMAGED, ImageTask, ImagesMade, Member};
 use crate::launch::HeldRank;
 use crate::launch::parts::{HeldInput, Plug, describe, is_ready, returned, send, stop};
@@ -25,11 +25,11 @@ pub(super) struct Imaging {
 }
 
 /// Images that are sent to the head, which does not see them.
-pub(super) struct Sending {
+pub(super) struct ImageTransfer {
     round: u32,
-    files: Outgoing,
+    files: FileSender,
     facts: Vec<u8>,
-    _scratch: Scratch,
+    _scratch: ImageDirectory,
 }
 
 impl Agent<'_> {
@@ -50,7 +50,7 @@ impl Agent<'_> {
         for rank in all {
             while self.control_once(rank) {}
             for kind in [0, 1] {
-                // However much that is: nobody writes more.
+                // However much that is: the writers are stopped.
                 while self.members.get(&rank).is_some_and(|member| {
                     member.outputs[kind].as_ref().is_some_and(|pipe| is_ready(pipe, PollFlags::IN))
                 }) {
@@ -61,7 +61,7 @@ impl Agent<'_> {
         self.post(&FromAgent::Stopped { round, error });
     }
 
-    /// Tells what has to be known of them.
+    /// Sends the head a description of them.
     pub(super) fn describe(&mut self, round: u32) {
         // If the socket has an error there is no reply to read.
         let is_unread =
@@ -140,8 +140,8 @@ impl Agent<'_> {
         let begun = made.and_then(|ImagesMade { facts, files }| match files {
             None => Ok((facts, None)),
             Some(scratch) => {
-                let files = Outgoing::all_of(scratch.path()).map_err(|error| error.to_string())?;
-                Ok((Vec::new(), Some(Sending { round, files, facts, _scratch: scratch })))
+                let files = FileSender::all_of(scratch.path()).map_err(|error| error.to_string())?;
+                Ok((Vec::new(), Some(ImageTransfer { round, files, facts, _scratch: scratch })))
             }
         });
         let (error, facts) = match begun {
@@ -185,7 +185,7 @@ impl Agent<'_> {
         running.for_each(|member| member.rank.segment.status().want_call(number));
     }
 
-    /// Tells what they have returned, if all have.
+    /// Sends the head what they have returned, if all have.
     pub(super) fn look_at_calls(&mut self) {
         let Some(number) = self.calling else { return };
         let ranks = self.members.iter().filter(|(_, member)| member.running);
@@ -205,8 +205,8 @@ impl Agent<'_> {
         if self.received.is_none() {
             let order = self.ready.as_ref().and_then(|ready| ready.order.restore.as_ref());
             let beside = order.and_then(|restore| restore.images.set.parent()).unwrap_or("/".as_ref());
-            let scratch = Scratch::make_in(&[beside, &std::env::temp_dir()])?;
-            self.received = Some((Incoming::into(scratch.path()), scratch));
+            let scratch = ImageDirectory::make_in(&[beside, &std::env::temp_dir()])?;
+            self.received = Some((FileReceiver::into(scratch.path()), scratch));
         }
         self.received.as_mut().map_or(Ok(()), |(incoming, _)| incoming.take(name, bytes))
     }

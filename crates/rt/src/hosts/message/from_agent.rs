@@ -140,7 +140,7 @@ pub enum FromAgent {
         round: u32,
         /// Why not; empty if there are.
         error: String,
-        /// What whoever has asked for it wants to know of them.
+        /// What the tool that requested them has to know.
         facts: Vec<u8>,
     },
     /// The agent is there still; it says so from time to time.

@@ -24,7 +24,7 @@ pub enum ToAgent {
     Image {
         /// The attempt, which the answer names.
         round: u32,
-        /// Where, as whoever asks for it has said it.
+        /// Where, in the words of the tool that requests them.
         place: String,
     },
     /// Have the program's functions for checkpoints called. Answered by [`super::FromAgent::Returned`].
