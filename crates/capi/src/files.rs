@@ -74,7 +74,7 @@ fn access(
     status: *mut Status,
 ) -> c_int {
     on_file(function, fh, |library, file| {
-        let done = file.access(direction, at, elements(library, named)?)?;
+        let done = file.access(&library.process, direction, at, elements(library, named)?)?;
         library.process.look_if_due();
         // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
         unsafe { put_status(status, &done) };

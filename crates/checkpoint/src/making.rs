@@ -121,9 +121,8 @@ pub enum MakeError {
     Rank(u32, Failure),
     /// Two ranks have memory in common.
     #[error(
-        "ranks {0} and {1} share memory (a shared window, MPI_Win_allocate_shared, or memory of the program's own), or have an open file in \
-         common (MPI_File_open), whose shared file pointer has no name among files: it cannot be in the images of both; make one image of all processes together \
-         (--tree)"
+        "ranks {0} and {1} share memory (a shared window, MPI_Win_allocate_shared, or memory of the program's own) or an open file without \
+         a name: it cannot be in the images of both; make one image of all processes together (--tree)"
     )]
     Shared(u32, u32),
     /// The image of one rank cannot be used.

@@ -8,6 +8,7 @@
 //! | `open` | open, close, delete |
 //! | `settings` | size, info, view, atomicity, sync |
 //! | `pointers` | the individual and the shared file pointer |
+//! | `shared_pointer` | where the shared file pointer lies |
 //! | `independent` | access by one rank |
 //! | `collective`, `two_phase`, `ordered` | access by all ranks: a chain of collectives, nonblocking in all forms |
 //! | `split` | collective access in two calls |
@@ -24,6 +25,7 @@ mod ordered;
 mod pointers;
 mod representation;
 mod settings;
+mod shared_pointer;
 mod split;
 mod two_phase;
 
@@ -34,19 +36,21 @@ pub use split::SplitKind;
 
 use crate::comm::Communicator;
 use crate::handler::HandlerCell;
+use crate::process::Process;
 use collective::Place;
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::Fault;
+use oxmpi_fabric::Fabric;
 use oxmpi_io::failure::Failure;
 use oxmpi_io::hints::Hints;
 use oxmpi_io::mode::Mode;
 use oxmpi_io::posix::PosixFile;
-use oxmpi_io::shared::SharedPointer;
 use oxmpi_io::transfer::Rules;
 use oxmpi_io::view::View;
 use oxmpi_objects::datatype::Datatype;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
+use shared_pointer::Pointer;
 use split::Split;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -63,7 +67,7 @@ pub struct File {
     shown: Mutex<Arc<Shown>>,
     /// The individual file pointer, elementary types.
     position: Mutex<u64>,
-    shared: SharedPointer,
+    shared: Pointer,
     atomic: AtomicBool,
     /// The collective access that has begun and not ended.
     split: Mutex<Option<Split>>,
@@ -235,11 +239,9 @@ impl File {
     }
 
     /// Where an access begins in the stream of the view, after moving the pointer that it uses by so many elementary types.
-    fn claim(&self, shown: &Shown, at: At, etypes: u64) -> Result<u64> {
+    fn claim<F: Fabric>(&self, process: &Process<F>, shown: &Shown, at: At, etypes: u64) -> Result<u64> {
         let first = match at {
-            At::Offset(offset) => u64::try_from(offset).map_err(|_| {
-                self.refused(abi::MPI_ERR_ARG, &format!("offset is {offset}; it must not be negative"))
-            })?,
+            At::Offset(offset) => self.checked_offset(offset)?,
             At::Individual => {
                 let mut position = locked(&self.position);
                 let first = *position;
@@ -249,11 +251,18 @@ impl File {
                 *position = first.saturating_add(etypes);
                 first
             }
-            At::Shared => self.shared.advance(etypes).map_err(|f| self.error("moving the pointer of", f))?,
+            At::Shared => process.advance_pointer(self, etypes)?,
         };
         let start = self.in_bytes(shown, first)?;
         shown.view.check(start, etypes.saturating_mul(shown.view.etype_size()))?;
         Ok(start)
+    }
+
+    /// An explicit offset, elementary types.
+    fn checked_offset(&self, offset: i64) -> Result<u64> {
+        u64::try_from(offset).map_err(|_| {
+            self.refused(abi::MPI_ERR_ARG, &format!("offset is {offset}; it must not be negative"))
+        })
     }
 
     fn in_bytes(&self, shown: &Shown, etypes: u64) -> Result<u64> {

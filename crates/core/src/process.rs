@@ -72,6 +72,8 @@ pub struct Process<F> {
     pub(crate) tool: Tool,
     /// The node it runs on: processes with the same number can share memory.
     pub(crate) node: u64,
+    /// Whether it is imaged by itself, so that it can have nothing in common with others but messages.
+    pub(crate) is_imaged_alone: bool,
     /// What components and algorithms of collectives are chosen by.
     pub(crate) choice: Arc<Choice>,
     /// Whether calls must look for what serves them.
@@ -168,6 +170,7 @@ impl<F: Fabric> Process<F> {
             heap: None,
             tool: Tool::new(calls),
             node: 0,
+            is_imaged_alone: false,
             choice,
             is_choosy: AtomicBool::new(is_choosy),
         }
@@ -181,6 +184,12 @@ impl<F: Fabric> Process<F> {
     /// The process on this node: those on nodes of the same number can share memory.
     pub fn on_node(self, node: u64) -> Process<F> {
         Process { node, ..self }
+    }
+
+    /// The process of a job of which each rank is imaged by itself: it has nothing in common with others but messages.
+    #[must_use]
+    pub(crate) fn imaged_alone(self, is_so: bool) -> Process<F> {
+        Process { is_imaged_alone: is_so, ..self }
     }
 
     /// The same, whose job is on several hosts: on some of them ranks may have to share processors, and on others not.

@@ -138,6 +138,7 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     let heap = Heap::new(own, Box::new(move || opener.segment_file()));
     let mut process =
         Process::of_job(boot.rank, job, routes, Some(door)).on_node(node_identity(boot.node)).with_heap(heap);
+    process = process.imaged_alone(module.checkpoints && params.cr() == Some("blcr"));
     // Virtual nodes are all on one host, and share its processors.
     if boot.node.is_some() && params.mpi_virtual_nodes() <= 1 {
         process = process.on_several_hosts();

@@ -1,5 +1,5 @@
 /* Random traffic, all of it checked: messages of many lengths in two modes and two layouts, on a communicator of its own, while
- * nonblocking collectives are pending; puts into a window; blocks of a file. Rank 0 says the checksum of what it has received now and
+ * nonblocking collectives are pending; puts into a window; blocks of a file, and its shared file pointer. Rank 0 says the checksum of what it has received now and
  * then, and "whole" at the end if nothing was lost, doubled or changed. Arguments: rounds, seed, file, exit code.
  * Each rank opens the file by itself if "own:" stands before its name. */
 #include <mpi.h>
@@ -120,6 +120,8 @@ int main(int argc, char **argv)
         for (int at = 0; at < BLOCK; at++) block[at] = content(rank, 99, round, at);
         MPI_File_write_at(file, ((MPI_Offset) (round - 1) * size + rank) * BLOCK, block, BLOCK, MPI_BYTE,
                           MPI_STATUS_IGNORE);
+        unsigned char first;
+        MPI_File_read_shared(file, &first, 1, MPI_BYTE, MPI_STATUS_IGNORE);
         MPI_Comm_get_attr(comm, key, &value, &found);
         need(found && *value == KEY, "attribute", round);
         if (rank == 0 && round % SAY == 0) {
@@ -129,6 +131,9 @@ int main(int argc, char **argv)
     }
     MPI_File_sync(file);
     MPI_Barrier(comm);
+    MPI_Offset position;
+    MPI_File_get_position_shared(file, &position);
+    need(position == (MPI_Offset) rounds * (alone ? 1 : size), "shared file pointer", rounds);
     MPI_Barrier(comm);
     for (int round = 1; round <= rounds; round++)
         for (int from = 0; from < size; from++) {

@@ -49,9 +49,9 @@ mpi! {
 
     /// MPI-5.0, "Data Access with Shared File Pointers".
     fn MPI_File_get_position_shared(fh: File, offset: *mut Offset) -> c_int {
-        on_file(FuncId::MPI_File_get_position_shared, fh, |_, file| {
+        on_file(FuncId::MPI_File_get_position_shared, fh, |library, file| {
             // SAFETY: the C program passes a place for a number.
-            unsafe { put_offset(offset, file.shared_position()?) }
+            unsafe { put_offset(offset, library.process.shared_position(file)?) }
         })
     }
 }

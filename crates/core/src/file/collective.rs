@@ -79,8 +79,9 @@ struct Prepared {
 
 impl File {
     /// Checks the arguments of an access and claims its place, if it is known.
-    fn prepare(
+    fn prepare<F: Fabric>(
         &self,
+        process: &Process<F>,
         shown: &Arc<Shown>,
         direction: Direction,
         place: Place,
@@ -103,7 +104,7 @@ impl File {
             }
         };
         let etypes = self.whole_etypes(shown, data.packed_len() as u64)?;
-        let start = if place == Place::Ordered { 0 } else { self.claim(shown, at, etypes)? };
+        let start = if place == Place::Ordered { 0 } else { self.claim(process, shown, at, etypes)? };
         Ok(Prepared { start, data, incoming, native })
     }
 }
@@ -157,7 +158,7 @@ impl<F: Fabric + 'static> Process<F> {
     ) -> (RequestId, Option<MpiError>) {
         let tag = file.comm.next_immediate_tag();
         let shown = file.shown();
-        let prepared = elements.and_then(|elements| file.prepare(&shown, direction, place, elements));
+        let prepared = elements.and_then(|elements| file.prepare(self, &shown, direction, place, elements));
         let request = self.enter(|domain| domain.lane.open_external());
         let (prepared, outcome) = match prepared {
             Ok(prepared) => (prepared, Ok(())),

@@ -42,21 +42,27 @@ impl File {
     /// # Errors
     /// MPI_ERR_ACCESS, MPI_ERR_READ_ONLY, MPI_ERR_UNSUPPORTED_OPERATION: the file is not open for it. MPI_ERR_ARG: the offset is
     /// negative or too large, or the data are no whole elementary types. The system's; the program's conversion.
-    pub fn access(&self, direction: Direction, at: At, elements: Elements) -> Result<Completion> {
+    pub fn access<F: Fabric>(
+        &self,
+        process: &Process<F>,
+        direction: Direction,
+        at: At,
+        elements: Elements,
+    ) -> Result<Completion> {
         self.check_access(direction, at)?;
         let shown = self.shown();
         match direction {
             Direction::Read => {
                 let incoming = shown.incoming(elements)?;
                 let bytes = incoming.room.packed_len() as u64;
-                let start = self.claim(&shown, at, self.whole_etypes(&shown, bytes)?)?;
+                let start = self.claim(process, &shown, at, self.whole_etypes(&shown, bytes)?)?;
                 let came = self.transfer(&shown, direction, start, &incoming.room)?;
                 incoming.deliver(came).map(completion)
             }
             Direction::Write => {
                 let data = shown.outgoing(&elements)?;
                 let bytes = data.packed_len() as u64;
-                let start = self.claim(&shown, at, self.whole_etypes(&shown, bytes)?)?;
+                let start = self.claim(process, &shown, at, self.whole_etypes(&shown, bytes)?)?;
                 let went = self.transfer(&shown, direction, start, &data)?;
                 // A view without data takes nothing.
                 let all = went == bytes;
@@ -78,7 +84,7 @@ impl<F: Fabric> Process<F> {
         at: At,
         elements: Elements,
     ) -> Result<RequestId> {
-        let completion = file.access(direction, at, elements)?;
+        let completion = file.access(self, direction, at, elements)?;
         Ok(self.enter(|domain| {
             let request = domain.lane.open_external();
             domain.lane.complete_external(request, completion);

@@ -1,6 +1,7 @@
 //! How files begin and end (MPI-5.0, "File Manipulation").
 
 use super::agree::{not_same, settle, verdict};
+use super::shared_pointer::Pointer;
 use super::{File, Representation, Shown, error_of};
 use crate::comm::Communicator;
 use crate::failure::is_failure;
@@ -138,7 +139,7 @@ impl<F: Fabric> Process<F> {
         (name, text): (Result<&[u8]>, &str),
         amode: i32,
         info: Result<Info>,
-    ) -> Result<(PosixFile, Mode, SharedPointer, Opened)> {
+    ) -> Result<(PosixFile, Mode, Pointer, Opened)> {
         let mine = name.and_then(|name| Ok((name, Mode::new(amode)?, info?)));
         let all = self.tell_all(comm, [u64::from(amode.cast_unsigned()), verdict(&mine)])?;
         if all.iter().any(|one| one[0] != all[0][0]) {
@@ -181,9 +182,11 @@ impl<F: Fabric> Process<F> {
             let text = format!("\"{text}\" is another file at rank {other} than at rank {one}");
             return Err(MpiError::new(abi::MPI_ERR_NOT_SAME, text));
         }
+        let start = if mode.appends() { facts.size } else { 0 };
         let pointer = match pointer {
-            Some(pointer) if all.iter().all(|one| one[1] != 0) => pointer,
-            _ => self.pointer_beside(comm, &store, if mode.appends() { facts.size } else { 0 })?,
+            _ if self.is_imaged_alone && comm.team.size() > 1 => self.pointer_in_window(comm, start)?,
+            Some(pointer) if all.iter().all(|one| one[1] != 0) => Pointer::Common(pointer),
+            _ => Pointer::Common(self.pointer_beside(comm, &store, start)?),
         };
         Ok((store, mode, pointer, facts))
     }
@@ -200,7 +203,7 @@ impl<F: Fabric> Process<F> {
         let store = PosixFile::open(name, mode, true).map_err(failed)?;
         let size = store.size().map_err(failed)?;
         let start = if mode.appends() { size } else { 0 };
-        let (shared, pointer) = if ranks == 1 {
+        let (shared, pointer) = if ranks == 1 || self.is_imaged_alone {
             (SharedPointer::own(start), None)
         } else {
             let (shared, place) = SharedPointer::create(start).map_err(failed)?;
@@ -267,6 +270,10 @@ impl<F: Fabric> Process<F> {
         };
         settle(&file.name, all.iter().map(|one| one[0]), may)?;
         let mut outcome = settle(&file.name, all.iter().map(|one| one[1]), synced);
+        match self.release_pointer(file) {
+            Err(error) if is_failure(&error) => return Ok(self.close_alone(file, error)),
+            released => outcome = outcome.and(released),
+        }
         if file.mode.deletes() {
             let deleted = match file.rank() {
                 0 => file.store.delete().map_err(|failure| file.error("deleting", failure)),
@@ -287,6 +294,7 @@ impl<F: Fabric> Process<F> {
             // Another one may have been faster, and those that have it open keep what they have.
             let _ = file.store.delete();
         }
+        self.abandon_pointer(file);
         self.close(&file.comm);
         Err(error)
     }

@@ -24,11 +24,9 @@ impl<F: Fabric + 'static> Process<F> {
             task.start = before;
             let mut pointer = 0;
             if task.file.rank() == 0 {
-                match task.file.shared.advance(shares().fold(0, u64::saturating_add)) {
+                match process.advance_pointer(&task.file, shares().fold(0, u64::saturating_add)) {
                     Ok(at) => pointer = at,
-                    Err(failure) => {
-                        task.outcome = Err(task.file.error("moving the shared pointer of", failure))
-                    }
+                    Err(error) => task.outcome = Err(error),
                 }
             }
             let told = bytes_of(&[verdict(&task.outcome), pointer]);

@@ -17,20 +17,6 @@ impl File {
         Ok(*locked(&self.position))
     }
 
-    /// The shared file pointer, elementary types (MPI_File_get_position_shared).
-    ///
-    /// # Errors
-    /// MPI_ERR_UNSUPPORTED_OPERATION with MPI_MODE_SEQUENTIAL; the system's.
-    pub fn shared_position(&self) -> Result<u64> {
-        self.check_seekable()?;
-        self.current_shared_position()
-    }
-
-    /// As [`File::shared_position`], of any file.
-    pub(super) fn current_shared_position(&self) -> Result<u64> {
-        self.shared.get().map_err(|failure| self.error("asking for the shared pointer of", failure))
-    }
-
     /// The offset in the file of an offset in the view (MPI_File_get_byte_offset).
     ///
     /// # Errors
@@ -38,7 +24,8 @@ impl File {
     pub fn byte_offset(&self, offset: i64) -> Result<u64> {
         self.check_random(At::Offset(offset))?;
         let shown = self.shown();
-        let start = self.claim(&shown, At::Offset(offset), 0)?;
+        let start = self.in_bytes(&shown, self.checked_offset(offset)?)?;
+        shown.view.check(start, 0)?;
         let too_large =
             || self.refused(abi::MPI_ERR_ARG, &format!("offset is {offset}, more than there can be"));
         shown.view.offset_of(start).ok_or_else(too_large)
@@ -82,6 +69,15 @@ impl File {
 }
 
 impl<F: Fabric> Process<F> {
+    /// The shared file pointer, elementary types (MPI_File_get_position_shared).
+    ///
+    /// # Errors
+    /// MPI_ERR_UNSUPPORTED_OPERATION with MPI_MODE_SEQUENTIAL; the system's.
+    pub fn shared_position(&self, file: &File) -> Result<u64> {
+        file.check_seekable()?;
+        self.current_shared_position(file)
+    }
+
     /// Moves the shared file pointer (MPI_File_seek_shared). Collective.
     ///
     /// # Errors
@@ -95,9 +91,8 @@ impl<F: Fabric> Process<F> {
         }
         // All are here, so nobody moves the pointer meanwhile; and nobody goes on before it is moved.
         let moved = if file.rank() == 0 {
-            file.target(offset, whence, || file.shared_position()).and_then(|target| {
-                file.shared.set(target).map_err(|f| file.error("moving the shared pointer of", f))
-            })
+            file.target(offset, whence, || self.shared_position(file))
+                .and_then(|target| self.move_pointer_to(file, target))
         } else {
             Ok(())
         };
@@ -109,21 +104,17 @@ impl<F: Fabric> Process<F> {
         let [class] = self.first_tells(&file.comm, [verdict(&mine)])?;
         agree::settle(&file.name, [class], mine)
     }
-}
 
-impl File {
     /// Puts the pointers to the beginning of a new view.
-    pub(super) fn rewind(&self) -> Result<(), MpiError> {
-        *locked(&self.position) = 0;
-        if self.rank() == 0 {
-            self.shared
-                .set(0)
-                .or_else(|failure| {
-                    // Without a place for the pointer there is nothing to be moved.
-                    if failure.class == abi::MPI_ERR_UNSUPPORTED_OPERATION { Ok(()) } else { Err(failure) }
-                })
-                .map_err(|failure| self.error("moving the shared pointer of", failure))?;
+    pub(super) fn rewind(&self, file: &File) -> Result<(), MpiError> {
+        *locked(&file.position) = 0;
+        match file.rank() {
+            // Without a place for the pointer there is nothing to be moved.
+            0 => self.move_pointer_to(file, 0).or_else(|error| match error.class() {
+                abi::MPI_ERR_UNSUPPORTED_OPERATION => Ok(()),
+                _ => Err(error),
+            }),
+            _ => Ok(()),
         }
-        Ok(())
     }
 }

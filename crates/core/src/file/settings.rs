@@ -37,13 +37,13 @@ fn hash(name: &[u8]) -> u64 {
 
 impl File {
     /// The view that is asked for.
-    fn new_view(&self, new: &NewView) -> Result<Shown> {
+    fn new_view<F: Fabric>(&self, process: &Process<F>, new: &NewView) -> Result<Shown> {
         let NewView { displacement, etype, filetype, representation, .. } = new;
         let sequential = self.mode.is_sequential();
         let displacement = match *displacement {
             abi::MPI_DISPLACEMENT_CURRENT if sequential => {
                 let shown = self.shown();
-                let start = self.in_bytes(&shown, self.current_shared_position()?)?;
+                let start = self.in_bytes(&shown, process.current_shared_position(self)?)?;
                 shown.view.offset_of(start).unwrap_or(shown.displacement)
             }
             abi::MPI_DISPLACEMENT_CURRENT => {
@@ -97,7 +97,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_ARG if it is none, MPI_ERR_NOT_SAME if the etypes have different extents or the representations differ.
     pub fn set_view(&self, file: &File, new: Result<NewView>) -> Result<()> {
-        let mine = file.check_no_split().and(new).and_then(|new| Ok((file.new_view(&new)?, new.info)));
+        let mine = file.check_no_split().and(new).and_then(|new| Ok((file.new_view(self, &new)?, new.info)));
         let mut words = [0; 3 + HINT_WORDS];
         words[0] = verdict(&mine);
         if let Ok((shown, info)) = &mine {
@@ -120,7 +120,7 @@ impl<F: Fabric> Process<F> {
         *locked(&file.hints) = Hints::decode(hints);
         *locked(&file.shown) = Arc::new(shown);
         // The first rank moves the shared pointer: nobody uses it before.
-        self.agree_on_file(&file.comm, &file.name, file.rewind())
+        self.agree_on_file(&file.comm, &file.name, self.rewind(file))
     }
 
     /// Takes hints (MPI_File_set_info). Collective; those of the first rank count.

@@ -123,7 +123,7 @@ impl<F: Fabric> Process<F> {
 
     /// Frees a window without the others, who are kept from waiting for this process. It waits until none of them accesses the
     /// memory here any more, which the program has back then.
-    pub(super) fn abandon_window(&self, window: &Window) {
+    pub(crate) fn abandon_window(&self, window: &Window) {
         self.revoke_window(window);
         let context = window.comm.team.point_to_point;
         self.enter(|domain| {
