@@ -1,14 +1,15 @@
 //! Functions of the program that save and restore its state (`cr self`): found by name when MPI is initialised, and called by a helper, a
 //! thread of its own, when the launcher wants it, at the same time on all ranks. While one runs MPI is closed
-//! ([`library::while_closed`]): the function's own calls are refused, and those of other threads wait until it returns. Who is within a call
-//! already stays there.
+//! ([`library::Closed`]): the function's own calls are refused, and those of other threads wait. Who is within a call already stays there.
+//! MPI stays closed until the functions that save have returned on all ranks, so that no rank can have received what its sender had not
+//! sent yet when that saved its state.
 
 use crate::errors::end_job;
-use crate::library::{self, Running};
+use crate::library::{Closed, Running};
 use crate::objects::locked;
 use oxmpi_param::Params;
 use oxmpi_rt::client::RESTART_VARIABLE;
-use oxmpi_shm::segment::Status;
+use oxmpi_shm::segment::{CheckpointCall, Status};
 use std::ffi::{CString, c_int};
 use std::sync::Mutex;
 
@@ -39,7 +40,7 @@ pub(crate) fn begin(library: &'static Running) {
     let functions = find(params).unwrap_or_else(|text| end_job(1, &format!("MPI_Init: cr self: {text}")));
     if std::env::var_os(RESTART_VARIABLE).is_some() {
         let (restart, name) = &functions.restart;
-        let value = call(*restart);
+        let value = call(*restart, &Closed::begin());
         if value != 0 {
             end_job(
                 1,
@@ -52,11 +53,20 @@ pub(crate) fn begin(library: &'static Running) {
     let status = library.client.segment().status();
     let serve = move || {
         status.note_return(0, Status::HELPED);
-        let mut last = 0;
+        let (mut last, mut closed) = (0, None);
         loop {
             last = status.await_call(last);
-            let (function, _) = if last % 2 == 1 { &functions.checkpoint } else { &functions.go_on };
-            status.note_return(last, call(*function));
+            match CheckpointCall::of(last) {
+                CheckpointCall::Save => {
+                    let closed = closed.get_or_insert_with(Closed::begin);
+                    status.note_return(last, call(functions.checkpoint.0, closed));
+                }
+                CheckpointCall::Open => closed = None,
+                CheckpointCall::Continue => {
+                    status.note_return(last, call(functions.go_on.0, &Closed::begin()));
+                    closed = None;
+                }
+            }
         }
     };
     let started = oxmpi_sys::spawn::without_signals(|| {
@@ -67,9 +77,9 @@ pub(crate) fn begin(library: &'static Running) {
     }
 }
 
-fn call(function: Function) -> c_int {
+fn call(function: Function, closed: &Closed) -> c_int {
     // SAFETY: the program has a function of this name, and has asked for it to be called as one without arguments.
-    library::while_closed(|| unsafe { function() })
+    closed.run(|| unsafe { function() })
 }
 
 /// The functions by the parameters; the error is for a person.

@@ -198,17 +198,33 @@ fn change(to: impl FnOnce(&mut Calls)) {
     OPEN.store(pointer(calls.open), Ordering::Release);
 }
 
-/// Runs a function of the program's while MPI is closed: calls that this thread makes are refused, those of others wait.
-pub(crate) fn while_closed<T>(run: impl FnOnce() -> T) -> T {
-    change(|calls| calls.is_closed = true);
-    IS_INSIDE.set(true);
-    let result = run();
-    IS_INSIDE.set(false);
-    if !is_forked() {
-        change(|calls| calls.is_closed = false);
-        REOPENED.notify_all();
+/// MPI is closed as long as this exists: calls that begin meanwhile wait, but for those of a thread within [`Closed::run`].
+#[derive(Debug)]
+pub(crate) struct Closed(());
+
+impl Closed {
+    /// Closes MPI.
+    pub(crate) fn begin() -> Closed {
+        change(|calls| calls.is_closed = true);
+        Closed(())
     }
-    result
+
+    /// Runs a function of the program's: calls that this thread makes are refused.
+    pub(crate) fn run<T>(&self, function: impl FnOnce() -> T) -> T {
+        IS_INSIDE.set(true);
+        let result = function();
+        IS_INSIDE.set(false);
+        result
+    }
+}
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        if !is_forked() {
+            change(|calls| calls.is_closed = false);
+            REOPENED.notify_all();
+        }
+    }
 }
 
 /// Whether this thread runs a function for which MPI is closed.

@@ -37,7 +37,7 @@ use self::boot::{Header, read_header};
 pub use self::config::SegmentConfig;
 pub use self::heap::HUGE_PAGE;
 use self::heap::HeapMapping;
-pub use self::status::{RankState, Status};
+pub use self::status::{CheckpointCall, RankState, Status};
 use crate::{
     announcement::{ANNOUNCEMENTS, AnnouncementArea, AnnouncementEntry},
     control_section::ControlSection,

@@ -1,14 +1,15 @@
 //! The program's functions for checkpoints (`cr self`) are called on all ranks together, by a helper in each of them
 //! (`Status::want_call`).
 //!
-//! 1. A tool has the functions called that save the state of the program. All of them have to return 0.
-//! 2. While it publishes the set the job goes on.
+//! 1. A tool has the functions called that save the state of the program. All of them have to return 0. MPI is closed on a rank from
+//!    this call on.
+//! 2. When all have returned MPI is opened again, and while the tool publishes the set the job goes on.
 //! 3. Then it has those called that let the program go on, or the job end.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use oxmpi_shm::segment::Status;
+use oxmpi_shm::segment::{CheckpointCall, Status};
 
 use super::hold::CHECKPOINTED;
 use super::launcher::Launcher;
@@ -62,20 +63,25 @@ impl Launcher<'_> {
                 "its functions are being called already: try again when that is done".into()
             }
             None if self.job.jobs() > 1 => "it has spawned another job, which has no such functions".into(),
-            None => return self.begin_call(id, true),
+            None => return self.begin_call(id, CheckpointCall::Save),
         };
         self.end_entrant(id, &Reply::Refused { rank: 0, reason });
     }
 
-    fn begin_call(&mut self, asker: u32, saves: bool) {
-        let last = self.last_call;
-        self.last_call = last + if saves { 1 + last % 2 } else { 2 - last % 2 };
-        let (number, look) = (self.last_call, Some(Instant::now()));
+    fn begin_call(&mut self, asker: u32, call: CheckpointCall) {
+        let (number, look) = (self.post_call(call), Some(Instant::now()));
         self.calling = Some(Calling { asker, number, look, returned: BTreeMap::new() });
+    }
+
+    /// Has the helpers of all ranks do this; its number.
+    fn post_call(&mut self, call: CheckpointCall) -> u32 {
+        let number = call.next_after(self.last_call);
+        self.last_call = number;
         for member in self.members.values().filter(|member| member.running) {
             member.rank.iter().for_each(|rank| rank.segment.status().want_call(number));
         }
         self.post_all(&ToAgent::CallFunctions { number });
+        number
     }
 
     /// Whether the tool with this number at the entrance has functions called.
@@ -88,7 +94,9 @@ impl Launcher<'_> {
         let is_over = self.calling.as_ref().is_some_and(|calling| calling.look.is_none());
         let done = Reply::Done { number: 0, text: String::new() };
         match said {
-            Some(Request::CallFunctions { saves: false }) if is_over => return self.begin_call(id, false),
+            Some(Request::CallFunctions { saves: false }) if is_over => {
+                return self.begin_call(id, CheckpointCall::Continue);
+            }
             Some(Request::EndHeld { set }) if is_over => {
                 self.ended_by_checkpoint = Some(CHECKPOINTED);
                 if self.launch.supervision.is_none() {
@@ -99,7 +107,7 @@ impl Launcher<'_> {
             }
             _ => {}
         }
-        self.calling = None;
+        self.end_calling();
         self.end_entrant(id, &done);
     }
 
@@ -146,7 +154,7 @@ impl Launcher<'_> {
         let name = names.map_or_else(
             |_| "the function".into(),
             |[save, _, go_on]| {
-                if number % 2 == 1 { save.0 } else { go_on.0 }
+                if CheckpointCall::of(number) == CheckpointCall::Save { save.0 } else { go_on.0 }
             },
         );
         match bad {
@@ -154,18 +162,28 @@ impl Launcher<'_> {
                 let name_of_rank = self.job.name(rank);
                 self.give_up_call(format!("{name} has returned {value} in {name_of_rank}"));
             }
-            None if number % 2 == 1 => {
+            None if CheckpointCall::of(number) == CheckpointCall::Save => {
+                self.post_call(CheckpointCall::Open);
                 self.tell_entrant(asker, &Reply::Done { number, text: String::new() }, None);
             }
             None => {
-                self.calling = None;
+                self.end_calling();
                 self.end_entrant(asker, &Reply::Done { number, text: String::new() });
             }
         }
     }
 
+    /// Waits for no rank any more. Those that have saved their state go on.
+    fn end_calling(&mut self) -> Option<Calling> {
+        let calling = self.calling.take()?;
+        if CheckpointCall::of(self.last_call) == CheckpointCall::Save {
+            self.post_call(CheckpointCall::Open);
+        }
+        Some(calling)
+    }
+
     pub(super) fn give_up_call(&mut self, reason: String) {
-        if let Some(calling) = self.calling.take() {
+        if let Some(calling) = self.end_calling() {
             self.end_entrant(calling.asker, &Reply::Refused { rank: 0, reason });
         }
     }

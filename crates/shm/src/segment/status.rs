@@ -53,6 +53,35 @@ pub struct Status {
     returned_call: AtomicU64,
 }
 
+/// What the helper of a rank does in a checkpoint that the program makes itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckpointCall {
+    /// Closes MPI and calls the function that saves the state of the program.
+    Save,
+    /// Opens MPI: that function has returned on all ranks, or they are not waited for any more. Nothing is returned.
+    Open,
+    /// Calls the function that lets the program go on.
+    Continue,
+}
+
+impl CheckpointCall {
+    const ALL: [CheckpointCall; 3] = [CheckpointCall::Continue, CheckpointCall::Save, CheckpointCall::Open];
+
+    /// What a call with this number is.
+    pub fn of(number: u32) -> CheckpointCall {
+        CheckpointCall::ALL[number as usize % CheckpointCall::ALL.len()]
+    }
+
+    /// The number of the next such call after the one with this number.
+    pub fn next_after(self, last: u32) -> u32 {
+        // After the last number that there is they begin anew.
+        (1..=3)
+            .map(|step| last.checked_add(step).unwrap_or(step))
+            .find(|number| CheckpointCall::of(*number) == self)
+            .unwrap_or(1)
+    }
+}
+
 impl Status {
     /// Makes the process `pid` the owner. `Err` has the pid of the process that is it already.
     pub fn claim(&self, pid: u32) -> Result<(), u32> {
@@ -138,7 +167,7 @@ impl Status {
         self.restored.fetch_add(1, Ordering::Release);
     }
 
-    /// Has the owner's helper call a function of the program.
+    /// Has the owner's helper do what the number of a call says ([`CheckpointCall::of`]).
     pub fn want_call(&self, number: u32) {
         self.wanted_call.store(number, Ordering::Release);
         // It fails only if the word is no word of this process.

@@ -81,6 +81,39 @@ fn what_a_function_refuses_is_discarded_and_mpi_is_closed_to_it() {
     assert!(code != 0 && out.contains("own_restart has returned 3"), "{code} {out}{}", restarted(&place));
 }
 
+/// A rank that has saved its state sends nothing before the last one has saved its own.
+#[test]
+fn what_ranks_save_is_a_consistent_cut() {
+    let Some(place) = Place::new(&["jobs/cr_cut"]) else { return };
+    let options = ["--mca", "cr", "self", "--mca", "cr_self_user_prefix", "cut"];
+    let mut job = place.start(&options, "cr_cut", &[]);
+    let saved = |job: &Running<'_>, rank: u32| -> Vec<u64> {
+        let start = format!("rank {rank} saves ");
+        let text = job.text();
+        let numbers = text.lines().filter_map(|line| line.strip_prefix(&start));
+        numbers.map(|number| number.parse().unwrap()).collect()
+    };
+    job.await_that("no rank can be asked", |job| {
+        run(place.oxmpi(&["checkpoint", &job.mpirun()])).status.success()
+    });
+    for _ in 0..3 {
+        set_of(&run(place.oxmpi(&["checkpoint", &job.mpirun()])));
+    }
+    let (sent, received) = (saved(&job, 0), saved(&job, 1));
+    assert!(sent.len() >= 4 && received.len() == sent.len(), "{}", job.text());
+    for (sent, received) in sent.iter().zip(&received) {
+        assert!(
+            received <= sent,
+            "rank 1 has received {received} when rank 0 had sent {sent}: {}",
+            job.text()
+        );
+    }
+    assert!(sent.is_sorted_by(|one, next| one < next), "the job stands still: {}", job.text());
+    File::create(place.programs.directory.join("enough")).unwrap();
+    let (code, out) = job.end();
+    assert_eq!(code, 0, "{out}");
+}
+
 #[test]
 fn functions_are_found_by_their_names_or_the_job_ends() {
     let Some(place) = Place::new(&["jobs/cr_own"]) else { return };

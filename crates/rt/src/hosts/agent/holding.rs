@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::thread::JoinHandle;
 
-use oxmpi_shm::segment::RankState;
+use oxmpi_shm::segment::{CheckpointCall, RankState};
 use oxmpi_sys::fdpass;
 use oxmpi_sys::poller::raise_alarm;
 use rustix::event::PollFlags;
@@ -180,7 +180,7 @@ impl Agent<'_> {
 
     /// Has the program's functions for checkpoints called.
     pub(super) fn call_functions(&mut self, number: u32) {
-        self.calling = Some(number);
+        self.calling = (CheckpointCall::of(number) != CheckpointCall::Open).then_some(number);
         let running = self.members.values().filter(|member| member.running);
         running.for_each(|member| member.rank.segment.status().want_call(number));
     }
