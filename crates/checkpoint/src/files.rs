@@ -33,6 +33,9 @@ pub struct WrittenFile {
     /// The host where it was seen, if that is not the one where the set was made.
     #[serde(default)]
     pub host: Option<String>,
+    /// The ranks of that host.
+    #[serde(default)]
+    pub ranks: Vec<u32>,
 }
 
 /// A file that the job reads or has mapped.
@@ -220,7 +223,15 @@ fn modified_ns(metadata: &Metadata) -> i64 {
 impl WrittenFile {
     fn new(path: PathBuf, is: &Metadata) -> WrittenFile {
         let modified_ns = modified_ns(is);
-        WrittenFile { path, device: is.dev(), inode: is.ino(), bytes: is.len(), modified_ns, host: None }
+        WrittenFile {
+            path,
+            device: is.dev(),
+            inode: is.ino(),
+            bytes: is.len(),
+            modified_ns,
+            host: None,
+            ranks: Vec::new(),
+        }
     }
 
     /// What to do about it.

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::commit::{CommitError, Draft, Step, WORK};
 use crate::criu::{Criu, OUTPUT, Places, close_sockets, has_descriptor_under_way};
-use crate::files::{Survey, WrittenFile, nonblocking_sockets};
+use crate::files::{Policy, Survey, Verdict, WrittenFile, nonblocking_sockets};
 use crate::machine;
 use crate::making::{Checkpoint, MakeError, Request, await_end, job_of, pause_at, run, turn};
 use crate::manifest::{Cost, Job, Manifest, OpenFile, RankImage, RankImages, Stream};
@@ -134,11 +134,16 @@ impl Making {
         let (mut images, parts) = (own?, parts.map_err(MakeError::Standing)?);
         let mut survey = Tree::of(mpirun).and_then(|tree| Survey::of(&tree)).map_err(of_job)?;
         for (host, part) in parts {
+            let ranks: Vec<u32> = part.images.iter().map(|image| image.rank).collect();
             images.extend(part.images);
             for file in part.written {
                 // Several hosts may have one file, or files of their own under one path.
                 if survey.written.iter().all(|known| (&known.path, known.inode) != (&file.path, file.inode)) {
-                    survey.written.push(WrittenFile { host: Some(host.clone()), ..file });
+                    survey.written.push(WrittenFile {
+                        host: Some(host.clone()),
+                        ranks: ranks.clone(),
+                        ..file
+                    });
                 }
             }
         }
@@ -434,6 +439,28 @@ pub fn check(set: &Set, ranks: &[u32]) -> Result<(), RestartError> {
     restart::check_processor(set)?;
     let own: Vec<u32> = images_of(set, ranks).flat_map(|image| &image.tasks).copied().collect();
     restart::check_numbers(&own)
+}
+
+/// Cuts files back that these ranks, which had them on another host than that of their launcher, come back to on this one; which, and
+/// to how many bytes. Files that this host does not have are left to CRIU, which names them.
+///
+/// # Errors
+/// [`RestartError::File`] and [`RestartError::Cut`].
+pub fn cut_back(set: &Set, ranks: &[u32], policy: Policy) -> Result<Vec<(PathBuf, u64)>, RestartError> {
+    let is_of =
+        |file: &&WrittenFile| file.host.is_some() && file.ranks.iter().any(|rank| ranks.contains(rank));
+    let mut cut = Vec::new();
+    for file in set.manifest.written.iter().filter(is_of) {
+        match file.judge(policy) {
+            Verdict::Same | Verdict::Rewritten => {}
+            Verdict::Refused(why) => return Err(RestartError::File { path: file.path.clone(), why }),
+            Verdict::Cut => {
+                file.cut().map_err(|error| RestartError::Cut(file.path.clone(), error))?;
+                cut.push((file.path.clone(), file.bytes));
+            }
+        }
+    }
+    Ok(cut)
 }
 
 /// The images of these ranks.

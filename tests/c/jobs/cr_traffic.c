@@ -1,7 +1,7 @@
 /* Random traffic, all of it checked: messages of many lengths in two modes and two layouts, on a communicator of its own, while
  * nonblocking collectives are pending; puts into a window; blocks of a file, and its shared file pointer. Rank 0 says the checksum of what it has received now and
  * then, and "whole" at the end if nothing was lost, doubled or changed. Arguments: rounds, seed, file, exit code.
- * Each rank opens the file by itself if "own:" stands before its name. */
+ * Each rank opens the file by itself if "own:" stands before its name; with "private:" it finds its own blocks alone there. */
 #include <mpi.h>
 
 #include <stdio.h>
@@ -101,8 +101,8 @@ int main(int argc, char **argv)
     MPI_Win_allocate(CELLS * sizeof(long), sizeof(long), MPI_INFO_NULL, comm, &cells, &window);
     MPI_File file;
     const char *name = argc > 3 ? argv[3] : "cr_traffic.data";
-    int alone = strncmp(name, "own:", 4) == 0;
-    MPI_File_open(alone ? MPI_COMM_SELF : comm, alone ? name + 4 : name, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file);
+    int private = strncmp(name, "private:", 8) == 0, alone = private || strncmp(name, "own:", 4) == 0;
+    MPI_File_open(alone ? MPI_COMM_SELF : comm, alone ? strchr(name, ':') + 1 : name, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file);
     printf("rank %d %d\n", rank, (int) getpid());
     fflush(stdout);
     MPI_Barrier(comm);
@@ -138,6 +138,7 @@ int main(int argc, char **argv)
     for (int round = 1; round <= rounds; round++)
         for (int from = 0; from < size; from++) {
             unsigned char block[BLOCK];
+            if (private && from != rank) continue;
             MPI_File_read_at(file, ((MPI_Offset) (round - 1) * size + from) * BLOCK, block, BLOCK, MPI_BYTE,
                              MPI_STATUS_IGNORE);
             for (int at = 0; at < BLOCK; at++) need(block[at] == content(from, 99, round, at), "block of the file", round);

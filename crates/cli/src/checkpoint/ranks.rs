@@ -5,6 +5,7 @@
 //! that restores the ranks as its children ([`oxmpi_rt::launch::resume`]).
 
 use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStringExt as _;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use oxmpi_checkpoint::criu::Criu;
+use oxmpi_checkpoint::files::Policy;
 use oxmpi_checkpoint::making::{Checkpoint, MakeError, Request};
 use oxmpi_checkpoint::ranks::{self, Given, Making, Part, StillJob, StillRank};
 use oxmpi_checkpoint::restart::RESUME_OPTION;
@@ -139,21 +141,25 @@ pub(super) struct Hosts<'a> {
 
 /// Stands for it if none is given: the hosts are those that the job had.
 const NO_HOSTS: &str = "-";
+/// Stands for [`Policy::Refuse`].
+const REFUSE: &str = "refuse";
 
 /// Starts the mpirun that brings the job of a set back, on these hosts if some are given; its number.
 pub(super) fn start(
     set: &Set,
     criu: Option<&Criu>,
     work: &Path,
-    hosts: Option<Hosts<'_>>,
+    (hosts, policy): (Option<Hosts<'_>>, Policy),
 ) -> Result<Pid, Stop> {
     let (option, value) = hosts.map_or((NO_HOSTS, ""), |Hosts { option, value }| (option, value));
-    let words: [&OsStr; 5] = [
+    let files = if policy == Policy::Refuse { REFUSE } else { "" };
+    let words: [&OsStr; 6] = [
         set.path.as_os_str(),
         criu.map_or("".as_ref(), |criu| criu.program.as_os_str()),
         criu.map_or("".as_ref(), |criu| criu.version.as_ref()),
         option.as_ref(),
         value.as_ref(),
+        files.as_ref(),
     ];
     let options = criu.iter().flat_map(|criu| &criu.options).map(|option| option.as_ref());
     let mut plan = Vec::new();
@@ -209,6 +215,8 @@ pub(crate) struct Resumption {
     work: PathBuf,
     /// An option of mpirun that says where ranks are, and its value.
     hosts: Option<[String; 2]>,
+    /// What is done about files that have grown since.
+    policy: Policy,
 }
 
 impl Resumption {
@@ -226,8 +234,9 @@ impl Resumption {
             return Err(failed("its parent is gone"));
         }
         let mut words = plan.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec()));
-        let (Some(path), Some(program), Some(version), Some(option), Some(value)) =
-            (words.next(), words.next(), words.next(), words.next(), words.next())
+        let mut next = || words.next();
+        let (Some(path), Some(program), Some(version), Some(option), Some(value), Some(files)) =
+            (next(), next(), next(), next(), next(), next())
         else {
             return Err(unreadable("it makes no sense".into()));
         };
@@ -253,7 +262,8 @@ impl Resumption {
             options,
             is_root: rustix::process::geteuid().is_root(),
         };
-        Ok(Resumption { set, criu, held, work: work.to_path_buf(), hosts })
+        let policy = if files == REFUSE { Policy::Refuse } else { Policy::Cut };
+        Ok(Resumption { set, criu, held, work: work.to_path_buf(), hosts, policy })
     }
 
     /// An option of mpirun that says where ranks are from now on, and its value.
@@ -263,7 +273,7 @@ impl Resumption {
 
     /// Brings the job back and runs it to its end.
     pub(crate) fn run(self, launch: &Launch) -> Result<i32, Stop> {
-        let Resumption { set, criu, held, work, hosts: _ } = self;
+        let Resumption { set, criu, held, work, hosts: _, policy } = self;
         let Some(held) = held else {
             // It does no harm.
             let _ = std::fs::remove_dir_all(&work);
@@ -277,6 +287,7 @@ impl Resumption {
             mark: Set::mark(&set.path).map_err(unreadable)?,
             program: criu.program.clone(),
             options: criu.options.clone(),
+            refuses_files: policy == Policy::Refuse,
         };
         let restore = |_: &Images, all: &[Restored<'_>]| {
             restore_into(&set, &criu, &work, all)?;
@@ -305,15 +316,22 @@ fn restore_into(set: &Set, criu: &Criu, work: &Path, all: &[Restored<'_>]) -> Re
     ranks::bring_back(set, criu, work, &given).map_err(|error| error.to_string())
 }
 
-/// What an agent does that is to restore ranks on its host.
-pub(crate) fn restore_here(images: &Images, all: &[Restored<'_>]) -> Result<(), String> {
+/// What an agent does that is to restore ranks on its host; what a person should know, in lines.
+pub(crate) fn restore_here(images: &Images, all: &[Restored<'_>]) -> Result<String, String> {
     let set = Set::open(&images.set).map_err(|error| error.to_string())?;
-    ranks::check(&set, &all.iter().map(|rank| rank.number).collect::<Vec<_>>())
-        .map_err(|error| error.to_string())?;
+    let numbers: Vec<u32> = all.iter().map(|rank| rank.number).collect();
+    ranks::check(&set, &numbers).map_err(|error| error.to_string())?;
     let program = images.program.to_string_lossy();
     let criu = Criu::find(&program, &images.options.join(" ")).map_err(|error| error.to_string())?;
     let work = super::restart::Work::make().map_err(|Stop(text, _)| text)?;
-    restore_into(&set, &criu, work.path(), all)
+    let policy = if images.refuses_files { Policy::Refuse } else { Policy::Cut };
+    let mut said = String::new();
+    for (file, bytes) in ranks::cut_back(&set, &numbers, policy).map_err(|error| error.to_string())? {
+        let host = rustix::system::uname();
+        let host = host.nodename().to_string_lossy();
+        let _ = writeln!(said, "oxmpi restart: {} is cut back to {bytes} bytes on {host}", file.display());
+    }
+    restore_into(&set, &criu, work.path(), all).map(|()| said)
 }
 
 #[cfg(test)]

@@ -92,7 +92,7 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
     if let Some(ranks) = by_rank {
         let is_known = ranks.is_supervised;
         let plan = supervision.map(|it| plan(it, &set, criu.clone(), &command.params)).transpose()?;
-        let mpirun = super::ranks::start(&set, criu.as_ref(), &work.0, hosts)?;
+        let mpirun = super::ranks::start(&set, criu.as_ref(), &work.0, (hosts, policy))?;
         let supervisor = Supervisor::new("oxmpi restart", mpirun, &signals, is_known).with(plan);
         let code = supervisor.watch();
         return code.map(Some).map_err(|error| failed(format!("mpirun (process {mpirun}): {error}")));

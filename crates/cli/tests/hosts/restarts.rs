@@ -11,11 +11,18 @@ use super::testbed::{A, B, HEAD, LIMIT, Machine, PRIVATE, Testbed, outcome, test
 
 /// Rounds, of which so many are enough that a checkpoint falls in between.
 const ROUNDS: &str = "200";
-/// A seed, a file.
-const TRAFFIC: [&str; 2] = ["5", "own:data"];
+/// The seed.
+const SEED: &str = "5";
+/// A file that all ranks open together.
+const COMMON: &str = "data";
 
 /// A job with checkpoints, started on the head, with these options.
 fn mpirun(bed: &Testbed, criu: &Path, options: &[&str], (program, rounds): (&str, &str)) -> Command {
+    mpirun_with(bed, criu, options, &[program, rounds, SEED, COMMON])
+}
+
+/// The same with a program and its arguments.
+fn mpirun_with(bed: &Testbed, criu: &Path, options: &[&str], program: &[&str]) -> Command {
     // CRIU makes no image of processes whose session was begun outside of a container in which these tests may run.
     let mut command = bed.on(HEAD, "sh");
     // What is open must be of the host itself.
@@ -24,7 +31,7 @@ fn mpirun(bed: &Testbed, criu: &Path, options: &[&str], (program, rounds): (&str
     command.arg(installed("mpirun")).args(["--timeout", "50", "--mca", "plm_rsh_agent", &shell]);
     command.args(["-n", "4", "--mca", "cr", "blcr", "--mca", "cr_base_dir", "sets"]);
     command.args(["--mca", "cr_blcr_criu", criu]);
-    command.args(options).args([program, rounds]).args(TRAFFIC);
+    command.args(options).args(program);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -135,10 +142,10 @@ fn images_go_to_the_head_where_hosts_share_no_directory_for_sets() {
 fn go_on_elsewhere(bed: &Testbed, criu: &Path, base: &str) {
     let program = bed.compile("jobs/cr_traffic");
     let spread = ["-H", "nodea:2,nodeb:2", "-stdin", "0"];
-    let (code, alone, err) = outcome(mpirun(bed, criu, &spread, (&program, "600")).output().unwrap());
+    let (code, alone, err) = outcome(mpirun(bed, criu, &spread, (&program, "400")).output().unwrap());
     assert_eq!(code, Some(0), "{alone}{err}");
     let (mut all, mut said) = (Vec::new(), PathBuf::new());
-    let mut job = mpirun(bed, criu, &spread, (&program, "600")).spawn().unwrap();
+    let mut job = mpirun(bed, criu, &spread, (&program, "400")).spawn().unwrap();
     for hosts in ["nodea:4", "localhost:1,nodea:1,nodeb:2", "nodea:2,nodeb:2"] {
         let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(|line| line.unwrap());
         let mut next = || {
@@ -174,6 +181,48 @@ fn go_on_elsewhere(bed: &Testbed, criu: &Path, base: &str) {
     assert_eq!(code, Some(0), "{out}{said}");
     let text = format!("{}\n{out}", all.join("\n"));
     assert_eq!(results(&text), results(&alone), "{said}");
+    bed.is_clean();
+}
+
+/// Each host has a file of its own under the path that the ranks write to; the job is lost a while after its set was made.
+#[test]
+fn files_that_other_hosts_have_are_cut_back_there() {
+    let Some((bed, criu)) = testbed().zip(criu()) else { return };
+    let program = bed.compile("jobs/cr_traffic");
+    let file = format!("private:{PRIVATE}/data");
+    let words = [&*program, "400", SEED, &*file];
+    let spread = ["-H", "nodea:2,nodeb:2"];
+    let (code, alone, err) = outcome(mpirun_with(&bed, &criu, &spread, &words).output().unwrap());
+    assert_eq!(code, Some(0), "{alone}{err}");
+    let mut job = mpirun_with(&bed, &criu, &spread, &words).spawn().unwrap();
+    let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    let mut before = Vec::new();
+    while !before.last().is_some_and(|line: &String| line.starts_with("round ")) {
+        before.push(lines.next().unwrap());
+    }
+    let told = checkpoint(&bed, &criu, (job.id(), "sets"), &[]);
+    let set = told.lines().next().unwrap().to_string();
+    // Rounds that are lost.
+    for _ in 0..3 {
+        while !lines.next().unwrap().starts_with("round ") {}
+    }
+    job.kill().unwrap();
+    drop(lines);
+    job.wait().unwrap();
+    bed.is_clean();
+    let refuse = [&set, "--host", "nodea:2,nodeb:2", "--files", "refuse"];
+    let (code, out, err, _) = restart(&bed, &criu, &refuse, &program);
+    assert!(code == Some(1) && err.contains("cr_files is 'refuse'"), "{code:?} {out}{err}");
+    bed.is_clean();
+    let (code, after, err, there) = restart(&bed, &criu, &[&set, "--host", "nodea:2,nodeb:2"], &program);
+    assert_eq!((code, there), (Some(0), [0, 2, 2]), "{after}{err}");
+    for host in ["nodea", "nodeb"] {
+        let is_it =
+            |line: &str| line.contains("/data is cut back to ") && line.ends_with(&format!(" on {host}"));
+        assert!(err.lines().any(is_it), "{host}: {err}");
+    }
+    let whole = |text: &str| text.lines().find(|line| line.starts_with("whole")).map(str::to_string);
+    assert!(whole(&after).is_some() && whole(&after) == whole(&alone), "{after}{err}");
     bed.is_clean();
 }
 

@@ -64,8 +64,8 @@ pub struct Setup {
     pub library_directory: Option<PathBuf>,
     /// Finds a program that is not where the head has it.
     pub find_program: fn(&Wanted<'_>) -> Result<PathBuf, String>,
-    /// Restores the images of ranks.
-    pub restore: fn(&Images, &[Restored<'_>]) -> Result<(), String>,
+    /// Restores the images of ranks; what a person should know, in lines.
+    pub restore: fn(&Images, &[Restored<'_>]) -> Result<String, String>,
     /// Whether the images are seen on this host.
     pub sees: fn(&Images) -> bool,
     /// Why no images can be made here for a job with these parameters, if none can.
@@ -561,6 +561,7 @@ impl<'a> Agent<'a> {
             has_others: order.several,
             way_in: None,
         };
+        let mut text = String::new();
         let Recruits { ranks, outputs, plugs } = match &order.restore {
             None => crew.start(prepared, guard, self.signals, &inputs, &binding, open_files)?,
             Some(restore) => {
@@ -572,16 +573,17 @@ impl<'a> Agent<'a> {
                     }
                     None => restore.images.clone(),
                 };
-                let by = |ranks: &[Restored<'_>]| (self.setup.restore)(&images, ranks);
+                let by =
+                    |ranks: &[Restored<'_>]| (self.setup.restore)(&images, ranks).map(|said| text = said);
                 let told = (restore.step, &binding, guard);
                 let Back { ranks, outputs, plugs } =
-                    bring_back(&ranks, prepared.plugs, &mut inputs, told, &by)?;
+                    bring_back(&ranks, prepared.plugs, &mut inputs, told, by)?;
                 self.restored.clone_from(&restore.ranks);
                 self.stopped = restore.ranks.iter().flat_map(|rank| &rank.stopped).copied().collect();
                 Recruits { ranks, outputs, plugs }
             }
         };
-        let mut text = binding.warning().unwrap_or_default();
+        text += &binding.warning().unwrap_or_default();
         let mut plugs = plugs.into_iter();
         let (mut pids, mut enlisted) = (Vec::new(), Ok(()));
         let numbered = (0..).zip(crew.here.iter().copied());

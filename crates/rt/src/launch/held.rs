@@ -79,6 +79,8 @@ pub struct Images {
     pub program: PathBuf,
     /// Its options.
     pub options: Vec<String>,
+    /// Whether a file that has grown since is a reason not to restore (`cr_files refuse`); else it is cut back.
+    pub refuses_files: bool,
 }
 
 impl Images {
@@ -87,11 +89,13 @@ impl Images {
         out.bytes(self.mark.as_bytes());
         out.bytes(self.program.as_os_str().as_bytes());
         out.list(&self.options, |out, option| out.bytes(option.as_bytes()));
+        out.number(self.refuses_files.into());
     }
 
     pub(crate) fn read(from: &mut Reader<'_>) -> Option<Images> {
         let (set, mark) = (from.os_string()?.into(), from.text()?);
-        Some(Images { set, mark, program: from.os_string()?.into(), options: from.list(Reader::text)? })
+        let (program, options) = (from.os_string()?.into(), from.list(Reader::text)?);
+        Some(Images { set, mark, program, options, refuses_files: from.bool()? })
     }
 }
 

@@ -166,7 +166,7 @@ pub(crate) fn bring_back(
     plugs: Vec<Plug>,
     inputs: &mut Inputs,
     (step, binding, guard): (u32, &Binding, &Guard),
-    restore: &dyn Fn(&[Restored<'_>]) -> Result<(), String>,
+    restore: impl FnOnce(&[Restored<'_>]) -> Result<(), String>,
 ) -> Result<Back, LaunchError> {
     let mut ends = Vec::new();
     for rank in ranks {
@@ -255,7 +255,7 @@ fn bring_all_back(
             far.send_files(FileSender::of(&images.set, files_of(&ranks)), watch)?;
         }
         let restore = |ranks: &[Restored<'_>]| restore(images, ranks);
-        let back = bring_back(&own, plugs, &mut inputs, (step, binding, &guard), &restore)?;
+        let back = bring_back(&own, plugs, &mut inputs, (step, binding, &guard), restore)?;
         if let Err(error) = Far::start_all(&mut far, watch) {
             bury_restored(&own);
             return Err(error);

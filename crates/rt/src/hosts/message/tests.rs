@@ -113,6 +113,7 @@ fn order(universe: u64, nodes: Vec<u32>, bind: Bind, fed: Vec<u32>) -> Order {
                 mark: "m".into(),
                 program: "/criu".into(),
                 options: vec!["-v4".into()],
+                refuses_files: universe.is_multiple_of(2),
             },
             mark: "00ff".into(),
             step: 3,
