@@ -46,6 +46,7 @@ mod failure;
 pub mod file;
 mod generalized;
 pub mod handler;
+mod handed;
 mod kept;
 pub mod matched;
 pub mod modules;

@@ -130,6 +130,7 @@ impl<F: Fabric> Process<F> {
             runs: Vec::new(),
             moved: false,
             kept: Shelf::default(),
+            handed: None,
             spares: Spares::default(),
             partitioned: Contexts::default(),
             closing: Vec::new(),
