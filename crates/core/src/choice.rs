@@ -267,7 +267,6 @@ impl Choice {
             }
         };
         let plan = plan.map_err(of_plan)?;
-        // A plan that stands in for UCC is told of by UCC's own words, if it is needed.
         self.tell(comm, facts, *component, || {
             let row = AlgorithmId::algorithm(algorithm);
             format!("algorithm {} {}, by {reason}, component {component}", row.number, row.name)

@@ -49,11 +49,10 @@ const LONG_NAP: Duration = Duration::from_millis(1);
 /// What a process has of UCC.
 pub(crate) struct Handed {
     settings: HandedSettings,
-    is_threaded: bool,
     context: Result<Context, String>,
     /// The teams, by the collective context of the communicator.
     teams: HashMap<u32, CommTeam>,
-    /// Requests that were given up and that UCC still works on are among the tasks no more.
+    /// Calls that were handed over and are not over.
     active: usize,
     /// The process is about to end: others may have closed their connections.
     has_left: bool,
@@ -63,6 +62,14 @@ impl std::fmt::Debug for Handed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Handed").field("context", &self.context).finish_non_exhaustive()
     }
+}
+
+/// What there is of the library UCC under this name (`coll_ucc_library`): its version and file.
+///
+/// # Errors
+/// It cannot be used, and why.
+pub fn find_ucc(library: &str) -> Result<String, String> {
+    Library::open(library).map(|library| library.to_string()).map_err(|error| error.to_string())
 }
 
 /// A kind of call of which the ranks agree once whether UCC supports it: the same of a call at all its ranks.
@@ -90,7 +97,10 @@ struct CommTeam {
 /// How its team stands.
 enum TeamState {
     Making(Box<TeamInMaking>),
-    Made { team: oxmpi_ucc::Team, id: u64 },
+    Made {
+        team: oxmpi_ucc::Team,
+        id: u64,
+    },
     /// There is none, and never will be.
     Refused,
 }
@@ -101,7 +111,7 @@ impl Handed {
         let context = Library::open(&settings.library)
             .and_then(|library| Context::new(&library, is_threaded, &settings.layers))
             .map_err(|error| error.to_string());
-        Handed { settings, is_threaded, context, teams: HashMap::new(), active: 0, has_left: false }
+        Handed { settings, context, teams: HashMap::new(), active: 0, has_left: false }
     }
 
     /// Lets UCC go on.
@@ -163,10 +173,5 @@ impl Handed {
         if is_first && self.settings.verbose >= level {
             say(&format!("coll: ucc: {text}"));
         }
-    }
-
-    /// Whether calls come from several threads.
-    pub(crate) fn is_threaded(&self) -> bool {
-        self.is_threaded
     }
 }

@@ -314,7 +314,8 @@ mod tests {
         assert!(error("basic,,self").contains("no collective component ''"));
         assert!(error("base").starts_with("'base' is what the collective components have in common"));
         assert!(
-            error("^self,sync,smp,shmem,inter,tuned,libnbc,ucc,basic").contains("leaves no collective component")
+            error("^self,sync,smp,shmem,inter,tuned,libnbc,ucc,basic")
+                .contains("leaves no collective component")
         );
     }
 

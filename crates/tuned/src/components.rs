@@ -242,7 +242,15 @@ mod tests {
     #[test]
     fn the_priorities_of_the_guides_hold() {
         let components = Components::default();
-        let wanted = [("basic", 0), ("smp", 50), ("han", 50), ("shmem", 50), ("tuned", 30), ("libnbc", 10), ("ucc", 10)];
+        let wanted = [
+            ("basic", 0),
+            ("smp", 50),
+            ("han", 50),
+            ("shmem", 50),
+            ("tuned", 30),
+            ("libnbc", 10),
+            ("ucc", 10),
+        ];
         for (name, priority) in wanted {
             assert_eq!(components.priority(Component::named(name).unwrap()), priority, "{name}");
         }

@@ -5,8 +5,8 @@
 //! fill what it leaves. Everything looked at is the same on all ranks, and so is the answer.
 
 use crate::collectives::Facts;
-use crate::handed::HandedOver;
 use crate::components::{Asked, Barriers, Component, Components, Form, serves};
+use crate::handed::HandedOver;
 use oxmpi_plan::table::{Parameter, by_name};
 use oxmpi_plan::{AlgorithmId, Collective, Nodes, Setup, segment_bytes};
 use std::fmt;
@@ -201,7 +201,9 @@ fn refusal(component: Component, call: &CallFacts<'_>, nodes: Option<&Nodes>) ->
     }
     let strict = call.reduction.is_some_and(Reduction::is_strict) && ranks > 1;
     match component {
-        Component::Smp | Component::Shmem | Component::Tuned | Component::Libnbc | Component::Ucc if strict => {
+        Component::Smp | Component::Shmem | Component::Tuned | Component::Libnbc | Component::Ucc
+            if strict =>
+        {
             Some("coll_base_associative is 0, and it takes operations to be associative".to_string())
         }
         Component::Shmem => (!call.is_small).then(|| "the call is not one for shared memory".to_string()),

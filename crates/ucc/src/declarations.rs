@@ -149,13 +149,8 @@ pub(crate) struct Symbols {
     pub lib_config_read: unsafe extern "C" fn(*const c_char, *const c_char, *mut *mut c_void) -> Status,
     pub lib_config_modify: unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> Status,
     pub lib_config_release: unsafe extern "C" fn(*mut c_void),
-    pub init_version: unsafe extern "C" fn(
-        c_uint,
-        c_uint,
-        *const LibParams,
-        *mut c_void,
-        *mut *mut c_void,
-    ) -> Status,
+    pub init_version:
+        unsafe extern "C" fn(c_uint, c_uint, *const LibParams, *mut c_void, *mut *mut c_void) -> Status,
     pub lib_get_attr: unsafe extern "C" fn(*mut c_void, *mut LibParams) -> Status,
     pub finalize: unsafe extern "C" fn(*mut c_void) -> Status,
     pub context_config_read: unsafe extern "C" fn(*mut c_void, *const c_char, *mut *mut c_void) -> Status,

@@ -21,7 +21,7 @@ mod request;
 mod team;
 
 pub use library::{Context, Library, LibraryError};
-pub use request::{Arguments, Datatype, Kind, Operation, Request, Side, State};
-pub use team::{Creation, OutOfBand, Team, TeamCreation};
 #[cfg(doc)]
 use oxmpi_mem::buffer::UserBuf;
+pub use request::{Arguments, Datatype, Kind, Operation, Request, Side, State};
+pub use team::{Creation, OutOfBand, Team, TeamCreation};

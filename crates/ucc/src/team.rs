@@ -159,9 +159,8 @@ impl TeamCreation {
         let library = context.library.clone();
         let (mut contexts, mut handle) = ([context.handle], null_mut());
         // SAFETY: one context, which lives as long as the process; UCC copies the parameters.
-        let status = unsafe {
-            (library.symbols.team_create_post)(contexts.as_mut_ptr(), 1, &params, &mut handle)
-        };
+        let status =
+            unsafe { (library.symbols.team_create_post)(contexts.as_mut_ptr(), 1, &params, &mut handle) };
         if let Err(error) = library.check("ucc_team_create_post", status) {
             // SAFETY: UCC has no team that could use it.
             drop(unsafe { Box::from_raw(bridge) });

@@ -187,7 +187,8 @@ impl<F: Fabric> Process<F> {
         let mut domain = self.domain.lock();
         check_alive(&domain.lane, comm.collective_team()).map_err(of_fault)?;
         let settings = self.choice.handed();
-        let handed = domain.handed.get_or_insert_with(|| Box::new(Handed::new(settings.clone(), is_threaded)));
+        let handed =
+            domain.handed.get_or_insert_with(|| Box::new(Handed::new(settings.clone(), is_threaded)));
         let request = match HandedOver::new(handed, (call, memory, &combine), setup, plan)? {
             Ok(handed_over) => domain.start_handed(handed_over),
             Err(plan) => domain.start_at_once(plan, None),

@@ -4,12 +4,12 @@
 //! piece: that is this rank's own business, of which the others know nothing.
 
 use super::Sort;
+use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Area, Combine, Memory};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::{Kernel, Op, Scalar};
 use oxmpi_mem::memory::Scratch;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_abi::constants as abi;
 use oxmpi_plan::Call;
 use oxmpi_ucc::{Arguments, Datatype, Kind, Operation, Side};
 
@@ -159,12 +159,17 @@ struct Shape {
     target: Side,
     root: u32,
     in_place: bool,
-    /// Whether MPI_IN_PLACE is the same at all ranks, and UCC is told of it.
+    /// What must be copied where when it is over.
     results: Option<(UserBuf, Area)>,
 }
 
 /// Describes a call of the communicator's rank `rank`; `None`: UCC has no such collective.
-pub(super) fn prepare(call: &Call, memory: &Memory, combine: &Combine, rank: u32) -> Result<Option<Prepared>> {
+pub(super) fn prepare(
+    call: &Call,
+    memory: &Memory,
+    combine: &Combine,
+    rank: u32,
+) -> Result<Option<Prepared>> {
     let (operation, datatype) = match combine {
         Combine::Kernel(kernel) => match reduction(kernel) {
             Some(found) => found,
@@ -174,7 +179,7 @@ pub(super) fn prepare(call: &Call, memory: &Memory, combine: &Combine, rank: u32
     };
     let Some(shape) = shape(call, memory, rank)? else { return Ok(None) };
     let bytes = shared_bytes(call, datatype.size()).unwrap_or(0);
-    let is_alike = matches!(shape.kind, Kind::Allreduce | Kind::Allgather | Kind::Allgatherv);
+    let is_alike = matches!(shape.kind, Kind::Allreduce | Kind::Allgather);
     let sort = Sort {
         kind: shape.kind,
         datatype,
@@ -199,11 +204,25 @@ fn shape(call: &Call, memory: &Memory, rank: u32) -> Result<Option<Shape>> {
     let whole = |kind, root, in_place: bool| -> Result<Shape> {
         let target = written(output, in_pieces(output), in_place)?;
         let source = if in_place { Side::Nothing } else { read_whole(input)? };
-        Ok(Shape { kind, source, target: Side::Whole(one(target.buffer)), root, in_place, results: target.results })
+        Ok(Shape {
+            kind,
+            source,
+            target: Side::Whole(one(target.buffer)),
+            root,
+            in_place,
+            results: target.results,
+        })
     };
     // The same of a collective whose root alone has the one side.
     let only_source = |kind, root| -> Result<Shape> {
-        Ok(Shape { kind, source: read_whole(input)?, target: Side::Nothing, root, in_place: false, results: None })
+        Ok(Shape {
+            kind,
+            source: read_whole(input)?,
+            target: Side::Nothing,
+            root,
+            in_place: false,
+            results: None,
+        })
     };
     // Blocks of the target where they lie, or a copy of them.
     let target_blocks = |lengths: &[usize], keeps: bool| -> Result<(Side, Option<(UserBuf, Area)>)> {
@@ -304,9 +323,24 @@ fn shape(call: &Call, memory: &Memory, rank: u32) -> Result<Option<Shape>> {
             Shape { kind: Kind::Scatterv, source, target: side, root: *root, in_place: *in_place, results }
         }
         Call::Allgatherv { blocks, in_place } => {
-            let (target, results) = target_blocks(&lengths(&blocks.0), *in_place)?;
-            let source = if *in_place { Side::Nothing } else { read_whole(input)? };
-            Shape { kind: Kind::Allgatherv, source, target, root: 0, in_place: *in_place, results }
+            // UCC's own ring (1.9) needs what only contexts have that were made by all processes together, and fails without it. All
+            // blocks to all is the same with one block that goes to everybody.
+            let lengths = lengths(&blocks.0);
+            let mine = match in_place {
+                true => {
+                    let length = lengths.get(rank as usize).copied().unwrap_or(0);
+                    let copy = scratch(length)?;
+                    Area::from(copy.clone()).copy_from(0, output, blocks.0.start(rank as usize), length);
+                    copy
+                }
+                false => match read_whole(input)? {
+                    Side::Whole(buffer) => buffer,
+                    _ => UserBuf::empty(),
+                },
+            };
+            let (target, results) = target_blocks(&lengths, false)?;
+            let source = Side::Blocks(vec![mine; lengths.len()]);
+            Shape { kind: Kind::Alltoallv, source, target, root: 0, in_place: false, results }
         }
         Call::Alltoallv { send, receive, in_place } => {
             let receive = lengths(&receive.0);

@@ -56,7 +56,10 @@ impl Round {
         };
         let Round { run, all } = place.take()?;
         drop(run);
-        Some(done.map_err(|error| error.to_string()).and_then(|()| taken(all).map_err(|error| error.to_string())))
+        Some(
+            done.map_err(|error| error.to_string())
+                .and_then(|()| taken(all).map_err(|error| error.to_string())),
+        )
     }
 }
 
@@ -94,7 +97,8 @@ impl Exchanges {
     }
 
     fn take(&self) -> Vec<u8> {
-        match std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), Exchange::Going) {
+        match std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), Exchange::Going)
+        {
             Exchange::Wanted(mine) => mine,
             _ => Vec::new(),
         }
@@ -176,7 +180,10 @@ fn candidate(name: u64, attempt: u32) -> u64 {
 /// How it goes on.
 pub(super) enum Making {
     Going,
-    Made { team: oxmpi_ucc::Team, id: u64 },
+    Made {
+        team: oxmpi_ucc::Team,
+        id: u64,
+    },
     /// All ranks know that there is none. The text is of this rank's reason.
     Refused(String),
 }

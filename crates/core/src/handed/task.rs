@@ -57,7 +57,15 @@ impl HandedOver {
         let channel = Channel { team, tag: plan.run.tag(), setup };
         let number = handed.draw(&channel.team);
         let arguments = Some(arguments);
-        Ok(Ok(HandedOver { channel, number, sort, stage: Stage::Waiting, arguments, results, plan: Some(plan) }))
+        Ok(Ok(HandedOver {
+            channel,
+            number,
+            sort,
+            stage: Stage::Waiting,
+            arguments,
+            results,
+            plan: Some(plan),
+        }))
     }
 
     /// The processes that take part.
@@ -206,7 +214,9 @@ impl HandedOver {
 
     /// The ranks have said whether they can.
     fn agree(&mut self, all: std::result::Result<Vec<u8>, String>, handed: &mut Handed, say: &Say) {
-        let Stage::Agreeing { request, .. } = std::mem::replace(&mut self.stage, Stage::Planned) else { return };
+        let Stage::Agreeing { request, .. } = std::mem::replace(&mut self.stage, Stage::Planned) else {
+            return;
+        };
         let yes = all.map(|all| pairs(&all).iter().filter(|[yes, _]| *yes == 1).count());
         let yes = yes.unwrap_or(0);
         let is_agreed = yes == self.channel.team.size() as usize;
