@@ -21,6 +21,8 @@ pub(crate) fn find_or_unpack() -> Result<PathBuf, Failure> {
     }
     match libraries.join("libucc.so.1").exists() {
         true => Ok(libraries),
-        false => Err(Failure::new(format!("the package libucc1 has no libucc.so.1 for {}", libraries.display()))),
+        false => {
+            Err(Failure::new(format!("the package libucc1 has no libucc.so.1 for {}", libraries.display())))
+        }
     }
 }

@@ -109,7 +109,7 @@ impl Library {
             ($name:literal) => {{
                 let found: *mut c_void = symbol($name)?;
                 // SAFETY: the field that this initialises has the type of UCC's function of this name.
-                unsafe { std::mem::transmute(found) }
+                unsafe { std::mem::transmute_copy::<*mut c_void, _>(&found) }
             }};
         }
         let symbols = Symbols {
