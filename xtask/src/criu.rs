@@ -10,10 +10,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::install::target_directory;
+use crate::packages;
 use crate::run::{Failure, Run};
 
-/// Where Debian's packages are, if this machine does not say otherwise.
-const MIRROR: &str = "http://deb.debian.org/debian";
 /// The suite that has it.
 const SUITE: &str = "forky";
 /// The oldest version that works on new kernels.
@@ -31,7 +30,8 @@ pub(crate) fn find_or_unpack() -> Result<PathBuf, Failure> {
     let directory = target_directory().join("criu");
     let program = directory.join("criu");
     if !works(&program) {
-        unpack(&directory)?;
+        println!("CRIU of Debian's {SUITE} is unpacked into {}", directory.display());
+        packages::unpack(&directory, SUITE, &["criu"])?;
         write_script(&directory, &program)?;
     }
     brings_back(&program)
@@ -78,55 +78,9 @@ fn version_in(text: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// Has apt fetch the packages as if nothing were installed, with lists and caches of its own, and unpacks them.
-fn unpack(directory: &Path) -> Result<(), Failure> {
-    let apt = directory.join("apt");
-    let failed = |what: &str| Failure::io(format!("cannot write {what} below {}", directory.display()));
-    for place in ["lists/partial", "cache/archives/partial"] {
-        fs::create_dir_all(apt.join(place)).map_err(failed(place))?;
-    }
-    fs::write(apt.join("status"), "").map_err(failed("the list of packages"))?;
-    let own = fs::read_to_string("/etc/apt/sources.list.d/debian.sources").unwrap_or_default();
-    let sources = format!("deb [check-valid-until=no] {} {SUITE} main\n", mirror_in(&own));
-    fs::write(apt.join("sources.list"), sources).map_err(failed("the sources"))?;
-    let at = |option: &str, place: &str| format!("{option}={}", apt.join(place).display());
-    let options = [
-        at("Dir::State", ""),
-        at("Dir::State::lists", "lists"),
-        at("Dir::State::status", "status"),
-        at("Dir::Cache", "cache"),
-        at("Dir::Etc::sourcelist", "sources.list"),
-        "Dir::Etc::sourceparts=/dev/null".into(),
-        "APT::Install-Recommends=false".into(),
-        "APT::Sandbox::User=root".into(),
-        "Debug::NoLocking=1".into(),
-    ];
-    let get = |words: &[&str]| {
-        let set = options.iter().flat_map(|option| ["-o", option.as_str()]);
-        Run::new("apt-get").arg("-q").args(set).args(words).output().map(|_| ())
-    };
-    println!("CRIU of Debian's {SUITE} is unpacked into {}", directory.display());
-    get(&["update"])?;
-    get(&["-y", "--download-only", "install", "criu"])?;
-    let archives = apt.join("cache/archives");
-    for entry in fs::read_dir(&archives).map_err(failed("the packages"))?.flatten() {
-        if entry.path().extension().is_some_and(|extension| extension == "deb") {
-            Run::new("dpkg").arg("-x").arg(entry.path()).arg(directory).output()?;
-        }
-    }
-    // Unpacked, they are of no use any more.
-    fs::remove_dir_all(&apt).map_err(failed("the packages"))
-}
-
-/// The mirror that this machine uses.
-fn mirror_in(sources: &str) -> &str {
-    let line = sources.lines().find_map(|line| line.strip_prefix("URIs:"));
-    line.and_then(|line| line.split_ascii_whitespace().next()).unwrap_or(MIRROR)
-}
-
 /// The script that runs the program with its own loader.
 fn write_script(directory: &Path, program: &Path) -> Result<(), Failure> {
-    let libraries = directory.join(format!("usr/lib/{}-linux-gnu", std::env::consts::ARCH));
+    let libraries = packages::libraries(directory);
     let is_loader =
         |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("ld-linux"));
     let entries = fs::read_dir(&libraries);
@@ -152,10 +106,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_and_mirrors_are_read() {
+    fn versions_are_read() {
         assert_eq!(version_in("Version: 4.2.1\nGitID: v4.2.1\n"), Some((4, 2)));
         assert_eq!((version_in("Version: x"), version_in("")), (None, None));
-        assert_eq!(mirror_in("Types: deb\nURIs: http://a/debian http://b\n"), "http://a/debian");
-        assert_eq!(mirror_in(""), MIRROR);
     }
 }

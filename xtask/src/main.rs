@@ -10,9 +10,11 @@ mod docs;
 mod footprint;
 mod install;
 mod order;
+mod packages;
 mod run;
 mod soak;
 mod test;
+mod ucc;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

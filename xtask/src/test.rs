@@ -9,6 +9,7 @@ use crate::criu;
 use crate::install::{install, target_directory};
 use crate::root;
 use crate::run::{Failure, Run};
+use crate::ucc;
 
 pub(crate) fn test() -> Result<(), Failure> {
     if !Run::cargo().args(["nextest", "--version"]).succeeds() {
@@ -37,6 +38,10 @@ pub(crate) fn test() -> Result<(), Failure> {
     match criu::find_or_unpack() {
         Ok(criu) => all = all.env("OXMPI_TEST_CRIU", criu),
         Err(failure) => println!("tests of checkpoints are skipped: {failure}"),
+    }
+    match ucc::find_or_unpack() {
+        Ok(libraries) => all = all.env("OXMPI_TEST_UCC", libraries),
+        Err(failure) => println!("tests of collectives over UCC are skipped: {failure}"),
     }
     all.show()?;
     Run::cargo().args(["test", "--workspace", "--locked", "--doc", "--quiet"]).show()?;

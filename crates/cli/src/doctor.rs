@@ -152,6 +152,19 @@ fn surveyed(module: &'static Module, params: &Params) -> Option<Finding> {
     })
 }
 
+/// The library to which collectives may be handed.
+fn ucc(params: &Params) -> Finding {
+    let name = params.coll_ucc_library();
+    match (oxmpi_core::find_ucc(name), params.coll_ucc_enable()) {
+        (Ok(found), true) => good("ucc", format!("{found}: collectives may be handed to it")),
+        (Ok(found), false) => good("ucc", format!("{found}: not used, as coll_ucc_enable is 0")),
+        (Err(_), false) => good("ucc", format!("there is no library '{name}', and coll_ucc_enable is 0")),
+        (Err(why), true) => {
+            note("ucc", why, "or leave coll_ucc_enable at 0: our own components serve all collectives")
+        }
+    }
+}
+
 fn all() -> Vec<Finding> {
     let mut found = vec![machine::memory(), probe::single_copy()];
     let directory = prefix::find();
@@ -178,6 +191,7 @@ fn all() -> Vec<Finding> {
         ),
     });
     found.extend(Module::all().iter().filter_map(|module| surveyed(module, &given.params)));
+    found.push(ucc(&given.params));
     found.push(copies(&given.params));
     found.extend(machine::limits());
     found.extend(machine::cores());

@@ -174,7 +174,7 @@ fn served(
     let is_named = !matches!(decision, Ok(Decision { reason: Reason::Fixed(_), .. }));
     let by = |form| {
         let is_small = is_small(facts, decision, form, &pool);
-        let call = CallFacts { facts, form, is_small, is_named, reduction };
+        let call = CallFacts { facts, form, is_small, is_named, reduction, can_hand_over: true };
         (form, stack.pick(&call, nodes.as_ref()))
     };
     let by: Vec<_> = Form::ALL.map(by).into();

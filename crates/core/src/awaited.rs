@@ -198,6 +198,13 @@ impl<F: Fabric> Domain<F> {
             }
             Task::Kept(key) => (self.kept.run(*key), String::new()),
             Task::Later(later) => return later.reason(self),
+            Task::Handed(call) => {
+                let team = call.team();
+                let own = team.map.process(team.rank).unwrap_or(u32::MAX);
+                let place = self.place(team.collective, None);
+                let text = format!("a collective that was handed to UCC{place}");
+                return Reason::new(text, Need::All, others(team, own));
+            }
         };
         run.map_or_else(
             || Reason::new("partitions of a message", Need::Outside, []),

@@ -15,6 +15,7 @@ use self::servers::Asked;
 use crate::Process;
 use crate::comm::Communicator;
 use crate::errors::of_plan;
+use crate::handed::{HandedSettings, can_hand_over};
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Combine, Memory};
 use oxmpi_engine::{RankMap, Team};
@@ -50,6 +51,8 @@ pub(crate) struct Choice {
     /// Whether the first rank of each communicator says what serves its collectives.
     is_verbose: bool,
     say: Say,
+    /// Of the library UCC.
+    handed: HandedSettings,
     /// Rules that were told not to fit.
     refused: Mutex<BTreeSet<Position>>,
     /// The parameter coll_base_associative: [`UNSET`], or a truth value.
@@ -106,9 +109,25 @@ impl Choice {
             job,
             is_verbose: false,
             say: Box::new(|_| ()),
+            handed: HandedSettings::default(),
             refused: Mutex::default(),
             associative: AtomicU8::new(UNSET),
         }
+    }
+
+    /// What tells the user something.
+    pub(crate) fn say(&self) -> &Say {
+        &self.say
+    }
+
+    /// What parameters say about the library UCC.
+    pub(crate) fn handed(&self) -> &HandedSettings {
+        &self.handed
+    }
+
+    /// Whether calls may be handed to UCC.
+    pub(crate) fn hands_over(&self) -> bool {
+        self.components.ucc.is_enabled()
     }
 
     /// Whether calls must look at it.
@@ -172,6 +191,19 @@ impl Choice {
         (form, is_small): (Form, bool),
         setup: Shared<Setup>,
     ) -> Result<Picked<'a>> {
+        let hands_over = self.hands_over() && can_hand_over(call, combine);
+        self.pick_among(comm, call, (element, combine), (form, is_small, hands_over), setup)
+    }
+
+    /// As [`Choice::pick`]; `hands_over`: the component ucc may be picked, too.
+    fn pick_among<'a>(
+        &'a self,
+        comm: &'a Communicator,
+        call: &Call,
+        (element, combine): (Option<&Arc<Layout>>, &Combine),
+        (form, is_small, can_hand_over): (Form, bool, bool),
+        setup: Shared<Setup>,
+    ) -> Result<Picked<'a>> {
         let asked = self.asked(comm);
         let facts = facts_of(comm.collective_team().size(), call, element).on(setup.0);
         let associative = associative(self.associative_on(comm));
@@ -187,7 +219,7 @@ impl Choice {
             false => None,
         };
         let is_named = decision.is_some_and(|decision| !matches!(decision.reason, Reason::Fixed(_)));
-        let question = CallFacts { facts: &facts, form, is_small, is_named, reduction };
+        let question = CallFacts { facts: &facts, form, is_small, is_named, reduction, can_hand_over };
         let component = asked.stack.pick(&question, asked.nodes.as_ref()).map_err(|unserved| {
             MpiError::new(abi::MPI_ERR_OTHER, format!("{unserved} ({})", name_of(comm)))
         })?;
@@ -341,11 +373,12 @@ impl<F: Fabric> Process<F> {
         mut self,
         (selection, components): (Selection, Components),
         associative: Option<bool>,
+        handed: HandedSettings,
         is_verbose: bool,
         say: Say,
     ) -> Process<F> {
         let job = self.choice.job.clone();
-        let choice = Choice { selection, components, is_verbose, say, ..Choice::silent(job) };
+        let choice = Choice { selection, components, handed, is_verbose, say, ..Choice::silent(job) };
         choice.associative.store(associative.map_or(UNSET, u8::from), Ordering::Relaxed);
         *self.is_choosy.get_mut() = choice.differs_from_fixed() || self.world().is_hierarchy();
         let choice = Arc::new(choice);

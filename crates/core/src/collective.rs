@@ -56,6 +56,12 @@ impl<F: Fabric> Process<F> {
         if let Some(request) = self.start_past_plans(comm, &call, &memory, &combine)? {
             return Ok(request);
         }
+        if self.choice.hands_over()
+            && let Some(request) =
+                self.start_handed_over(comm, &call, (&memory, combine), Form::Nonblocking)?
+        {
+            return Ok(request);
+        }
         let way = self.way_of(comm, &combine, Form::Nonblocking);
         let plan = |call: &Call, of: (&Memory, &Combine)| self.plan_of(comm, call, of, Form::Nonblocking);
         let single =
@@ -65,7 +71,7 @@ impl<F: Fabric> Process<F> {
 
     /// A call of the program, ready to run: one that has run before, or a new one by this `plan`. A call with wrong arguments
     /// takes no part, and no tag.
-    fn prepare(
+    pub(crate) fn prepare(
         &self,
         comm: &Communicator,
         (call, way): (Call, Way),
@@ -315,6 +321,12 @@ impl<F: Fabric> Process<F> {
         }
         if is_served_by_elements(comm, &call, &combine, memory.element.as_ref())
             && self.execute_elements_if_chosen(comm, (&call, &memory), (&combine, user.as_ref()))?
+        {
+            return Ok(());
+        }
+        if self.choice.hands_over()
+            && self.is_choosy_on(comm)
+            && self.execute_handed_over(comm, &call, (&memory, combine))?
         {
             return Ok(());
         }

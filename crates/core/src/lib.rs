@@ -45,6 +45,7 @@ mod errors;
 mod failure;
 pub mod file;
 mod generalized;
+mod handed;
 pub mod handler;
 mod kept;
 pub mod matched;
@@ -65,5 +66,6 @@ pub mod window;
 pub mod world;
 
 pub use comm::Communicator;
+pub use handed::find_ucc;
 pub use oxmpi_tuned::Component;
 pub use process::Process;

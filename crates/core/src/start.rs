@@ -6,6 +6,7 @@ pub(crate) use self::launcher::opened;
 
 use self::launcher::{Coordination, LauncherServices, Told, end_if_closed, nodes};
 use crate::dynamic::spawn::Parents;
+use crate::handed::HandedSettings;
 use crate::modules::Modules;
 use crate::{Communicator, Process, copy_costs};
 use oxmpi_fabric::routes::{Reach, Routes};
@@ -152,7 +153,12 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     let is_verbose = params.coll_verbose() > 0;
     let by = (tuned.selection, tuned.components);
     let say = Box::new(move |text: &str| teller.say(text));
-    process = process.with_selection(by, params.coll_base_associative(), is_verbose, say);
+    let handed = HandedSettings {
+        library: params.coll_ucc_library().to_string(),
+        layers: params.coll_ucc_cls().to_string(),
+        verbose: params.coll_ucc_verbose(),
+    };
+    process = process.with_selection(by, params.coll_base_associative(), handed, is_verbose, say);
     let process = process.with_bonds(Arc::new(Told(client.clone())), boot.job_id);
     let parent = client.parent().map_err(|e| StartError::Parent(e.to_string()))?;
     if parent.as_ref().is_some_and(|parent| parent.is_mixed) {

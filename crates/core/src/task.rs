@@ -1,6 +1,8 @@
 //! What goes on above the lane, step by step, until a request is complete.
 
+use crate::choice::Say;
 use crate::errors;
+use crate::handed::{Handed, HandedOver};
 use crate::kept::Shelf;
 use crate::shmem::Later;
 use crate::spare::Single;
@@ -16,6 +18,8 @@ pub(crate) enum Task {
     Kept(usize),
     /// A collective in shared memory.
     Later(Box<Later>),
+    /// A collective that another library serves, or else a plan.
+    Handed(Box<HandedOver>),
 }
 
 /// How a task stands.
@@ -32,11 +36,17 @@ pub(crate) enum Stand {
 
 impl Task {
     /// Goes on as far as it can without waiting.
-    pub(crate) fn advance<F: Fabric>(&mut self, lane: &mut Lane<F>, shelf: &mut Shelf) -> Stand {
+    pub(crate) fn advance<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        shelf: &mut Shelf,
+        (handed, say): (&mut Option<Box<Handed>>, &Say),
+    ) -> Stand {
         match self {
             Task::Once(single) => advance_run(&mut single.run, lane),
             Task::Kept(key) => shelf.advance(*key, lane),
             Task::Later(later) => later.advance(lane),
+            Task::Handed(call) => call.advance(lane, handed, say),
         }
     }
 
@@ -45,16 +55,22 @@ impl Task {
         match self {
             Task::Once(single) => single.run.callback_done(),
             Task::Kept(key) => shelf.callback_done(*key),
-            Task::Later(_) => {}
+            Task::Later(_) | Task::Handed(_) => {}
         }
     }
 
     /// Gives up: nothing of the user's memory is used any more.
-    pub(crate) fn abandon<F: Fabric>(self, lane: &mut Lane<F>, shelf: &mut Shelf) {
+    pub(crate) fn abandon<F: Fabric>(
+        self,
+        lane: &mut Lane<F>,
+        shelf: &mut Shelf,
+        handed: &mut Option<Box<Handed>>,
+    ) {
         match self {
             Task::Once(mut single) => single.run.abandon(lane),
             Task::Kept(key) => shelf.abandon(key, lane),
             Task::Later(later) => later.abandon(lane),
+            Task::Handed(call) => call.abandon(lane, handed),
         }
     }
 
@@ -64,6 +80,7 @@ impl Task {
             Task::Once(single) => Some(single.run.team()),
             Task::Kept(key) => shelf.team(*key),
             Task::Later(later) => Some(later.team()),
+            Task::Handed(call) => Some(call.team()),
         }
     }
 
@@ -73,6 +90,7 @@ impl Task {
             Task::Once(single) => Some(single.run.team().collective),
             Task::Kept(_) => None,
             Task::Later(later) => Some(later.team().collective),
+            Task::Handed(call) => Some(call.team().collective),
         }
     }
 }

@@ -161,6 +161,8 @@ pub struct Kernel {
     size: usize,
     extent: usize,
     is_exact: bool,
+    op: Op,
+    scalar: Scalar,
 }
 
 /// Why a kernel cannot work on two buffers.
@@ -205,7 +207,7 @@ pub fn kernel(op: Op, scalar: Scalar) -> Option<Kernel> {
     };
     // What lies in the padding of a result is then what lay in that of an operand.
     let apart = loops.apart.filter(|_| !scalar.has_padding());
-    Some(Kernel { run: loops.onto, apart, size, extent, is_exact: is_exact(op, scalar) })
+    Some(Kernel { run: loops.onto, apart, size, extent, is_exact: is_exact(op, scalar), op, scalar })
 }
 
 /// Whether contributions may be grouped in any way with the same result: sums and products of floating-point numbers are
@@ -246,6 +248,11 @@ impl Scalar {
 }
 
 impl Kernel {
+    /// Its operation, and the elements that it combines.
+    pub fn kind(&self) -> (Op, Scalar) {
+        (self.op, self.scalar)
+    }
+
     /// Whether contributions may be grouped in any way with the same result, bit by bit.
     pub fn is_exact(&self) -> bool {
         self.is_exact

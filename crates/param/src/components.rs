@@ -23,6 +23,8 @@ pub enum Component {
     Tuned,
     /// Nonblocking and persistent forms.
     Libnbc,
+    /// Collectives handed to the library UCC.
+    Ucc,
     /// Linear and binomial algorithms in strict rank order.
     Basic,
 }
@@ -38,7 +40,7 @@ struct ComponentRow {
 }
 
 /// The table, in the order of which those of one priority are asked.
-const TABLE: [ComponentRow; 8] = [
+const TABLE: [ComponentRow; 9] = [
     ComponentRow {
         component: Component::Own,
         name: "self",
@@ -89,6 +91,13 @@ const TABLE: [ComponentRow; 8] = [
         priority: Params::coll_libnbc_priority,
     },
     ComponentRow {
+        component: Component::Ucc,
+        name: "ucc",
+        aliases: &[],
+        description: "collectives handed to the library UCC, if coll_ucc_enable is 1",
+        priority: Params::coll_ucc_priority,
+    },
+    ComponentRow {
         component: Component::Basic,
         name: "basic",
         aliases: &["lam_basic"],
@@ -135,11 +144,10 @@ pub enum BadName {
 }
 
 /// Components of Open MPI that are not here: the name, and what there is instead.
-const MISSING: [(&str, &str); 9] = [
+const MISSING: [(&str, &str); 8] = [
     ("ftagree", "MPIX_Comm_agree needs no component ('mpirun --with-ft ulfm' has it)"),
     ("accelerator", "buffers lie in the memory of processors"),
     ("cuda", "buffers lie in the memory of processors"),
-    ("ucc", "it hands collectives to the library UCC, which is not used"),
     ("hcoll", "it hands collectives to the library HCOLL, which is not used"),
     ("portals4", "there is no transport for networks of Portals 4"),
     ("monitoring", "MPI_T performance variables count what runs ('oxmpi info --pvars')"),
@@ -221,11 +229,11 @@ impl fmt::Display for Component {
 
 /// A set of components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked(u8);
+pub struct Asked(u16);
 
 impl Asked {
     /// All components.
-    pub const ALL: Asked = Asked(u8::MAX);
+    pub const ALL: Asked = Asked(u16::MAX);
 
     /// One alone.
     #[must_use]
@@ -290,9 +298,9 @@ mod tests {
         };
         assert_eq!(asked("basic, self,libnbc"), "self libnbc basic");
         assert_eq!(asked("lam_basic"), "basic");
-        assert_eq!(asked("^xhc,han"), "self sync inter tuned libnbc basic");
+        assert_eq!(asked("^xhc,han"), "self sync inter tuned libnbc ucc basic");
         assert_eq!(asked("^hcoll,ucc,xhc"), "self sync smp inter tuned libnbc basic");
-        assert_eq!(asked(" "), "self sync smp shmem inter tuned libnbc basic");
+        assert_eq!(asked(" "), "self sync smp shmem inter tuned libnbc ucc basic");
     }
 
     #[test]
@@ -301,18 +309,19 @@ mod tests {
         assert_eq!(
             error("basic,shmen"),
             "there is no collective component 'shmen' (did you mean 'shmem'?): expected self, sync, smp, shmem, inter, \
-             tuned, libnbc, basic"
+             tuned, libnbc, ucc, basic"
         );
         assert!(error("basic,,self").contains("no collective component ''"));
         assert!(error("base").starts_with("'base' is what the collective components have in common"));
         assert!(
-            error("^self,sync,smp,shmem,inter,tuned,libnbc,basic").contains("leaves no collective component")
+            error("^self,sync,smp,shmem,inter,tuned,libnbc,ucc,basic")
+                .contains("leaves no collective component")
         );
     }
 
     #[test]
     fn what_only_open_mpi_has_is_told_to_be_missing() {
-        for name in ["ftagree", "accelerator", "ucc", "hcoll", "portals4"] {
+        for name in ["ftagree", "accelerator", "hcoll", "portals4"] {
             let error = Asked::parse(&format!("basic,{name}")).unwrap_err().to_string();
             let start = format!("the collective component '{name}' is Open MPI's, and not here: ");
             assert!(error.starts_with(&start) && error.contains("here are self, sync"), "{error}");

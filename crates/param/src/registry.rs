@@ -669,6 +669,41 @@ parameters! {
         aliases: ["coll_lam_basic_priority"], level: User,
         help: "The priority of the collective component basic: of those that can serve a call the one of the highest does.",
     }
+    coll_ucc_priority: u32 {
+        unit: Unit::Count, default: 10, limits: 0..=100, power_of_two: false,
+        aliases: [], level: User,
+        help: "The priority of the collective component ucc, if coll_ucc_enable is 1: of those that can serve a call the one of the highest \
+               does. With 100 it serves before all others what it can.",
+    }
+    coll_ucc_enable: switch {
+        default: false, aliases: [], level: User,
+        help: "Whether collectives may be handed to the library UCC (the component ucc), in the order of priorities.",
+    }
+    coll_ucc_library: text {
+        default: "libucc.so.1", aliases: [], level: User,
+        help: "The file of the library UCC, as the loader of programs takes it: a name that it searches for, or a path.",
+    }
+    coll_ucc_cls: text {
+        default: "", aliases: [], level: Develop,
+        help: "The collective layers that UCC may use, with commas between them (basic,hier); empty: as UCC is configured.",
+    }
+    coll_ucc_cts: text {
+        default: "", aliases: [], level: Develop,
+        help: "The types of collectives that are handed to UCC, with commas between them: barrier, bcast, allreduce, alltoall, alltoallv, \
+               allgather, allgatherv, reduce, gather, gatherv, reduce_scatter_block, reduce_scatter, scatter, scatterv, and for the \
+               nonblocking forms the same with an i before them (iallreduce). Behind a ^: all but these. Empty: all.",
+    }
+    coll_ucc_np: u32 {
+        unit: Unit::Count, default: 2, limits: 0..=2147483647, power_of_two: false,
+        aliases: [], level: User,
+        help: "The fewest ranks of a communicator whose collectives are handed to UCC.",
+    }
+    coll_ucc_verbose: u32 {
+        unit: Unit::Count, default: 0, limits: 0..=100, power_of_two: false,
+        aliases: [], level: User,
+        help: "From 1 on, the first rank of each communicator says when a team of UCC is made for it, or why none is; from 2 on also which \
+               calls UCC does not support.",
+    }
     coll_smp_segmentsize: usize {
         unit: Unit::Bytes, default: 0, limits: 0..=1099511627776, power_of_two: false,
         aliases: ["coll_han_segmentsize"], level: Develop,

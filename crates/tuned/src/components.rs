@@ -5,6 +5,7 @@ use oxmpi_plan::{Collective, Nodes};
 use std::ops::Range;
 
 use crate::collectives::index_of;
+use crate::handed::HandedOver;
 
 pub use oxmpi_param::components::{Asked, BadName, Component};
 
@@ -45,6 +46,7 @@ pub fn serves(component: Component, collective: Collective, form: Form) -> bool 
         // The barrier of an intercommunicator is one of the whole.
         Component::Inter => is_inter || collective == Barrier,
         Component::Libnbc => form != Form::Blocking,
+        Component::Ucc => form != Form::Persistent && crate::handed::has(collective),
         Component::Tuned => index_of(collective).is_some(),
         Component::Smp => matches!(
             collective,
@@ -168,6 +170,8 @@ pub struct Components {
     pub smp_segment: usize,
     /// Where ranks are taken to be.
     pub virtual_nodes: Option<VirtualNodes>,
+    /// What is handed to UCC.
+    pub ucc: HandedOver,
 }
 
 /// After how many operations sync puts a barrier; 0: never.
@@ -197,6 +201,7 @@ impl Default for Components {
             barriers: Barriers::default(),
             smp_segment: params.coll_smp_segmentsize(),
             virtual_nodes: None,
+            ucc: HandedOver::default(),
         }
     }
 }
@@ -219,6 +224,7 @@ impl Components {
             smp_segment: params.coll_smp_segmentsize(),
             virtual_nodes: VirtualNodes::parse(params.coll_smp_virtual_nodes())
                 .map_err(|text| ("coll_smp_virtual_nodes", text))?,
+            ucc: HandedOver::new(params).map_err(|text| ("coll_ucc_cts", text))?,
         })
     }
 
@@ -236,7 +242,15 @@ mod tests {
     #[test]
     fn the_priorities_of_the_guides_hold() {
         let components = Components::default();
-        let wanted = [("basic", 0), ("smp", 50), ("han", 50), ("shmem", 50), ("tuned", 30), ("libnbc", 10)];
+        let wanted = [
+            ("basic", 0),
+            ("smp", 50),
+            ("han", 50),
+            ("shmem", 50),
+            ("tuned", 30),
+            ("libnbc", 10),
+            ("ucc", 10),
+        ];
         for (name, priority) in wanted {
             assert_eq!(components.priority(Component::named(name).unwrap()), priority, "{name}");
         }

@@ -22,6 +22,7 @@
 //! |---|---|
 //! | [`collectives`] | the collectives that may be tuned: numbers, names, what a message size is |
 //! | [`components`] | the components of collectives, and which are asked |
+//! | [`handed`] | what is handed to another library |
 //! | [`stack`] | those of one communicator, and which serves a call |
 //! | [`rules`] | rules as a value, and how they are searched |
 //! | `classic`, `json` | the forms of a rules file |
@@ -35,6 +36,7 @@
 mod classic;
 pub mod collectives;
 pub mod components;
+pub mod handed;
 mod json;
 mod position;
 pub mod rules;

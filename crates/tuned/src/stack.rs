@@ -6,6 +6,7 @@
 
 use crate::collectives::Facts;
 use crate::components::{Asked, Barriers, Component, Components, Form, serves};
+use crate::handed::HandedOver;
 use oxmpi_plan::table::{Parameter, by_name};
 use oxmpi_plan::{AlgorithmId, Collective, Nodes, Setup, segment_bytes};
 use std::fmt;
@@ -36,6 +37,8 @@ pub struct CallFacts<'a> {
     pub is_named: bool,
     /// Of a reduction: what grouping does to the result.
     pub reduction: Option<Reduction>,
+    /// Whether it may be handed to another library: of a reduction, whether that has the operation on such elements.
+    pub can_hand_over: bool,
 }
 
 /// What is known of the operation of a reduction.
@@ -66,6 +69,8 @@ impl Reduction {
 pub struct Stack {
     /// Those that are for it, with their priorities, the first to serve at the front.
     members: Vec<(Component, u32)>,
+    /// What is handed to UCC.
+    ucc: HandedOver,
     /// Those that are not, and why.
     left_out: Vec<(Component, &'static str)>,
     /// The barriers around what serves, and the priority up to which it gets them.
@@ -79,7 +84,7 @@ impl Stack {
     /// Asks all components; `only` is the one that was named for this communicator.
     #[must_use]
     pub fn new(components: &Components, facts: &CommFacts<'_>, only: Option<Component>) -> Stack {
-        let mut stack = Stack { members: Vec::new(), left_out: Vec::new(), sync: None };
+        let mut stack = Stack { members: Vec::new(), ucc: components.ucc, left_out: Vec::new(), sync: None };
         for component in Component::all() {
             let refusal = match only {
                 Some(only) if only != component => Some(NOT_NAMED),
@@ -125,7 +130,7 @@ impl Stack {
     /// # Errors
     /// There is none.
     pub fn pick(&self, call: &CallFacts<'_>, nodes: Option<&Nodes>) -> Result<Component, Unserved> {
-        let fits = |component: &Component| refusal(*component, call, nodes).is_none();
+        let fits = |component: &Component| self.refusal(*component, call, nodes).is_none();
         let mut members = self.members.iter().map(|(component, _)| *component);
         if call.is_named && call.facts.ranks > 1 && self.has(Component::Tuned) && fits(&Component::Tuned) {
             return Ok(Component::Tuned);
@@ -141,13 +146,22 @@ impl Stack {
         (of <= priority && serves(Component::Sync, collective, Form::Blocking)).then_some(barriers)
     }
 
+    /// Why a component of it does not serve a call.
+    fn refusal(&self, component: Component, call: &CallFacts<'_>, nodes: Option<&Nodes>) -> Option<String> {
+        let why = match component {
+            Component::Ucc => self.ucc.refusal_of(call),
+            _ => None,
+        };
+        why.map(str::to_string).or_else(|| refusal(component, call, nodes))
+    }
+
     #[cold]
     fn unserved(&self, call: &CallFacts<'_>, nodes: Option<&Nodes>) -> Unserved {
         let left_out = self.left_out.iter().filter(|(component, _)| *component != Component::Sync);
         let here = self
             .members
             .iter()
-            .filter_map(|(component, _)| refusal(*component, call, nodes).map(|why| (*component, why)));
+            .filter_map(|(component, _)| self.refusal(*component, call, nodes).map(|why| (*component, why)));
         Unserved {
             collective: call.facts.collective,
             form: call.form,
@@ -173,6 +187,7 @@ fn unavailable(component: Component, components: &Components, facts: &CommFacts<
         Component::Sync | Component::Shmem if facts.ranks < 2 => Some("there is one rank"),
         Component::Shmem if !on_one_node => Some("the ranks are not all on one node"),
         Component::Shmem => (!facts.has_control_section).then_some("no shared memory is left for it"),
+        Component::Ucc => components.ucc.refusal(facts.ranks),
         Component::Smp => (!is_hierarchy).then_some("it needs several nodes, with several ranks on one"),
         Component::Sync | Component::Tuned => None,
     }
@@ -186,7 +201,9 @@ fn refusal(component: Component, call: &CallFacts<'_>, nodes: Option<&Nodes>) ->
     }
     let strict = call.reduction.is_some_and(Reduction::is_strict) && ranks > 1;
     match component {
-        Component::Smp | Component::Shmem | Component::Tuned | Component::Libnbc if strict => {
+        Component::Smp | Component::Shmem | Component::Tuned | Component::Libnbc | Component::Ucc
+            if strict =>
+        {
             Some("coll_base_associative is 0, and it takes operations to be associative".to_string())
         }
         Component::Shmem => (!call.is_small).then(|| "the call is not one for shared memory".to_string()),
@@ -319,6 +336,7 @@ impl Components {
             && self.priorities == Components::default().priorities
             && self.barriers == Barriers::default()
             && self.virtual_nodes.is_none()
+            && !self.ucc.is_enabled()
     }
 }
 

@@ -13,6 +13,8 @@ pub(super) struct World {
     nodes: u32,
     components: Components,
     stack: Stack,
+    /// What there is of the library UCC.
+    ucc: Result<String, String>,
 }
 
 impl World {
@@ -20,11 +22,12 @@ impl World {
     pub(super) fn new(params: &Params, ranks: u32) -> Option<World> {
         let mut components = Components::new(params).ok()?;
         crate::collectives::spread(&mut components, params);
+        let ucc = oxmpi_core::find_ucc(params.coll_ucc_library());
         let job = 0..ranks;
         let nodes = components.virtual_nodes.as_ref().and_then(|nodes| nodes.nodes(job.clone(), &job));
         let facts = CommFacts { ranks, is_inter: false, nodes: nodes.as_ref(), has_control_section: true };
         let stack = Stack::new(&components, &facts, None);
-        Some(World { ranks, nodes: nodes.as_ref().map_or(1, Nodes::how_many), components, stack })
+        Some(World { ranks, nodes: nodes.as_ref().map_or(1, Nodes::how_many), components, stack, ucc })
     }
 
     /// All components, those that serve first, with their priorities; and why those that do not are dropped.
@@ -56,7 +59,12 @@ impl World {
                 }
                 None => format!("serves {}", functions(component)),
             };
-            out += &format!("    {priority:>2} {:<8} {what}\n", component.name());
+            let found = match (&self.ucc, component) {
+                (Ok(found), Component::Ucc) => format!(" ({found} is here)"),
+                (Err(_), Component::Ucc) => " (its library is not found)".to_string(),
+                _ => String::new(),
+            };
+            out += &format!("    {priority:>2} {:<8} {what}{found}\n", component.name());
         }
         out
     }
@@ -68,6 +76,9 @@ impl World {
                 names.collect::<Vec<_>>()
             };
             let mut out = json!({ "component": component.name(), "priority": priority, "dropped": dropped });
+            if component == Component::Ucc {
+                out["library"] = json!({ "found": self.ucc.as_ref().ok(), "error": self.ucc.as_ref().err() });
+            }
             Form::ALL.iter().for_each(|form| out["serves"][form.name()] = has(*form).into());
             out
         };

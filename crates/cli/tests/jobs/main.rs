@@ -31,3 +31,4 @@ mod spawned;
 mod support;
 mod surroundings;
 mod survivors;
+mod ucc;

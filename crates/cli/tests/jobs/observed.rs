@@ -146,6 +146,13 @@ const OBSERVED: &[Row] = &[
         "barriers_of_sync_hold_a_fast_rank_back",
         &["coll_sync_barrier_before", "coll_sync_barrier_after"],
     ),
+    (
+        "jobs/ucc.rs",
+        "results_are_those_of_mpi",
+        &["coll_ucc_enable", "coll_ucc_priority", "coll_ucc_verbose", "coll_ucc_cls"],
+    ),
+    ("jobs/ucc.rs", "types_and_sizes_are_chosen", &["coll_ucc_cts", "coll_ucc_np"]),
+    ("jobs/ucc.rs", "without_the_library_plans_serve_and_say_why", &["coll_ucc_library"]),
     ("jobs/components.rs", "long_vectors_travel_in_segments_between_nodes", &["coll_smp_segmentsize"]),
     ("jobs/components.rs", "what_served_is_told", &["coll_smp_virtual_nodes"]),
     (

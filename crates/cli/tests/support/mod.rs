@@ -43,6 +43,24 @@ pub(crate) fn installed(name: &str) -> PathBuf {
     program
 }
 
+/// The directory with the library UCC, all that it needs, and the loader that they need: `cargo xtask test` names it, and has it unpacked in
+/// `target/ucc`.
+pub(crate) fn ucc() -> Option<PathBuf> {
+    let named = std::env::var_os("OXMPI_TEST_UCC").map(PathBuf::from);
+    let own = root().join(format!("target/ucc/usr/lib/{}-linux-gnu", std::env::consts::ARCH));
+    let found = named.clone().or(Some(own)).filter(|directory| directory.join("libucc.so.1").exists());
+    assert!(found.is_some() || named.is_none(), "OXMPI_TEST_UCC names no directory with libucc.so.1");
+    if found.is_none() {
+        eprintln!("skipped: there is no UCC for the tests ('cargo xtask test' has it unpacked)");
+    }
+    found
+}
+
+/// The library of the installation.
+pub(crate) fn installed_libraries() -> PathBuf {
+    prefix().join("lib")
+}
+
 /// The CRIU that the tests use: `cargo xtask test` names it, and has it installed in `target/criu`.
 pub(crate) fn criu() -> Option<PathBuf> {
     let named = std::env::var_os("OXMPI_TEST_CRIU").map(PathBuf::from);

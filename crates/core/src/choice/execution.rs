@@ -3,10 +3,13 @@
 use super::servers::Asked;
 use crate::Process;
 use crate::comm::Communicator;
-use crate::errors::of_plan;
+use crate::errors::{of_fault, of_plan};
+use crate::failure::check_alive;
+use crate::handed::{Handed, HandedOver};
 use crate::process::UserCall;
 use crate::shmem::{Place, Served};
 use oxmpi_coll::{Combine, Memory};
+use oxmpi_engine::RequestId;
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::layout::Layout;
 use oxmpi_objects::error::Result;
@@ -144,6 +147,87 @@ impl<F: Fabric> Process<F> {
             self.choice.tell(comm, &picked.facts, picked.component, || what.to_string());
         }
         Ok(is_chosen)
+    }
+
+    /// Starts a call of the program that is handed to UCC, if that is chosen for it; `None`: it is not, and nothing happened. A blocking
+    /// one is one that is waited for.
+    ///
+    /// # Errors
+    /// No component serves the call, or there is no room for it.
+    #[cold]
+    pub(crate) fn start_handed_over(
+        &self,
+        comm: &Communicator,
+        call: &Call,
+        (memory, combine): (&Memory, Combine),
+        form: Form,
+    ) -> Result<Option<RequestId>> {
+        if !self.choice.hands_over() || !self.is_choosy_on(comm) {
+            return Ok(None);
+        }
+        let of = (memory.element.as_ref(), &combine);
+        let setup = self.setup_of(comm.collective_team());
+        let picked = self.choice.pick(comm, call, of, (form, false), setup)?;
+        if picked.component != Component::Ucc {
+            return Ok(None);
+        }
+        let tag: fn(&Communicator) -> i32 = match form {
+            Form::Blocking => Communicator::next_tag,
+            Form::Nonblocking | Form::Persistent => Communicator::next_immediate_tag,
+        };
+        let stand_in = |call: &Call, (memory, combine): (&Memory, &Combine)| {
+            let of = (memory.element.as_ref(), combine);
+            let picked = self.choice.pick_among(comm, call, of, (form, false, false), setup)?;
+            self.choice.plan(comm, call, &picked)
+        };
+        let way = self.way_of(comm, &combine, form);
+        let plan = self.prepare(comm, (call.clone(), way), memory.clone(), combine, tag, stand_in)?;
+        self.choice.tell(comm, &picked.facts, Component::Ucc, || "handed to UCC, component ucc".to_string());
+        let is_threaded = self.is_threaded();
+        let mut domain = self.domain.lock();
+        check_alive(&domain.lane, comm.collective_team()).map_err(of_fault)?;
+        let settings = self.choice.handed();
+        let handed =
+            domain.handed.get_or_insert_with(|| Box::new(Handed::new(settings.clone(), is_threaded)));
+        let request = match HandedOver::new(handed, (call, memory, &combine), setup, plan)? {
+            Ok(handed_over) => domain.start_handed(handed_over),
+            Err(plan) => domain.start_at_once(plan, None),
+        };
+        drop(domain);
+        // Its first messages leave now.
+        self.look(|_| ());
+        Ok(Some(request))
+    }
+
+    /// Runs a blocking call of the program by UCC, with what sync puts around it, if that is chosen for it; `false`: it is not, and
+    /// nothing happened.
+    ///
+    /// # Errors
+    /// As [`Process::start_handed_over`]; it fails.
+    #[cold]
+    pub(crate) fn execute_handed_over(
+        &self,
+        comm: &Communicator,
+        call: &Call,
+        (memory, combine): (&Memory, Combine),
+    ) -> Result<bool> {
+        let asked = self.choice.asked(comm);
+        let is_member = asked.stack.has(Component::Ucc);
+        let barriers = if is_member { asked.stack.barriers(call.collective(), Component::Ucc) } else { None };
+        if barriers.is_some() {
+            let setup = self.setup_of(comm.collective_team());
+            let of = (memory.element.as_ref(), &combine);
+            if self.choice.pick(comm, call, of, (Form::Blocking, false), setup)?.component != Component::Ucc {
+                return Ok(false);
+            }
+            self.put_barrier(comm, asked, barriers, Side::Before)?;
+        }
+        let Some(request) = self.start_handed_over(comm, call, (memory, combine), Form::Blocking)? else {
+            return Ok(false);
+        };
+        self.wait(request)?;
+        self.put_barrier(comm, asked, barriers, Side::After)?;
+        Ok(true)
     }
 
     /// Runs a blocking call of the program by a plan, with what sync puts around it. `run` gets what makes the plan, if it needs

@@ -7,6 +7,7 @@ use crate::choice::Choice;
 use crate::comm::Communicator;
 use crate::dynamic::Foreign;
 use crate::failure::{Failures, check_alive};
+use crate::handed::{Handed, HandedOver};
 use crate::handler::HandlerCell;
 use crate::kept::Shelf;
 use crate::partitioned::Contexts;
@@ -34,6 +35,8 @@ pub(crate) struct Domain<F> {
     pub(super) moved: bool,
     /// What persistent requests keep between their starts.
     pub(crate) kept: Shelf,
+    /// What this process has of UCC, once a collective was handed to it.
+    pub(crate) handed: Option<Box<Handed>>,
     /// Where partitioned messages go.
     pub(crate) partitioned: Contexts,
     /// Collectives that may be called again.
@@ -165,6 +168,15 @@ impl<F: Fabric> Domain<F> {
         request
     }
 
+    /// Adds a collective that is handed to UCC.
+    pub(crate) fn start_handed(&mut self, call: HandedOver) -> RequestId {
+        let request = self.lane.open_external();
+        let task = Task::Handed(Box::new(call));
+        self.runs.push(Active { request, task, call: None, then: None, in_call: false, doom: None });
+        self.lane.note_news();
+        request
+    }
+
     /// A collective that cannot be run because of `fault`: its request says so.
     #[cold]
     pub(crate) fn start_failed(&mut self, fault: Fault, team: &Team, then: Option<Then<F>>) -> RequestId {
@@ -198,13 +210,17 @@ impl<F: Fabric> Domain<F> {
 
     /// Lets all collectives go on, until one needs its user's function.
     pub(super) fn advance(&mut self) -> Option<Due<F>> {
+        if let Some(handed) = &self.handed {
+            handed.progress();
+        }
         let mut at = 0;
         while let Some(active) = self.runs.get_mut(at) {
             if active.doom.is_some() && !active.in_call {
                 self.end_doomed(at);
                 continue;
             }
-            match active.task.advance(&mut self.lane, &mut self.kept) {
+            let handed = (&mut self.handed, self.choice.say());
+            match active.task.advance(&mut self.lane, &mut self.kept, handed) {
                 Stand::Waiting => at += 1,
                 Stand::Moved => {
                     self.moved = true;
@@ -218,6 +234,13 @@ impl<F: Fabric> Domain<F> {
                     self.lane.complete_external(request, completion);
                     match task {
                         Task::Once(single) if completion.fault.is_none() => self.spares.give(single),
+                        Task::Handed(call) if completion.fault.is_none() => {
+                            if let Some(plan) = call.into_plan() {
+                                self.spares.give(plan);
+                            }
+                            // One before it in this list may have its turn now.
+                            at = 0;
+                        }
                         // One before it in this list may have its turn now.
                         Task::Later(_) => (self.moved, at) = (true, 0),
                         _ => {}
@@ -251,7 +274,7 @@ impl<F: Fabric> Domain<F> {
             return;
         };
         let context = task.team(&self.kept).map_or(NO_CONTEXT, |team| team.collective);
-        task.abandon(&mut self.lane, &mut self.kept);
+        task.abandon(&mut self.lane, &mut self.kept, &mut self.handed);
         if let Some(then) = then {
             then(self, Err(fault));
         }
@@ -365,7 +388,7 @@ impl<F: Fabric> Domain<F> {
             if self.runs[at].in_call {
                 return false;
             }
-            self.runs.swap_remove(at).task.abandon(&mut self.lane, &mut self.kept);
+            self.runs.swap_remove(at).task.abandon(&mut self.lane, &mut self.kept, &mut self.handed);
         }
         if let Some(key) = self.lane.external_key(request) {
             self.kept.remove(key, &mut self.lane);
@@ -391,6 +414,9 @@ impl<F: Fabric> Domain<F> {
                 self.peaks.forget(team.id);
                 self.spares.forget(team);
                 failures.forget(team);
+                if let Some(handed) = &mut self.handed {
+                    handed.forget(team.collective);
+                }
                 lane.close_team(team);
             }
             busy

@@ -85,7 +85,7 @@ impl<F: Fabric> Process<F> {
             if came || domain.serving {
                 came |= domain.serve();
             }
-            let idle = domain.runs.is_empty() && domain.works.0.is_empty();
+            let idle = domain.runs.is_empty() && domain.works.0.is_empty() && domain.handed.is_none();
             match if idle { None } else { domain.advance() } {
                 Some(due) => Looked::Due(due, question),
                 None => Looked::Answered(question(domain, came)),
@@ -199,7 +199,7 @@ impl<F: Fabric> Process<F> {
             if self.tool.is_observed() {
                 wait.end_turn();
             }
-            let mut heard = None;
+            let (mut heard, mut nap) = (None, None);
             let has_spun = wait.has_spun();
             let due = match if at_once { Next::Look } else { wait.next() } {
                 Next::Look => {
@@ -221,6 +221,8 @@ impl<F: Fabric> Process<F> {
                     self.domain.lock().announce_sleep_above();
                     let (last, seen) = self.look_once_untold(|domain, something| {
                         came_late = something;
+                        // UCC wakes nobody.
+                        nap = domain.handed.as_ref().and_then(|handed| handed.nap());
                         question(domain).ok_or_else(|| {
                             if something || domain.moved { Rest::Not } else { domain.lane.announce_sleep() }
                         })
@@ -246,12 +248,12 @@ impl<F: Fabric> Process<F> {
                                 Rest::Not => sleepy.cancel(),
                                 Rest::Short => {
                                     telling.before_sleep();
-                                    sleepy.sleep(Some(SHORT_SLEEP));
+                                    sleepy.sleep(nap.into_iter().chain([SHORT_SLEEP]).min());
                                     has_slept = true;
                                 }
                                 Rest::Long => {
                                     let most = telling.before_sleep();
-                                    sleepy.sleep(most.into_iter().chain(left).min());
+                                    sleepy.sleep(most.into_iter().chain(left).chain(nap).min());
                                     has_slept = true;
                                 }
                             }

@@ -22,7 +22,14 @@ fn stack(said: &[(&str, &str)], facts: &CommFacts<'_>) -> Stack {
 }
 
 fn call(facts: &Facts) -> CallFacts<'_> {
-    CallFacts { facts, form: Form::Blocking, is_small: false, is_named: false, reduction: None }
+    CallFacts {
+        facts,
+        form: Form::Blocking,
+        is_small: false,
+        is_named: false,
+        reduction: None,
+        can_hand_over: true,
+    }
 }
 
 fn facts(collective: Collective) -> Facts {

@@ -1,0 +1,177 @@
+//! Collectives that are handed to the library UCC: the component ucc.
+//!
+//! The first call that is handed over makes the context of this process, and the team of its communicator. Nothing of this may wait, as
+//! the call may be a nonblocking one; so a call that is handed over is a task ([`HandedOver`]) that goes through all of it:
+//!
+//! 1. The calls of a communicator begin in the order in which they were made: that is the same at all ranks, and UCC wants it.
+//! 2. The first makes the team (`creation`): the ranks agree that UCC is there at all of them, on the number of the team, and exchange what
+//!    UCC wants exchanged, by allgathers of the engine.
+//! 3. A call of a kind that has not been made before is initialised, and the ranks agree whether UCC supports it at all of them. What is
+//!    agreed once is kept.
+//! 4. It is posted, and over when UCC says so.
+//!
+//! Where UCC cannot serve the call, the plan does that every such call has in hand. Whether that is so a rank may learn earlier than others, so
+//! who serves a call is decided by [`oxmpi_tuned::handed`] alone, and the tag of the plan is drawn in any case.
+//!
+//! UCC has no descriptor to sleep on: while it may have something to do, waits are cut into naps ([`Handed::nap`]).
+
+mod arguments;
+mod creation;
+mod task;
+
+pub(crate) use arguments::can_hand_over;
+pub(crate) use task::HandedOver;
+
+use crate::choice::Say;
+use creation::TeamInMaking;
+use oxmpi_engine::Team;
+use oxmpi_ucc::{Context, Datatype, Kind, Library, Operation};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What parameters say about the library.
+#[derive(Clone, Debug, Default)]
+pub struct HandedSettings {
+    /// Its file (`coll_ucc_library`).
+    pub library: String,
+    /// The layers that it may use (`coll_ucc_cls`).
+    pub layers: String,
+    /// How much is said (`coll_ucc_verbose`).
+    pub verbose: u32,
+}
+
+/// How long a process sleeps at most while UCC works for it.
+const NAP: Duration = Duration::from_micros(50);
+/// How long it sleeps at most while only others may need its part of UCC.
+const LONG_NAP: Duration = Duration::from_millis(1);
+
+/// What a process has of UCC.
+pub(crate) struct Handed {
+    settings: HandedSettings,
+    context: Result<Context, String>,
+    /// The teams, by the collective context of the communicator.
+    teams: HashMap<u32, CommTeam>,
+    /// Calls that were handed over and are not over.
+    active: usize,
+    /// The process is about to end: others may have closed their connections.
+    has_left: bool,
+}
+
+impl std::fmt::Debug for Handed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handed").field("context", &self.context).finish_non_exhaustive()
+    }
+}
+
+/// What there is of the library UCC under this name (`coll_ucc_library`): its version and file.
+///
+/// # Errors
+/// It cannot be used, and why.
+pub fn find_ucc(library: &str) -> Result<String, String> {
+    Library::open(library).map(|library| library.to_string()).map_err(|error| error.to_string())
+}
+
+/// A kind of call of which the ranks agree once whether UCC supports it: the same of a call at all its ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Sort {
+    kind: Kind,
+    datatype: Datatype,
+    operation: Operation,
+    in_place: bool,
+    /// The power of two of its bytes, where all ranks know them.
+    class: u32,
+}
+
+/// What a communicator has of UCC.
+struct CommTeam {
+    /// Its first rank says what is to be said.
+    is_first: bool,
+    state: TeamState,
+    /// How many calls were handed over, and how many of them have begun.
+    calls: u64,
+    begun: u64,
+    agreed: HashMap<Sort, bool>,
+}
+
+/// How its team stands.
+enum TeamState {
+    Making(Box<TeamInMaking>),
+    Made {
+        team: oxmpi_ucc::Team,
+        id: u64,
+    },
+    /// There is none, and never will be.
+    Refused,
+}
+
+impl Handed {
+    /// Opens the library and makes the context, if it can.
+    pub(crate) fn new(settings: HandedSettings, is_threaded: bool) -> Handed {
+        let context = Library::open(&settings.library)
+            .and_then(|library| Context::new(&library, is_threaded, &settings.layers))
+            .map_err(|error| error.to_string());
+        Handed { settings, context, teams: HashMap::new(), active: 0, has_left: false }
+    }
+
+    /// Lets UCC go on.
+    pub(crate) fn progress(&self) {
+        if let Ok(context) = &self.context
+            && !self.has_left
+        {
+            context.progress();
+        }
+    }
+
+    /// How long a process may sleep at most; `None`: UCC has nothing to do.
+    pub(crate) fn nap(&self) -> Option<Duration> {
+        match (self.active, self.has_left || self.context.is_err() || self.teams.is_empty()) {
+            (0, true) => None,
+            (0, false) => Some(LONG_NAP),
+            _ => Some(NAP),
+        }
+    }
+
+    /// The process sends nothing more: from now on others may close their connections.
+    pub(crate) fn leave(&mut self) {
+        self.has_left = true;
+    }
+
+    /// The communicator of this collective context is gone, and nothing is under way in it.
+    pub(crate) fn forget(&mut self, context: u32) {
+        self.teams.remove(&context);
+    }
+
+    /// The numbers of teams that this process uses.
+    fn uses(&self, number: u64, but: u32) -> bool {
+        self.teams.iter().any(|(context, team)| {
+            *context != but
+                && match &team.state {
+                    TeamState::Making(making) => making.number() == Some(number),
+                    TeamState::Made { id, .. } => *id == number,
+                    TeamState::Refused => false,
+                }
+        })
+    }
+
+    /// The next number of a call of this team.
+    fn draw(&mut self, team: &Arc<Team>) -> u64 {
+        self.active += 1;
+        let comm = self.teams.entry(team.collective).or_insert_with(|| CommTeam {
+            is_first: team.rank == 0,
+            state: TeamState::Making(Box::default()),
+            calls: 0,
+            begun: 0,
+            agreed: HashMap::new(),
+        });
+        comm.calls += 1;
+        comm.calls - 1
+    }
+
+    /// Says something if the user wants to hear so much of it.
+    fn tell(&self, say: &Say, is_first: bool, level: u32, text: &str) {
+        if is_first && self.settings.verbose >= level {
+            say(&format!("coll: ucc: {text}"));
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! A call as UCC takes it.
+//!
+//! Data that are only moved are bytes. A buffer with gaps, and what MPI_IN_PLACE means where UCC has no such thing, goes through a copy in one
+//! piece: that is this rank's own business, of which the others know nothing.
+
+use super::Sort;
+use oxmpi_abi::constants as abi;
+use oxmpi_coll::{Area, Combine, Memory};
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::kernels::{Kernel, Op, Scalar};
+use oxmpi_mem::memory::Scratch;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_plan::Call;
+use oxmpi_ucc::{Arguments, Datatype, Kind, Operation, Side};
+
+/// The operation and the elements of a reduction, if UCC has them.
+fn reduction(kernel: &Kernel) -> Option<(Operation, Datatype)> {
+    let (op, scalar) = kernel.kind();
+    let operation = match op {
+        Op::Sum => Operation::Sum,
+        Op::Prod => Operation::Prod,
+        Op::Max => Operation::Max,
+        Op::Min => Operation::Min,
+        Op::Land => Operation::Land,
+        Op::Lor => Operation::Lor,
+        Op::Lxor => Operation::Lxor,
+        Op::Band => Operation::Band,
+        Op::Bor => Operation::Bor,
+        Op::Bxor => Operation::Bxor,
+        Op::MinLoc | Op::MaxLoc | Op::Replace | Op::NoOp => return None,
+    };
+    let datatype = match scalar {
+        Scalar::I8 => Datatype::Int8,
+        Scalar::I16 => Datatype::Int16,
+        Scalar::I32 => Datatype::Int32,
+        Scalar::I64 => Datatype::Int64,
+        Scalar::U8 | Scalar::Bool8 => Datatype::Uint8,
+        Scalar::U16 => Datatype::Uint16,
+        Scalar::U32 => Datatype::Uint32,
+        Scalar::U64 => Datatype::Uint64,
+        Scalar::F32 => Datatype::Float32,
+        Scalar::F64 => Datatype::Float64,
+        Scalar::C32 => Datatype::Float32Complex,
+        Scalar::C64 => Datatype::Float64Complex,
+        // Its 128-bit ones are the long double of its compiler, which leaves bytes of the padding as they come.
+        _ => return None,
+    };
+    Some((operation, datatype))
+}
+
+/// What all ranks of a call know alike of it: the bytes that are counted, where they are the same everywhere.
+fn shared_bytes(call: &Call, unit: usize) -> Option<usize> {
+    Some(match call {
+        Call::Barrier => 0,
+        Call::Bcast { bytes, .. } => bytes.0,
+        Call::Gather { block, .. }
+        | Call::Scatter { block, .. }
+        | Call::Allgather { block, .. }
+        | Call::Alltoall { block, .. } => block.0,
+        Call::Reduce { count, .. } | Call::Allreduce { count, .. } => count.0.saturating_mul(unit),
+        Call::ReduceScatterBlock { block, .. } => block.0.saturating_mul(unit),
+        Call::Allgatherv { blocks, .. } => blocks.0.total(),
+        Call::ReduceScatter { blocks, .. } => blocks.0.total().saturating_mul(unit),
+        _ => return None,
+    })
+}
+
+/// Whether UCC may be given a call: all ranks answer alike.
+pub(crate) fn can_hand_over(call: &Call, combine: &Combine) -> bool {
+    // What has no data is over at once by any plan.
+    let has_data = matches!(call, Call::Barrier) || shared_bytes(call, 1).is_none_or(|bytes| bytes > 0);
+    has_data
+        && match combine {
+            Combine::Nothing => true,
+            Combine::Kernel(kernel) => reduction(kernel).is_some(),
+            Combine::User => false,
+        }
+}
+
+/// A call for UCC.
+pub(super) struct Prepared {
+    pub(super) sort: Sort,
+    pub(super) arguments: Arguments,
+    /// What must be copied where when it is over.
+    pub(super) results: Option<(UserBuf, Area)>,
+}
+
+fn scratch(bytes: usize) -> Result<UserBuf> {
+    let room = Scratch::bytes(bytes).map_err(|e| MpiError::new(abi::MPI_ERR_NO_MEM, e.to_string()))?;
+    Ok(room.buf().clone())
+}
+
+fn is_in_one_piece(buffer: &UserBuf) -> bool {
+    buffer.as_contiguous().is_some()
+}
+
+/// A copy of the packed data of an area.
+fn copied(area: &Area) -> Result<UserBuf> {
+    let copy = scratch(area.packed_len())?;
+    Area::from(copy.clone()).copy_from(0, area, 0, area.packed_len());
+    Ok(copy)
+}
+
+/// The blocks of these lengths, one after the other.
+fn split(buffer: &UserBuf, lengths: impl Iterator<Item = usize>) -> Vec<UserBuf> {
+    let starts = lengths.scan(0, |at, len| {
+        *at += len;
+        Some((*at - len, len))
+    });
+    starts.map(|(start, len)| buffer.packed_range(start, len).unwrap_or(UserBuf::empty())).collect()
+}
+
+/// What is read, in one piece.
+fn read_whole(area: &Area) -> Result<Side> {
+    match area.as_whole() {
+        Some(buffer) if is_in_one_piece(buffer) => Ok(Side::Whole(buffer.clone())),
+        _ => Ok(Side::Whole(copied(area)?)),
+    }
+}
+
+/// What is read, a block for each rank.
+fn read_blocks(area: &Area, lengths: &[usize]) -> Result<Side> {
+    let blocks = blocks_in_place(area, lengths);
+    Ok(Side::Blocks(match blocks {
+        Some(blocks) => blocks,
+        None => split(&copied(area)?, lengths.iter().copied()),
+    }))
+}
+
+/// The blocks where they lie, if each of them is in one piece.
+fn blocks_in_place(area: &Area, lengths: &[usize]) -> Option<Vec<UserBuf>> {
+    let mut start = 0;
+    let mut block = |len: &usize| {
+        let range = area.packed_range(start, *len);
+        start += len;
+        range.filter(is_in_one_piece)
+    };
+    lengths.iter().map(&mut block).collect()
+}
+
+/// Where results go: the place itself, or a copy that is copied there in the end. `keeps`: what is there already counts.
+struct Target {
+    buffer: Area,
+    results: Option<(UserBuf, Area)>,
+}
+
+fn written(area: &Area, is_in_pieces: bool, keeps: bool) -> Result<Target> {
+    if !is_in_pieces {
+        return Ok(Target { buffer: area.clone(), results: None });
+    }
+    let copy = if keeps { copied(area)? } else { scratch(area.packed_len())? };
+    Ok(Target { buffer: copy.clone().into(), results: Some((copy, area.clone())) })
+}
+
+/// The parts of a call that depend on which it is.
+struct Shape {
+    kind: Kind,
+    source: Side,
+    target: Side,
+    root: u32,
+    in_place: bool,
+    /// What must be copied where when it is over.
+    results: Option<(UserBuf, Area)>,
+}
+
+/// Describes a call of the communicator's rank `rank`; `None`: UCC has no such collective.
+pub(super) fn prepare(
+    call: &Call,
+    memory: &Memory,
+    combine: &Combine,
+    rank: u32,
+) -> Result<Option<Prepared>> {
+    let (operation, datatype) = match combine {
+        Combine::Kernel(kernel) => match reduction(kernel) {
+            Some(found) => found,
+            None => return Ok(None),
+        },
+        _ => (Operation::Sum, Datatype::Uint8),
+    };
+    let Some(shape) = shape(call, memory, rank)? else { return Ok(None) };
+    let bytes = shared_bytes(call, datatype.size()).unwrap_or(0);
+    let is_alike = matches!(shape.kind, Kind::Allreduce | Kind::Allgather);
+    let sort = Sort {
+        kind: shape.kind,
+        datatype,
+        operation,
+        in_place: shape.in_place && is_alike,
+        class: bytes.checked_ilog2().map_or(0, |log| log + 1),
+    };
+    let Shape { kind, source, target, root, in_place, results } = shape;
+    let arguments = Arguments { kind, source, target, datatype, operation, root, in_place };
+    Ok(Some(Prepared { sort, arguments, results }))
+}
+
+/// An area that is one buffer, or an empty one.
+fn one(area: Area) -> UserBuf {
+    area.as_whole().cloned().unwrap_or(UserBuf::empty())
+}
+
+fn shape(call: &Call, memory: &Memory, rank: u32) -> Result<Option<Shape>> {
+    let Memory { input, output, .. } = memory;
+    let in_pieces = |area: &Area| !area.as_whole().is_some_and(is_in_one_piece);
+    // What is given to UCC as one buffer on both sides, the target in place if so.
+    let whole = |kind, root, in_place: bool| -> Result<Shape> {
+        let target = written(output, in_pieces(output), in_place)?;
+        let source = if in_place { Side::Nothing } else { read_whole(input)? };
+        Ok(Shape {
+            kind,
+            source,
+            target: Side::Whole(one(target.buffer)),
+            root,
+            in_place,
+            results: target.results,
+        })
+    };
+    // The same of a collective whose root alone has the one side.
+    let only_source = |kind, root| -> Result<Shape> {
+        Ok(Shape {
+            kind,
+            source: read_whole(input)?,
+            target: Side::Nothing,
+            root,
+            in_place: false,
+            results: None,
+        })
+    };
+    // Blocks of the target where they lie, or a copy of them.
+    let target_blocks = |lengths: &[usize], keeps: bool| -> Result<(Side, Option<(UserBuf, Area)>)> {
+        if let Some(blocks) = blocks_in_place(output, lengths) {
+            return Ok((Side::Blocks(blocks), None));
+        }
+        let target = written(output, true, keeps)?;
+        Ok((Side::Blocks(split(&one(target.buffer), lengths.iter().copied())), target.results))
+    };
+    let lengths = |blocks: &oxmpi_plan::Blocks| -> Vec<usize> {
+        (0..blocks.how_many()).map(|at| blocks.length(at)).collect()
+    };
+    Ok(Some(match call {
+        Call::Barrier => Shape {
+            kind: Kind::Barrier,
+            source: Side::Nothing,
+            target: Side::Nothing,
+            root: 0,
+            in_place: false,
+            results: None,
+        },
+        Call::Bcast { root, .. } => {
+            let target = written(output, in_pieces(output), true)?;
+            let results = if rank == *root { None } else { target.results };
+            let source = Side::Whole(one(target.buffer));
+            Shape { kind: Kind::Bcast, source, target: Side::Nothing, root: *root, in_place: false, results }
+        }
+        Call::Gather { root, in_place, .. } if rank == *root => whole(Kind::Gather, *root, *in_place)?,
+        Call::Gather { root, .. } => only_source(Kind::Gather, *root)?,
+        Call::Reduce { root, in_place, .. } if rank == *root => whole(Kind::Reduce, *root, *in_place)?,
+        Call::Reduce { root, .. } => only_source(Kind::Reduce, *root)?,
+        Call::Scatter { root, in_place, .. } => {
+            let target = written(output, in_pieces(output), false)?;
+            let source = if rank == *root { read_whole(input)? } else { Side::Nothing };
+            let (side, results) = match in_place {
+                true => (Side::Nothing, None),
+                false => (Side::Whole(one(target.buffer)), target.results),
+            };
+            Shape { kind: Kind::Scatter, source, target: side, root: *root, in_place: *in_place, results }
+        }
+        Call::Allgather { in_place, .. } => whole(Kind::Allgather, 0, *in_place)?,
+        Call::Allreduce { in_place, .. } => whole(Kind::Allreduce, 0, *in_place)?,
+        Call::Alltoall { in_place, .. } => {
+            let mut shape = whole(Kind::Alltoall, 0, false)?;
+            if *in_place {
+                shape.source = Side::Whole(copied(output)?);
+            }
+            shape
+        }
+        Call::ReduceScatterBlock { block, in_place, .. } => {
+            let mine = if *in_place { Side::Whole(copied(output)?) } else { read_whole(input)? };
+            let unit = one(output.clone()).element_size();
+            let part = output.packed_range(0, block.0.saturating_mul(unit)).unwrap_or(UserBuf::empty());
+            let target = written(&part.clone().into(), !is_in_one_piece(&part), false)?;
+            Shape {
+                kind: Kind::ReduceScatter,
+                source: mine,
+                target: Side::Whole(one(target.buffer)),
+                root: 0,
+                in_place: false,
+                results: target.results,
+            }
+        }
+        Call::ReduceScatter { blocks, in_place, .. } => {
+            let mine = if *in_place { Side::Whole(copied(output)?) } else { read_whole(input)? };
+            let unit = one(output.clone()).element_size();
+            let length = blocks.0.length(rank as usize).saturating_mul(unit);
+            let part = output.packed_range(0, length).unwrap_or(UserBuf::empty());
+            let target = written(&part.clone().into(), !is_in_one_piece(&part), false)?;
+            let counts = lengths(&blocks.0).into_iter().map(|count| count as u64).collect();
+            Shape {
+                kind: Kind::ReduceScatterv,
+                source: mine,
+                target: Side::Counted(one(target.buffer), counts),
+                root: 0,
+                in_place: false,
+                results: target.results,
+            }
+        }
+        Call::Gatherv { root, all, in_place, .. } => match all.get() {
+            Some(blocks) if rank == *root => {
+                let (target, results) = target_blocks(&lengths(blocks), *in_place)?;
+                let source = if *in_place { Side::Nothing } else { read_whole(input)? };
+                Shape { kind: Kind::Gatherv, source, target, root: *root, in_place: *in_place, results }
+            }
+            _ => only_source(Kind::Gatherv, *root)?,
+        },
+        Call::Scatterv { root, all, in_place, .. } => {
+            let source = match all.get() {
+                Some(blocks) if rank == *root => read_blocks(input, &lengths(blocks))?,
+                _ => Side::Nothing,
+            };
+            let target = written(output, in_pieces(output), false)?;
+            let (side, results) = match in_place {
+                true => (Side::Nothing, None),
+                false => (Side::Whole(one(target.buffer)), target.results),
+            };
+            Shape { kind: Kind::Scatterv, source, target: side, root: *root, in_place: *in_place, results }
+        }
+        Call::Allgatherv { blocks, in_place } => {
+            // UCC's own ring (1.9) needs what only contexts have that were made by all processes together, and fails without it. All
+            // blocks to all is the same with one block that goes to everybody.
+            let lengths = lengths(&blocks.0);
+            let mine = match in_place {
+                true => {
+                    let length = lengths.get(rank as usize).copied().unwrap_or(0);
+                    let copy = scratch(length)?;
+                    Area::from(copy.clone()).copy_from(0, output, blocks.0.start(rank as usize), length);
+                    copy
+                }
+                false => match read_whole(input)? {
+                    Side::Whole(buffer) => buffer,
+                    _ => UserBuf::empty(),
+                },
+            };
+            let (target, results) = target_blocks(&lengths, false)?;
+            let source = Side::Blocks(vec![mine; lengths.len()]);
+            Shape { kind: Kind::Alltoallv, source, target, root: 0, in_place: false, results }
+        }
+        Call::Alltoallv { send, receive, in_place } => {
+            let receive = lengths(&receive.0);
+            let (target, results) = target_blocks(&receive, false)?;
+            let source = match in_place {
+                true => Side::Blocks(split(&copied(output)?, receive.iter().copied())),
+                false => read_blocks(input, &lengths(&send.0))?,
+            };
+            Shape { kind: Kind::Alltoallv, source, target, root: 0, in_place: false, results }
+        }
+        _ => return Ok(None),
+    }))
+}

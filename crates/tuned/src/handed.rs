@@ -1,0 +1,160 @@
+//! What is handed to another library: the component ucc.
+//!
+//! All that is decided here depends on parameters and on what all ranks of a call know alike. Whether the library is there, and supports a
+//! call, the ranks agree on when they first need it; what they cannot hand over is then served by a plan, at all of them.
+
+use crate::components::Form;
+use crate::stack::CallFacts;
+use oxmpi_param::Params;
+use oxmpi_plan::Collective;
+
+/// The collectives that UCC has, as `coll_ucc_cts` names them.
+const TYPES: [Collective; 14] = [
+    Collective::Barrier,
+    Collective::Bcast,
+    Collective::Allreduce,
+    Collective::Alltoall,
+    Collective::Alltoallv,
+    Collective::Allgather,
+    Collective::Allgatherv,
+    Collective::Reduce,
+    Collective::Gather,
+    Collective::Gatherv,
+    Collective::ReduceScatterBlock,
+    Collective::ReduceScatter,
+    Collective::Scatter,
+    Collective::Scatterv,
+];
+
+/// Whether UCC has such a collective.
+#[must_use]
+pub(crate) fn has(collective: Collective) -> bool {
+    TYPES.contains(&collective)
+}
+
+/// What parameters say about the component ucc.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HandedOver {
+    /// Why it serves nothing.
+    refusal: Option<&'static str>,
+    /// The fewest ranks of a communicator.
+    fewest: u32,
+    /// The blocking and the nonblocking collectives, a bit for each of [`TYPES`].
+    types: [u32; 2],
+}
+
+const ALL: u32 = (1 << TYPES.len()) - 1;
+const DISABLED: &str = "coll_ucc_enable is 0";
+
+impl Default for HandedOver {
+    fn default() -> HandedOver {
+        HandedOver { refusal: Some(DISABLED), fewest: 2, types: [ALL; 2] }
+    }
+}
+
+impl HandedOver {
+    /// What the parameters say.
+    ///
+    /// # Errors
+    /// `coll_ucc_cts` names something that is no type of collective. The text is for a person.
+    pub fn new(params: &Params) -> Result<HandedOver, String> {
+        let refusal = if !params.coll_ucc_enable() {
+            Some(DISABLED)
+        } else if params.cr().is_some() {
+            Some("the parameter cr is set, and UCC's connections cannot be part of a checkpoint")
+        } else if params.mpi_ft_enable() {
+            Some("mpi_ft_enable is 1, and UCC cannot give up collectives of processes that have failed")
+        } else {
+            None
+        };
+        Ok(HandedOver { refusal, fewest: params.coll_ucc_np(), types: types(params.coll_ucc_cts())? })
+    }
+
+    /// Whether it may serve anything.
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        self.refusal.is_none()
+    }
+
+    /// Why it is not for a communicator of so many ranks.
+    pub(crate) fn refusal(&self, ranks: u32) -> Option<&'static str> {
+        match self.refusal {
+            None if ranks < 2 => Some("there is one rank"),
+            None if ranks < self.fewest => Some("there are fewer ranks than coll_ucc_np"),
+            refusal => refusal,
+        }
+    }
+
+    /// Why it does not serve a call of a communicator that it is for.
+    pub(crate) fn refusal_of(&self, call: &CallFacts<'_>) -> Option<&'static str> {
+        let at = TYPES.iter().position(|collective| *collective == call.facts.collective)?;
+        let types = match call.form {
+            Form::Blocking => self.types[0],
+            Form::Nonblocking => self.types[1],
+            Form::Persistent => return None,
+        };
+        if types & 1 << at == 0 {
+            Some("coll_ucc_cts leaves it out")
+        } else if !call.can_hand_over {
+            Some("UCC has no such operation on such elements")
+        } else {
+            None
+        }
+    }
+}
+
+/// The blocking and nonblocking types that a list names.
+fn types(text: &str) -> Result<[u32; 2], String> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok([ALL; 2]);
+    }
+    let (is_without, names) = match text.strip_prefix('^') {
+        Some(names) => (true, names),
+        None => (false, text),
+    };
+    let mut found = [0; 2];
+    for name in names.split(',').map(str::trim) {
+        let place = |name: &str| TYPES.iter().position(|collective| collective.name() == name);
+        match (place(name), name.strip_prefix('i').and_then(place)) {
+            (Some(at), _) => found[0] |= 1 << at,
+            (None, Some(at)) => found[1] |= 1 << at,
+            (None, None) => {
+                let known = TYPES.map(Collective::name).join(", ");
+                return Err(format!(
+                    "'{name}' is no type of collective that UCC has: expected {known}, or one of them with an i before it \
+                     for its nonblocking form"
+                ));
+            }
+        }
+    }
+    Ok(if is_without { found.map(|types| ALL & !types) } else { found })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_names_types_and_their_nonblocking_forms() {
+        let bit = |collective| 1 << TYPES.iter().position(|other| *other == collective).unwrap();
+        assert_eq!(types(""), Ok([ALL; 2]));
+        let two = types("allreduce, ibarrier");
+        assert_eq!(two, Ok([bit(Collective::Allreduce), bit(Collective::Barrier)]));
+        assert_eq!(types("^ibcast"), Ok([ALL, ALL & !bit(Collective::Bcast)]));
+        assert!(types("scan").unwrap_err().contains("'scan' is no type"));
+        assert!(types("allreduce,").unwrap_err().contains("'' is no type"));
+    }
+
+    #[test]
+    fn it_serves_only_what_was_enabled() {
+        let on = Params::default().with("coll_ucc_enable", "1").unwrap();
+        let refusal = |params: Params, ranks| HandedOver::new(&params).unwrap().refusal(ranks);
+        assert_eq!(refusal(Params::default(), 4), Some(DISABLED));
+        assert_eq!((refusal(on.clone(), 4), refusal(on.clone(), 1)), (None, Some("there is one rank")));
+        let many = on.clone().with("coll_ucc_np", "5").unwrap();
+        assert_eq!(refusal(many, 4), Some("there are fewer ranks than coll_ucc_np"));
+        let survivors = on.with("mpi_ft_enable", "1").unwrap();
+        assert!(refusal(survivors, 4).unwrap().starts_with("mpi_ft_enable is 1"));
+    }
+}
