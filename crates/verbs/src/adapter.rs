@@ -6,8 +6,8 @@ use crate::declarations::{
     IBV_QP_DEST_QPN, IBV_QP_MAX_DEST_RD_ATOMIC, IBV_QP_MAX_QP_RD_ATOMIC, IBV_QP_MIN_RNR_TIMER,
     IBV_QP_PATH_MTU, IBV_QP_PKEY_INDEX, IBV_QP_PORT, IBV_QP_RETRY_CNT, IBV_QP_RNR_RETRY, IBV_QP_RQ_PSN,
     IBV_QP_SQ_PSN, IBV_QP_STATE, IBV_QP_TIMEOUT, IBV_QPS_ERR, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS,
-    IBV_QPT_RC, IBV_SEND_SIGNALED, IBV_WC_SUCCESS, IBV_WR_RDMA_WRITE, IBV_WR_SEND, Opaque, Qp, QpAttr,
-    QpCap, QpInitAttr, RecvWr, SendWr, Sge, Srq, SrqInitAttr, Wc,
+    IBV_QPT_RC, IBV_SEND_SIGNALED, IBV_WC_SUCCESS, IBV_WR_RDMA_WRITE, IBV_WR_SEND, Opaque, Qp, QpAttr, QpCap,
+    QpInitAttr, RecvWr, SendWr, Sge, Srq, SrqInitAttr, Wc,
 };
 use crate::library::{Library, OpenContext, Port, VerbsError, last_errno};
 use libc::c_int;
@@ -207,7 +207,8 @@ impl Adapter {
             let cq = (symbols.create_cq)(it.context.raw, FIRST_ROOM as c_int, null_mut(), it.channel, 0);
             it.cq = it.made("ibv_create_cq", cq)?;
             if let Some(most) = it.settings.shared {
-                let mut init = SrqInitAttr { srq_context: null_mut(), max_wr: most, max_sge: 1, srq_limit: 0 };
+                let mut init =
+                    SrqInitAttr { srq_context: null_mut(), max_wr: most, max_sge: 1, srq_limit: 0 };
                 it.srq = it.made("ibv_create_srq", (symbols.create_srq)(it.pd, &mut init))?;
             }
         }
@@ -304,7 +305,8 @@ impl Adapter {
         let number = unsafe { (*raw).qp_num };
         let (incoming, key) = self.word_address(words);
         let gid = self.port.gid.map_or([0; 16], |(_, gid)| gid);
-        let end = LocalEnd { queue_pair: number, first_packet, lid: self.port.lid, gid, word: (incoming, key) };
+        let end =
+            LocalEnd { queue_pair: number, first_packet, lid: self.port.lid, gid, word: (incoming, key) };
         let remote = RemoteEnd::default();
         self.queue_pairs.insert(number, QueuePair { raw, remote, words, live: 0, is_closing: false });
         self.word(words).store(0, Ordering::Release);
@@ -535,9 +537,8 @@ impl Adapter {
         // SAFETY: structures of numbers, for which zeros are values.
         let mut entries: [Wc; ENTRIES] = unsafe { zeroed() };
         // SAFETY: the queue is open, and there is room for so many.
-        let count = unsafe {
-            ((*self.context.raw).ops.poll_cq)(self.cq, ENTRIES as c_int, entries.as_mut_ptr())
-        };
+        let count =
+            unsafe { ((*self.context.raw).ops.poll_cq)(self.cq, ENTRIES as c_int, entries.as_mut_ptr()) };
         if count < 0 {
             return Err(self.error("ibv_poll_cq", libc::EIO));
         }

@@ -23,7 +23,8 @@ impl Registered {
         len: usize,
         access: c_int,
     ) -> Result<Registered, VerbsError> {
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a new mapping at an address of the kernel's choice.
         let start = unsafe { libc::mmap(null_mut(), len, protection, flags, -1, 0) };
         if start == libc::MAP_FAILED {
@@ -88,7 +89,10 @@ impl Arena {
     }
 
     /// Adds slots, and says which.
-    pub(crate) fn grow(&mut self, region: impl FnOnce(usize) -> Result<Registered, VerbsError>) -> Result<Vec<SlotId>, VerbsError> {
+    pub(crate) fn grow(
+        &mut self,
+        region: impl FnOnce(usize) -> Result<Registered, VerbsError>,
+    ) -> Result<Vec<SlotId>, VerbsError> {
         self.regions.push(region(self.slot_len * self.per_region)?);
         let first = self.states.len();
         self.states.resize(first + self.per_region, SlotState::Own);
@@ -120,7 +124,9 @@ impl Arena {
     pub(crate) fn slot_mut(&mut self, slot: SlotId) -> &mut [u8] {
         match self.place(slot) {
             // SAFETY: as for `slot`; the arena is borrowed for as long.
-            Some((_, start)) if self.is_own(slot) => unsafe { slice::from_raw_parts_mut(start, self.slot_len) },
+            Some((_, start)) if self.is_own(slot) => unsafe {
+                slice::from_raw_parts_mut(start, self.slot_len)
+            },
             _ => &mut [],
         }
     }
@@ -131,11 +137,7 @@ impl Arena {
             return None;
         }
         let (region, start) = self.place(slot)?;
-        let sge = Sge {
-            addr: start as u64,
-            length: len.min(self.slot_len) as u32,
-            lkey: region.local_key(),
-        };
+        let sge = Sge { addr: start as u64, length: len.min(self.slot_len) as u32, lkey: region.local_key() };
         self.states[slot.0 as usize] = SlotState::Posted;
         Some(sge)
     }

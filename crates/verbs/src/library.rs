@@ -152,7 +152,8 @@ impl Library {
     /// # Errors
     /// See [`VerbsError`].
     pub fn open(name: &str) -> Result<Arc<Library>, VerbsError> {
-        let file = CString::new(name).map_err(|_| VerbsError::Missing(format!("'{name}' is no file name")))?;
+        let file =
+            CString::new(name).map_err(|_| VerbsError::Missing(format!("'{name}' is no file name")))?;
         // SAFETY: the name ends with a zero. What runs when the library is loaded is the library's.
         let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {
@@ -181,7 +182,10 @@ impl Library {
     /// Opens the device of this name.
     pub(crate) fn open_named(self: &Arc<Library>, wanted: &str) -> Result<OpenContext, VerbsError> {
         let found = self.each_device(|name, raw| (name == wanted).then(|| self.open_context(name, raw)))?;
-        found.into_iter().next().unwrap_or_else(|| Err(self.error(wanted, "ibv_get_device_list", libc::ENODEV)))
+        found
+            .into_iter()
+            .next()
+            .unwrap_or_else(|| Err(self.error(wanted, "ibv_get_device_list", libc::ENODEV)))
     }
 
     fn each_device<T>(

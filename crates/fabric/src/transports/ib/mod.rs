@@ -21,11 +21,15 @@
 //! 6. What is sent is in the adapter of the peer when its send has ended. A process that ends waits for that.
 //! 7. The adapter repeats packets for about `rpi_ib_timeout`. What has failed then names the peer, which is lost if it has not left.
 
+#[cfg(test)]
+mod fake;
 mod introduction;
 mod module;
 mod peer;
 mod port;
 mod ports;
+#[cfg(test)]
+mod tests;
 
 pub use self::port::IbPort;
 
@@ -269,10 +273,10 @@ impl<P: IbPort> Ib<P> {
     /// Introduces this process to a peer, and requests its introduction, once.
     fn begin_meeting(&mut self, to: u32) -> Result<(), Unreachable> {
         self.make_end(to).map_err(|why| Unreachable { peer: to, why })?;
-        if self.peer(to).is_some_and(|peer| !peer.has_asked && !peer.is_connected) && self.introduce(to, true)? {
-            if let Some(peer) = self.peer(to) {
-                peer.has_asked = true;
-            }
+        let is_due = self.peer(to).is_some_and(|peer| !peer.has_asked && !peer.is_connected);
+        let has_asked = is_due && self.introduce(to, true)?;
+        if let Some(peer) = self.peer(to) {
+            peer.has_asked |= has_asked;
         }
         Ok(())
     }
@@ -351,7 +355,9 @@ impl<P: IbPort> Ib<P> {
     fn forget(&mut self, peer: u32) {
         self.unanswered.retain(|to| *to != peer);
         self.unconfirmed.retain(|to| *to != peer);
-        let Some(known) = self.peers.get_mut(peer as usize).and_then(|peer| peer.as_deref_mut()) else { return };
+        let Some(known) = self.peers.get_mut(peer as usize).and_then(|peer| peer.as_deref_mut()) else {
+            return;
+        };
         if !std::mem::replace(&mut known.is_gone, true) {
             self.port.close(known.end.queue_pair);
             if self.settings.shared.is_some() {
@@ -438,7 +444,9 @@ impl<P: IbPort> Ib<P> {
                     peer.is_reporting = false;
                 }
             }
-            Operation::Receive(slot, len) if error.is_none() => self.take(number, (queue_pair, slot, len), sink),
+            Operation::Receive(slot, len) if error.is_none() => {
+                self.take(number, (queue_pair, slot, len), sink)
+            }
             Operation::Receive(slot, _) => self.receive_slots.push(slot),
         }
         if let (Some(number), Some(error)) = (number, error) {
@@ -464,7 +472,12 @@ impl<P: IbPort> Ib<P> {
     }
 
     /// An envelope has come.
-    fn take(&mut self, from: Option<u32>, (queue_pair, slot, len): (u32, SlotId, usize), sink: &mut dyn Sink) {
+    fn take(
+        &mut self,
+        from: Option<u32>,
+        (queue_pair, slot, len): (u32, SlotId, usize),
+        sink: &mut dyn Sink,
+    ) {
         let Ib { peers, port, received, frames_received, .. } = self;
         let known = from.and_then(|from| Some((from, peers.get_mut(from as usize)?.as_deref_mut()?)));
         let bytes = &port.slot(slot);
@@ -558,7 +571,8 @@ impl<P: IbPort> Ib<P> {
     fn has_all_arrived(&mut self) -> bool {
         let Ib { peers, sockets, unconfirmed, unanswered, .. } = self;
         let mut is_over = |(at, peer): (usize, &Option<Box<IbPeer>>)| {
-            peer.as_ref().is_none_or(|peer| peer.is_quiet() || peer.is_detached) || sockets.has_left(at as u32)
+            peer.as_ref().is_none_or(|peer| peer.is_quiet() || peer.is_detached)
+                || sockets.has_left(at as u32)
         };
         peers.iter().enumerate().all(&mut is_over) && unconfirmed.is_empty() && unanswered.is_empty()
     }
@@ -584,7 +598,8 @@ impl<P: IbPort> Transport for Ib<P> {
 
     fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
         if self.peer(to).is_some_and(|peer| peer.is_ready || peer.is_gone) {
-            let sent = if self.sockets.has_left(to) { Sent::Done } else { self.send_envelope(to, Some(message))? };
+            let sent =
+                if self.sockets.has_left(to) { Sent::Done } else { self.send_envelope(to, Some(message))? };
             if sent == Sent::Done {
                 self.frames_sent += 1;
                 self.sent.note(&message.frame, message.body.len());

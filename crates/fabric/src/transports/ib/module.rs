@@ -25,7 +25,12 @@ static IB: Module = Module {
     // Its processes meet over sockets.
     needs: Supplies::Listeners,
     unavailable: |job| {
-        let missing = || format!("no device under {DEVICES} has an active port");
+        let missing = || {
+            format!(
+                "no device under {DEVICES} has an active port, so {FILE} is not opened: install the adapter's driver and bring up a port; \
+                 'oxmpi info --ib' shows what there is"
+            )
+        };
         job.no_sockets.clone().or_else(|| (!ports::has_active_port(Path::new(DEVICES))).then(missing))
     },
     constructor: &Constructor { decide, survey: Some(survey), suits_hosts, ..Constructor::new(open) },

@@ -95,7 +95,8 @@ impl IbPeer {
     /// The number that is to be written at the peer, if it is due: half of its credits are used up as far as it knows.
     pub(super) fn report(&mut self) -> Option<u64> {
         let due = u64::from(self.granted / 2).max(1);
-        let is_due = self.is_ready && !self.is_gone && !self.is_reporting && self.freed - self.reported >= due;
+        let is_due =
+            self.is_ready && !self.is_gone && !self.is_reporting && self.freed - self.reported >= due;
         if !is_due {
             return None;
         }

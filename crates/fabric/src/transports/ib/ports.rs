@@ -21,9 +21,8 @@ pub(super) struct PortRequest {
 /// Whether a device of this machine has an active port, as the kernel's files say: a machine without one opens no library.
 pub(super) fn has_active_port(devices: &Path) -> bool {
     let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_active = |port: &Path| {
-        fs::read_to_string(port.join("state")).is_ok_and(|state| state.contains("ACTIVE"))
-    };
+    let is_active =
+        |port: &Path| fs::read_to_string(port.join("state")).is_ok_and(|state| state.contains("ACTIVE"));
     entries(devices).any(|device| entries(&device.join("ports")).any(|port| is_active(&port)))
 }
 
@@ -60,7 +59,9 @@ pub(super) fn choose<'a>(devices: &'a [Device], asked: &PortRequest) -> Result<(
     let suits = |port: &&Port| port.is_active() && asked.port.is_none_or(|number| number == port.number);
     let found = candidates.iter().find_map(|one| Some((one.name.as_str(), one.ports.iter().find(suits)?)));
     let (device, port) = found.ok_or_else(|| match asked.port {
-        Some(number) => format!("rpi_ib_port asks for port {number}, which is not active: {}", listing(devices)),
+        Some(number) => {
+            format!("rpi_ib_port asks for port {number}, which is not active: {}", listing(devices))
+        }
         None => format!("no port is active: {}", listing(devices)),
     })?;
     if asked.mtu > port.mtu {
@@ -81,8 +82,7 @@ mod tests {
     }
 
     fn devices() -> Vec<Device> {
-        let device =
-            |name: &str, ports| Device { name: name.into(), ports, trouble: None };
+        let device = |name: &str, ports| Device { name: name.into(), ports, trouble: None };
         vec![device("a0", vec![port(1, 1)]), device("b0", vec![port(1, 1), port(2, 4)])]
     }
 
