@@ -191,25 +191,30 @@ fn row(device: &Device, port: &oxmpi_verbs::Port) -> Vec<String> {
     ]
 }
 
+/// How much memory the envelopes take (the product of the components guide), and what else the parameters say.
+fn use_of(params: &Params, settings: &IbSettings) -> String {
+    let (envelopes, len) = (settings.envelopes as usize, settings.envelope_len());
+    let queue = match settings.shared {
+        Some(most) => format!("in a shared receive queue of at most {} bytes", most as usize * len),
+        None => "in a receive queue of its own".into(),
+    };
+    let near = if params.is_on(&SHM) { "shared memory" } else { "the adapter as well" };
+    format!(
+        "envelopes: {envelopes} x {len} bytes = {} bytes for each process with which there is contact, {queue}; a peer that does not answer \
+         has failed after about {} s; within a node messages go through {near}",
+        envelopes * len,
+        params.count(&TIMEOUT)
+    )
+}
+
 /// What there is, what a job on this host would use, and how much memory that takes.
 fn survey(params: &Params) -> Result<Survey, String> {
     let (library, devices) = found(params)?;
-    let settings = settings(params);
-    let choice = ports::choose(&devices, &request(params)).map(|(device, port)| {
-        let len = settings.envelope_len();
-        let limit = match settings.shared {
-            Some(most) => format!("{} bytes at most in one shared receive queue", most as usize * len),
-            None => "without a shared receive queue".into(),
-        };
-        format!(
-            "port {} of device {device}; envelopes: (processes with which there is contact) x {} x {len} bytes = {} bytes for each, {limit}",
-            port.number,
-            settings.envelopes,
-            settings.envelopes as usize * len
-        )
-    });
+    let choice = ports::choose(&devices, &request(params))
+        .map(|(device, port)| format!("port {} of device {device}", port.number));
     let rows = devices.iter().flat_map(|device| device.ports.iter().map(|port| row(device, port))).collect();
-    Ok(Survey { title: library.to_string(), choice, columns: &COLUMNS, rows })
+    let title = format!("{library}; {}", use_of(params, &settings(params)));
+    Ok(Survey { title, choice, columns: &COLUMNS, rows })
 }
 
 /// A port of this host, and the sockets of the process.
