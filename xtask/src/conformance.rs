@@ -11,6 +11,7 @@ mod demos;
 mod expected;
 mod ferrompi;
 mod hdf5;
+mod ib;
 mod job;
 mod options;
 mod programs;
@@ -41,6 +42,7 @@ pub(crate) fn conformance(words: &[&str]) -> Result<(), Failure> {
             print!("{HELP}");
             Ok(())
         }
+        Some(options) if options.ib => ib::run(options.prefix.as_deref()),
         Some(options) => {
             let ways = options.rpis.iter();
             let places = ways.flat_map(|&rpi| options.ranks.iter().map(move |&ranks| Place { ranks, rpi }));

@@ -31,6 +31,7 @@ pub mod constructor;
 mod counts;
 mod fabric;
 mod matching;
+mod meetings;
 mod message;
 pub mod neighbours;
 pub mod relay;

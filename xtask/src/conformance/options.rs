@@ -15,6 +15,7 @@ cargo xtask conformance [options]   run foreign programs on OxMPI: mpi4py's test
   --module REGEX        only what has such a name: test_comm, bench_ringtest, netpipe, hpcc
   --prefix DIR          judge this installation; otherwise one is built and put into target/conformance/oxmpi
   --patience SECONDS    how long a test may do nothing, 30 if not given
+  --ib                  instead: jobs over 'ib' in an emulated machine with soft RoCE devices (some minutes)
   --shrink              take what no longer fails off tests/conformance/expected-failures.txt
 
 Exit code 0 if nothing fails but what is expected to, and all of that does.
@@ -66,6 +67,8 @@ pub(super) struct Options {
     pub(super) prefix: Option<PathBuf>,
     pub(super) patience: Duration,
     pub(super) shrink: bool,
+    /// Jobs over InfiniBand in an emulated machine, and nothing else.
+    pub(super) ib: bool,
 }
 
 impl Default for Options {
@@ -77,6 +80,7 @@ impl Default for Options {
             prefix: None,
             patience: Duration::from_secs(30),
             shrink: false,
+            ib: false,
         }
     }
 }
@@ -102,6 +106,7 @@ pub(super) fn read(words: &[&str]) -> Result<Option<Options>, Failure> {
             "--module" => options.module = Some(value()?.to_owned()),
             "--five" => five = true,
             "--shrink" => options.shrink = true,
+            "--ib" => options.ib = true,
             // Jobs run elsewhere.
             "--prefix" => {
                 let prefix = value()?;

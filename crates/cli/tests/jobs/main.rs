@@ -14,6 +14,7 @@ mod forced;
 mod generations;
 mod hangs;
 mod harness;
+mod ib;
 mod launcher;
 mod mpiruns;
 mod observed;

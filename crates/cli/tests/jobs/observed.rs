@@ -72,6 +72,16 @@ const OBSERVED: &[Row] = &[
         ],
     ),
     (
+        "jobs/ib.rs",
+        "the_memory_of_envelopes_is_shown",
+        &["rpi_ib_num_envelopes", "rpi_ib_tinymsglen", "rpi_ib_srq", "rpi_ib_timeout", "rpi_ib_shm"],
+    ),
+    (
+        "jobs/ib.rs",
+        "what_is_not_there_is_named",
+        &["rpi_ib_hca_id", "rpi_ib_port", "rpi_ib_mtu", "rpi_ib_library"],
+    ),
+    (
         "jobs/ofi.rs",
         "what_cannot_be_is_told_before_there_are_ranks",
         &["mtl_ofi_library", "mtl_ofi_provider_include", "mtl_ofi_provider_exclude"],

@@ -40,7 +40,8 @@ mod tags;
 pub use self::tags::{ModeError, Parts, TagLayout, TagMode, TagProtocol};
 
 use self::frames::{BODY, BodyRest, ROOM, ROOMS};
-use self::meeting::{Introduction, Meetings};
+use self::meeting::Introduction;
+use crate::meetings::Meetings;
 use crate::routes::Nodes;
 use crate::transports::Tell;
 use crate::{

@@ -1,0 +1,51 @@
+//! Jobs over InfiniBand (`--mca rpi ib`) on a machine without a device: what is refused, and what `oxmpi info --ib` shows. With devices
+//! `cargo xtask conformance --ib` runs them.
+
+use crate::harness::{compile, installed, root};
+use std::process::Command;
+
+/// What `oxmpi info --ib` prints with these parameters.
+fn info(params: &[(&str, &str)]) -> String {
+    let mut command = Command::new(installed("oxmpi"));
+    command.args(["info", "--ib"]).current_dir(root());
+    for (name, value) in params {
+        command.env(format!("OXMPI_MCA_{name}"), value);
+    }
+    let output = command.output().unwrap();
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+}
+
+/// Whether this machine has a device: then none of the refusals here is to be expected.
+fn has_device() -> bool {
+    std::fs::read_dir("/sys/class/infiniband").is_ok_and(|mut devices| devices.next().is_some())
+}
+
+#[test]
+fn the_memory_of_envelopes_is_shown() {
+    let text = info(&[("rpi_ib_num_envelopes", "10"), ("rpi_ib_tinymsglen", "940"), ("rpi_ib_srq", "0")]);
+    assert!(text.contains("10 x 1000 bytes = 10000 bytes for each process"), "{text}");
+    assert!(text.contains("in a receive queue of its own"), "{text}");
+    assert!(info(&[]).contains("64 x 1084 bytes = 69376 bytes"), "{text}");
+    let text = info(&[("rpi_ib_timeout", "33"), ("rpi_ib_shm", "0")]);
+    assert!(text.contains("about 33 s") && text.contains("the adapter as well"), "{text}");
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    if has_device() {
+        return;
+    }
+    let text = info(&[("rpi_ib_hca_id", "mlx9_7")]);
+    assert!(text.contains("'mlx9_7'") && text.contains("there is no device"), "{text}");
+    let text = info(&[("rpi_ib_port", "7")]);
+    assert!(text.contains("port 7") && text.contains("there is no device"), "{text}");
+    assert!(info(&[("rpi_ib_mtu", "1000")]).contains("rpi_ib_mtu is 1000"), "{text}");
+    let text = info(&[("rpi_ib_library", "/nowhere.so")]);
+    assert!(text.contains("/nowhere.so") && text.contains("install it"), "{text}");
+    let programs = compile(&["jobs/ofi"]);
+    let outcome = programs.run(2, &["--mca", "rpi", "ib"], "ofi", &[]);
+    assert_ne!(outcome.code, 0);
+    for text in ["/sys/class/infiniband", "libibverbs.so.1", "bring up a port"] {
+        assert!(outcome.err.contains(text), "{outcome:?}");
+    }
+}

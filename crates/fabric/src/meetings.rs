@@ -1,0 +1,185 @@
+//! Introductions: processes whose network needs an address of each other exchange it over another transport, by
+//! [`Frame::Meet`](oxmpi_wire::Frame::Meet). What the body says is the network's affair; here its parts are put together, and all other
+//! frames of that transport are handed up.
+
+use crate::Sink;
+use oxmpi_sys::bytes::{Bytes, BytesMut};
+use oxmpi_wire::{Announced, ContextId, Envelope};
+use std::collections::HashMap;
+
+/// The longest introduction, bytes: a longer one comes up empty.
+pub(crate) const LONGEST_INTRODUCTION: usize = 264;
+
+/// A frame of which the body has come in part.
+#[derive(Debug)]
+struct PartialIntroduction {
+    asks: bool,
+    total: usize,
+    came: usize,
+    /// As far as it is no longer than any introduction.
+    body: Vec<u8>,
+}
+
+/// Introductions that come over sockets.
+#[derive(Debug, Default)]
+pub(crate) struct Meetings {
+    begun: HashMap<u32, PartialIntroduction>,
+    /// The sender, whether it wants an answer, and the body.
+    whole: Vec<(u32, bool, Vec<u8>)>,
+    /// Peers that are lost, as the sockets say.
+    lost: Vec<u32>,
+}
+
+impl Meetings {
+    /// A sink for the sockets, which keeps what is for this and hands everything else up.
+    pub(crate) fn watch<'a>(&'a mut self, sink: &'a mut dyn Sink) -> MeetingSink<'a> {
+        MeetingSink { meetings: self, sink }
+    }
+
+    /// Takes those that have come whole.
+    pub(crate) fn take(&mut self) -> Vec<(u32, bool, Vec<u8>)> {
+        std::mem::take(&mut self.whole)
+    }
+
+    /// Takes those that are lost.
+    pub(crate) fn take_lost(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.lost)
+    }
+
+    fn part(&mut self, from: u32, mut begun: PartialIntroduction, part: Bytes<'_>) {
+        begun.came += part.len();
+        if begun.total <= LONGEST_INTRODUCTION {
+            part.append_to(&mut begun.body);
+        }
+        if begun.came < begun.total {
+            self.begun.insert(from, begun);
+        } else {
+            self.whole.push((from, begun.asks, begun.body));
+        }
+    }
+}
+
+/// See [`Meetings::watch`].
+pub(crate) struct MeetingSink<'a> {
+    meetings: &'a mut Meetings,
+    sink: &'a mut dyn Sink,
+}
+
+impl Sink for MeetingSink<'_> {
+    fn eager(&mut self, from: u32, sequence: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
+        self.sink.eager(from, sequence, envelope, total, first);
+    }
+
+    fn eager_sync(
+        &mut self,
+        from: u32,
+        sequence: u8,
+        envelope: Envelope,
+        request: u64,
+        total: usize,
+        first: Bytes<'_>,
+    ) {
+        self.sink.eager_sync(from, sequence, envelope, request, total, first);
+    }
+
+    fn rendezvous(
+        &mut self,
+        from: u32,
+        sequence: u8,
+        envelope: Envelope,
+        announced: Announced,
+        first: Bytes<'_>,
+    ) {
+        self.sink.rendezvous(from, sequence, envelope, announced, first);
+    }
+
+    fn sync_ack(&mut self, from: u32, request: u64) {
+        self.sink.sync_ack(from, request);
+    }
+
+    fn pull(&mut self, from: u32, request: u64, receiver: u64, length: u64, claimed: bool) {
+        self.sink.pull(from, request, receiver, length, claimed);
+    }
+
+    fn fin(&mut self, from: u32, request: u64) {
+        self.sink.fin(from, request);
+    }
+
+    fn withdraw(&mut self, from: u32, request: u64, number: u64) {
+        self.sink.withdraw(from, request, number);
+    }
+
+    fn withdrawn(&mut self, from: u32, request: u64) {
+        self.sink.withdrawn(from, request);
+    }
+
+    fn data(&mut self, from: u32, receiver: u64, offset: u64, total: usize, first: Bytes<'_>) {
+        self.sink.data(from, receiver, offset, total, first);
+    }
+
+    fn learn(&mut self, from: u32, id: ContextId, index: u32) {
+        self.sink.learn(from, id, index);
+    }
+
+    fn ask_index(&mut self, from: u32, id: ContextId) {
+        self.sink.ask_index(from, id);
+    }
+
+    fn meet(&mut self, from: u32, asks: bool, total: usize, first: Bytes<'_>) {
+        self.meetings.part(from, PartialIntroduction { asks, total, came: 0, body: Vec::new() }, first);
+    }
+
+    fn more(&mut self, from: u32, offset: usize, part: Bytes<'_>) {
+        match self.meetings.begun.remove(&from) {
+            Some(begun) => self.meetings.part(from, begun, part),
+            None => self.sink.more(from, offset, part),
+        }
+    }
+
+    fn place(&mut self, from: u32, offset: usize, len: usize) -> Option<BytesMut<'_>> {
+        if self.meetings.begun.contains_key(&from) { None } else { self.sink.place(from, offset, len) }
+    }
+
+    fn placed(&mut self, from: u32, offset: usize, bytes: usize) {
+        self.sink.placed(from, offset, bytes);
+    }
+
+    fn sent(&mut self, token: u64) {
+        self.sink.sent(token);
+    }
+
+    fn left(&mut self, peer: u32) {
+        self.sink.left(peer);
+    }
+
+    fn lost(&mut self, peer: u32) {
+        self.meetings.lost.push(peer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sink::testing::CountingSink;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_introduction_comes_in_parts_of_any_length(body in prop::collection::vec(any::<u8>(), 1..400), cut in 1usize..40) {
+            let mut meetings = Meetings::default();
+            let mut above = CountingSink::default();
+            let mut sink = meetings.watch(&mut above);
+            let mut parts = body.chunks(cut);
+            sink.meet(3, true, body.len(), Bytes::from(parts.next().unwrap_or_default()));
+            let mut offset = cut;
+            for part in parts {
+                sink.more(3, offset, Bytes::from(part));
+                offset += part.len();
+            }
+            let kept = if body.len() <= LONGEST_INTRODUCTION { body } else { Vec::new() };
+            prop_assert_eq!(meetings.take(), vec![(3, true, kept)]);
+            prop_assert!(meetings.begun.is_empty());
+            prop_assert_eq!(above.bytes, 0, "all parts are of the introduction");
+        }
+    }
+}

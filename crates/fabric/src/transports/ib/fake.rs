@@ -1,0 +1,291 @@
+//! A network in memory for the tests of this transport: two ports, whose operations end late and in an order that a seed chooses, and
+//! sockets on which processes meet. It fails a test that sends without a receive being posted, or has more sends under way than it said.
+
+#![allow(clippy::panic_in_result_fn, clippy::expect_used)] // what a test must not do fails it
+
+use super::{IbPort, IbSettings};
+use crate::sim::Random;
+use crate::{Body, Limits, Membership, Message, Sent, Sink, Statistics, Transport, Unreachable};
+use oxmpi_sys::bytes::Bytes;
+use oxmpi_verbs::{Completion, LocalEnd, Operation, RemoteEnd, SlotId, VerbsError};
+use oxmpi_wire::Frame;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The numbers of the queue pairs of port 1 begin here.
+const SECOND: u32 = 1000;
+
+enum Sending {
+    Slot(SlotId, Vec<u8>),
+    Word(u64),
+}
+
+#[derive(Default)]
+struct FakeEnd {
+    remote: Option<u32>,
+    receives: VecDeque<SlotId>,
+    word: u64,
+    /// What was posted and has not arrived, in order.
+    wire: VecDeque<Sending>,
+    in_flight: u32,
+    is_writing: bool,
+}
+
+/// Both ports and the sockets between the two processes.
+pub(super) struct World {
+    random: Random,
+    settings: IbSettings,
+    ends: HashMap<u32, FakeEnd>,
+    shared: [VecDeque<SlotId>; 2],
+    done: [VecDeque<(Completion, Vec<u8>)>; 2],
+    meets: [VecDeque<(bool, Vec<u8>)>; 2],
+    made: u32,
+    /// Nothing arrives any more, and all that is under way fails.
+    pub(super) is_broken: bool,
+    /// The other process has taken leave, as the sockets of each see it.
+    pub(super) has_left: [bool; 2],
+}
+
+/// A world that several hold.
+#[derive(Clone)]
+pub(super) struct SharedWorld(Arc<Mutex<World>>);
+
+impl std::fmt::Debug for SharedWorld {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SharedWorld")
+    }
+}
+
+fn port_of(queue_pair: u32) -> usize {
+    usize::from(queue_pair >= SECOND)
+}
+
+impl SharedWorld {
+    pub(super) fn new(seed: u64, settings: IbSettings) -> SharedWorld {
+        SharedWorld(Arc::new(Mutex::new(World {
+            random: Random::new(seed),
+            settings,
+            ends: HashMap::new(),
+            shared: Default::default(),
+            done: Default::default(),
+            meets: Default::default(),
+            made: 1,
+            is_broken: false,
+            has_left: [false; 2],
+        })))
+    }
+
+    pub(super) fn with<T>(&self, of: impl FnOnce(&mut World) -> T) -> T {
+        of(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl World {
+    /// Lets an operation of some queue pair arrive.
+    fn step(&mut self) {
+        let mut busy: Vec<u32> =
+            self.ends.iter().filter(|(_, end)| !end.wire.is_empty()).map(|(at, _)| *at).collect();
+        busy.sort_unstable();
+        if busy.is_empty() {
+            return;
+        }
+        let from = busy[self.random.below(busy.len() as u64) as usize];
+        let Some(end) = self.ends.get_mut(&from) else { return };
+        let (Some(sending), to) = (end.wire.pop_front(), end.remote) else { return };
+        let broken =
+            self.is_broken.then(|| "transport retry counter exceeded (vendor error 0x81)".to_string());
+        let operation = match &sending {
+            Sending::Slot(slot, _) => Operation::Send(*slot),
+            Sending::Word(_) => Operation::WriteWord,
+        };
+        let ended = Completion { queue_pair: from, operation, error: broken.clone() };
+        self.done[port_of(from)].push_back((ended, Vec::new()));
+        if broken.is_some() {
+            return;
+        }
+        let to = to.expect("who sends is connected");
+        let shared = &mut self.shared[port_of(to)];
+        let end = self.ends.get_mut(&to).expect("the other end is there");
+        assert!(end.remote.is_some(), "the receiver is connected before anybody sends to it");
+        match sending {
+            Sending::Word(value) => end.word = value,
+            Sending::Slot(_, bytes) => {
+                let queue = if self.settings.shared.is_some() { shared } else { &mut end.receives };
+                let slot = queue.pop_front().expect("a receiver is always ready (rule 2)");
+                let operation = Operation::Receive(slot, bytes.len());
+                let ended = Completion { queue_pair: to, operation, error: None };
+                self.done[port_of(to)].push_back((ended, bytes));
+            }
+        }
+    }
+}
+
+/// A port of the world.
+#[derive(Debug)]
+pub(super) struct FakePort {
+    pub(super) world: SharedWorld,
+    pub(super) me: usize,
+    pub(super) slots: Vec<Vec<u8>>,
+    pub(super) posted: HashSet<SlotId>,
+}
+
+impl FakePort {
+    fn lend(&mut self, slot: SlotId) {
+        assert!(self.posted.insert(slot), "a slot is posted once");
+    }
+}
+
+impl IbPort for FakePort {
+    fn describe(&self) -> String {
+        format!("port {} of the world", self.me)
+    }
+    fn more_slots(&mut self) -> Result<Vec<SlotId>, VerbsError> {
+        let (len, count) = self.world.with(|world| (world.settings.envelope_len(), world.settings.envelopes));
+        let first = self.slots.len() as u32;
+        self.slots.extend((0..count).map(|_| vec![0; len]));
+        Ok((first..first + count).map(SlotId).collect())
+    }
+    fn slot(&self, slot: SlotId) -> &[u8] {
+        assert!(!self.posted.contains(&slot));
+        &self.slots[slot.0 as usize]
+    }
+    fn slot_mut(&mut self, slot: SlotId) -> &mut [u8] {
+        assert!(!self.posted.contains(&slot));
+        &mut self.slots[slot.0 as usize]
+    }
+    fn create(&mut self, first_packet: u32) -> Result<LocalEnd, VerbsError> {
+        let queue_pair = self.world.with(|world| {
+            world.made += 1;
+            let number = world.made + self.me as u32 * SECOND;
+            world.ends.insert(number, FakeEnd::default());
+            number
+        });
+        Ok(LocalEnd { queue_pair, first_packet, ..LocalEnd::default() })
+    }
+    fn connect(&mut self, local: &LocalEnd, remote: &RemoteEnd) -> Result<(), VerbsError> {
+        self.world.with(|world| {
+            let end = world.ends.get_mut(&local.queue_pair).expect("it was made");
+            assert_eq!(end.remote.replace(remote.queue_pair), None, "it is connected once");
+        });
+        Ok(())
+    }
+    fn close(&mut self, queue_pair: u32) {
+        self.world.with(|world| world.ends.remove(&queue_pair));
+    }
+    fn peer_word(&self, queue_pair: u32) -> u64 {
+        self.world.with(|world| world.ends.get(&queue_pair).map_or(0, |end| end.word))
+    }
+    fn write_word(&mut self, queue_pair: u32, value: u64) -> Result<(), VerbsError> {
+        self.world.with(|world| {
+            let end = world.ends.get_mut(&queue_pair).expect("it is open");
+            assert!(!std::mem::replace(&mut end.is_writing, true), "one word at a time");
+            end.wire.push_back(Sending::Word(value));
+        });
+        Ok(())
+    }
+    fn send(&mut self, queue_pair: u32, slot: SlotId, len: usize) -> Result<(), VerbsError> {
+        self.lend(slot);
+        let bytes = self.slots[slot.0 as usize][..len].to_vec();
+        self.world.with(|world| {
+            let most = world.settings.send_depth() - 1;
+            let end = world.ends.get_mut(&queue_pair).expect("it is open");
+            end.in_flight += 1;
+            assert!(end.in_flight <= most, "the send queue has room for {most}");
+            end.wire.push_back(Sending::Slot(slot, bytes));
+        });
+        Ok(())
+    }
+    fn receive(&mut self, queue_pair: u32, slot: SlotId) -> Result<(), VerbsError> {
+        self.lend(slot);
+        self.world.with(|world| match (world.settings.shared, world.ends.get_mut(&queue_pair)) {
+            (None, Some(end)) => end.receives.push_back(slot),
+            _ => world.shared[self.me].push_back(slot),
+        });
+        Ok(())
+    }
+    fn poll(&mut self, into: &mut Vec<Completion>) -> Result<(), VerbsError> {
+        let FakePort { world, me, slots, posted } = self;
+        world.with(|world| {
+            for _ in 0..world.random.below(4) {
+                world.step();
+            }
+            for _ in 0..world.random.below(4) {
+                let Some((ended, bytes)) = world.done[*me].pop_front() else { break };
+                match ended.operation {
+                    Operation::WriteWord => {}
+                    Operation::Send(slot) | Operation::Receive(slot, _) => {
+                        posted.remove(&slot);
+                        slots[slot.0 as usize][..bytes.len()].copy_from_slice(&bytes);
+                    }
+                }
+                if let Some(end) = world.ends.get_mut(&ended.queue_pair) {
+                    match ended.operation {
+                        Operation::WriteWord => end.is_writing = false,
+                        Operation::Send(_) => end.in_flight -= 1,
+                        Operation::Receive(..) => {}
+                    }
+                }
+                into.push(ended);
+            }
+        });
+        Ok(())
+    }
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+    fn arm(&mut self) -> Result<(), VerbsError> {
+        Ok(())
+    }
+    fn take_events(&mut self) {}
+}
+
+/// The sockets of a process of the world, to the other one.
+#[derive(Debug)]
+pub(super) struct FakeSockets {
+    pub(super) world: SharedWorld,
+    pub(super) me: usize,
+}
+
+impl Transport for FakeSockets {
+    fn name(&self) -> &'static str {
+        "sockets"
+    }
+    fn limits(&self, _: u32) -> Limits {
+        Limits { eager: 1 << 16, announced: 0 }
+    }
+    fn piece_limit(&mut self, _: u32) -> usize {
+        1 << 16
+    }
+    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+        let Frame::Meet { asks } = message.frame else { panic!("{:?} goes over the network", message.frame) };
+        let Body::Bytes(body) = message.body else { panic!("an introduction lies in one piece") };
+        Ok(self.world.with(|world| {
+            if world.random.below(3) == 0 {
+                return Sent::Full;
+            }
+            world.meets[to as usize].push_back((asks, body.to_vec()));
+            Sent::Done
+        }))
+    }
+    fn poll(&mut self, _: Option<u32>, sink: &mut dyn Sink) -> bool {
+        let came = self
+            .world
+            .with(|world| if world.random.below(3) == 0 { None } else { world.meets[self.me].pop_front() });
+        let Some((asks, body)) = came else { return false };
+        // It comes in two parts.
+        let (first, second) = body.split_at(body.len() / 2);
+        let other = 1 - self.me as u32;
+        sink.meet(other, asks, body.len(), Bytes::from(first));
+        sink.more(other, first.len(), Bytes::from(second));
+        true
+    }
+}
+
+impl Membership for FakeSockets {
+    fn has_left(&mut self, _: u32) -> bool {
+        self.world.with(|world| world.has_left[self.me])
+    }
+}
+
+impl Statistics for FakeSockets {}

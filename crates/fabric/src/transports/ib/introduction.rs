@@ -1,0 +1,82 @@
+//! What two processes tell each other over sockets before they are connected: the body of [`Frame::Meet`](oxmpi_wire::Frame::Meet).
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0..4 | number of the queue pair |
+//! | 4..8 | number of its first packet |
+//! | 8..12 | local identifier of the port |
+//! | 12..28 | global identifier of the port |
+//! | 28..36 | address of the word that the peer writes |
+//! | 36..40 | its remote key |
+//! | 40..44 | envelopes that are posted for the peer |
+//! | 44..48 | the length of an envelope |
+
+use oxmpi_verbs::LocalEnd;
+
+/// Its length, bytes.
+const LEN: usize = 48;
+
+/// See the module.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct IbIntroduction {
+    pub(super) end: LocalEnd,
+    pub(super) granted: u32,
+    pub(super) envelope: u32,
+}
+
+impl IbIntroduction {
+    pub(super) fn encode(&self) -> [u8; LEN] {
+        let IbIntroduction { end, granted, envelope } = self;
+        let mut out = [0; LEN];
+        out[..4].copy_from_slice(&end.queue_pair.to_le_bytes());
+        out[4..8].copy_from_slice(&end.first_packet.to_le_bytes());
+        out[8..12].copy_from_slice(&u32::from(end.lid).to_le_bytes());
+        out[12..28].copy_from_slice(&end.gid);
+        out[28..36].copy_from_slice(&end.word.0.to_le_bytes());
+        out[36..40].copy_from_slice(&end.word.1.to_le_bytes());
+        out[40..44].copy_from_slice(&granted.to_le_bytes());
+        out[44..].copy_from_slice(&envelope.to_le_bytes());
+        out
+    }
+
+    /// Reads such a body. `None`: it is none.
+    pub(super) fn decode(body: &[u8]) -> Option<IbIntroduction> {
+        fn number(rest: &mut &[u8]) -> Option<u32> {
+            let (number, left) = rest.split_first_chunk::<4>()?;
+            *rest = left;
+            Some(u32::from_le_bytes(*number))
+        }
+        let rest = &mut &body[..];
+        let (queue_pair, first_packet) = (number(rest)?, number(rest)?);
+        let lid = u16::try_from(number(rest)?).ok()?;
+        let (gid, left) = rest.split_first_chunk::<16>()?;
+        let (address, left) = left.split_first_chunk::<8>()?;
+        *rest = left;
+        let word = (u64::from_le_bytes(*address), number(rest)?);
+        let (granted, envelope) = (number(rest)?, number(rest)?);
+        let end = LocalEnd { queue_pair, first_packet, lid, gid: *gid, word };
+        (rest.is_empty() && granted > 0).then_some(IbIntroduction { end, granted, envelope })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_introduction_survives_the_wire(numbers: [u32; 4], lid: u16, gid: [u8; 16], address: u64, granted in 1u32..) {
+            let [queue_pair, first_packet, key, envelope] = numbers;
+            let end = LocalEnd { queue_pair, first_packet, lid, gid, word: (address, key) };
+            let one = IbIntroduction { end, granted, envelope };
+            prop_assert_eq!(IbIntroduction::decode(&one.encode()), Some(one));
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+            let is_one = IbIntroduction::decode(&bytes).is_some();
+            prop_assert!(!is_one || bytes.len() == LEN);
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! What `ib` says of itself: InfiniBand and RoCE through libibverbs.
+
+use super::ports::{self, DEVICES, PortRequest};
+use super::{Ib, IbSettings};
+use crate::Transport;
+use crate::constructor::{Constructor, Decided, Offer, Services, Situation, Survey};
+use crate::routes::{Nodes, Reach};
+use crate::transports::Tell;
+use linkme::distributed_slice;
+use oxmpi_param::module::{MODULES, Module, Supplies};
+use oxmpi_param::{Encrypt, Level, Param, Params, Unit};
+use oxmpi_verbs::{Adapter, AdapterSettings, Device, LIBRARY as FILE, Library};
+use std::path::Path;
+use std::sync::Arc;
+
+#[distributed_slice(MODULES)]
+static IB: Module = Module {
+    name: "ib",
+    place: 750,
+    help: "'ib' is InfiniBand or RoCE through libibverbs, with shared memory within a node.",
+    params: &[&HCA_ID, &PORT, &MTU, &ENVELOPES, &TINY, &SRQ, &TIMEOUT, &SHM, &LIBRARY, &PRIORITY],
+    priority: Some(&PRIORITY),
+    // A connection is the adapter's affair, and an image has none.
+    images: false,
+    // Its processes meet over sockets.
+    needs: Supplies::Listeners,
+    unavailable: |job| {
+        let missing = || {
+            format!(
+                "no device under {DEVICES} has an active port, so {FILE} is not opened: install the adapter's driver and bring up a port; \
+                 'oxmpi info --ib' shows what there is"
+            )
+        };
+        job.no_sockets.clone().or_else(|| (!ports::has_active_port(Path::new(DEVICES))).then(missing))
+    },
+    constructor: &Constructor { decide, survey: Some(survey), suits_hosts, ..Constructor::new(open) },
+    ..Module::NEW
+};
+
+static HCA_ID: Param = Param {
+    name: "rpi_ib_hca_id",
+    unit: Unit::Text { default: "" },
+    help: "The device that 'ib' uses ('oxmpi info --ib' lists those of this machine); empty: the first one with an active port.",
+    ..Param::NEW
+};
+
+static PORT: Param = Param {
+    name: "rpi_ib_port",
+    default: -1,
+    min: -1,
+    max: 254,
+    help: "The port of the device that 'ib' uses, from 1; -1: the first active one. Processes share a port.",
+    ..Param::NEW
+};
+
+static MTU: Param = Param {
+    name: "rpi_ib_mtu",
+    unit: Unit::Bytes,
+    default: 1024,
+    min: 1,
+    max: 1 << 20,
+    help: "The MTU of connections over 'ib': 256, 512, 1024, 2048 or 4096, and no more than the port has.",
+    ..Param::NEW
+};
+
+static ENVELOPES: Param = Param {
+    name: "rpi_ib_num_envelopes",
+    unit: Unit::Count,
+    default: 64,
+    min: 1,
+    max: 4096,
+    help: "Envelopes that 'ib' posts for each peer with which there is contact: so many short messages may be on their way.",
+    ..Param::NEW
+};
+
+static TINY: Param = Param {
+    name: "rpi_ib_tinymsglen",
+    unit: Unit::Bytes,
+    default: 1024,
+    min: 64,
+    max: 1 << 20,
+    help: "The longest message that 'ib' sends in one envelope before its receive is known to be posted. Longer ones wait for the \
+           receiver (rendezvous).",
+    ..Param::NEW
+};
+
+static SRQ: Param = Param::switch(
+    "rpi_ib_srq",
+    true,
+    "Whether the envelopes of all peers lie in one shared receive queue (1), of limited size, or each peer has its own (0).",
+);
+
+static TIMEOUT: Param = Param {
+    name: "rpi_ib_timeout",
+    unit: Unit::Count,
+    default: 10,
+    min: 1,
+    max: 600,
+    help: "For about how many seconds the adapter of 'ib' repeats what a peer does not answer, before the peer has failed.",
+    ..Param::NEW
+};
+
+static SHM: Param = Param::switch(
+    "rpi_ib_shm",
+    true,
+    "Whether messages within a node go through shared memory (1), or by 'ib' through the adapter as well (0).",
+);
+
+static LIBRARY: Param = Param {
+    name: "rpi_ib_library",
+    unit: Unit::Text { default: FILE },
+    help: "The file of libibverbs, which is opened when a job goes over 'ib': a name that the loader finds, or a path.",
+    level: Level::Tune,
+    ..Param::NEW
+};
+
+static PRIORITY: Param = Param::priority(
+    "rpi_ib_priority",
+    50,
+    "The priority of 'ib' when no transport is asked for (rpi): the highest one that can run is used.",
+);
+
+/// The most envelopes of a shared receive queue.
+const SHARED_MOST: u32 = 4096;
+/// A packet is sent so often before a connection has failed.
+const ATTEMPTS: u128 = 8;
+
+/// The power of two of 4.096 microseconds after which a packet is repeated, so that all attempts take about so many seconds.
+fn ack_timeout(seconds: u32) -> u8 {
+    let units = u128::from(seconds) * 1_000_000_000 / ATTEMPTS / 4096;
+    // The field has five bits, and 0 is for ever.
+    (units.max(2).ilog2() as u8).min(31)
+}
+
+fn request(params: &Params) -> PortRequest {
+    let device = params.text(&HCA_ID);
+    PortRequest {
+        device: (!device.is_empty()).then(|| device.to_string()),
+        port: u8::try_from(params.number(&PORT)).ok(),
+        mtu: params.count(&MTU),
+    }
+}
+
+fn settings(params: &Params) -> IbSettings {
+    let envelopes = params.count(&ENVELOPES) as u32;
+    let shared = params.is_on(&SRQ).then_some(SHARED_MOST);
+    IbSettings { tiny: params.count(&TINY), envelopes, shared }
+}
+
+/// The library, and the devices of this machine.
+fn found(params: &Params) -> Result<(Arc<Library>, Vec<Device>), String> {
+    let library = Library::open(params.text(&LIBRARY)).map_err(|error| error.to_string())?;
+    let devices = library.devices().map_err(|error| error.to_string())?;
+    Ok((library, devices))
+}
+
+/// What cannot work at all is refused before any process starts.
+fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
+    if params.mpi_encrypt() == Encrypt::On {
+        return Err("mpi_encrypt asks for encrypted messages, and what 'ib' sends is not encrypted".into());
+    }
+    if is_one_host {
+        let (_, devices) = found(params)?;
+        ports::choose(&devices, &request(params))?;
+    }
+    Ok(Decided::default())
+}
+
+/// A job on several hosts goes over the first active port, if there is one.
+fn suits_hosts(params: &Params) -> Option<String> {
+    if params.mpi_encrypt() == Encrypt::On || !ports::has_active_port(Path::new(DEVICES)) {
+        return None;
+    }
+    let (_, devices) = found(params).ok()?;
+    let (device, port) = ports::choose(&devices, &request(params)).ok()?;
+    Some(format!("port {} of device {device}, which is active", port.number))
+}
+
+const COLUMNS: [&str; 6] = ["device", "port", "state", "MTU", "link", "address"];
+
+/// The row of a port.
+fn row(device: &Device, port: &oxmpi_verbs::Port) -> Vec<String> {
+    let gid = port.gid.map_or(String::new(), |(_, gid)| std::net::Ipv6Addr::from(gid).to_string());
+    vec![
+        device.name.clone(),
+        port.number.to_string(),
+        port.state_name().into(),
+        format!("{} of {}", port.mtu, port.max_mtu),
+        if port.is_ethernet { "Ethernet".into() } else { format!("InfiniBand, LID {}", port.lid) },
+        gid,
+    ]
+}
+
+/// How much memory the envelopes take (the product of the components guide), and what else the parameters say.
+fn use_of(params: &Params, settings: &IbSettings) -> String {
+    let (envelopes, len) = (settings.envelopes as usize, settings.envelope_len());
+    let queue = match settings.shared {
+        Some(most) => format!("in a shared receive queue of at most {} bytes", most as usize * len),
+        None => "in a receive queue of its own".into(),
+    };
+    let near = if params.is_on(&SHM) { "shared memory" } else { "the adapter as well" };
+    format!(
+        "envelopes: {envelopes} x {len} bytes = {} bytes for each process with which there is contact, {queue}; a peer that does not answer \
+         has failed after about {} s; within a node messages go through {near}",
+        envelopes * len,
+        params.count(&TIMEOUT)
+    )
+}
+
+/// What there is, what a job on this host would use, and how much memory that takes.
+fn survey(params: &Params) -> Result<Survey, String> {
+    let (library, devices) = found(params)?;
+    let choice = ports::choose(&devices, &request(params))
+        .map(|(device, port)| format!("port {} of device {device}", port.number));
+    let rows = devices.iter().flat_map(|device| device.ports.iter().map(|port| row(device, port))).collect();
+    let title = format!("{library}; {}", use_of(params, &settings(params)));
+    Ok(Survey { title, choice, columns: &COLUMNS, rows })
+}
+
+/// A port of this host, and the sockets of the process.
+fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer>, String> {
+    let Some(poller) = services.poller() else { return Ok(None) };
+    let (library, devices) = found(of.params)?;
+    let request = request(of.params);
+    let (device, port) = ports::choose(&devices, &request)?;
+    let settings = settings(of.params);
+    let adapter = AdapterSettings {
+        device: device.to_string(),
+        port: port.number,
+        mtu: request.mtu,
+        slot_len: settings.envelope_len(),
+        slots: settings.envelopes as usize,
+        shared: settings.shared,
+        send_depth: settings.send_depth(),
+        receive_depth: settings.envelopes,
+        ack_timeout: ack_timeout(of.params.count(&TIMEOUT) as u32),
+    };
+    let adapter = Adapter::open(&library, adapter).map_err(|error| error.to_string())?;
+    let sockets = sockets(of, services)?;
+    let (teller, located) = (services.clone(), services.clone());
+    let tell: Tell = Box::new(move |text| teller.say(text));
+    let nodes = Box::new(move |from| located.nodes(from).unwrap_or_default());
+    let nodes = Nodes::new(of.node.unwrap_or(0), nodes);
+    let ib = Ib::new(of.rank, adapter, sockets, settings, (Some(&poller), tell), Some(nodes));
+    let ib = ib.map_err(|error| format!("the descriptor of device {device} cannot be watched: {error}"))?;
+    let memory = if of.params.is_on(&SHM) { Reach::Node } else { Reach::Nobody };
+    Ok(Some(Offer::new(ib, Reach::Everybody, memory)))
+}
+
+/// Over what processes meet: the transport that carries messages between nodes for others.
+fn sockets(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Box<dyn Transport>, String> {
+    let carrier = Module::between_nodes().and_then(Constructor::of);
+    let carrier = carrier.ok_or("there is no transport between nodes, over which processes meet")?;
+    let made = (carrier.open)(of, services)?;
+    Ok(made.ok_or("the transport between nodes has nothing for this process")?.transport)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_attempts_together_take_about_the_time_limit() {
+        for seconds in [1, 2, 10, 60, 600] {
+            let all = (4.096e-6 * f64::from(1u32 << ack_timeout(seconds))) * ATTEMPTS as f64;
+            let is_near = all > f64::from(seconds) / 2.01 && all <= f64::from(seconds);
+            assert!(is_near, "{seconds} s: {all} s");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What is known of one peer: its end of the connection, and the credits in both directions (rules 2 and 3 of the module).
+
+use super::introduction::IbIntroduction;
+use oxmpi_verbs::LocalEnd;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct IbPeer {
+    /// The own end.
+    pub(super) end: LocalEnd,
+    /// The introduction of this process was sent, with the request for the peer's.
+    pub(super) has_asked: bool,
+    /// The own end is connected with the peer's.
+    pub(super) is_connected: bool,
+    /// So is the peer's with this one: it may be sent to.
+    pub(super) is_ready: bool,
+    /// It is lost: nothing goes to it.
+    pub(super) is_gone: bool,
+    /// The two have no communicator any more, and neither waits for the other.
+    pub(super) is_detached: bool,
+    /// Envelopes that are posted here for it.
+    pub(super) granted: u32,
+    /// Envelopes that it has posted for this process.
+    allowed: u32,
+    /// Envelopes that were sent to it.
+    sent: u64,
+    /// How many of these it has emptied and posted again, as it has said.
+    returned: u64,
+    /// Envelopes of its that were emptied and posted again here, and how many of these it has been sent.
+    freed: u64,
+    reported: u64,
+    /// The word with that number is being written.
+    pub(super) is_reporting: bool,
+    /// Sends that are under way.
+    pub(super) in_flight: u32,
+}
+
+impl IbPeer {
+    pub(super) fn new(end: LocalEnd, granted: u32) -> IbPeer {
+        IbPeer {
+            end,
+            has_asked: false,
+            is_connected: false,
+            is_ready: false,
+            is_gone: false,
+            is_detached: false,
+            granted,
+            allowed: 0,
+            sent: 0,
+            returned: 0,
+            freed: 0,
+            reported: 0,
+            is_reporting: false,
+            in_flight: 0,
+        }
+    }
+
+    /// The own end is connected with that of this introduction.
+    pub(super) fn connected(&mut self, with: &IbIntroduction) {
+        (self.is_connected, self.allowed) = (true, with.granted);
+    }
+
+    /// Envelopes that may be sent to it now.
+    pub(super) fn credits(&self) -> u64 {
+        (u64::from(self.allowed) + self.returned).saturating_sub(self.sent)
+    }
+
+    /// The peer has returned so many envelopes in all.
+    pub(super) fn returns(&mut self, number: u64) {
+        // More than were sent cannot be: credits never exceed what is posted.
+        self.returned = self.returned.max(number.min(self.sent));
+    }
+
+    /// As [`IbPeer::returns`] of the lower half of the number, as an envelope has it.
+    pub(super) fn returns_lower(&mut self, lower: u32) {
+        let more = lower.wrapping_sub(self.returned as u32);
+        if more <= u32::MAX / 2 {
+            self.returns(self.returned + u64::from(more));
+        }
+    }
+
+    /// An envelope is sent. What its head reports.
+    pub(super) fn sends(&mut self) -> u32 {
+        self.sent += 1;
+        self.in_flight += 1;
+        self.reported = self.freed;
+        self.freed as u32
+    }
+
+    /// An envelope of its was posted again.
+    pub(super) fn frees(&mut self) {
+        self.freed += 1;
+    }
+
+    /// The number that is to be written at the peer, if it is due: half of its credits are used up as far as it knows.
+    pub(super) fn report(&mut self) -> Option<u64> {
+        let due = u64::from(self.granted / 2).max(1);
+        let is_due =
+            self.is_ready && !self.is_gone && !self.is_reporting && self.freed - self.reported >= due;
+        if !is_due {
+            return None;
+        }
+        (self.is_reporting, self.reported) = (true, self.freed);
+        Some(self.freed)
+    }
+
+    /// Nothing is under way to it any more, and it knows what it has to.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.is_gone || self.in_flight == 0 && !self.is_reporting
+    }
+}

@@ -1,0 +1,111 @@
+//! What the transport needs of a port: a port of a device, or in tests one that a seed makes late, full or faulty.
+
+use oxmpi_verbs::{Adapter, Completion, LocalEnd, RemoteEnd, SlotId, VerbsError};
+use std::fmt::Debug;
+use std::os::fd::BorrowedFd;
+
+/// See [`Adapter`], whose functions these are.
+pub trait IbPort: Debug + Send {
+    /// Names the device and the port, for a person.
+    fn describe(&self) -> String;
+    /// Makes more slots.
+    ///
+    /// # Errors
+    /// They cannot be registered.
+    fn more_slots(&mut self) -> Result<Vec<SlotId>, VerbsError>;
+    /// What a slot has; nothing while it is posted.
+    fn slot(&self, slot: SlotId) -> &[u8];
+    /// As [`IbPort::slot`], to be filled.
+    fn slot_mut(&mut self, slot: SlotId) -> &mut [u8];
+    /// Makes one end of a connection.
+    ///
+    /// # Errors
+    /// The device has no more.
+    fn create(&mut self, first_packet: u32) -> Result<LocalEnd, VerbsError>;
+    /// Connects it with the other one.
+    ///
+    /// # Errors
+    /// The device refuses that.
+    fn connect(&mut self, local: &LocalEnd, remote: &RemoteEnd) -> Result<(), VerbsError>;
+    /// Ends a connection.
+    fn close(&mut self, queue_pair: u32);
+    /// The word that the peer writes.
+    fn peer_word(&self, queue_pair: u32) -> u64;
+    /// Writes the word at the peer.
+    ///
+    /// # Errors
+    /// The device refuses that.
+    fn write_word(&mut self, queue_pair: u32, value: u64) -> Result<(), VerbsError>;
+    /// Sends the beginning of a slot.
+    ///
+    /// # Errors
+    /// The device refuses that.
+    fn send(&mut self, queue_pair: u32, slot: SlotId, len: usize) -> Result<(), VerbsError>;
+    /// Posts a slot for what comes.
+    ///
+    /// # Errors
+    /// The device refuses that.
+    fn receive(&mut self, queue_pair: u32, slot: SlotId) -> Result<(), VerbsError>;
+    /// Reads what has ended.
+    ///
+    /// # Errors
+    /// The queue is of no use any more.
+    fn poll(&mut self, into: &mut Vec<Completion>) -> Result<(), VerbsError>;
+    /// The descriptor to sleep on, if there is one.
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>>;
+    /// The next completion makes it readable.
+    ///
+    /// # Errors
+    /// The device refuses that.
+    fn arm(&mut self) -> Result<(), VerbsError>;
+    /// It is not readable any more.
+    fn take_events(&mut self);
+}
+
+impl IbPort for Adapter {
+    fn describe(&self) -> String {
+        format!("device {}, port {}", self.device(), self.port().number)
+    }
+    fn more_slots(&mut self) -> Result<Vec<SlotId>, VerbsError> {
+        Adapter::more_slots(self)
+    }
+    fn slot(&self, slot: SlotId) -> &[u8] {
+        Adapter::slot(self, slot)
+    }
+    fn slot_mut(&mut self, slot: SlotId) -> &mut [u8] {
+        Adapter::slot_mut(self, slot)
+    }
+    fn create(&mut self, first_packet: u32) -> Result<LocalEnd, VerbsError> {
+        Adapter::create(self, first_packet)
+    }
+    fn connect(&mut self, local: &LocalEnd, remote: &RemoteEnd) -> Result<(), VerbsError> {
+        Adapter::connect(self, local, remote)
+    }
+    fn close(&mut self, queue_pair: u32) {
+        Adapter::close(self, queue_pair);
+    }
+    fn peer_word(&self, queue_pair: u32) -> u64 {
+        Adapter::peer_word(self, queue_pair)
+    }
+    fn write_word(&mut self, queue_pair: u32, value: u64) -> Result<(), VerbsError> {
+        Adapter::write_word(self, queue_pair, value)
+    }
+    fn send(&mut self, queue_pair: u32, slot: SlotId, len: usize) -> Result<(), VerbsError> {
+        Adapter::send(self, queue_pair, slot, len)
+    }
+    fn receive(&mut self, queue_pair: u32, slot: SlotId) -> Result<(), VerbsError> {
+        Adapter::receive(self, queue_pair, slot)
+    }
+    fn poll(&mut self, into: &mut Vec<Completion>) -> Result<(), VerbsError> {
+        Adapter::poll(self, into)
+    }
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(Adapter::wait_fd(self))
+    }
+    fn arm(&mut self) -> Result<(), VerbsError> {
+        Adapter::arm(self)
+    }
+    fn take_events(&mut self) {
+        Adapter::take_events(self);
+    }
+}

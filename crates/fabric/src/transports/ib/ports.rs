@@ -1,0 +1,133 @@
+//! Which port of which device a process uses.
+
+use oxmpi_verbs::{Device, Port};
+use std::fs;
+use std::path::Path;
+
+/// Where the kernel lists devices for InfiniBand.
+pub(super) const DEVICES: &str = "/sys/class/infiniband";
+
+/// What the parameters ask for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct PortRequest {
+    /// The device; `None`: the first with such a port.
+    pub(super) device: Option<String>,
+    /// The number of the port; `None`: the first active one.
+    pub(super) port: Option<u8>,
+    /// The MTU, bytes.
+    pub(super) mtu: usize,
+}
+
+/// Whether a device of this machine has an active port, as the kernel's files say: a machine without one opens no library.
+pub(super) fn has_active_port(devices: &Path) -> bool {
+    let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_active =
+        |port: &Path| fs::read_to_string(port.join("state")).is_ok_and(|state| state.contains("ACTIVE"));
+    entries(devices).any(|device| entries(&device.join("ports")).any(|port| is_active(&port)))
+}
+
+/// The devices with the states of their ports, for a person.
+pub(super) fn listing(devices: &[Device]) -> String {
+    if devices.is_empty() {
+        return "there is no device".into();
+    }
+    let port = |port: &Port| format!("port {} {}", port.number, port.state_name());
+    let device = |device: &Device| match &device.trouble {
+        Some(why) => format!("{}: {why}", device.name),
+        None => {
+            let ports: Vec<_> = device.ports.iter().map(port).collect();
+            format!("{}: {}", device.name, ports.join(", "))
+        }
+    };
+    let all: Vec<_> = devices.iter().map(device).collect();
+    format!("this host has {}", all.join("; "))
+}
+
+/// The port that a process uses.
+///
+/// # Errors
+/// There is none, for a person.
+pub(super) fn choose<'a>(devices: &'a [Device], asked: &PortRequest) -> Result<(&'a str, &'a Port), String> {
+    if !matches!(asked.mtu, 256 | 512 | 1024 | 2048 | 4096) {
+        return Err(format!("rpi_ib_mtu is {}, and not one of 256, 512, 1024, 2048, 4096", asked.mtu));
+    }
+    let wanted = |device: &&Device| asked.device.as_ref().is_none_or(|name| *name == device.name);
+    let candidates: Vec<_> = devices.iter().filter(wanted).collect();
+    if let (Some(name), true) = (&asked.device, candidates.is_empty()) {
+        return Err(format!("rpi_ib_hca_id asks for device '{name}': {}", listing(devices)));
+    }
+    let suits = |port: &&Port| port.is_active() && asked.port.is_none_or(|number| number == port.number);
+    let found = candidates.iter().find_map(|one| Some((one.name.as_str(), one.ports.iter().find(suits)?)));
+    let (device, port) = found.ok_or_else(|| match asked.port {
+        Some(number) => {
+            format!("rpi_ib_port asks for port {number}, which is not active: {}", listing(devices))
+        }
+        None => format!("no port is active: {}", listing(devices)),
+    })?;
+    if asked.mtu > port.mtu {
+        return Err(format!(
+            "rpi_ib_mtu is {}, and port {} of device {device} has {}",
+            asked.mtu, port.number, port.mtu
+        ));
+    }
+    Ok((device, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(number: u8, state: i32) -> Port {
+        Port { number, state, mtu: 1024, max_mtu: 4096, lid: 1, is_ethernet: false, gid: None }
+    }
+
+    fn devices() -> Vec<Device> {
+        let device = |name: &str, ports| Device { name: name.into(), ports, trouble: None };
+        vec![device("a0", vec![port(1, 1)]), device("b0", vec![port(1, 1), port(2, 4)])]
+    }
+
+    fn chosen(device: Option<&str>, port: Option<u8>, mtu: usize) -> Result<(String, u8), String> {
+        let asked = PortRequest { device: device.map(String::from), port, mtu };
+        choose(&devices(), &asked).map(|(device, port)| (device.to_string(), port.number))
+    }
+
+    #[test]
+    fn the_first_active_port_is_used() {
+        assert_eq!(chosen(None, None, 1024), Ok(("b0".into(), 2)));
+        assert_eq!(chosen(Some("b0"), Some(2), 256), Ok(("b0".into(), 2)));
+    }
+
+    #[test]
+    fn what_is_not_there_is_answered_with_what_is() {
+        let why = chosen(Some("c0"), None, 1024).unwrap_err();
+        assert_eq!(
+            why,
+            "rpi_ib_hca_id asks for device 'c0': this host has a0: port 1 down; b0: port 1 down, port 2 active"
+        );
+        let why = chosen(None, Some(1), 1024).unwrap_err();
+        assert!(why.contains("port 1") && why.contains("b0: port 1 down, port 2 active"), "{why}");
+        assert!(chosen(Some("a0"), None, 1024).unwrap_err().contains("no port is active"));
+    }
+
+    #[test]
+    fn an_mtu_above_that_of_the_port_is_refused_with_both() {
+        let why = chosen(None, None, 2048).unwrap_err();
+        assert!(why.contains("2048") && why.contains("1024"), "{why}");
+        assert!(chosen(None, None, 1000).unwrap_err().contains("1000"));
+    }
+
+    #[test]
+    fn a_machine_without_devices_has_no_active_port() {
+        let root = std::env::temp_dir().join(format!("oxmpi-ib-{}", std::process::id()));
+        let port = root.join("mlx5_0/ports/1");
+        let nothing = has_active_port(&root);
+        fs::create_dir_all(&port).unwrap();
+        let with = |state: &str| {
+            fs::write(port.join("state"), state).unwrap();
+            has_active_port(&root)
+        };
+        let found = (nothing, with("1: DOWN\n"), with("4: ACTIVE\n"));
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(found, (false, false, true));
+    }
+}

@@ -1,0 +1,362 @@
+//! The interface of libibverbs as far as it is used here: structures and functions as the pages ibv_get_device_list(3),
+//! ibv_query_port(3), ibv_create_qp(3), ibv_modify_qp(3), ibv_post_send(3), ibv_post_srq_recv(3), ibv_poll_cq(3) and
+//! ibv_create_comp_channel(3) and its public header describe them, in the binary form of IBVERBS_1.1.
+//!
+//! The calls on the data path are inline functions of the header, which go through the table of functions of a context. Of objects of the
+//! library only the beginning is declared, as far as it is read.
+
+#![allow(missing_docs)] // named and described by libibverbs' own pages
+
+use libc::{c_char, c_int, c_uint, c_void, size_t};
+
+pub(crate) const IBV_PORT_ACTIVE: c_int = 4;
+pub(crate) const IBV_LINK_LAYER_ETHERNET: u8 = 2;
+pub(crate) const IBV_QPT_RC: c_int = 2;
+pub(crate) const IBV_QPS_INIT: c_int = 1;
+pub(crate) const IBV_QPS_RTR: c_int = 2;
+pub(crate) const IBV_QPS_RTS: c_int = 3;
+pub(crate) const IBV_QPS_ERR: c_int = 6;
+
+pub(crate) const IBV_QP_STATE: c_int = 1 << 0;
+pub(crate) const IBV_QP_ACCESS_FLAGS: c_int = 1 << 3;
+pub(crate) const IBV_QP_PKEY_INDEX: c_int = 1 << 4;
+pub(crate) const IBV_QP_PORT: c_int = 1 << 5;
+pub(crate) const IBV_QP_AV: c_int = 1 << 7;
+pub(crate) const IBV_QP_PATH_MTU: c_int = 1 << 8;
+pub(crate) const IBV_QP_TIMEOUT: c_int = 1 << 9;
+pub(crate) const IBV_QP_RETRY_CNT: c_int = 1 << 10;
+pub(crate) const IBV_QP_RNR_RETRY: c_int = 1 << 11;
+pub(crate) const IBV_QP_RQ_PSN: c_int = 1 << 12;
+pub(crate) const IBV_QP_MAX_QP_RD_ATOMIC: c_int = 1 << 13;
+pub(crate) const IBV_QP_MIN_RNR_TIMER: c_int = 1 << 15;
+pub(crate) const IBV_QP_SQ_PSN: c_int = 1 << 16;
+pub(crate) const IBV_QP_MAX_DEST_RD_ATOMIC: c_int = 1 << 17;
+pub(crate) const IBV_QP_DEST_QPN: c_int = 1 << 20;
+
+pub(crate) const IBV_ACCESS_LOCAL_WRITE: c_int = 1;
+pub(crate) const IBV_ACCESS_REMOTE_WRITE: c_int = 1 << 1;
+pub(crate) const IBV_ACCESS_REMOTE_READ: c_int = 1 << 2;
+
+pub(crate) const IBV_WR_RDMA_WRITE: c_int = 0;
+pub(crate) const IBV_WR_SEND: c_int = 2;
+pub(crate) const IBV_SEND_SIGNALED: c_uint = 1 << 1;
+pub(crate) const IBV_WC_SUCCESS: c_int = 0;
+
+/// An object of the library of which nothing is read.
+#[repr(C)]
+pub(crate) struct Opaque {
+    _private: [u8; 0],
+}
+
+#[repr(C)]
+pub(crate) struct DeviceAttr {
+    pub fw_ver: [c_char; 64],
+    pub guids: [u64; 2],
+    pub max_mr_size: u64,
+    pub page_size_cap: u64,
+    pub ids: [u32; 3],
+    pub max_qp: c_int,
+    pub max_qp_wr: c_int,
+    pub device_cap_flags: c_uint,
+    pub max_sge: c_int,
+    pub max_sge_rd: c_int,
+    pub max_cq: c_int,
+    pub max_cqe: c_int,
+    pub max_mr: c_int,
+    pub max_pd: c_int,
+    pub max_qp_rd_atom: c_int,
+    pub max_ee_rd_atom: c_int,
+    pub max_res_rd_atom: c_int,
+    pub max_qp_init_rd_atom: c_int,
+    pub max_ee_init_rd_atom: c_int,
+    pub atomic_cap: c_int,
+    pub unused: [c_int; 11],
+    pub max_srq: c_int,
+    pub max_srq_wr: c_int,
+    pub max_srq_sge: c_int,
+    pub max_pkeys: u16,
+    pub local_ca_ack_delay: u8,
+    pub phys_port_cnt: u8,
+}
+
+#[repr(C)]
+pub(crate) struct PortAttr {
+    pub state: c_int,
+    pub max_mtu: c_int,
+    pub active_mtu: c_int,
+    pub gid_tbl_len: c_int,
+    pub port_cap_flags: u32,
+    pub max_msg_sz: u32,
+    pub counters: [u32; 2],
+    pub pkey_tbl_len: u16,
+    pub lid: u16,
+    pub sm_lid: u16,
+    pub small: [u8; 8],
+    pub link_layer: u8,
+    pub flags: u8,
+    pub port_cap_flags2: u16,
+}
+
+#[repr(C)]
+pub(crate) struct GlobalRoute {
+    pub dgid: [u64; 2],
+    pub flow_label: u32,
+    pub sgid_index: u8,
+    pub hop_limit: u8,
+    pub traffic_class: u8,
+}
+
+#[repr(C)]
+pub(crate) struct AhAttr {
+    pub grh: GlobalRoute,
+    pub dlid: u16,
+    pub sl: u8,
+    pub src_path_bits: u8,
+    pub static_rate: u8,
+    pub is_global: u8,
+    pub port_num: u8,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct QpCap {
+    pub max_send_wr: u32,
+    pub max_recv_wr: u32,
+    pub max_send_sge: u32,
+    pub max_recv_sge: u32,
+    pub max_inline_data: u32,
+}
+
+#[repr(C)]
+pub(crate) struct QpInitAttr {
+    pub qp_context: *mut c_void,
+    pub send_cq: *mut Cq,
+    pub recv_cq: *mut Cq,
+    pub srq: *mut Srq,
+    pub cap: QpCap,
+    pub qp_type: c_int,
+    pub sq_sig_all: c_int,
+}
+
+#[repr(C)]
+pub(crate) struct QpAttr {
+    pub qp_state: c_int,
+    pub cur_qp_state: c_int,
+    pub path_mtu: c_int,
+    pub path_mig_state: c_int,
+    pub qkey: u32,
+    pub rq_psn: u32,
+    pub sq_psn: u32,
+    pub dest_qp_num: u32,
+    pub qp_access_flags: c_uint,
+    pub cap: QpCap,
+    pub ah_attr: AhAttr,
+    pub alt_ah_attr: AhAttr,
+    pub pkey_index: u16,
+    pub alt_pkey_index: u16,
+    pub en_sqd_async_notify: u8,
+    pub sq_draining: u8,
+    pub max_rd_atomic: u8,
+    pub max_dest_rd_atomic: u8,
+    pub min_rnr_timer: u8,
+    pub port_num: u8,
+    pub timeout: u8,
+    pub retry_cnt: u8,
+    pub rnr_retry: u8,
+    pub alt_port_num: u8,
+    pub alt_timeout: u8,
+    pub rate_limit: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct SrqInitAttr {
+    pub srq_context: *mut c_void,
+    pub max_wr: u32,
+    pub max_sge: u32,
+    pub srq_limit: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Sge {
+    pub addr: u64,
+    pub length: u32,
+    pub lkey: u32,
+}
+
+#[repr(C)]
+pub(crate) struct SendWr {
+    pub wr_id: u64,
+    pub next: *mut SendWr,
+    pub sg_list: *mut Sge,
+    pub num_sge: c_int,
+    pub opcode: c_int,
+    pub send_flags: c_uint,
+    pub imm_data: u32,
+    pub remote_addr: u64,
+    pub rkey: u32,
+    /// What other kinds of operations need.
+    pub unused: [u64; 9],
+}
+
+#[repr(C)]
+pub(crate) struct RecvWr {
+    pub wr_id: u64,
+    pub next: *mut RecvWr,
+    pub sg_list: *mut Sge,
+    pub num_sge: c_int,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Wc {
+    pub wr_id: u64,
+    pub status: c_int,
+    pub opcode: c_int,
+    pub vendor_err: u32,
+    pub byte_len: u32,
+    pub imm_data: u32,
+    pub qp_num: u32,
+    pub src_qp: u32,
+    pub wc_flags: c_uint,
+    pub pkey_index: u16,
+    pub slid: u16,
+    pub sl: u8,
+    pub dlid_path_bits: u8,
+}
+
+/// A function that is not used here, in its place of the table.
+pub(crate) type Unused = *const c_void;
+
+#[repr(C)]
+pub(crate) struct ContextOps {
+    pub before_poll: [Unused; 11],
+    pub poll_cq: unsafe extern "C" fn(*mut Cq, c_int, *mut Wc) -> c_int,
+    pub req_notify_cq: unsafe extern "C" fn(*mut Cq, c_int) -> c_int,
+    pub before_srq: [Unused; 7],
+    pub post_srq_recv: unsafe extern "C" fn(*mut Srq, *mut RecvWr, *mut *mut RecvWr) -> c_int,
+    pub before_send: [Unused; 4],
+    pub post_send: unsafe extern "C" fn(*mut Qp, *mut SendWr, *mut *mut SendWr) -> c_int,
+    pub post_recv: unsafe extern "C" fn(*mut Qp, *mut RecvWr, *mut *mut RecvWr) -> c_int,
+    pub rest: [Unused; 5],
+}
+
+#[repr(C)]
+pub(crate) struct Context {
+    pub device: *mut Opaque,
+    pub ops: ContextOps,
+    pub cmd_fd: c_int,
+    pub async_fd: c_int,
+}
+
+#[repr(C)]
+pub(crate) struct Channel {
+    pub context: *mut Context,
+    pub fd: c_int,
+}
+
+#[repr(C)]
+pub(crate) struct Cq {
+    pub context: *mut Context,
+    pub channel: *mut Channel,
+    pub cq_context: *mut c_void,
+    pub handle: u32,
+    pub cqe: c_int,
+}
+
+#[repr(C)]
+pub(crate) struct Srq {
+    pub context: *mut Context,
+}
+
+#[repr(C)]
+pub(crate) struct Qp {
+    pub context: *mut Context,
+    pub pointers: [*mut c_void; 5],
+    pub handle: u32,
+    pub qp_num: u32,
+}
+
+#[repr(C)]
+pub(crate) struct Mr {
+    pub context: *mut Context,
+    pub pd: *mut Opaque,
+    pub addr: *mut c_void,
+    pub length: size_t,
+    pub handle: u32,
+    pub lkey: u32,
+    pub rkey: u32,
+}
+
+/// The functions that the library exports.
+#[derive(Clone, Copy)]
+pub(crate) struct Symbols {
+    pub get_device_list: unsafe extern "C" fn(*mut c_int) -> *mut *mut Opaque,
+    pub free_device_list: unsafe extern "C" fn(*mut *mut Opaque),
+    pub get_device_name: unsafe extern "C" fn(*mut Opaque) -> *const c_char,
+    pub open_device: unsafe extern "C" fn(*mut Opaque) -> *mut Context,
+    pub close_device: unsafe extern "C" fn(*mut Context) -> c_int,
+    pub query_device: unsafe extern "C" fn(*mut Context, *mut DeviceAttr) -> c_int,
+    pub query_port: unsafe extern "C" fn(*mut Context, u8, *mut PortAttr) -> c_int,
+    pub query_gid: unsafe extern "C" fn(*mut Context, u8, c_int, *mut [u64; 2]) -> c_int,
+    pub alloc_pd: unsafe extern "C" fn(*mut Context) -> *mut Opaque,
+    pub dealloc_pd: unsafe extern "C" fn(*mut Opaque) -> c_int,
+    pub reg_mr: unsafe extern "C" fn(*mut Opaque, *mut c_void, size_t, c_int) -> *mut Mr,
+    pub dereg_mr: unsafe extern "C" fn(*mut Mr) -> c_int,
+    pub create_comp_channel: unsafe extern "C" fn(*mut Context) -> *mut Channel,
+    pub destroy_comp_channel: unsafe extern "C" fn(*mut Channel) -> c_int,
+    pub create_cq: unsafe extern "C" fn(*mut Context, c_int, *mut c_void, *mut Channel, c_int) -> *mut Cq,
+    pub resize_cq: unsafe extern "C" fn(*mut Cq, c_int) -> c_int,
+    pub destroy_cq: unsafe extern "C" fn(*mut Cq) -> c_int,
+    pub get_cq_event: unsafe extern "C" fn(*mut Channel, *mut *mut Cq, *mut *mut c_void) -> c_int,
+    pub ack_cq_events: unsafe extern "C" fn(*mut Cq, c_uint),
+    pub create_srq: unsafe extern "C" fn(*mut Opaque, *mut SrqInitAttr) -> *mut Srq,
+    pub destroy_srq: unsafe extern "C" fn(*mut Srq) -> c_int,
+    pub create_qp: unsafe extern "C" fn(*mut Opaque, *mut QpInitAttr) -> *mut Qp,
+    pub modify_qp: unsafe extern "C" fn(*mut Qp, *mut QpAttr, c_int) -> c_int,
+    pub destroy_qp: unsafe extern "C" fn(*mut Qp) -> c_int,
+    pub wc_status_str: unsafe extern "C" fn(c_int) -> *const c_char,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::{offset_of, size_of};
+
+    /// Sizes and places of the public header on x86-64 and AArch64 (LP64).
+    #[test]
+    fn structures_lie_as_the_header_says() {
+        assert_eq!(size_of::<DeviceAttr>(), 232);
+        assert_eq!(offset_of!(DeviceAttr, max_qp_wr), 112);
+        assert_eq!(offset_of!(DeviceAttr, max_cqe), 132);
+        assert_eq!(offset_of!(DeviceAttr, max_qp_rd_atom), 144);
+        assert_eq!(offset_of!(DeviceAttr, atomic_cap), 164);
+        assert_eq!(offset_of!(DeviceAttr, max_srq), 212);
+        assert_eq!(offset_of!(DeviceAttr, phys_port_cnt), 227);
+        assert_eq!(size_of::<PortAttr>(), 52);
+        assert_eq!(offset_of!(PortAttr, lid), 34);
+        assert_eq!(offset_of!(PortAttr, link_layer), 46);
+        assert_eq!((size_of::<GlobalRoute>(), size_of::<AhAttr>()), (24, 32));
+        assert_eq!((size_of::<QpInitAttr>(), size_of::<QpAttr>()), (64, 144));
+        assert_eq!(offset_of!(QpAttr, ah_attr), 56);
+        assert_eq!(offset_of!(QpAttr, pkey_index), 120);
+        assert_eq!(offset_of!(QpAttr, max_rd_atomic), 126);
+        assert_eq!(offset_of!(QpAttr, timeout), 130);
+        assert_eq!((size_of::<SrqInitAttr>(), size_of::<Sge>()), (24, 16));
+        assert_eq!((size_of::<SendWr>(), offset_of!(SendWr, remote_addr)), (128, 40));
+        assert_eq!((size_of::<RecvWr>(), size_of::<Wc>()), (32, 48));
+        assert_eq!((offset_of!(Wc, byte_len), offset_of!(Wc, qp_num)), (20, 28));
+        assert_eq!(size_of::<ContextOps>(), 256);
+        assert_eq!(offset_of!(ContextOps, poll_cq), 88);
+        assert_eq!(offset_of!(ContextOps, req_notify_cq), 96);
+        assert_eq!(offset_of!(ContextOps, post_srq_recv), 160);
+        assert_eq!(offset_of!(ContextOps, post_send), 200);
+        assert_eq!(offset_of!(ContextOps, post_recv), 208);
+        assert_eq!(offset_of!(Context, cmd_fd), 264);
+        assert_eq!(offset_of!(Channel, fd), 8);
+        assert_eq!(offset_of!(Cq, cqe), 28);
+        assert_eq!(offset_of!(Qp, qp_num), 52);
+        assert_eq!((size_of::<Mr>(), offset_of!(Mr, lkey), offset_of!(Mr, rkey)), (48, 36, 40));
+    }
+}

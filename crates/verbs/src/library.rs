@@ -1,0 +1,389 @@
+//! The library, and the devices and ports of this machine.
+
+use crate::declarations::{
+    Context, DeviceAttr, IBV_LINK_LAYER_ETHERNET, IBV_PORT_ACTIVE, Opaque, PortAttr, Symbols,
+};
+use libc::{c_char, c_int, c_void};
+use std::ffi::{CStr, CString};
+use std::fmt;
+use std::mem::{transmute_copy, zeroed};
+use std::sync::Arc;
+
+/// The name under which the loader finds libibverbs.
+pub const LIBRARY: &str = "libibverbs.so.1";
+
+/// Why InfiniBand cannot be used. The text is for a person.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VerbsError {
+    /// The library is not there.
+    #[error(
+        "libibverbs cannot be loaded ({0}): install it (Debian: libibverbs1 and ibverbs-providers), or name its file by the parameter \
+         rpi_ib_library"
+    )]
+    Missing(String),
+    /// It is something else.
+    #[error("'{library}' has no function {symbol}: it is no libibverbs")]
+    Symbol {
+        /// The file.
+        library: String,
+        /// What it lacks.
+        symbol: String,
+    },
+    /// A call has failed.
+    #[error("libibverbs, device {device}: {call} says: {why}")]
+    Call {
+        /// The device.
+        device: String,
+        /// The call.
+        call: &'static str,
+        /// The text of its errno.
+        why: String,
+    },
+    /// A resource of the device is exhausted.
+    #[error("device {device} has no more {what}")]
+    Exhausted {
+        /// The device.
+        device: String,
+        /// Of what.
+        what: &'static str,
+    },
+}
+
+/// libibverbs, loaded into this program. It stays loaded, as its providers do.
+pub struct Library {
+    pub(crate) symbols: Symbols,
+    name: String,
+}
+
+impl fmt::Debug for Library {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Library({})", self.name)
+    }
+}
+
+impl fmt::Display for Library {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "libibverbs ({})", self.name)
+    }
+}
+
+/// A port of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// Its number, from 1.
+    pub number: u8,
+    /// Its state as ibv_query_port(3) numbers it; 4 is active.
+    pub state: i32,
+    /// The MTU that is in force, bytes.
+    pub mtu: usize,
+    /// The highest that the port can have, bytes.
+    pub max_mtu: usize,
+    /// Its local identifier; 0 over Ethernet.
+    pub lid: u16,
+    /// Whether it is Ethernet (RoCE).
+    pub is_ethernet: bool,
+    /// The place in the port's table of the global identifier that is used, and that identifier.
+    pub gid: Option<(u8, [u8; 16])>,
+}
+
+impl Port {
+    /// Whether it carries data.
+    pub fn is_active(&self) -> bool {
+        self.state == IBV_PORT_ACTIVE
+    }
+
+    /// The name of its state.
+    pub fn state_name(&self) -> &'static str {
+        match self.state {
+            1 => "down",
+            2 => "initialising",
+            3 => "armed",
+            4 => "active",
+            5 => "active, deferred",
+            _ => "unknown",
+        }
+    }
+}
+
+/// A device, and what its driver said of it when it was listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Its name.
+    pub name: String,
+    /// Its ports; none if it could not be opened.
+    pub ports: Vec<Port>,
+    /// Why it could not be opened.
+    pub trouble: Option<String>,
+}
+
+/// The text at `text`, if there is one.
+///
+/// # Safety
+/// It is null, or a string that ends with a zero.
+pub(crate) unsafe fn text(text: *const c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: as the caller says.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+/// An MTU in bytes, of its number in the interface.
+fn mtu_bytes(number: c_int) -> usize {
+    if (1..=5).contains(&number) { 128 << number } else { 0 }
+}
+
+/// An open context, closed when this is dropped.
+pub(crate) struct OpenContext {
+    library: Arc<Library>,
+    pub(crate) raw: *mut Context,
+}
+
+impl Drop for OpenContext {
+    fn drop(&mut self) {
+        // SAFETY: it is open, and all that was made of it is gone: the adapter drops it last.
+        unsafe { (self.library.symbols.close_device)(self.raw) };
+    }
+}
+
+impl Library {
+    /// Loads the library `name`: a file name as the loader takes it.
+    ///
+    /// # Errors
+    /// See [`VerbsError`].
+    pub fn open(name: &str) -> Result<Arc<Library>, VerbsError> {
+        let file =
+            CString::new(name).map_err(|_| VerbsError::Missing(format!("'{name}' is no file name")))?;
+        // SAFETY: the name ends with a zero. What runs when the library is loaded is the library's.
+        let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        if handle.is_null() {
+            // SAFETY: dlerror(3) gives a string of this thread's, or null.
+            return Err(VerbsError::Missing(unsafe { text(libc::dlerror()) }));
+        }
+        let symbols = symbols(handle, name)?;
+        Ok(Arc::new(Library { symbols, name: name.to_string() }))
+    }
+
+    /// The devices of this machine and the states of their ports.
+    ///
+    /// # Errors
+    /// If the library lists none because of an error. An empty list is none.
+    pub fn devices(self: &Arc<Library>) -> Result<Vec<Device>, VerbsError> {
+        self.each_device(|name, raw| {
+            Some(match self.open_context(name, raw).and_then(|context| self.ports(name, &context)) {
+                Ok(ports) => Device { name: name.to_string(), ports, trouble: None },
+                Err(error) => {
+                    Device { name: name.to_string(), ports: Vec::new(), trouble: Some(error.to_string()) }
+                }
+            })
+        })
+    }
+
+    /// Opens the device of this name.
+    pub(crate) fn open_named(self: &Arc<Library>, wanted: &str) -> Result<OpenContext, VerbsError> {
+        let found = self.each_device(|name, raw| (name == wanted).then(|| self.open_context(name, raw)))?;
+        found
+            .into_iter()
+            .next()
+            .unwrap_or_else(|| Err(self.error(wanted, "ibv_get_device_list", libc::ENODEV)))
+    }
+
+    fn each_device<T>(
+        self: &Arc<Library>,
+        mut of: impl FnMut(&str, *mut Opaque) -> Option<T>,
+    ) -> Result<Vec<T>, VerbsError> {
+        let mut count = 0;
+        // SAFETY: it writes the number of devices, and makes a list that ends with null.
+        let list = unsafe { (self.symbols.get_device_list)(&mut count) };
+        if list.is_null() {
+            let errno = last_errno();
+            // A kernel without the subsystem has no devices.
+            if errno == libc::ENOSYS {
+                return Ok(Vec::new());
+            }
+            return Err(self.error("(any)", "ibv_get_device_list", errno));
+        }
+        let mut all = Vec::new();
+        for at in 0..count.max(0) as usize {
+            // SAFETY: the list has so many devices, and is there until it is freed below.
+            unsafe {
+                let device = *list.add(at);
+                let name = text((self.symbols.get_device_name)(device));
+                all.extend(of(&name, device));
+            }
+        }
+        // SAFETY: the list is the library's; open contexts keep their devices.
+        unsafe { (self.symbols.free_device_list)(list) };
+        Ok(all)
+    }
+
+    fn open_context(self: &Arc<Library>, name: &str, device: *mut Opaque) -> Result<OpenContext, VerbsError> {
+        // SAFETY: a device of a list that is not freed yet.
+        let raw = unsafe { (self.symbols.open_device)(device) };
+        if raw.is_null() {
+            return Err(self.error(name, "ibv_open_device", last_errno()));
+        }
+        Ok(OpenContext { library: self.clone(), raw })
+    }
+
+    /// What the device can do.
+    pub(crate) fn query_device(&self, name: &str, context: &OpenContext) -> Result<DeviceAttr, VerbsError> {
+        // SAFETY: a structure of numbers, for which zeros are values; the call fills it.
+        let (attr, answer) = unsafe {
+            let mut attr: DeviceAttr = zeroed();
+            let answer = (self.symbols.query_device)(context.raw, &mut attr);
+            (attr, answer)
+        };
+        if answer == 0 { Ok(attr) } else { Err(self.error(name, "ibv_query_device", answer)) }
+    }
+
+    /// The ports of an open device.
+    pub(crate) fn ports(&self, name: &str, context: &OpenContext) -> Result<Vec<Port>, VerbsError> {
+        let count = self.query_device(name, context)?.phys_port_cnt;
+        (1..=count).map(|number| self.port(name, context, number)).collect()
+    }
+
+    fn port(&self, name: &str, context: &OpenContext, number: u8) -> Result<Port, VerbsError> {
+        // SAFETY: as for `query_device`. The library's symbol writes the first 48 bytes of this structure.
+        let (attr, answer) = unsafe {
+            let mut attr: PortAttr = zeroed();
+            let answer = (self.symbols.query_port)(context.raw, number, &mut attr);
+            (attr, answer)
+        };
+        if answer != 0 {
+            return Err(self.error(name, "ibv_query_port", answer));
+        }
+        let is_ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+        let gids = (0..attr.gid_tbl_len.clamp(0, 255)).filter_map(|at| {
+            let mut gid = [0u64; 2];
+            // SAFETY: it writes 16 bytes.
+            let answer = unsafe { (self.symbols.query_gid)(context.raw, number, at, &mut gid) };
+            let mut bytes = [0; 16];
+            bytes[..8].copy_from_slice(&gid[0].to_ne_bytes());
+            bytes[8..].copy_from_slice(&gid[1].to_ne_bytes());
+            (answer == 0 && gid != [0, 0]).then_some((at as u8, bytes))
+        });
+        let kind = |at: u8| gid_kind(name, number, at);
+        Ok(Port {
+            number,
+            state: attr.state,
+            mtu: mtu_bytes(attr.active_mtu),
+            max_mtu: mtu_bytes(attr.max_mtu),
+            lid: attr.lid,
+            is_ethernet,
+            gid: best_gid(gids.collect(), is_ethernet, kind),
+        })
+    }
+
+    pub(crate) fn error(&self, device: &str, call: &'static str, errno: c_int) -> VerbsError {
+        let why = std::io::Error::from_raw_os_error(errno.abs()).to_string();
+        VerbsError::Call { device: device.to_string(), call, why }
+    }
+
+    /// What the status of a completion means.
+    pub(crate) fn status(&self, status: c_int) -> String {
+        // SAFETY: it gives a constant string.
+        unsafe { text((self.symbols.wc_status_str)(status)) }
+    }
+}
+
+/// Of an Ethernet port the first identifier of RoCE version 2 for an IPv4 address, else of that version, else any; of InfiniBand the first.
+fn best_gid(
+    gids: Vec<(u8, [u8; 16])>,
+    is_ethernet: bool,
+    kind: impl Fn(u8) -> String,
+) -> Option<(u8, [u8; 16])> {
+    if !is_ethernet {
+        return gids.into_iter().next();
+    }
+    let rank = |(at, gid): &(u8, [u8; 16])| {
+        let is_second = kind(*at).contains("v2");
+        let is_ipv4 = gid[..10] == [0; 10] && gid[10..12] == [0xff; 2];
+        (!is_second, !is_ipv4, *at)
+    };
+    gids.into_iter().min_by_key(rank)
+}
+
+/// What the kernel says of the kind of an identifier.
+fn gid_kind(device: &str, port: u8, at: u8) -> String {
+    let file = format!("/sys/class/infiniband/{device}/ports/{port}/gid_attrs/types/{at}");
+    std::fs::read_to_string(file).unwrap_or_default()
+}
+
+pub(crate) fn last_errno() -> c_int {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
+}
+
+/// Finds the functions of a library that is loaded.
+fn symbols(handle: *mut c_void, library: &str) -> Result<Symbols, VerbsError> {
+    let find = |symbol: &'static CStr| {
+        // SAFETY: the handle is open, the name ends with a zero.
+        let found = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
+        let missing = || VerbsError::Symbol {
+            library: library.to_string(),
+            symbol: symbol.to_string_lossy().into_owned(),
+        };
+        if found.is_null() { Err(missing()) } else { Ok(found) }
+    };
+    macro_rules! of {
+        ($name:literal) => {{
+            let found = find($name)?;
+            // SAFETY: the type of the field is that of the library's function of this name.
+            unsafe { transmute_copy(&found) }
+        }};
+    }
+    Ok(Symbols {
+        get_device_list: of!(c"ibv_get_device_list"),
+        free_device_list: of!(c"ibv_free_device_list"),
+        get_device_name: of!(c"ibv_get_device_name"),
+        open_device: of!(c"ibv_open_device"),
+        close_device: of!(c"ibv_close_device"),
+        query_device: of!(c"ibv_query_device"),
+        query_port: of!(c"ibv_query_port"),
+        query_gid: of!(c"ibv_query_gid"),
+        alloc_pd: of!(c"ibv_alloc_pd"),
+        dealloc_pd: of!(c"ibv_dealloc_pd"),
+        reg_mr: of!(c"ibv_reg_mr"),
+        dereg_mr: of!(c"ibv_dereg_mr"),
+        create_comp_channel: of!(c"ibv_create_comp_channel"),
+        destroy_comp_channel: of!(c"ibv_destroy_comp_channel"),
+        create_cq: of!(c"ibv_create_cq"),
+        resize_cq: of!(c"ibv_resize_cq"),
+        destroy_cq: of!(c"ibv_destroy_cq"),
+        get_cq_event: of!(c"ibv_get_cq_event"),
+        ack_cq_events: of!(c"ibv_ack_cq_events"),
+        create_srq: of!(c"ibv_create_srq"),
+        destroy_srq: of!(c"ibv_destroy_srq"),
+        create_qp: of!(c"ibv_create_qp"),
+        modify_qp: of!(c"ibv_modify_qp"),
+        destroy_qp: of!(c"ibv_destroy_qp"),
+        wc_status_str: of!(c"ibv_wc_status_str"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_library_is_named_with_the_remedy() {
+        let why = Library::open("/nowhere/libibverbs.so.1").unwrap_err().to_string();
+        assert!(why.contains("/nowhere/libibverbs.so.1") && why.contains("rpi_ib_library"), "{why}");
+    }
+
+    #[test]
+    fn another_library_is_no_libibverbs() {
+        let why = Library::open("libm.so.6").unwrap_err();
+        let symbol = "ibv_get_device_list".to_string();
+        assert_eq!(why, VerbsError::Symbol { library: "libm.so.6".into(), symbol });
+    }
+
+    #[test]
+    fn over_ethernet_the_address_of_version_2_for_ipv4_is_used() {
+        let mapped = |last| [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 9, 0, last];
+        let gids = vec![(0, [0xfe; 16]), (1, mapped(1)), (2, [0xfe; 16]), (3, mapped(1))];
+        let kind = |at: u8| if at < 2 { "IB/RoCE v1\n" } else { "RoCE v2\n" }.to_string();
+        assert_eq!(best_gid(gids.clone(), true, kind), Some((3, mapped(1))));
+        assert_eq!(best_gid(gids, false, kind), Some((0, [0xfe; 16])));
+    }
+}

@@ -1,0 +1,37 @@
+# Runs in the emulated machine. PREFIX: an installation; PROGRAMS: compiled tests, and heat. A line for each job goes to $OUT/report.
+export PATH=$PREFIX/bin:$PATH LD_LIBRARY_PATH=$PREFIX/lib
+cd /run
+: >"$OUT/report"
+failures=0
+
+# job NAME RANKS SECONDS PROGRAM [OPTIONS]: succeeds if the program does.
+job() {
+    local name=$1 ranks=$2 seconds=$3 program=$4 status
+    shift 4
+    timeout "$((seconds + 10))" mpirun -n "$ranks" --timeout "$seconds" --mca rpi ib --mca rpi_ib_shm 0 --mca coll ^shmem "$@" \
+        "$PROGRAMS/$program" >/run/output 2>&1 </dev/null
+    status=$?
+    if [ $status = 0 ]; then
+        echo "ok    $name" >>"$OUT/report"
+    else
+        failures=$((failures + 1))
+        { echo "FAIL  $name: status $status"; tail -n 5 /run/output | sed 's/^/      /'; } >>"$OUT/report"
+    fi
+}
+
+ulimit -l unlimited
+for ranks in 2 4; do job "heat, $ranks ranks" $ranks 100 heat; done
+job "heat, 8 ranks on 2 cores" 8 200 heat
+for envelopes in 1 2; do
+    for srq in 0 1; do
+        job "heat, $envelopes envelopes, rpi_ib_srq $srq" 2 100 heat \
+            --mca rpi_ib_num_envelopes $envelopes --mca rpi_ib_srq $srq
+    done
+done
+for mtu in 256 512 1024 2048 4096; do job "heat, MTU $mtu" 2 100 heat --mca rpi_ib_mtu $mtu; done
+job "the second device" 2 100 heat --mca rpi_ib_hca_id rxe1
+(sleep 4; ip link set dummy0 down; sleep 2; ip link set dummy0 up) &
+job "heat, the port down for 2 seconds" 2 100 heat
+wait
+for program in $TESTS; do job "$program" 2 60 "$program"; done
+exit $failures
