@@ -189,12 +189,12 @@ fn go_on_elsewhere(bed: &Testbed, criu: &Path, base: &str) {
 fn files_that_other_hosts_have_are_cut_back_there() {
     let Some((bed, criu)) = testbed().zip(criu()) else { return };
     let program = bed.compile("jobs/cr_traffic");
-    let file = format!("private:{PRIVATE}/data");
-    let words = [&*program, "400", SEED, &*file];
+    let (file, other) = (format!("private:{PRIVATE}/data"), format!("private:{PRIVATE}/alone"));
+    let words = |file| [&*program, "400", SEED, file];
     let spread = ["-H", "nodea:2,nodeb:2"];
-    let (code, alone, err) = outcome(mpirun_with(&bed, &criu, &spread, &words).output().unwrap());
+    let (code, alone, err) = outcome(mpirun_with(&bed, &criu, &spread, &words(&other)).output().unwrap());
     assert_eq!(code, Some(0), "{alone}{err}");
-    let mut job = mpirun_with(&bed, &criu, &spread, &words).spawn().unwrap();
+    let mut job = mpirun_with(&bed, &criu, &spread, &words(&file)).spawn().unwrap();
     let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(|line| line.unwrap());
     let mut before = Vec::new();
     while !before.last().is_some_and(|line: &String| line.starts_with("round ")) {

@@ -18,8 +18,7 @@ static IB: Module = Module {
     name: "ib",
     place: 750,
     help: "'ib' is InfiniBand or RoCE through libibverbs, with shared memory within a node.",
-    params: &[&HCA_ID, &PORT, &MTU, &ENVELOPES, &TINY, &SRQ, &TIMEOUT, &SHM, &LIBRARY, &PRIORITY],
-    priority: Some(&PRIORITY),
+    params: &[&HCA_ID, &PORT, &MTU, &ENVELOPES, &TINY, &SRQ, &TIMEOUT, &SHM, &LIBRARY],
     // A connection is the adapter's affair, and an image has none.
     images: false,
     // Its processes meet over sockets.
@@ -33,7 +32,7 @@ static IB: Module = Module {
         };
         job.no_sockets.clone().or_else(|| (!ports::has_active_port(Path::new(DEVICES))).then(missing))
     },
-    constructor: &Constructor { decide, survey: Some(survey), suits_hosts, ..Constructor::new(open) },
+    constructor: &Constructor { decide, survey: Some(survey), ..Constructor::new(open) },
     ..Module::NEW
 };
 
@@ -114,12 +113,6 @@ static LIBRARY: Param = Param {
     ..Param::NEW
 };
 
-static PRIORITY: Param = Param::priority(
-    "rpi_ib_priority",
-    50,
-    "The priority of 'ib' when no transport is asked for (rpi): the highest one that can run is used.",
-);
-
 /// The most envelopes of a shared receive queue.
 const SHARED_MOST: u32 = 4096;
 /// A packet is sent so often before a connection has failed.
@@ -164,16 +157,6 @@ fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
         ports::choose(&devices, &request(params))?;
     }
     Ok(Decided::default())
-}
-
-/// A job on several hosts goes over the first active port, if there is one.
-fn suits_hosts(params: &Params) -> Option<String> {
-    if params.mpi_encrypt() == Encrypt::On || !ports::has_active_port(Path::new(DEVICES)) {
-        return None;
-    }
-    let (_, devices) = found(params).ok()?;
-    let (device, port) = ports::choose(&devices, &request(params)).ok()?;
-    Some(format!("port {} of device {device}, which is active", port.number))
 }
 
 const COLUMNS: [&str; 6] = ["device", "port", "state", "MTU", "link", "address"];
