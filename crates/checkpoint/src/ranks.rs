@@ -136,16 +136,9 @@ impl Making {
         for (host, part) in parts {
             let ranks: Vec<u32> = part.images.iter().map(|image| image.rank).collect();
             images.extend(part.images);
-            for file in part.written {
-                // Several hosts may have one file, or files of their own under one path.
-                if survey.written.iter().all(|known| (&known.path, known.inode) != (&file.path, file.inode)) {
-                    survey.written.push(WrittenFile {
-                        host: Some(host.clone()),
-                        ranks: ranks.clone(),
-                        ..file
-                    });
-                }
-            }
+            // Several hosts may have one file, or files of their own under one path, whose numbers may even be the same: each has its entry.
+            let seen = |file| WrittenFile { host: Some(host.clone()), ranks: ranks.clone(), ..file };
+            survey.written.extend(part.written.into_iter().map(seen));
         }
         images.sort_unstable_by_key(|image| image.rank);
         if images.len() != still.ranks.len() {

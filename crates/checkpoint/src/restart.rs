@@ -3,6 +3,7 @@
 //! Everything that would make CRIU fail, and of which a person can be told the reason, is checked first: the set, the machine, the
 //! numbers of processes, the files. Only when nothing speaks against it are files cut back.
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -125,7 +126,11 @@ pub(crate) fn check_numbers(tasks: &[u32]) -> Result<(), RestartError> {
 fn judge(set: &Set, policy: Policy, cleared: &mut Cleared) -> Result<(), RestartError> {
     let mut to_cut = Vec::new();
     let needed = set.manifest.needed.iter().map(|file| (&file.path, file.judge(), None));
-    let written = set.manifest.written.iter().map(|file| (&file.path, file.judge(policy), Some(file)));
+    // What several hosts have said of one path: what this one has said counts, else the first.
+    let mut seen = BTreeSet::new();
+    let (own, others): (Vec<_>, Vec<_>) = set.manifest.written.iter().partition(|file| file.host.is_none());
+    let written = own.into_iter().chain(others).filter(|file| seen.insert(&file.path));
+    let written = written.map(|file| (&file.path, file.judge(policy), Some(file)));
     for (path, verdict, written) in needed.chain(written) {
         match verdict {
             Verdict::Same => {}

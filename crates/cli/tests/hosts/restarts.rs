@@ -190,7 +190,7 @@ fn files_that_other_hosts_have_are_cut_back_there() {
     let Some((bed, criu)) = testbed().zip(criu()) else { return };
     let program = bed.compile("jobs/cr_traffic");
     let (file, other) = (format!("private:{PRIVATE}/data"), format!("private:{PRIVATE}/alone"));
-    let words = |file| [&*program, "400", SEED, file];
+    let words = |file| [&*program, "150", SEED, file];
     let spread = ["-H", "nodea:2,nodeb:2"];
     let (code, alone, err) = outcome(mpirun_with(&bed, &criu, &spread, &words(&other)).output().unwrap());
     assert_eq!(code, Some(0), "{alone}{err}");
