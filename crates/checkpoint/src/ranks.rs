@@ -472,11 +472,26 @@ pub struct Given {
     pub descriptors: Vec<(i32, String)>,
 }
 
+/// Whether ranks that come back on one host have all numbers of processes and threads to themselves.
+fn check_distinct<'i>(images: impl Iterator<Item = &'i RankImage>) -> Result<(), RestartError> {
+    let mut owners = BTreeMap::new();
+    for image in images {
+        for task in &image.tasks {
+            if let Some(one) = owners.insert(*task, image.rank) {
+                return Err(RestartError::SameNumber { one, other: image.rank, task: *task });
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Restores the ranks of a set as children of this thread, stopped. CRIU's logs go to a directory `work`.
 ///
 /// # Errors
-/// [`RestartError::Kernel`] and [`RestartError::Rank`]; ranks may be there then.
+/// [`RestartError::SameNumber`] before anything is done; [`RestartError::Kernel`] and [`RestartError::Rank`]; ranks may be there then.
 pub fn bring_back(set: &Set, criu: &Criu, work: &Path, given: &[Given]) -> Result<(), RestartError> {
+    let numbers: Vec<u32> = given.iter().map(|rank| rank.rank).collect();
+    check_distinct(images_of(set, &numbers))?;
     let at_once = std::thread::available_parallelism().map_or(1, usize::from);
     let mut running: Vec<(u32, PathBuf, Child)> = Vec::new();
     let end = |running: &mut Vec<(u32, PathBuf, Child)>| {
@@ -501,8 +516,7 @@ pub fn bring_back(set: &Set, criu: &Criu, work: &Path, given: &[Given]) -> Resul
         result = result.and(ended);
     }
     result?;
-    let ranks: Vec<u32> = given.iter().map(|rank| rank.rank).collect();
-    for descriptor in images_of(set, &ranks).flat_map(|image| &image.nonblocking) {
+    for descriptor in images_of(set, &numbers).flat_map(|image| &image.nonblocking) {
         let done = descriptor.set_nonblocking();
         done.map_err(|error| kernel(&format!("a socket of process {}", descriptor.process), error))?;
     }
@@ -549,6 +563,20 @@ mod tests {
         let inode = file.metadata().unwrap().ino();
         assert!(nameless_open(std::process::id()).unwrap().iter().any(|(_, found)| *found == inode));
         assert_eq!(shared_memory(&[(0, own.clone()), (1, own)]).unwrap(), Some((0, 1)));
+    }
+
+    #[test]
+    fn ranks_of_two_hosts_may_have_had_one_number() {
+        let image = |rank, tasks: &[u32]| RankImage {
+            rank,
+            tasks: tasks.to_vec(),
+            outside: Vec::new(),
+            nonblocking: Vec::new(),
+        };
+        let [first, second, third] = [image(0, &[10, 11]), image(1, &[12, 13]), image(2, &[14, 11])];
+        check_distinct([&first, &second].into_iter()).unwrap();
+        let error = check_distinct([&first, &second, &third].into_iter()).unwrap_err().to_string();
+        assert!(error.starts_with("ranks 0 and 2 were both process 11, "), "{error}");
     }
 
     #[test]

@@ -66,6 +66,19 @@ pub enum RestartError {
     /// CRIU has failed.
     #[error("{}{}", .0.text, quoted(&.0.quoted))]
     Criu(Failure),
+    /// Two ranks that were on different hosts had one number of a process there.
+    #[error(
+        "ranks {one} and {other} were both process {task}, each on a host of its own, and come back with their numbers: they cannot go on \
+         on one host; give them two (--host)"
+    )]
+    SameNumber {
+        /// A rank.
+        one: u32,
+        /// Another one.
+        other: u32,
+        /// The number, of a process or a thread.
+        task: u32,
+    },
     /// CRIU has failed to restore one rank.
     #[error("rank {0}: {text}{quoted}", text = .1.text, quoted = quoted(&.1.quoted))]
     Rank(u32, Failure),
