@@ -15,6 +15,7 @@ mod adapter;
 mod arena;
 mod declarations;
 mod library;
+mod limits;
 
 pub use adapter::{Adapter, AdapterSettings, Completion, LocalEnd, Operation, RemoteEnd, SlotId};
 pub use library::{Device, LIBRARY, Library, Port, VerbsError};
