@@ -134,9 +134,10 @@ pub struct Adapter {
     words: Vec<Registered>,
     free_words: Vec<usize>,
     queue_pairs: HashMap<u32, QueuePair>,
-    /// How many of these are being closed, and the numbers of those that are gone since these were last taken.
+    /// How many of these are being closed.
     closing: usize,
-    closed: Vec<u32>,
+    /// The last poll found nothing.
+    is_empty: bool,
     context: OpenContext,
 }
 
@@ -207,7 +208,7 @@ impl Adapter {
             free_words: Vec::new(),
             queue_pairs: HashMap::new(),
             closing: 0,
-            closed: Vec::new(),
+            is_empty: false,
             settings,
             context,
         };
@@ -449,43 +450,33 @@ impl Adapter {
         attr.qp_state = IBV_QPS_ERR;
         // It may be in that state already.
         let _ = self.modify(raw, attr, IBV_QP_STATE);
-        if self.srq.is_null() {
-            self.destroy_closed(queue_pair);
-        }
     }
 
-    /// The queue pairs that are gone since the last call: no slot comes back from them any more.
+    /// Destroys the connections that were closed and from which no slot comes back any more, and gives the numbers of their queue pairs. The
+    /// device may give these to others, so the completions that were read have to be handled before.
+    ///
+    /// A library drops the unread completions of a queue pair that it destroys, and a slot whose completion is dropped never comes back.
+    /// Of a queue pair's own operations it is known how many are under way. How many slots it has taken from a shared queue is not; in the
+    /// error state it takes none, and those that it has taken end soon. So it stays in that state for a while, and until the completion
+    /// queue is empty.
     pub fn take_closed(&mut self) -> Vec<u32> {
-        std::mem::take(&mut self.closed)
-    }
-
-    fn destroy_closed(&mut self, queue_pair: u32) {
-        let is_over = |pair: &QueuePair| pair.closing.is_some() && pair.live == 0;
-        if !self.queue_pairs.get(&queue_pair).is_some_and(is_over) {
-            return;
+        if self.closing == 0 {
+            return Vec::new();
         }
-        if let Some(pair) = self.queue_pairs.remove(&queue_pair) {
+        let (is_shared, is_empty) = (!self.srq.is_null(), self.is_empty);
+        let is_over = |pair: &QueuePair| {
+            let is_drained = |since: Instant| !is_shared || is_empty && since.elapsed() >= DRAIN;
+            pair.live == 0 && pair.closing.is_some_and(is_drained)
+        };
+        let pairs: Vec<_> = self.queue_pairs.extract_if(|_, pair| is_over(pair)).collect();
+        for (_, pair) in &pairs {
             // SAFETY: it is open, and nothing of it is under way.
             unsafe { (self.library.symbols.destroy_qp)(pair.raw) };
             self.free_words.push(pair.words);
             self.expected -= self.completions();
             self.closing -= 1;
-            self.closed.push(queue_pair);
         }
-    }
-
-    /// Destroys the queue pairs on a shared queue that have given back what they had taken from it. The completion queue is empty.
-    ///
-    /// A library drops the unread completions of a queue pair that it destroys, and a slot whose completion is dropped never comes back.
-    /// In the error state a queue pair takes nothing from the shared queue, and what it has taken ends soon; how much that is it does
-    /// not say. So it stays in that state for a while.
-    fn destroy_drained(&mut self) {
-        let is_drained = |pair: &QueuePair| pair.closing.is_some_and(|since| since.elapsed() >= DRAIN);
-        let pairs = self.queue_pairs.iter();
-        let drained: Vec<u32> = pairs.filter(|(_, pair)| is_drained(pair)).map(|(at, _)| *at).collect();
-        for queue_pair in drained {
-            self.destroy_closed(queue_pair);
-        }
+        pairs.into_iter().map(|(queue_pair, _)| queue_pair).collect()
     }
 
     fn new_words(&mut self) -> Result<usize, VerbsError> {
@@ -642,14 +633,9 @@ impl Adapter {
             into.push(Completion { queue_pair: wc.qp_num, operation, error });
             if let Some(pair) = self.queue_pairs.get_mut(&wc.qp_num).filter(|_| is_own) {
                 pair.live = pair.live.saturating_sub(1);
-                if self.srq.is_null() {
-                    self.destroy_closed(wc.qp_num);
-                }
             }
         }
-        if count == 0 && self.closing > 0 && !self.srq.is_null() {
-            self.destroy_drained();
-        }
+        self.is_empty = count == 0;
         Ok(())
     }
 
