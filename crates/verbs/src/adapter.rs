@@ -33,7 +33,7 @@ const RETRIES: u8 = 7;
 const READS: u8 = 1;
 
 /// For how long a queue pair on a shared receive queue stays in the error state before it is destroyed.
-const DRAIN: Duration = Duration::from_secs(1);
+pub(crate) const DRAIN: Duration = Duration::from_secs(1);
 
 /// A piece of registered memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

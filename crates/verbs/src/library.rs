@@ -181,6 +181,12 @@ impl Library {
         Ok(Arc::new(Library { symbols, name: name.to_string() }))
     }
 
+    /// A library of these functions.
+    #[cfg(test)]
+    pub(crate) fn with_symbols(symbols: Symbols) -> Arc<Library> {
+        Arc::new(Library { symbols, name: "fake".to_string() })
+    }
+
     /// The devices of this machine and the states of their ports.
     ///
     /// # Errors
