@@ -10,6 +10,7 @@ use crate::declarations::{
     QpInitAttr, RecvWr, SendWr, Sge, Srq, SrqInitAttr, Wc,
 };
 use crate::library::{Library, OpenContext, Port, VerbsError, last_errno};
+use crate::limits::QueueLimits;
 use libc::c_int;
 use std::collections::HashMap;
 use std::fmt;
@@ -18,6 +19,7 @@ use std::os::fd::BorrowedFd;
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// Completions that are read at a time.
 const ENTRIES: usize = 32;
@@ -29,6 +31,9 @@ const WORDS: usize = 256;
 const RETRIES: u8 = 7;
 /// Reads that may be under way on a connection in each direction.
 const READS: u8 = 1;
+
+/// For how long a queue pair on a shared receive queue stays in the error state before it is destroyed.
+pub(crate) const DRAIN: Duration = Duration::from_secs(1);
 
 /// A piece of registered memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -108,13 +113,15 @@ struct QueuePair {
     words: usize,
     /// Operations of its own queues that are under way.
     live: u32,
-    is_closing: bool,
+    /// Since when it is being closed.
+    closing: Option<Instant>,
 }
 
 /// See the module. One thread at a time uses it.
 pub struct Adapter {
     library: Arc<Library>,
     settings: AdapterSettings,
+    limits: QueueLimits,
     port: Port,
     pd: *mut Opaque,
     channel: *mut Channel,
@@ -127,6 +134,10 @@ pub struct Adapter {
     words: Vec<Registered>,
     free_words: Vec<usize>,
     queue_pairs: HashMap<u32, QueuePair>,
+    /// How many of these are being closed.
+    closing: usize,
+    /// The last poll found nothing.
+    is_empty: bool,
     context: OpenContext,
 }
 
@@ -175,23 +186,29 @@ impl Adapter {
     /// What the library says.
     pub fn open(library: &Arc<Library>, settings: AdapterSettings) -> Result<Adapter, VerbsError> {
         let context = library.open_named(&settings.device)?;
+        let limits = QueueLimits::of(&library.query_device(&settings.device, &context)?);
+        let settings = AdapterSettings { shared: limits.check(&settings)?, ..settings };
+        let first_room = FIRST_ROOM.min(limits.completions);
         let ports = library.ports(&settings.device, &context)?;
         let port = ports.into_iter().find(|port| port.number == settings.port);
         let port = port.ok_or_else(|| library.error(&settings.device, "ibv_query_port", libc::ENODEV))?;
         let arena = Arena::new(settings.slot_len, settings.slots);
         let mut it = Adapter {
             library: library.clone(),
+            limits,
             port,
             pd: null_mut(),
             channel: null_mut(),
             cq: null_mut(),
             srq: null_mut(),
             expected: 0,
-            room: FIRST_ROOM,
+            room: first_room,
             arena,
             words: Vec::new(),
             free_words: Vec::new(),
             queue_pairs: HashMap::new(),
+            closing: 0,
+            is_empty: false,
             settings,
             context,
         };
@@ -204,7 +221,7 @@ impl Adapter {
             if flags < 0 || libc::fcntl((*it.channel).fd, libc::F_SETFL, flags | libc::O_NONBLOCK) < 0 {
                 return Err(it.error("fcntl", last_errno()));
             }
-            let cq = (symbols.create_cq)(it.context.raw, FIRST_ROOM as c_int, null_mut(), it.channel, 0);
+            let cq = (symbols.create_cq)(it.context.raw, first_room as c_int, null_mut(), it.channel, 0);
             it.cq = it.made("ibv_create_cq", cq)?;
             if let Some(most) = it.settings.shared {
                 let mut init =
@@ -212,9 +229,7 @@ impl Adapter {
                 it.srq = it.made("ibv_create_srq", (symbols.create_srq)(it.pd, &mut init))?;
             }
         }
-        if it.settings.shared.is_some() {
-            it.expect(it.settings.shared.unwrap_or(0))?;
-        }
+        it.expect(it.settings.shared.unwrap_or(0))?;
         Ok(it)
     }
 
@@ -242,16 +257,30 @@ impl Adapter {
 
     /// So many more completions may be there at the same time: a queue that overflows loses them.
     fn expect(&mut self, more: u32) -> Result<(), VerbsError> {
-        let expected = self.expected + more;
+        let expected = self.expected.saturating_add(more);
         if expected > self.room {
-            let room = expected.next_power_of_two();
-            // SAFETY: the queue is open.
-            let answer = unsafe { (self.library.symbols.resize_cq)(self.cq, room as c_int) };
-            self.check("ibv_resize_cq", answer)?;
-            self.room = room;
+            let Some(rooms) = self.limits.completion_queue(expected) else {
+                let device = self.settings.device.clone();
+                return Err(VerbsError::Exhausted { device, what: "room in a completion queue" });
+            };
+            // A device without memory for a queue of twice the length may have enough for what is needed.
+            self.resize(rooms[0]).or_else(|_| self.resize(rooms[1]))?;
         }
         self.expected = expected;
         Ok(())
+    }
+
+    fn resize(&mut self, room: u32) -> Result<(), VerbsError> {
+        // SAFETY: the queue is open.
+        let answer = unsafe { (self.library.symbols.resize_cq)(self.cq, room as c_int) };
+        self.check("ibv_resize_cq", answer)?;
+        self.room = room;
+        Ok(())
+    }
+
+    /// The length of the shared receive queue, if there is one: that of the settings, or less if the device supports less.
+    pub fn shared(&self) -> Option<u32> {
+        self.settings.shared
     }
 
     /// Makes more slots.
@@ -278,17 +307,40 @@ impl Adapter {
     /// # Errors
     /// What the library says.
     pub fn create(&mut self, first_packet: u32) -> Result<LocalEnd, VerbsError> {
-        let AdapterSettings { send_depth, receive_depth, .. } = self.settings;
-        let receives = if self.srq.is_null() { receive_depth } else { 0 };
-        self.expect(send_depth + receives)?;
-        let words = self.new_words()?;
+        let completions = self.completions();
+        self.expect(completions)?;
+        let made = self.new_words().and_then(|words| {
+            let made = self.create_with(first_packet, words);
+            if made.is_err() {
+                self.free_words.push(words);
+            }
+            made
+        });
+        if made.is_err() {
+            self.expected -= completions;
+        }
+        made
+    }
+
+    /// Receives that may be posted on a connection's own queue.
+    fn own_receives(&self) -> u32 {
+        if self.srq.is_null() { self.settings.receive_depth } else { 0 }
+    }
+
+    /// Completions of one connection that may be there at the same time.
+    fn completions(&self) -> u32 {
+        self.settings.send_depth + self.own_receives()
+    }
+
+    fn create_with(&mut self, first_packet: u32, words: usize) -> Result<LocalEnd, VerbsError> {
+        let receives = self.own_receives();
         let mut init = QpInitAttr {
             qp_context: null_mut(),
             send_cq: self.cq,
             recv_cq: self.cq,
             srq: self.srq,
             cap: QpCap {
-                max_send_wr: send_depth,
+                max_send_wr: self.settings.send_depth,
                 max_recv_wr: receives,
                 max_send_sge: 1,
                 max_recv_sge: u32::from(receives > 0),
@@ -307,8 +359,6 @@ impl Adapter {
         let gid = self.port.gid.map_or([0; 16], |(_, gid)| gid);
         let end =
             LocalEnd { queue_pair: number, first_packet, lid: self.port.lid, gid, word: (incoming, key) };
-        let remote = RemoteEnd::default();
-        self.queue_pairs.insert(number, QueuePair { raw, remote, words, live: 0, is_closing: false });
         self.word(words).store(0, Ordering::Release);
         self.word(words + 1).store(0, Ordering::Release);
         // SAFETY: a structure of numbers, for which zeros are values.
@@ -316,7 +366,14 @@ impl Adapter {
         attr.qp_state = IBV_QPS_INIT;
         attr.port_num = self.settings.port;
         attr.qp_access_flags = (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ) as u32;
-        self.modify(raw, attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)?;
+        let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+        if let Err(error) = self.modify(raw, attr, mask) {
+            // SAFETY: it is open, and nothing was posted on it.
+            unsafe { (symbols.destroy_qp)(raw) };
+            return Err(error);
+        }
+        let remote = RemoteEnd::default();
+        self.queue_pairs.insert(number, QueuePair { raw, remote, words, live: 0, closing: None });
         Ok(end)
     }
 
@@ -331,7 +388,7 @@ impl Adapter {
     /// What the library says.
     pub fn connect(&mut self, local: &LocalEnd, remote: &RemoteEnd) -> Result<(), VerbsError> {
         let pair = self.queue_pairs.get_mut(&local.queue_pair);
-        let Some(pair) = pair.filter(|pair| !pair.is_closing) else {
+        let Some(pair) = pair.filter(|pair| pair.closing.is_none()) else {
             return Err(self.error("ibv_modify_qp", libc::ENOTCONN));
         };
         pair.remote = *remote;
@@ -379,31 +436,47 @@ impl Adapter {
         self.modify(raw, attr, mask)
     }
 
-    /// Ends a connection: what is under way ends with an error, whose completions are still read, and then it is gone.
+    /// Ends a connection: what is under way ends with an error, whose completions are still read, and then it is gone
+    /// ([`Adapter::take_closed`]).
     pub fn close(&mut self, queue_pair: u32) {
         let Some(pair) = self.queue_pairs.get_mut(&queue_pair) else { return };
-        pair.is_closing = true;
+        if pair.closing.replace(Instant::now()).is_some() {
+            return;
+        }
+        self.closing += 1;
         let raw = pair.raw;
         // SAFETY: as for `create`.
         let mut attr: QpAttr = unsafe { zeroed() };
         attr.qp_state = IBV_QPS_ERR;
         // It may be in that state already.
         let _ = self.modify(raw, attr, IBV_QP_STATE);
-        self.destroy_closed(queue_pair);
     }
 
-    fn destroy_closed(&mut self, queue_pair: u32) {
-        let is_over = |pair: &QueuePair| pair.is_closing && pair.live == 0;
-        if !self.queue_pairs.get(&queue_pair).is_some_and(is_over) {
-            return;
+    /// Destroys the connections that were closed and from which no slot comes back any more, and gives the numbers of their queue pairs. The
+    /// device may give these to others, so the completions that were read have to be handled before.
+    ///
+    /// A library drops the unread completions of a queue pair that it destroys, and a slot whose completion is dropped never comes back.
+    /// Of a queue pair's own operations it is known how many are under way. How many slots it has taken from a shared queue is not; in the
+    /// error state it takes none, and those that it has taken end soon. So it stays in that state for a while, and until the completion
+    /// queue is empty.
+    pub fn take_closed(&mut self) -> Vec<u32> {
+        if self.closing == 0 {
+            return Vec::new();
         }
-        if let Some(pair) = self.queue_pairs.remove(&queue_pair) {
+        let (is_shared, is_empty) = (!self.srq.is_null(), self.is_empty);
+        let is_over = |pair: &QueuePair| {
+            let is_drained = |since: Instant| !is_shared || is_empty && since.elapsed() >= DRAIN;
+            pair.live == 0 && pair.closing.is_some_and(is_drained)
+        };
+        let pairs: Vec<_> = self.queue_pairs.extract_if(|_, pair| is_over(pair)).collect();
+        for (_, pair) in &pairs {
             // SAFETY: it is open, and nothing of it is under way.
             unsafe { (self.library.symbols.destroy_qp)(pair.raw) };
             self.free_words.push(pair.words);
-            let receives = if self.srq.is_null() { self.settings.receive_depth } else { 0 };
-            self.expected -= self.settings.send_depth + receives;
+            self.expected -= self.completions();
+            self.closing -= 1;
         }
+        pairs.into_iter().map(|(queue_pair, _)| queue_pair).collect()
     }
 
     fn new_words(&mut self) -> Result<usize, VerbsError> {
@@ -560,9 +633,9 @@ impl Adapter {
             into.push(Completion { queue_pair: wc.qp_num, operation, error });
             if let Some(pair) = self.queue_pairs.get_mut(&wc.qp_num).filter(|_| is_own) {
                 pair.live = pair.live.saturating_sub(1);
-                self.destroy_closed(wc.qp_num);
             }
         }
+        self.is_empty = count == 0;
         Ok(())
     }
 

@@ -14,7 +14,12 @@
 mod adapter;
 mod arena;
 mod declarations;
+#[cfg(test)]
+mod fake;
 mod library;
+mod limits;
+#[cfg(test)]
+mod tests;
 
 pub use adapter::{Adapter, AdapterSettings, Completion, LocalEnd, Operation, RemoteEnd, SlotId};
 pub use library::{Device, LIBRARY, Library, Port, VerbsError};

@@ -39,6 +39,22 @@ pub enum VerbsError {
         /// The text of its errno.
         why: String,
     },
+    /// The device supports fewer envelopes than the parameters ask for.
+    #[error(
+        "rpi_ib_num_envelopes is {envelopes}, and device {device} has room for at most {most} {what}: {remedy}"
+    )]
+    Limit {
+        /// The device.
+        device: String,
+        /// The value of the parameter.
+        envelopes: u32,
+        /// What the device supports.
+        most: u32,
+        /// Of what.
+        what: &'static str,
+        /// What to do about it.
+        remedy: &'static str,
+    },
     /// A resource of the device is exhausted.
     #[error("device {device} has no more {what}")]
     Exhausted {
@@ -161,7 +177,14 @@ impl Library {
             return Err(VerbsError::Missing(unsafe { text(libc::dlerror()) }));
         }
         let symbols = symbols(handle, name)?;
+        fork_safely(handle);
         Ok(Arc::new(Library { symbols, name: name.to_string() }))
+    }
+
+    /// A library of these functions.
+    #[cfg(test)]
+    pub(crate) fn with_symbols(symbols: Symbols) -> Arc<Library> {
+        Arc::new(Library { symbols, name: "fake".to_string() })
     }
 
     /// The devices of this machine and the states of their ports.
@@ -314,6 +337,22 @@ pub(crate) fn last_errno() -> c_int {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
 }
 
+/// Has the library keep what a device uses out of children that this process forks: their copy-on-write would take its pages from the
+/// device (ibv_fork_init(3)). That has to come before any device is opened. Whether the library has done so: one that cannot is of use
+/// as well, as long as nothing forks.
+fn fork_safely(handle: *mut c_void) -> bool {
+    // SAFETY: the handle is open, the name ends with a zero.
+    let found = unsafe { libc::dlsym(handle, c"ibv_fork_init".as_ptr()) };
+    if found.is_null() {
+        return false;
+    }
+    // SAFETY: the library's function of this name has no arguments and gives an errno; a second call does nothing.
+    unsafe {
+        let init: unsafe extern "C" fn() -> c_int = transmute_copy(&found);
+        init() == 0
+    }
+}
+
 /// Finds the functions of a library that is loaded.
 fn symbols(handle: *mut c_void, library: &str) -> Result<Symbols, VerbsError> {
     let find = |symbol: &'static CStr| {
@@ -376,6 +415,22 @@ mod tests {
         let why = Library::open("libm.so.6").unwrap_err();
         let symbol = "ibv_get_device_list".to_string();
         assert_eq!(why, VerbsError::Symbol { library: "libm.so.6".into(), symbol });
+    }
+
+    #[test]
+    fn fork_protection_is_optional_and_can_be_repeated() {
+        let open = |name: &CStr| {
+            // SAFETY: the name ends with a zero.
+            unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) }
+        };
+        let other = open(c"libm.so.6");
+        assert!(!other.is_null() && !fork_safely(other), "libm.so.6 has no such function");
+        let verbs = open(c"libibverbs.so.1");
+        if verbs.is_null() {
+            eprintln!("skipped: this machine has no libibverbs.so.1, so only its absence was tested");
+            return;
+        }
+        assert_eq!([fork_safely(verbs), fork_safely(verbs)], [true; 2]);
     }
 
     #[test]

@@ -41,10 +41,18 @@ pub(super) struct World {
     done: [VecDeque<(Completion, Vec<u8>)>; 2],
     meets: [VecDeque<(bool, Vec<u8>)>; 2],
     made: u32,
+    /// Closed queue pairs that have not been taken note of, of each port.
+    closed: [Vec<u32>; 2],
     /// Nothing arrives any more, and all that is under way fails.
     pub(super) is_broken: bool,
     /// The other process has taken leave, as the sockets of each see it.
     pub(super) has_left: [bool; 2],
+    /// The sockets take nothing.
+    pub(super) are_full: bool,
+    /// Calls of `receive` after which the next one fails, once.
+    pub(super) receives_left: Option<u32>,
+    /// Whether the device has no more queue pairs.
+    pub(super) is_exhausted: bool,
 }
 
 /// A world that several hold.
@@ -71,8 +79,12 @@ impl SharedWorld {
             done: Default::default(),
             meets: Default::default(),
             made: 1,
+            closed: Default::default(),
             is_broken: false,
             has_left: [false; 2],
+            are_full: false,
+            receives_left: None,
+            is_exhausted: false,
         })))
     }
 
@@ -82,6 +94,19 @@ impl SharedWorld {
 }
 
 impl World {
+    /// Slots in the shared queue of a port.
+    pub(super) fn shared_len(&self, me: usize) -> usize {
+        self.shared[me].len()
+    }
+
+    /// A queue pair takes a slot of the shared queue, and its receive ends with an error.
+    pub(super) fn flush(&mut self, me: usize, queue_pair: u32) {
+        let slot = self.shared[me].pop_front().expect("the shared queue has a slot");
+        let error = Some("Work Request Flushed Error (vendor error 0xf9)".to_string());
+        let ended = Completion { queue_pair, operation: Operation::Receive(slot, 0), error };
+        self.done[me].push_back((ended, Vec::new()));
+    }
+
     /// Lets an operation of some queue pair arrive.
     fn step(&mut self) {
         let mut busy: Vec<u32> =
@@ -134,6 +159,10 @@ impl FakePort {
     fn lend(&mut self, slot: SlotId) {
         assert!(self.posted.insert(slot), "a slot is posted once");
     }
+
+    fn exhausted(&self, what: &'static str) -> VerbsError {
+        VerbsError::Exhausted { device: self.describe(), what }
+    }
 }
 
 impl IbPort for FakePort {
@@ -156,11 +185,14 @@ impl IbPort for FakePort {
     }
     fn create(&mut self, first_packet: u32) -> Result<LocalEnd, VerbsError> {
         let queue_pair = self.world.with(|world| {
+            if world.is_exhausted {
+                return Err(self.exhausted("queue pairs"));
+            }
             world.made += 1;
             let number = world.made + self.me as u32 * SECOND;
             world.ends.insert(number, FakeEnd::default());
-            number
-        });
+            Ok(number)
+        })?;
         Ok(LocalEnd { queue_pair, first_packet, ..LocalEnd::default() })
     }
     fn connect(&mut self, local: &LocalEnd, remote: &RemoteEnd) -> Result<(), VerbsError> {
@@ -171,7 +203,19 @@ impl IbPort for FakePort {
         Ok(())
     }
     fn close(&mut self, queue_pair: u32) {
-        self.world.with(|world| world.ends.remove(&queue_pair));
+        self.world.with(|world| {
+            world.ends.remove(&queue_pair);
+            world.closed[self.me].push(queue_pair);
+        });
+    }
+    fn take_closed(&mut self) -> Vec<u32> {
+        self.world.with(|world| {
+            let done = &world.done[self.me];
+            let is_used = |number: &u32| done.iter().any(|(ended, _)| ended.queue_pair == *number);
+            let (later, now) = std::mem::take(&mut world.closed[self.me]).into_iter().partition(is_used);
+            world.closed[self.me] = later;
+            now
+        })
     }
     fn peer_word(&self, queue_pair: u32) -> u64 {
         self.world.with(|world| world.ends.get(&queue_pair).map_or(0, |end| end.word))
@@ -197,6 +241,14 @@ impl IbPort for FakePort {
         Ok(())
     }
     fn receive(&mut self, queue_pair: u32, slot: SlotId) -> Result<(), VerbsError> {
+        let fails = self.world.with(|world| {
+            let left = world.receives_left.as_mut();
+            left.is_some_and(|left| std::mem::replace(left, left.saturating_sub(1)) == 0)
+        });
+        if fails {
+            self.world.with(|world| world.receives_left = None);
+            return Err(self.exhausted("receives"));
+        }
         self.lend(slot);
         self.world.with(|world| match (world.settings.shared, world.ends.get_mut(&queue_pair)) {
             (None, Some(end)) => end.receives.push_back(slot),
@@ -261,7 +313,7 @@ impl Transport for FakeSockets {
         let Frame::Meet { asks } = message.frame else { panic!("{:?} goes over the network", message.frame) };
         let Body::Bytes(body) = message.body else { panic!("an introduction lies in one piece") };
         Ok(self.world.with(|world| {
-            if world.random.below(3) == 0 {
+            if world.are_full || world.random.below(3) == 0 {
                 return Sent::Full;
             }
             world.meets[to as usize].push_back((asks, body.to_vec()));

@@ -16,8 +16,9 @@
 //!    half of them are due it is written into a word of the sender's memory, which takes no envelope. So one envelope for each peer is
 //!    enough. A sender without credits sleeps lightly, since a written word wakes nobody.
 //! 4. Longer messages are announced; when the receiver has asked for the data, they come in pieces, one in each envelope.
-//! 5. With a shared receive queue envelopes are the peers' together, and each peer is granted its credits as long as the queue has room,
-//!    then fewer, and at last one.
+//! 5. With a shared receive queue envelopes are the peers' together. The first peers are granted all their credits, until half of the queue
+//!    is granted; the other half is for peers of one credit each. Credits of a peer that is gone are granted again when its queue pair is
+//!    gone too: by then each slot is in the queue or was taken off the count.
 //! 6. What is sent is in the adapter of the peer when its send has ended. A process that ends waits for that.
 //! 7. The adapter repeats packets for about `rpi_ib_timeout`. What has failed then names the peer, which is lost if it has not left.
 
@@ -71,12 +72,23 @@ pub struct IbSettings {
     pub envelopes: u32,
     /// How many all peers share at most; `None`: each has its own.
     pub shared: Option<u32>,
+    /// The MTU of connections, bytes.
+    pub mtu: usize,
 }
 
 impl IbSettings {
     /// The length of an envelope, bytes.
     pub fn envelope_len(&self) -> usize {
         HEAD + MAX_FRAME_LEN + self.tiny
+    }
+
+    /// The longest body of a piece of a long message, bytes: an envelope of more than a packet is filled up to the end of a packet, since
+    /// the few bytes beyond would cost one more for each piece.
+    pub fn piece_len(&self) -> usize {
+        let len = self.envelope_len();
+        let packets = len.checked_div(self.mtu).unwrap_or(0);
+        let full = (packets * self.mtu).saturating_sub(HEAD + MAX_FRAME_LEN);
+        if full == 0 { self.tiny } else { full }
     }
 
     /// Operations that may be under way to one peer.
@@ -122,7 +134,7 @@ pub struct Ib<P: IbPort> {
     unanswered: Vec<u32>,
     /// Those to whom it owes an empty envelope (rule 1).
     unconfirmed: Vec<u32>,
-    /// Envelopes in the shared queue, and how many of these are nobody's.
+    /// Envelopes in the shared queue, and how many of these are granted to no peer.
     posted: u32,
     spare: u32,
     receive_slots: Vec<SlotId>,
@@ -207,16 +219,13 @@ impl<P: IbPort> Ib<P> {
         std::process::abort();
     }
 
-    /// How many envelopes a new peer is granted (rule 5), 0 if there is no room at all.
+    /// How many envelopes a new peer is granted (rule 5), 0 if each envelope of the queue is granted.
     fn grant(&self) -> u32 {
         let most = self.settings.envelopes;
-        match self.settings.shared {
-            None => most,
-            Some(limit) => {
-                let left = limit.saturating_sub(self.posted) + self.spare;
-                most.min((left / 2).max(1)).min(left)
-            }
-        }
+        let Some(limit) = self.settings.shared else { return most };
+        let granted = self.posted.saturating_sub(self.spare);
+        let first_half = (limit / 2).saturating_sub(granted);
+        most.min(first_half.max(1)).min(limit.saturating_sub(granted))
     }
 
     /// Makes the own end of a connection, and posts the envelopes of the peer.
@@ -227,7 +236,9 @@ impl<P: IbPort> Ib<P> {
         let granted = self.grant();
         if granted == 0 {
             let limit = self.settings.shared.unwrap_or(0);
-            return Err(format!("all {limit} envelopes of the shared receive queue are granted to others"));
+            return Err(format!(
+                "all {limit} envelopes of the shared receive queue are granted to others: lower rpi_ib_num_envelopes, or set rpi_ib_srq to 0"
+            ));
         }
         let mut number = [0; 4];
         fill_random(&mut number).map_err(|error| format!("the system has no random numbers: {error}"))?;
@@ -246,28 +257,28 @@ impl<P: IbPort> Ib<P> {
         Ok(())
     }
 
-    fn post_envelopes(&mut self, queue_pair: u32, mut count: u32) -> Result<(), VerbsError> {
-        if self.settings.shared.is_some() {
-            let reused = self.spare.min(count);
-            self.spare -= reused;
-            count -= reused;
+    /// Posts the envelopes of a peer. On an error none is granted: those that are in the shared queue are there for others.
+    fn post_envelopes(&mut self, queue_pair: u32, count: u32) -> Result<(), VerbsError> {
+        if self.settings.shared.is_none() {
+            return (0..count).try_for_each(|_| self.post_new(queue_pair));
         }
-        for _ in 0..count {
-            let slot = match self.receive_slots.pop() {
-                Some(slot) => slot,
-                None => {
-                    self.receive_slots = self.port.more_slots()?;
-                    let Some(slot) = self.receive_slots.pop() else { continue };
-                    slot
-                }
-            };
-            if let Err(error) = self.port.receive(queue_pair, slot) {
-                self.receive_slots.push(slot);
-                return Err(error);
-            }
-            self.posted += 1;
+        for _ in self.spare..count {
+            self.post_new(queue_pair)?;
+            (self.posted, self.spare) = (self.posted + 1, self.spare + 1);
         }
+        self.spare -= count;
         Ok(())
+    }
+
+    /// Posts a slot that is not in use.
+    fn post_new(&mut self, queue_pair: u32) -> Result<(), VerbsError> {
+        if self.receive_slots.is_empty() {
+            self.receive_slots = self.port.more_slots()?;
+        }
+        let Some(slot) = self.receive_slots.pop() else {
+            return Err(VerbsError::Exhausted { device: self.port.describe(), what: "slots" });
+        };
+        self.port.receive(queue_pair, slot).inspect_err(|_| self.receive_slots.push(slot))
     }
 
     /// Introduces this process to a peer, and requests its introduction, once.
@@ -328,6 +339,9 @@ impl<P: IbPort> Ib<P> {
             }
         }
         for to in std::mem::take(&mut self.unanswered) {
+            if !self.awaits(to) {
+                continue;
+            }
             match self.introduce(to, false) {
                 Ok(true) => {}
                 Ok(false) => self.unanswered.push(to),
@@ -336,10 +350,16 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
+    /// Whether a peer still waits for an answer or an empty envelope (rule 1): one that has got an envelope does not, nor one that ends.
+    fn awaits(&mut self, to: u32) -> bool {
+        self.peer(to).is_some_and(|peer| !peer.is_gone && !peer.was_sent_to()) && !self.sockets.has_left(to)
+    }
+
     /// Polls the sockets, and does what follows.
     fn poll_sockets(&mut self, sink: &mut dyn Sink) -> bool {
         let came = self.sockets.poll(None, &mut self.meetings.watch(sink));
         self.end_meetings();
+        self.regain();
         for peer in self.meetings.take_lost() {
             // What it had sent comes first.
             self.drain(sink);
@@ -360,8 +380,16 @@ impl<P: IbPort> Ib<P> {
         };
         if !std::mem::replace(&mut known.is_gone, true) {
             self.port.close(known.end.queue_pair);
+        }
+    }
+
+    /// Envelopes of peers whose queue pairs are gone are for others (rule 5). All completions that were read have been handled.
+    fn regain(&mut self) {
+        for queue_pair in self.port.take_closed() {
+            let peer = self.numbers.remove(&queue_pair).and_then(|number| self.peer(number));
+            let granted = peer.map_or(0, |peer| std::mem::take(&mut peer.granted));
             if self.settings.shared.is_some() {
-                self.spare += known.granted;
+                self.spare += granted;
             }
         }
     }
@@ -422,7 +450,7 @@ impl<P: IbPort> Ib<P> {
             self.events = events;
         }
         for to in std::mem::take(&mut self.unconfirmed) {
-            if matches!(self.send_envelope(to, None), Ok(Sent::Full)) {
+            if self.awaits(to) && matches!(self.send_envelope(to, None), Ok(Sent::Full)) {
                 self.unconfirmed.push(to);
             }
         }
@@ -446,6 +474,10 @@ impl<P: IbPort> Ib<P> {
             }
             Operation::Receive(slot, len) if error.is_none() => {
                 self.take(number, (queue_pair, slot, len), sink)
+            }
+            // It counts as no envelope of the peer, with which the connection has failed.
+            Operation::Receive(slot, _) if self.settings.shared.is_some() => {
+                self.repost(number, (queue_pair, slot));
             }
             Operation::Receive(slot, _) => self.receive_slots.push(slot),
         }
@@ -497,21 +529,35 @@ impl<P: IbPort> Ib<P> {
                 let _ = dispatch(from, &got, body.len(), Bytes::from(body), sink);
             }
         }
-        let Some(from) = from else {
+        if self.repost(from, (queue_pair, slot))
+            && let Some(peer) = from.and_then(|from| self.peer(from))
+        {
+            peer.frees();
+        }
+    }
+
+    /// Posts a slot again whose receive is over. Whether it is posted. A shared queue gets back each, of whatever queue pair and however its
+    /// receive has ended; the queue of a connection only as long as that is in use.
+    fn repost(&mut self, from: Option<u32>, (queue_pair, slot): (u32, SlotId)) -> bool {
+        let is_shared = self.settings.shared.is_some();
+        let is_open = from.and_then(|from| self.peer(from)).is_some_and(|peer| !peer.is_gone);
+        if !is_shared && !is_open {
             self.receive_slots.push(slot);
-            return;
-        };
-        match self.port.receive(queue_pair, slot) {
-            Ok(()) => {
-                if let Some(peer) = self.peer(from) {
-                    peer.frees();
-                }
-            }
-            Err(error) => {
-                self.receive_slots.push(slot);
-                self.fail(from, error.to_string());
+            return false;
+        }
+        let Err(error) = self.port.receive(queue_pair, slot) else { return true };
+        self.receive_slots.push(slot);
+        if is_shared {
+            self.posted = self.posted.saturating_sub(1);
+            match from.and_then(|from| self.peer(from)) {
+                Some(peer) if peer.granted > 0 => peer.granted -= 1,
+                _ => self.spare = self.spare.saturating_sub(1),
             }
         }
+        if let Some(from) = from {
+            self.fail(from, error.to_string());
+        }
+        false
     }
 
     /// Sends an envelope with a frame, or an empty one.
@@ -567,14 +613,20 @@ impl<P: IbPort> Ib<P> {
         Ok(Sent::Done)
     }
 
-    /// Whether all that was sent has arrived (rule 6).
+    /// Whether all that was sent has arrived (rule 6), and no peer that has not left waits for this process.
     fn has_all_arrived(&mut self) -> bool {
-        let Ib { peers, sockets, unconfirmed, unanswered, .. } = self;
+        let Ib { peers, sockets, .. } = self;
         let mut is_over = |(at, peer): (usize, &Option<Box<IbPeer>>)| {
             peer.as_ref().is_none_or(|peer| peer.is_quiet() || peer.is_detached)
                 || sockets.has_left(at as u32)
         };
-        peers.iter().enumerate().all(&mut is_over) && unconfirmed.is_empty() && unanswered.is_empty()
+        let has_arrived = peers.iter().enumerate().all(&mut is_over);
+        let waiting = [&self.unconfirmed[..], &self.unanswered[..]].concat();
+        has_arrived && !waiting.into_iter().any(|to| self.awaits(to) && !self.is_detached(to))
+    }
+
+    fn is_detached(&mut self, peer: u32) -> bool {
+        self.peer(peer).is_some_and(|peer| peer.is_detached)
     }
 }
 
@@ -593,7 +645,7 @@ impl<P: IbPort> Transport for Ib<P> {
     }
 
     fn piece_limit(&mut self, to: u32) -> usize {
-        self.sockets.piece_limit(to).min(self.settings.tiny)
+        self.sockets.piece_limit(to).min(self.settings.piece_len())
     }
 
     fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {

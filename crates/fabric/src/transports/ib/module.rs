@@ -113,7 +113,7 @@ static LIBRARY: Param = Param {
     ..Param::NEW
 };
 
-/// The most envelopes of a shared receive queue.
+/// Envelopes of a shared receive queue at most, in a job of few processes.
 const SHARED_MOST: u32 = 4096;
 /// A packet is sent so often before a connection has failed.
 const ATTEMPTS: u128 = 8;
@@ -134,10 +134,17 @@ fn request(params: &Params) -> PortRequest {
     }
 }
 
-fn settings(params: &Params) -> IbSettings {
+/// How long the shared receive queue of a job of so many processes may become. Half of it is for peers of one envelope each, so all of the
+/// job have one; the other half has room for all envelopes of one peer at least.
+fn shared_len(envelopes: u32, processes: u32) -> u32 {
+    SHARED_MOST.max(processes.max(envelopes).saturating_mul(2))
+}
+
+/// How a process of a job of so many uses its port, as far as the device supports it.
+fn settings(params: &Params, processes: u32) -> IbSettings {
     let envelopes = params.count(&ENVELOPES) as u32;
-    let shared = params.is_on(&SRQ).then_some(SHARED_MOST);
-    IbSettings { tiny: params.count(&TINY), envelopes, shared }
+    let shared = params.is_on(&SRQ).then(|| shared_len(envelopes, processes));
+    IbSettings { tiny: params.count(&TINY), envelopes, shared, mtu: params.count(&MTU) }
 }
 
 /// The library, and the devices of this machine.
@@ -178,7 +185,11 @@ fn row(device: &Device, port: &oxmpi_verbs::Port) -> Vec<String> {
 fn use_of(params: &Params, settings: &IbSettings) -> String {
     let (envelopes, len) = (settings.envelopes as usize, settings.envelope_len());
     let queue = match settings.shared {
-        Some(most) => format!("in a shared receive queue of at most {} bytes", most as usize * len),
+        Some(most) => format!(
+            "in a shared receive queue of at most {} bytes in a job of up to {} processes",
+            most as usize * len,
+            most / 2
+        ),
         None => "in a receive queue of its own".into(),
     };
     let near = if params.is_on(&SHM) { "shared memory" } else { "the adapter as well" };
@@ -190,14 +201,17 @@ fn use_of(params: &Params, settings: &IbSettings) -> String {
     )
 }
 
-/// What there is, what a job on this host would use, and how much memory that takes.
+/// What there is, what a job on this host would use, and how much memory that takes, also where the library is not there.
 fn survey(params: &Params) -> Result<Survey, String> {
-    let (library, devices) = found(params)?;
+    let uses = use_of(params, &settings(params, 1));
+    let (library, devices) = match found(params) {
+        Ok(found) => found,
+        Err(why) => return Ok(Survey { title: uses, choice: Err(why), columns: &COLUMNS, rows: Vec::new() }),
+    };
     let choice = ports::choose(&devices, &request(params))
         .map(|(device, port)| format!("port {} of device {device}", port.number));
     let rows = devices.iter().flat_map(|device| device.ports.iter().map(|port| row(device, port))).collect();
-    let title = format!("{library}; {}", use_of(params, &settings(params)));
-    Ok(Survey { title, choice, columns: &COLUMNS, rows })
+    Ok(Survey { title: format!("{library}; {uses}"), choice, columns: &COLUMNS, rows })
 }
 
 /// A port of this host, and the sockets of the process.
@@ -206,7 +220,7 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     let (library, devices) = found(of.params)?;
     let request = request(of.params);
     let (device, port) = ports::choose(&devices, &request)?;
-    let settings = settings(of.params);
+    let settings = settings(of.params, of.job.len() as u32);
     let adapter = AdapterSettings {
         device: device.to_string(),
         port: port.number,
@@ -219,6 +233,7 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
         ack_timeout: ack_timeout(of.params.count(&TIMEOUT) as u32),
     };
     let adapter = Adapter::open(&library, adapter).map_err(|error| error.to_string())?;
+    let settings = IbSettings { shared: adapter.shared(), ..settings };
     let sockets = sockets(of, services)?;
     let (teller, located) = (services.clone(), services.clone());
     let tell: Tell = Box::new(move |text| teller.say(text));
@@ -241,6 +256,25 @@ fn sockets(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Box<dyn T
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shared_queue_has_an_envelope_for_each_process_of_a_job() {
+        for (envelopes, processes, len) in
+            [(64, 2, 4096), (64, 2048, 4096), (64, 10_000, 20_000), (4096, 2, 8192)]
+        {
+            assert_eq!(shared_len(envelopes, processes), len);
+        }
+        assert_eq!(shared_len(1, u32::MAX), u32::MAX);
+    }
+
+    #[test]
+    fn a_survey_without_the_library_says_why_and_what_envelopes_take() {
+        let file = "/nowhere/libibverbs.so.1";
+        let params = Params::default().with("rpi_ib_library", file).unwrap();
+        let Survey { title, choice, rows, .. } = survey(&params).unwrap();
+        assert!(title.contains("64 x 1084 bytes = 69376 bytes"), "{title}");
+        assert!(choice.is_err_and(|why| why.contains(file) && why.contains("install it")) && rows.is_empty());
+    }
 
     #[test]
     fn all_attempts_together_take_about_the_time_limit() {

@@ -104,6 +104,11 @@ impl IbPeer {
         Some(self.freed)
     }
 
+    /// It was sent an envelope, so it receives, and knows that this process does (rule 1).
+    pub(super) fn was_sent_to(&self) -> bool {
+        self.sent > 0
+    }
+
     /// Nothing is under way to it any more, and it knows what it has to.
     pub(super) fn is_quiet(&self) -> bool {
         self.is_gone || self.in_flight == 0 && !self.is_reporting

@@ -29,6 +29,8 @@ pub trait IbPort: Debug + Send {
     fn connect(&mut self, local: &LocalEnd, remote: &RemoteEnd) -> Result<(), VerbsError>;
     /// Ends a connection.
     fn close(&mut self, queue_pair: u32);
+    /// Destroys the closed queue pairs from which no slot comes back any more, and gives their numbers, which may be given to others.
+    fn take_closed(&mut self) -> Vec<u32>;
     /// The word that the peer writes.
     fn peer_word(&self, queue_pair: u32) -> u64;
     /// Writes the word at the peer.
@@ -83,6 +85,9 @@ impl IbPort for Adapter {
     }
     fn close(&mut self, queue_pair: u32) {
         Adapter::close(self, queue_pair);
+    }
+    fn take_closed(&mut self) -> Vec<u32> {
+        Adapter::take_closed(self)
     }
     fn peer_word(&self, queue_pair: u32) -> u64 {
         Adapter::peer_word(self, queue_pair)

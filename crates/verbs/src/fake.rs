@@ -1,0 +1,275 @@
+//! A library in memory for the tests of the adapter: one device `a0` with one port, whose calls fail where a test says so. Each thread has
+//! its own.
+
+use crate::declarations::{
+    Channel, Context, ContextOps, Cq, DeviceAttr, IBV_QPS_ERR, Mr, Opaque, PortAttr, Qp, QpAttr, QpInitAttr,
+    RecvWr, SendWr, Srq, SrqInitAttr, Symbols, Wc,
+};
+use libc::{c_char, c_int, c_uint, c_void, size_t};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::mem::zeroed;
+use std::ptr::{null, null_mut};
+
+/// What the library of this thread does.
+#[derive(Default)]
+pub(crate) struct FakeLibrary {
+    pub(crate) max_qp_wr: c_int,
+    pub(crate) max_srq_wr: c_int,
+    pub(crate) max_cqe: c_int,
+    /// The longest completion queue for which there is memory.
+    pub(crate) memory: c_int,
+    pub(crate) fails_to_create: bool,
+    pub(crate) fails_to_modify: bool,
+    /// Queue pairs that are open.
+    pub(crate) open: Vec<u32>,
+    /// Those that are in the error state.
+    pub(crate) broken: Vec<u32>,
+    pub(crate) resized: Vec<c_int>,
+    /// The length of the shared queue that was made.
+    pub(crate) shared: u32,
+    /// The names of posted receives.
+    pub(crate) receives: VecDeque<u64>,
+    /// What has ended.
+    pub(crate) done: VecDeque<Wc>,
+    made: u32,
+}
+
+thread_local! {
+    static FAKE: RefCell<FakeLibrary> = RefCell::default();
+}
+
+pub(crate) fn with<T>(of: impl FnOnce(&mut FakeLibrary) -> T) -> T {
+    FAKE.with_borrow_mut(of)
+}
+
+/// A new object, whose owner frees it.
+fn object<T>(value: T) -> *mut T {
+    Box::into_raw(Box::new(value))
+}
+
+/// Frees an object.
+///
+/// # Safety
+/// [`object`] has made it, and it is freed once.
+unsafe fn free<T>(raw: *mut T) -> c_int {
+    // SAFETY: as the caller says.
+    drop(unsafe { Box::from_raw(raw) });
+    0
+}
+
+unsafe extern "C" fn get_device_list(count: *mut c_int) -> *mut *mut Opaque {
+    // SAFETY: the caller gives the place of a number.
+    unsafe { *count = 1 };
+    object(null_mut())
+}
+unsafe extern "C" fn free_device_list(list: *mut *mut Opaque) {
+    // SAFETY: it is of `get_device_list`.
+    unsafe { free(list) };
+}
+unsafe extern "C" fn get_device_name(_: *mut Opaque) -> *const c_char {
+    c"a0".as_ptr()
+}
+unsafe extern "C" fn open_device(_: *mut Opaque) -> *mut Context {
+    let ops = ContextOps {
+        before_poll: [null(); 11],
+        poll_cq,
+        req_notify_cq,
+        before_srq: [null(); 7],
+        post_srq_recv,
+        before_send: [null(); 4],
+        post_send,
+        post_recv,
+        rest: [null(); 5],
+    };
+    object(Context { device: null_mut(), ops, cmd_fd: -1, async_fd: -1 })
+}
+unsafe extern "C" fn close_device(context: *mut Context) -> c_int {
+    // SAFETY: it is of `open_device`.
+    unsafe { free(context) }
+}
+unsafe extern "C" fn query_device(_: *mut Context, attr: *mut DeviceAttr) -> c_int {
+    // SAFETY: the caller gives the place of such a structure.
+    let attr = unsafe { &mut *attr };
+    (attr.max_qp_wr, attr.max_srq_wr, attr.max_cqe) =
+        with(|fake| (fake.max_qp_wr, fake.max_srq_wr, fake.max_cqe));
+    attr.phys_port_cnt = 1;
+    0
+}
+unsafe extern "C" fn query_port(_: *mut Context, _: u8, attr: *mut PortAttr) -> c_int {
+    // SAFETY: the caller gives the place of such a structure.
+    let attr = unsafe { &mut *attr };
+    (attr.state, attr.active_mtu, attr.max_mtu, attr.lid) = (4, 3, 5, 1);
+    0
+}
+unsafe extern "C" fn query_gid(_: *mut Context, _: u8, _: c_int, _: *mut [u64; 2]) -> c_int {
+    libc::EINVAL
+}
+unsafe extern "C" fn alloc_pd(_: *mut Context) -> *mut Opaque {
+    object(0u64).cast()
+}
+unsafe extern "C" fn dealloc_pd(pd: *mut Opaque) -> c_int {
+    // SAFETY: it is of `alloc_pd`.
+    unsafe { free(pd.cast::<u64>()) }
+}
+unsafe extern "C" fn reg_mr(pd: *mut Opaque, addr: *mut c_void, length: size_t, _: c_int) -> *mut Mr {
+    object(Mr { context: null_mut(), pd, addr, length, handle: 0, lkey: 1, rkey: 2 })
+}
+unsafe extern "C" fn dereg_mr(mr: *mut Mr) -> c_int {
+    // SAFETY: it is of `reg_mr`.
+    unsafe { free(mr) }
+}
+unsafe extern "C" fn create_comp_channel(context: *mut Context) -> *mut Channel {
+    // SAFETY: a call without pointers.
+    let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
+    object(Channel { context, fd })
+}
+unsafe extern "C" fn destroy_comp_channel(channel: *mut Channel) -> c_int {
+    // SAFETY: it is of `create_comp_channel`, and so is its descriptor.
+    unsafe {
+        libc::close((*channel).fd);
+        free(channel)
+    }
+}
+unsafe extern "C" fn create_cq(
+    context: *mut Context,
+    cqe: c_int,
+    cq_context: *mut c_void,
+    channel: *mut Channel,
+    _: c_int,
+) -> *mut Cq {
+    object(Cq { context, channel, cq_context, handle: 0, cqe })
+}
+unsafe extern "C" fn resize_cq(_: *mut Cq, cqe: c_int) -> c_int {
+    with(|fake| {
+        fake.resized.push(cqe);
+        if cqe > fake.memory { libc::ENOMEM } else { 0 }
+    })
+}
+unsafe extern "C" fn destroy_cq(cq: *mut Cq) -> c_int {
+    // SAFETY: it is of `create_cq`.
+    unsafe { free(cq) }
+}
+unsafe extern "C" fn get_cq_event(_: *mut Channel, _: *mut *mut Cq, _: *mut *mut c_void) -> c_int {
+    -1
+}
+unsafe extern "C" fn ack_cq_events(_: *mut Cq, _: c_uint) {}
+unsafe extern "C" fn create_srq(_: *mut Opaque, init: *mut SrqInitAttr) -> *mut Srq {
+    // SAFETY: the caller gives such a structure.
+    with(|fake| fake.shared = unsafe { (*init).max_wr });
+    // SAFETY: a device of the fake keeps its functions in its context, of which a queue needs one.
+    object(Srq { context: unsafe { open_device(null_mut()) } })
+}
+unsafe extern "C" fn destroy_srq(srq: *mut Srq) -> c_int {
+    // SAFETY: it is of `create_srq`, and so is its context.
+    unsafe {
+        free((*srq).context);
+        free(srq)
+    }
+}
+unsafe extern "C" fn create_qp(_: *mut Opaque, init: *mut QpInitAttr) -> *mut Qp {
+    if with(|fake| fake.fails_to_create) {
+        return null_mut();
+    }
+    let number = with(|fake| {
+        fake.made += 1;
+        fake.open.push(fake.made);
+        fake.made
+    });
+    // SAFETY: the caller gives such a structure, whose queue is open.
+    let context = unsafe { (*(*init).send_cq).context };
+    object(Qp { context, pointers: [null_mut(); 5], handle: 0, qp_num: number })
+}
+unsafe extern "C" fn modify_qp(qp: *mut Qp, attr: *mut QpAttr, _: c_int) -> c_int {
+    // SAFETY: the caller gives an open queue pair, and such a structure.
+    let (number, state) = unsafe { ((*qp).qp_num, (*attr).qp_state) };
+    with(|fake| {
+        if state == IBV_QPS_ERR {
+            fake.broken.push(number);
+        }
+        if fake.fails_to_modify { libc::ENOMEM } else { 0 }
+    })
+}
+/// Drops the unread completions of the queue pair, as libraries do.
+unsafe extern "C" fn destroy_qp(qp: *mut Qp) -> c_int {
+    // SAFETY: it is of `create_qp`.
+    unsafe {
+        let number = (*qp).qp_num;
+        with(|fake| {
+            fake.open.retain(|open| *open != number);
+            fake.done.retain(|done| done.qp_num != number);
+        });
+        free(qp)
+    }
+}
+unsafe extern "C" fn wc_status_str(_: c_int) -> *const c_char {
+    c"status".as_ptr()
+}
+unsafe extern "C" fn poll_cq(_: *mut Cq, most: c_int, entries: *mut Wc) -> c_int {
+    with(|fake| {
+        let count = fake.done.len().min(most as usize);
+        for (at, wc) in fake.done.drain(..count).enumerate() {
+            // SAFETY: the caller gives room for so many.
+            unsafe { entries.add(at).write(wc) };
+        }
+        count as c_int
+    })
+}
+unsafe extern "C" fn req_notify_cq(_: *mut Cq, _: c_int) -> c_int {
+    0
+}
+unsafe extern "C" fn post_srq_recv(_: *mut Srq, wr: *mut RecvWr, _: *mut *mut RecvWr) -> c_int {
+    // SAFETY: the caller gives such a structure.
+    with(|fake| fake.receives.push_back(unsafe { (*wr).wr_id }));
+    0
+}
+unsafe extern "C" fn post_send(_: *mut Qp, _: *mut SendWr, _: *mut *mut SendWr) -> c_int {
+    0
+}
+unsafe extern "C" fn post_recv(_: *mut Qp, wr: *mut RecvWr, _: *mut *mut RecvWr) -> c_int {
+    // SAFETY: as for `post_srq_recv`.
+    with(|fake| fake.receives.push_back(unsafe { (*wr).wr_id }));
+    0
+}
+
+/// The oldest posted receive ends with an error, on this queue pair.
+pub(crate) fn flush(queue_pair: u32) {
+    // SAFETY: a structure of numbers, for which zeros are values.
+    let mut wc: Wc = unsafe { zeroed() };
+    (wc.status, wc.qp_num) = (5, queue_pair);
+    with(|fake| {
+        wc.wr_id = fake.receives.pop_front().unwrap_or_default();
+        fake.done.push_back(wc);
+    });
+}
+
+/// The functions of the library.
+pub(crate) fn symbols() -> Symbols {
+    Symbols {
+        get_device_list,
+        free_device_list,
+        get_device_name,
+        open_device,
+        close_device,
+        query_device,
+        query_port,
+        query_gid,
+        alloc_pd,
+        dealloc_pd,
+        reg_mr,
+        dereg_mr,
+        create_comp_channel,
+        destroy_comp_channel,
+        create_cq,
+        resize_cq,
+        destroy_cq,
+        get_cq_event,
+        ack_cq_events,
+        create_srq,
+        destroy_srq,
+        create_qp,
+        modify_qp,
+        destroy_qp,
+        wc_status_str,
+    }
+}

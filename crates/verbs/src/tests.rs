@@ -1,0 +1,129 @@
+//! The adapter over a library in memory.
+
+use crate::adapter::{Adapter, AdapterSettings, DRAIN, Operation};
+use crate::fake::{self, with};
+use crate::library::{Library, VerbsError};
+use std::time::Instant;
+
+fn open(shared: Option<u32>) -> Result<Adapter, VerbsError> {
+    let settings = AdapterSettings {
+        device: "a0".into(),
+        port: 1,
+        mtu: 1024,
+        slot_len: 256,
+        slots: 16,
+        shared,
+        send_depth: 17,
+        receive_depth: 16,
+        ack_timeout: 18,
+    };
+    Adapter::open(&Library::with_symbols(fake::symbols()), settings)
+}
+
+/// Sets what the device supports.
+fn device(max_qp_wr: i32, max_srq_wr: i32, max_cqe: i32) {
+    with(|fake| {
+        (fake.max_qp_wr, fake.max_srq_wr, fake.max_cqe, fake.memory) =
+            (max_qp_wr, max_srq_wr, max_cqe, max_cqe);
+    });
+}
+
+#[test]
+fn the_shared_queue_is_no_longer_than_the_device_supports() {
+    device(100, 1000, 50_000);
+    assert_eq!(open(Some(4096)).unwrap().shared(), Some(1000));
+    assert_eq!(with(|fake| fake.shared), 1000);
+    assert_eq!(open(None).unwrap().shared(), None);
+    device(100, 8, 50_000);
+    let why = open(Some(4096)).unwrap_err().to_string();
+    assert!(why.contains("rpi_ib_num_envelopes is 16") && why.contains("at most 8"), "{why}");
+}
+
+#[test]
+fn a_connection_that_cannot_be_made_leaves_nothing() {
+    device(100, 0, 1100);
+    let mut adapter = open(None).unwrap();
+    let first = adapter.create(1).unwrap();
+    // Without what they take given back, the completion queue and the words would be exhausted.
+    for _ in 0..300 {
+        with(|fake| fake.fails_to_create = true);
+        adapter.create(1).unwrap_err();
+        with(|fake| (fake.fails_to_create, fake.fails_to_modify) = (false, true));
+        adapter.create(1).unwrap_err();
+        with(|fake| fake.fails_to_modify = false);
+    }
+    assert_eq!(with(|fake| fake.open.clone()), [first.queue_pair]);
+    let second = adapter.create(1).unwrap();
+    assert_eq!(second.word.0, first.word.0 + 16, "the words of the connections that failed are used again");
+}
+
+#[test]
+fn a_completion_queue_grows_to_what_the_device_has() {
+    device(100, 0, 1100);
+    let mut adapter = open(None).unwrap();
+    // Each connection has 33 completions.
+    let made = (0..40).take_while(|_| adapter.create(1).is_ok()).count();
+    assert_eq!((made, with(|fake| fake.resized.clone())), (33, vec![1100]));
+    assert!(adapter.create(1).unwrap_err().to_string().contains("completion queue"));
+
+    device(100, 0, 50_000);
+    with(|fake| {
+        fake.memory = 1500;
+        fake.resized.clear();
+    });
+    let mut adapter = open(None).unwrap();
+    for _ in 0..32 {
+        adapter.create(1).unwrap();
+    }
+    assert_eq!(with(|fake| fake.resized.clone()), [2048, 1056], "not twice, but as much as is needed");
+}
+
+#[test]
+fn a_queue_pair_stays_until_its_receives_have_come_back() {
+    device(100, 0, 50_000);
+    let mut adapter = open(None).unwrap();
+    let end = adapter.create(1).unwrap().queue_pair;
+    let slots = adapter.more_slots().unwrap();
+    adapter.receive(end, slots[0]).unwrap();
+    adapter.close(end);
+    assert!(adapter.take_closed().is_empty(), "its receive is under way");
+    fake::flush(end);
+    assert_eq!(polled(&mut adapter), [Operation::Receive(slots[0], 0)]);
+    assert_eq!((adapter.take_closed(), with(|fake| fake.open.len())), (vec![end], 0));
+}
+
+fn polled(adapter: &mut Adapter) -> Vec<Operation> {
+    let mut into = Vec::new();
+    adapter.poll(&mut into).unwrap();
+    into.into_iter().map(|completion| completion.operation).collect()
+}
+
+#[test]
+fn no_slot_of_a_shared_queue_is_lost_with_a_queue_pair() {
+    device(100, 1000, 50_000);
+    let mut adapter = open(Some(500)).unwrap();
+    let end = adapter.create(1).unwrap().queue_pair;
+    let slots = adapter.more_slots().unwrap();
+    for slot in &slots[..4] {
+        adapter.receive(end, *slot).unwrap();
+    }
+    let start = Instant::now();
+    adapter.close(end);
+    assert_eq!(with(|fake| fake.broken.clone()), [end]);
+    assert_eq!(polled(&mut adapter), []);
+    // What it had taken ends only now; destroyed before, it would lose the slot.
+    assert!(adapter.take_closed().is_empty());
+    fake::flush(end);
+    std::thread::sleep(DRAIN);
+    fake::flush(end);
+    assert_eq!(polled(&mut adapter).len(), 2);
+    assert!(adapter.take_closed().is_empty(), "there may be more in the completion queue");
+    assert_eq!(polled(&mut adapter), []);
+    assert_eq!((adapter.take_closed(), with(|fake| fake.open.len())), (vec![end], 0));
+    assert!(start.elapsed() >= DRAIN);
+    // Both slots are the caller's again, and go into the shared queue though their queue pair is gone.
+    for slot in &slots[..2] {
+        adapter.receive(end, *slot).unwrap();
+    }
+    assert!(adapter.slot(slots[0]).is_empty() && adapter.slot(slots[4]).len() == 256);
+}
