@@ -172,11 +172,12 @@ impl Handed {
         (self.has_made && !self.has_left && self.poison.is_none()).then_some(LONG_NAP)
     }
 
-    /// UCC must do nothing any more in this process: it may write where it must not. Its teams stay as they are, and nothing more is
-    /// handed to it.
+    /// UCC must do nothing any more in this process: it may write where it must not. Its teams stay as they are, and calls of them fail. Of
+    /// communicators that have none yet all ranks will agree that there is none.
     fn poison<F: Fabric>(&mut self, why: &str, lane: &mut Lane<F>) {
         let why = format!("UCC cannot be used any more in this process: {why}");
-        for team in self.teams.values_mut() {
+        // Where there is none, plans serve at all ranks.
+        for team in self.teams.values_mut().filter(|team| !matches!(team.state, TeamState::Refused)) {
             self.lost.extend(team.fail(&why, lane));
         }
         self.poison.get_or_insert(why);
@@ -194,8 +195,8 @@ impl Handed {
     /// # Errors
     /// They cannot at this rank, and why.
     fn check(&self, context: u32) -> Result<(), String> {
-        match (&self.poison, self.teams.get(&context).map(|team| &team.state)) {
-            (Some(why), _) | (None, Some(TeamState::Failed(why))) => Err(why.clone()),
+        match self.teams.get(&context).map(|team| &team.state) {
+            Some(TeamState::Failed(why)) => Err(why.clone()),
             _ => Ok(()),
         }
     }
@@ -248,5 +249,57 @@ impl Handed {
         if is_first && self.settings.verbose >= level {
             say(&format!("coll: ucc: {text}"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::world;
+
+    /// Without the library, which a test of the whole has: what a rank knows of its communicators.
+    #[test]
+    fn what_fails_at_one_rank_stays_failed_and_what_plans_serve_does_not() {
+        let settings =
+            HandedSettings { library: "/nowhere/libucc.so".to_string(), ..HandedSettings::default() };
+        world(1, |process| {
+            let team = process.world().collective_team();
+            let context = team.collective;
+            let mut handed = Handed::new(settings.clone(), false);
+            assert!(!handed.is_usable());
+            assert_eq!((handed.draw(team), handed.draw(team)), (0, 1));
+            handed.put_back(team);
+            assert_eq!(handed.draw(team), 1);
+            let mut domain = process.domain.lock();
+            let lane = &mut domain.lane;
+            handed.teams.get_mut(&context).unwrap().state = TeamState::Refused;
+            handed.poison("a call was given up", lane);
+            assert_eq!(handed.check(context), Ok(()));
+            handed.fail_team(context, "no memory", lane);
+            handed.fail_team(context, "another reason", lane);
+            assert_eq!(handed.check(context), Err("no memory".to_string()));
+            // Of the next communicator with this context nothing is known.
+            handed.forget(context);
+            assert_eq!((handed.draw(team), handed.check(context)), (0, Ok(())));
+            handed.poison("another call was given up", lane);
+            assert!(handed.check(context).unwrap_err().ends_with("another call was given up"));
+            assert!(handed.poison.as_ref().unwrap().ends_with(": a call was given up"));
+        });
+    }
+
+    #[test]
+    fn sleeps_are_short_from_the_first_team_until_the_process_leaves() {
+        let mut handed = Handed::new(
+            HandedSettings { library: "/nowhere/libucc.so".to_string(), ..HandedSettings::default() },
+            false,
+        );
+        assert_eq!(handed.nap(), None);
+        handed.active = 1;
+        assert_eq!(handed.nap(), Some(NAP));
+        (handed.active, handed.has_made) = (0, true);
+        handed.forget(7);
+        assert_eq!(handed.nap(), Some(LONG_NAP));
+        handed.leave();
+        assert_eq!(handed.nap(), None);
     }
 }

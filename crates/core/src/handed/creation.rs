@@ -211,7 +211,7 @@ impl TeamInMaking {
         }
         let number = candidate(channel.team.id.0, self.attempts) % TeamCreation::LAST_ID;
         self.attempts += 1;
-        if let Err(why) = &handed.context {
+        if let Some(why) = handed.context.as_ref().err().or(handed.poison.as_ref()) {
             self.ours = Ours::Failed(why.clone());
             return Some([said::FAILED, 0]);
         }
