@@ -171,10 +171,16 @@ fn served(
     let stack = Stack::new(components, &comm, None);
     let reduces = oxmpi_plan::table::unit(facts.collective) == Unit::Elements;
     let reduction = reduces.then_some(Reduction { is_exact: asked.is_exact, associative });
+    // As the library decides for a call: ranks that may have data, and no operation of the user's, which alone may be noncommutative.
+    let needs_data = !matches!(
+        facts.collective,
+        Collective::Barrier | Collective::Gatherv | Collective::Scatterv | Collective::Alltoallv
+    );
+    let can_hand_over = (facts.bytes > 0 || !needs_data) && (!reduces || facts.commutative);
     let is_named = !matches!(decision, Ok(Decision { reason: Reason::Fixed(_), .. }));
     let by = |form| {
         let is_small = is_small(facts, decision, form, &pool);
-        let call = CallFacts { facts, form, is_small, is_named, reduction, can_hand_over: true };
+        let call = CallFacts { facts, form, is_small, is_named, reduction, can_hand_over };
         (form, stack.pick(&call, nodes.as_ref()))
     };
     let by: Vec<_> = Form::ALL.map(by).into();

@@ -198,6 +198,7 @@ impl<F: Fabric> Domain<F> {
             }
             Task::Kept(key) => (self.kept.run(*key), String::new()),
             Task::Later(later) => return later.reason(self),
+            Task::Library => (None, String::new()),
             Task::Handed(call) => {
                 let team = call.team();
                 let own = team.map.process(team.rank).unwrap_or(u32::MAX);

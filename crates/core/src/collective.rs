@@ -56,6 +56,28 @@ impl<F: Fabric> Process<F> {
         if let Some(request) = self.start_past_plans(comm, &call, &memory, &combine)? {
             return Ok(request);
         }
+        if self.is_choosy_on(comm) {
+            return self.start_chosen(comm, call, memory, combine, user);
+        }
+        let plan = |call: &Call, (memory, _): (&Memory, &Combine)| {
+            let team = comm.collective_team();
+            fixed_plan(team, call, memory.element.as_ref(), self.setup_of(team))
+        };
+        let tag = Communicator::next_immediate_tag;
+        let single = self.prepare(comm, (call, FIXED), memory, combine, tag, plan)?;
+        self.launch(single, user, None)
+    }
+
+    /// As [`Process::start`] where something may be chosen, past shared memory.
+    #[inline(never)]
+    fn start_chosen(
+        &self,
+        comm: &Communicator,
+        call: Call,
+        memory: Memory,
+        combine: Combine,
+        user: Option<UserCall>,
+    ) -> Result<RequestId> {
         if self.choice.hands_over()
             && let Some(request) =
                 self.start_handed_over(comm, &call, (&memory, combine), Form::Nonblocking)?
@@ -324,18 +346,15 @@ impl<F: Fabric> Process<F> {
         {
             return Ok(());
         }
-        if self.choice.hands_over()
-            && self.is_choosy_on(comm)
-            && self.execute_handed_over(comm, &call, (&memory, combine))?
-        {
-            return Ok(());
-        }
         let finish = |single| {
             let request = self.launch(single, user, None)?;
             self.wait(request).map(drop)
         };
         let way = self.way_of(comm, &combine, Form::Blocking);
         if way != FIXED {
+            if self.choice.hands_over() && self.execute_handed_over(comm, &call, (&memory, combine))? {
+                return Ok(());
+            }
             let (element, asked) = (memory.element.clone(), call.clone());
             return self.execute_plan_if_chosen(comm, &asked, (element.as_ref(), combine), |plan| {
                 let plan = |call: &Call, _: (&Memory, &Combine)| plan(call);

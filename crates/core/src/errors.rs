@@ -19,6 +19,7 @@ pub(crate) fn of_fault(fault: Fault) -> MpiError {
         Fault::NoMemory => abi::MPI_ERR_NO_MEM,
         Fault::Operation => abi::MPI_ERR_OP,
         Fault::File { class, .. } => class,
+        Fault::Handed => abi::MPI_ERR_OTHER,
         Fault::Outside => abi::MPI_ERR_RMA_RANGE,
     };
     MpiError::new(class, fault.to_string())

@@ -10,7 +10,11 @@
 //!    agreed once is kept.
 //! 4. It is posted, and over when UCC says so.
 //!
-//! Where UCC cannot serve the call, the plan does that every such call has in hand. Whether that is so a rank may learn earlier than others, so
+//! What fails at one rank alone, so that the others know nothing of it, must not be served by a plan: the call fails, and so do all later
+//! calls of its communicator at this rank ([`TeamState::Failed`]). Where UCC fails at, or is left alone with, a call that it has begun, it
+//! may still write into its buffers: it is never let go on again, and serves no communicator any more ([`Handed::poison`]).
+//!
+//! Where UCC cannot serve the call at some rank and all know it, the plan does that every such call has in hand. Whether that is so a rank may learn earlier than others, so
 //! who serves a call is decided by [`oxmpi_tuned::handed`] alone, and the tag of the plan is drawn in any case.
 //!
 //! UCC has no descriptor to sleep on: while it may have something to do, waits are cut into naps ([`Handed::nap`]).
@@ -24,7 +28,8 @@ pub(crate) use task::HandedOver;
 
 use crate::choice::Say;
 use creation::TeamInMaking;
-use oxmpi_engine::Team;
+use oxmpi_engine::{Lane, Team};
+use oxmpi_fabric::Fabric;
 use oxmpi_ucc::{Context, Datatype, Kind, Library, Operation};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -52,8 +57,14 @@ pub(crate) struct Handed {
     context: Result<Context, String>,
     /// The teams, by the collective context of the communicator.
     teams: HashMap<u32, CommTeam>,
+    /// Numbers of teams that UCC keeps though no communicator has them any more.
+    lost: Vec<u64>,
     /// Calls that were handed over and are not over.
     active: usize,
+    /// A team was made: others may need this process's part of UCC.
+    has_made: bool,
+    /// Why UCC must do nothing any more in this process.
+    poison: Option<String>,
     /// The process is about to end: others may have closed their connections.
     has_left: bool,
 }
@@ -101,8 +112,30 @@ enum TeamState {
         team: oxmpi_ucc::Team,
         id: u64,
     },
-    /// There is none, and never will be.
+    /// There is none at any rank, and never will be.
     Refused,
+    /// Something has failed at this rank, of which the others know nothing: none of its calls can be served.
+    Failed(String),
+}
+
+impl CommTeam {
+    /// Nothing of it can be served at this rank any more. UCC keeps what it has of the team: its number, if it has one.
+    fn fail<F: Fabric>(&mut self, why: &str, lane: &mut Lane<F>) -> Option<u64> {
+        if let TeamState::Failed(_) = self.state {
+            return None;
+        }
+        match std::mem::replace(&mut self.state, TeamState::Failed(why.to_string())) {
+            TeamState::Making(mut making) => {
+                making.release(lane);
+                making.number()
+            }
+            TeamState::Made { team, id } => {
+                team.abandon();
+                Some(id)
+            }
+            TeamState::Refused | TeamState::Failed(_) => None,
+        }
+    }
 }
 
 impl Handed {
@@ -111,24 +144,60 @@ impl Handed {
         let context = Library::open(&settings.library)
             .and_then(|library| Context::new(&library, is_threaded, &settings.layers))
             .map_err(|error| error.to_string());
-        Handed { settings, context, teams: HashMap::new(), active: 0, has_left: false }
+        let (teams, lost) = (HashMap::new(), Vec::new());
+        Handed { settings, context, teams, lost, active: 0, has_made: false, poison: None, has_left: false }
+    }
+
+    /// Whether there is something that may have to go on.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.context.is_ok()
     }
 
     /// Lets UCC go on.
     pub(crate) fn progress(&self) {
         if let Ok(context) = &self.context
             && !self.has_left
+            && self.poison.is_none()
         {
             context.progress();
         }
     }
 
-    /// How long a process may sleep at most; `None`: UCC has nothing to do.
+    /// How long a process may sleep at most; `None`: UCC has nothing to do. Others may need its part of UCC as long as it has not left,
+    /// even behind the end of all its teams.
     pub(crate) fn nap(&self) -> Option<Duration> {
-        match (self.active, self.has_left || self.context.is_err() || self.teams.is_empty()) {
-            (0, true) => None,
-            (0, false) => Some(LONG_NAP),
-            _ => Some(NAP),
+        if self.active > 0 {
+            return Some(NAP);
+        }
+        (self.has_made && !self.has_left && self.poison.is_none()).then_some(LONG_NAP)
+    }
+
+    /// UCC must do nothing any more in this process: it may write where it must not. Its teams stay as they are, and calls of them fail. Of
+    /// communicators that have none yet all ranks will agree that there is none.
+    fn poison<F: Fabric>(&mut self, why: &str, lane: &mut Lane<F>) {
+        let why = format!("UCC cannot be used any more in this process: {why}");
+        // Where there is none, plans serve at all ranks.
+        for team in self.teams.values_mut().filter(|team| !matches!(team.state, TeamState::Refused)) {
+            self.lost.extend(team.fail(&why, lane));
+        }
+        self.poison.get_or_insert(why);
+    }
+
+    /// Nothing more of the communicator of this collective context can be served at this rank.
+    pub(crate) fn fail_team<F: Fabric>(&mut self, context: u32, why: &str, lane: &mut Lane<F>) {
+        if let Some(team) = self.teams.get_mut(&context) {
+            self.lost.extend(team.fail(why, lane));
+        }
+    }
+
+    /// Whether calls of the communicator of this collective context can be served: by UCC, or else by a plan at all ranks.
+    ///
+    /// # Errors
+    /// They cannot at this rank, and why.
+    fn check(&self, context: u32) -> Result<(), String> {
+        match self.teams.get(&context).map(|team| &team.state) {
+            Some(TeamState::Failed(why)) => Err(why.clone()),
+            _ => Ok(()),
         }
     }
 
@@ -144,19 +213,19 @@ impl Handed {
 
     /// The numbers of teams that this process uses.
     fn uses(&self, number: u64, but: u32) -> bool {
-        self.teams.iter().any(|(context, team)| {
-            *context != but
-                && match &team.state {
-                    TeamState::Making(making) => making.number() == Some(number),
-                    TeamState::Made { id, .. } => *id == number,
-                    TeamState::Refused => false,
-                }
-        })
+        self.lost.contains(&number)
+            || self.teams.iter().any(|(context, team)| {
+                *context != but
+                    && match &team.state {
+                        TeamState::Making(making) => making.number() == Some(number),
+                        TeamState::Made { id, .. } => *id == number,
+                        TeamState::Refused | TeamState::Failed(_) => false,
+                    }
+            })
     }
 
     /// The next number of a call of this team.
-    fn draw(&mut self, team: &Arc<Team>) -> u64 {
-        self.active += 1;
+    pub(crate) fn draw(&mut self, team: &Arc<Team>) -> u64 {
         let comm = self.teams.entry(team.collective).or_insert_with(|| CommTeam {
             is_first: team.rank == 0,
             state: TeamState::Making(Box::default()),
@@ -168,10 +237,69 @@ impl Handed {
         comm.calls - 1
     }
 
+    /// Takes back the last number that was drawn, at all ranks.
+    fn put_back(&mut self, team: &Team) {
+        if let Some(comm) = self.teams.get_mut(&team.collective) {
+            comm.calls -= 1;
+        }
+    }
+
     /// Says something if the user wants to hear so much of it.
     fn tell(&self, say: &Say, is_first: bool, level: u32, text: &str) {
         if is_first && self.settings.verbose >= level {
             say(&format!("coll: ucc: {text}"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::world;
+
+    /// Without the library, which a test of the whole has: what a rank knows of its communicators.
+    #[test]
+    fn what_fails_at_one_rank_stays_failed_and_what_plans_serve_does_not() {
+        let settings =
+            HandedSettings { library: "/nowhere/libucc.so".to_string(), ..HandedSettings::default() };
+        world(1, |process| {
+            let team = process.world().collective_team();
+            let context = team.collective;
+            let mut handed = Handed::new(settings.clone(), false);
+            assert!(!handed.is_usable());
+            assert_eq!((handed.draw(team), handed.draw(team)), (0, 1));
+            handed.put_back(team);
+            assert_eq!(handed.draw(team), 1);
+            let mut domain = process.domain.lock();
+            let lane = &mut domain.lane;
+            handed.teams.get_mut(&context).unwrap().state = TeamState::Refused;
+            handed.poison("a call was given up", lane);
+            assert_eq!(handed.check(context), Ok(()));
+            handed.fail_team(context, "no memory", lane);
+            handed.fail_team(context, "another reason", lane);
+            assert_eq!(handed.check(context), Err("no memory".to_string()));
+            // Of the next communicator with this context nothing is known.
+            handed.forget(context);
+            assert_eq!((handed.draw(team), handed.check(context)), (0, Ok(())));
+            handed.poison("another call was given up", lane);
+            assert!(handed.check(context).unwrap_err().ends_with("another call was given up"));
+            assert!(handed.poison.as_ref().unwrap().ends_with(": a call was given up"));
+        });
+    }
+
+    #[test]
+    fn sleeps_are_short_from_the_first_team_until_the_process_leaves() {
+        let mut handed = Handed::new(
+            HandedSettings { library: "/nowhere/libucc.so".to_string(), ..HandedSettings::default() },
+            false,
+        );
+        assert_eq!(handed.nap(), None);
+        handed.active = 1;
+        assert_eq!(handed.nap(), Some(NAP));
+        (handed.active, handed.has_made) = (0, true);
+        handed.forget(7);
+        assert_eq!(handed.nap(), Some(LONG_NAP));
+        handed.leave();
+        assert_eq!(handed.nap(), None);
     }
 }

@@ -278,15 +278,15 @@ impl<F: Fabric> Process<F> {
     /// Waits until everything this process has sent is with its receiver, or will get there without it (the part of
     /// MPI_Finalize that concerns messages, MPI-5.0 section 11.2.2), and takes leave of the peers.
     pub fn drain(&self) {
-        let mut domain = self.domain.lock();
-        domain.leave_agreements();
-        if let Some(handed) = &mut domain.handed {
-            handed.leave();
-        }
-        drop(domain);
+        self.domain.lock().leave_agreements();
         self.wait_for(&Awaited::Said(&Domain::reason_of_sends), |domain| {
             (domain.lane.is_drained() && domain.lane.fabric_mut().leave()).then_some(())
         });
-        self.domain.lock().reap();
+        let mut domain = self.domain.lock();
+        // Until now others may have needed this process's part of UCC.
+        if let Some(handed) = &mut domain.handed {
+            handed.leave();
+        }
+        domain.reap();
     }
 }

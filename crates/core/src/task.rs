@@ -1,6 +1,6 @@
 //! What goes on above the lane, step by step, until a request is complete.
 
-use crate::choice::Say;
+use crate::choice::Choice;
 use crate::errors;
 use crate::handed::{Handed, HandedOver};
 use crate::kept::Shelf;
@@ -20,6 +20,8 @@ pub(crate) enum Task {
     Later(Box<Later>),
     /// A collective that another library serves, or else a plan.
     Handed(Box<HandedOver>),
+    /// What that library does for this process and others, as long as the process lives. No request belongs to it.
+    Library,
 }
 
 /// How a task stands.
@@ -36,17 +38,24 @@ pub(crate) enum Stand {
 
 impl Task {
     /// Goes on as far as it can without waiting.
+    #[inline]
     pub(crate) fn advance<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
         shelf: &mut Shelf,
-        (handed, say): (&mut Option<Box<Handed>>, &Say),
+        (handed, choice): (&mut Option<Box<Handed>>, &Choice),
     ) -> Stand {
         match self {
             Task::Once(single) => advance_run(&mut single.run, lane),
             Task::Kept(key) => shelf.advance(*key, lane),
             Task::Later(later) => later.advance(lane),
-            Task::Handed(call) => call.advance(lane, handed, say),
+            Task::Handed(call) => call.advance(lane, handed, choice.say()),
+            Task::Library => {
+                if let Some(handed) = handed {
+                    handed.progress();
+                }
+                Stand::Waiting
+            }
         }
     }
 
@@ -55,7 +64,7 @@ impl Task {
         match self {
             Task::Once(single) => single.run.callback_done(),
             Task::Kept(key) => shelf.callback_done(*key),
-            Task::Later(_) | Task::Handed(_) => {}
+            Task::Later(_) | Task::Handed(_) | Task::Library => {}
         }
     }
 
@@ -71,6 +80,7 @@ impl Task {
             Task::Kept(key) => shelf.abandon(key, lane),
             Task::Later(later) => later.abandon(lane),
             Task::Handed(call) => call.abandon(lane, handed),
+            Task::Library => {}
         }
     }
 
@@ -81,6 +91,7 @@ impl Task {
             Task::Kept(key) => shelf.team(*key),
             Task::Later(later) => Some(later.team()),
             Task::Handed(call) => Some(call.team()),
+            Task::Library => None,
         }
     }
 
@@ -88,7 +99,7 @@ impl Task {
     pub(crate) fn context(&self) -> Option<u32> {
         match self {
             Task::Once(single) => Some(single.run.team().collective),
-            Task::Kept(_) => None,
+            Task::Kept(_) | Task::Library => None,
             Task::Later(later) => Some(later.team().collective),
             Task::Handed(call) => Some(call.team().collective),
         }

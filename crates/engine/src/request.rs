@@ -87,6 +87,9 @@ pub enum Fault {
         /// The number of what more is known, with the file.
         note: u32,
     },
+    /// Another library, to which an operation was handed, has failed. The engine itself knows nothing of it.
+    #[error("the library to which the operation was handed has failed or cannot be used any more")]
+    Handed,
     /// A window's process refused an access to its memory.
     #[error("the target exposes no memory at the place of the access")]
     Outside,

@@ -120,7 +120,8 @@ pub(crate) union AnyInfo {
 #[repr(C)]
 pub(crate) struct CollArgs {
     pub mask: u64,
-    pub coll_type: u64,
+    /// `ucc_coll_type_t`, an enumeration of four bytes.
+    pub coll_type: c_uint,
     pub src: AnyInfo,
     pub dst: AnyInfo,
     pub op: c_int,

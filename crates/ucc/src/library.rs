@@ -265,7 +265,7 @@ impl Context {
 
     /// Whether UCC has collectives of this kind at all, with the layers that it uses.
     pub fn has(&self, kind: crate::Kind) -> bool {
-        self.coll_types & kind.bit() != 0
+        self.coll_types & u64::from(kind.bit()) != 0
     }
 
     /// The library that it is of.

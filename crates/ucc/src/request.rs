@@ -1,17 +1,18 @@
 //! One collective of a team.
 
 use crate::declarations::{
-    AnyInfo, BufferInfo, BufferInfoV, CollArgs, CollReq, UCC_COLL_ARGS_FIELD_FLAGS,
+    AnyInfo, BufferInfo, BufferInfoV, CollArgs, CollReq, Status, UCC_COLL_ARGS_FIELD_FLAGS,
     UCC_COLL_ARGS_FLAG_COUNT_64BIT, UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT, UCC_COLL_ARGS_FLAG_IN_PLACE,
-    UCC_MEMORY_TYPE_HOST, UCC_OPERATION_INITIALIZED,
+    UCC_INPROGRESS, UCC_MEMORY_TYPE_HOST, UCC_OK, UCC_OPERATION_INITIALIZED,
 };
 use crate::library::{Library, LibraryError};
 use crate::team::Team;
-use libc::c_int;
+use libc::{c_int, c_uint};
 use oxmpi_mem::buffer::UserBuf;
 use std::fmt;
 use std::ptr::null_mut;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The collectives of UCC that MPI has, too (`ucc_coll_type_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,7 +34,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub(crate) fn bit(self) -> u64 {
+    pub(crate) fn bit(self) -> c_uint {
         1 << self as u32
     }
 }
@@ -148,7 +149,10 @@ pub struct Request {
     library: Arc<Library>,
     handle: *mut CollReq,
     kept: *mut Kept,
+    /// UCC was called to start it.
     is_posted: bool,
+    /// The requests of its team that UCC has, of which this is one.
+    live: Arc<AtomicUsize>,
 }
 
 // SAFETY: UCC binds a request to no thread, and only one thread at a time has this value.
@@ -263,7 +267,10 @@ impl Request {
         let status =
             unsafe { (library.symbols.collective_init)(&raw mut (*kept).args, &mut handle, team.handle) };
         match library.check("ucc_collective_init", status) {
-            Ok(()) => Ok(Request { library, handle, kept, is_posted: false }),
+            Ok(()) => {
+                team.live.fetch_add(1, Ordering::Relaxed);
+                Ok(Request { library, handle, kept, is_posted: false, live: team.live.clone() })
+            }
             Err(error) => {
                 // SAFETY: UCC has no request that could use it.
                 drop(unsafe { Box::from_raw(kept) });
@@ -275,31 +282,38 @@ impl Request {
     /// Starts it.
     ///
     /// # Errors
-    /// What UCC says; it is not started then.
+    /// What UCC says. Parts of it may have been started all the same.
     pub fn post(&mut self) -> Result<(), LibraryError> {
+        self.is_posted = true;
         // SAFETY: it is initialised and not posted.
         let status = unsafe { (self.library.symbols.collective_post)(self.handle) };
-        self.library.check("ucc_collective_post", status)?;
-        self.is_posted = true;
-        Ok(())
+        self.library.check("ucc_collective_post", status)
     }
 
     /// Asks how it stands. [`Context::progress`](crate::Context::progress) carries it on.
     pub fn state(&self) -> State {
-        // SAFETY: the handle lives; its first field is the status, which UCC changes in `progress` alone.
-        let status = unsafe { (&raw const (*self.handle).status).read_volatile() };
+        let status = self.status();
         match self.library.check("a collective", status) {
             Err(error) => State::Failed(error),
-            Ok(()) if status == 0 => State::Done,
-            Ok(()) => State::Going,
+            Ok(()) if status == UCC_OK => State::Done,
+            Ok(()) if status == UCC_INPROGRESS || !self.is_posted => State::Going,
+            Ok(()) => State::Failed(LibraryError::Call {
+                call: "a collective",
+                why: format!("it was posted, and its status is neither done nor in progress ({status})"),
+            }),
         }
+    }
+
+    fn status(&self) -> Status {
+        // SAFETY: the handle lives; its first field is the status, which UCC changes in `progress` alone.
+        unsafe { (&raw const (*self.handle).status).read_volatile() }
     }
 }
 
 impl Drop for Request {
     fn drop(&mut self) {
-        if self.is_posted && self.state() == State::Going {
-            // UCC works on it and cannot take it back: all of it stays.
+        if self.is_posted && self.state() != State::Done {
+            // UCC works on it, or has failed in the middle of it, and cannot take it back: all of it stays, and with it the team.
             return;
         }
         // SAFETY: it is over or was never started, and nobody uses the handle behind this.
@@ -307,6 +321,7 @@ impl Drop for Request {
         if (0..=UCC_OPERATION_INITIALIZED).contains(&status) {
             // SAFETY: UCC has given up the request, and with it what describes it.
             drop(unsafe { Box::from_raw(self.kept) });
+            self.live.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

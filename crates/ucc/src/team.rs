@@ -10,6 +10,7 @@ use libc::{c_void, size_t};
 use std::fmt;
 use std::ptr::null_mut;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
 /// An allgather of bytes among the processes of a team that is being made. UCC has one of them under way at a time.
@@ -24,6 +25,8 @@ pub trait OutOfBand: Send + Sync {
 /// What the callbacks of a team find behind their pointer.
 struct Bridge {
     oob: Arc<dyn OutOfBand>,
+    /// The processes of the team.
+    size: usize,
 }
 
 /// An exchange under way.
@@ -62,10 +65,11 @@ unsafe extern "C" fn test(request: *mut c_void) -> Status {
         return UCC_OK;
     }
     // SAFETY: the bridge lives as long as the team, which has this request.
-    match unsafe { &*exchange.bridge }.oob.poll() {
+    let bridge = unsafe { &*exchange.bridge };
+    match bridge.oob.poll() {
         Poll::Pending => UCC_INPROGRESS,
-        Poll::Ready(Some(all)) if all.len().is_multiple_of(exchange.len.max(1)) => {
-            // SAFETY: UCC gave room for the contributions of all, and an exchange gives no more than that.
+        Poll::Ready(Some(all)) if Some(all.len()) == exchange.len.checked_mul(bridge.size) => {
+            // SAFETY: UCC gave room for the contributions of all, and this is as much.
             unsafe { std::ptr::copy_nonoverlapping(all.as_ptr(), exchange.into, all.len()) };
             exchange.into = null_mut();
             UCC_OK
@@ -95,14 +99,17 @@ pub enum Creation {
 #[derive(Debug)]
 pub struct TeamCreation(Team);
 
-/// Processes that take part in collectives together. When it is dropped UCC gives it back, which takes no other process; nothing may be
-/// under way in it.
+/// Processes that take part in collectives together. When it is dropped UCC gives it back, which takes no other process. A team that
+/// is not made yet, or of which UCC still has a [`Request`](crate::Request), is left to UCC for good.
 pub struct Team {
     pub(crate) library: Arc<Library>,
     pub(crate) handle: *mut c_void,
     pub(crate) size: u32,
     /// It lives as long as the team; UCC has a pointer to it.
     bridge: *mut Bridge,
+    is_made: bool,
+    /// Its requests that UCC has.
+    pub(crate) live: Arc<AtomicUsize>,
 }
 
 // SAFETY: UCC binds a team to no thread, and only one thread at a time has this value.
@@ -129,7 +136,7 @@ impl TeamCreation {
         id: u64,
         oob: Arc<dyn OutOfBand>,
     ) -> Result<TeamCreation, LibraryError> {
-        let bridge = Box::into_raw(Box::new(Bridge { oob }));
+        let bridge = Box::into_raw(Box::new(Bridge { oob, size: size as usize }));
         let params = TeamParams {
             mask: UCC_TEAM_PARAM_FIELD_OOB
                 | UCC_TEAM_PARAM_FIELD_EP
@@ -166,7 +173,8 @@ impl TeamCreation {
             drop(unsafe { Box::from_raw(bridge) });
             return Err(error);
         }
-        Ok(TeamCreation(Team { library, handle, size, bridge }))
+        let team = Team { library, handle, size, bridge, is_made: false, live: Arc::default() };
+        Ok(TeamCreation(team))
     }
 
     /// Goes on without waiting.
@@ -174,23 +182,23 @@ impl TeamCreation {
     /// # Errors
     /// What UCC says, after which there is no team. UCC keeps what it has of one that failed.
     pub fn poll(self) -> Result<Creation, LibraryError> {
-        let TeamCreation(team) = self;
+        let TeamCreation(mut team) = self;
         // SAFETY: the team is being made, and UCC has not said that it is over.
         let status = unsafe { (team.library.symbols.team_create_test)(team.handle) };
         if status == UCC_OK {
+            team.is_made = true;
             return Ok(Creation::Made(team));
         }
         match team.library.check("ucc_team_create_test", status) {
             Ok(()) => Ok(Creation::Going(TeamCreation(team))),
-            Err(error) => {
-                // What was begun and failed must not be destroyed: UCC would wait for what never comes.
-                std::mem::forget(team);
-                Err(error)
-            }
+            // What was begun and failed is not destroyed: UCC would wait for what never comes.
+            Err(error) => Err(error),
         }
     }
+}
 
-    /// Leaves it to UCC for good.
+impl Team {
+    /// Leaves it to UCC for good, whatever is under way in it.
     pub fn abandon(self) {
         std::mem::forget(self);
     }
@@ -198,7 +206,10 @@ impl TeamCreation {
 
 impl Drop for Team {
     fn drop(&mut self) {
-        // SAFETY: nothing is under way in it, as its owner says; nobody uses the handle behind this.
+        if !self.is_made || self.live.load(Ordering::Relaxed) > 0 {
+            return;
+        }
+        // SAFETY: it is made, and UCC has given up all its requests; nobody uses the handle behind this.
         let status = unsafe { (self.library.symbols.team_destroy)(self.handle) };
         if status == UCC_OK {
             // SAFETY: the team is gone, and with it all exchanges.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 const ENABLED: [&str; 9] =
-    ["--mca", "coll_ucc_enable", "1", "--mca", "coll_ucc_priority", "100", "--mca", "coll_ucc_verbose", "1"];
+    ["--mca", "coll_ucc_enable", "1", "--mca", "coll_ucc_priority", "100", "--mca", "coll_ucc_verbose", "2"];
 
 /// `mpirun -n RANKS OPTIONS LOADER --library-path ... PROGRAM`.
 fn run(programs: &Programs, libraries: &Path, (ranks, program): (u32, &str), options: &[&str]) -> Outcome {
@@ -26,6 +26,11 @@ fn is_well(outcome: &Outcome, ranks: u32) {
     assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{outcome:?}");
     let team = format!("coll: ucc: a team for a communicator of {ranks} ranks by UCC 1.");
     assert!(outcome.err.contains(&team), "{outcome:?}");
+    // A plan would give the same results.
+    assert!(outcome.err.contains("is served by UCC"), "{outcome:?}");
+    for text in ["is served by a plan", "no team", "has failed"] {
+        assert!(!outcome.err.contains(text), "{text}: {outcome:?}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::Process;
 use crate::comm::Communicator;
 use crate::errors::{of_fault, of_plan};
 use crate::failure::check_alive;
-use crate::handed::{Handed, HandedOver};
+use crate::handed::HandedOver;
 use crate::process::UserCall;
 use crate::shmem::{Place, Served};
 use oxmpi_coll::{Combine, Memory};
@@ -16,6 +16,7 @@ use oxmpi_objects::error::Result;
 use oxmpi_plan::{AlgorithmId, AnyPlan, Call, Member, Parameters, make};
 use oxmpi_tuned::components::Barriers;
 use oxmpi_tuned::{Component, Form};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -180,18 +181,35 @@ impl<F: Fabric> Process<F> {
             let picked = self.choice.pick_among(comm, call, of, (form, false, false), setup)?;
             self.choice.plan(comm, call, &picked)
         };
-        let way = self.way_of(comm, &combine, form);
-        let plan = self.prepare(comm, (call.clone(), way), memory.clone(), combine, tag, stand_in)?;
-        self.choice.tell(comm, &picked.facts, Component::Ucc, || "handed to UCC, component ucc".to_string());
+        // The tag and the number are drawn before anything can fail at this rank alone.
+        let number = Cell::new(None);
         let is_threaded = self.is_threaded();
+        let draw = |comm: &Communicator| {
+            let mut domain = self.domain.lock();
+            let handed = domain.handed_or_new(self.choice.handed(), is_threaded);
+            number.set(Some(handed.draw(comm.collective_team())));
+            drop(domain);
+            tag(comm)
+        };
+        let way = self.way_of(comm, &combine, form);
+        let plan = self.prepare(comm, (call.clone(), way), memory.clone(), combine, draw, stand_in);
+        // Without a number it has wrong arguments, and takes no part.
+        let Some(number) = number.get() else { return plan.map(|_| None) };
+
+        self.choice.tell(comm, &picked.facts, Component::Ucc, || "handed to UCC, component ucc".to_string());
         let mut domain = self.domain.lock();
-        check_alive(&domain.lane, comm.collective_team()).map_err(of_fault)?;
-        let settings = self.choice.handed();
-        let handed =
-            domain.handed.get_or_insert_with(|| Box::new(Handed::new(settings.clone(), is_threaded)));
-        let request = match HandedOver::new(handed, (call, memory, &combine), setup, plan)? {
-            Ok(handed_over) => domain.start_handed(handed_over),
-            Err(plan) => domain.start_at_once(plan, None),
+        let handed_over = plan.and_then(|plan| {
+            check_alive(&domain.lane, comm.collective_team()).map_err(of_fault)?;
+            let handed = domain.handed_or_new(self.choice.handed(), is_threaded);
+            HandedOver::new(handed, (call, memory, &combine), (number, setup), plan)
+        });
+        let request = match handed_over {
+            Ok(Ok(handed_over)) => domain.start_handed(handed_over),
+            Ok(Err(plan)) => domain.start_at_once(plan, None),
+            Err(error) => {
+                domain.fail_handed(comm.collective_team(), &error.to_string());
+                return Err(error);
+            }
         };
         drop(domain);
         // Its first messages leave now.

@@ -45,6 +45,11 @@ impl Round {
         Round::start(channel, words.into_iter().flat_map(u64::to_ne_bytes).collect())
     }
 
+    /// Gives it up.
+    pub(super) fn abandon<F: Fabric>(mut self, lane: &mut Lane<F>) {
+        self.run.abandon(lane);
+    }
+
     /// Goes on with the round at this place, which is taken out when it is over: the contributions of all.
     pub(super) fn poll<F: Fabric>(
         place: &mut Option<Round>,
@@ -170,6 +175,9 @@ impl Default for TeamInMaking {
     }
 }
 
+/// How many numbers are tried at most: as many as [`candidate`] has for a name.
+const MOST_ATTEMPTS: u32 = 256;
+
 /// The `attempt`-th number that is tried for the team of a communicator of this name. All ranks try the same, and two communicators
 /// seldom do.
 fn candidate(name: u64, attempt: u32) -> u64 {
@@ -186,6 +194,8 @@ pub(super) enum Making {
     },
     /// All ranks know that there is none. The text is of this rank's reason.
     Refused(String),
+    /// There is none at this rank, of which the others know nothing.
+    Failed(String),
 }
 
 impl TeamInMaking {
@@ -201,7 +211,7 @@ impl TeamInMaking {
         }
         let number = candidate(channel.team.id.0, self.attempts) % TeamCreation::LAST_ID;
         self.attempts += 1;
-        if let Err(why) = &handed.context {
+        if let Some(why) = handed.context.as_ref().err().or(handed.poison.as_ref()) {
             self.ours = Ours::Failed(why.clone());
             return Some([said::FAILED, 0]);
         }
@@ -219,8 +229,11 @@ impl TeamInMaking {
     ) -> Making {
         match self.step((proposal, context), channel, lane) {
             Ok(making) => making,
-            // The engine itself cannot carry messages: the plan will say so, too.
-            Err(why) => self.refuse(why),
+            // The engine cannot carry the messages of this rank: the others wait for them, or have a team.
+            Err(why) => {
+                self.release(lane);
+                Making::Failed(why)
+            }
         }
     }
 
@@ -251,6 +264,10 @@ impl TeamInMaking {
         }
         if all.iter().any(|[said, _]| *said == said::TAKEN) {
             self.number = None;
+            if self.attempts >= MOST_ATTEMPTS {
+                let why = format!("none of {MOST_ATTEMPTS} numbers is free at all of its ranks");
+                return Ok(self.refuse(why));
+            }
             return Ok(Making::Going);
         }
         if all_say(said::HERE)
@@ -302,13 +319,20 @@ impl TeamInMaking {
         self.exchanges.put(Exchange::Over(None));
         let why = match std::mem::replace(&mut self.ours, Ours::Nothing) {
             Ours::Failed(own) => own,
-            Ours::Going(creation) => {
-                creation.abandon();
-                why
-            }
-            Ours::Nothing | Ours::Made(_) => why,
+            Ours::Nothing | Ours::Going(_) | Ours::Made(_) => why,
         };
         Making::Refused(why)
+    }
+
+    /// Gives up what is under way. UCC keeps what it has of the team.
+    pub(super) fn release<F: Fabric>(&mut self, lane: &mut Lane<F>) {
+        self.exchanges.put(Exchange::Over(None));
+        if let Ours::Made(team) = std::mem::replace(&mut self.ours, Ours::Nothing) {
+            team.abandon();
+        }
+        for round in [self.words.take(), self.bytes.take()].into_iter().flatten() {
+            round.abandon(lane);
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::choice::Choice;
 use crate::comm::Communicator;
 use crate::dynamic::Foreign;
 use crate::failure::{Failures, check_alive};
-use crate::handed::{Handed, HandedOver};
+use crate::handed::{Handed, HandedOver, HandedSettings};
 use crate::handler::HandlerCell;
 use crate::kept::Shelf;
 use crate::partitioned::Contexts;
@@ -71,6 +71,9 @@ pub(crate) struct Domain<F> {
     /// What collectives are chosen by, of which new communicators may tell.
     pub(crate) choice: Arc<Choice>,
 }
+
+/// A number that no request has.
+const NO_REQUEST: RequestId = RequestId::from_raw(u64::MAX);
 
 /// Works to be carried out, in this order.
 pub(super) struct Works<F>(pub(super) Vec<Work<F>>);
@@ -168,8 +171,34 @@ impl<F: Fabric> Domain<F> {
         request
     }
 
-    /// Adds a collective that is handed to UCC.
+    /// What this process has of UCC, which is made when it is first needed. It then goes on with the collectives, of which it is the first,
+    /// so that looks of processes without UCC know nothing of it.
+    pub(crate) fn handed_or_new(&mut self, settings: &HandedSettings, is_threaded: bool) -> &mut Handed {
+        let runs = &mut self.runs;
+        self.handed.get_or_insert_with(|| {
+            let handed = Box::new(Handed::new(settings.clone(), is_threaded));
+            if handed.is_usable() {
+                let (request, task) = (NO_REQUEST, Task::Library);
+                runs.insert(0, Active { request, task, call: None, then: None, in_call: false, doom: None });
+            }
+            handed
+        })
+    }
+
+    /// Nothing of this team can be handed over at this rank any more, because of a call that the other ranks have begun.
+    #[cold]
+    pub(crate) fn fail_handed(&mut self, team: &Team, why: &str) {
+        if let Some(handed) = &mut self.handed {
+            handed.fail_team(team.collective, why, &mut self.lane);
+        }
+    }
+
+    /// Adds a collective that is handed to UCC. It counts as a call of the algorithm that stands in for UCC.
     pub(crate) fn start_handed(&mut self, call: HandedOver) -> RequestId {
+        if let Some(run) = call.stand_in() {
+            self.calls.count(run);
+            self.notes.collective(run);
+        }
         let request = self.lane.open_external();
         let task = Task::Handed(Box::new(call));
         self.runs.push(Active { request, task, call: None, then: None, in_call: false, doom: None });
@@ -210,16 +239,13 @@ impl<F: Fabric> Domain<F> {
 
     /// Lets all collectives go on, until one needs its user's function.
     pub(super) fn advance(&mut self) -> Option<Due<F>> {
-        if let Some(handed) = &self.handed {
-            handed.progress();
-        }
         let mut at = 0;
         while let Some(active) = self.runs.get_mut(at) {
             if active.doom.is_some() && !active.in_call {
                 self.end_doomed(at);
                 continue;
             }
-            let handed = (&mut self.handed, self.choice.say());
+            let handed = (&mut self.handed, &*self.choice);
             match active.task.advance(&mut self.lane, &mut self.kept, handed) {
                 Stand::Waiting => at += 1,
                 Stand::Moved => {

@@ -85,7 +85,7 @@ impl<F: Fabric> Process<F> {
             if came || domain.serving {
                 came |= domain.serve();
             }
-            let idle = domain.runs.is_empty() && domain.works.0.is_empty() && domain.handed.is_none();
+            let idle = domain.runs.is_empty() && domain.works.0.is_empty();
             match if idle { None } else { domain.advance() } {
                 Some(due) => Looked::Due(due, question),
                 None => Looked::Answered(question(domain, came)),
