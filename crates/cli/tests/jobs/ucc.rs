@@ -28,9 +28,15 @@ fn is_well(outcome: &Outcome, ranks: u32) {
     assert!(outcome.err.contains(&team), "{outcome:?}");
     // A plan would give the same results.
     assert!(outcome.err.contains("is served by UCC"), "{outcome:?}");
-    for text in ["is served by a plan", "no team", "has failed"] {
+    for text in ["no team", "has failed"] {
         assert!(!outcome.err.contains(text), "{text}: {outcome:?}");
     }
+    // Of MPI_Scatter UCC 1.9 has the form with displacements alone; all else it serves.
+    let planned = outcome.err.lines().find(|line| {
+        line.contains("is served by a plan")
+            && !line.contains("Scatter of Uint8 is served by a plan: UCC's ucc_collective_init")
+    });
+    assert_eq!(planned, None, "{outcome:?}");
 }
 
 #[test]
