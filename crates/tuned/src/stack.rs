@@ -239,10 +239,14 @@ impl fmt::Display for Unserved {
             collective => collective.name(),
         };
         write!(f, "no collective component serves a {} {kind} here", self.form.name())?;
-        for (at, (component, why)) in self.why.iter().enumerate() {
-            write!(f, "{} {component}: {why}", if at == 0 { ":" } else { ";" })?;
-        }
-        Ok(())
+        // A text of an error has limited room in MPI: a reason that many share is written once.
+        let (not_asked, others): (Vec<_>, Vec<_>) = self.why.iter().partition(|(_, why)| why == NOT_ASKED);
+        let names =
+            not_asked.iter().map(|(component, _)| component.to_string()).collect::<Vec<_>>().join(", ");
+        let mut all: Vec<String> =
+            others.iter().map(|(component, why)| format!("{component}: {why}")).collect();
+        all.extend((!names.is_empty()).then(|| format!("{names}: not asked (parameter coll)")));
+        if all.is_empty() { Ok(()) } else { write!(f, ": {}", all.join("; ")) }
     }
 }
 
