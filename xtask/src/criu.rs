@@ -30,7 +30,6 @@ pub(crate) fn find_or_unpack() -> Result<PathBuf, Failure> {
     let directory = target_directory().join("criu");
     let program = directory.join("criu");
     if !works(&program) {
-        println!("CRIU of Debian's {SUITE} is unpacked into {}", directory.display());
         packages::unpack(&directory, SUITE, &["criu"])?;
         write_script(&directory, &program)?;
     }

@@ -1,6 +1,7 @@
-//! Packages of a newer Debian for tests, unpacked beside the system with all that they need: nothing is installed.
+//! Packages of a newer Debian for tests, unpacked apart from the system with all that they need: nothing is installed.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::run::{Failure, Run};
@@ -8,9 +9,28 @@ use crate::run::{Failure, Run};
 /// Where Debian's packages are, if this machine does not say otherwise.
 const MIRROR: &str = "http://deb.debian.org/debian";
 
-/// Has apt fetch packages of a suite, and all that they need, as if nothing were installed, with lists and caches of its own, and
-/// unpacks them.
+/// Puts packages of a suite, and all that they need, in the place of a directory. Until all of it is there it has another name, so that an
+/// interrupted one does not count.
 pub(crate) fn unpack(directory: &Path, suite: &str, packages: &[&str]) -> Result<(), Failure> {
+    println!("{} of Debian's {suite} is unpacked into {}", packages.join(", "), directory.display());
+    let part = directory.with_extension("part");
+    let failed = |place: &Path| Failure::io(format!("cannot replace {}", place.display()));
+    remove(&part).map_err(failed(&part))?;
+    fetch(&part, suite, packages)?;
+    remove(directory).map_err(failed(directory))?;
+    fs::rename(&part, directory).map_err(failed(directory))
+}
+
+/// Removes a directory, if it is there.
+fn remove(directory: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Has apt fetch them as if nothing were installed, with lists and caches of its own, and unpacks them.
+fn fetch(directory: &Path, suite: &str, packages: &[&str]) -> Result<(), Failure> {
     let apt = directory.join("apt");
     let failed = |what: &str| Failure::io(format!("cannot write {what} below {}", directory.display()));
     for place in ["lists/partial", "cache/archives/partial"] {

@@ -142,7 +142,7 @@ fn judge(set: &Set, policy: Policy, cleared: &mut Cleared) -> Result<(), Restart
     // What several hosts have said of one path: what this one has said counts, else the first.
     let mut seen = BTreeSet::new();
     let (own, others): (Vec<_>, Vec<_>) = set.manifest.written.iter().partition(|file| file.host.is_none());
-    let written = own.into_iter().chain(others).filter(|file| seen.insert(&file.path));
+    let written = own.into_iter().chain(others).filter(|file| seen.insert(&file.path) || file.host.is_none());
     let written = written.map(|file| (&file.path, file.judge(policy), Some(file)));
     for (path, verdict, written) in needed.chain(written) {
         match verdict {

@@ -115,7 +115,7 @@ impl Choice {
         }
     }
 
-    /// What tells the user something.
+    /// How text reaches the user.
     pub(crate) fn say(&self) -> &Say {
         &self.say
     }

@@ -14,8 +14,8 @@
 //! calls of its communicator at this rank ([`TeamState::Failed`]). Where UCC fails at, or is left alone with, a call that it has begun, it
 //! may still write into its buffers: it is never let go on again, and serves no communicator any more ([`Handed::poison`]).
 //!
-//! Where UCC cannot serve the call at some rank and all know it, the plan does that every such call has in hand. Whether that is so a rank may learn earlier than others, so
-//! who serves a call is decided by [`oxmpi_tuned::handed`] alone, and the tag of the plan is drawn in any case.
+//! Where UCC cannot serve the call at some rank and all know it, the plan does that every such call has in hand. Whether that is so a rank
+//! may learn earlier than others, so who serves a call is decided by [`oxmpi_tuned::handed`] alone, and the tag of the plan is drawn in any case.
 //!
 //! UCC has no descriptor to sleep on: while it may have something to do, waits are cut into naps ([`Handed::nap`]).
 

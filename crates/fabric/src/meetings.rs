@@ -2,10 +2,27 @@
 //! [`Frame::Meet`](oxmpi_wire::Frame::Meet). What the body says is the network's affair; here its parts are put together, and all other
 //! frames of that transport are handed up.
 
-use crate::Sink;
+use crate::constructor::{Constructor, Services, Situation};
+use crate::{Sink, Transport};
+use oxmpi_param::module::Module;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, ContextId, Envelope};
 use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A transport for what processes exchange before they are introduced: the one that carries messages between nodes for others.
+///
+/// # Errors
+/// There is none, or it cannot be opened here; for a person.
+pub(crate) fn carrier(
+    of: &Situation<'_>,
+    services: &Arc<dyn Services>,
+) -> Result<Box<dyn Transport>, String> {
+    let carrier = Module::between_nodes().and_then(Constructor::of);
+    let carrier = carrier.ok_or("there is no transport between nodes, over which processes meet")?;
+    let made = (carrier.open)(of, services)?;
+    Ok(made.ok_or("the transport between nodes has nothing for this process")?.transport)
+}
 
 /// The longest introduction, bytes: a longer one comes up empty.
 pub(crate) const LONGEST_INTRODUCTION: usize = 264;

@@ -236,7 +236,7 @@ impl Context {
         // SAFETY: the library lives; no file is given.
         let status = unsafe { (symbols.context_config_read)(lib, null(), &mut config) };
         library.check("ucc_context_config_read", status)?;
-        // Without an exchange of all processes here each team makes its own, so this call concerns nobody else.
+        // Without an exchange of all processes here each team makes its own, so this call concerns this process alone.
         let oob = OobColl {
             allgather: None,
             req_test: None,

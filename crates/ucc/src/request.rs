@@ -137,7 +137,7 @@ pub enum State {
     Failed(LibraryError),
 }
 
-/// What UCC may look at until a request is over. It is not moved.
+/// What UCC may read until a request is over. It is not moved.
 struct Kept {
     args: CollArgs,
     _sides: [Side; 2],
@@ -290,7 +290,7 @@ impl Request {
         self.library.check("ucc_collective_post", status)
     }
 
-    /// Asks how it stands. [`Context::progress`](crate::Context::progress) carries it on.
+    /// How it stands. [`Context::progress`](crate::Context::progress) carries it on.
     pub fn state(&self) -> State {
         let status = self.status();
         match self.library.check("a collective", status) {
@@ -316,7 +316,7 @@ impl Drop for Request {
             // UCC works on it, or has failed in the middle of it, and cannot take it back: all of it stays, and with it the team.
             return;
         }
-        // SAFETY: it is over or was never started, and nobody uses the handle behind this.
+        // SAFETY: it is over or was never started, and the handle is not used behind this.
         let status = unsafe { (self.library.symbols.collective_finalize)(self.handle) };
         if (0..=UCC_OPERATION_INITIALIZED).contains(&status) {
             // SAFETY: UCC has given up the request, and with it what describes it.

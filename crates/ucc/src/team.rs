@@ -209,7 +209,7 @@ impl Drop for Team {
         if !self.is_made || self.live.load(Ordering::Relaxed) > 0 {
             return;
         }
-        // SAFETY: it is made, and UCC has given up all its requests; nobody uses the handle behind this.
+        // SAFETY: it is made, and UCC has given up all its requests; the handle is not used behind this.
         let status = unsafe { (self.library.symbols.team_destroy)(self.handle) };
         if status == UCC_OK {
             // SAFETY: the team is gone, and with it all exchanges.

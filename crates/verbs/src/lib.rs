@@ -6,8 +6,8 @@
 //! reliable connections (queue pairs) with peers.
 //!
 //! Slots are why this is safe: a device writes only into registered memory, and all of that is the adapter's. A slot that is posted belongs
-//! to the device until its completion is read; [`Adapter::slot`] and [`Adapter::slot_mut`] give nobody its bytes until then. What a peer may write is one
-//! word for each connection, read atomically.
+//! to the device until its completion is read; [`Adapter::slot`] and [`Adapter::slot_mut`] refuse its bytes until then. What a peer may write
+//! is one word for each connection, read atomically.
 //!
 //! [`declarations`] has what libibverbs' own pages say; it is the only foreign interface here.
 

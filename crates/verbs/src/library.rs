@@ -39,7 +39,7 @@ pub enum VerbsError {
         /// The text of its errno.
         why: String,
     },
-    /// The device supports fewer envelopes than the parameters ask for.
+    /// The device supports fewer envelopes than the parameters request.
     #[error(
         "rpi_ib_num_envelopes is {envelopes}, and device {device} has room for at most {most} {what}: {remedy}"
     )]

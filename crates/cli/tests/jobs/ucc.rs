@@ -77,7 +77,7 @@ fn without_the_library_plans_serve_and_say_why() {
     {
         assert!(outcome.err.contains(text), "{text}: {outcome:?}");
     }
-    // Nobody who has not asked for it hears of it.
+    // Without the parameter nothing is said of it.
     let silent = programs.run(2, &["--mca", "coll_ucc_library", "/nowhere/libucc.so"], "ucc", &[]);
     assert_eq!((silent.code, silent.err.as_str()), (0, ""), "{silent:?}");
 }

@@ -143,7 +143,7 @@ mod said {
 
 /// What UCC has of the team.
 enum Ours {
-    /// It was not told of it yet.
+    /// It does not know of it yet.
     Nothing,
     Going(TeamCreation),
     Made(oxmpi_ucc::Team),
@@ -293,7 +293,7 @@ impl TeamInMaking {
         Ok(self.refuse("its ranks have not come to the same end".to_string()))
     }
 
-    /// Asks UCC how its part stands.
+    /// How UCC's part stands.
     fn go_on(&mut self) {
         self.ours = match std::mem::replace(&mut self.ours, Ours::Nothing) {
             Ours::Going(creation) => match creation.poll() {

@@ -172,7 +172,7 @@ impl<F: Fabric> Domain<F> {
     }
 
     /// What this process has of UCC, which is made when it is first needed. It then goes on with the collectives, of which it is the first,
-    /// so that looks of processes without UCC know nothing of it.
+    /// so that progress of processes without UCC does not test for it.
     pub(crate) fn handed_or_new(&mut self, settings: &HandedSettings, is_threaded: bool) -> &mut Handed {
         let runs = &mut self.runs;
         self.handed.get_or_insert_with(|| {

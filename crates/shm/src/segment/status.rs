@@ -46,8 +46,7 @@ pub struct Status {
     world_is_over: AtomicU32,
     /// How often the owner was restored from an image of its process. Only the launcher writes it, before the owner runs again.
     restored: AtomicU32,
-    /// The last call of one of the program's functions for checkpoints that is wanted (`cr self`): odd numbers have it save, even ones let
-    /// it go on. The owner's helper sleeps on it. Only the launcher writes it.
+    /// The number of what the owner's helper is to do last (`cr self`, [`CheckpointCall`]), which sleeps on it. Only the launcher writes it.
     wanted_call: AtomicU32,
     /// The last one that has returned, and behind it what it has returned. Only the owner writes it.
     returned_call: AtomicU64,

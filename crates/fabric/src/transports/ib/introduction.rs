@@ -1,4 +1,4 @@
-//! What two processes tell each other over sockets before they are connected: the body of [`Frame::Meet`](oxmpi_wire::Frame::Meet).
+//! What two processes exchange over sockets before they are connected: the body of [`Frame::Meet`](oxmpi_wire::Frame::Meet).
 //!
 //! | bytes | field |
 //! |---|---|

@@ -14,8 +14,8 @@
 //!    one credit for each envelope that is posted for it, and sends nothing without one: so a receiver is never not ready.
 //! 3. An emptied envelope is posted again at once. The number of those is in the head of each envelope that goes the other way; when
 //!    half of them are due it is written into a word of the sender's memory, which takes no envelope. So one envelope for each peer is
-//!    enough. A sender without credits sleeps lightly, since a written word wakes nobody.
-//! 4. Longer messages are announced; when the receiver has asked for the data, they come in pieces, one in each envelope.
+//!    enough. A sender without credits sleeps lightly, since a written word wakes no process.
+//! 4. Longer messages are announced; when the receiver requests the data, they come in pieces, one in each envelope.
 //! 5. With a shared receive queue envelopes are the peers' together. The first peers are granted all their credits, until half of the queue
 //!    is granted; the other half is for peers of one credit each. Credits of a peer that is gone are granted again when its queue pair is
 //!    gone too: by then each slot is in the queue or was taken off the count.
@@ -106,7 +106,7 @@ struct FailedConnection {
     since: Instant,
 }
 
-/// Has a person told something.
+/// Prints text for the user.
 struct Teller(Tell);
 
 impl fmt::Debug for Teller {

@@ -2,8 +2,8 @@
 
 use super::ports::{self, DEVICES, PortRequest};
 use super::{Ib, IbSettings};
-use crate::Transport;
 use crate::constructor::{Constructor, Decided, Offer, Services, Situation, Survey};
+use crate::meetings;
 use crate::routes::{Nodes, Reach};
 use crate::transports::Tell;
 use linkme::distributed_slice;
@@ -234,7 +234,7 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     };
     let adapter = Adapter::open(&library, adapter).map_err(|error| error.to_string())?;
     let settings = IbSettings { shared: adapter.shared(), ..settings };
-    let sockets = sockets(of, services)?;
+    let sockets = meetings::carrier(of, services)?;
     let (teller, located) = (services.clone(), services.clone());
     let tell: Tell = Box::new(move |text| teller.say(text));
     let nodes = Box::new(move |from| located.nodes(from).unwrap_or_default());
@@ -243,14 +243,6 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     let ib = ib.map_err(|error| format!("the descriptor of device {device} cannot be watched: {error}"))?;
     let memory = if of.params.is_on(&SHM) { Reach::Node } else { Reach::Nobody };
     Ok(Some(Offer::new(ib, Reach::Everybody, memory)))
-}
-
-/// Over what processes meet: the transport that carries messages between nodes for others.
-fn sockets(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Box<dyn Transport>, String> {
-    let carrier = Module::between_nodes().and_then(Constructor::of);
-    let carrier = carrier.ok_or("there is no transport between nodes, over which processes meet")?;
-    let made = (carrier.open)(of, services)?;
-    Ok(made.ok_or("the transport between nodes has nothing for this process")?.transport)
 }
 
 #[cfg(test)]

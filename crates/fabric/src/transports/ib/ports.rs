@@ -7,7 +7,7 @@ use std::path::Path;
 /// Where the kernel lists devices for InfiniBand.
 pub(super) const DEVICES: &str = "/sys/class/infiniband";
 
-/// What the parameters ask for.
+/// What the parameters request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PortRequest {
     /// The device; `None`: the first with such a port.

@@ -2,8 +2,8 @@
 
 use super::providers::{self, Candidate, Wanted};
 use super::{EVENTS, OfiSettings, TagMode};
-use crate::Transport;
 use crate::constructor::{Constructor, Decided, Offer, Services, Situation, Survey};
+use crate::meetings;
 use crate::routes::{Nodes, Reach};
 use crate::transports::Tell;
 use crate::whereabouts::Whereabouts;
@@ -219,7 +219,7 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
         _ => None,
     };
     let (provider, layout) = providers::choose(&library, candidates, own.as_deref())?;
-    let sockets = sockets(of, services)?;
+    let sockets = meetings::carrier(of, services)?;
     let grouped = of.params.is_on(&GROUPING);
     let provider = if grouped {
         let other = providers::grouped(&library, &provider, layout)?;
@@ -237,14 +237,6 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     let ofi = ofi.map_err(|error| format!("provider {}: {error}", provider.name))?;
     let memory = if of.params.is_on(&SHM) { Reach::Node } else { Reach::Nobody };
     Ok(Some(Offer { transport: ofi, reach: Reach::Everybody, memory, semaphores: None }))
-}
-
-/// Over what processes meet: the transport that carries messages between nodes for others.
-fn sockets(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Box<dyn Transport>, String> {
-    let carrier = Module::between_nodes().and_then(Constructor::of);
-    let carrier = carrier.ok_or("there is no transport between nodes, over which processes meet")?;
-    let made = (carrier.open)(of, services)?;
-    Ok(made.ok_or("the transport between nodes has nothing for this process")?.transport)
 }
 
 #[cfg(test)]
