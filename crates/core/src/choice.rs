@@ -28,7 +28,7 @@ use oxmpi_plan::{
     make_on,
 };
 use oxmpi_tuned::components::{Asked as AskedFor, serves};
-use oxmpi_tuned::stack::{basic, smp_reason, smp_segment};
+use oxmpi_tuned::stack::{basic, reasons, smp_reason, smp_segment};
 use oxmpi_tuned::{
     CallFacts, CommFacts, Component, Components, Decision, Facts, Form, Position, Reason, Reduction,
     Selection, Stack,
@@ -300,13 +300,12 @@ impl Choice {
         if stack.members().next().is_some() {
             return Ok(());
         }
-        let why: Vec<String> =
-            stack.left_out().map(|(component, why)| format!("{component}: {why}")).collect();
+        let why: Vec<_> = stack.left_out().collect();
         let text = format!(
             "no component of collectives is left for {}; {}. The parameter coll says which are asked ('oxmpi info --select' shows \
              what comes of it)",
             name_of(comm),
-            why.join("; ")
+            reasons(&why)
         );
         Err(MpiError::new(abi::MPI_ERR_OTHER, text))
     }

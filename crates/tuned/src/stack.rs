@@ -239,15 +239,22 @@ impl fmt::Display for Unserved {
             collective => collective.name(),
         };
         write!(f, "no collective component serves a {} {kind} here", self.form.name())?;
-        // A text of an error has limited room in MPI: a reason that many share is written once.
-        let (not_asked, others): (Vec<_>, Vec<_>) = self.why.iter().partition(|(_, why)| why == NOT_ASKED);
-        let names =
-            not_asked.iter().map(|(component, _)| component.to_string()).collect::<Vec<_>>().join(", ");
-        let mut all: Vec<String> =
-            others.iter().map(|(component, why)| format!("{component}: {why}")).collect();
-        all.extend((!names.is_empty()).then(|| format!("{names}: not asked (parameter coll)")));
-        if all.is_empty() { Ok(()) } else { write!(f, ": {}", all.join("; ")) }
+        if self.why.is_empty() { Ok(()) } else { write!(f, ": {}", reasons(&self.why)) }
     }
+}
+
+/// Components and why they do not serve, as text. A reason that several share stands once: the text of an error has limited room in MPI.
+#[must_use]
+pub fn reasons<W: AsRef<str>>(why: &[(Component, W)]) -> String {
+    let mut all: Vec<(&str, String)> = Vec::new();
+    for (component, why) in why {
+        match all.iter_mut().find(|(known, _)| *known == why.as_ref()) {
+            Some((_, names)) => *names += &format!(", {component}"),
+            None => all.push((why.as_ref(), component.to_string())),
+        }
+    }
+    let each: Vec<String> = all.into_iter().map(|(why, names)| format!("{names}: {why}")).collect();
+    each.join("; ")
 }
 
 /// Bytes of the segments into which the component smp cuts a call that this algorithm serves; `None`: it does not.

@@ -97,7 +97,7 @@ fn a_function_that_nobody_has_is_an_error_that_says_why() {
         ),
         "{error}"
     );
-    assert!(error.ends_with(", ucc, basic: not asked (parameter coll)"), "{error}");
+    assert!(error.ends_with(", ucc, basic: it is not asked (parameter coll)"), "{error}");
     for (collective, kind) in
         [(Collective::Alltoallv, "alltoallv or alltoallw"), (Collective::Neighbor, "neighborhood collective")]
     {
