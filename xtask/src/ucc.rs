@@ -11,17 +11,20 @@ use crate::run::Failure;
 /// The suite that has them.
 const SUITE: &str = "sid";
 
+/// A module of UCC by the name under which it is searched for, which only the package for developers has.
+const MODULE: &str = "ucc/libucc_cl_basic.so";
+
 /// The directory with the libraries, or why there are none, in which case the tests are skipped.
 pub(crate) fn find_or_unpack() -> Result<PathBuf, Failure> {
     let directory = target_directory().join("ucc");
     let libraries = packages::libraries(&directory);
-    if !libraries.join("libucc.so.1").exists() {
-        packages::unpack(&directory, SUITE, &["libucc1", "libucx0"])?;
+    if !libraries.join(MODULE).exists() {
+        packages::unpack(&directory, SUITE, &["libucc-dev", "libucx-dev"])?;
     }
-    match libraries.join("libucc.so.1").exists() {
+    match libraries.join(MODULE).exists() {
         true => Ok(libraries),
         false => {
-            Err(Failure::new(format!("the package libucc1 has no libucc.so.1 for {}", libraries.display())))
+            Err(Failure::new(format!("the package libucc-dev has no {MODULE} for {}", libraries.display())))
         }
     }
 }

@@ -34,7 +34,7 @@ impl fmt::Debug for Library {
 pub enum LibraryError {
     /// It is not there.
     #[error(
-        "UCC cannot be loaded as '{library}' ({why}): install it (Debian: libucc1), or name its file by the parameter coll_ucc_library"
+        "UCC cannot be loaded as '{library}' ({why}): install it (Debian: libucc-dev, which has the names by which it finds its modules), or name its file by the parameter coll_ucc_library"
     )]
     Missing {
         /// The name that was tried.
