@@ -242,7 +242,7 @@ impl<F: Fabric> Process<F> {
     #[inline(never)]
     pub fn poll_for(&self, request: u64) -> bool {
         let request = RequestId::from_raw(request);
-        let Some(door) = self.door.as_ref().filter(|door| door.spins() && !self.is_crowded) else {
+        let Some(door) = self.door.as_ref().filter(|door| door.spins()) else {
             return false;
         };
         let wait = door.begin();

@@ -49,7 +49,8 @@ pub struct Process<F> {
     pub(crate) rank: u32,
     /// The largest tag, as what carries the messages has room for.
     pub(crate) last_tag: i32,
-    /// There are more ranks than processors: a question in vain leaves the processor to others.
+    /// There were more ranks than processors where the process started: what the ranks of a collective do alike depends on it. How
+    /// the process waits, its door knows, also after a restart on another host.
     pub(crate) is_crowded: bool,
     /// Whether that is so for all of the job: they are on one host.
     pub(crate) is_alike: bool,

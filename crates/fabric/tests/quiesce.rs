@@ -121,7 +121,7 @@ fn goes_on_restored(plans: [Plan; 2]) {
         routes.poll(&mut end.recorder);
         if restored < TIMES && end.recorder.next > 10 * restored && peer.pushed > end.recorder.next {
             restored += 1;
-            segment.status().note_restored();
+            segment.status().note_restored(false);
             segment.status().ask_quiesce_step(3 * restored);
         }
         assert!(start.elapsed() < LIMIT, "it does not come: {peer:?}");

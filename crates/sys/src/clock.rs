@@ -5,7 +5,7 @@
 //! milliseconds, where neither a rate that is off by a percent nor a processor whose counter stands still while it
 //! sleeps does harm. Compare ticks only by `wrapping_sub`: a counter that jumps back then ends the wait early.
 
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Nanoseconds since some moment that is the same for all processes of the node (CLOCK_MONOTONIC).
 #[inline]
@@ -88,19 +88,29 @@ pub fn ns_of_ticks(ticks: u64) -> u64 {
     (((ticks as u128) << 20) / ticks_per_2_20_ns() as u128) as u64
 }
 
-/// A property of the machine, so the same for everybody in the process.
+/// A property of the machine, so the same for everybody in the process; 0: not measured yet.
+static TICKS_PER_2_20_NS: AtomicU64 = AtomicU64::new(0);
+
 fn ticks_per_2_20_ns() -> u64 {
-    static RATE: OnceLock<u64> = OnceLock::new();
-    *RATE.get_or_init(|| {
-        const MEASURE_NS: u64 = 10_000;
-        let (start_ns, start) = (now_ns(), ticks());
-        loop {
-            let (ns, now) = (now_ns() - start_ns, ticks().wrapping_sub(start));
-            if ns >= MEASURE_NS {
-                return (((now as u128) << 20) / ns as u128).max(1) as u64;
-            }
+    match TICKS_PER_2_20_NS.load(Ordering::Relaxed) {
+        0 => measure_again(),
+        rate => rate,
+    }
+}
+
+/// Measures how fast the counter counts, which takes 10 us. A process that was moved to another machine does it anew. Returns the
+/// ticks of 2^20 ns.
+pub fn measure_again() -> u64 {
+    const MEASURE_NS: u64 = 10_000;
+    let (start_ns, start) = (now_ns(), ticks());
+    loop {
+        let (ns, now) = (now_ns() - start_ns, ticks().wrapping_sub(start));
+        if ns >= MEASURE_NS {
+            let rate = (((now as u128) << 20) / ns as u128).max(1) as u64;
+            TICKS_PER_2_20_NS.store(rate, Ordering::Relaxed);
+            return rate;
         }
-    })
+    }
 }
 
 /// Seconds of the system's monotonic clock, which all processes of a node share (MPI_Wtime, MPI-5.0 section 9.6).

@@ -37,9 +37,9 @@ impl<F: Fabric> Process<F> {
         in_vain: impl FnOnce(&R) -> bool,
     ) -> R {
         let answer = self.look(question);
-        if self.is_crowded
-            && in_vain(&answer)
+        if in_vain(&answer)
             && let Some(door) = &self.door
+            && door.is_oversubscribed()
         {
             door.step_aside();
         }

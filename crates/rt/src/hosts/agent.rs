@@ -575,9 +575,9 @@ impl<'a> Agent<'a> {
                 };
                 let by =
                     |ranks: &[Restored<'_>]| (self.setup.restore)(&images, ranks).map(|said| text = said);
-                let told = (restore.step, &binding, guard);
+                let told = (restore.step, boot.oversubscribed);
                 let Back { ranks, outputs, plugs } =
-                    bring_back(&ranks, prepared.plugs, &mut inputs, told, by)?;
+                    bring_back(&ranks, prepared.plugs, &mut inputs, told, (&binding, guard), by)?;
                 self.restored.clone_from(&restore.ranks);
                 self.stopped = restore.ranks.iter().flat_map(|rank| &rank.stopped).copied().collect();
                 Recruits { ranks, outputs, plugs }

@@ -157,7 +157,7 @@ pub(crate) struct Back {
 }
 
 /// Restores ranks on this host, as [`Restore`] says, with these listeners and inputs. This step in their segments says that they were
-/// restored; they do not run yet.
+/// restored, and whether they are more than this host has processors; they do not run yet.
 ///
 /// # Errors
 /// If one is not restored; then none of them is left.
@@ -165,7 +165,8 @@ pub(crate) fn bring_back(
     ranks: &[&HeldRank],
     plugs: Vec<Plug>,
     inputs: &mut Inputs,
-    (step, binding, guard): (u32, &Binding, &Guard),
+    (step, oversubscribed): (u32, bool),
+    (binding, guard): (&Binding, &Guard),
     restore: impl FnOnce(&[Restored<'_>]) -> Result<(), String>,
 ) -> Result<Back, LaunchError> {
     let mut ends = Vec::new();
@@ -183,7 +184,7 @@ pub(crate) fn bring_back(
     for ((at, rank), taken) in (0..).zip(ranks).zip(&back.ranks) {
         // The guard can only be missing if somebody killed it; then the job runs unguarded.
         let _ = guard.watch(taken.process.pid);
-        taken.segment.status().note_restored();
+        taken.segment.status().note_restored(oversubscribed);
         taken.segment.status().ask_quiesce_step(step);
         if let Some(mask) = binding.mask(at) {
             bind_all(rank, &mask);
@@ -255,7 +256,7 @@ fn bring_all_back(
             far.send_files(FileSender::of(&images.set, files_of(&ranks)), watch)?;
         }
         let restore = |ranks: &[Restored<'_>]| restore(images, ranks);
-        let back = bring_back(&own, plugs, &mut inputs, (step, binding, &guard), restore)?;
+        let back = bring_back(&own, plugs, &mut inputs, (step, boot.oversubscribed), (binding, &guard), restore)?;
         if let Err(error) = Far::start_all(&mut far, watch) {
             bury_restored(&own);
             return Err(error);

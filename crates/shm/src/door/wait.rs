@@ -10,8 +10,8 @@ use oxmpi_sys::{
     semaphore::{Awaits, OwnSemaphores, Semaphore, SemaphoreWait},
 };
 use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicU32, AtomicU64, Ordering},
+    Arc, Mutex, OnceLock, PoisonError,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 use std::time::Duration;
 
@@ -81,13 +81,17 @@ pub struct Door {
     segment: Arc<Segment>,
     sleepers: Sleepers,
     kind: BarrierKind,
-    oversubscribed: bool,
+    /// What the words below were made of.
+    policy: Mutex<Policy>,
+    /// How often the process had been restored from an image when this was noticed last.
+    restored: AtomicU32,
+    oversubscribed: AtomicBool,
     /// Times are in ticks. They may be changed at any time ([`Door::retune`]), which the waits notice sooner or later.
     spin: AtomicU64,
     until_sleep: AtomicU64,
     slow_yield: AtomicU64,
     yields: AtomicU32,
-    gap: u64,
+    gap: AtomicU64,
     looks: Option<Looks>,
     pause: Pause,
     strangers: Strangers,
@@ -156,19 +160,22 @@ impl Door {
     pub fn new(segment: Arc<Segment>, policy: Policy) -> Door {
         let kind = barrier::start(segment.boot().asymmetric);
         segment.set_registered(kind == BarrierKind::Asymmetric);
+        let restored = segment.status().restored();
         Door {
             segment,
             sleepers: Sleepers::default(),
             kind,
-            oversubscribed: policy.oversubscribed,
+            restored: AtomicU32::new(restored),
+            oversubscribed: AtomicBool::new(policy.oversubscribed),
             spin: AtomicU64::new(spin_ticks(&policy)),
             until_sleep: AtomicU64::new(clock::ticks_of_ns(policy.yield_ns)),
             slow_yield: AtomicU64::new(clock::ticks_of_ns(policy.slow_yield_ns)),
             yields: AtomicU32::new(policy.yields_before_sleep),
-            gap: clock::ticks_of_ns(policy.poll_gap_ns),
+            gap: AtomicU64::new(clock::ticks_of_ns(policy.poll_gap_ns)),
             looks: policy.looks,
             pause: policy.pause,
             strangers: Strangers::new(policy.sleeping_waits),
+            policy: Mutex::new(policy),
             alarm: OnceLock::new(),
         }
     }
@@ -182,7 +189,7 @@ impl Door {
     /// Gives the processor to others for a moment. With more ranks than processors those who wait for this process see that it is
     /// away.
     pub fn step_aside(&self) {
-        if !self.oversubscribed {
+        if !self.is_oversubscribed() {
             return self.pause.pass();
         }
         self.segment.set_away(true);
@@ -190,9 +197,10 @@ impl Door {
         self.segment.set_away(false);
     }
 
-    /// Whether there are more ranks on this node than processors.
+    /// Whether there are more ranks on this node than processors. It changes only with the node, where a process was restored from an image.
+    #[inline]
     pub fn is_oversubscribed(&self) -> bool {
-        self.oversubscribed
+        self.oversubscribed.load(Ordering::Relaxed)
     }
 
     /// The door of a process that sleeps on these descriptors (rule 6).
@@ -232,7 +240,43 @@ impl Door {
     /// Changes how the process waits from now on. Whether it is oversubscribed, the distance of two looks, and whether
     /// these are counted, stay.
     pub fn retune(&self, policy: &Policy) {
-        let policy = Policy { oversubscribed: self.oversubscribed, ..*policy };
+        let mut kept = self.policy.lock().unwrap_or_else(PoisonError::into_inner);
+        let fixed = *kept;
+        let policy = Policy {
+            oversubscribed: fixed.oversubscribed,
+            poll_gap_ns: fixed.poll_gap_ns,
+            looks: fixed.looks,
+            pause: fixed.pause,
+            ..*policy
+        };
+        *kept = policy;
+        self.take(&policy);
+    }
+
+    /// Takes over what the launcher has noted of the host where it has restored the process from an image, if that is news: how many
+    /// processors the ranks have there, and how fast its counter counts. A wait notices it when it is about to sleep, as each does
+    /// sooner or later.
+    #[inline]
+    fn notice_new_host(&self) {
+        if self.segment.status().restored() != self.restored.load(Ordering::Relaxed) {
+            self.take_new_host();
+        }
+    }
+
+    #[cold]
+    fn take_new_host(&self) {
+        let mut kept = self.policy.lock().unwrap_or_else(PoisonError::into_inner);
+        let status = self.segment.status();
+        self.restored.store(status.restored(), Ordering::Relaxed);
+        clock::measure_again();
+        kept.oversubscribed = status.restored_oversubscribed().unwrap_or(kept.oversubscribed);
+        self.oversubscribed.store(kept.oversubscribed, Ordering::Relaxed);
+        self.gap.store(clock::ticks_of_ns(kept.poll_gap_ns), Ordering::Relaxed);
+        self.take(&kept);
+    }
+
+    fn take(&self, policy: &Policy) {
+        let policy = *policy;
         self.spin.store(spin_ticks(&policy), Ordering::Relaxed);
         self.until_sleep.store(clock::ticks_of_ns(policy.yield_ns), Ordering::Relaxed);
         self.slow_yield.store(clock::ticks_of_ns(policy.slow_yield_ns), Ordering::Relaxed);
@@ -351,7 +395,7 @@ impl Wait<'_> {
     /// Passes the time until the next look of a wait that spins.
     #[inline]
     pub fn pass_gap(&self) {
-        clock::pass_ticks(self.door.gap);
+        clock::pass_ticks(self.door.gap.load(Ordering::Relaxed));
     }
 
     #[inline]
@@ -370,7 +414,7 @@ impl Wait<'_> {
     /// who sends the next piece may need this processor.
     #[inline]
     pub fn renew(&mut self) -> bool {
-        if self.door.oversubscribed {
+        if self.door.is_oversubscribed() {
             return false;
         }
         (self.started, self.phase, self.looks, self.yields) = (None, Phase::Spin, 0, 0);
@@ -395,7 +439,7 @@ impl Wait<'_> {
         let started = *self.started.get_or_insert(now);
         if self.phase == Phase::Spin {
             if self.spins_at(now, started) {
-                clock::pass_ticks_from(now, door.gap);
+                clock::pass_ticks_from(now, door.gap.load(Ordering::Relaxed));
                 return Next::Look;
             }
             self.phase = if door.strangers.shall_sleep() { Phase::Sleep } else { Phase::Yield };
@@ -403,7 +447,7 @@ impl Wait<'_> {
         if self.phase == Phase::Yield {
             let over = if let Some(looks) = door.looks {
                 self.yields >= looks.yields
-            } else if door.oversubscribed {
+            } else if door.is_oversubscribed() {
                 self.yields >= door.yields.load(Ordering::Relaxed)
             } else {
                 now.wrapping_sub(started) >= door.until_sleep.load(Ordering::Relaxed)
@@ -415,6 +459,7 @@ impl Wait<'_> {
             }
             self.phase = Phase::Sleep;
         }
+        door.notice_new_host();
         let word = door.segment.door_word();
         Next::Sleep(match door.alarm.get() {
             None => {
@@ -596,13 +641,35 @@ mod tests {
         assert!(matches!(wait.next(), Next::Sleep(_)), "and sleeps at once");
         assert_eq!(door.slow_yield.load(Ordering::Relaxed), clock::ticks_of_ns(7_000));
         assert_eq!(door.strangers.most.load(Ordering::Relaxed), 3);
-        assert!(!door.oversubscribed, "what the machine is like stays");
+        assert!(!door.is_oversubscribed(), "what the machine is like stays");
         assert_eq!(door.slept().0, 0, "nobody has slept yet");
         if let Next::Sleep(sleepy) = door.begin().next() {
             sleepy.sleep(Some(Duration::from_millis(1)));
         }
         assert_eq!(door.slept().0, 1);
         assert!(door.slept().1 > Duration::ZERO);
+    }
+
+    #[test]
+    fn a_process_that_was_restored_waits_as_its_new_host_has_processors() {
+        let segment = alone(false);
+        let door = Door::new(segment.clone(), Policy { yield_ns: 0, ..Policy::new(false) });
+        let to_its_sleep = || {
+            let mut wait = door.begin();
+            (0..).find(|_| matches!(wait.next(), Next::Sleep(_)))
+        };
+        assert!(to_its_sleep().is_some() && door.spins() && !door.is_oversubscribed());
+        for (crowded, spins) in [(true, false), (false, true)] {
+            segment.status().note_restored(crowded);
+            assert_ne!(door.is_oversubscribed(), crowded, "not before a wait is about to sleep");
+            to_its_sleep();
+            assert_eq!((door.is_oversubscribed(), door.spins()), (crowded, spins));
+        }
+        segment.status().note_restored(true);
+        to_its_sleep();
+        door.retune(&Policy::new(false));
+        assert!(door.is_oversubscribed() && !door.spins(), "a change of the policy is none of the host");
+        assert_eq!(to_its_sleep(), Some(32), "the yields of a process that shares its processor");
     }
 
     #[test]

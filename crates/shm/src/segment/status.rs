@@ -44,7 +44,8 @@ pub struct Status {
     sought: AtomicU32,
     /// 1 once the World Model is finalised.
     world_is_over: AtomicU32,
-    /// How often the owner was restored from an image of its process. Only the launcher writes it, before the owner runs again.
+    /// Twice how often the owner was restored from an image of its process, and 1 more if it shares processors where it was last. Only
+    /// the launcher writes it, before the owner runs again.
     restored: AtomicU32,
     /// The number of what the owner's helper is to do last (`cr self`, [`CheckpointCall`]), which sleeps on it. Only the launcher writes it.
     wanted_call: AtomicU32,
@@ -158,12 +159,19 @@ impl Status {
     #[inline]
     pub fn restored(&self) -> u32 {
         // It is written while the owner does not run.
-        self.restored.load(Ordering::Relaxed)
+        self.restored.load(Ordering::Relaxed) >> 1
     }
 
-    /// The launcher has restored the owner, which does not run yet.
-    pub fn note_restored(&self) {
-        self.restored.fetch_add(1, Ordering::Release);
+    /// Whether there were more ranks than processors where the owner was restored last; `None`: it never was.
+    pub fn restored_oversubscribed(&self) -> Option<bool> {
+        let word = self.restored.load(Ordering::Relaxed);
+        (word > 1).then_some(word & 1 == 1)
+    }
+
+    /// The launcher has restored the owner, which does not run yet, where there are more ranks than processors or not.
+    pub fn note_restored(&self, oversubscribed: bool) {
+        let again = (self.restored() + 1) << 1;
+        self.restored.store(again | u32::from(oversubscribed), Ordering::Release);
     }
 
     /// Has the owner's helper do what the number of a call says ([`CheckpointCall::of`]).
