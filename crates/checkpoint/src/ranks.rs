@@ -32,6 +32,8 @@ use crate::tree::{Tree, session_of};
 const STATE: &str = "mpirun";
 /// What it had in its environment.
 const ENVIRONMENT: &str = "environment";
+/// The app schema of the ranks, if there is one.
+const SCHEMA: &str = "appschema";
 /// A word by which other hosts know the draft of this set, in its working directory.
 const WORD: &str = "word";
 
@@ -71,6 +73,8 @@ pub struct StillJob {
     pub state: Vec<u8>,
     /// Whether its launcher has a parent that looks after its checkpoints.
     pub is_supervised: bool,
+    /// Which ranks are on which hosts, as an app schema, if there is one.
+    pub schema: Option<String>,
 }
 
 /// A set that is being made.
@@ -119,6 +123,9 @@ impl Making {
             fs::write(&path, bytes).map_err(|error| MakeError::from(CommitError::Write(path, error)))
         };
         write(image.join(STATE), &still.state)?;
+        if let Some(schema) = &still.schema {
+            write(image.join(SCHEMA), schema.as_bytes())?;
+        }
         let of_job = |error| MakeError::Job(mpirun, error);
         write(image.join(ENVIRONMENT), &fs::read(format!("/proc/{mpirun}/environ")).map_err(of_job)?)?;
         let (far, near): (Vec<_>, Vec<_>) = still.ranks.iter().cloned().partition(|rank| rank.is_far);
@@ -372,6 +379,11 @@ fn open_file(process: u32, number: u32) -> Option<OpenFile> {
 /// If it cannot be read.
 pub fn state(set: &Set) -> io::Result<Vec<u8>> {
     fs::read(set.image().join(STATE))
+}
+
+/// The file of a set that says which ranks were on which hosts, as an app schema; `None`: it has none.
+pub fn schema(set: &Set) -> Option<PathBuf> {
+    Some(set.image().join(SCHEMA)).filter(|file| file.exists())
 }
 
 /// What it had in its environment: words of the form `NAME=VALUE`.

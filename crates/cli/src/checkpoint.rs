@@ -6,6 +6,7 @@ mod describe;
 mod lam;
 mod ranks;
 mod restart;
+mod schema;
 mod supervise;
 mod terminal;
 
@@ -16,7 +17,7 @@ use oxmpi_checkpoint::commit;
 use oxmpi_checkpoint::criu::Criu;
 use oxmpi_checkpoint::making::{self, Checkpoint, MakeError, Request};
 use oxmpi_checkpoint::manifest::Supervision;
-use oxmpi_param::{Module, Params};
+use oxmpi_param::{Module, Param, Params};
 use oxmpi_rt::inquiry::{self, InquiryError};
 
 use self::command::Command;
@@ -72,9 +73,9 @@ fn try_checkpoint(args: &[OsString]) -> Result<Option<i32>, Stop> {
         _ => return Err(usage("one process number is needed, that of mpirun ('oxmpi checkpoint --help')")),
     };
     let pid = pid.ok_or_else(|| usage(format!("'{}' is no process number", command.words[0])))?;
+    let facts = inquiry::job_of(pid).map_err(|error| failed(MakerError::Job(error)))?;
     let mut is_own = false;
     if !command.has("--tree") {
-        let facts = inquiry::job_of(pid).map_err(|error| failed(MakerError::Job(error)))?;
         is_own = facts.cr.as_deref() == Some(OWN);
         if command.has(OWN_OPTION) && !is_own {
             return Err(usage("the job was started without 'cr self', which calls functions of the program"));
@@ -86,7 +87,7 @@ fn try_checkpoint(args: &[OsString]) -> Result<Option<i32>, Stop> {
             )));
         }
     }
-    let params = &command.params;
+    let params = &with_those_of_job(&command.params, &facts)?;
     let maker = Maker {
         is_tree: command.has("--tree"),
         criu: (!is_own).then(|| criu(params)).transpose()?,
@@ -116,6 +117,18 @@ fn try_checkpoint(args: &[OsString]) -> Result<Option<i32>, Stop> {
         oxmpi_sys::complain!("oxmpi checkpoint: an old set cannot be removed: {left}");
     }
     Ok(Some(0))
+}
+
+/// Parameters, and those for checkpoints with which the job was started where they leave something open.
+fn with_those_of_job(params: &Params, facts: &inquiry::JobFacts) -> Result<Params, Stop> {
+    let mut params = params.clone();
+    for (name, value) in &facts.params {
+        if Param::find(name).is_some_and(|param| params.is_default(param)) {
+            let error = |error| failed(format!("mpirun (process {}): {error}", facts.mpirun));
+            params.set(name, value).map_err(error)?;
+        }
+    }
+    Ok(params)
 }
 
 /// What makes checkpoints of a job.

@@ -149,8 +149,17 @@ fn resume(directory: &Path, args: &[OsString]) -> Result<i32, Stop> {
     let Found { params, .. } = params(&options, &profiles)?;
     if let Some([option, value]) = resumption.hosts() {
         let wrong = |why: &dyn Display| stop(USAGE, format!("{option} {value}: {why}"));
-        let hosts = Hosts::given(option, value).map_err(|why| wrong(&why))?;
-        spread::move_to(&mut options, &hosts)?;
+        if option == "--app" {
+            let schema = match options::parse(&[option.into(), value.into()]) {
+                Ok(Command::Run(schema)) => schema,
+                Ok(_) => return Err(wrong(&"it names no program")),
+                Err(error) => return Err(stop(USAGE, error)),
+            };
+            spread::place_by(&mut options, &schema).map_err(|why| wrong(&why))?;
+        } else {
+            let hosts = Hosts::given(option, value).map_err(|why| wrong(&why))?;
+            spread::move_to(&mut options, &hosts)?;
+        }
     }
     let launch = launch(&options, params, None, true)?;
     resumption.run(&launch).map_err(of_command)

@@ -48,6 +48,8 @@ pub struct JobFacts {
     pub supervision: Option<Supervision>,
     /// The program of its first rank.
     pub program: PathBuf,
+    /// The parameters for its checkpoints that `mpirun` was given, with their values. Directories are absolute.
+    pub params: Vec<(String, String)>,
 }
 
 /// Why nothing is known of a job.
@@ -95,15 +97,17 @@ pub enum InquiryError {
 }
 
 impl JobFacts {
-    /// As [`JobFacts::decode`] reads it. The path is last: if a message had no room for it, only its end would be lost.
+    /// As [`JobFacts::decode`] reads it. Paths and parameters are last, each with an end: what a message had no room for is lost.
     pub(crate) fn encode(&self) -> String {
-        let JobFacts { mpirun, id, transport, ranks, hosts, is_here, cr, supervision, program } = self;
+        let JobFacts { mpirun, id, transport, ranks, hosts, is_here, cr, supervision, program, params } = self;
         let hosts = format!("{hosts}/{}", u8::from(*is_here));
         let cr = cr.as_deref().unwrap_or("-");
         let supervision = supervision.map_or("-".into(), |Supervision { every, on_term }| {
             format!("{}/{}", every.map_or(0, |time| time.as_millis()), u8::from(on_term))
         });
-        format!("{mpirun} {id:016x} {ranks} {hosts} {transport} {cr} {supervision} {}", program.display())
+        let params: String = params.iter().map(|(name, value)| format!("{name}={value}\0")).collect();
+        let program = program.display();
+        format!("{mpirun} {id:016x} {ranks} {hosts} {transport} {cr} {supervision} {program}\0{params}")
     }
 
     fn decode(text: &str) -> Option<JobFacts> {
@@ -124,8 +128,11 @@ impl JobFacts {
                 Some(Supervision { every, on_term: on_term == "1" })
             }
         };
-        let program = words.next()?.into();
-        Some(JobFacts { mpirun, id, transport, ranks, hosts, is_here, cr, supervision, program })
+        let mut rest = words.next()?.split_inclusive('\0');
+        let program = rest.next()?.trim_end_matches('\0').into();
+        let whole = rest.filter_map(|word| word.strip_suffix('\0')?.split_once('='));
+        let params = whole.map(|(name, value)| (name.into(), value.into())).collect();
+        Some(JobFacts { mpirun, id, transport, ranks, hosts, is_here, cr, supervision, program, params })
     }
 }
 
@@ -440,8 +447,13 @@ mod tests {
             let (transport, program) = ("shm".into(), "/home/a b/heat".into());
             let cr = supervision.map(|_| "blcr".to_string());
             let (mpirun, id, ranks, hosts, is_here) = (7, 0xabc, 4, 2, cr.is_some());
-            let facts = JobFacts { mpirun, id, transport, ranks, hosts, is_here, cr, supervision, program };
-            assert_eq!(JobFacts::decode(&facts.encode()), Some(facts));
+            let params = vec![("cr_base_dir".to_string(), "/a = b".into()), ("cr_keep".into(), "0".into())];
+            let mut facts =
+                JobFacts { mpirun, id, transport, ranks, hosts, is_here, cr, supervision, program, params };
+            let text = facts.encode();
+            assert_eq!(JobFacts::decode(&text).as_ref(), Some(&facts));
+            facts.params.pop();
+            assert_eq!(JobFacts::decode(&text[..text.len() - 1]), Some(facts), "what has no end does not count");
         }
         for text in
             ["", "7 x 4 1/1 shm - - /p", "7 1 4 1/1 shm - -", "7 1 4 1/1 shm - 5 /p", "7 1 4 1 shm - - /p"]

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use oxmpi_checkpoint::manifest::FORMAT;
+use oxmpi_checkpoint::ranks;
 use oxmpi_checkpoint::set::Set;
 
 use super::amount;
@@ -77,6 +78,7 @@ fn text(set: &Set) -> String {
             ),
         ),
         ("images", images.into()),
+        ("app schema", ranks::schema(set).map_or("none".into(), |file| file.display().to_string())),
         ("transport", job.transport.clone()),
         ("size", format!("{} in {} files", amount(manifest.bytes()), manifest.files.len())),
         ("took", format!("{:.3} s to the image, {:.3} s to the disk; {stood}", cost.image_s, cost.sync_s)),

@@ -28,6 +28,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
 use super::MakerError;
+use super::schema::schema;
 use crate::command::{Stop, failed};
 
 /// What the new mpirun has to know, in the directory for the logs of a restart: words that end with zeros.
@@ -44,11 +45,15 @@ pub(super) fn make(request: &Request, criu: &Criu, is_supervised: bool) -> Resul
         outside: rank.outside.iter().flatten().cloned().collect(),
         is_far: rank.host.is_some(),
     });
+    let own = oxmpi_sys::host::name();
+    let hosts: Vec<&str> =
+        hold.held().ranks.iter().map(|rank| rank.host.as_deref().unwrap_or(&own)).collect();
     let still = StillJob {
         ranks: ranks.collect(),
         listeners: hold.held().listeners.clone(),
         state: hold.bytes().to_vec(),
         is_supervised,
+        schema: schema(&hold.held().programs, &hosts),
     };
     let elsewhere = |directory: &Path, word: &str| {
         let made =

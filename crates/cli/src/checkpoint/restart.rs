@@ -29,6 +29,7 @@ oxmpi restart: bring back a job of which 'oxmpi checkpoint' has made a set
                                 cr_files): cut them back to what they were, which is the default, or refuse
       --host LIST, -H LIST      on which hosts the ranks go on, as mpirun has it (nodea:2,nodeb:2): if each rank has an image, and
       --hostfile FILE           the hosts have the set, the program and its files under the same paths
+      --app FILE                the same, for each rank: the app schema that is in the set ('oxmpi info --checkpoint'), with other hosts
       --every TIME|none         how often it is checkpointed from now on (90s, 30m, 2h); else as before
       --mca NAME VALUE          set a parameter: cr_files, cr_base_dir, cr_keep, cr_blcr_criu, cr_blcr_options
 
@@ -45,7 +46,7 @@ pub(crate) fn restart(args: &[OsString]) -> i32 {
 }
 
 fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
-    let options = ["--files", "--every", "--host", "-H", "--hostfile"];
+    let options = ["--files", "--every", "--host", "-H", "--hostfile", "--app"];
     let Some(mut command) = Command::read(args, &options, &options)? else { return Ok(None) };
     if let Some(files) = command.value("--files").map(String::from) {
         let source = oxmpi_param::Source::CommandLine(format!("--files {files}"));
@@ -67,12 +68,18 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
         // one: its child can.
         return in_child(args).map(Some).map_err(failed);
     }
-    let file = command.value("--hostfile").map(std::path::absolute).transpose();
-    let file =
-        file.map_err(|error| usage(format!("--hostfile: {error}")))?.map(|file| file.display().to_string());
-    let hosts = ["--host", "-H"].into_iter().find_map(|option| Some((option, command.value(option)?)));
-    let hosts = hosts.or_else(|| Some(("--hostfile", file.as_deref()?)));
-    let hosts = hosts.map(|(option, value)| Hosts { option, value });
+    let named = ["--host", "-H", "--hostfile", "--app"]
+        .into_iter()
+        .find_map(|option| Some((option, command.value(option)?.to_string())));
+    let named = match named {
+        // The new mpirun is in the directory of the old one.
+        Some((option @ ("--hostfile" | "--app"), file)) => {
+            let file = std::path::absolute(&file).map_err(|error| usage(format!("{option} {file}: {error}")))?;
+            Some((option, file.display().to_string()))
+        }
+        named => named,
+    };
+    let hosts = named.as_ref().map(|(option, value)| Hosts { option, value });
     if let (Some(Hosts { option, value }), None) = (hosts, by_rank) {
         return Err(usage(format!(
             "{option} {value}: the set has one image of all processes together, which goes on on one host; images of each rank, which \

@@ -61,6 +61,54 @@ pub(super) fn move_to(options: &mut Options, hosts: &Hosts) -> Result<(), Stop> 
     Ok(())
 }
 
+/// Has the same ranks on the hosts that the lines of an app schema name for them.
+///
+/// # Errors
+/// The schema is not one of this job.
+pub(super) fn place_by(options: &mut Options, schema: &Options) -> Result<(), String> {
+    let count = |program: &Program, options: &Options| {
+        ranks(program, options, None).map_err(|Stop { texts, .. }| texts.join("; "))
+    };
+    let mut programs = Vec::new();
+    let mut lines = schema.programs.iter();
+    for program in &options.programs {
+        let mut left = count(program, options)?;
+        while left > 0 {
+            let line = lines.next().ok_or_else(|| format!("{left} ranks of '{}' are missing", shown(program)))?;
+            if line.words != program.words {
+                let (there, wanted) = (shown(line), shown(program));
+                return Err(format!("'{there}' stands where the job has {left} ranks of '{wanted}'"));
+            }
+            if line.hosts.named.is_empty() {
+                return Err(format!("a line of '{}' names no host ('-H NAME')", shown(line)));
+            }
+            let here = count(line, schema)?;
+            left = left.checked_sub(here).ok_or_else(|| {
+                format!("a line has {here} ranks of '{}', of which the job has {left} there", shown(line))
+            })?;
+            programs.push(Program {
+                count: Count::Number(here),
+                per_host: line.per_host,
+                per_host_again: line.per_host_again,
+                places: line.places.clone(),
+                hosts: line.hosts.clone(),
+                ..program.clone()
+            });
+        }
+    }
+    if let Some(line) = lines.next() {
+        return Err(format!("the job has no more ranks, and there is another line of '{}'", shown(line)));
+    }
+    options.programs = programs;
+    Ok(())
+}
+
+/// A program and its arguments, for people.
+fn shown(program: &Program) -> String {
+    let words: Vec<_> = program.words.iter().map(|word| word.to_string_lossy()).collect();
+    words.join(" ")
+}
+
 /// Where the ranks of a program are, if that is said of each.
 fn seats(program: &Program, options: &Options, universe: Option<&Universe>) -> Result<Option<Seats>, Stop> {
     let (places, hosts) = (&program.places, hosts_of(program, options));

@@ -94,12 +94,19 @@ fn ranks_go_on_on_other_hosts() {
     let before = before.join("\n");
     let hostfile = bed.directory.join("hosts").display().to_string();
     std::fs::write(&hostfile, "nodeb slots=4\n").unwrap();
+    let schema = std::fs::read_to_string(Path::new(&set).join("image/appschema")).unwrap();
+    let line = schema.lines().find(|line| !line.starts_with('#')).unwrap();
+    let run = line.split_once(&*program).map(|(_, args)| format!("{program}{args}")).unwrap();
+    assert_eq!(line, format!("-n 4 -H {}:4 {run}", HEAD.name), "{schema}");
+    let edited = bed.directory.join("schema").display().to_string();
+    std::fs::write(&edited, format!("-n 1 -H nodeb {run}\n-n 2 -H nodea:2 {run}\n-n 1 -H nodeb {run}\n")).unwrap();
     for (words, wanted) in [
         (["-H", "nodea:4"], [0, 4, 0]),
         (["--hostfile", &hostfile], [0, 0, 4]),
         (["--host", "nodea:2,nodeb:2"], [0, 2, 2]),
         (["--host", "localhost:1,nodea:2,nodeb:1"], [1, 2, 1]),
         (["--host", "localhost:4"], [4, 0, 0]),
+        (["--app", &edited], [0, 2, 2]),
     ] {
         let start = Instant::now();
         let (code, after, err, there) = restart(&bed, &criu, &[&[&*set], &words[..]].concat(), &program);
@@ -113,6 +120,17 @@ fn ranks_go_on_on_other_hosts() {
     // The error names the host.
     let (code, _, err, _) = restart(&bed, &criu, &[&set, "-H", "nodea,host.invalid"], &program);
     assert!(code == Some(1) && err.contains("host 'host.invalid'"), "{code:?} {err}");
+    for (lines, wanted) in [
+        (format!("-n 3 -H nodea:3 {run}"), "1 ranks of"),
+        (format!("-n 5 -H nodea:5 {run}"), "a line has 5 ranks of"),
+        (format!("-n 4 -H nodea:4 {run}\n-n 1 -H nodea:1 {run}"), "the job has no more ranks"),
+        (format!("-n 4 {run}"), "names no host"),
+        ("-n 4 -H nodea:4 ./other".to_string(), "'./other' stands where the job has 4 ranks"),
+    ] {
+        std::fs::write(&edited, lines).unwrap();
+        let (code, _, err, _) = restart(&bed, &criu, &[&set, "--app", &edited], &program);
+        assert!(code == Some(2) && err.contains(wanted) && err.contains(&edited), "{code:?} {err}");
+    }
     let aside = bed.directory.join("aside");
     std::fs::rename(Path::new(&set).join("image/rank.3"), &aside).unwrap();
     let (code, _, err, _) = restart(&bed, &criu, &[&set, "-H", "nodea:4"], &program);

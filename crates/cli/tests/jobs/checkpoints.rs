@@ -624,6 +624,35 @@ fn a_module_for_checkpoints_is_selected_with_what_it_needs() {
     }
 }
 
+#[test]
+fn a_checkpoint_goes_where_the_parameters_of_its_job_say() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let options = ["--mca", "cr", "blcr", "--mca", "cr_base_dir", "own = 1", "--mca", "cr_keep", "0"];
+    let mut job = place.start(&options, "cr_heat", &["2000", "6000"]);
+    job.await_line("step");
+    let asked = |options: &[&str]| {
+        let mut command = place.oxmpi(&["checkpoint"]);
+        command.args(options).arg(job.mpirun()).current_dir("/");
+        command.env_remove("OXMPI_MCA_cr_base_dir").env_remove("OXMPI_MCA_cr_blcr_criu");
+        set_of(&run(command))
+    };
+    let own = place.programs.directory.join("own = 1").canonicalize().unwrap();
+    for options in [&[][..], &["--tree"], &["--mca", "cr_keep", "1"]] {
+        let set = asked(options);
+        assert!(Path::new(&set).starts_with(&own), "{set}");
+    }
+    let sets = fs::read_dir(&own).unwrap().filter(|entry| {
+        !entry.as_ref().unwrap().file_name().to_str().unwrap().starts_with('.')
+    });
+    // The newest one, and the one before it, which the tool has asked to be kept.
+    assert_eq!(sets.count(), 2);
+    let there = place.sets().join("there");
+    let named = asked(&["--dir", there.to_str().unwrap()]);
+    assert!(Path::new(&named).starts_with(&there), "what the tool is given counts: {named}");
+    job.signal(Signal::TERM);
+    job.end();
+}
+
 /// As the components guide has them, by the names of LAM/MPI and of BLCR.
 #[test]
 fn the_commands_of_the_guide_make_sets_and_bring_them_back() {

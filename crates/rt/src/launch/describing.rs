@@ -4,6 +4,23 @@ use super::launcher::Launcher;
 use super::quiesce::Way;
 use crate::control::Reply;
 use crate::inquiry::JobFacts;
+use oxmpi_param::{Param, Params};
+
+/// What `oxmpi checkpoint` takes over of the parameters of a job, where it was not given a value itself.
+const OF_CHECKPOINTS: [&str; 4] = ["cr_base_dir", "cr_keep", "cr_blcr_criu", "cr_blcr_options"];
+
+/// Those that are set, with their values.
+fn checkpoint_params(params: &Params) -> Vec<(String, String)> {
+    let set = OF_CHECKPOINTS.iter().filter_map(|name| Param::find(name).filter(|param| !params.is_default(param)));
+    set.map(|param| {
+        let value = param.show(&params.value(param));
+        // The tool may be called in another directory.
+        let absolute = || std::path::absolute(&value).ok().map(|path| path.display().to_string());
+        let value = if param.name == "cr_base_dir" { absolute().unwrap_or(value) } else { value };
+        (param.name.to_string(), value)
+    })
+    .collect()
+}
 
 impl Launcher<'_> {
     /// The answer to [`crate::control::Request::Describe`].
@@ -21,6 +38,7 @@ impl Launcher<'_> {
                     hosts: self.launch.spread.as_ref().map_or(1, |spread| spread.hosts.len() as u32),
                     is_here: self.launch.spread.is_none(),
                     program: self.launch.apps.first().map(|app| app.path.clone()).unwrap_or_default(),
+                    params: checkpoint_params(&self.launch.params),
                 };
                 Reply::Done { number: 0, text: facts.encode() }
             }

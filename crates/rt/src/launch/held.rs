@@ -6,10 +6,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::App;
 use crate::codec::{Reader, Writer};
 
 /// The version of how it is written.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// A job that stands still.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,6 +37,24 @@ pub struct Held {
     pub(crate) queued: [Vec<u8>; 2],
     /// Whether the end of the standard input was read.
     pub(crate) input_ended: bool,
+    /// The programs of the ranks, in their order.
+    pub programs: Vec<HeldProgram>,
+}
+
+/// What some ranks that follow each other run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldProgram {
+    /// How many they are.
+    pub ranks: u32,
+    /// The program and its arguments, as they were given to mpirun.
+    pub words: Vec<String>,
+}
+
+impl HeldProgram {
+    pub(crate) fn of(app: &App) -> HeldProgram {
+        let words = app.args.iter().map(|word| word.to_string_lossy().into_owned());
+        HeldProgram { ranks: app.ranks, words: words.collect() }
+    }
 }
 
 /// One rank of it.
@@ -117,6 +136,10 @@ impl Held {
         out.number(self.time_left.map_or(0, |time| 1 + time.as_millis() as u64));
         self.queued.iter().for_each(|bytes| out.bytes(bytes));
         out.number(self.input_ended.into());
+        out.list(&self.programs, |out, program| {
+            out.number(program.ranks.into());
+            out.list(&program.words, |out, word| out.bytes(word.as_bytes()));
+        });
         out.into_bytes()
     }
 
@@ -138,6 +161,9 @@ impl Held {
             time_left: from.number()?.checked_sub(1).map(Duration::from_millis),
             queued: [from.bytes()?, from.bytes()?],
             input_ended: from.bool()?,
+            programs: from.list(|from| {
+                Some(HeldProgram { ranks: from.word()?, words: from.list(|from| from.text())? })
+            })?,
         };
         let is_in_order = held.ranks.iter().zip(0..).all(|(rank, number)| rank.number == number);
         (from.is_empty() && is_in_order && !held.ranks.is_empty()).then_some(held)
@@ -219,6 +245,7 @@ mod tests {
             time_left: Some(Duration::from_millis(1500)),
             queued: [b"out".to_vec(), Vec::new()],
             input_ended: true,
+            programs: vec![HeldProgram { ranks: 2, words: vec!["./heat".into(), "a b".into()] }],
         }
     }
 

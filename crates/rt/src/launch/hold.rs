@@ -22,7 +22,7 @@ use oxmpi_sys::fdpass;
 use rustix::event::PollFlags;
 use rustix::process::Signal;
 
-use super::held::{Held, HeldRank};
+use super::held::{Held, HeldProgram, HeldRank};
 use super::launcher::Launcher;
 use super::output::is_ready;
 use super::plugs::Plug;
@@ -303,6 +303,7 @@ impl Launcher<'_> {
             time_left: self.time_left(Instant::now()),
             queued: [0, 1].map(|at| self.sinks[at].unwritten().to_vec()),
             input_ended: self.feed.has_ended(),
+            programs: self.launch.apps.iter().map(HeldProgram::of).collect(),
         };
         let name = held.entrance.0.clone();
         let describe = |(number, _): (u32, &Rank)| {
