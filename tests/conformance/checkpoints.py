@@ -78,6 +78,9 @@ for cycle in range(cycles):
         break
     make = ["oxmpi", "checkpoint", str(job.pid)]
     made = subprocess.run(make, capture_output=True, text=True, timeout=LIMIT)
+    while "try again" in made.stderr and job.poll() is None:
+        time.sleep(0.01)
+        made = subprocess.run(make, capture_output=True, text=True, timeout=LIMIT)
     if made.returncode != 0:
         # It may have come to its end meanwhile.
         time.sleep(0.5)

@@ -5,6 +5,7 @@
 //! ([`witness`]) hears which functions are not there; a test that is content with that has failed. Then other programs
 //! ([`programs`]). What fails is compared with a list that may only shrink ([`expected`]). See `docs/conformance.md`.
 
+mod checkpoints;
 mod client;
 mod debian;
 mod demos;

@@ -99,7 +99,8 @@ pub enum InquiryError {
 impl JobFacts {
     /// As [`JobFacts::decode`] reads it. Paths and parameters are last, each with an end: what a message had no room for is lost.
     pub(crate) fn encode(&self) -> String {
-        let JobFacts { mpirun, id, transport, ranks, hosts, is_here, cr, supervision, program, params } = self;
+        let JobFacts { mpirun, id, transport, ranks, hosts, is_here, cr, supervision, program, params } =
+            self;
         let hosts = format!("{hosts}/{}", u8::from(*is_here));
         let cr = cr.as_deref().unwrap_or("-");
         let supervision = supervision.map_or("-".into(), |Supervision { every, on_term }| {
@@ -301,6 +302,8 @@ fn launcher_of(pid: u32) -> Result<(u32, String), InquiryError> {
     match (is_ours.then(|| launcher_below(pid)).flatten(), checked) {
         (Some(found), _) => Ok(found),
         (None, Ok(())) => Err(InquiryError::NotListening(pid)),
+        // It has not come to start its mpirun yet, or that has ended.
+        (None, Err(_)) if is_ours && has_name(pid, &RESTARTS) => Err(InquiryError::NotListening(pid)),
         (None, Err(error)) => Err(error),
     }
 }
@@ -317,14 +320,12 @@ fn launcher_below(pid: u32) -> Option<(u32, String)> {
 
 /// Whether a process is an `mpirun` of this installation.
 fn check_mpirun(pid: u32) -> Result<(), InquiryError> {
-    let is_mpirun = |pid: u32| {
-        std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|command| is_named_mpirun(&command))
-    };
     let is_ours = is_of_this_installation(pid).map_err(|error| InquiryError::Process(pid, error))?;
-    if is_ours && is_mpirun(pid) {
+    if is_ours && has_name(pid, &LAUNCHERS) {
         return Ok(());
     }
-    let is_launcher = |parent: &u32| is_of_this_installation(*parent).unwrap_or(false) && is_mpirun(*parent);
+    let is_launcher =
+        |parent: &u32| is_of_this_installation(*parent).unwrap_or(false) && has_name(*parent, &LAUNCHERS);
     let parent = parent_of(pid).filter(is_launcher);
     let program = program_of(pid).map_err(|error| InquiryError::Process(pid, error))?;
     Err(InquiryError::NotMpirun { pid, program: program.display().to_string(), parent })
@@ -339,12 +340,22 @@ fn is_of_this_installation(pid: u32) -> io::Result<bool> {
     Ok(program_of(pid)? == std::fs::read_link("/proc/self/exe")?)
 }
 
-/// Whether a command line, its words ended by zeros, is one of `mpirun`: by its name, or as `oxmpi mpirun`.
-fn is_named_mpirun(command: &[u8]) -> bool {
+/// How the program is called that runs jobs.
+const LAUNCHERS: [&str; 2] = ["mpirun", "mpiexec"];
+/// How it is called where it brings a job back.
+const RESTARTS: [&str; 3] = ["restart", "lamrestart", "cr_restart"];
+
+/// Whether the command line of a process has one of these names.
+fn has_name(pid: u32, names: &[&str]) -> bool {
+    std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|command| is_named(&command, names))
+}
+
+/// Whether a command line, its words ended by zeros, has one of these names: by its program, or behind that (`oxmpi mpirun`).
+fn is_named(command: &[u8], names: &[&str]) -> bool {
     let mut words = command.split(|byte| *byte == 0);
     let mut is = || {
         let word = words.next().map(|word| Path::new(std::ffi::OsStr::from_bytes(word)));
-        word.and_then(Path::file_name).is_some_and(|name| name == "mpirun" || name == "mpiexec")
+        word.and_then(Path::file_name).is_some_and(|name| names.iter().any(|known| name == *known))
     };
     is() || is()
 }
@@ -453,7 +464,11 @@ mod tests {
             let text = facts.encode();
             assert_eq!(JobFacts::decode(&text).as_ref(), Some(&facts));
             facts.params.pop();
-            assert_eq!(JobFacts::decode(&text[..text.len() - 1]), Some(facts), "what has no end does not count");
+            assert_eq!(
+                JobFacts::decode(&text[..text.len() - 1]),
+                Some(facts),
+                "what has no end does not count"
+            );
         }
         for text in
             ["", "7 x 4 1/1 shm - - /p", "7 1 4 1/1 shm - -", "7 1 4 1/1 shm - 5 /p", "7 1 4 1 shm - - /p"]
@@ -472,7 +487,7 @@ mod tests {
             ("./heat\0", false),
             ("", false),
         ] {
-            assert_eq!(is_named_mpirun(command.as_bytes()), is, "{command}");
+            assert_eq!(is_named(command.as_bytes(), &LAUNCHERS), is, "{command}");
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::client::Client;
 use super::job::{self, Ending, Limits};
 use super::results::{Part, Place, Test, Verdict};
-use super::{debian, demos, ferrompi, hdf5};
+use super::{checkpoints, debian, demos, ferrompi, hdf5};
 use crate::run::{Failure, Run};
 
 /// The longest time for one of them, unless it says so itself.
@@ -40,7 +40,7 @@ pub(super) enum Launch {
     ByItself(&'static str),
 }
 
-pub(super) const PROGRAMS: [Program; 14] = [
+pub(super) const PROGRAMS: [Program; 16] = [
     Program {
         name: "bench_helloworld",
         ranks: &[4],
@@ -85,6 +85,8 @@ pub(super) const PROGRAMS: [Program; 14] = [
     demos::INIT_FINI,
     demos::CHECK_MPIEXEC,
     demos::RUNNER,
+    checkpoints::NUMPY,
+    checkpoints::POOL,
     ferrompi::EXAMPLES,
     hdf5::TESTPHDF5,
 ];

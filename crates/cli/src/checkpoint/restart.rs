@@ -74,7 +74,8 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
     let named = match named {
         // The new mpirun is in the directory of the old one.
         Some((option @ ("--hostfile" | "--app"), file)) => {
-            let file = std::path::absolute(&file).map_err(|error| usage(format!("{option} {file}: {error}")))?;
+            let file =
+                std::path::absolute(&file).map_err(|error| usage(format!("{option} {file}: {error}")))?;
             Some((option, file.display().to_string()))
         }
         named => named,

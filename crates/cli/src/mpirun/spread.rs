@@ -74,7 +74,8 @@ pub(super) fn place_by(options: &mut Options, schema: &Options) -> Result<(), St
     for program in &options.programs {
         let mut left = count(program, options)?;
         while left > 0 {
-            let line = lines.next().ok_or_else(|| format!("{left} ranks of '{}' are missing", shown(program)))?;
+            let line =
+                lines.next().ok_or_else(|| format!("{left} ranks of '{}' are missing", shown(program)))?;
             if line.words != program.words {
                 let (there, wanted) = (shown(line), shown(program));
                 return Err(format!("'{there}' stands where the job has {left} ranks of '{wanted}'"));

@@ -99,7 +99,8 @@ fn ranks_go_on_on_other_hosts() {
     let run = line.split_once(&*program).map(|(_, args)| format!("{program}{args}")).unwrap();
     assert_eq!(line, format!("-n 4 -H {}:4 {run}", HEAD.name), "{schema}");
     let edited = bed.directory.join("schema").display().to_string();
-    std::fs::write(&edited, format!("-n 1 -H nodeb {run}\n-n 2 -H nodea:2 {run}\n-n 1 -H nodeb {run}\n")).unwrap();
+    std::fs::write(&edited, format!("-n 1 -H nodeb {run}\n-n 2 -H nodea:2 {run}\n-n 1 -H nodeb {run}\n"))
+        .unwrap();
     for (words, wanted) in [
         (["-H", "nodea:4"], [0, 4, 0]),
         (["--hostfile", &hostfile], [0, 0, 4]),

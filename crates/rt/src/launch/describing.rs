@@ -11,7 +11,8 @@ const OF_CHECKPOINTS: [&str; 4] = ["cr_base_dir", "cr_keep", "cr_blcr_criu", "cr
 
 /// Those that are set, with their values.
 fn checkpoint_params(params: &Params) -> Vec<(String, String)> {
-    let set = OF_CHECKPOINTS.iter().filter_map(|name| Param::find(name).filter(|param| !params.is_default(param)));
+    let set =
+        OF_CHECKPOINTS.iter().filter_map(|name| Param::find(name).filter(|param| !params.is_default(param)));
     set.map(|param| {
         let value = param.show(&params.value(param));
         // The tool may be called in another directory.

@@ -256,7 +256,8 @@ fn bring_all_back(
             far.send_files(FileSender::of(&images.set, files_of(&ranks)), watch)?;
         }
         let restore = |ranks: &[Restored<'_>]| restore(images, ranks);
-        let back = bring_back(&own, plugs, &mut inputs, (step, boot.oversubscribed), (binding, &guard), restore)?;
+        let back =
+            bring_back(&own, plugs, &mut inputs, (step, boot.oversubscribed), (binding, &guard), restore)?;
         if let Err(error) = Far::start_all(&mut far, watch) {
             bury_restored(&own);
             return Err(error);
