@@ -94,6 +94,8 @@ topo ucx vprotocol";
 
 const COLLECTIVE: &str =
     "that collective component is Open MPI's, and not here ('oxmpi info --collectives' lists those that are)";
+const ACCELERATOR: &str = "the collective component accelerator has no parameters here, as it stands before all others: '--mca accelerator' says \
+                           what is done about buffers on devices ('oxmpi info --param accelerator')";
 const NETWORK: &str = "that component is Open MPI's, and not here: there is no transport for such networks yet ('--mca rpi tcp' goes \
                        over IP, 'oxmpi info --select' lists the transports)";
 const OFI: &str = "that parameter is Open MPI's, and not here: 'oxmpi info --param mtl_ofi' lists those of libfabric that are";
@@ -102,10 +104,10 @@ const MEMORY: &str = "that component is Open MPI's, and not here: parameters of 
 
 /// Framework and component of those that are not here.
 const COMPONENTS: &[(&str, &str)] = &[
-    ("coll_accelerator", COLLECTIVE),
+    ("coll_accelerator", ACCELERATOR),
     ("coll_acoll", COLLECTIVE),
     ("coll_adapt", COLLECTIVE),
-    ("coll_cuda", COLLECTIVE),
+    ("coll_cuda", ACCELERATOR),
     ("coll_fca", COLLECTIVE),
     ("coll_ftagree", COLLECTIVE),
     ("coll_hcoll", COLLECTIVE),
