@@ -169,7 +169,9 @@ fn run_plan(
 ) -> Result<()> {
     match end {
         End::Here if memory.input.is_on_device() || memory.output.is_on_device() => {
-            return library.process.execute_staged(memory, |memory| run_plan(library, comm, call, memory, how, end));
+            return library
+                .process
+                .execute_staged(memory, |memory| run_plan(library, comm, call, memory, how, end));
         }
         End::Later(_) | End::Init(..) => library.process.check_devices(&memory)?,
         End::Here => {}

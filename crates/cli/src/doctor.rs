@@ -169,9 +169,10 @@ fn ucc(params: &Params) -> Finding {
 fn accelerator(params: &Params) -> Finding {
     let name = params.accelerator_cuda_library();
     match (oxmpi_core::find_cuda(name), params.accelerator()) {
-        (Ok(found), Accelerator::Auto) => {
-            good("accelerator", format!("{found}: for programs that have loaded it, as accelerator is 'auto'"))
-        }
+        (Ok(found), Accelerator::Auto) => good(
+            "accelerator",
+            format!("{found}: for programs that have loaded it, as accelerator is 'auto'"),
+        ),
         (Ok(found), Accelerator::Cuda) => good("accelerator", format!("{found}: loaded in each program")),
         (Ok(found), Accelerator::Null) => good(
             "accelerator",
@@ -179,11 +180,15 @@ fn accelerator(params: &Params) -> Finding {
         ),
         (Ok(found), Accelerator::Off) => good(
             "accelerator",
-            format!("{found}: not used, as accelerator is 'off'; buffers on a device end the program with a signal"),
+            format!(
+                "{found}: not used, as accelerator is 'off'; buffers on a device end the program with a signal"
+            ),
         ),
-        (Err(why), Accelerator::Cuda) => {
-            note("accelerator", why, "or leave the parameter accelerator at 'auto': then jobs without a device run")
-        }
+        (Err(why), Accelerator::Cuda) => note(
+            "accelerator",
+            why,
+            "or leave the parameter accelerator at 'auto': then jobs without a device run",
+        ),
         (Err(_), _) if oxmpi_core::has_device() => note(
             "accelerator",
             format!("this machine has a device, and no library '{name}' for it"),

@@ -122,7 +122,7 @@ fn info_says_value_source_type_and_level_of_each_parameter() {
         out.contains(
             "rpi shm is dropped: 'tcp' is asked for (parameter 'rpi' from environment variable OXMPI_MCA_rpi)"
         ) && out.contains(
-            "  rpi tcp, coll self, sync, smp, shmem, inter, tuned, libnbc, ucc, basic, MPI_THREAD_SINGLE\n"
+            "  rpi tcp, coll accelerator, self, sync, smp, shmem, inter, tuned, libnbc, ucc, basic, MPI_THREAD_SINGLE\n"
         ) && out.contains("\n  8. "),
         "{out}"
     );

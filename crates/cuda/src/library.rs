@@ -161,9 +161,8 @@ impl Driver {
     pub fn of_program(name: &str) -> Result<Option<Arc<Driver>>, DriverError> {
         let Ok(file) = CString::new(name) else { return Ok(None) };
         // SAFETY: the name ends with a zero. With this flag nothing is loaded. It may not be unloaded as long as it is used here.
-        let handle = unsafe {
-            libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE)
-        };
+        let handle =
+            unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) };
         if handle.is_null() {
             return Ok(None);
         }
@@ -301,7 +300,11 @@ impl Driver {
     }
 
     /// Calls `f` with `context` current in this thread.
-    pub(crate) fn within<R>(&self, context: Context, f: impl FnOnce(&Symbols) -> Result<R, i32>) -> Result<R, i32> {
+    pub(crate) fn within<R>(
+        &self,
+        context: Context,
+        f: impl FnOnce(&Symbols) -> Result<R, i32>,
+    ) -> Result<R, i32> {
         // SAFETY: the driver checks the handle, which it has given itself.
         check(unsafe { (self.symbols.ctx_push_current)(context.0) })?;
         let result = f(&self.symbols);

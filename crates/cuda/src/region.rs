@@ -139,7 +139,13 @@ impl Region {
 
     /// # Safety
     /// As [`DeviceMemory::read`].
-    unsafe fn read_by_pieces(&self, pieces: &mut Pieces, from: usize, to: *mut u8, len: usize) -> Result<(), i32> {
+    unsafe fn read_by_pieces(
+        &self,
+        pieces: &mut Pieces,
+        from: usize,
+        to: *mut u8,
+        len: usize,
+    ) -> Result<(), i32> {
         let mut done = 0;
         while done < len {
             let at = from + done;
@@ -170,7 +176,13 @@ impl Region {
 
     /// # Safety
     /// As [`DeviceMemory::write`].
-    unsafe fn write_by_pieces(&self, pieces: &mut Pieces, to: usize, from: *const u8, len: usize) -> Result<(), i32> {
+    unsafe fn write_by_pieces(
+        &self,
+        pieces: &mut Pieces,
+        to: usize,
+        from: *const u8,
+        len: usize,
+    ) -> Result<(), i32> {
         let mut done = 0;
         while done < len {
             let index = pieces.next;

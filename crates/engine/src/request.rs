@@ -6,7 +6,7 @@ pub(crate) use self::table::{Found, Outstanding, Requests};
 
 use crate::compound::Persistent;
 use crate::matching::{ANYBODY, Unexpected};
-use oxmpi_mem::buffer::{PlainBuf, UserBuf, StagingError};
+use oxmpi_mem::buffer::{PlainBuf, StagingError, UserBuf};
 use oxmpi_mem::device::DeviceFault;
 use oxmpi_shm::announcement::Announcement;
 use oxmpi_wire::Tags;

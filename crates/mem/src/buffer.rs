@@ -435,7 +435,11 @@ impl UserBuf {
     pub fn data_blocks(&self, most: usize) -> Vec<std::ops::Range<usize>> {
         let mut found = Vec::new();
         // Data in one piece, and the first block of others.
-        let len = if most == 1 && self.one_piece().is_none() { self.packed_len().min(1) } else { self.packed_len() };
+        let len = if most == 1 && self.one_piece().is_none() {
+            self.packed_len().min(1)
+        } else {
+            self.packed_len()
+        };
         self.blocks(0, len, |at, len| {
             if found.len() < most {
                 found.push(at.addr()..at.addr() + len);

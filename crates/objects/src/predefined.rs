@@ -256,9 +256,9 @@ static PLAIN_SIZES: [AtomicU8; END] = {
 /// other datatypes. A subtraction and a load: it is on the path of every short message.
 #[inline(always)]
 pub fn plain_size(handle: u64) -> Option<usize> {
-    match PLAIN_SIZES.get(handle.wrapping_sub(FIRST) as usize)?.load(Ordering::Relaxed) {
+    match usize::from(PLAIN_SIZES.get(handle.wrapping_sub(FIRST) as usize)?.load(Ordering::Relaxed)) {
         0 => None,
-        size => Some(usize::from(size)),
+        size => Some(size),
     }
 }
 

@@ -406,16 +406,20 @@ static void refusals(void)
     free(host);
 }
 
-/* All calls of buffers on the device must fail like this, and say so. */
+/* All calls with buffers on the device must fail, and say why; those with others go on. */
 static void failures(const char *text)
 {
     char said[MPI_MAX_ERROR_STRING];
-    int *at = numbers(1, 1000), len = 0, code = MPI_Send(at, 1000, MPI_INT, (rank + 1) % size, 1, MPI_COMM_WORLD);
+    int *at = numbers(1, 1000), len = 0;
+    if (!strcmp(text, "could not copy")) setenv("FAKE_CUDA_FAIL_AFTER", "0", 1);
+    int code = MPI_Send(at, 1000, MPI_INT, (rank + 1) % size, 1, MPI_COMM_WORLD);
     CHECK_CLASS(code, MPI_ERR_BUFFER);
     MPI_Error_string(code, said, &len);
-    CHECK(strstr(said, "MPI_ERR_BUFFER"));
-    CHECK_CLASS(MPI_Bcast(at, 1000, MPI_INT, rank, MPI_COMM_SELF), MPI_ERR_BUFFER);
-    (void) text;
+    CHECK(strstr(said, "MPI_ERR_BUFFER") && strstr(said, text));
+    char address[32];
+    snprintf(address, sizeof address, "%p", (void *) at);
+    CHECK(strstr(said, address));
+    CHECK_CLASS(MPI_Bcast(at, 1000, MPI_INT, 0, MPI_COMM_SELF), MPI_ERR_BUFFER);
     MPI_Request request = MPI_REQUEST_NULL;
     CHECK_CLASS(MPI_Isend(at, 1000, MPI_INT, (rank + 1) % size, 1, MPI_COMM_WORLD, &request), MPI_ERR_BUFFER);
     CHECK_CLASS(MPI_Allreduce(MPI_IN_PLACE, at, 1000, MPI_INT, MPI_SUM, MPI_COMM_SELF), MPI_ERR_BUFFER);
@@ -439,6 +443,27 @@ static void failures_of_receives(void)
         MPI_Request request;
         CHECK_OK(MPI_Irecv(at, 1000, MPI_INT, 0, 1, MPI_COMM_WORLD, &request));
         CHECK_CLASS(MPI_Wait(&request, MPI_STATUS_IGNORE), MPI_ERR_BUFFER);
+        unsetenv("FAKE_CUDA_FAIL_AFTER");
+    }
+    /* A request that failed can be started again. */
+    MPI_Request again;
+    if (rank == 0) MPI_Send_init(host, 1000, MPI_INT, 1, 1, MPI_COMM_WORLD, &again);
+    else MPI_Recv_init(at, 1000, MPI_INT, 0, 1, MPI_COMM_WORLD, &again);
+    for (int round = 0; round < 3; round++) {
+        if (rank == 1 && round == 1) setenv("FAKE_CUDA_FAIL_AFTER", "0", 1);
+        else unsetenv("FAKE_CUDA_FAIL_AFTER");
+        CHECK_OK(MPI_Start(&again));
+        CHECK_CLASS(MPI_Wait(&again, MPI_STATUS_IGNORE), rank == 1 && round == 1 ? MPI_ERR_BUFFER : MPI_SUCCESS);
+    }
+    MPI_Request_free(&again);
+    /* Results of a nonblocking collective: the root need not wait for those who fail. */
+    for (int n = 10; n < 10000; n *= 30) {
+        MPI_Request request;
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank == 1) setenv("FAKE_CUDA_FAIL_AFTER", "0", 1);
+        CHECK_OK(MPI_Ibcast(rank == 0 ? (void *) many : at, n, MPI_INT, 0, MPI_COMM_WORLD, &request));
+        CHECK_CLASS(MPI_Wait(&request, MPI_STATUS_IGNORE), rank == 1 ? MPI_ERR_BUFFER : MPI_SUCCESS);
+        unsetenv("FAKE_CUDA_FAIL_AFTER");
     }
     free(many);
 }
@@ -481,7 +506,18 @@ int main(int argc, char **argv)
         MPI_Finalize();
         return 0;
     }
-    if (!strcmp(mode, "failures")) failures("");
+    if (!strcmp(mode, "null")) failures("the parameter accelerator is 'null'");
+    else if (!strcmp(mode, "copies")) failures("could not copy");
+    else if (!strcmp(mode, "context")) failures("CUDA_ERROR_INVALID_CONTEXT (201)");
+    else if (!strcmp(mode, "unasked")) {
+        /* Messages need no component. */
+        modes(1000);
+        int *at = numbers(1, 1000);
+        CHECK_CLASS(MPI_Bcast(at, 1000, MPI_INT, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER);
+        MPI_Request request;
+        CHECK_CLASS(MPI_Ibcast(at, 1000, MPI_INT, 0, MPI_COMM_WORLD, &request), MPI_ERR_BUFFER);
+        device_end(at);
+    }
     else if (!strcmp(mode, "receives")) failures_of_receives();
     else if (!strcmp(mode, "threads")) {
         pthread_t threads[3];
@@ -503,6 +539,9 @@ int main(int argc, char **argv)
             }
         starts(1000);
         refusals();
+        /* Of the driver of the tests: long messages went through its streams. */
+        int (*queued)(void);
+        if ((*(void **) &queued = dlsym(cuda.library, "fake_cuda_queued")) && size > 1 && rank < 2) CHECK(queued() > 20);
     }
     return check_end();
 }

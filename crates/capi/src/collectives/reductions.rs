@@ -50,12 +50,14 @@ fn reduction(
 ) -> Result<()> {
     if matches!(end, End::Here) && (input.is_on_device() || output.is_on_device()) {
         let buffers = Buffers { input, output, element: None };
-        return library.process.execute_staged(buffers.into(), |memory| match (memory.input, memory.output) {
-            (Area::Whole(input), Area::Whole(output)) => {
-                reduction(library, comm, how, call, datatype, (input, output), end)
+        return library.process.execute_staged(buffers.into(), |memory| {
+            match (memory.input, memory.output) {
+                (Area::Whole(input), Area::Whole(output)) => {
+                    reduction(library, comm, how, call, datatype, (input, output), end)
+                }
+                // What was whole stays so.
+                _ => Ok(()),
             }
-            // What was whole stays so.
-            _ => Ok(()),
         });
     }
     let datatype = library.datatype(datatype)?;

@@ -70,7 +70,8 @@ impl World {
                     format!("puts barriers around {}", functions(component))
                 }
                 None if component == Component::Accelerator => {
-                    "copies buffers on devices through memory of the host, around what others serve".to_string()
+                    "copies buffers on devices through memory of the host, around what others serve"
+                        .to_string()
                 }
                 None => format!("serves {}", functions(component)),
             };

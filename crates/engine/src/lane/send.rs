@@ -179,7 +179,8 @@ impl<F: Fabric> Lane<F> {
     #[cold]
     fn with_data_here(&self, buffer: UserBuf, mode: Mode, to: u32) -> Result<UserBuf, Fault> {
         buffer.renew();
-        if buffer.is_read_ahead() && to != self.state.me && !self.state.is_matching && mode != Mode::Buffered {
+        if buffer.is_read_ahead() && to != self.state.me && !self.state.is_matching && mode != Mode::Buffered
+        {
             return Ok(buffer);
         }
         match buffer.staged() {
