@@ -80,7 +80,7 @@ const FRAMEWORK: &str =
 /// and some beside them. Those of collectives
 /// and of the guide are left out, as such names are ours.
 const FRAMEWORKS: &str = "\
-accelerator allocator bml btl_base btl_elan btl_scif btl_sctp btl_self btl_tcp btl_template crcp
+accelerator_base accelerator_null accelerator_rocm accelerator_ze allocator bml btl_base btl_elan btl_scif btl_sctp btl_self btl_tcp btl_template crcp
 crs dfs dl errmgr ess event fbtl fcoll filem fs grpcomm hook hwloc if io iof mca memchecker
 memory mpi_abort_delay mpi_abort_print_stack mpi_add_procs_cutoff mpi_assert mpi_ddt
 mpi_dynamics_enabled mpi_event_tick_rate mpi_have_sparse_group_storage mpi_leave_pinned
