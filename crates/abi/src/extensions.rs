@@ -38,6 +38,7 @@ pub(crate) static FUNCTIONS: &[Extension] = &[
     Extension { name: "MPIX_File_revoke", params: "MPI_File fh" },
     Extension { name: "MPIX_Win_get_failed", params: "MPI_Win win, MPI_Group *failedgrp" },
     Extension { name: "MPIX_Win_revoke", params: "MPI_Win win" },
+    Extension { name: "MPIX_Query_cuda_support", params: "void" },
 ];
 
 /// The text of `mpi-ext.h`.
@@ -59,6 +60,8 @@ pub fn header() -> String {
          /* The key of another: a char *, \"0\", \"1\" or \"unset\", the parameter coll_base_associative of this communicator's own\n   \
          reductions from now on. It is read when it is set, by all ranks alike. */\n\
          #define MPIX_COLL_BASE_ASSOCIATIVE {MPIX_COLL_BASE_ASSOCIATIVE}\n\n\
+         /* Buffers may be in the memory of a CUDA device. MPIX_Query_cuda_support() is 1 if they may be in this process, on this\n   \
+         machine, with the parameter accelerator as it is; else 0. */\n#define MPIX_CUDA_AWARE_SUPPORT 1\n\n\
          /* The key of an info with which a communicator is made: the same of itself. */\n\
          #define MPIX_MCA_COLL_KEY \"{MPIX_MCA_COLL_KEY}\"\n"
     );

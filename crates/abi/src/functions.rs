@@ -110,6 +110,7 @@ extensions! {
     MPIX_File_revoke = 8
     MPIX_Win_get_failed = 9
     MPIX_Win_revoke = 10
+    MPIX_Query_cuda_support = 11
 }
 
 impl fmt::Display for FuncId {

@@ -132,6 +132,15 @@ fn run(
     end: End,
 ) -> Result<()> {
     match end {
+        End::Here if buffers.input.is_on_device() || buffers.output.is_on_device() => {
+            library.process.execute_staged(buffers.into(), |memory| match (memory.input, memory.output) {
+                (Area::Whole(input), Area::Whole(output)) => {
+                    run(library, comm, call, Buffers { input, output, element: memory.element }, how, end)
+                }
+                // What was whole stays so.
+                _ => Ok(()),
+            })
+        }
         End::Here => library.process.execute(comm, call, buffers, how.combine, how.call),
         End::Later(_) | End::Init(..) => run_plan(library, comm, call, buffers.into(), how, end),
     }
@@ -158,6 +167,15 @@ fn run_plan(
     how: Combining,
     end: End,
 ) -> Result<()> {
+    match end {
+        End::Here if memory.input.is_on_device() || memory.output.is_on_device() => {
+            return library
+                .process
+                .execute_staged(memory, |memory| run_plan(library, comm, call, memory, how, end));
+        }
+        End::Later(_) | End::Init(..) => library.process.check_devices(&memory)?,
+        End::Here => {}
+    }
     match end {
         End::Here => library.process.execute_plan(comm, call, memory, how.combine, how.call),
         End::Later(place) | End::Init(_, place) if place.is_null() => Err(null("request")),

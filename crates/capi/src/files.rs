@@ -60,8 +60,11 @@ pub(crate) fn on_file(
     outcome(function, Some(On::File(handle)), result)
 }
 
+const NO_FILE: &str = "files are read to and written from memory of the host alone: copy the data there";
+
 fn elements(library: &Running, (address, count, datatype): Named) -> Result<Elements> {
     let buffer = library.buffer(address, count, datatype)?;
+    let buffer = library.on_host(buffer, NO_FILE)?;
     Ok(Elements { buffer, datatype: Arc::clone(&*library.datatype(datatype)?) })
 }
 

@@ -26,6 +26,7 @@
 
 #[macro_use]
 mod export;
+mod accelerator;
 mod arrays;
 mod attributes;
 mod buffered;

@@ -4,6 +4,7 @@
 //! a call finds it with one load; a null pointer means that the World Model is not initialised, or not any more, and that a
 //! second look is due: there may be sessions. It is never freed: threads may still be on their way out.
 
+use crate::accelerator::Accelerator;
 use crate::context_cache::ContextCache;
 use crate::files::Registered;
 use crate::fortran_types::FortranTypes;
@@ -43,6 +44,8 @@ pub(crate) struct Running {
     pub(crate) checks: bool,
     /// Whether operations are carried out only on the datatypes that the standard names (parameter mpi_strict).
     pub(crate) strict: bool,
+    /// What is known of buffers on devices.
+    pub(crate) accelerator: Accelerator,
     pub(crate) communicators: Table<Arc<Communicator>>,
     /// The contexts of those that are in use.
     pub(crate) contexts: ContextCache,
@@ -501,7 +504,8 @@ impl Running {
         let (count, _) = self.check_elements(address, count, &datatype)?;
         // SAFETY: the program names its memory, and leaves it alone until the operation is complete: the standard asks
         // for it (MPI-5.0 section 3.7.2).
-        Ok(unsafe { UserBuf::new(address.cast_mut().cast(), count, datatype.layout()) })
+        let buffer = unsafe { UserBuf::new(address.cast_mut().cast(), count, datatype.layout()) };
+        self.accelerator.placed(buffer)
     }
 }
 

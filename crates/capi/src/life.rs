@@ -1,6 +1,7 @@
 //! How long this process is a rank: from the first MPI_Init or MPI_Session_init on, and as long as the World Model or a session
 //! has not been finalised (MPI-5.0, "The Sessions Model"). It can be one again later; it is always the same rank.
 
+use crate::accelerator::Accelerator;
 use crate::attributes::delete_attributes;
 use crate::communicators;
 use crate::context_cache::ContextCache;
@@ -140,9 +141,10 @@ fn make(threads: bool) -> Result<&'static Running> {
     if library::is_forked() {
         return library::library();
     }
-    let Started { process, client, checks, strict, parent, modules } =
+    let Started { process, client, checks, strict, accelerator, parent, modules } =
         start_changed(&tool::changes()).map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
     end_jobs_through(client.clone());
+    let accelerator = Accelerator::new(accelerator)?;
     export::report_misuse();
     process.keep_pending(true);
     let attribute_values = Values::new(&client, process.tag_ub());
@@ -163,6 +165,7 @@ fn make(threads: bool) -> Result<&'static Running> {
         modules,
         checks,
         strict,
+        accelerator,
         communicators,
         contexts: ContextCache::new(),
         files: Table::new(),

@@ -5,8 +5,9 @@ use crate::library::{Running, fetch, null, put};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Count, Datatype, Op as OpHandle, UserFunction, UserFunctionC};
-use oxmpi_coll::{Combine, UserReduction};
+use oxmpi_coll::{Area, Combine, Memory, UserReduction};
 use oxmpi_core::process::UserCall;
+use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::Kernel;
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
@@ -140,6 +141,18 @@ fn reduce_local(
     if left.as_ptr() == right.as_ptr() && !left.as_ptr().is_null() && !left.is_empty() {
         return Err(MpiError::new(abi::MPI_ERR_BUFFER, "inbuf and inoutbuf are the same memory"));
     }
+    if left.is_on_device() || right.is_on_device() {
+        let memory = Memory { input: left.into(), output: right.into(), element: None };
+        return library.process.execute_staged(memory, |memory| match (memory.input, memory.output) {
+            (Area::Whole(left), Area::Whole(right)) => combine_here(combining, count, left, right),
+            // What was whole stays so.
+            _ => Ok(()),
+        });
+    }
+    combine_here(combining, count, left, right)
+}
+
+fn combine_here(combining: Combining, count: i64, left: UserBuf, right: UserBuf) -> Result<()> {
     match (combining.combine, combining.call) {
         (Combine::Kernel(kernel), _) => {
             kernel.reduce(&left, &right).map_err(|e| MpiError::new(abi::MPI_ERR_OP, e.to_string()))

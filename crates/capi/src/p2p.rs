@@ -160,7 +160,7 @@ fn sent_at_once(library: &Running, comm: &Communicator, buffer: &UserBuf, dest: 
         return library.process.send_now(comm, bytes, dest, tag);
     }
     let len = buffer.packed_len();
-    if len > PACKED_MAX {
+    if len > PACKED_MAX || buffer.is_on_device() {
         return false;
     }
     let mut room = [0; PACKED_MAX];
@@ -180,7 +180,7 @@ fn received_at_once(
         return library.process.receive_soon(context, &into, source, tag);
     }
     let len = buffer.packed_len();
-    if len > PACKED_MAX {
+    if len > PACKED_MAX || buffer.is_on_device() {
         return Ok(None);
     }
     let mut room = [0; PACKED_MAX];
@@ -289,6 +289,7 @@ fn recv_fully(
         {
             return received(status, done);
         }
+        let buffer = buffer.writes_behind();
         received(status, library.process.recv_whatever(communicator, buffer, source, tag)?)
     })
 }
@@ -339,7 +340,7 @@ fn irecv_fully(
         {
             return give(request, posted);
         }
-        give(request, library.process.irecv(communicator, buffer, source, tag)?)
+        give(request, library.process.irecv(communicator, buffer.writes_behind(), source, tag)?)
     })
 }
 
@@ -364,12 +365,13 @@ fn halves(
         let no_memory = |e| MpiError::new(abi::MPI_ERR_NO_MEM, format!("sendrecv_replace: {e}"));
         let copy = Scratch::bytes(len).map_err(no_memory)?.buf().clone();
         copy.copy_from(0, &receive, 0, len);
+        receive.settle().map_err(|fault| oxmpi_core::staging_error(fault.into()))?;
         copy
     } else {
         library.buffer(s.buf, s.count, s.datatype)?
     };
     let send = Outgoing { buffer: send, dest: s.dest, tag: s.tag };
-    Ok((send, Incoming { buffer: receive, source: r.source, tag: r.tag }))
+    Ok((send, Incoming { buffer: receive.writes_behind(), source: r.source, tag: r.tag }))
 }
 
 /// Sends and receives on the low-latency path if that takes both: the message leaves at once, and then only the other one is awaited.

@@ -68,6 +68,10 @@ unsafe fn pack<T: Copy + Into<i64> + TryFrom<i64>>(
     to: &Packed<T>,
 ) -> Result<()> {
     let (address, count, datatype) = from;
+    if library.watches_devices() {
+        // SAFETY: by the contract of this function.
+        return unsafe { pack_from_anywhere(library, from, to) };
+    }
     library.check_address(address)?;
     // SAFETY: nothing is freed and no function of the program called.
     let datatype = unsafe { library.glance_at_datatype(datatype) }?;
@@ -92,6 +96,10 @@ unsafe fn unpack<T: Copy + Into<i64> + TryFrom<i64>>(
     to: Elements,
 ) -> Result<()> {
     let (address, count, datatype) = to;
+    if library.watches_devices() {
+        // SAFETY: by the contract of this function.
+        return unsafe { unpack_to_anywhere(library, from, to) };
+    }
     library.check_address(address)?;
     // SAFETY: nothing is freed and no function of the program called.
     let datatype = unsafe { library.glance_at_datatype(datatype) }?;
@@ -105,6 +113,50 @@ unsafe fn unpack<T: Copy + Into<i64> + TryFrom<i64>>(
     // SAFETY: as above.
     unsafe { put(from.position, after, "position") }
 }
+
+/// As [`pack`], where both may be in the memory of a device.
+///
+/// # Safety
+/// As [`pack`].
+unsafe fn pack_from_anywhere<T: Copy + Into<i64> + TryFrom<i64>>(
+    library: &Running,
+    (address, count, datatype): Elements,
+    to: &Packed<T>,
+) -> Result<()> {
+    let data = library.buffer(address, count, datatype)?;
+    // SAFETY: by the contract of this function.
+    let (room, after) = unsafe { to.next(data.packed_len()) }?;
+    let room = library.accelerator.placed(room.into())?;
+    copy_settled(&room, &data)?;
+    // SAFETY: as above.
+    unsafe { put(to.position, after, "position") }
+}
+
+/// As [`unpack`], where both may be in the memory of a device.
+///
+/// # Safety
+/// As [`pack`].
+unsafe fn unpack_to_anywhere<T: Copy + Into<i64> + TryFrom<i64>>(
+    library: &Running,
+    from: &Packed<T>,
+    (address, count, datatype): Elements,
+) -> Result<()> {
+    let room = library.buffer(address, count, datatype)?;
+    // SAFETY: by the contract of this function.
+    let (data, after) = unsafe { from.next(room.packed_len()) }?;
+    let data = library.accelerator.placed(data.into())?;
+    copy_settled(&room, &data)?;
+    // SAFETY: as above.
+    unsafe { put(from.position, after, "position") }
+}
+
+fn copy_settled(to: &UserBuf, from: &UserBuf) -> Result<()> {
+    to.copy_from(0, from, 0, to.packed_len());
+    from.settle().and(to.settle()).map_err(|fault| oxmpi_core::staging_error(fault.into()))
+}
+
+/// Why external32 is not made of what is on a device.
+const NO_EXTERNAL: &str = "external32 is made in memory of the host alone: copy the data there";
 
 /// The packed bytes of elements.
 fn packed_size(library: &Running, count: i64, datatype: Handle) -> Result<i64> {
@@ -149,7 +201,8 @@ unsafe fn pack_external<T: Copy + Into<i64> + TryFrom<i64>>(
 ) -> Result<()> {
     // SAFETY: by the contract of this function.
     unsafe { check_datarep(datarep) }?;
-    let from = library.buffer(address, count, handle)?;
+    let from = library.on_host(library.buffer(address, count, handle)?, NO_EXTERNAL)?;
+    library.check_on_host(to.start, NO_EXTERNAL)?;
     let bytes = external_size(library, count, handle)?;
     // SAFETY: by the contract of this function.
     let (room, after) = unsafe { to.next(bytes as usize) }?;
@@ -170,7 +223,8 @@ unsafe fn unpack_external<T: Copy + Into<i64> + TryFrom<i64>>(
 ) -> Result<()> {
     // SAFETY: by the contract of this function.
     unsafe { check_datarep(datarep) }?;
-    let to: UserBuf = library.buffer(address, count, handle)?;
+    let to: UserBuf = library.on_host(library.buffer(address, count, handle)?, NO_EXTERNAL)?;
+    library.check_on_host(from.start, NO_EXTERNAL)?;
     let bytes = external_size(library, count, handle)?;
     // SAFETY: by the contract of this function.
     let (data, after) = unsafe { from.next(bytes as usize) }?;

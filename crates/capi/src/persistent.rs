@@ -50,6 +50,7 @@ fn recv_init(function: FuncId, r: Receiving, comm: Comm, request: *mut Request) 
             return Err(null("request"));
         }
         let buffer = library.buffer(r.buf, r.count, r.datatype)?;
+        let buffer = buffer.writes_behind();
         give(request, library.process.recv_init(communicator, buffer, r.source, r.tag)?)
     })
 }

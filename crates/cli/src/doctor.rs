@@ -9,7 +9,7 @@ use std::ffi::OsString;
 
 use oxmpi_core::copy_costs;
 use oxmpi_fabric::Survey;
-use oxmpi_param::{Found, Job, Module, NodeCount, Params, ThreadLevel};
+use oxmpi_param::{Accelerator, Found, Job, Module, NodeCount, Params, ThreadLevel};
 use oxmpi_rt::launch::network;
 use oxmpi_sys::net;
 use serde_json::{Value, json};
@@ -165,6 +165,39 @@ fn ucc(params: &Params) -> Finding {
     }
 }
 
+/// The driver that copies buffers in the memory of devices.
+fn accelerator(params: &Params) -> Finding {
+    let name = params.accelerator_cuda_library();
+    match (oxmpi_core::find_cuda(name), params.accelerator()) {
+        (Ok(found), Accelerator::Auto) => good(
+            "accelerator",
+            format!("{found}: for programs that have loaded it, as accelerator is 'auto'"),
+        ),
+        (Ok(found), Accelerator::Cuda) => good("accelerator", format!("{found}: loaded in each program")),
+        (Ok(found), Accelerator::Null) => good(
+            "accelerator",
+            format!("{found}: not used, as accelerator is 'null'; buffers on a device are MPI_ERR_BUFFER"),
+        ),
+        (Ok(found), Accelerator::Off) => good(
+            "accelerator",
+            format!(
+                "{found}: not used, as accelerator is 'off'; buffers on a device end the program with a signal"
+            ),
+        ),
+        (Err(why), Accelerator::Cuda) => note(
+            "accelerator",
+            why,
+            "or leave the parameter accelerator at 'auto': then jobs without a device run",
+        ),
+        (Err(_), _) if oxmpi_core::has_device() => note(
+            "accelerator",
+            format!("this machine has a device, and no library '{name}' for it"),
+            "install the library of the driver, or name its file by accelerator_cuda_library",
+        ),
+        (Err(_), _) => good("accelerator", format!("there is no library '{name}', and no device")),
+    }
+}
+
 fn all() -> Vec<Finding> {
     let mut found = vec![machine::memory(), probe::single_copy()];
     let directory = prefix::find();
@@ -192,6 +225,7 @@ fn all() -> Vec<Finding> {
     });
     found.extend(Module::all().iter().filter_map(|module| surveyed(module, &given.params)));
     found.push(ucc(&given.params));
+    found.push(accelerator(&given.params));
     found.push(copies(&given.params));
     found.extend(machine::limits());
     found.extend(machine::cores());

@@ -122,7 +122,7 @@ fn info_says_value_source_type_and_level_of_each_parameter() {
         out.contains(
             "rpi shm is dropped: 'tcp' is asked for (parameter 'rpi' from environment variable OXMPI_MCA_rpi)"
         ) && out.contains(
-            "  rpi tcp, coll self, sync, smp, shmem, inter, tuned, libnbc, ucc, basic, MPI_THREAD_SINGLE\n"
+            "  rpi tcp, coll accelerator, self, sync, smp, shmem, inter, tuned, libnbc, ucc, basic, MPI_THREAD_SINGLE\n"
         ) && out.contains("\n  8. "),
         "{out}"
     );
@@ -242,7 +242,7 @@ fn components_of_collectives_are_selected_step_by_step() {
     let (code, text, _) = home.run(&["info", "--select", "--ranks", "1"], &[]);
     assert!(code == 0 && text.contains("\n    75 self     serves everything\n"), "{text}");
     assert!(text.contains("\n    50 shmem    is dropped: there is one rank\n"), "{text}");
-    for name in ["ftagree", "accelerator", "hcoll", "portals4"] {
+    for name in ["ftagree", "hcoll", "portals4"] {
         let (code, _, err) = home.run(&["mpirun", "-n", "2", "--mca", "coll", name, "true"], &[]);
         assert!(code == 2 && err.contains(&format!("'{name}' is Open MPI's, and not here")), "{err}");
         let (code, _, err) = home.run(&["info", "--select"], &[("OMPI_MCA_coll", name)]);

@@ -11,6 +11,8 @@
 mod memory;
 mod run;
 mod script;
+mod staging;
 
 pub use memory::{Area, BlockList, Buffers, Memory};
 pub use run::{CollError, Combine, Progress, Run, UserReduction};
+pub use staging::Staging;

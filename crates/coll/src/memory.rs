@@ -68,6 +68,11 @@ impl BlockList {
         BlockList { blocks, len }
     }
 
+    /// The blocks.
+    pub(crate) fn buffers(&self) -> impl Iterator<Item = &UserBuf> {
+        self.blocks.iter().map(|(_, block)| block)
+    }
+
     /// The packed length of each block.
     pub fn lengths(&self) -> impl Iterator<Item = usize> + '_ {
         self.blocks.iter().map(|(_, block)| block.packed_len())
@@ -91,6 +96,15 @@ impl Area {
         match self {
             Area::Whole(buffer) => buffer.packed_len(),
             Area::Blocks(list) => list.len,
+        }
+    }
+
+    /// Whether something of it is in the memory of a device.
+    #[inline]
+    pub fn is_on_device(&self) -> bool {
+        match self {
+            Area::Whole(buffer) => buffer.is_on_device(),
+            Area::Blocks(list) => list.buffers().any(UserBuf::is_on_device),
         }
     }
 

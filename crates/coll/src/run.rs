@@ -2,6 +2,7 @@
 
 use crate::memory::{Area, Memory};
 use crate::script::Script;
+use crate::staging::Staging;
 use oxmpi_engine::{Fault, Lane, Mode, Outlook, RequestId, Source, Started, TagMatch, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
@@ -92,6 +93,8 @@ pub struct Run {
     outstanding: Vec<Outstanding>,
     issued: u64,
     in_callback: bool,
+    /// What stands for buffers on a device; their data are here from the first step on.
+    staging: Option<Box<Staging>>,
 }
 
 impl Run {
@@ -107,7 +110,8 @@ impl Run {
         memory: impl Into<Memory>,
         combine: Combine,
     ) -> Result<Run, CollError> {
-        let memory = memory.into();
+        let mut memory = memory.into();
+        let staging = Staging::of(&mut memory)?.map(Box::new);
         let unit = plan.unit();
         let mut temporaries = [const { None }; 4];
         for (place, &len) in temporaries.iter_mut().zip(plan.temporaries()) {
@@ -127,6 +131,7 @@ impl Run {
             outstanding: Vec::new(),
             issued: 0,
             in_callback: false,
+            staging,
         })
     }
 
@@ -139,15 +144,22 @@ impl Run {
     }
 
     /// As [`Run::restart`], for another call of the same shape, with memory of the same lengths.
-    pub fn renew(&mut self, tag: i32, memory: impl Into<Memory>, combine: Combine) {
+    ///
+    /// # Errors
+    /// There is no room for what stands for buffers on a device.
+    pub fn renew(&mut self, tag: i32, memory: impl Into<Memory>, combine: Combine) -> Result<(), CollError> {
         self.restart();
-        (self.tag, self.memory, self.combine) = (tag, memory.into(), combine);
+        let mut memory = memory.into();
+        self.staging = Staging::of(&mut memory)?.map(Box::new);
+        (self.tag, self.memory, self.combine) = (tag, memory, combine);
+        Ok(())
     }
 
     /// Lets go of the memory of the call, when it is over. Nothing may follow but [`Run::renew`].
     pub fn release(&mut self) {
         self.memory.input = Area::EMPTY;
         self.memory.output = Area::EMPTY;
+        self.staging = None;
     }
 
     /// Packed bytes of its temporaries.
@@ -207,12 +219,20 @@ impl Run {
     }
 
     fn go_on<F: Fabric>(&mut self, lane: &mut Lane<F>) -> Result<Progress, CollError> {
+        if self.issued == 0
+            && let Some(staging) = &self.staging
+        {
+            staging.copy_in()?;
+        }
         if !self.outstanding.is_empty() {
             self.collect(lane)?;
         }
         loop {
             let Some(step) = self.script.peek() else {
                 let over = self.outstanding.is_empty();
+                if over && let Some(staging) = &self.staging {
+                    staging.copy_out()?;
+                }
                 return Ok(if over { Progress::Done(Ok(())) } else { Progress::Waiting });
             };
             if self.outstanding.len() >= self.script.window || !self.is_due(step.after) {

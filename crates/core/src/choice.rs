@@ -125,6 +125,11 @@ impl Choice {
         &self.handed
     }
 
+    /// Whether parameters let a component be asked.
+    pub(crate) fn asks(&self, component: Component) -> bool {
+        self.components.asked.has(component)
+    }
+
     /// Whether calls may be handed to UCC.
     pub(crate) fn hands_over(&self) -> bool {
         self.components.ucc.is_enabled()

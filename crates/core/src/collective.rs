@@ -13,7 +13,7 @@ use crate::process::{Process, Then, UserCall};
 use crate::shmem::{Served, is_served_along, is_served_by_elements};
 use crate::spare::Single;
 use oxmpi_abi::constants as abi;
-use oxmpi_coll::{Buffers, Combine, Memory, Run};
+use oxmpi_coll::{Buffers, CollError, Combine, Memory, Run, Staging};
 use oxmpi_engine::{Fault, Operation, RequestId, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
@@ -21,7 +21,7 @@ use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::{Owned, Plain};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::{AnyPlan, Call, Edges, Groups, Paired, Shared};
-use oxmpi_tuned::Form;
+use oxmpi_tuned::{Component, Form};
 use std::sync::Arc;
 
 impl Communicator {
@@ -105,7 +105,7 @@ impl<F: Fabric> Process<F> {
         let team = comm.collective_team();
         let spare = self.domain.lock().spares.take(team, (&call, way), memory.element.as_ref());
         if let Some(mut single) = spare {
-            single.run.renew(tag(comm), memory, combine);
+            single.run.renew(tag(comm), memory, combine).map_err(of_coll)?;
             return Ok(single);
         }
         let plan = plan(&call, (&memory, &combine))?;
@@ -255,6 +255,39 @@ impl<F: Fabric> Process<F> {
         let Some(place) = self.place_of(comm)? else { return Ok(false) };
         self.execute_served(comm, &served, place)?;
         Ok(true)
+    }
+
+    /// Runs a call of the program whose buffers are in the memory of a device (the component accelerator): `run` gets memory of this process
+    /// in their place, and results are copied back when it has returned. Which component serves the call is not changed by that.
+    ///
+    /// # Errors
+    /// Those of `run`; the component is not asked; the driver cannot copy.
+    #[cold]
+    pub fn execute_staged(&self, mut memory: Memory, run: impl FnOnce(Memory) -> Result<()>) -> Result<()> {
+        self.check_devices(&memory)?;
+        match Staging::of(&mut memory).map_err(of_coll)? {
+            None => run(memory),
+            Some(staging) => {
+                staging.copy_in().map_err(of_coll)?;
+                run(memory)?;
+                staging.copy_out().map_err(of_coll)
+            }
+        }
+    }
+
+    /// Whether a collective may have such memory.
+    ///
+    /// # Errors
+    /// It is on a device, and the component accelerator is not asked.
+    #[inline]
+    pub fn check_devices(&self, memory: &Memory) -> Result<()> {
+        let is_on_device = memory.input.is_on_device() || memory.output.is_on_device();
+        if !is_on_device || self.choice.asks(Component::Accelerator) {
+            return Ok(());
+        }
+        let text = "a buffer is in the memory of a device, and the collective component accelerator, which copies such, is not asked: add \
+                    it to the parameter coll";
+        Err(MpiError::new(abi::MPI_ERR_BUFFER, text))
     }
 
     /// Waits for all ranks, for the library's own ends.
@@ -407,7 +440,11 @@ impl<F: Fabric> Process<F> {
 }
 
 fn new_run(plan: AnyPlan, (team, tag): (&Arc<Team>, i32), memory: Memory, combine: Combine) -> Result<Run> {
-    Run::new(plan, team.clone(), tag, memory, combine).map_err(|e| errors::of_fault(errors::fault_of(e)))
+    Run::new(plan, team.clone(), tag, memory, combine).map_err(of_coll)
+}
+
+fn of_coll(error: CollError) -> MpiError {
+    errors::of_fault(errors::fault_of(error))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use oxmpi_abi::constants as abi;
 use oxmpi_abi::extensions::{MPIX_ERR_PROC_FAILED, MPIX_ERR_PROC_FAILED_PENDING, MPIX_ERR_REVOKED};
 use oxmpi_coll::CollError;
 use oxmpi_engine::Fault;
+use oxmpi_mem::buffer::StagingError;
 use oxmpi_objects::error::MpiError;
 use oxmpi_plan::PlanError;
 
@@ -21,8 +22,37 @@ pub(crate) fn of_fault(fault: Fault) -> MpiError {
         Fault::File { class, .. } => class,
         Fault::Handed => abi::MPI_ERR_OTHER,
         Fault::Outside => abi::MPI_ERR_RMA_RANGE,
+        Fault::Device { address, code } => return of_device(address, code),
     };
     MpiError::new(class, fault.to_string())
+}
+
+/// What there is of the CUDA driver under this name (`accelerator_cuda_library`): its version and file.
+///
+/// # Errors
+/// It cannot be used, and why.
+pub fn find_cuda(library: &str) -> Result<String, String> {
+    oxmpi_cuda::Driver::open(library).map(|driver| driver.to_string()).map_err(|error| error.to_string())
+}
+
+/// Whether the kernel of this machine has a driver of devices.
+pub fn has_device() -> bool {
+    oxmpi_cuda::has_device()
+}
+
+/// The data of a device could not be copied here.
+pub fn staging_error(error: StagingError) -> MpiError {
+    of_fault(error.into())
+}
+
+/// The driver of an accelerator has failed.
+fn of_device(address: u64, code: i32) -> MpiError {
+    let name = oxmpi_cuda::error_name(code);
+    let text = format!(
+        "the CUDA driver could not copy the buffer at {address:#x}, which is in the memory of a device: {name} ({code}). Work that the \
+         program has given to the device before may have failed, or the buffer ends before its count says (compute-sanitizer finds both)"
+    );
+    MpiError::new(abi::MPI_ERR_BUFFER, text)
 }
 
 /// What a failed collective leaves in its request.

@@ -13,6 +13,7 @@ use oxmpi_fabric::routes::{Reach, Routes};
 use oxmpi_fabric::shm::copy_policy::{CopyFacts, Proximity, SingleCopyMode};
 use oxmpi_fabric::shm::{Shm, ShmSettings};
 use oxmpi_fabric::{Constructor, Offer, Services, Situation};
+use oxmpi_param::Accelerator;
 use oxmpi_param::module::{BetweenNodes, Module};
 use oxmpi_param::{ParamError, Params, SelectError, SingleCopy};
 use oxmpi_rt::client::{BootError, Client};
@@ -38,6 +39,9 @@ pub struct Started {
     pub checks: bool,
     /// Whether operations are carried out only on the datatypes that the standard names (parameter mpi_strict).
     pub strict: bool,
+    /// What is done about buffers in the memory of accelerators, and the file of their driver (parameters accelerator and
+    /// accelerator_cuda_library).
+    pub accelerator: (Accelerator, String),
     /// The intercommunicator with those who have spawned its job, if anybody has.
     pub parent: Option<Communicator>,
     /// Which modules it uses.
@@ -166,7 +170,8 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     }
     let parent =
         parent.map(|Parent { context, processes, .. }| process.parent_of(Parents { context, processes }));
-    Ok(Started { process, client, checks, strict: params.mpi_strict(), parent, modules })
+    let accelerator = (params.accelerator(), params.accelerator_cuda_library().to_string());
+    Ok(Started { process, client, checks, strict: params.mpi_strict(), accelerator, parent, modules })
 }
 
 /// The routes of a process whose messages go by `module`, and its door, which has what they sleep on.

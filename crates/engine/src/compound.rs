@@ -154,6 +154,8 @@ impl<F: Fabric> Lane<F> {
                 }
             }
             Operation::Receive { context, buffer, source, tag } => {
+                // What failed when it was started before is over.
+                buffer.renew();
                 match self.receive_plain_from(context, &buffer, source, tag) {
                     Some(part) => Started::Pending(part),
                     None => self.start_receive(context, buffer, source, tag)?,

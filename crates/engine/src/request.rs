@@ -6,7 +6,8 @@ pub(crate) use self::table::{Found, Outstanding, Requests};
 
 use crate::compound::Persistent;
 use crate::matching::{ANYBODY, Unexpected};
-use oxmpi_mem::buffer::{PlainBuf, UserBuf};
+use oxmpi_mem::buffer::{PlainBuf, StagingError, UserBuf};
+use oxmpi_mem::device::DeviceFault;
 use oxmpi_shm::announcement::Announcement;
 use oxmpi_wire::Tags;
 
@@ -106,9 +107,32 @@ pub enum Fault {
         /// The process index of the failed member.
         peer: u32,
     },
+    /// A driver could not copy the memory of its device.
+    #[error("the driver of the device could not copy the buffer at {address:#x}: its error {code}")]
+    Device {
+        /// Where the buffer begins.
+        address: u64,
+        /// The driver's number of the error.
+        code: i32,
+    },
     /// The communicator was revoked.
     #[error("the communicator, window or file was revoked")]
     Revoked,
+}
+
+impl From<DeviceFault> for Fault {
+    fn from(DeviceFault { address, code }: DeviceFault) -> Fault {
+        Fault::Device { address, code }
+    }
+}
+
+impl From<StagingError> for Fault {
+    fn from(error: StagingError) -> Fault {
+        match error {
+            StagingError::Room(_) => Fault::NoMemory,
+            StagingError::Device(fault) => fault.into(),
+        }
+    }
 }
 
 /// What a complete operation has to say.
@@ -364,6 +388,16 @@ impl Work {
             Work::Message(m) => m.context,
             Work::Persistent(p) => p.operation.context().unwrap_or(NO_CONTEXT),
             _ => NO_CONTEXT,
+        }
+    }
+
+    /// The memory that it works on.
+    #[inline]
+    pub(crate) fn buffer(&self) -> Option<&UserBuf> {
+        match self {
+            Work::Send(w) => Some(&w.buffer),
+            Work::Receive(w) => Some(&w.buffer),
+            _ => None,
         }
     }
 

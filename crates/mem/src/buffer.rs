@@ -5,10 +5,12 @@
 //! [`Cursor`] makes going through them in sequence cheap for types of many pieces.
 
 use crate::copy::{self, Place, Sides};
+use crate::device::{DeviceFault, DeviceMemory, RowJoiner, Rows};
 use crate::layout::{Layout, LayoutError};
-use crate::memory::Lease;
+use crate::memory::{Lease, Scratch, ScratchError};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// The memory of `count` elements. Cheap to clone; all clones name the same memory.
 ///
@@ -29,6 +31,48 @@ enum Shape {
         size: usize,
     },
     Strided(Arc<Layout>),
+    /// Memory that only a driver copies.
+    Device(Box<DeviceShape>),
+}
+
+/// Elements in the memory of a device.
+#[derive(Clone, Debug)]
+struct DeviceShape {
+    elements: Elements,
+    device: Arc<Device>,
+    /// What is written is awaited only by [`UserBuf::settle`].
+    writes_behind: bool,
+}
+
+/// As the other two of [`Shape`].
+#[derive(Clone, Debug)]
+enum Elements {
+    Contiguous(usize),
+    Strided(Arc<Layout>),
+}
+
+#[derive(Debug)]
+struct Device {
+    memory: Box<dyn DeviceMemory>,
+    /// What the program gave as its address.
+    address: u64,
+    /// The first failure, the driver's number; 0: there was none.
+    failure: AtomicI32,
+}
+
+impl Device {
+    fn note(&self, result: Result<(), i32>) {
+        if let Err(code) = result {
+            // The first counts. Whoever completes the operation does so after all copies, by what orders them.
+            let _ = self.failure.compare_exchange(0, code, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+}
+
+impl DeviceShape {
+    fn with_elements(&self, elements: Elements) -> Shape {
+        Shape::Device(Box::new(DeviceShape { elements, ..self.clone() }))
+    }
 }
 
 /// Memory of a user in one piece: what most buffers are. A plain value, so that it costs nothing to keep one.
@@ -217,6 +261,10 @@ impl UserBuf {
         match &self.shape {
             Shape::Contiguous { size } => *size,
             Shape::Strided(layout) => layout.size(),
+            Shape::Device(shape) => match &shape.elements {
+                Elements::Contiguous(size) => *size,
+                Elements::Strided(layout) => layout.size(),
+            },
         }
     }
 
@@ -226,6 +274,10 @@ impl UserBuf {
         match &self.shape {
             Shape::Contiguous { size } => size.cast_signed(),
             Shape::Strided(layout) => layout.extent(),
+            Shape::Device(shape) => match &shape.elements {
+                Elements::Contiguous(size) => size.cast_signed(),
+                Elements::Strided(layout) => layout.extent(),
+            },
         }
     }
 
@@ -269,6 +321,12 @@ impl UserBuf {
             let base = first.wrapping_add(if len == 0 { 0 } else { start });
             return Some(UserBuf { base, count: len, shape: Shape::Contiguous { size: 1 }, ..self.clone() });
         }
+        if let Shape::Device(device) = &self.shape
+            && let Elements::Contiguous(_) = device.elements
+        {
+            let shape = device.with_elements(Elements::Contiguous(1));
+            return Some(UserBuf { base: self.base.wrapping_add(start), count: len, shape, ..self.clone() });
+        }
         let size = self.element_size();
         (start.is_multiple_of(size) && len.is_multiple_of(size))
             .then(|| self.elements(start / size, len / size))
@@ -301,6 +359,7 @@ impl UserBuf {
                 let touching = self.count == 1 || layout.extent() == layout.size().cast_signed();
                 touching.then(|| self.base.wrapping_offset(start))
             }
+            Shape::Device(_) => None,
         }
     }
 
@@ -345,10 +404,18 @@ impl UserBuf {
     pub(crate) fn blocks(&self, from: usize, len: usize, mut f: impl FnMut(*mut u8, usize)) {
         let total = self.packed_len();
         assert!(from <= total && len <= total - from, "packed bytes {from}+{len} of a buffer of {total}");
-        match &self.shape {
-            Shape::Contiguous { .. } if len == 0 => {}
-            Shape::Contiguous { .. } => f(self.base.wrapping_add(from), len),
-            Shape::Strided(layout) => {
+        let layout = match &self.shape {
+            Shape::Contiguous { .. } => None,
+            Shape::Strided(layout) => Some(layout),
+            Shape::Device(shape) => match &shape.elements {
+                Elements::Contiguous(_) => None,
+                Elements::Strided(layout) => Some(layout),
+            },
+        };
+        match layout {
+            None if len == 0 => {}
+            None => f(self.base.wrapping_add(from), len),
+            Some(layout) => {
                 let mut range = (from, len);
                 for element in from / layout.size().max(1)..self.count {
                     let at = layout.extent().wrapping_mul(element.cast_signed());
@@ -364,10 +431,27 @@ impl UserBuf {
         }
     }
 
+    /// The addresses of the first blocks of data, `most` of them at most.
+    pub fn data_blocks(&self, most: usize) -> Vec<std::ops::Range<usize>> {
+        let mut found = Vec::new();
+        // Data in one piece, and the first block of others.
+        let len = if most == 1 && self.one_piece().is_none() {
+            self.packed_len().min(1)
+        } else {
+            self.packed_len()
+        };
+        self.blocks(0, len, |at, len| {
+            if found.len() < most {
+                found.push(at.addr()..at.addr() + len);
+            }
+        });
+        found
+    }
+
     /// Whether the elements are structs of `extent` bytes with data in just these (offset, length) blocks.
     pub(crate) fn is_array_of(&self, blocks: &[(isize, usize)], extent: usize) -> bool {
         match &self.shape {
-            Shape::Contiguous { .. } => false,
+            Shape::Contiguous { .. } | Shape::Device(_) => false,
             Shape::Strided(l) => l.extent() == extent.cast_signed() && l.has_blocks(blocks),
         }
     }
@@ -439,7 +523,142 @@ impl UserBuf {
                 // SAFETY: as above; the layout says which bytes belong to the range.
                 unsafe { copy::elements(layout.program(), sides, layout.extent(), range, &mut cursor.place) }
             }
+            // SAFETY: by the contract of this function.
+            Shape::Device(shape) => unsafe { self.transfer_on_device::<PACK>(shape, from, packed, len) },
         }
+    }
+
+    /// As [`transfer`](Self::transfer), by the driver.
+    ///
+    /// # Safety
+    /// As there.
+    #[cold]
+    unsafe fn transfer_on_device<const PACK: bool>(
+        &self,
+        shape: &DeviceShape,
+        from: usize,
+        packed: *mut u8,
+        len: usize,
+    ) {
+        let device = &shape.device;
+        let mut joiner = RowJoiner::new(|at: *mut u8, offset, rows: Rows| {
+            let there = packed.wrapping_add(offset);
+            // SAFETY: the rows are within the packed bytes, which are readable, and for `PACK` writable.
+            let done = unsafe {
+                match (PACK, rows.height) {
+                    (true, 1) => device.memory.read(at, there, rows.width),
+                    (false, 1) => device.memory.write(at, there, rows.width),
+                    (true, _) => device.memory.read_rows(at, rows, there),
+                    (false, _) => device.memory.write_rows(at, rows, there),
+                }
+            };
+            if PACK && done.is_err() {
+                // SAFETY: as above. What is sent in its place must not be what was in this memory before.
+                unsafe { there.write_bytes(0, rows.width * rows.height) };
+            }
+            device.note(done);
+        });
+        self.blocks(from, len, |at, len| joiner.add(at, len));
+        joiner.end();
+        if !PACK && !shape.writes_behind {
+            device.note(device.memory.settle());
+        }
+    }
+
+    /// The same elements, whose data are in the memory of a device: nothing but `memory` reads or writes them from now on.
+    ///
+    pub fn on_device(self, memory: Box<dyn DeviceMemory>) -> UserBuf {
+        let elements = match &self.shape {
+            Shape::Contiguous { size } => Elements::Contiguous(*size),
+            Shape::Strided(layout) => Elements::Strided(Arc::clone(layout)),
+            Shape::Device(shape) => shape.elements.clone(),
+        };
+        let address = self.base.addr() as u64;
+        let device = Arc::new(Device { memory, address, failure: AtomicI32::new(0) });
+        let shape = Shape::Device(Box::new(DeviceShape { elements, device, writes_behind: false }));
+        UserBuf { shape, ..self }
+    }
+
+    /// Whether the data are in the memory of a device, in one piece, and so long that an operation should read them while it goes on
+    /// instead of before.
+    pub fn is_read_ahead(&self) -> bool {
+        match &self.shape {
+            Shape::Device(shape) => {
+                matches!(shape.elements, Elements::Contiguous(_)) && self.packed_len() > STAGED_MAX
+            }
+            Shape::Contiguous { .. } | Shape::Strided(_) => false,
+        }
+    }
+
+    /// Whether the data are in the memory of a device.
+    #[inline]
+    pub fn is_on_device(&self) -> bool {
+        matches!(self.shape, Shape::Device(_))
+    }
+
+    /// The same buffer, for an operation that calls [`settle`](Self::settle) when it has written all: until then the device need not have
+    /// it.
+    #[inline]
+    pub fn writes_behind(mut self) -> UserBuf {
+        if let Shape::Device(shape) = &mut self.shape {
+            shape.writes_behind = true;
+        }
+        self
+    }
+
+    /// Waits until a device has all that was written, and says whether one of the copies so far has failed.
+    ///
+    /// # Errors
+    /// The first failure.
+    #[inline]
+    pub fn settle(&self) -> Result<(), DeviceFault> {
+        match &self.shape {
+            Shape::Device(shape) => shape.device.settle(),
+            Shape::Contiguous { .. } | Shape::Strided(_) => Ok(()),
+        }
+    }
+
+    /// An operation begins: the program may have changed the data since they were last packed, and what failed before is over.
+    pub fn renew(&self) {
+        if let Shape::Device(shape) = &self.shape {
+            shape.device.failure.store(0, Ordering::Relaxed);
+            shape.device.note(shape.device.memory.renew());
+        }
+    }
+
+    /// Room in memory of this process for the same elements, with the same gaps; nothing is copied there. `None`: they are in such
+    /// memory.
+    ///
+    /// # Errors
+    /// There is no room.
+    pub fn twin(&self) -> Result<Option<UserBuf>, ScratchError> {
+        let Shape::Device(shape) = &self.shape else { return Ok(None) };
+        match &shape.elements {
+            Elements::Strided(layout) => Ok(Some(Scratch::new(self.count, layout)?.buf().clone())),
+            Elements::Contiguous(size) => {
+                let room = Scratch::bytes(self.packed_len())?.buf().clone();
+                Ok(Some(UserBuf { count: self.count, shape: Shape::Contiguous { size: *size }, ..room }))
+            }
+        }
+    }
+
+    /// A copy of the data in memory of this process, packed. `None`: they are there.
+    ///
+    /// # Errors
+    /// There is no such room, or the driver could not copy them.
+    pub fn staged(&self) -> Option<Result<UserBuf, StagingError>> {
+        if !self.is_on_device() {
+            return None;
+        }
+        Some(self.copied_here())
+    }
+
+    #[cold]
+    fn copied_here(&self) -> Result<UserBuf, StagingError> {
+        let room = Scratch::bytes(self.packed_len()).map_err(StagingError::Room)?;
+        room.buf().copy_from(0, self, 0, self.packed_len());
+        self.settle().map_err(StagingError::Device)?;
+        Ok(room.buf().clone())
     }
 
     /// Copies `len` packed bytes of `other` from `other_offset` on over those of this buffer from `offset` on. The two may
@@ -461,6 +680,9 @@ impl UserBuf {
         } else if let Some(from) = other.as_contiguous() {
             self.unpack(offset, from.slice(other_offset, len));
         } else {
+            if self.is_on_device() || other.is_on_device() {
+                return self.copy_by_driver(offset, other, other_offset, len);
+            }
             let mut bounce = [0u8; 8 << 10];
             let (mut read, mut write) = (Cursor::at(other_offset), Cursor::at(offset));
             let mut left = len;
@@ -473,6 +695,48 @@ impl UserBuf {
         }
     }
 }
+
+impl From<DeviceFault> for StagingError {
+    fn from(fault: DeviceFault) -> StagingError {
+        StagingError::Device(fault)
+    }
+}
+
+/// Why there is no copy of a device's data.
+#[derive(Clone, Copy, Debug)]
+pub enum StagingError {
+    /// No memory.
+    Room(ScratchError),
+    /// The driver has failed.
+    Device(DeviceFault),
+}
+
+impl Device {
+    #[cold]
+    fn settle(&self) -> Result<(), DeviceFault> {
+        self.note(self.memory.settle());
+        match self.failure.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            code => Err(DeviceFault { address: self.address, code }),
+        }
+    }
+}
+
+impl UserBuf {
+    /// As [`copy_from`](Self::copy_from), in parts for which a driver's call is worth its while.
+    #[cold]
+    fn copy_by_driver(&self, offset: usize, other: &UserBuf, other_offset: usize, len: usize) {
+        let mut bounce = vec![0; len.min(STAGED_MAX)];
+        for at in (0..len).step_by(STAGED_MAX) {
+            let part = &mut bounce[..STAGED_MAX.min(len - at)];
+            other.pack(other_offset + at, BytesMut::from(&mut *part));
+            self.unpack(offset + at, Bytes::from(&*part));
+        }
+    }
+}
+
+/// The longest data of a device, bytes, that are copied whole before an operation that sends them begins.
+pub const STAGED_MAX: usize = 512 << 10;
 
 impl Layout {
     /// Packs the elements at `base`, so many as fill `to`: for a call that keeps no buffer.

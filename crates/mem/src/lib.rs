@@ -9,6 +9,7 @@
 //! - [`blocks`]: the pieces of memory of a layout one by one.
 //! - [`buffer`]: a [`UserBuf`](buffer::UserBuf) is (address, count, layout). Its *packed* form is the bytes of all
 //!   elements in type-map order without gaps; it can pack or unpack any range of that.
+//! - [`device`]: memory that only a driver copies.
 //! - [`element`]: which bytes of a Rust type are data; [`regions`]: slices and rectangles of matrices as buffers.
 //! - [`memory`]: memory that comes from safe Rust: a slice lent for a call, a vector moved in, scratch space.
 //! - [`external32`]: basic elements in the representation that all machines read.
@@ -24,6 +25,7 @@ pub mod blocks;
 pub mod bounds;
 pub mod buffer;
 mod copy;
+pub mod device;
 pub mod element;
 pub mod exposed;
 pub mod external32;

@@ -9,6 +9,7 @@ use oxmpi_mem::external32::Element;
 use oxmpi_mem::kernels::Scalar;
 use oxmpi_mem::layout::Layout;
 use std::ffi::c_char;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The groups of types by which section 6.9.2 says what an operation is defined for.
@@ -237,14 +238,14 @@ pub fn pair_of(value: usize, index: usize) -> Option<&'static PredefinedType> {
 }
 
 /// The bytes of an element of each predefined datatype without gaps, by its distance to the first; 0 for all others.
-static PLAIN_SIZES: [u8; END] = {
-    let mut sizes = [0; END];
+static PLAIN_SIZES: [AtomicU8; END] = {
+    let mut sizes = [const { AtomicU8::new(0) }; END];
     let mut at = 0;
     while at < ARITHMETIC.len() + COMMUNICATED.len() {
         let facts =
             if at < ARITHMETIC.len() { &ARITHMETIC[at] } else { &COMMUNICATED[at - ARITHMETIC.len()] };
         if facts.is_plain() {
-            sizes[facts.handle as usize - FIRST as usize] = facts.size as u8;
+            sizes[facts.handle as usize - FIRST as usize] = AtomicU8::new(facts.size as u8);
         }
         at += 1;
     }
@@ -255,10 +256,16 @@ static PLAIN_SIZES: [u8; END] = {
 /// other datatypes. A subtraction and a load: it is on the path of every short message.
 #[inline(always)]
 pub fn plain_size(handle: u64) -> Option<usize> {
-    match PLAIN_SIZES.get(handle.wrapping_sub(FIRST) as usize) {
-        None | Some(0) => None,
-        Some(size) => Some(usize::from(*size)),
+    match usize::from(PLAIN_SIZES.get(handle.wrapping_sub(FIRST) as usize)?.load(Ordering::Relaxed)) {
+        0 => None,
+        size => Some(size),
     }
+}
+
+/// From now on [`plain_size`] knows no datatype, so that every call takes the full path: where the memory of a buffer may not be this
+/// process's own. This costs the path of short messages no instruction.
+pub fn forget_plain_sizes() {
+    PLAIN_SIZES.iter().for_each(|size| size.store(0, Ordering::Relaxed));
 }
 
 /// Which predefined datatypes are integers of 4 or 8 bytes of which all of sum, bitwise operations and replacement are defined

@@ -80,7 +80,7 @@ const FRAMEWORK: &str =
 /// and some beside them. Those of collectives
 /// and of the guide are left out, as such names are ours.
 const FRAMEWORKS: &str = "\
-accelerator allocator bml btl_base btl_elan btl_scif btl_sctp btl_self btl_tcp btl_template crcp
+accelerator_base accelerator_null accelerator_rocm accelerator_ze allocator bml btl_base btl_elan btl_scif btl_sctp btl_self btl_tcp btl_template crcp
 crs dfs dl errmgr ess event fbtl fcoll filem fs grpcomm hook hwloc if io iof mca memchecker
 memory mpi_abort_delay mpi_abort_print_stack mpi_add_procs_cutoff mpi_assert mpi_ddt
 mpi_dynamics_enabled mpi_event_tick_rate mpi_have_sparse_group_storage mpi_leave_pinned
@@ -94,6 +94,8 @@ topo ucx vprotocol";
 
 const COLLECTIVE: &str =
     "that collective component is Open MPI's, and not here ('oxmpi info --collectives' lists those that are)";
+const ACCELERATOR: &str = "the collective component accelerator has no parameters here, as it stands before all others: '--mca accelerator' says \
+                           what is done about buffers on devices ('oxmpi info --param accelerator')";
 const NETWORK: &str = "that component is Open MPI's, and not here: there is no transport for such networks yet ('--mca rpi tcp' goes \
                        over IP, 'oxmpi info --select' lists the transports)";
 const OFI: &str = "that parameter is Open MPI's, and not here: 'oxmpi info --param mtl_ofi' lists those of libfabric that are";
@@ -102,10 +104,10 @@ const MEMORY: &str = "that component is Open MPI's, and not here: parameters of 
 
 /// Framework and component of those that are not here.
 const COMPONENTS: &[(&str, &str)] = &[
-    ("coll_accelerator", COLLECTIVE),
+    ("coll_accelerator", ACCELERATOR),
     ("coll_acoll", COLLECTIVE),
     ("coll_adapt", COLLECTIVE),
-    ("coll_cuda", COLLECTIVE),
+    ("coll_cuda", ACCELERATOR),
     ("coll_fca", COLLECTIVE),
     ("coll_ftagree", COLLECTIVE),
     ("coll_hcoll", COLLECTIVE),

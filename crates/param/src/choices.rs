@@ -22,6 +22,19 @@ pub enum Encrypt {
     Auto,
 }
 
+/// What is done about buffers in the memory of accelerators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accelerator {
+    /// They are copied by the driver that the program has loaded.
+    Auto,
+    /// They are copied by the driver, which is loaded if the program has not done so.
+    Cuda,
+    /// They are errors.
+    Null,
+    /// The program has none, and promises it.
+    Off,
+}
+
 /// The error handler that counts until a program sets another one (MPI-5.0 section 11.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InitialErrhandler {

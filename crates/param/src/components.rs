@@ -9,6 +9,8 @@ use std::fmt;
 /// A component of the framework `coll`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Component {
+    /// Buffers in the memory of accelerators, for what serves them.
+    Accelerator,
     /// Communicators of one rank.
     Own,
     /// Barriers before and after every so many operations, around what serves them.
@@ -40,7 +42,14 @@ struct ComponentRow {
 }
 
 /// The table, in the order of which those of one priority are asked.
-const TABLE: [ComponentRow; 9] = [
+const TABLE: [ComponentRow; 10] = [
+    ComponentRow {
+        component: Component::Accelerator,
+        name: "accelerator",
+        aliases: &["cuda"],
+        description: "buffers in the memory of devices, copied through memory of the host around what others serve",
+        priority: |_| ACCELERATOR_PRIORITY,
+    },
     ComponentRow {
         component: Component::Own,
         name: "self",
@@ -106,6 +115,9 @@ const TABLE: [ComponentRow; 9] = [
     },
 ];
 
+/// As Open MPI's. No parameter changes it: none of the others can serve a buffer on a device.
+const ACCELERATOR_PRIORITY: u32 = 78;
+
 /// A name that is no component's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadName {
@@ -144,10 +156,8 @@ pub enum BadName {
 }
 
 /// Components of Open MPI that are not here: the name, and what there is instead.
-const MISSING: [(&str, &str); 8] = [
+const MISSING: [(&str, &str); 6] = [
     ("ftagree", "MPIX_Comm_agree needs no component ('mpirun --with-ft ulfm' has it)"),
-    ("accelerator", "buffers lie in the memory of processors"),
-    ("cuda", "buffers lie in the memory of processors"),
     ("hcoll", "it hands collectives to the library HCOLL, which is not used"),
     ("portals4", "there is no transport for networks of Portals 4"),
     ("monitoring", "MPI_T performance variables count what runs ('oxmpi info --pvars')"),
@@ -175,6 +185,12 @@ impl Component {
     fn row(self) -> &'static ComponentRow {
         // The rows stand in the order of the enumeration: a test sees to it.
         &TABLE[self as usize]
+    }
+
+    /// Whether it serves nothing by itself, but does something around what others serve.
+    #[must_use]
+    pub fn is_around(self) -> bool {
+        matches!(self, Component::Accelerator | Component::Sync)
     }
 
     /// Its name.
@@ -298,9 +314,9 @@ mod tests {
         };
         assert_eq!(asked("basic, self,libnbc"), "self libnbc basic");
         assert_eq!(asked("lam_basic"), "basic");
-        assert_eq!(asked("^xhc,han"), "self sync inter tuned libnbc ucc basic");
-        assert_eq!(asked("^hcoll,ucc,xhc"), "self sync smp inter tuned libnbc basic");
-        assert_eq!(asked(" "), "self sync smp shmem inter tuned libnbc ucc basic");
+        assert_eq!(asked("^xhc,han"), "accelerator self sync inter tuned libnbc ucc basic");
+        assert_eq!(asked("^hcoll,ucc,xhc"), "accelerator self sync smp inter tuned libnbc basic");
+        assert_eq!(asked(" "), "accelerator self sync smp shmem inter tuned libnbc ucc basic");
     }
 
     #[test]
@@ -308,23 +324,23 @@ mod tests {
         let error = |text| Asked::parse(text).unwrap_err().to_string();
         assert_eq!(
             error("basic,shmen"),
-            "there is no collective component 'shmen' (did you mean 'shmem'?): expected self, sync, smp, shmem, inter, \
+            "there is no collective component 'shmen' (did you mean 'shmem'?): expected accelerator, self, sync, smp, shmem, inter, \
              tuned, libnbc, ucc, basic"
         );
         assert!(error("basic,,self").contains("no collective component ''"));
         assert!(error("base").starts_with("'base' is what the collective components have in common"));
         assert!(
-            error("^self,sync,smp,shmem,inter,tuned,libnbc,ucc,basic")
+            error("^accelerator,self,sync,smp,shmem,inter,tuned,libnbc,ucc,basic")
                 .contains("leaves no collective component")
         );
     }
 
     #[test]
     fn what_only_open_mpi_has_is_told_to_be_missing() {
-        for name in ["ftagree", "accelerator", "hcoll", "portals4"] {
+        for name in ["ftagree", "hcoll", "portals4"] {
             let error = Asked::parse(&format!("basic,{name}")).unwrap_err().to_string();
             let start = format!("the collective component '{name}' is Open MPI's, and not here: ");
-            assert!(error.starts_with(&start) && error.contains("here are self, sync"), "{error}");
+            assert!(error.starts_with(&start) && error.contains("here are accelerator, self"), "{error}");
             assert_eq!(Asked::parse(&format!("^{name}")), Ok(Asked::ALL));
         }
     }

@@ -49,7 +49,7 @@ mod source;
 pub mod tuned;
 
 pub use absent::{Absence, NoEffect, absence};
-pub use choices::{Encrypt, InitialErrhandler, SingleCopy};
+pub use choices::{Accelerator, Encrypt, InitialErrhandler, SingleCopy};
 pub use definition::{Change, Level, Param, Value};
 pub use load::{Found, Ignored};
 pub use module::Module;

@@ -3,7 +3,7 @@
 //! The table has the rows of this file, those of the transports that the program has ([`Module::params`]) behind the row `rpi`, and
 //! those of the tuned collectives.
 
-use crate::choices::{Encrypt, InitialErrhandler, SingleCopy};
+use crate::choices::{Accelerator, Encrypt, InitialErrhandler, SingleCopy};
 use crate::definition::{Change, Level, Param, Value};
 use crate::module::Module;
 use crate::parse::{ParamError, Unit};
@@ -197,6 +197,16 @@ impl Params {
         }
     }
 
+    /// What is done about buffers in the memory of accelerators.
+    pub fn accelerator(&self) -> Accelerator {
+        match self.number_of(Id::accelerator) {
+            0 => Accelerator::Auto,
+            1 => Accelerator::Cuda,
+            2 => Accelerator::Null,
+            _ => Accelerator::Off,
+        }
+    }
+
     /// The error handler of MPI_COMM_WORLD and MPI_COMM_SELF until the program sets another one.
     pub fn initial_errhandler(&self) -> InitialErrhandler {
         match self.number_of(Id::mpi_initial_errhandler) {
@@ -350,6 +360,18 @@ parameters! {
         default: "", aliases: [], level: User,
         help: "A file that says which address a host tells its peers in jobs over sockets, in lines 'HOST ADDRESS'. Empty: \
                PREFIX/etc/oxmpi-hostmap.conf, if there is one; 'none': no file.",
+    }
+    accelerator: by_hand {
+        unit: Unit::Choice(&["auto", "cuda", "null", "off"]), default: 0, limits: 0..=3, power_of_two: false,
+        aliases: [], level: User,
+        help: "What is done about buffers in the memory of an accelerator. auto: they are copied through memory of the host by the CUDA driver, \
+               once the program has loaded it. cuda: MPI_Init loads it, and fails if it cannot. null: they are MPI_ERR_BUFFER. off: no address is \
+               looked at, as on a machine without a device; then such a buffer ends the program with a signal.",
+    }
+    accelerator_cuda_library: text {
+        default: "libcuda.so.1", aliases: [], level: User,
+        help: "The file of the CUDA driver, as the loader of programs takes it: a name that it searches for, or a path. With another one than \
+               the default it is used also where the kernel has no driver of NVIDIA's.",
     }
     mpi_initial_errhandler: by_hand {
         unit: Unit::Choice(&["mpi_errors_are_fatal", "mpi_errors_abort", "mpi_errors_return"]),

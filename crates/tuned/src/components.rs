@@ -42,6 +42,8 @@ pub fn serves(component: Component, collective: Collective, form: Form) -> bool 
     let is_inter = matches!(collective, InterMove | InterReduce);
     match component {
         Component::Own => !is_inter,
+        // What has no data is nothing to it.
+        Component::Accelerator => collective != Barrier,
         Component::Basic => true,
         // The barrier of an intercommunicator is one of the whole.
         Component::Inter => is_inter || collective == Barrier,

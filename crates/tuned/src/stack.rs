@@ -87,13 +87,15 @@ impl Stack {
         let mut stack = Stack { members: Vec::new(), ucc: components.ucc, left_out: Vec::new(), sync: None };
         for component in Component::all() {
             let refusal = match only {
-                Some(only) if only != component => Some(NOT_NAMED),
+                Some(only) if only != component && component != Component::Accelerator => Some(NOT_NAMED),
                 None if !components.asked.has(component) => Some(NOT_ASKED),
                 _ => unavailable(component, components, facts),
             };
             let priority = components.priority(component);
             match refusal {
                 Some(why) => stack.left_out.push((component, why)),
+                // It serves nothing by itself.
+                None if component == Component::Accelerator => {}
                 None if component == Component::Sync => stack.sync = Some((components.barriers, priority)),
                 None => stack.members.push((component, priority)),
             }
@@ -157,7 +159,7 @@ impl Stack {
 
     #[cold]
     fn unserved(&self, call: &CallFacts<'_>, nodes: Option<&Nodes>) -> Unserved {
-        let left_out = self.left_out.iter().filter(|(component, _)| *component != Component::Sync);
+        let left_out = self.left_out.iter().filter(|(component, _)| !component.is_around());
         let here = self
             .members
             .iter()
@@ -177,7 +179,7 @@ fn unavailable(component: Component, components: &Components, facts: &CommFacts<
     let barriers = components.barriers;
     match component {
         Component::Inter => (!facts.is_inter).then_some("it is for intercommunicators"),
-        Component::Basic => None,
+        Component::Basic | Component::Accelerator => None,
         Component::Libnbc => None,
         _ if facts.is_inter => Some("it is not for intercommunicators"),
         Component::Own => (facts.ranks > 1).then_some("it is for communicators of one rank"),

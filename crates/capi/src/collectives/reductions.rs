@@ -11,7 +11,7 @@ use crate::operations::{Combining, combining};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Count, Datatype, Op, Request};
-use oxmpi_coll::Buffers;
+use oxmpi_coll::{Area, Buffers};
 use oxmpi_core::Communicator;
 use oxmpi_core::shmem::short::Prefix;
 use oxmpi_mem::buffer::UserBuf;
@@ -48,6 +48,18 @@ fn reduction(
     (input, output): (UserBuf, UserBuf),
     end: End,
 ) -> Result<()> {
+    if matches!(end, End::Here) && (input.is_on_device() || output.is_on_device()) {
+        let buffers = Buffers { input, output, element: None };
+        return library.process.execute_staged(buffers.into(), |memory| {
+            match (memory.input, memory.output) {
+                (Area::Whole(input), Area::Whole(output)) => {
+                    reduction(library, comm, how, call, datatype, (input, output), end)
+                }
+                // What was whole stays so.
+                _ => Ok(()),
+            }
+        });
+    }
     let datatype = library.datatype(datatype)?;
     let mut buffers = Buffers { input, output, element: None };
     // Short ones are over before a reference could be counted.

@@ -54,6 +54,10 @@ pub(super) fn same(origin: Origin, place: Place) -> bool {
     origin.datatype == place.datatype && origin.count == place.count
 }
 
+/// Why what a window gives cannot go to a device: it is written there within any look, when nobody could say that the driver has failed.
+const NO_RESULT: &str = "one-sided communication writes results to memory of the host alone: give it such a buffer, and copy from there";
+const NO_SWAP: &str = "MPI_Compare_and_swap takes elements in memory of the host alone: copy them there";
+
 pub(super) fn put(
     library: &Running,
     window: &Window,
@@ -61,7 +65,7 @@ pub(super) fn put(
     place: Place,
     how: How,
 ) -> Result<Option<RequestId>> {
-    let buffer = library.buffer(origin.addr, origin.count, origin.datatype)?;
+    let buffer = library.to_read(library.buffer(origin.addr, origin.count, origin.datatype)?)?;
     library.process.put(window, &buffer, &at(library, place)?, how)
 }
 
@@ -73,6 +77,7 @@ pub(super) fn get(
     how: How,
 ) -> Result<Option<RequestId>> {
     let buffer = library.buffer(origin.addr, origin.count, origin.datatype)?;
+    let buffer = library.on_host(buffer, NO_RESULT)?;
     library.process.get(window, &buffer, &at(library, place)?, how)
 }
 
@@ -89,12 +94,16 @@ pub(super) fn accumulate(
     let target = library.datatype(place.datatype)?;
     let takes_operands = !matches!(operation, op::Op::Predefined(OpKind::NoOp));
     let operands = if takes_operands {
-        library.buffer(origin.addr, origin.count, origin.datatype)?
+        library.to_read(library.buffer(origin.addr, origin.count, origin.datatype)?)?
     } else {
         UserBuf::empty()
     };
-    let fetch =
-        result.map(|result| library.buffer(result.addr, result.count, result.datatype)).transpose()?;
+    let fetch = result
+        .map(|result| {
+            let buffer = library.buffer(result.addr, result.count, result.datatype)?;
+            library.on_host(buffer, NO_RESULT)
+        })
+        .transpose()?;
     if operands.is_empty() && (place.count == 0 || target.size() == 0) {
         // Any operation makes the same of no data, and elements that are not there are of no datatype.
         return library.process.put(window, &UserBuf::empty(), &at(library, place)?, how);
@@ -257,7 +266,7 @@ fn swap_fully(
             if addr.is_null() {
                 return Err(null(what));
             }
-            library.buffer(addr, 1, datatype)
+            library.on_host(library.buffer(addr, 1, datatype)?, NO_SWAP)
         };
         let (new, expected) = (element(origin, "origin_addr")?, element(compare, "compare_addr")?);
         let old = element(result, "result_addr")?;

@@ -39,8 +39,14 @@ fn new_window(flavor: Flavor, size: Aint, disp_unit: Aint, info: Info) -> Result
     Ok(NewWindow { flavor, memory: Exposed::NONE, size, disp_unit: disp_unit as i64, hints })
 }
 
+/// Why a window cannot be there: other processes read and write its memory where it is.
+const NO_WINDOW: &str = "a window needs memory of the host: make it of such memory, and copy between the two";
+
 /// Memory of the program's for a window.
-fn exposed(base: *mut c_void, len: usize) -> Result<Exposed> {
+fn exposed(library: &Running, base: *mut c_void, len: usize) -> Result<Exposed> {
+    if len > 0 {
+        library.check_on_host(base, NO_WINDOW)?;
+    }
     if base.is_null() && len > 0 {
         let text = format!("base is a null pointer, with a size of {len} bytes");
         return Err(MpiError::new(abi::MPI_ERR_BASE, text));
@@ -85,7 +91,7 @@ fn create_from(
 ) -> c_int {
     on_comm(function, comm, |library, communicator| {
         let new = new_window(Flavor::Create, size, disp_unit, info)
-            .and_then(|new| Ok(NewWindow { memory: exposed(base, new.size)?, ..new }));
+            .and_then(|new| Ok(NewWindow { memory: exposed(library, base, new.size)?, ..new }));
         create(library, communicator, new, None, win)
     })
 }
@@ -172,7 +178,7 @@ mpi! {
     /// MPI-5.0 section 12.2.5.
     fn MPI_Win_attach(win: Win, base: *mut c_void, size: Aint) -> c_int {
         on_win(FuncId::MPI_Win_attach, win, |library, window| {
-            library.process.attach_memory(window, exposed(base, bytes(size)?)?)
+            library.process.attach_memory(window, exposed(library, base, bytes(size)?)?)
         })
     }
 

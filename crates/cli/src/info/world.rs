@@ -1,7 +1,7 @@
 //! The components of collectives that MPI_COMM_WORLD of a job would get, and why no others ("Selecting a coll Module" of the
 //! components guide: each communicator asks all that are left).
 
-use oxmpi_param::Params;
+use oxmpi_param::{Accelerator, Params};
 use oxmpi_plan::{Collective, Nodes};
 use oxmpi_tuned::components::serves;
 use oxmpi_tuned::{CommFacts, Component, Components, Form, Stack};
@@ -15,6 +15,8 @@ pub(super) struct World {
     stack: Stack,
     /// What there is of the library UCC.
     ucc: Result<String, String>,
+    /// What there is of the CUDA driver, and what is to be done with it.
+    cuda: (Result<String, String>, Accelerator),
 }
 
 impl World {
@@ -23,11 +25,12 @@ impl World {
         let mut components = Components::new(params).ok()?;
         crate::collectives::spread(&mut components, params);
         let ucc = oxmpi_core::find_ucc(params.coll_ucc_library());
+        let cuda = (oxmpi_core::find_cuda(params.accelerator_cuda_library()), params.accelerator());
         let job = 0..ranks;
         let nodes = components.virtual_nodes.as_ref().and_then(|nodes| nodes.nodes(job.clone(), &job));
         let facts = CommFacts { ranks, is_inter: false, nodes: nodes.as_ref(), has_control_section: true };
         let stack = Stack::new(&components, &facts, None);
-        Some(World { ranks, nodes: nodes.as_ref().map_or(1, Nodes::how_many), components, stack, ucc })
+        Some(World { ranks, nodes: nodes.as_ref().map_or(1, Nodes::how_many), components, stack, ucc, cuda })
     }
 
     /// All components, those that serve first, with their priorities; and why those that do not are dropped.
@@ -36,6 +39,15 @@ impl World {
             self.stack.members().map(|(component, priority)| (component, priority, None)).collect();
         if self.stack.has_sync() {
             all.push((Component::Sync, self.components.priority(Component::Sync), None));
+        }
+        if !self.stack.left_out().any(|(component, _)| component == Component::Accelerator) {
+            let why = match self.cuda {
+                (_, Accelerator::Null) => Some("the parameter accelerator is 'null'"),
+                (_, Accelerator::Off) => Some("the parameter accelerator is 'off'"),
+                (Err(_), _) => Some("there is no driver of a device here"),
+                (Ok(_), _) => None,
+            };
+            all.push((Component::Accelerator, self.components.priority(Component::Accelerator), why));
         }
         let dropped = self.stack.left_out();
         all.extend(dropped.map(|(one, why)| (one, self.components.priority(one), Some(why))));
@@ -57,11 +69,19 @@ impl World {
                 None if component == Component::Sync => {
                     format!("puts barriers around {}", functions(component))
                 }
+                None if component == Component::Accelerator => {
+                    "copies buffers on devices through memory of the host, around what others serve"
+                        .to_string()
+                }
                 None => format!("serves {}", functions(component)),
             };
             let found = match (&self.ucc, component) {
                 (Ok(found), Component::Ucc) => format!(" ({found} is here)"),
                 (Err(_), Component::Ucc) => " (its library is not found)".to_string(),
+                (_, Component::Accelerator) => match &self.cuda.0 {
+                    Ok(found) => format!(" ({found} is here)"),
+                    Err(_) => " (its library is not found)".to_string(),
+                },
                 _ => String::new(),
             };
             out += &format!("    {priority:>2} {:<8} {what}{found}\n", component.name());
@@ -78,6 +98,10 @@ impl World {
             let mut out = json!({ "component": component.name(), "priority": priority, "dropped": dropped });
             if component == Component::Ucc {
                 out["library"] = json!({ "found": self.ucc.as_ref().ok(), "error": self.ucc.as_ref().err() });
+            }
+            if component == Component::Accelerator {
+                let cuda = &self.cuda.0;
+                out["library"] = json!({ "found": cuda.as_ref().ok(), "error": cuda.as_ref().err() });
             }
             Form::ALL.iter().for_each(|form| out["serves"][form.name()] = has(*form).into());
             out

@@ -203,7 +203,7 @@ fn what_cannot_be_is_refused_with_the_reason() {
         (
             "coll",
             "basic,shmen",
-            "there is no collective component 'shmen' (did you mean 'shmem'?): expected self, ",
+            "there is no collective component 'shmen' (did you mean 'shmem'?): expected accelerator, ",
         ),
         ("coll", "base", "'base' is what the collective components have in common"),
         ("coll_smp_virtual_nodes", "two", "'two' is neither a number of nodes, from 1 on, nor a list"),

@@ -161,6 +161,11 @@ const OBSERVED: &[Row] = &[
         "results_are_those_of_mpi",
         &["coll_ucc_enable", "coll_ucc_priority", "coll_ucc_verbose", "coll_ucc_cls"],
     ),
+    (
+        "jobs/accelerator.rs",
+        "what_is_not_served_is_an_error_that_says_why",
+        &["accelerator", "accelerator_cuda_library"],
+    ),
     ("jobs/ucc.rs", "types_and_sizes_are_chosen", &["coll_ucc_cts", "coll_ucc_np"]),
     ("jobs/ucc.rs", "without_the_library_plans_serve_and_say_why", &["coll_ucc_library"]),
     ("jobs/components.rs", "long_vectors_travel_in_segments_between_nodes", &["coll_smp_segmentsize"]),

@@ -78,7 +78,7 @@ impl Later {
         if job.write(section, at, lane) && job.is_turn() && job.read(section, at, lane) {
             let Some(odd) = at.odd else {
                 job.close(lane, job.last() + 1);
-                return Stand::Done(Completion::EMPTY);
+                return job.device_fault().map_or(Stand::Done(Completion::EMPTY), |fault| job.failed(fault));
             };
             let last = job.end_apart(section, odd, lane);
             job.close(lane, last + 1);
@@ -341,6 +341,19 @@ impl Job {
         section.finish(self.team.rank, last);
         self.wake(section, lane);
         last
+    }
+
+    /// Whether a driver could not copy memory of a device for it.
+    fn device_fault(&self) -> Option<Fault> {
+        let end = match &self.part.end {
+            End::Nothing => &self.part.output,
+            End::Own { from, .. } => from,
+            End::Unpack(output) => output,
+        };
+        [&self.part.gives.0, &self.part.output, end]
+            .into_iter()
+            .find_map(|buffer| buffer.settle().err())
+            .map(Fault::from)
     }
 
     fn failed(&self, fault: Fault) -> Stand {

@@ -4,6 +4,7 @@ use super::Served;
 use super::limits;
 use super::spread;
 use super::steps::{Piece, Steps, Turn};
+use crate::errors::staging_error;
 use oxmpi_abi::constants as abi;
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
@@ -45,6 +46,7 @@ pub(super) fn packed_copy(buffer: &UserBuf) -> Result<UserBuf> {
     let room = Scratch::bytes(buffer.packed_len())
         .map_err(|error| MpiError::new(abi::MPI_ERR_NO_MEM, error.to_string()))?;
     room.buf().copy_from(0, buffer, 0, buffer.packed_len());
+    buffer.settle().map_err(|fault| staging_error(fault.into()))?;
     Ok(room.buf().clone())
 }
 

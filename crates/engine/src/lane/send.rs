@@ -106,6 +106,9 @@ impl<F: Fabric> Lane<F> {
             Some(own) if own.revoked && !is_notice(own.id, tag) => return Err(Fault::Revoked),
             Some(_) => {}
         }
+        if buffer.is_on_device() {
+            buffer = self.with_data_here(buffer, mode, to)?;
+        }
         if to == self.state.me {
             return Ok(self.send_to_self(context, mode, buffer, tag));
         }
@@ -139,7 +142,10 @@ impl<F: Fabric> Lane<F> {
             // Two-stage initialisation: no request unless the message stays.
             let token = self.state.requests.next_id();
             match self.send_eager(context, &buffer, to, tag, token)? {
-                Sent::Done => return Ok(Started::Complete(Completion::EMPTY)),
+                Sent::Done => {
+                    buffer.settle()?;
+                    return Ok(Started::Complete(Completion::EMPTY));
+                }
                 Sent::Full => {}
                 Sent::Later => {
                     let buffered = mode == Mode::Buffered;
@@ -166,6 +172,21 @@ impl<F: Fabric> Lane<F> {
             },
             complete => complete,
         })
+    }
+
+    /// What is sent of the memory of a device: a copy of it in memory of this process, so that nothing leaves if it cannot be read. A long
+    /// message stays where it is and is read while it leaves, where all that it says comes with its request.
+    #[cold]
+    fn with_data_here(&self, buffer: UserBuf, mode: Mode, to: u32) -> Result<UserBuf, Fault> {
+        buffer.renew();
+        if buffer.is_read_ahead() && to != self.state.me && !self.state.is_matching && mode != Mode::Buffered
+        {
+            return Ok(buffer);
+        }
+        match buffer.staged() {
+            Some(copy) => Ok(copy?),
+            None => Ok(buffer),
+        }
     }
 
     /// Has a send begin as soon as there is room.

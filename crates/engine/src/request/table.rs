@@ -267,6 +267,11 @@ impl Requests {
         if slot.state != State::Active {
             return;
         }
+        if let Some(buffer) = slot.work.buffer()
+            && let Err(fault) = buffer.settle()
+        {
+            completion.fault.get_or_insert(fault.into());
+        }
         if completion.fault.is_some() && completion.context == NO_CONTEXT {
             completion.context = slot.work.context();
         }

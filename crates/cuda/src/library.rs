@@ -1,0 +1,321 @@
+//! The library, and where an address lies.
+
+use crate::declarations::*;
+use libc::{c_int, c_uint, c_void};
+use oxmpi_mem::memory::Scratch;
+use std::ffi::{CStr, CString};
+use std::fmt;
+use std::path::Path;
+use std::ptr::null_mut;
+use std::sync::{Arc, Mutex};
+
+/// The CUDA driver in this program. It stays loaded.
+pub struct Driver {
+    pub(crate) symbols: Symbols,
+    name: String,
+    /// Pinned memory of regions that are gone, for others.
+    pub(crate) rooms: Mutex<Vec<Scratch>>,
+}
+
+/// Why the driver cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DriverError {
+    /// It is not there.
+    #[error(
+        "the CUDA driver cannot be loaded as '{library}' ({why}): install NVIDIA's driver, or name its file by the parameter \
+         accelerator_cuda_library"
+    )]
+    Missing {
+        /// The name that was tried.
+        library: String,
+        /// What the loader said.
+        why: String,
+    },
+    /// It is something else.
+    #[error("'{library}' has no function {symbol}: it is no CUDA driver of version 7 or later")]
+    Symbol {
+        /// The file.
+        library: String,
+        /// What it lacks.
+        symbol: &'static str,
+    },
+    /// It has refused a call.
+    #[error("'{library}': {call} fails: {why}")]
+    Call {
+        /// The file.
+        library: String,
+        /// The call.
+        call: &'static str,
+        /// The driver's error.
+        why: String,
+    },
+}
+
+/// Where an address lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// In memory that this process reads and writes itself.
+    Host,
+    /// In memory of a device, which belongs to this context.
+    Device(Context),
+}
+
+/// A context of the driver: what its calls about a device are made in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Context(pub(crate) ContextHandle);
+
+// SAFETY: a context is no thread's own: each thread makes it current for itself.
+unsafe impl Send for Context {}
+// SAFETY: as for Send.
+unsafe impl Sync for Context {}
+
+impl fmt::Display for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.version() {
+            Some((major, minor)) => write!(f, "CUDA driver {major}.{minor} ({})", self.name),
+            None => write!(f, "CUDA driver ({})", self.name),
+        }
+    }
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Driver({self})")
+    }
+}
+
+/// The name that the driver's header gives to an error, of those that a copy or a query ends with.
+pub fn error_name(code: i32) -> &'static str {
+    match code {
+        0 => "CUDA_SUCCESS",
+        1 => "CUDA_ERROR_INVALID_VALUE",
+        2 => "CUDA_ERROR_OUT_OF_MEMORY",
+        3 => "CUDA_ERROR_NOT_INITIALIZED",
+        4 => "CUDA_ERROR_DEINITIALIZED",
+        100 => "CUDA_ERROR_NO_DEVICE",
+        101 => "CUDA_ERROR_INVALID_DEVICE",
+        201 => "CUDA_ERROR_INVALID_CONTEXT",
+        214 => "CUDA_ERROR_ECC_UNCORRECTABLE",
+        400 => "CUDA_ERROR_INVALID_HANDLE",
+        700 => "CUDA_ERROR_ILLEGAL_ADDRESS",
+        709 => "CUDA_ERROR_CONTEXT_IS_DESTROYED",
+        719 => "CUDA_ERROR_LAUNCH_FAILED",
+        803 => "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+        900 => "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+        999 => "CUDA_ERROR_UNKNOWN",
+        _ => "an error of the CUDA driver",
+    }
+}
+
+/// Whether the kernel of this machine has the driver's part of it. Without it no program here can have device memory.
+pub fn has_device() -> bool {
+    // Discrete devices, those of Jetson, and those in WSL.
+    ["/dev/nvidiactl", "/proc/driver/nvidia/version", "/sys/module/nvidia", "/dev/nvmap", "/dev/dxg"]
+        .iter()
+        .any(|path| Path::new(path).exists())
+}
+
+/// How many times this program has loaded a library since it started: as long as it stays the same, no library has come.
+pub fn loads() -> u64 {
+    unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _size: usize, to: *mut c_void) -> c_int {
+        // SAFETY: the loader gives a description, and `to` is what is given below.
+        unsafe { *to.cast::<u64>() = (*info).dlpi_adds };
+        // The first one says it: the others are not visited.
+        1
+    }
+    let mut count = 0_u64;
+    // SAFETY: the function writes one number, which lives until the call returns.
+    unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut count).cast()) };
+    count
+}
+
+/// What the loader has said of the last failure of this thread.
+fn loader_error() -> String {
+    // SAFETY: dlerror(3) gives a string of this thread's, or null.
+    unsafe {
+        let text = libc::dlerror();
+        if text.is_null() { String::new() } else { CStr::from_ptr(text).to_string_lossy().into_owned() }
+    }
+}
+
+impl Driver {
+    /// Loads the library `name`, a file name as the loader takes it. The driver is not initialised by that.
+    ///
+    /// # Errors
+    /// See [`DriverError`].
+    pub fn open(name: &str) -> Result<Arc<Driver>, DriverError> {
+        let missing = |why: String| DriverError::Missing { library: name.to_string(), why };
+        let file = CString::new(name).map_err(|_| missing("that is no file name".to_string()))?;
+        // SAFETY: the name ends with a zero. What runs when the library is loaded is the library's.
+        let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
+        if handle.is_null() {
+            return Err(missing(loader_error()));
+        }
+        Driver::of_handle(handle, name)
+    }
+
+    /// The driver that the program itself has loaded by this name or file; `None`: it has loaded none. Nothing is loaded here.
+    ///
+    /// # Errors
+    /// The program has loaded something else under this name.
+    pub fn of_program(name: &str) -> Result<Option<Arc<Driver>>, DriverError> {
+        let Ok(file) = CString::new(name) else { return Ok(None) };
+        // SAFETY: the name ends with a zero. With this flag nothing is loaded. It may not be unloaded as long as it is used here.
+        let handle =
+            unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) };
+        if handle.is_null() {
+            return Ok(None);
+        }
+        Driver::of_handle(handle, name).map(Some)
+    }
+
+    fn of_handle(handle: *mut c_void, name: &str) -> Result<Arc<Driver>, DriverError> {
+        macro_rules! function {
+            ($symbol:literal) => {{
+                let symbol: &'static CStr = $symbol;
+                // SAFETY: the handle is open, the name ends with a zero.
+                let found: *mut c_void = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
+                if found.is_null() {
+                    let symbol = symbol.to_str().unwrap_or_default();
+                    return Err(DriverError::Symbol { library: name.to_string(), symbol });
+                }
+                // SAFETY: the field that this initialises has the type of the driver's function of this name.
+                unsafe { std::mem::transmute_copy::<*mut c_void, _>(&found) }
+            }};
+        }
+        let symbols = Symbols {
+            init: function!(c"cuInit"),
+            driver_get_version: function!(c"cuDriverGetVersion"),
+            pointer_get_attributes: function!(c"cuPointerGetAttributes"),
+            ctx_push_current: function!(c"cuCtxPushCurrent_v2"),
+            ctx_pop_current: function!(c"cuCtxPopCurrent_v2"),
+            device_get: function!(c"cuDeviceGet"),
+            device_primary_ctx_retain: function!(c"cuDevicePrimaryCtxRetain"),
+            memcpy_dtoh: function!(c"cuMemcpyDtoH_v2"),
+            memcpy_htod: function!(c"cuMemcpyHtoD_v2"),
+            memcpy_2d: function!(c"cuMemcpy2DUnaligned_v2"),
+            memcpy_dtoh_async: function!(c"cuMemcpyDtoHAsync_v2"),
+            memcpy_htod_async: function!(c"cuMemcpyHtoDAsync_v2"),
+            stream_create: function!(c"cuStreamCreate"),
+            stream_synchronize: function!(c"cuStreamSynchronize"),
+            stream_destroy: function!(c"cuStreamDestroy_v2"),
+            mem_host_register: function!(c"cuMemHostRegister_v2"),
+            mem_host_unregister: function!(c"cuMemHostUnregister"),
+            get_error_string: function!(c"cuGetErrorString"),
+        };
+        Ok(Arc::new(Driver { symbols, name: name.to_string(), rooms: Mutex::default() }))
+    }
+
+    /// Initialises the driver: what a program does itself before it uses a device.
+    ///
+    /// # Errors
+    /// The driver refuses: there is no device, or it does not fit the kernel's part of it.
+    pub fn initialise(&self) -> Result<(), DriverError> {
+        // SAFETY: no flag is defined.
+        let status = unsafe { (self.symbols.init)(0) };
+        if status == CUDA_SUCCESS {
+            return Ok(());
+        }
+        let why = self.describe(status);
+        Err(DriverError::Call { library: self.name.clone(), call: "cuInit", why })
+    }
+
+    /// The version of CUDA that it supports: major, minor.
+    pub fn version(&self) -> Option<(i32, i32)> {
+        let mut version = 0;
+        // SAFETY: it writes one number. It may be called before the driver is initialised.
+        let status = unsafe { (self.symbols.driver_get_version)(&mut version) };
+        (status == CUDA_SUCCESS).then_some((version / 1000, version % 1000 / 10))
+    }
+
+    /// An error of the driver in words.
+    pub fn describe(&self, status: i32) -> String {
+        let mut text = std::ptr::null();
+        // SAFETY: it writes the address of a constant string, or null for what is no error of its own.
+        let known = unsafe { (self.symbols.get_error_string)(status, &mut text) };
+        let name = error_name(status);
+        if known != CUDA_SUCCESS || text.is_null() {
+            return format!("{name} ({status})");
+        }
+        // SAFETY: a string of the driver's, which ends with a zero.
+        format!("{name} ({status}, {})", unsafe { CStr::from_ptr(text) }.to_string_lossy())
+    }
+
+    /// Where `address` lies. It costs some hundred nanoseconds. A driver that is not initialised has no memory.
+    ///
+    /// # Errors
+    /// The number of the driver's error.
+    pub fn find(&self, address: usize) -> Result<Location, i32> {
+        let (mut kind, mut is_managed, mut ordinal): (c_uint, c_uint, c_int) = (0, 0, -1);
+        let mut context: ContextHandle = null_mut();
+        let attributes = [
+            CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+            CU_POINTER_ATTRIBUTE_IS_MANAGED,
+            CU_POINTER_ATTRIBUTE_CONTEXT,
+            CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+        ];
+        let places: [*mut c_void; 4] = [
+            (&raw mut kind).cast(),
+            (&raw mut is_managed).cast(),
+            (&raw mut context).cast(),
+            (&raw mut ordinal).cast(),
+        ];
+        // SAFETY: as many places as attributes, each as large as its attribute (a boolean takes at most four bytes).
+        let status = unsafe {
+            (self.symbols.pointer_get_attributes)(
+                attributes.len() as c_uint,
+                attributes.as_ptr(),
+                places.as_ptr(),
+                address as DevicePointer,
+            )
+        };
+        match status {
+            CUDA_SUCCESS if kind == CU_MEMORYTYPE_DEVICE && is_managed & 0xff == 0 => {
+                self.context_of(context, ordinal).map(Location::Device)
+            }
+            // Of an address that it does not know the driver says the type 0, and older ones an error.
+            CUDA_SUCCESS
+            | CUDA_ERROR_NOT_INITIALIZED
+            | CUDA_ERROR_DEINITIALIZED
+            | CUDA_ERROR_INVALID_VALUE
+            | CUDA_ERROR_INVALID_CONTEXT => Ok(Location::Host),
+            error => Err(error),
+        }
+    }
+
+    /// Memory of a pool, or that was mapped, has no context of its own: the primary one of its device reaches it.
+    fn context_of(&self, context: ContextHandle, ordinal: c_int) -> Result<Context, i32> {
+        if !context.is_null() {
+            return Ok(Context(context));
+        }
+        let (mut device, mut primary) = (0, null_mut());
+        // SAFETY: each writes one value.
+        let status = unsafe {
+            match (self.symbols.device_get)(&mut device, ordinal) {
+                CUDA_SUCCESS => (self.symbols.device_primary_ctx_retain)(&mut primary, device),
+                error => error,
+            }
+        };
+        if status == CUDA_SUCCESS { Ok(Context(primary)) } else { Err(status) }
+    }
+
+    /// Calls `f` with `context` current in this thread.
+    pub(crate) fn within<R>(
+        &self,
+        context: Context,
+        f: impl FnOnce(&Symbols) -> Result<R, i32>,
+    ) -> Result<R, i32> {
+        // SAFETY: the driver checks the handle, which it has given itself.
+        check(unsafe { (self.symbols.ctx_push_current)(context.0) })?;
+        let result = f(&self.symbols);
+        let mut own = null_mut();
+        // SAFETY: it takes off what was put there above.
+        let popped = check(unsafe { (self.symbols.ctx_pop_current)(&mut own) });
+        result.and_then(|value| popped.map(|()| value))
+    }
+}
+
+/// The answer of a call as a result.
+pub(crate) fn check(status: Status) -> Result<(), i32> {
+    if status == CUDA_SUCCESS { Ok(()) } else { Err(status) }
+}

@@ -1,0 +1,150 @@
+//! The room against the driver of the tests (`tests/accelerator/libcuda.c`): a load or store in its device memory ends the test, and copies in
+//! streams are made when they are awaited, not before.
+#![allow(clippy::unwrap_used)] // a test may panic anywhere
+
+use oxmpi_cuda::{Context, Driver, DriverError, Location, PIECE_BYTES, Region, loads};
+use oxmpi_mem::device::{DeviceMemory, Rows};
+use std::ffi::{CString, c_int};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+/// Compiles the driver under a name of its own, so that tests in one process do not share it.
+fn compiled(name: &str) -> PathBuf {
+    let library =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("libcuda-{name}-{}.so.1", std::process::id()));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/accelerator/libcuda.c");
+    let mut cc = Command::new("cc");
+    let output = cc.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    library
+}
+
+/// Device memory of the driver's, and its context.
+fn allocated(driver: &Driver, library: &Path, len: usize) -> (usize, Context) {
+    let name = CString::new(library.to_str().unwrap()).unwrap();
+    let mut address = 0_u64;
+    // SAFETY: the library is loaded already, and its function has this type.
+    unsafe {
+        let handle = libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        let found = libc::dlsym(handle, c"cuMemAlloc_v2".as_ptr());
+        let alloc: unsafe extern "C" fn(*mut u64, usize) -> c_int = std::mem::transmute(found);
+        assert_eq!(alloc(&mut address, len), 0);
+    }
+    match driver.find(address as usize) {
+        Ok(Location::Device(context)) => (address as usize, context),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn at(address: usize) -> *mut u8 {
+    std::ptr::without_provenance_mut(address)
+}
+
+#[test]
+fn what_is_no_driver_is_told_by_name() {
+    let missing = Driver::open("/nowhere/libcuda.so.1").unwrap_err().to_string();
+    assert!(
+        missing.contains("/nowhere/libcuda.so.1") && missing.contains("accelerator_cuda_library"),
+        "{missing}"
+    );
+    let other = Driver::open("libm.so.6").unwrap_err();
+    assert_eq!(other, DriverError::Symbol { library: "libm.so.6".to_string(), symbol: "cuInit" });
+}
+
+#[test]
+fn a_driver_is_found_only_when_the_program_has_loaded_it() {
+    let library = compiled("found");
+    let name = library.to_str().unwrap();
+    assert!(Driver::of_program(name).unwrap().is_none());
+    let before = loads();
+    assert_eq!(before, loads());
+    let driver = Driver::open(name).unwrap();
+    assert!(loads() > before);
+    assert!(Driver::of_program(name).unwrap().is_some());
+    assert_eq!(driver.version(), Some((12, 4)));
+    // One that nobody has initialised has no memory.
+    assert_eq!(driver.find(name.as_ptr().addr()), Ok(Location::Host));
+    driver.initialise().unwrap();
+    assert_eq!(driver.find(name.as_ptr().addr()), Ok(Location::Host));
+    assert_eq!(
+        driver.describe(700),
+        "CUDA_ERROR_ILLEGAL_ADDRESS (700, an illegal memory access was encountered)"
+    );
+}
+
+#[test]
+fn long_regions_are_read_ahead_and_written_behind() {
+    let library = compiled("pieces");
+    let driver: Arc<Driver> = Driver::open(library.to_str().unwrap()).unwrap();
+    driver.initialise().unwrap();
+    let len = 5 * PIECE_BYTES / 2 + 77;
+    let (address, context) = allocated(&driver, &library, len);
+    let data: Vec<u8> = (0..len).map(|i| (i * 7 + i / 251) as u8).collect();
+    // Parts of lengths that do not divide pieces, and one that is longer than a piece.
+    for step in [PIECE_BYTES / 3 + 1, PIECE_BYTES + 5, 4096, len] {
+        let region = Region::new(&driver, context, address..address + len);
+        let mut got = vec![0; len];
+        for from in (0..len).step_by(step) {
+            let n = step.min(len - from);
+            // SAFETY: the vector has so many bytes there.
+            unsafe { region.write(at(address + from), data[from..].as_ptr(), n) }.unwrap();
+        }
+        region.settle().unwrap();
+        for from in (0..len).step_by(step) {
+            let n = step.min(len - from);
+            // SAFETY: as above.
+            unsafe { region.read(at(address + from), got[from..].as_mut_ptr(), n) }.unwrap();
+        }
+        assert!(got == data, "in steps of {step}");
+        // What was written is read, also where it was read ahead before; by another region too.
+        // SAFETY: as above.
+        unsafe { region.write(at(address + len - 3), [9, 8, 7].as_ptr(), 3) }.unwrap();
+        // SAFETY: as above.
+        unsafe { region.read(at(address + len - 4), got.as_mut_ptr(), 4) }.unwrap();
+        assert_eq!(got[..4], [data[len - 4], 9, 8, 7]);
+        drop(region);
+        let short = Region::new(&driver, context, 0..0);
+        // SAFETY: as above.
+        unsafe { short.read(at(address + len - 3), got.as_mut_ptr(), 3) }.unwrap();
+        assert_eq!(got[..3], [9, 8, 7]);
+        // What the program changes itself counts after `renew`.
+        let again = Region::new(&driver, context, address..address + len);
+        // SAFETY: as above.
+        unsafe { again.read(at(address), got.as_mut_ptr(), 1) }.unwrap();
+        // SAFETY: as above.
+        unsafe { short.write(at(address), [data[0] ^ 1].as_ptr(), 1) }.unwrap();
+        again.renew().unwrap();
+        // SAFETY: as above.
+        unsafe { again.read(at(address), got.as_mut_ptr(), 1) }.unwrap();
+        assert_eq!(got[0], data[0] ^ 1);
+    }
+}
+
+#[test]
+fn rows_are_copied_with_what_lies_between_them_left_alone() {
+    let library = compiled("rows");
+    let driver = Driver::open(library.to_str().unwrap()).unwrap();
+    driver.initialise().unwrap();
+    let (address, context) = allocated(&driver, &library, 100);
+    let region = Region::new(&driver, context, 0..0);
+    let rows = Rows { width: 3, height: 5, pitch: 10 };
+    let data: Vec<u8> = (1..=15).collect();
+    let (mut all, mut back) = ([0xff; 100], [0; 15]);
+    // SAFETY: the arrays are as long as the rows.
+    unsafe {
+        region.write(at(address), all.as_ptr(), 100).unwrap();
+        region.write_rows(at(address + 20), rows, data.as_ptr()).unwrap();
+        region.read(at(address), all.as_mut_ptr(), 100).unwrap();
+        region.read_rows(at(address + 20), rows, back.as_mut_ptr()).unwrap();
+    }
+    assert_eq!(back[..], data[..]);
+    for (index, byte) in all.iter().enumerate() {
+        let place = index.wrapping_sub(20);
+        let expected = if place < 50 && place % 10 < 3 { data[place / 10 * 3 + place % 10] } else { 0xff };
+        assert_eq!(*byte, expected, "{index}");
+    }
+    // Beyond the end of an allocation the driver says no, and nothing is touched.
+    // SAFETY: the array is long enough.
+    assert_eq!(unsafe { region.read(at(address + 90), all.as_mut_ptr(), 100) }, Err(1));
+}
