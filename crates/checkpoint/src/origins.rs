@@ -46,7 +46,7 @@ impl Apart {
     /// The error where no PID namespaces can be made.
     pub fn refusal(&self) -> RestartError {
         match &self.conflict {
-            Conflict::Taken(taken) => RestartError::Numbers(named(taken)),
+            Conflict::Taken(taken) => RestartError::NumbersOfRanks(named(taken)),
             Conflict::Shared { one, other, task } => {
                 RestartError::SameNumber { one: *one, other: *other, task: *task }
             }

@@ -468,7 +468,7 @@ pub fn check(set: &Set, ranks: &[u32]) -> Result<(), RestartError> {
 /// what the processes of their job, and no others, have in their environment ([`GUARD_VARIABLE`]).
 ///
 /// # Errors
-/// [`RestartError::Runs`]: it would be there twice, and write to its files twice. [`RestartError::Numbers`] and [`RestartError::SameNumber`] if some do, and this process may not make namespaces.
+/// [`RestartError::Runs`]: it would be there twice, and write to its files twice. [`RestartError::NumbersOfRanks`] and [`RestartError::SameNumber`] if some do, and this process may not make namespaces.
 pub fn apart(set: &Set, ranks: &[u32], mark: &str) -> Result<Vec<Apart>, RestartError> {
     check_ended(mark)?;
     let images: Vec<&RankImage> = images_of(set, ranks).collect();

@@ -49,6 +49,13 @@ pub enum RestartError {
          restart in a space of numbers of its own: unshare -p -f --mount-proc oxmpi restart SET"
     )]
     Numbers(String),
+    /// Numbers of processes are in use, and no PID namespace can be made here for the ranks that need them.
+    #[error(
+        "the ranks need the process numbers that they had, and these are in use: {0}; they can have them in a PID namespace, which this \
+         process may not make (CAP_SYS_ADMIN): end what has them, restart as root, or let root make a namespace for all of it: \
+         unshare -p -f --mount-proc oxmpi restart SET"
+    )]
+    NumbersOfRanks(String),
     /// Processes of the job are there.
     #[error("the job runs still: {0}; end it before it is restarted, or let it go on")]
     Runs(String),

@@ -14,6 +14,9 @@ use super::testbed::{A, B, HEAD, Testbed, outcome, testbed_with};
 /// Has a program have the same number on each host, or the next ones: `sh` has it behind its own arguments.
 const SAME_NUMBERS: &str = "echo 5000 > /proc/sys/kernel/ns_last_pid; \"$0\" \"$@\"; exit $?";
 
+/// Files with the standard error of restarts begin so.
+const SAID: &str = "said";
+
 /// A program that ends with this code.
 fn words<'a>(program: &'a str, rounds: &'a str, code: &'a str) -> [&'a str; 8] {
     ["sh", "-c", SAME_NUMBERS, program, rounds, "5", "data", code]
@@ -55,6 +58,13 @@ fn namespaces(bed: &Testbed) -> usize {
     all.iter().flatten().filter(|(_, words)| words.contains(" pid-namespace ")).count()
 }
 
+/// How many lines a job has written that say of ranks that they go on in a namespace.
+fn said_apart(bed: &Testbed) -> usize {
+    let text = std::fs::read_to_string(bed.directory.join(format!("{SAID}.0"))).unwrap_or_default();
+    let is_it = |line: &&str| line.contains(" go on in a PID namespace, as their process numbers are ");
+    text.lines().filter(is_it).count()
+}
+
 /// They go on on one host, from there on another one, on two, and on one once more.
 #[test]
 fn ranks_of_two_hosts_with_the_same_numbers_go_on_on_one() {
@@ -64,7 +74,7 @@ fn ranks_of_two_hosts_with_the_same_numbers_go_on_on_one() {
     let words = words(&program, "400", "7");
     let (code, alone, err) = outcome(mpirun_with(&bed, &criu, &spread, &words).output().unwrap());
     assert_eq!(code, Some(7), "{alone}{err}");
-    let (mut all, mut said, mut sets) = (Vec::new(), bed.directory.join("said"), Vec::new());
+    let (mut all, mut said, mut sets) = (Vec::new(), bed.directory.join(SAID), Vec::new());
     let mut job = mpirun_with(&bed, &criu, &spread, &words).spawn().unwrap();
     let mut lines = lines_of(&mut job);
     // Where they go on, and how many namespaces that takes.
@@ -80,14 +90,14 @@ fn ranks_of_two_hosts_with_the_same_numbers_go_on_on_one() {
         assert_eq!(job.wait().unwrap().code(), Some(75), "{hosts} {:?}", std::fs::read_to_string(&said));
         bed.is_clean();
         sets.push(told.lines().next().unwrap().to_string());
-        // It is a file of the job from now on.
-        said = bed.directory.join(format!("said.{at}"));
+        let before = said_apart(&bed);
+        // The first one is a file of the job from now on, to which mpirun writes.
+        said = bed.directory.join(format!("{SAID}.{at}"));
         job = restart(&bed, &criu, (&sets[at], hosts), &said);
         lines = lines_of(&mut job);
         await_round(&mut lines, &mut all, &said);
+        let found = said_apart(&bed) - before;
         let text = std::fs::read_to_string(&said).unwrap();
-        let is_it = |line: &&str| line.contains(" go on in a PID namespace, as their process numbers are ");
-        let found = text.lines().filter(is_it).count();
         assert_eq!(namespaces(&bed), found, "{hosts} {text}");
         // The head has the numbers of this machine, where others may have those of the ranks.
         assert!(found == wanted || hosts == "localhost:4" && found > wanted, "{hosts} {text}");
@@ -106,7 +116,7 @@ fn signals_reach_ranks_in_a_namespace_and_nothing_is_left() {
     let program = bed.compile("jobs/cr_traffic");
     let spread = ["-H", "nodea:2,nodeb:2", "-stdin", "0"];
     let mut job = mpirun_with(&bed, &criu, &spread, &words(&program, "4000", "7")).spawn().unwrap();
-    let (mut lines, mut all, said) = (lines_of(&mut job), Vec::new(), bed.directory.join("said"));
+    let (mut lines, mut all, said) = (lines_of(&mut job), Vec::new(), bed.directory.join(SAID));
     await_round(&mut lines, &mut all, &said);
     let told = checkpoint(&bed, &criu, (job.id(), "sets"), &["--kill"]);
     drop(lines);
