@@ -319,7 +319,9 @@ fn a_job_goes_on_on_another_host() {
 
 /// Takes a process number for a process that sleeps.
 fn take_number(number: u32) -> std::process::Child {
-    for _ in 0..1000 {
+    let start = Instant::now();
+    // The process that had it last is reaped by another one.
+    while start.elapsed() < LIMIT {
         fs::write("/proc/sys/kernel/ns_last_pid", (number - 1).to_string()).unwrap();
         let mut child = Command::new("sleep").arg("100").stdin(Stdio::null()).spawn().unwrap();
         if child.id() == number {
@@ -327,6 +329,7 @@ fn take_number(number: u32) -> std::process::Child {
         }
         child.kill().unwrap();
         child.wait().unwrap();
+        std::thread::sleep(Duration::from_millis(20));
     }
     panic!("process number {number} is not to be had");
 }
