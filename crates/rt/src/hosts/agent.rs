@@ -58,6 +58,9 @@ const RELAY_ENDED: u64 = 9;
 const LIFELINE: u64 = 10;
 const IMAGED: u64 = 11;
 
+/// Checks images, of these ranks of a job with this mark: which need PID namespaces, and lines for a person; or why they cannot go on.
+pub type CheckRanks = fn(&Images, &[u32], &str) -> Result<(Vec<ApartRanks>, String), String>;
+
 /// What the agent's program knows.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -66,7 +69,7 @@ pub struct Setup {
     /// Finds a program that is not where the head has it.
     pub find_program: fn(&Wanted<'_>) -> Result<PathBuf, String>,
     /// Checks the images of ranks of a job with this mark ([`crate::launch::Held::mark`]). Which of them need PID namespaces here; what a person should know of that, in lines.
-    pub apart: fn(&Images, &[u32], &str) -> Result<(Vec<ApartRanks>, String), String>,
+    pub apart: CheckRanks,
     /// Restores the images of ranks; what a person should know, in lines.
     pub restore: fn(&Images, &[Restored<'_>]) -> Result<String, String>,
     /// Whether the images are seen on this host.
