@@ -24,6 +24,7 @@
 //! | [`machine`] | what a machine must have for an image to go on |
 //! | [`making`] | a checkpoint from the question to the set |
 //! | [`ranks`] | the same with an image of each rank by itself |
+//! | [`origins`] | whose process numbers need a PID namespace where they go on: pure |
 //! | [`restart`] | what is checked before a restart, and how it is done |
 //! | [`criu`] | the command lines of CRIU, and what its log says |
 //! | [`advice`] | how often to checkpoint: pure |
@@ -37,6 +38,7 @@ pub mod files;
 pub mod machine;
 pub mod making;
 pub mod manifest;
+pub mod origins;
 pub mod ranks;
 pub mod restart;
 pub mod set;

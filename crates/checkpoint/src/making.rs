@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use oxmpi_sys::spawn::PidNamespace;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{FdFlags, fcntl_setfd};
 use serde::{Deserialize, Serialize};
@@ -199,7 +200,7 @@ pub fn make(request: &Request, criu: &Criu, action: &Path) -> Result<Checkpoint,
     let mut attempts = 1..=ATTEMPTS;
     let is_well = loop {
         let command = criu.dump(request.mpirun, &places, &plan.job.streams, request.ends);
-        let done = run(command, &work.join(OUTPUT));
+        let done = run(command, &work.join(OUTPUT), None);
         let is_well = done.map_err(|error| MakeError::Start(criu.program.clone(), error))?;
         let is_again = fs::remove_file(work.join(AGAIN)).is_ok() && attempts.next().is_some();
         if is_well || !is_again {
@@ -268,10 +269,15 @@ pub(crate) fn turn(process: u32) -> Option<fs::File> {
 }
 
 /// Runs CRIU; its output goes to a file, because it must not end with whoever reads a pipe.
-pub(crate) fn run(mut command: Command, output: &Path) -> io::Result<bool> {
+/// `namespace` is the one in which it runs, if that is not the PID namespace of this process.
+pub(crate) fn run(mut command: Command, output: &Path, namespace: Option<&PidNamespace>) -> io::Result<bool> {
     let file = fs::File::create(output)?;
     command.stdout(file.try_clone()?).stderr(file);
-    Ok(command.status()?.success())
+    let mut child = match namespace {
+        Some(namespace) => namespace.spawn(&mut command)?,
+        None => command.spawn()?,
+    };
+    Ok(child.wait()?.success())
 }
 
 /// Waits until whoever has the processes of an ended job has noticed their end.

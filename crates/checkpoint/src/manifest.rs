@@ -145,7 +145,11 @@ pub struct RankImages {
 pub struct RankImage {
     /// The rank.
     pub rank: u32,
-    /// The numbers of its processes and threads.
+    /// Names the PID namespace in which its processes had their numbers, and would have them again: no two that were there at one
+    /// time have one name (see [`crate::origins`]).
+    #[serde(default)]
+    pub origin: String,
+    /// The numbers of its processes and threads there.
     pub tasks: Vec<u32>,
     /// Its pipes and sockets that lead to mpirun, by the names that CRIU gives them: a restart puts new ones in their place.
     pub outside: Vec<String>,
@@ -263,6 +267,7 @@ pub(crate) mod tests {
             ranks: Some(RankImages {
                 images: vec![RankImage {
                     rank: 0,
+                    origin: "boot 7".into(),
                     tasks: vec![4712],
                     outside: vec!["socket:[9]".into()],
                     nonblocking: vec![Descriptor { process: 4712, number: 3 }],

@@ -13,27 +13,31 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use oxmpi_sys::spawn::{GUARD_VARIABLE, PidNamespace, may_make_namespaces};
 use rustix::fs::{OFlags, SeekFrom, seek};
 use serde::{Deserialize, Serialize};
 
 use crate::commit::{CommitError, Draft, Step, WORK};
 use crate::criu::{Criu, OUTPUT, Places, close_sockets, has_descriptor_under_way};
-use crate::files::{Policy, Survey, Verdict, WrittenFile, nonblocking_sockets};
+use crate::files::{Descriptor, Policy, Survey, Verdict, WrittenFile, nonblocking_sockets};
 use crate::machine;
 use crate::making::{Checkpoint, MakeError, Request, await_end, job_of, pause_at, run, turn};
 use crate::manifest::{Cost, Job, Manifest, OpenFile, RankImage, RankImages, Stream};
+use crate::origins::{Apart, NumberSpace, decide};
 use crate::restart::{self, RestartError};
 use crate::set::{IMAGE, JobName, Set};
-use crate::tree::{Tree, session_of};
+use crate::tree::{Tree, session_of, with_environment};
 
 /// What the launcher has said of itself, in the directory of images.
-const STATE: &str = "mpirun";
+pub const STATE: &str = "mpirun";
 /// What it had in its environment.
 const ENVIRONMENT: &str = "environment";
 /// The app schema of the ranks, if there is one.
 const SCHEMA: &str = "appschema";
+/// How long processes of a job may take to end that is to be restarted.
+const ENDING: Duration = Duration::from_secs(1);
 /// A word by which other hosts know the draft of this set, in its working directory.
 const WORD: &str = "word";
 
@@ -93,6 +97,7 @@ pub struct Made {
     making: Making,
     manifest: Manifest,
     listeners: Vec<SocketAddr>,
+    running: Vec<u32>,
 }
 
 impl Making {
@@ -133,6 +138,10 @@ impl Making {
         write(work.join(WORD), word.as_bytes())?;
         let directory = image.parent().unwrap_or(&image);
         let ask = || if far.is_empty() { Ok(Vec::new()) } else { elsewhere(directory, &word) };
+        let mut running = Vec::new();
+        for rank in &near {
+            running.extend(Tree::of(rank.process).map_err(of_job)?.tasks);
+        }
         let (own, parts) = std::thread::scope(|scope| {
             let asked = scope.spawn(ask);
             let own = image_ranks(directory, criu, &near);
@@ -168,7 +177,7 @@ impl Making {
             nonblocking: Vec::new(),
             cost,
         };
-        Ok(Made { making: self, manifest, listeners: still.listeners.clone() })
+        Ok(Made { making: self, manifest, listeners: still.listeners.clone(), running })
     }
 }
 
@@ -248,10 +257,11 @@ pub fn image_part(directory: &Path, criu: &Criu, ranks: &[StillRank]) -> Result<
 
 /// Makes the images of ranks of this host, as many at once as there are processors.
 fn image_ranks(directory: &Path, criu: &Criu, ranks: &[StillRank]) -> Result<Vec<RankImage>, MakeError> {
-    let mut trees = Vec::new();
+    let (mut trees, mut spaces) = (Vec::new(), Vec::new());
     for rank in ranks {
-        let tree = Tree::of(rank.process).map_err(|error| MakeError::Job(rank.process, error))?;
-        trees.push((rank.number, tree));
+        let of_rank = |error| MakeError::Job(rank.process, error);
+        trees.push((rank.number, Tree::of(rank.process).map_err(of_rank)?));
+        spaces.push(NumberSpace::of(rank.process).map_err(of_rank)?);
     }
     let shared = shared_memory(&trees);
     let shared = shared.map_err(|error| MakeError::Standing(format!("/proc cannot be read: {error}")))?;
@@ -262,8 +272,11 @@ fn image_ranks(directory: &Path, criu: &Criu, ranks: &[StillRank]) -> Result<Vec
     let next = AtomicUsize::new(0);
     let work = || {
         // The first failure is enough.
-        std::iter::from_fn(|| ranks.get(next.fetch_add(1, Ordering::Relaxed)))
-            .try_for_each(|rank| image_one(directory, criu, rank))
+        std::iter::from_fn(|| {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            ranks.get(at).zip(spaces.get(at))
+        })
+        .try_for_each(|(rank, space)| image_one(directory, criu, rank, space))
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..at_once).map(|_| scope.spawn(work)).collect();
@@ -271,14 +284,25 @@ fn image_ranks(directory: &Path, criu: &Criu, ranks: &[StillRank]) -> Result<Vec
         let mut results = threads.into_iter().map(|thread| thread.join().unwrap_or_else(failed));
         results.try_for_each(|result| result)
     })?;
-    let image = |(rank, (_, tree)): (&StillRank, (u32, Tree))| {
-        let nonblocking = nonblocking_sockets(&tree).map_err(|error| MakeError::Job(rank.process, error))?;
-        Ok(RankImage { rank: rank.number, tasks: tree.tasks, outside: rank.outside.clone(), nonblocking })
+    let image = |((rank, (_, tree)), space): ((&StillRank, (u32, Tree)), &NumberSpace)| {
+        let of_rank = |error| MakeError::Job(rank.process, error);
+        let tasks = tree.tasks.iter().map(|task| space.inside(*task)).collect::<io::Result<Vec<_>>>();
+        let nonblocking = nonblocking_sockets(&tree).map_err(of_rank)?.into_iter();
+        let nonblocking = nonblocking
+            .map(|socket| Ok(Descriptor { process: space.inside(socket.process)?, ..socket }))
+            .collect::<io::Result<Vec<_>>>();
+        Ok(RankImage {
+            rank: rank.number,
+            origin: space.name.clone(),
+            tasks: tasks.map_err(of_rank)?,
+            outside: rank.outside.clone(),
+            nonblocking: nonblocking.map_err(of_rank)?,
+        })
     };
-    ranks.iter().zip(trees).map(image).collect()
+    ranks.iter().zip(trees).zip(&spaces).map(image).collect()
 }
 
-fn image_one(directory: &Path, criu: &Criu, rank: &StillRank) -> Result<(), MakeError> {
+fn image_one(directory: &Path, criu: &Criu, rank: &StillRank, space: &NumberSpace) -> Result<(), MakeError> {
     let name = format!("rank.{}", rank.number);
     let (image, work) = (directory.join(IMAGE).join(&name), directory.join(WORK).join(&name));
     for directory in [&image, &work] {
@@ -286,7 +310,10 @@ fn image_one(directory: &Path, criu: &Criu, rank: &StillRank) -> Result<(), Make
     }
     let places = Places { image: &image, work: &work, action: None };
     let outside: Vec<Stream> = rank.outside.iter().cloned().map(Stream::Outside).collect();
-    let done = run(criu.dump(rank.process, &places, &outside, false), &work.join(OUTPUT));
+    let process = space.inside(rank.process).map_err(|error| MakeError::Job(rank.process, error))?;
+    // CRIU sees its numbers only from within.
+    let command = criu.dump(process, &places, &outside, false);
+    let done = run(command, &work.join(OUTPUT), space.namespace.as_ref());
     if !done.map_err(|error| MakeError::Start(criu.program.clone(), error))? {
         return Err(MakeError::Rank(rank.number, criu.failure(&work, true)));
     }
@@ -298,12 +325,17 @@ fn image_one(directory: &Path, criu: &Criu, rank: &StillRank) -> Result<(), Make
 }
 
 impl Made {
+    /// The processes and threads of this host of which it has images, by their numbers here.
+    pub fn running(&self) -> &[u32] {
+        &self.running
+    }
+
     /// Publishes the set. The ranks have stood still for so long, and go on if `pause_s` says so.
     ///
     /// # Errors
     /// See [`MakeError`]; then nothing is left of the set.
     pub fn publish(mut self, pause_s: Option<f64>) -> Result<Checkpoint, MakeError> {
-        let Made { making, manifest, listeners } = &mut self;
+        let Made { making, manifest, listeners, .. } = &mut self;
         for rank in manifest.ranks.iter().flat_map(|ranks| &ranks.images) {
             let image = making.draft.image().join(rank.directory());
             close_sockets(&image, listeners)
@@ -358,9 +390,9 @@ fn nameless_in(maps: &str) -> impl Iterator<Item = (String, u64)> + '_ {
     })
 }
 
-/// Waits until the processes of a set are gone whose job was ended.
-pub fn await_gone(set: &Set) {
-    await_end(&set.manifest.job.tasks);
+/// Waits until these processes and threads are gone, whose job was ended.
+pub fn await_gone(running: &[u32]) {
+    await_end(running);
 }
 
 /// A standard stream of a process that is a file.
@@ -437,13 +469,43 @@ pub fn streams(set: &Set) -> Result<[Option<OwnedFd>; 3], (PathBuf, io::Error)> 
 /// Whether these ranks of a set can be restored on this host.
 ///
 /// # Errors
-/// [`RestartError::Set`], [`RestartError::Processor`] and [`RestartError::Numbers`].
+/// [`RestartError::Set`] and [`RestartError::Processor`].
 pub fn check(set: &Set, ranks: &[u32]) -> Result<(), RestartError> {
     let directories: Vec<String> = ranks.iter().map(|rank| format!("rank.{rank}/")).collect();
     set.verify_of(true, |name| directories.iter().any(|directory| name.starts_with(directory)))?;
-    restart::check_processor(set)?;
-    let own: Vec<u32> = images_of(set, ranks).flat_map(|image| &image.tasks).copied().collect();
-    restart::check_numbers(&own)
+    restart::check_processor(set)
+}
+
+/// Which of these ranks, which are to go on on this host, need PID namespaces for their numbers: those of one element need one. `mark` is
+/// what the processes of their job, and no others, have in their environment ([`GUARD_VARIABLE`]).
+///
+/// # Errors
+/// [`RestartError::Runs`]: it would be there twice, and write to its files twice. [`RestartError::NumbersOfRanks`] and [`RestartError::SameNumber`] if some do, and this process may not make namespaces.
+pub fn apart(set: &Set, ranks: &[u32], mark: &str) -> Result<Vec<Apart>, RestartError> {
+    check_ended(mark)?;
+    let images: Vec<&RankImage> = images_of(set, ranks).collect();
+    let tasks: Vec<u32> = images.iter().flat_map(|image| &image.tasks).copied().collect();
+    let taken = restart::await_numbers(&tasks);
+    let apart = decide(&images, &taken)?;
+    match apart.first() {
+        Some(first) if !may_make_namespaces() => Err(first.refusal()),
+        _ => Ok(apart),
+    }
+}
+
+/// Whether no process of a job is there any more. One that was killed may need a moment to end.
+fn check_ended(mark: &str) -> Result<(), RestartError> {
+    let (word, start) = (format!("{GUARD_VARIABLE}={mark}"), Instant::now());
+    loop {
+        let found = with_environment(&word).map_err(|error| kernel("/proc cannot be read", error))?;
+        if mark.is_empty() || found.is_empty() {
+            return Ok(());
+        }
+        if start.elapsed() > ENDING {
+            return Err(RestartError::Runs(restart::named(&found)));
+        }
+        std::thread::sleep(ENDING / 50);
+    }
 }
 
 /// Cuts files back that these ranks, which had them on another host than that of their launcher, come back to on this one; which, and
@@ -476,34 +538,42 @@ fn images_of<'s>(set: &'s Set, ranks: &'s [u32]) -> impl Iterator<Item = &'s Ran
 
 /// What is put in the place of pipes and sockets of a rank that is restored: the numbers of descriptors of this process, which CRIU
 /// inherits, and the names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Given {
+#[derive(Clone, Debug)]
+pub struct Given<'n> {
     /// The rank.
     pub rank: u32,
+    /// Where its processes get their numbers, if not in the PID namespace of this process.
+    pub namespace: Option<&'n PidNamespace>,
     /// Each of them.
     pub descriptors: Vec<(i32, String)>,
-}
-
-/// Whether ranks that come back on one host have all numbers of processes and threads to themselves.
-fn check_distinct<'i>(images: impl Iterator<Item = &'i RankImage>) -> Result<(), RestartError> {
-    let mut owners = BTreeMap::new();
-    for image in images {
-        for task in &image.tasks {
-            if let Some(one) = owners.insert(*task, image.rank) {
-                return Err(RestartError::SameNumber { one, other: image.rank, task: *task });
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Restores the ranks of a set as children of this thread, stopped. CRIU's logs go to a directory `work`.
 ///
 /// # Errors
-/// [`RestartError::SameNumber`] before anything is done; [`RestartError::Kernel`] and [`RestartError::Rank`]; ranks may be there then.
-pub fn bring_back(set: &Set, criu: &Criu, work: &Path, given: &[Given]) -> Result<(), RestartError> {
-    let numbers: Vec<u32> = given.iter().map(|rank| rank.rank).collect();
-    check_distinct(images_of(set, &numbers))?;
+/// [`RestartError::Kernel`] and [`RestartError::Rank`]; ranks may be there then.
+pub fn bring_back(set: &Set, criu: &Criu, work: &Path, given: &[Given<'_>]) -> Result<(), RestartError> {
+    // The numbers outside of those with a namespace are any that are free: they must not be those that others need.
+    let (apart, here): (Vec<&Given<'_>>, Vec<_>) = given.iter().partition(|rank| rank.namespace.is_some());
+    restore_all(set, criu, work, &here)?;
+    restore_all(set, criu, work, &apart)?;
+    for rank in given {
+        for descriptor in images_of(set, &[rank.rank]).flat_map(|image| &image.nonblocking) {
+            let process = match rank.namespace {
+                Some(namespace) => namespace.number_outside(descriptor.process),
+                None => Some(descriptor.process),
+            };
+            let gone = || io::Error::from(io::ErrorKind::NotFound);
+            let done = process
+                .ok_or_else(gone)
+                .and_then(|process| Descriptor { process, ..*descriptor }.set_nonblocking());
+            done.map_err(|error| kernel(&format!("a socket of process {}", descriptor.process), error))?;
+        }
+    }
+    Ok(())
+}
+
+fn restore_all(set: &Set, criu: &Criu, work: &Path, given: &[&Given<'_>]) -> Result<(), RestartError> {
     let at_once = std::thread::available_parallelism().map_or(1, usize::from);
     let mut running: Vec<(u32, PathBuf, Child)> = Vec::new();
     let end = |running: &mut Vec<(u32, PathBuf, Child)>| {
@@ -527,19 +597,14 @@ pub fn bring_back(set: &Set, criu: &Criu, work: &Path, given: &[Given]) -> Resul
         let ended = end(&mut running);
         result = result.and(ended);
     }
-    result?;
-    for descriptor in images_of(set, &numbers).flat_map(|image| &image.nonblocking) {
-        let done = descriptor.set_nonblocking();
-        done.map_err(|error| kernel(&format!("a socket of process {}", descriptor.process), error))?;
-    }
-    Ok(())
+    result
 }
 
 fn kernel(what: &str, error: io::Error) -> RestartError {
     RestartError::Kernel(what.into(), error)
 }
 
-fn begin(set: &Set, criu: &Criu, work: &Path, rank: &Given) -> Result<(PathBuf, Child), RestartError> {
+fn begin(set: &Set, criu: &Criu, work: &Path, rank: &Given<'_>) -> Result<(PathBuf, Child), RestartError> {
     let name = format!("rank.{}", rank.rank);
     let (image, work) = (set.image().join(&name), work.join(&name));
     fs::create_dir(&work).map_err(|error| kernel("no directory for CRIU's log", error))?;
@@ -551,7 +616,11 @@ fn begin(set: &Set, criu: &Criu, work: &Path, rank: &Given) -> Result<(PathBuf, 
     let output =
         fs::File::create(work.join(OUTPUT)).map_err(|error| kernel("no file for CRIU's output", error))?;
     let errors = output.try_clone().map_err(|error| kernel("no file for CRIU's output", error))?;
-    let started = command.stdout(output).stderr(errors).spawn();
+    command.stdout(output).stderr(errors);
+    let started = match rank.namespace {
+        Some(namespace) => namespace.spawn(&mut command),
+        None => command.spawn(),
+    };
     let child =
         started.map_err(|error| kernel(&format!("{} cannot be started", criu.program.display()), error))?;
     Ok((work, child))
@@ -575,20 +644,6 @@ mod tests {
         let inode = file.metadata().unwrap().ino();
         assert!(nameless_open(std::process::id()).unwrap().iter().any(|(_, found)| *found == inode));
         assert_eq!(shared_memory(&[(0, own.clone()), (1, own)]).unwrap(), Some((0, 1)));
-    }
-
-    #[test]
-    fn ranks_of_two_hosts_may_have_had_one_number() {
-        let image = |rank, tasks: &[u32]| RankImage {
-            rank,
-            tasks: tasks.to_vec(),
-            outside: Vec::new(),
-            nonblocking: Vec::new(),
-        };
-        let [first, second, third] = [image(0, &[10, 11]), image(1, &[12, 13]), image(2, &[14, 11])];
-        check_distinct([&first, &second].into_iter()).unwrap();
-        let error = check_distinct([&first, &second, &third].into_iter()).unwrap_err().to_string();
-        assert!(error.starts_with("ranks 0 and 2 were both process 11, "), "{error}");
     }
 
     #[test]

@@ -49,6 +49,16 @@ pub enum RestartError {
          restart in a space of numbers of its own: unshare -p -f --mount-proc oxmpi restart SET"
     )]
     Numbers(String),
+    /// Numbers of processes are in use, and no PID namespace can be made here for the ranks that need them.
+    #[error(
+        "the ranks need the process numbers that they had, and these are in use: {0}; they can have them in a PID namespace, which this \
+         process may not make (CAP_SYS_ADMIN): end what has them, restart as root, or let root make a namespace for all of it: \
+         unshare -p -f --mount-proc oxmpi restart SET"
+    )]
+    NumbersOfRanks(String),
+    /// Processes of the job are there.
+    #[error("the job runs still: {0}; end it before it is restarted, or let it go on")]
+    Runs(String),
     /// A file is not as it must be.
     #[error("{path} {why}", path = path.display())]
     File {
@@ -66,10 +76,10 @@ pub enum RestartError {
     /// CRIU has failed.
     #[error("{}{}", .0.text, quoted(&.0.quoted))]
     Criu(Failure),
-    /// Two ranks that were on different hosts had one number of a process there.
+    /// Two ranks that had one number of a process, in PID namespaces of their own, and no namespace can be made here.
     #[error(
-        "ranks {one} and {other} were both process {task}, each on a host of its own, and come back with their numbers: they cannot go on \
-         on one host; give them two (--host)"
+        "ranks {one} and {other} were both process {task}, each on a host of its own, and come back with their numbers: on one host that \
+         needs a PID namespace, which this process may not make (CAP_SYS_ADMIN); give them two hosts (--host), or restart as root"
     )]
     SameNumber {
         /// A rank.
@@ -93,19 +103,25 @@ pub struct Cleared {
     pub notes: Vec<String>,
 }
 
-/// Checks everything, then cuts files back. Whether `has_numbers_here`, the processes come back on this host, and need their numbers.
+/// Checks everything, then cuts files back. If the processes come back on this host and need their numbers, `mark` is what is in the
+/// environment of the job's ranks (empty: there is one image of all processes).
 ///
 /// # Errors
 /// See [`RestartError`]; no file is changed then, unless one of several cannot be cut.
-pub fn clear(set: &Set, policy: Policy, has_numbers_here: bool) -> Result<Cleared, RestartError> {
+pub fn clear(set: &Set, policy: Policy, mark: Option<&str>) -> Result<Cleared, RestartError> {
     set.verify(true)?;
     let made = &set.manifest.made;
     let here = machine::here(&made.criu);
     if !set.manifest.is_own {
         check_processor(set)?;
     }
-    if has_numbers_here {
-        check_numbers(&set.manifest.job.tasks)?;
+    match (&set.manifest.ranks, mark) {
+        (_, None) => {}
+        (None, Some(_)) => check_numbers(&set.manifest.job.tasks)?,
+        (Some(all), Some(mark)) => {
+            let ranks: Vec<u32> = all.images.iter().map(|image| image.rank).collect();
+            crate::ranks::apart(set, &ranks, mark)?;
+        }
     }
     let mut cleared = Cleared::default();
     if made.host != here.host {
@@ -130,7 +146,7 @@ pub(crate) fn check_processor(set: &Set) -> Result<(), RestartError> {
 }
 
 /// Whether numbers of processes are free.
-pub(crate) fn check_numbers(tasks: &[u32]) -> Result<(), RestartError> {
+fn check_numbers(tasks: &[u32]) -> Result<(), RestartError> {
     let numbers = await_numbers(tasks);
     if numbers.is_empty() { Ok(()) } else { Err(RestartError::Numbers(named(&numbers))) }
 }
@@ -165,7 +181,7 @@ fn judge(set: &Set, policy: Policy, cleared: &mut Cleared) -> Result<(), Restart
 }
 
 /// Waits for those that have ended; returns those that run, or are not gone in time.
-fn await_numbers(tasks: &[u32]) -> Vec<Taken> {
+pub(crate) fn await_numbers(tasks: &[u32]) -> Vec<Taken> {
     let start = Instant::now();
     loop {
         let found = taken(tasks);
@@ -177,7 +193,7 @@ fn await_numbers(tasks: &[u32]) -> Vec<Taken> {
     }
 }
 
-fn named(numbers: &[Taken]) -> String {
+pub(crate) fn named(numbers: &[Taken]) -> String {
     let name = |taken: &Taken| match taken.name.as_str() {
         "" => format!("{} (ended, and its parent does not wait for it)", taken.task),
         name => format!("{} ({name})", taken.task),
@@ -268,13 +284,13 @@ mod tests {
         let mut manifest = example();
         manifest.made.cpu_features = vec!["the_next_big_thing".into()];
         let set = Set { path: "/nowhere".into(), manifest };
-        let text = clear(&set, Policy::Cut, true).unwrap_err().to_string();
+        let text = clear(&set, Policy::Cut, Some("")).unwrap_err().to_string();
         assert!(text.contains("lacks the_next_big_thing, which the one of host node1"), "{text}");
         let mut manifest = example();
         manifest.made.cpu_features.clear();
         manifest.job.tasks = vec![std::process::id()];
         let set = Set { path: "/nowhere".into(), manifest };
-        let text = clear(&set, Policy::Cut, true).unwrap_err().to_string();
+        let text = clear(&set, Policy::Cut, Some("")).unwrap_err().to_string();
         assert!(text.contains("these are in use") && text.contains("unshare -p -f"), "{text}");
     }
 }

@@ -35,7 +35,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::exit;
 
-use oxmpi_rt::launch::RELAY_WORD;
+use oxmpi_rt::launch::{NAMESPACE_WORD, RELAY_WORD};
 use oxmpi_sys::stdio;
 use wrapper::Language;
 
@@ -125,6 +125,7 @@ fn oxmpi(args: &[OsString]) -> i32 {
         ["uninstall", ref words @ ..] => return uninstall::main(words),
         ["tune-rank"] => return tune_rank(),
         [RELAY_WORD] => return relay::main(),
+        [NAMESPACE_WORD, above] => return oxmpi_sys::spawn::init(above.parse().unwrap_or(0)),
         ["agent"] => return mpirun::agent(),
         [wrong, ..] => {
             let hint = oxmpi_param::nearest::nearest(wrong, words::WORDS.iter().copied());

@@ -372,6 +372,7 @@ pub(crate) fn agent() -> i32 {
     let setup = Setup {
         library_directory: prefix::library_directory(),
         find_program,
+        apart: crate::checkpoint::apart_here,
         restore,
         sees: crate::checkpoint::sees,
         check_images: crate::checkpoint::check_here,

@@ -99,6 +99,18 @@ pub fn accept(listener: impl AsFd) -> io::Result<Option<OwnedFd>> {
 /// # Errors
 /// What getsockopt(2) says of SO_PEERCRED, and if the process has no number here, being of another PID namespace.
 pub fn peer(socket: impl AsFd) -> io::Result<PeerCredentials> {
+    known(credentials(socket)?)
+}
+
+/// The user at the other end, whatever PID namespace its process is in.
+///
+/// # Errors
+/// What getsockopt(2) says of SO_PEERCRED.
+pub fn peer_user(socket: impl AsFd) -> io::Result<u32> {
+    Ok(credentials(socket)?.uid)
+}
+
+fn credentials(socket: impl AsFd) -> io::Result<libc::ucred> {
     let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut size = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `size` bytes, which `credentials` has, and any bytes are a ucred; the descriptor is
@@ -111,7 +123,7 @@ pub fn peer(socket: impl AsFd) -> io::Result<PeerCredentials> {
     if done != 0 {
         return Err(io::Error::last_os_error());
     }
-    known(credentials)
+    Ok(credentials)
 }
 
 /// Who it is, if the process has a number here.

@@ -5,11 +5,13 @@
 //! - [`Signals`] turns signals into something to poll, so that a launcher needs no handler.
 //! - [`relay`] passes signals on to a child that gets the same from elsewhere.
 //! - [`Guard`] is a tiny process that kills the ranks when the launcher itself is killed and cannot.
+//! - [`PidNamespace`] has numbers of processes apart from those of this host.
 //! - [`take_inherited`] is the other end: a started program takes the descriptors that were put there for it.
 
 mod guard;
 mod inherited;
 mod marked;
+mod namespace;
 mod relayed;
 mod signals;
 
@@ -17,6 +19,7 @@ pub use self::guard::{GUARD_VARIABLE, Guard, MAX_GUARDED, WARD_GRACE_MS};
 pub use self::inherited::{
     close_others, inherited_is_control, inherited_is_segment, is_live_socket, take_inherited,
 };
+pub use self::namespace::{PidNamespace, identity_of, init, may_make_namespaces};
 pub use self::relayed::{RELAYED, relay, stand_ins, stands_for};
 pub use self::signals::{HEEDED, SignalMask, Signals, heed_children, without_signals};
 

@@ -16,6 +16,7 @@ use std::time::Instant;
 use oxmpi_checkpoint::criu::Criu;
 use oxmpi_checkpoint::files::Policy;
 use oxmpi_checkpoint::making::{Checkpoint, MakeError, Request};
+use oxmpi_checkpoint::origins::Apart;
 use oxmpi_checkpoint::ranks::{self, Given, Making, Part, StillJob, StillRank};
 use oxmpi_checkpoint::restart::RESUME_OPTION;
 use oxmpi_checkpoint::set::Set;
@@ -23,7 +24,7 @@ use oxmpi_param::Params;
 use oxmpi_rt::client::RESTART_VARIABLE;
 use oxmpi_rt::hosts::agent::{ImageDirectory, ImageTask, ImagesMade};
 use oxmpi_rt::inquiry;
-use oxmpi_rt::launch::{self, Held, Images, Launch, Restored, Source};
+use oxmpi_rt::launch::{self, ApartRanks, Held, Images, Launch, Restored, Source};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
@@ -41,7 +42,7 @@ pub(super) fn make(request: &Request, criu: &Criu, is_supervised: bool) -> Resul
     let hold = inquiry::hold(request.mpirun)?;
     let ranks = hold.held().ranks.iter().map(|rank| StillRank {
         number: rank.number,
-        process: rank.pid,
+        process: rank.imaged,
         outside: rank.outside.iter().flatten().cloned().collect(),
         is_far: rank.host.is_some(),
     });
@@ -71,10 +72,11 @@ pub(super) fn make(request: &Request, criu: &Criu, is_supervised: bool) -> Resul
     if !request.ends {
         return Ok(made.publish(Some(start.elapsed().as_secs_f64()))?);
     }
+    let running = made.running().to_vec();
     let checkpoint = made.publish(None)?;
     let path = checkpoint.set.path.clone();
     hold.end(&path).map_err(|error| MakeError::NotEnded { path, why: error.to_string() })?;
-    ranks::await_gone(&checkpoint.set);
+    ranks::await_gone(&running);
     Ok(checkpoint)
 }
 
@@ -102,7 +104,7 @@ pub(crate) fn image_here(task: &ImageTask) -> Result<ImagesMade, String> {
     let criu = criu.map_err(|error| error.to_string())?;
     let ranks = task.ranks.iter().map(|rank| StillRank {
         number: rank.number,
-        process: rank.pid,
+        process: rank.imaged,
         outside: rank.outside.iter().flatten().cloned().collect(),
         is_far: false,
     });
@@ -210,6 +212,28 @@ fn variable(word: Vec<u8>) -> Option<(OsString, OsString)> {
     Some((OsString::from_vec(name), OsString::from_vec(value)))
 }
 
+/// What the mpirun of a set with an image of each rank has said of itself.
+fn held_of(set: &Set) -> Result<Held, Stop> {
+    let state = ranks::state(set).map_err(|error| failed(format!("{}: {error}", set.path.display())))?;
+    Held::decode(&state).ok_or_else(|| {
+        failed(format!(
+            "{}: what mpirun has said of itself was written by another version",
+            set.path.display()
+        ))
+    })
+}
+
+/// The mark in the environment of the ranks of a set; empty if it has none with images of their own.
+pub(super) fn mark_of(set: &Set) -> Result<String, Stop> {
+    match set.manifest.ranks {
+        Some(_) if !set.manifest.is_own => {
+            set.verify_of(true, |name| name == ranks::STATE).map_err(failed)?;
+            Ok(held_of(set)?.mark().into())
+        }
+        _ => Ok(String::new()),
+    }
+}
+
 /// What an mpirun does that brings a job back.
 pub(crate) struct Resumption {
     set: Set,
@@ -250,17 +274,7 @@ impl Resumption {
         let options: Vec<String> =
             words.filter_map(|word| word.into_string().ok()).filter(|word| !word.is_empty()).collect();
         let set = Set::open(Path::new(&path)).map_err(failed)?;
-        let read = || {
-            let state = ranks::state(&set);
-            let state = state.map_err(|error| failed(format!("{}: {error}", set.path.display())))?;
-            Held::decode(&state).ok_or_else(|| {
-                failed(format!(
-                    "{}: what mpirun has said of itself was written by another version",
-                    set.path.display()
-                ))
-            })
-        };
-        let held = if set.manifest.is_own { None } else { Some(read()?) };
+        let held = if set.manifest.is_own { None } else { Some(held_of(&set)?) };
         let criu = Criu {
             program: program.into(),
             version: version.to_string_lossy().into_owned(),
@@ -294,6 +308,13 @@ impl Resumption {
             options: criu.options.clone(),
             refuses_files: policy == Policy::Refuse,
         };
+        let apart = |ranks: &[u32]| {
+            let (apart, said) = apart_of(&set, ranks, held.mark())?;
+            if !said.is_empty() {
+                oxmpi_sys::complain!("{}", said.trim_end());
+            }
+            Ok(apart)
+        };
         let restore = |_: &Images, all: &[Restored<'_>]| {
             restore_into(&set, &criu, &work, all)?;
             // It does no harm.
@@ -301,7 +322,7 @@ impl Resumption {
             Ok(())
         };
         let files_of = |ranks: &[u32]| set.files_of(ranks);
-        let source = Source { images, restore: &restore, files_of: &files_of };
+        let source = Source { images, apart: &apart, restore: &restore, files_of: &files_of };
         launch::resume(launch, &held, &source).map_err(failed)
     }
 }
@@ -315,17 +336,39 @@ fn restore_into(set: &Set, criu: &Criu, work: &Path, all: &[Restored<'_>]) -> Re
             Ok((fd.as_raw_fd(), name.clone()))
         };
         let descriptors = rank.given.iter().map(inherited).collect::<rustix::io::Result<Vec<_>>>()?;
-        Ok(Given { rank: rank.number, descriptors })
+        Ok(Given { rank: rank.number, namespace: rank.namespace, descriptors })
     });
     let given = given.collect::<rustix::io::Result<Vec<_>>>().map_err(|error| error.to_string())?;
     ranks::bring_back(set, criu, work, &given).map_err(|error| error.to_string())
+}
+
+/// Which ranks of a set need PID namespaces on this host, and lines that say so.
+fn apart_of(set: &Set, ranks: &[u32], mark: &str) -> Result<(Vec<ApartRanks>, String), String> {
+    let found = ranks::apart(set, ranks, mark).map_err(|error| error.to_string())?;
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy();
+    let line = |apart: &Apart| format!("oxmpi restart: {} on host {host}\n", apart.text());
+    let text = found.iter().map(line).collect();
+    let apart = found.into_iter().map(|Apart { ranks, highest, .. }| ApartRanks { ranks, highest });
+    Ok((apart.collect(), text))
+}
+
+/// What an agent does before it restores ranks on its host: whether it can, and which need PID namespaces; what a person should know, in
+/// lines.
+pub(crate) fn apart_here(
+    images: &Images,
+    ranks: &[u32],
+    mark: &str,
+) -> Result<(Vec<ApartRanks>, String), String> {
+    let set = Set::open(&images.set).map_err(|error| error.to_string())?;
+    ranks::check(&set, ranks).map_err(|error| error.to_string())?;
+    apart_of(&set, ranks, mark)
 }
 
 /// What an agent does that is to restore ranks on its host; what a person should know, in lines.
 pub(crate) fn restore_here(images: &Images, all: &[Restored<'_>]) -> Result<String, String> {
     let set = Set::open(&images.set).map_err(|error| error.to_string())?;
     let numbers: Vec<u32> = all.iter().map(|rank| rank.number).collect();
-    ranks::check(&set, &numbers).map_err(|error| error.to_string())?;
     let program = images.program.to_string_lossy();
     let criu = Criu::find(&program, &images.options.join(" ")).map_err(|error| error.to_string())?;
     let work = super::restart::Work::make().map_err(|Stop(text, _)| text)?;

@@ -34,7 +34,7 @@ oxmpi restart: bring back a job of which 'oxmpi checkpoint' has made a set
       --mca NAME VALUE          set a parameter: cr_files, cr_base_dir, cr_keep, cr_blcr_criu, cr_blcr_options
 
 The job goes on where it was, with the process numbers that it had, on this host unless others are named. Where each rank has an image,
-a new mpirun restores them. Where mpirun's input, output and errors were a
+a new mpirun restores them, those whose numbers cannot be had in a PID namespace (CAP_SYS_ADMIN). Where mpirun's input, output and errors were a
 terminal or a pipe, those of this command take their place; files go on as files. If mpirun had a terminal and this command has none,
 the job writes to this command's output, and gets no input. Signals are passed on to mpirun, and its exit code is the one of this
 command; 1 if the job cannot be restarted.
@@ -87,7 +87,8 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
              go on anywhere, are made of jobs that are started with '--mca cr blcr'"
         )));
     }
-    let cleared = clear(&set, policy, hosts.is_none()).map_err(failed)?;
+    let mark = super::ranks::mark_of(&set)?;
+    let cleared = clear(&set, policy, hosts.is_none().then_some(&mark)).map_err(failed)?;
     for (file, bytes) in &cleared.cut {
         oxmpi_sys::complain!("oxmpi restart: {} is cut back to {bytes} bytes", file.display());
     }

@@ -6,6 +6,7 @@ mod connected;
 mod daemons;
 mod encrypted;
 mod gone;
+mod numbers;
 mod quiesce;
 mod restarts;
 mod silence;

@@ -22,7 +22,7 @@ fn mpirun(bed: &Testbed, criu: &Path, options: &[&str], (program, rounds): (&str
 }
 
 /// The same with a program and its arguments.
-fn mpirun_with(bed: &Testbed, criu: &Path, options: &[&str], program: &[&str]) -> Command {
+pub(crate) fn mpirun_with(bed: &Testbed, criu: &Path, options: &[&str], program: &[&str]) -> Command {
     // CRIU makes no image of processes whose session was begun outside of a container in which these tests may run.
     let mut command = bed.on(HEAD, "sh");
     // What is open must be of the host itself.
@@ -37,7 +37,7 @@ fn mpirun_with(bed: &Testbed, criu: &Path, options: &[&str], program: &[&str]) -
 }
 
 /// Has images made of a job, with a set in this directory; what that says.
-fn checkpoint(bed: &Testbed, criu: &Path, (pid, base): (u32, &str), options: &[&str]) -> String {
+pub(crate) fn checkpoint(bed: &Testbed, criu: &Path, (pid, base): (u32, &str), options: &[&str]) -> String {
     // From within its namespaces: one's own are not those of another host.
     let pid = pid.to_string();
     let mut ask = Command::new("nsenter");
@@ -48,7 +48,7 @@ fn checkpoint(bed: &Testbed, criu: &Path, (pid, base): (u32, &str), options: &[&
     out
 }
 
-fn results(text: &str) -> Vec<&str> {
+pub(crate) fn results(text: &str) -> Vec<&str> {
     text.lines().filter(|line| line.starts_with("round ") || line.starts_with("whole")).collect()
 }
 

@@ -26,6 +26,8 @@ pub(crate) struct Testbed {
     pub(crate) directory: PathBuf,
     servers: Vec<Child>,
     has_made_run: bool,
+    /// Whether the other hosts have process numbers of their own, as containers have.
+    numbers_itself: bool,
 }
 
 /// A host: its name, its letter in names of namespaces, its address.
@@ -79,8 +81,13 @@ pub(crate) fn switch() -> String {
 
 /// The hosts, or `None` where they cannot be made, which is said; if they are required that is a failure.
 pub(crate) fn testbed() -> Option<Testbed> {
+    testbed_with(false)
+}
+
+/// The same, and each but the head has process numbers of its own (a PID namespace), if that is wanted.
+pub(crate) fn testbed_with(numbers_itself: bool) -> Option<Testbed> {
     match why_not() {
-        None => Some(Testbed::new()),
+        None => Some(Testbed::new(numbers_itself)),
         Some(why) if std::env::var_os(REQUIRED).is_some() => panic!("{REQUIRED} is set, but {why}"),
         Some(why) => {
             eprintln!("SKIPPED: there are no hosts for this test: {why}; 'cargo xtask test' makes it run");
@@ -115,13 +122,13 @@ pub(crate) fn run(words: &str) {
 }
 
 impl Testbed {
-    fn new() -> Testbed {
+    fn new(numbers_itself: bool) -> Testbed {
         sweep();
         let directory =
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("oxmpi-hosts-{}", std::process::id()));
         fs::create_dir_all(directory.join(PRIVATE)).unwrap();
         let has_made_run = fs::create_dir(PRIVILEGE_SEPARATION).is_ok();
-        let mut bed = Testbed { directory, servers: Vec::new(), has_made_run };
+        let mut bed = Testbed { directory, servers: Vec::new(), has_made_run, numbers_itself };
         bed.make_network();
         bed.make_keys();
         for machine in [A, B] {
@@ -191,7 +198,17 @@ impl Testbed {
     }
 
     fn serve(&mut self, machine: Machine) {
-        let mut sshd = self.on(machine, "/usr/sbin/sshd");
+        let mut sshd = match self.numbers_itself {
+            true => self.on(machine, "unshare"),
+            false => self.on(machine, "env"),
+        };
+        sshd.args(
+            self.numbers_itself
+                .then_some(["--pid", "--fork", "--kill-child", "--mount-proc"])
+                .iter()
+                .flatten(),
+        );
+        sshd.arg("/usr/sbin/sshd");
         sshd.args(["-D", "-e", "-f"]).arg(self.directory.join("sshd_config"));
         let log = fs::File::create(self.directory.join(format!("{}.log", machine.name))).unwrap();
         sshd.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);

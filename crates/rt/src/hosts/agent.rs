@@ -36,7 +36,8 @@ use crate::launch::parts::{
     raise_open_files,
 };
 use crate::launch::{
-    App, HeldRank, Images, Launch, LaunchError, OutputStyle, Restored, Stdin, Wanted, binding_of, end,
+    ApartRanks, App, HeldRank, Images, Launch, LaunchError, OutputStyle, Restored, Stdin, Wanted, binding_of,
+    end,
 };
 use crate::orphans::Orphans;
 
@@ -57,6 +58,9 @@ const RELAY_ENDED: u64 = 9;
 const LIFELINE: u64 = 10;
 const IMAGED: u64 = 11;
 
+/// Checks images, of these ranks of a job with this mark: which need PID namespaces, and lines for a person; or why they cannot go on.
+pub type CheckRanks = fn(&Images, &[u32], &str) -> Result<(Vec<ApartRanks>, String), String>;
+
 /// What the agent's program knows.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -64,6 +68,8 @@ pub struct Setup {
     pub library_directory: Option<PathBuf>,
     /// Finds a program that is not where the head has it.
     pub find_program: fn(&Wanted<'_>) -> Result<PathBuf, String>,
+    /// Checks the images of ranks of a job with this mark ([`crate::launch::Held::mark`]). Which of them need PID namespaces here; what a person should know of that, in lines.
+    pub apart: CheckRanks,
     /// Restores the images of ranks; what a person should know, in lines.
     pub restore: fn(&Images, &[Restored<'_>]) -> Result<String, String>,
     /// Whether the images are seen on this host.
@@ -573,13 +579,20 @@ impl<'a> Agent<'a> {
                     }
                     None => restore.images.clone(),
                 };
+                let mut of_apart = String::new();
+                let apart = |ranks: &[u32]| {
+                    let (apart, said) = (self.setup.apart)(&images, ranks, &restore.mark)?;
+                    of_apart = said;
+                    Ok(apart)
+                };
                 let by =
                     |ranks: &[Restored<'_>]| (self.setup.restore)(&images, ranks).map(|said| text = said);
                 let told = (restore.step, boot.oversubscribed);
-                let Back { ranks, outputs, plugs } =
-                    bring_back(&ranks, prepared.plugs, &mut inputs, told, (&binding, guard), by)?;
-                self.restored.clone_from(&restore.ranks);
-                self.stopped = restore.ranks.iter().flat_map(|rank| &rank.stopped).copied().collect();
+                let Back { ranks, outputs, plugs, restored } =
+                    bring_back(&ranks, prepared.plugs, &mut inputs, told, (&binding, guard), apart, by)?;
+                text += &of_apart;
+                self.stopped = restored.iter().flat_map(|rank| &rank.stopped).copied().collect();
+                self.restored = restored;
                 Recruits { ranks, outputs, plugs }
             }
         };

@@ -8,7 +8,6 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use oxmpi_shm::segment::{RankState, Segment};
@@ -243,7 +242,7 @@ impl Launcher<'_> {
 
     /// A rank that has closed its control socket has a new one.
     fn take_back(&mut self, id: u32, number: u32, pid: u32) {
-        let owner = self.rank(number).and_then(|rank| rank.segment.status().pid());
+        let owner = self.rank(number).and_then(Rank::owner);
         if owner != Some(pid) {
             let reason = "it is not the rank".into();
             return self.end_entrant(id, &Reply::Refused { rank: number, reason });
@@ -340,7 +339,7 @@ impl Launcher<'_> {
             return Vec::new();
         };
         let seat = |(number, member): (&u32, &super::launcher::Member)| {
-            let owner = member.rank.as_ref().map_or(Owner::Left, |rank| owner_of(&rank.segment));
+            let owner = member.rank.as_ref().map_or(Owner::Left, owner_of);
             Seat { number: *number, owner, runs: member.running }
         };
         self.members.range(first..first + size).map(seat).collect()
@@ -348,7 +347,9 @@ impl Launcher<'_> {
 
     /// A process is the rank from now on.
     fn let_in(&mut self, id: u32, number: u32, pid: u32) {
-        let claimed = self.rank(number).is_some_and(|rank| rank.segment.status().claim(pid).is_ok());
+        let claims =
+            |rank: &Rank| rank.number_inside(pid).is_some_and(|own| rank.segment.status().claim(own).is_ok());
+        let claimed = self.rank(number).is_some_and(claims);
         if !claimed {
             // Another one was faster by its descriptors.
             let reason = "another process is the rank".into();
@@ -453,10 +454,14 @@ impl Launcher<'_> {
     }
 }
 
-/// Who is the rank of a segment.
-fn owner_of(segment: &Arc<Segment>) -> Owner {
-    let status = segment.status();
-    let Some(pid) = status.pid() else { return Owner::Nobody };
+/// Which process is a rank.
+fn owner_of(rank: &Rank) -> Owner {
+    let status = rank.segment.status();
+    if status.pid().is_none() {
+        return Owner::Nobody;
+    }
+    // One that has no number here any more is gone.
+    let pid = rank.owner().unwrap_or(0);
     // First whether it lives: what it has said by then counts.
     let lives = is_alive(pid);
     match (status.state(), lives) {
@@ -470,7 +475,7 @@ fn owner_of(segment: &Arc<Segment>) -> Owner {
 /// Whether a process is the owner of a rank and runs the program still with which it became that, as it has the segment mapped: it
 /// has the library twice. Another program that it has executed has not.
 fn is_owner_still(rank: &Rank, pid: u32) -> bool {
-    if rank.segment.status().pid() != Some(pid) {
+    if rank.owner() != Some(pid) {
         return false;
     }
     let Ok(stat) = rustix::fs::fstat(&rank.segment_fd) else { return false };

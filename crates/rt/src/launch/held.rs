@@ -64,8 +64,11 @@ pub struct HeldRank {
     pub number: u32,
     /// The host where it is, if that is not the launcher's.
     pub host: Option<String>,
-    /// The process that was started as the rank. All that descends from it belongs to the image.
+    /// The process that was started as the rank, by the number in its own PID namespace, with which it comes back; as are those
+    /// below. All that descends from it belongs to the image.
     pub pid: u32,
+    /// The number of the same process on its host, for whoever makes the image.
+    pub imaged: u32,
     /// Sockets and pipes of these processes that lead to the launcher, or are its own, as the kernel names them: `socket:[7]`,
     /// `pipe:[8]`. Control socket, input, output, errors.
     pub outside: [Option<String>; 4],
@@ -119,6 +122,11 @@ impl Images {
 }
 
 impl Held {
+    /// The mark in the environment of all its processes ([`oxmpi_sys::spawn::GUARD_VARIABLE`]).
+    pub fn mark(&self) -> &str {
+        &self.mark
+    }
+
     /// As [`Held::decode`] reads it.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::default();
@@ -185,7 +193,9 @@ pub(crate) fn read_addresses(from: &mut Reader<'_>) -> Option<Vec<SocketAddr>> {
 
 impl HeldRank {
     pub(crate) fn write(&self, out: &mut Writer) {
-        [self.number, self.pid, self.owner, self.segment].iter().for_each(|word| out.number((*word).into()));
+        [self.number, self.pid, self.imaged, self.owner, self.segment]
+            .iter()
+            .for_each(|word| out.number((*word).into()));
         out.option(self.host.as_ref().map(String::as_bytes));
         self.outside.iter().for_each(|name| out.option(name.as_ref().map(String::as_bytes)));
         out.list(&self.stopped, |out, pid| out.number((*pid).into()));
@@ -196,7 +206,8 @@ impl HeldRank {
     }
 
     pub(crate) fn read(from: &mut Reader<'_>) -> Option<HeldRank> {
-        let [number, pid, owner, segment] = [from.word()?, from.word()?, from.word()?, from.word()?];
+        let (number, pid, imaged) = (from.word()?, from.word()?, from.word()?);
+        let (owner, segment) = (from.word()?, from.word()?);
         let mut name = || from.option()?.map(String::from_utf8).transpose().ok();
         let host = name()?;
         let outside = [name()?, name()?, name()?, name()?];
@@ -204,6 +215,7 @@ impl HeldRank {
             number,
             host,
             pid,
+            imaged,
             outside,
             owner,
             stopped: from.list(Reader::word)?,
@@ -225,6 +237,7 @@ mod tests {
             number,
             host: (number == 1).then(|| "nodea".into()),
             pid: 40 + number,
+            imaged: 70 + number,
             outside: [Some("socket:[7]".into()), None, Some("pipe:[8]".into()), None],
             owner: 50 + number,
             stopped: vec![40 + number, 50 + number],

@@ -591,12 +591,12 @@ impl<'a> Launcher<'a> {
     }
 
     pub(super) fn glimpse(&self, rank: u32) -> Glimpse {
-        let Some(Rank { segment, process, .. }) = self.rank(rank) else {
+        let Some(member @ Rank { segment, process, .. }) = self.rank(rank) else {
             return self.members.get(&rank).map(|member| member.seen.clone()).unwrap_or_default();
         };
         let status = segment.status();
         Glimpse {
-            pid: status.pid().unwrap_or(process.pid.cast_unsigned()),
+            pid: member.owner().unwrap_or(process.pid.cast_unsigned()),
             stage: stage(status.state()),
             last_call: self.call_name(status.last_call()),
         }

@@ -5,15 +5,17 @@
 //! ([`oxmpi_shm::segment::Status::note_restored`]): it takes its new control socket for the old one, ends what were its connections,
 //! and requests its new listener. The addresses of its peers it requests whenever it connects.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use oxmpi_shm::segment::Segment;
 use oxmpi_sys::fdpass;
 use oxmpi_sys::poller::raise_alarm;
 use oxmpi_sys::process_stat::ProcessStat;
-use oxmpi_sys::spawn::{Guard, Process, Signals};
+use oxmpi_sys::spawn::{Guard, PidNamespace, Process, Signals};
 use rustix::fs::{OFlags, fcntl_setfl, fstat};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
@@ -30,26 +32,41 @@ use super::launcher::Launcher;
 use super::lifelines::Lifelines;
 use super::plugs::{Plug, plugs};
 use super::quiesce::Standing;
-use super::start::{Outputs, Rank, Started, boot, kernel, raise_open_files};
+use super::start::{Nested, Outputs, Rank, Started, boot, kernel, raise_open_files};
 use super::still::send;
 use super::{Deadline, Launch, LaunchError, binding_of, prepare};
 use crate::hosts::head::Far;
 use crate::hosts::message::{Order, RestoreOrder, ToAgent};
 use crate::hosts::pieces::FileSender;
 
+/// The word that makes this program the init of a PID namespace ([`oxmpi_sys::spawn::init`]).
+pub const NAMESPACE_WORD: &str = "pid-namespace";
+
 /// A rank whose image is to be restored.
 #[derive(Debug)]
 pub struct Restored<'f> {
     /// Its number.
     pub number: u32,
-    /// The number of its process.
-    pub pid: u32,
+    /// Where its processes get their numbers, if not in the PID namespace of this process.
+    pub namespace: Option<&'f PidNamespace>,
     /// What is to be in the place of which sockets and pipes, by the names that these had.
     pub given: Vec<(BorrowedFd<'f>, String)>,
 }
 
 /// Restores the images of ranks, as children of the thread that calls it, and stopped. The error is for a person.
 pub type Restore<'a> = dyn Fn(&Images, &[Restored<'_>]) -> Result<(), String> + 'a;
+
+/// Ranks whose process numbers cannot be had on this host, and need a PID namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ApartRanks {
+    /// Their numbers among the ranks.
+    pub ranks: Vec<u32>,
+    /// The highest number of a process or thread of theirs.
+    pub highest: u32,
+}
+
+/// Which of these ranks, which are to be restored on this host, need PID namespaces. The error is for a person.
+pub type ApartOf<'a> = dyn Fn(&[u32]) -> Result<Vec<ApartRanks>, String> + 'a;
 
 /// The paths of all files of a set that are needed to restore these ranks, in its directory.
 pub type FilesOf<'a> = dyn Fn(&[u32]) -> Vec<PathBuf> + 'a;
@@ -58,6 +75,8 @@ pub type FilesOf<'a> = dyn Fn(&[u32]) -> Vec<PathBuf> + 'a;
 pub struct Source<'a> {
     /// The images.
     pub images: Images,
+    /// Which of those of this host need PID namespaces.
+    pub apart: &'a ApartOf<'a>,
     /// How those of this host are restored.
     pub restore: &'a Restore<'a>,
     /// What other hosts have to get that do not see the set.
@@ -85,18 +104,18 @@ pub fn resume(launch: &Launch, held: &Held, source: &Source<'_>) -> Result<i32, 
     });
     let files = files.transpose()?;
     let binding = binding_of(launch.bind, here);
-    let started = bring_all_back(launch, held, source, (&signals, &binding))?;
+    let (started, restored) = bring_all_back(launch, held, source, (&signals, &binding))?;
     let mut launcher = Launcher::new(launch, &signals, started)?;
     launcher.files = files;
     launcher.open_files = open_files;
-    launcher.take_up(held);
+    launcher.take_up(held, &restored);
     launcher.introduce(&binding);
     launcher.run_to_the_end()
 }
 
 impl Launcher<'_> {
-    /// Takes over what the launcher before has left, and lets the processes run.
-    fn take_up(&mut self, held: &Held) {
+    /// Takes over what the launcher before has left, and lets the processes run: of those restored here these are the numbers.
+    fn take_up(&mut self, held: &Held, restored: &[HeldRank]) {
         self.standing = Standing::restored(held.step);
         for (sink, queued) in self.sinks.iter_mut().zip(&held.queued) {
             sink.queue().extend_from_slice(queued);
@@ -111,7 +130,7 @@ impl Launcher<'_> {
             }
         }
         self.post_all(&ToAgent::GoOn);
-        for rank in &held.ranks {
+        for rank in restored {
             if let Some(plug) = self.members.get(&rank.number).and_then(|member| member.plug.as_ref()) {
                 let_run(rank, plug);
             }
@@ -154,10 +173,12 @@ pub(crate) struct Back {
     pub(crate) ranks: Vec<Rank>,
     pub(crate) outputs: Vec<Outputs>,
     pub(crate) plugs: Vec<Plug>,
+    /// Each of them, with the numbers that its processes have on this host.
+    pub(crate) restored: Vec<HeldRank>,
 }
 
-/// Restores ranks on this host, as [`Restore`] says, with these listeners and inputs. This step in their segments says that they were
-/// restored, and whether they are more than this host has processors; they do not run yet.
+/// Restores ranks on this host, as [`Restore`] says, with these listeners and inputs, and in PID namespaces those that need one. This
+/// step in their segments says that they were restored, and whether they are more than this host has processors; they do not run yet.
 ///
 /// # Errors
 /// If one is not restored; then none of them is left.
@@ -167,21 +188,26 @@ pub(crate) fn bring_back(
     inputs: &mut Inputs,
     (step, oversubscribed): (u32, bool),
     (binding, guard): (&Binding, &Guard),
+    apart: impl FnOnce(&[u32]) -> Result<Vec<ApartRanks>, String>,
     restore: impl FnOnce(&[Restored<'_>]) -> Result<(), String>,
 ) -> Result<Back, LaunchError> {
+    let numbers: Vec<u32> = ranks.iter().map(|rank| rank.number).collect();
+    let namespaces = namespaces(&apart(&numbers).map_err(LaunchError::Restore)?)?;
     let mut ends = Vec::new();
     for rank in ranks {
         ends.push(ends_of(rank, inputs)?);
     }
     let restored = ranks.iter().zip(&ends).map(|(rank, ends)| Restored {
         number: rank.number,
-        pid: rank.pid,
+        namespace: namespaces.get(&rank.number).map(|namespace| &**namespace),
         given: ends.given.iter().map(|(fd, name)| (fd.as_fd(), name.clone())).collect(),
     });
     let done = restore(&restored.collect::<Vec<_>>()).map_err(LaunchError::Restore);
-    let taken = done.and_then(|()| take_all_over(ranks, ends, plugs));
-    let back = taken.inspect_err(|_| bury_restored(ranks))?;
-    for ((at, rank), taken) in (0..).zip(ranks).zip(&back.ranks) {
+    let taken = done.and_then(|()| take_all_over(ranks, ends, plugs, &namespaces));
+    // Those in namespaces end with these. Their numbers are those of other processes here.
+    let is_here = |rank: &&&HeldRank| !namespaces.contains_key(&rank.number);
+    let back = taken.inspect_err(|_| bury_restored(ranks.iter().filter(is_here).copied()))?;
+    for ((at, rank), taken) in (0..).zip(&back.restored).zip(&back.ranks) {
         // The guard can only be missing if somebody killed it; then the job runs unguarded.
         let _ = guard.watch(taken.process.pid);
         taken.segment.status().note_restored(oversubscribed);
@@ -193,15 +219,55 @@ pub(crate) fn bring_back(
     Ok(back)
 }
 
-fn take_all_over(ranks: &[&HeldRank], ends: Vec<Ends>, plugs: Vec<Plug>) -> Result<Back, LaunchError> {
-    let mut back = Back { ranks: Vec::new(), outputs: Vec::new(), plugs: Vec::new() };
+/// PID namespaces for these ranks, by rank.
+fn namespaces(apart: &[ApartRanks]) -> Result<BTreeMap<u32, Arc<PidNamespace>>, LaunchError> {
+    let mut all = BTreeMap::new();
+    for ApartRanks { ranks, highest } in apart {
+        let program = oxmpi_sys::library::program();
+        let made = program.and_then(|program| PidNamespace::start(&program, NAMESPACE_WORD, *highest));
+        let namespace = Arc::new(made.map_err(|error| {
+            let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
+            let ranks = ranks.join(", ");
+            LaunchError::Restore(format!(
+                "the process numbers of ranks {ranks} need a PID namespace: {error}"
+            ))
+        })?);
+        all.extend(ranks.iter().map(|rank| (*rank, namespace.clone())));
+    }
+    Ok(all)
+}
+
+/// A rank that was restored, with the numbers that its processes have here.
+fn numbered_here(rank: &HeldRank, namespace: Option<&PidNamespace>) -> io::Result<HeldRank> {
+    let Some(namespace) = namespace else { return Ok(rank.clone()) };
+    let outside = |pid: u32| {
+        let gone = || io::Error::other(format!("process {pid} of its PID namespace is not there"));
+        namespace.number_outside(pid).ok_or_else(gone)
+    };
+    let stopped = rank.stopped.iter().map(|pid| outside(*pid)).collect::<io::Result<_>>()?;
+    Ok(HeldRank { pid: outside(rank.pid)?, owner: outside(rank.owner)?, stopped, ..rank.clone() })
+}
+
+fn take_all_over(
+    ranks: &[&HeldRank],
+    ends: Vec<Ends>,
+    plugs: Vec<Plug>,
+    namespaces: &BTreeMap<u32, Arc<PidNamespace>>,
+) -> Result<Back, LaunchError> {
+    let mut back = Back { ranks: Vec::new(), outputs: Vec::new(), plugs: Vec::new(), restored: Vec::new() };
     for ((rank, ends), plug) in ranks.iter().zip(ends).zip(plugs) {
-        let gone = |error| {
+        let gone = |error: Box<dyn std::error::Error>| {
             let (number, pid) = (rank.number, rank.pid);
             LaunchError::Restore(format!("rank {number} (process {pid}) cannot be taken over: {error}"))
         };
-        let (taken, plug) = take_over(rank, ends.control, ends.peer, plug).map_err(gone)?;
+        let namespace = namespaces.get(&rank.number);
+        let here = numbered_here(rank, namespace.map(|namespace| &**namespace));
+        let here = here.map_err(|error| gone(error.into()))?;
+        let (mut taken, plug) = take_over((rank, &here), ends.control, ends.peer, plug).map_err(gone)?;
+        let owner = (rank.owner, here.owner);
+        taken.nested = namespace.map(|namespace| Nested { namespace: namespace.clone(), owner });
         back.ranks.push(taken);
+        back.restored.push(here);
         back.outputs.push(ends.outputs);
         back.plugs.push(plug);
     }
@@ -212,9 +278,9 @@ fn take_all_over(ranks: &[&HeldRank], ends: Vec<Ends>, plugs: Vec<Plug>) -> Resu
 fn bring_all_back(
     launch: &Launch,
     held: &Held,
-    Source { images, restore, files_of }: &Source<'_>,
+    Source { images, apart, restore, files_of }: &Source<'_>,
     (signals, binding): (&Signals, &Binding),
-) -> Result<Started, LaunchError> {
+) -> Result<(Started, Vec<HeldRank>), LaunchError> {
     let size = held.ranks.len() as u32;
     let (nodes, here) = (launch.nodes(size), launch.here(size));
     let is_here = |rank: &HeldRank| here.binary_search(&rank.number).is_ok();
@@ -256,10 +322,17 @@ fn bring_all_back(
             far.send_files(FileSender::of(&images.set, files_of(&ranks)), watch)?;
         }
         let restore = |ranks: &[Restored<'_>]| restore(images, ranks);
-        let back =
-            bring_back(&own, plugs, &mut inputs, (step, boot.oversubscribed), (binding, &guard), restore)?;
+        let back = bring_back(
+            &own,
+            plugs,
+            &mut inputs,
+            (step, boot.oversubscribed),
+            (binding, &guard),
+            apart,
+            restore,
+        )?;
         if let Err(error) = Far::start_all(&mut far, watch) {
-            bury_restored(&own);
+            bury_restored(&back.restored);
             return Err(error);
         }
         let rest = |(number, pipe): (u32, OwnedFd)| {
@@ -270,21 +343,24 @@ fn bring_all_back(
         Ok((back, feed, far, far_inputs, lifelines))
     };
     match run() {
-        Ok((Back { ranks, outputs, plugs }, feed, far, far_inputs, lifelines)) => Ok(Started {
-            boot,
-            nodes,
-            ranks: here.iter().copied().zip(ranks).collect(),
-            outputs,
-            guard,
-            feed,
-            plugs,
-            secret: held.secret,
-            deadline,
-            far,
-            far_inputs,
-            lifelines,
-            entrance: Some(entrance),
-        }),
+        Ok((Back { ranks, outputs, plugs, restored }, feed, far, far_inputs, lifelines)) => {
+            let started = Started {
+                boot,
+                nodes,
+                ranks: here.iter().copied().zip(ranks).collect(),
+                outputs,
+                guard,
+                feed,
+                plugs,
+                secret: held.secret,
+                deadline,
+                far,
+                far_inputs,
+                lifelines,
+                entrance: Some(entrance),
+            };
+            Ok((started, restored))
+        }
         Err(error) => {
             guard.dismiss();
             Err(error)
@@ -314,9 +390,10 @@ fn ends_of(rank: &HeldRank, inputs: &mut Inputs) -> Result<Ends, LaunchError> {
     Ok(Ends { control, peer, outputs, given: named.collect() })
 }
 
-/// Takes a process that is there again, and what is in its descriptors.
+/// Takes a process that is there again, and what is in its descriptors: described by the numbers that it has in its PID namespace, and
+/// here.
 fn take_over(
-    rank: &HeldRank,
+    (inside, rank): (&HeldRank, &HeldRank),
     control: OwnedFd,
     peer: u64,
     plug: Plug,
@@ -330,15 +407,24 @@ fn take_over(
     let segment_fd = take(rank.segment)?;
     let segment = Segment::map(&segment_fd)?;
     let (found, wanted) = (segment.boot().rank, rank.number);
-    if found != wanted || segment.status().pid() != Some(rank.owner) {
+    if found != wanted || segment.status().pid() != Some(inside.owner) {
         return Err(io::Error::other(format!("its memory is that of rank {found}")).into());
     }
     let alarm = rank.alarm.map(take).transpose()?.unwrap_or(plug.alarm);
     let process = Process { pid: rank.pid.cast_signed(), pidfd: open(rank.pid)? };
     let peer = Some(peer);
     let clock_ahead_ns = clock_offset_ns("self").saturating_sub(clock_offset_ns(&rank.owner.to_string()));
-    let rank =
-        Rank { process, segment, segment_fd, control, peer, is_child: true, clock_ahead_ns, postboxes: None };
+    let rank = Rank {
+        process,
+        segment,
+        segment_fd,
+        control,
+        peer,
+        is_child: true,
+        clock_ahead_ns,
+        postboxes: None,
+        nested: None,
+    };
     Ok((rank, Plug { alarm, ..plug }))
 }
 
@@ -372,7 +458,7 @@ fn bind_all(rank: &HeldRank, mask: &[u64]) {
 }
 
 /// Ends those that are there already.
-fn bury_restored(ranks: &[&HeldRank]) {
+fn bury_restored<'r>(ranks: impl IntoIterator<Item = &'r HeldRank>) {
     for rank in ranks {
         let is_ours = ProcessStat::of(rank.pid).is_some_and(|stat| stat.parent == std::process::id());
         let Some(pid) = Pid::from_raw(rank.pid.cast_signed()).filter(|_| is_ours) else { continue };

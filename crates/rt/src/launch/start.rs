@@ -12,7 +12,7 @@ use oxmpi_param::Params;
 use oxmpi_shm::segment::{Boot, RankState, Segment, SegmentError};
 use oxmpi_sys::net;
 use oxmpi_sys::semaphore::SemaphoreSets;
-use oxmpi_sys::spawn::{Guard, Process, Program, Signals, spawn};
+use oxmpi_sys::spawn::{Guard, PidNamespace, Process, Program, Signals, spawn};
 use oxmpi_sys::{barrier, fdpass};
 use rustix::fs::OFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -77,6 +77,35 @@ pub(crate) struct Rank {
     pub(crate) clock_ahead_ns: i64,
     /// What it shares with the others of its job on its node, over usysv and sysv.
     pub(crate) postboxes: Option<Arc<PostboxFile>>,
+    /// Of one that has its process numbers in a PID namespace below that of the launcher.
+    pub(crate) nested: Option<Nested>,
+}
+
+/// Where a rank has its process numbers.
+#[derive(Debug)]
+pub(crate) struct Nested {
+    /// It ends with the last rank of it.
+    pub(crate) namespace: Arc<PidNamespace>,
+    /// The process that called MPI when it was restored: its number there, and here.
+    pub(crate) owner: (u32, u32),
+}
+
+impl Rank {
+    /// The process that calls MPI, by its number here, if one has called MPI_Init: the memory of a rank has the number that the rank
+    /// itself knows.
+    pub(crate) fn owner(&self) -> Option<u32> {
+        let pid = self.segment.status().pid()?;
+        match &self.nested {
+            None => Some(pid),
+            Some(Nested { owner: (inside, here), .. }) if *inside == pid => Some(*here),
+            Some(Nested { namespace, .. }) => namespace.number_outside(pid),
+        }
+    }
+
+    /// The number by which the rank knows a process or thread of its own.
+    pub(crate) fn number_inside(&self, pid: u32) -> Option<u32> {
+        self.nested.as_ref().map_or(Some(pid), |nested| nested.namespace.number_inside(pid))
+    }
 }
 
 /// How a rank's process has ended, if it has.
@@ -257,6 +286,7 @@ pub(crate) fn adopt(segment_fd: OwnedFd, control: OwnedFd) -> Result<Started, La
         is_child: false,
         clock_ahead_ns: 0,
         postboxes: None,
+        nested: None,
     };
     let guard = guard.map_err(|e| LaunchError::Kernel("start the guard process", e))?;
     Ok(Started {
@@ -499,6 +529,7 @@ fn start_one(
         is_child: true,
         clock_ahead_ns: 0,
         postboxes: None,
+        nested: None,
     };
     Ok((rank, [Some(out), Some(err)]))
 }

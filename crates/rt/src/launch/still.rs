@@ -78,7 +78,7 @@ pub(crate) fn describe(
     input: &Input<'_>,
     (entrance, stopped): (&str, &[u32]),
 ) -> Result<HeldRank, String> {
-    let owner = rank.segment.status().pid().ok_or("it has not called MPI_Init")?;
+    let owner = rank.owner().ok_or("it has not called MPI_Init")?;
     let pid = rank.process.pid.cast_unsigned();
     let found = Descriptors::of(owner, rank, alarm, entrance);
     let found = found.map_err(|error| format!("its descriptors cannot be seen: {error}"))?;
@@ -101,13 +101,16 @@ pub(crate) fn describe(
         Input::Own | Input::Other => None,
     };
     let own = descendants(&[pid]).map_err(|error| error.to_string())?;
+    let inside = |pid| rank.number_inside(pid).ok_or_else(|| format!("its process {pid} is gone"));
+    let stopped = stopped.iter().copied().filter(|pid| own.contains_key(pid));
     Ok(HeldRank {
         number,
         host: None,
-        pid,
+        pid: inside(pid)?,
+        imaged: pid,
         outside,
-        owner,
-        stopped: stopped.iter().copied().filter(|pid| own.contains_key(pid)).collect(),
+        owner: inside(owner)?,
+        stopped: stopped.map(inside).collect::<Result<_, _>>()?,
         segment: found.segment.ok_or_else(|| closed("its memory"))?,
         alarm: found.alarm,
         input: rest,

@@ -316,3 +316,69 @@ fn a_job_goes_on_on_another_host() {
     let out = fs::read_to_string(place.programs.path("out")).unwrap();
     assert_eq!(results(&out), results(&alone), "{told}");
 }
+
+/// Takes a process number for a process that sleeps.
+fn take_number(number: u32) -> std::process::Child {
+    let start = Instant::now();
+    // The process that had it last is reaped by another one.
+    while start.elapsed() < LIMIT {
+        fs::write("/proc/sys/kernel/ns_last_pid", (number - 1).to_string()).unwrap();
+        let mut child = Command::new("sleep").arg("100").stdin(Stdio::null()).spawn().unwrap();
+        if child.id() == number {
+            return child;
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("process number {number} is not to be had");
+}
+
+/// The ranks keep their numbers in a PID namespace, and all else is as ever; without the right to make one that is refused.
+#[test]
+fn ranks_whose_numbers_are_taken_go_on_in_a_namespace() {
+    let Some(place) = Place::new(&["jobs/cr_traffic"]) else { return };
+    let args = ["600", "7", "own:data"];
+    let (code, alone) = place.start(&BY_RANK, "cr_traffic", &args).end();
+    assert_eq!(code, 0, "{alone}");
+    let mut job = place.start(&BY_RANK, "cr_traffic", &args);
+    job.await_line("round");
+    let rank = ranks_of(&place)[0].cast_unsigned();
+    let set = set_of(&run(place.oxmpi(&["checkpoint", &job.mpirun()])));
+    // While it runs it does not come back a second time.
+    refused(&run(place.oxmpi(&["restart", &set])), 1, &["the job runs still: ", "(cr_traffic)"]);
+    job.lose();
+    await_nobody(&place);
+    let mut holder = take_number(rank);
+    let like = place.oxmpi(&["restart", &set]);
+    let mut command = Command::new(like.get_program());
+    let before = like.get_args().position(|word| word == "--").unwrap() + 1;
+    command.args(like.get_args().take(before));
+    command.args(["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin"]);
+    command.args(like.get_args().skip(before)).stdin(Stdio::null());
+    command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let named = format!("these are in use: {rank} (sleep)");
+    refused(&run(command), 1, &[&named, "unshare -p -f --mount-proc oxmpi restart SET", "CAP_SYS_ADMIN"]);
+    let mut job = restart(&place, &set, &[]);
+    assert!(job.goes_on(), "{}", restarted(&place));
+    assert!(ranks_of(&place).len() == 4 && holder.try_wait().unwrap().is_none());
+    let said = format!(
+        "ranks 0, 1, 2, 3 go on in a PID namespace, as their process numbers are in use: {rank} (sleep)"
+    );
+    assert!(
+        job.text().contains(&said) || restarted(&place).contains(&said),
+        "{}{}",
+        job.text(),
+        restarted(&place)
+    );
+    // As before, from within.
+    let set = set_of(&run(place.oxmpi(&["checkpoint", &job.mpirun()])));
+    job.await_line("round");
+    job.lose();
+    await_nobody(&place);
+    let (code, out) = restart(&place, &set, &[]).end();
+    assert_eq!((code, results(&out)), (0, results(&alone)), "{out}{}", restarted(&place));
+    await_nobody(&place);
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+}

@@ -68,7 +68,7 @@ impl Member {
     pub(super) fn seen(&self) -> Seen {
         let status = self.rank.segment.status();
         Seen {
-            pid: status.pid().unwrap_or(self.rank.process.pid.cast_unsigned()),
+            pid: self.rank.owner().unwrap_or(self.rank.process.pid.cast_unsigned()),
             stage: stage(status.state()),
             last_call: status.last_call(),
             rests: status.state() == RankState::Resting,

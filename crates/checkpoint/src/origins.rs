@@ -1,0 +1,210 @@
+//! Where process numbers mean what they mean: the PID namespaces from which the images of a set come, and which of them need a namespace of
+//! their own where they go on.
+//!
+//! An image is restored with the process numbers that it had. An *origin* is the PID namespace in which it had them: that of a host or a
+//! container, or one that a restart has made. Numbers of two origins may be the same, and a number may be in use where the image goes on.
+//! [`decide`] says which images then get a PID namespace, one for each origin; all others are restored among the processes of the host.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+
+use oxmpi_sys::spawn::{PidNamespace, identity_of};
+
+use crate::manifest::RankImage;
+use crate::restart::{RestartError, named};
+use crate::tree::Taken;
+
+/// Images of one origin that cannot have their numbers among the processes of a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Apart {
+    /// Their ranks.
+    pub ranks: Vec<u32>,
+    /// The highest number of theirs.
+    pub highest: u32,
+    /// Why.
+    pub conflict: Conflict,
+}
+
+/// Why numbers cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Conflict {
+    /// Processes of the host have them.
+    Taken(Vec<Taken>),
+    /// A rank of another origin, which keeps its numbers, has one of them.
+    Shared {
+        /// The rank that has it as well.
+        one: u32,
+        /// That of these.
+        other: u32,
+        /// The number, of a process or a thread.
+        task: u32,
+    },
+}
+
+impl Apart {
+    /// The error where no PID namespaces can be made.
+    pub fn refusal(&self) -> RestartError {
+        match &self.conflict {
+            Conflict::Taken(taken) => RestartError::NumbersOfRanks(named(taken)),
+            Conflict::Shared { one, other, task } => {
+                RestartError::SameNumber { one: *one, other: *other, task: *task }
+            }
+        }
+    }
+
+    /// What is done, in a line for a person.
+    pub fn text(&self) -> String {
+        let all: Vec<String> = self.ranks.iter().map(u32::to_string).collect();
+        let (ranks, go, their) = match &all[..] {
+            [one] => (format!("rank {one}"), "goes", "its"),
+            _ => (format!("ranks {}", all.join(", ")), "go", "their"),
+        };
+        let why = match &self.conflict {
+            Conflict::Taken(taken) => format!("in use: {}", named(taken)),
+            Conflict::Shared { one, task, .. } => format!("those of rank {one} as well: {task}"),
+        };
+        format!("{ranks} {go} on in a PID namespace, as {their} process numbers are {why}")
+    }
+}
+
+/// Which of these images need PID namespaces on a host where these of their numbers are taken: pure. An origin of which no number is
+/// taken, nor is one of an origin with a lower rank that needs no namespace either, keeps its numbers.
+///
+/// # Errors
+/// [`RestartError::SameNumber`]: two images of one origin have one number, which no process can have had.
+pub fn decide(images: &[&RankImage], taken: &[Taken]) -> Result<Vec<Apart>, RestartError> {
+    let mut origins: Vec<(&str, Vec<&RankImage>)> = Vec::new();
+    for image in images {
+        match origins.iter_mut().find(|(name, _)| *name == image.origin) {
+            Some((_, of_it)) => of_it.push(image),
+            None => origins.push((&image.origin, vec![image])),
+        }
+    }
+    let mut here: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut apart = Vec::new();
+    for (_, images) in origins {
+        let mut own = BTreeMap::new();
+        for image in &images {
+            for task in &image.tasks {
+                if let Some(one) = own.insert(*task, image.rank) {
+                    return Err(RestartError::SameNumber { one, other: image.rank, task: *task });
+                }
+            }
+        }
+        let in_use: BTreeSet<u32> = taken.iter().map(|taken| taken.task).collect();
+        let conflict = if own.keys().any(|task| in_use.contains(task)) {
+            let of_own = taken.iter().filter(|taken| own.contains_key(&taken.task));
+            Some(Conflict::Taken(of_own.cloned().collect()))
+        } else {
+            let shared = own.iter().find_map(|(task, other)| Some((*task, *other, *here.get(task)?)));
+            shared.map(|(task, other, one)| Conflict::Shared { one, other, task })
+        };
+        match conflict {
+            None => here.extend(own),
+            Some(conflict) => {
+                let highest = own.keys().next_back().copied().unwrap_or(0);
+                apart.push(Apart {
+                    ranks: images.iter().map(|image| image.rank).collect(),
+                    highest,
+                    conflict,
+                });
+            }
+        }
+    }
+    Ok(apart)
+}
+
+/// The PID namespace of a process that is imaged.
+pub(crate) struct NumberSpace {
+    /// Names it among those of all hosts: the kernel's boot and its number of the namespace.
+    pub(crate) name: String,
+    /// It, if it is not that of this process.
+    pub(crate) namespace: Option<PidNamespace>,
+}
+
+impl NumberSpace {
+    pub(crate) fn of(process: u32) -> io::Result<NumberSpace> {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+        let name = format!("{} {}", boot.trim(), identity_of(process)?);
+        Ok(NumberSpace { name, namespace: PidNamespace::of(process)? })
+    }
+
+    /// The number in it of a process or thread.
+    pub(crate) fn inside(&self, task: u32) -> io::Result<u32> {
+        let Some(namespace) = &self.namespace else { return Ok(task) };
+        let gone = || io::Error::new(io::ErrorKind::NotFound, format!("process {task} is gone"));
+        namespace.number_inside(task).ok_or_else(gone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(rank: u32, origin: &str, tasks: &[u32]) -> RankImage {
+        let (origin, tasks) = (origin.into(), tasks.to_vec());
+        RankImage { rank, origin, tasks, outside: Vec::new(), nonblocking: Vec::new() }
+    }
+
+    fn taken(task: u32) -> Taken {
+        Taken { task, name: "bash".into() }
+    }
+
+    /// Which ranks get which namespaces.
+    fn groups(images: &[RankImage], used: &[u32]) -> Vec<Vec<u32>> {
+        let used: Vec<Taken> = used.iter().copied().map(taken).collect();
+        let found = decide(&images.iter().collect::<Vec<_>>(), &used).unwrap();
+        found.into_iter().map(|apart| apart.ranks).collect()
+    }
+
+    #[test]
+    fn numbers_that_are_free_and_distinct_are_kept() {
+        let images = [image(0, "a", &[10, 11]), image(1, "b", &[12, 13]), image(2, "a", &[14])];
+        assert!(groups(&images, &[9, 15]).is_empty());
+        assert!(groups(&[], &[9]).is_empty());
+    }
+
+    #[test]
+    fn the_origin_of_the_lowest_rank_keeps_numbers_that_another_has_as_well() {
+        let images = [
+            image(0, "a", &[10, 11]),
+            image(1, "b", &[12, 13]),
+            image(2, "a", &[14]),
+            image(3, "b", &[11]),
+            image(4, "c", &[12]),
+        ];
+        // Those of b are free for c, as b has them in its own.
+        assert_eq!(groups(&images, &[]), [[1, 3]]);
+        assert_eq!(groups(&images, &[10]), [[0, 2]]);
+        assert_eq!(groups(&images, &[12]), [vec![1, 3], vec![4]]);
+        assert_eq!(groups(&images, &[10, 12]), [vec![0, 2], vec![1, 3], vec![4]]);
+    }
+
+    #[test]
+    fn why_is_said_in_a_line() {
+        let images =
+            [image(0, "a", &[10]), image(1, "b", &[10, 20]), image(3, "b", &[11]), image(4, "c", &[7])];
+        let found = decide(&images.iter().collect::<Vec<_>>(), &[taken(7)]).unwrap();
+        let lines: Vec<String> = found.iter().map(Apart::text).collect();
+        let wanted = [
+            "ranks 1, 3 go on in a PID namespace, as their process numbers are those of rank 0 as well: 10",
+            "rank 4 goes on in a PID namespace, as its process numbers are in use: 7 (bash)",
+        ];
+        assert_eq!(lines, wanted);
+        assert_eq!(found[0].highest, 20);
+        let text = found[0].refusal().to_string();
+        assert!(
+            text.starts_with("ranks 0 and 1 were both process 10, ") && text.contains("CAP_SYS_ADMIN"),
+            "{text}"
+        );
+        assert!(found[1].refusal().to_string().contains("7 (bash)"));
+    }
+
+    #[test]
+    fn one_origin_has_each_number_once() {
+        let images = [image(0, "a", &[10, 11]), image(1, "a", &[12]), image(2, "a", &[14, 11])];
+        let error = decide(&images.iter().collect::<Vec<_>>(), &[]).unwrap_err().to_string();
+        assert!(error.starts_with("ranks 0 and 2 were both process 11, "), "{error}");
+    }
+}

@@ -1,0 +1,288 @@
+//! PID namespaces (pid_namespaces(7)): number spaces of their own for processes that are to have numbers which others have here.
+//!
+//! [`PidNamespace::start`] starts the first process of one, its *init*, which is this program under another word and calls [`init`]. It has
+//! a mount namespace with a /proc of its own, so that programs in there see the processes by the numbers that these have in there. It ends
+//! when whoever holds the value drops it or is gone, and the kernel kills all processes of the namespace with it.
+
+use std::ffi::{CStr, c_int};
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::close_others;
+
+/// What [`init`] writes when the namespace can be used; any other bytes are the reason why it cannot.
+const READY: &[u8] = b"ready";
+
+/// A PID namespace in which processes can be started, with its mount namespace.
+#[derive(Debug)]
+pub struct PidNamespace {
+    identity: u64,
+    level: usize,
+    numbers: File,
+    mounts: File,
+    /// Root and working directory of its init: entering a mount namespace loses those of the process that enters.
+    root: File,
+    directory: File,
+    /// Of a namespace that this process has made: its init lives until this is closed.
+    _init: Option<Init>,
+}
+
+#[derive(Debug)]
+struct Init {
+    process: OwnedFd,
+    _life: Option<ChildStdin>,
+}
+
+impl PidNamespace {
+    /// Makes one below that of this process: `program`, called with the word `word` and a number, has to call [`init`]. All processes
+    /// that are started in there get numbers above `above`, unless they request their own. The calling thread becomes the parent of
+    /// the init.
+    ///
+    /// # Errors
+    /// What unshare(2) says, such as EPERM without CAP_SYS_ADMIN; why the init cannot be started, or cannot mount its /proc.
+    pub fn start(program: &Path, word: &str, above: u32) -> io::Result<PidNamespace> {
+        let own = File::open("/proc/thread-self/ns/pid")?;
+        // SAFETY: unshare(2) of the namespace for children changes nothing of this thread but where its children are born.
+        if unsafe { libc::unshare(libc::CLONE_NEWPID) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut command = Command::new(program);
+        command.arg(word).arg(above.to_string());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let spawned = command.spawn();
+        set_namespace(&own, libc::CLONE_NEWPID)?;
+        let mut child = spawned?;
+        let process = Pid::from_child(&child);
+        let life = child.stdin.take();
+        let init = Init { process: pidfd_open(process, PidfdFlags::empty())?, _life: life };
+        let mut said = Vec::new();
+        if let Some(mut output) = child.stdout.take() {
+            // It closes the pipe when it has said everything.
+            output.read_to_end(&mut said)?;
+        }
+        if said != READY {
+            drop(init);
+            // Nothing else is in the namespace, so it ends at once.
+            let _ = child.wait();
+            return Err(io::Error::other(String::from_utf8_lossy(&said).into_owned()));
+        }
+        let found = PidNamespace::below(process.as_raw_nonzero().get().cast_unsigned())?;
+        Ok(PidNamespace { _init: Some(init), ..found })
+    }
+
+    /// That of a process; `None` if it is that of this process.
+    ///
+    /// # Errors
+    /// If the process or the init of its namespace is gone, or may not be seen.
+    pub fn of(process: u32) -> io::Result<Option<PidNamespace>> {
+        let identity = identity_of(process)?;
+        if identity == identity_of(std::process::id())? {
+            return Ok(None);
+        }
+        let level = numbers_of(process)?.len();
+        let is_init = |other: &u32| {
+            numbers_of(*other).is_ok_and(|all| all.len() == level && all.last() == Some(&1))
+                && identity_of(*other).is_ok_and(|other| other == identity)
+        };
+        let init = processes()?.find(is_init);
+        let init =
+            init.ok_or_else(|| io::Error::other("the first process of its PID namespace is not seen"))?;
+        PidNamespace::below(init).map(Some)
+    }
+
+    /// The one with this init.
+    fn below(init: u32) -> io::Result<PidNamespace> {
+        let open = |name: &str| File::open(format!("/proc/{init}/{name}"));
+        Ok(PidNamespace {
+            identity: identity_of(init)?,
+            level: numbers_of(init)?.len(),
+            numbers: open("ns/pid")?,
+            mounts: open("ns/mnt")?,
+            root: open("root")?,
+            directory: open("cwd")?,
+            _init: None,
+        })
+    }
+
+    /// Starts a program in it as a child of the calling thread; its session is one of the namespace.
+    ///
+    /// # Errors
+    /// What setns(2) says, such as EPERM without CAP_SYS_ADMIN, and what [`Command::spawn`] does.
+    pub fn spawn(&self, command: &mut Command) -> io::Result<Child> {
+        let own = File::open("/proc/thread-self/ns/pid")?;
+        let (mounts, root, directory) =
+            (self.mounts.as_raw_fd(), self.root.as_raw_fd(), self.directory.as_raw_fd());
+        let enter = move || {
+            // SAFETY: system calls of the child on itself between fork and exec, with descriptors that are open and strings that end
+            // with a zero.
+            let entered = unsafe {
+                libc::setns(mounts, libc::CLONE_NEWNS) == 0
+                    && libc::fchdir(root) == 0
+                    && libc::chroot(c".".as_ptr()) == 0
+                    && libc::fchdir(directory) == 0
+            };
+            if !entered {
+                return Err(io::Error::last_os_error());
+            }
+            // A session of another namespace has the number 0 in there, which CRIU refuses. The leader of a process group cannot begin
+            // one, and has none to pass on.
+            let _ = rustix::process::setsid();
+            Ok(())
+        };
+        // SAFETY: `enter` calls nothing but the kernel: no allocation, no lock.
+        unsafe { command.pre_exec(enter) };
+        set_namespace(&self.numbers, libc::CLONE_NEWPID)?;
+        let spawned = command.spawn();
+        set_namespace(&own, libc::CLONE_NEWPID)?;
+        spawned
+    }
+
+    /// Whether a process is in it, and not in one below it.
+    pub fn has(&self, process: u32) -> bool {
+        identity_of(process).is_ok_and(|identity| identity == self.identity)
+    }
+
+    /// The number that a process has in it; `None` if it has none, or is gone. Of one that has ended it is known until it is reaped.
+    pub fn number_inside(&self, process: u32) -> Option<u32> {
+        numbers_of(process).ok()?.get(self.level - 1).copied()
+    }
+
+    /// The number that the process with this number in it has in the namespace of this process.
+    pub fn number_outside(&self, inside: u32) -> Option<u32> {
+        let is_it = |process: &u32| self.number_inside(*process) == Some(inside) && self.has(*process);
+        processes().ok()?.find(is_it)
+    }
+}
+
+impl Drop for Init {
+    fn drop(&mut self) {
+        // It may have ended. Whoever reaps the other children of this process reaps it.
+        let _ = pidfd_send_signal(&self.process, Signal::KILL);
+    }
+}
+
+/// What the init of a namespace does, in a program that [`PidNamespace::start`] has started: makes its /proc, and waits until its standard
+/// input ends. The exit code.
+pub fn init(above: u32) -> i32 {
+    // Whoever waits for the end of a pipe would wait for this process.
+    close_others(&[]);
+    // The kernel reaps what processes of the namespace leave to this one.
+    // SAFETY: signal(2) with a disposition that runs no code.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+    let said = prepare(above);
+    let text = said.as_ref().err().map_or_else(|| READY.to_vec(), |text| text.clone().into_bytes());
+    let done = io::stdout().write_all(&text).and_then(|()| io::stdout().flush());
+    // SAFETY: closes a descriptor of this process by its number; nothing writes to it from now on.
+    unsafe { libc::close(libc::STDOUT_FILENO) };
+    if said.is_err() || done.is_err() {
+        return 1;
+    }
+    let _ = io::copy(&mut io::stdin(), &mut io::sink());
+    0
+}
+
+/// Its mount namespace, its /proc, and the numbers of processes that come; an error is for a person.
+fn prepare(above: u32) -> Result<(), String> {
+    if std::process::id() != 1 {
+        return Err("mpirun or an agent starts this; it is of no use otherwise".into());
+    }
+    // SAFETY: unshare(2) of the mount namespace of a process that has a single thread.
+    if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
+        return Err(format!("no mount namespace: {}", io::Error::last_os_error()));
+    }
+    // What is mounted in there stays there; what is mounted outside is seen in there as well.
+    mount(c"none", c"/", c"", libc::MS_REC | libc::MS_SLAVE)
+        .and_then(|()| mount(c"proc", c"/proc", c"proc", libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC))
+        .map_err(|error| format!("no /proc of its own: {error}"))?;
+    // CRIU's own processes must not get the numbers that it is to give to those of the images.
+    fs::write("/proc/sys/kernel/ns_last_pid", above.to_string())
+        .map_err(|error| format!("/proc/sys/kernel/ns_last_pid: {error}"))
+}
+
+fn mount(what: &CStr, place: &CStr, kind: &CStr, flags: libc::c_ulong) -> io::Result<()> {
+    // SAFETY: strings that end with a zero, which the kernel copies; no data.
+    let done = unsafe { libc::mount(what.as_ptr(), place.as_ptr(), kind.as_ptr(), flags, std::ptr::null()) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Moves this thread, or where its children are born, into a namespace.
+fn set_namespace(namespace: &File, kind: c_int) -> io::Result<()> {
+    // SAFETY: setns(2) on a descriptor that is open.
+    let done = unsafe { libc::setns(namespace.as_fd().as_raw_fd(), kind) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The kernel's number of the PID namespace of a process: no two have the same at one time.
+///
+/// # Errors
+/// If the process is gone, or may not be seen.
+pub fn identity_of(process: u32) -> io::Result<u64> {
+    Ok(fs::metadata(format!("/proc/{process}/ns/pid"))?.ino())
+}
+
+/// The numbers of a process, from the namespace of this process down to its own (`NSpid` of proc_pid_status(5)).
+fn numbers_of(process: u32) -> io::Result<Vec<u32>> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+    Ok(numbers_in(&status))
+}
+
+fn numbers_in(status: &str) -> Vec<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
+    line.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()
+}
+
+fn processes() -> io::Result<impl Iterator<Item = u32>> {
+    let number = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
+    Ok(fs::read_dir("/proc")?.filter_map(number))
+}
+
+/// Whether this process may make namespaces: it has CAP_SYS_ADMIN (capabilities(7)). The kernel may refuse it all the same.
+pub fn may_make_namespaces() -> bool {
+    const CAP_SYS_ADMIN: u32 = 21;
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask >> CAP_SYS_ADMIN & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_of_a_process_are_read_from_the_outside_in() {
+        assert_eq!(numbers_in("Name:\ta\nNSpid:\t10884\t10837\nNSpgid:\t1\n"), [10884, 10837]);
+        assert!(numbers_in("Name:\ta\n").is_empty());
+        let own = std::process::id();
+        assert_eq!(numbers_of(own).unwrap(), [own]);
+    }
+
+    #[test]
+    fn this_process_is_in_its_own_namespace() {
+        assert!(PidNamespace::of(std::process::id()).unwrap().is_none());
+        assert!(PidNamespace::of(u32::MAX).is_err());
+    }
+
+    /// What is not the program that calls [`init`] is refused, and where children are born is as before.
+    #[test]
+    fn a_program_that_is_no_init_is_refused() {
+        if !may_make_namespaces() {
+            eprintln!("SKIPPED: without CAP_SYS_ADMIN there are no PID namespaces");
+            return;
+        }
+        let error = PidNamespace::start(Path::new("/bin/echo"), "hello", 7).unwrap_err();
+        assert_eq!(error.to_string().trim(), "hello 7");
+        let error = PidNamespace::start(Path::new("/nowhere"), "hello", 7).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        let output = Command::new("readlink").arg("/proc/self/ns/pid").output().unwrap();
+        let own = fs::read_link("/proc/self/ns/pid").unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), own.to_str().unwrap());
+    }
+}
