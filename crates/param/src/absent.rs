@@ -107,7 +107,6 @@ const COMPONENTS: &[(&str, &str)] = &[
     ("coll_adapt", COLLECTIVE),
     ("coll_cuda", COLLECTIVE),
     ("coll_fca", COLLECTIVE),
-    ("coll_ftagree", COLLECTIVE),
     ("coll_hcoll", COLLECTIVE),
     ("coll_monitoring", COLLECTIVE),
     ("coll_portals4", COLLECTIVE),

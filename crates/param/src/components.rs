@@ -21,6 +21,8 @@ pub enum Component {
     Inter,
     /// Forced algorithms, rules files, fixed rules.
     Tuned,
+    /// Agreements that tolerate failures.
+    Ftagree,
     /// Nonblocking and persistent forms.
     Libnbc,
     /// Collectives handed to the library UCC.
@@ -40,7 +42,7 @@ struct ComponentRow {
 }
 
 /// The table, in the order of which those of one priority are asked.
-const TABLE: [ComponentRow; 9] = [
+const TABLE: [ComponentRow; 10] = [
     ComponentRow {
         component: Component::Own,
         name: "self",
@@ -82,6 +84,13 @@ const TABLE: [ComponentRow; 9] = [
         aliases: &[],
         description: "forced algorithms, rules files, fixed rules",
         priority: Params::coll_tuned_priority,
+    },
+    ComponentRow {
+        component: Component::Ftagree,
+        name: "ftagree",
+        aliases: &[],
+        description: "agreements that go on after failures, if mpi_ft_enable is 1",
+        priority: Params::coll_ftagree_priority,
     },
     ComponentRow {
         component: Component::Libnbc,
@@ -144,8 +153,7 @@ pub enum BadName {
 }
 
 /// Components of Open MPI that are not here: the name, and what there is instead.
-const MISSING: [(&str, &str); 8] = [
-    ("ftagree", "MPIX_Comm_agree needs no component ('mpirun --with-ft ulfm' has it)"),
+const MISSING: [(&str, &str); 7] = [
     ("accelerator", "buffers lie in the memory of processors"),
     ("cuda", "buffers lie in the memory of processors"),
     ("hcoll", "it hands collectives to the library HCOLL, which is not used"),
@@ -298,9 +306,9 @@ mod tests {
         };
         assert_eq!(asked("basic, self,libnbc"), "self libnbc basic");
         assert_eq!(asked("lam_basic"), "basic");
-        assert_eq!(asked("^xhc,han"), "self sync inter tuned libnbc ucc basic");
-        assert_eq!(asked("^hcoll,ucc,xhc"), "self sync smp inter tuned libnbc basic");
-        assert_eq!(asked(" "), "self sync smp shmem inter tuned libnbc ucc basic");
+        assert_eq!(asked("^xhc,han"), "self sync inter tuned ftagree libnbc ucc basic");
+        assert_eq!(asked("^hcoll,ucc,xhc"), "self sync smp inter tuned ftagree libnbc basic");
+        assert_eq!(asked(" "), "self sync smp shmem inter tuned ftagree libnbc ucc basic");
     }
 
     #[test]
@@ -309,19 +317,19 @@ mod tests {
         assert_eq!(
             error("basic,shmen"),
             "there is no collective component 'shmen' (did you mean 'shmem'?): expected self, sync, smp, shmem, inter, \
-             tuned, libnbc, ucc, basic"
+             tuned, ftagree, libnbc, ucc, basic"
         );
         assert!(error("basic,,self").contains("no collective component ''"));
         assert!(error("base").starts_with("'base' is what the collective components have in common"));
         assert!(
-            error("^self,sync,smp,shmem,inter,tuned,libnbc,ucc,basic")
+            error("^self,sync,smp,shmem,inter,tuned,ftagree,libnbc,ucc,basic")
                 .contains("leaves no collective component")
         );
     }
 
     #[test]
     fn what_only_open_mpi_has_is_told_to_be_missing() {
-        for name in ["ftagree", "accelerator", "hcoll", "portals4"] {
+        for name in ["cuda", "accelerator", "hcoll", "portals4"] {
             let error = Asked::parse(&format!("basic,{name}")).unwrap_err().to_string();
             let start = format!("the collective component '{name}' is Open MPI's, and not here: ");
             assert!(error.starts_with(&start) && error.contains("here are self, sync"), "{error}");

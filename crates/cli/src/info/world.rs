@@ -57,6 +57,9 @@ impl World {
                 None if component == Component::Sync => {
                     format!("puts barriers around {}", functions(component))
                 }
+                None if component == Component::Ftagree => {
+                    format!("serves agreements, by {}", self.components.agreement)
+                }
                 None => format!("serves {}", functions(component)),
             };
             let found = match (&self.ucc, component) {
@@ -78,6 +81,9 @@ impl World {
             let mut out = json!({ "component": component.name(), "priority": priority, "dropped": dropped });
             if component == Component::Ucc {
                 out["library"] = json!({ "found": self.ucc.as_ref().ok(), "error": self.ucc.as_ref().err() });
+            }
+            if component == Component::Ftagree {
+                out["agreement"] = self.components.agreement.to_string().into();
             }
             Form::ALL.iter().for_each(|form| out["serves"][form.name()] = has(*form).into());
             out

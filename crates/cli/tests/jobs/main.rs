@@ -4,6 +4,7 @@
 //! What is promised: the job ends soon, with the right code and one report, and nothing is left of it.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
+mod agreements;
 mod checkpoints;
 mod components;
 mod crowd;

@@ -253,7 +253,7 @@ impl Rank {
     /// There is no such communicator any more.
     pub async fn agree(&self, comm: &Communicator, flag: i32) -> Result<(i32, bool)> {
         let place = Owned::new(vec![flag]);
-        let request = self.0.process.start_agree(comm, place.buf());
+        let request = self.0.process.start_agree(comm, place.buf())?;
         let completion = self.until_complete(self.note(request, Doing::Agreement)).await?;
         let flag = taken(place)?.first().copied().unwrap_or(0);
         Ok((flag, completion.fault.is_some()))
