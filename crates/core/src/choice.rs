@@ -30,8 +30,8 @@ use oxmpi_plan::{
 use oxmpi_tuned::components::{Asked as AskedFor, serves};
 use oxmpi_tuned::stack::{basic, reasons, smp_reason, smp_segment};
 use oxmpi_tuned::{
-    AgreementSettings, CallFacts, CommFacts, Component, Components, Decision, Facts, Form, Position, Reason, Reduction,
-    Selection, Stack,
+    AgreementSettings, CallFacts, CommFacts, Component, Components, Decision, Facts, Form, Position, Reason,
+    Reduction, Selection, Stack,
 };
 use std::collections::BTreeSet;
 use std::fmt;
@@ -234,9 +234,11 @@ impl Choice {
         if !self.is_of_job(&comm.collective_team().map) {
             return Ok(AgreementSettings::default());
         }
-        let (component, settings) = self.asked(comm).stack.agreement().map_err(|why| {
-            MpiError::new(abi::MPI_ERR_OTHER, format!("{why} ({})", name_of(comm)))
-        })?;
+        let (component, settings) = self
+            .asked(comm)
+            .stack
+            .agreement()
+            .map_err(|why| MpiError::new(abi::MPI_ERR_OTHER, format!("{why} ({})", name_of(comm))))?;
         let is_told = !self.is_verbose || comm.collective_team().rank != 0;
         if !is_told && !comm.told.1.swap(true, Ordering::Relaxed) {
             (self.say)(&format!("coll: agreement on {}: {settings}, component {component}", name_of(comm)));
@@ -403,6 +405,16 @@ impl<F: Fabric> Process<F> {
         for comm in [self.world(), self.own()] {
             choice.tell_of(comm);
         }
+        self.choice = choice;
+        self
+    }
+
+    /// Agrees as these settings say, and has all other collectives served as if nothing were said.
+    #[must_use]
+    pub(crate) fn with_agreement(mut self, agreement: AgreementSettings) -> Process<F> {
+        let components = Components { agreement, ..Components::default() };
+        let choice = Arc::new(Choice { components, ..Choice::silent(self.choice.job.clone()) });
+        self.domain.lock().choice = choice.clone();
         self.choice = choice;
         self
     }

@@ -168,7 +168,9 @@ impl<F: Fabric> Domain<F> {
             (Some(Text::Agreement(message)), Some(team)) => {
                 let Some(from) = team.map.rank(notice.from) else { return };
                 match self.failures.agreements.contains_key(&notice.context) {
-                    true => self.with_agreements(notice.context, |_, agreements| agreements.hear(from, message)),
+                    true => {
+                        self.with_agreements(notice.context, |_, agreements| agreements.hear(from, message))
+                    }
                     false => self.failures.unopened.entry(notice.context).or_default().push((from, message)),
                 }
             }

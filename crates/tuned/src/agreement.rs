@@ -42,8 +42,11 @@ pub struct AgreementSettings {
 
 impl AgreementAlgorithm {
     /// All of them, each at the place of its number.
-    pub const ALL: [AgreementAlgorithm; 3] =
-        [AgreementAlgorithm::Allreduce, AgreementAlgorithm::EarlyReturning, AgreementAlgorithm::EarlyTerminating];
+    pub const ALL: [AgreementAlgorithm; 3] = [
+        AgreementAlgorithm::Allreduce,
+        AgreementAlgorithm::EarlyReturning,
+        AgreementAlgorithm::EarlyTerminating,
+    ];
 }
 
 impl TreeShape {
@@ -116,9 +119,9 @@ mod tests {
     #[test]
     fn parameters_have_the_numbers_of_open_mpi() {
         let said = |text: &[(&'static str, &str)]| {
-            let params = text.iter().fold(Params::default(), |params, (name, value)| {
-                params.with(name, value).unwrap()
-            });
+            let params = text
+                .iter()
+                .fold(Params::default(), |params, (name, value)| params.with(name, value).unwrap());
             AgreementSettings::new(&params).to_string()
         };
         assert_eq!(said(&[]), "algorithm 1 early returning, binary tree");

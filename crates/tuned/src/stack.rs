@@ -188,11 +188,10 @@ impl Stack {
     fn unserved(&self, call: &CallFacts<'_>, nodes: Option<&Nodes>) -> Unserved {
         let serves_some = |component: Component| !matches!(component, Component::Sync | Component::Ftagree);
         let left_out = self.left_out.iter().filter(|(component, _)| serves_some(*component));
-        let here = self
-            .members
-            .iter()
-            .filter(|(component, _)| serves_some(*component))
-            .filter_map(|(component, _)| self.refusal(*component, call, nodes).map(|why| (*component, why)));
+        let here =
+            self.members.iter().filter(|(component, _)| serves_some(*component)).filter_map(
+                |(component, _)| self.refusal(*component, call, nodes).map(|why| (*component, why)),
+            );
         Unserved {
             collective: call.facts.collective,
             form: call.form,

@@ -100,6 +100,8 @@ static void fail(void)
     int flag = 5;
     MPI_Comm smaller = MPI_COMM_NULL;
     CHECK(MPIX_Comm_agree(MPI_COMM_WORLD, &flag) == MPI_SUCCESS && flag == 5);
+    /* It dies when all have got that. */
+    MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 1) raise(SIGKILL);
     for (int i = 0; i < 3; i++) {
         flag = 7;

@@ -86,10 +86,10 @@ pub(crate) struct Decision {
 /// What ranks send each other; each begins with the number of the agreement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// To the parent in the tree: the vote of a rank and those below it, for an epoch.
-    Contribution(u64, u32, Contribution),
-    /// To the parent in place of a vote for this epoch: the decision is known already.
-    Known(u64, u32, Decision),
+    /// To the parent in the tree: the vote of a rank and those below it.
+    Contribution(u64, Contribution),
+    /// To the parent in place of a vote: the decision is known already.
+    Known(u64, Decision),
     /// To the children, or to who has asked.
     Decision(u64, Decision),
     /// To all, by who leaves.
@@ -134,9 +134,7 @@ impl Agreements {
             AgreementAlgorithm::EarlyReturning => {
                 Algorithm::EarlyReturning(EarlyReturning::new(shape, rebuild, size))
             }
-            AgreementAlgorithm::EarlyTerminating => {
-                Algorithm::EarlyTerminating(EarlyTerminating::default())
-            }
+            AgreementAlgorithm::EarlyTerminating => Algorithm::EarlyTerminating(EarlyTerminating::default()),
             AgreementAlgorithm::Allreduce => Algorithm::Untolerant(Untolerant::new(size)),
         };
         Agreements { ledger: Ledger::new(me, size), algorithm, has_left: false }

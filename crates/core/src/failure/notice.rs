@@ -7,8 +7,7 @@
 //! | 2 | | flag | flag, and 2^32 if there is news |
 //! | 3 | | name | name |
 //! | 4 | | first agreement whose decision is lacked | first agreement whose decision a rank may lack |
-//! | 5 | | epoch, round | 0, 0, epoch |
-//! | 6- | | failed ranks, acknowledged ranks, of a round also contributors | failed ranks |
+//! | 5- | | failed ranks, acknowledged ranks, of a round also contributors, and the round | failed ranks |
 //!
 //! Who has the communicator answers a revocation by telling it to all members; who has it not, or not any more, says *revoked*
 //! to the one from which it came. So each member knows who will do nothing in it any more.
@@ -42,17 +41,14 @@ impl Text {
         let words = match self {
             Text::Revoke(id) => vec![REVOKE, id.0],
             Text::Revoked(id) => vec![REVOKED, id.0],
-            Text::Agreement(Message::Contribution(number, epoch, c)) => {
-                words_of_contribution([CONTRIBUTION, *number, u64::from(*epoch)], c, &[])
-            }
+            Text::Agreement(Message::Contribution(number, c)) => contribution_words(CONTRIBUTION, *number, c),
             Text::Agreement(Message::Round(number, round, state)) => {
-                words_of_contribution([ROUND, *number, *round], &state.all, state.contributors.words())
+                let all = contribution_words(ROUND, *number, &state.all);
+                [&all, state.contributors.words(), &[*round]].concat()
             }
-            Text::Agreement(Message::Decision(number, d)) => words_of_decision([DECISION, *number, 0], d),
-            Text::Agreement(Message::Parting(number, d)) => words_of_decision([PARTING, *number, 0], d),
-            Text::Agreement(Message::Known(number, epoch, d)) => {
-                words_of_decision([KNOWN, *number, u64::from(*epoch)], d)
-            }
+            Text::Agreement(Message::Decision(number, d)) => decision_words(DECISION, *number, d),
+            Text::Agreement(Message::Parting(number, d)) => decision_words(PARTING, *number, d),
+            Text::Agreement(Message::Known(number, d)) => decision_words(KNOWN, *number, d),
         };
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
@@ -71,11 +67,11 @@ impl Text {
         match (kind, rest) {
             (REVOKE, []) => Some(Text::Revoke(ContextId(first))),
             (REVOKED, []) => Some(Text::Revoked(ContextId(first))),
-            (CONTRIBUTION | ROUND, [flag, name, lacks, at, sets @ ..])
-                if sets.len() == if kind == ROUND { 3 * n } else { 2 * n } =>
+            (CONTRIBUTION | ROUND, [flag, name, lacks, sets @ ..])
+                if sets.len() == if kind == ROUND { 3 * n + 1 } else { 2 * n } =>
             {
                 let (failed, sets) = sets.split_at(n);
-                let (acknowledged, contributors) = sets.split_at(n);
+                let (acknowledged, rest) = sets.split_at(n);
                 let all = Contribution {
                     flag: u32::try_from(*flag).ok()?,
                     name: *name,
@@ -83,14 +79,15 @@ impl Text {
                     acknowledged: RankSet::from_words(acknowledged, size)?,
                     lacks: *lacks,
                 };
-                Some(Text::Agreement(if kind == CONTRIBUTION {
-                    Message::Contribution(first, u32::try_from(*at).ok()?, all)
-                } else {
-                    let contributors = RankSet::from_words(contributors, size)?;
-                    Message::Round(first, *at, RoundState { contributors, all })
+                Some(Text::Agreement(match rest {
+                    [contributors @ .., round] => {
+                        let contributors = RankSet::from_words(contributors, size)?;
+                        Message::Round(first, *round, RoundState { contributors, all })
+                    }
+                    [] => Message::Contribution(first, all),
                 }))
             }
-            (DECISION | PARTING | KNOWN, [flag, name, settled, epoch, failed @ ..])
+            (DECISION | PARTING | KNOWN, [flag, name, settled, failed @ ..])
                 if flag & !NEWS <= u64::from(u32::MAX) =>
             {
                 let decision = Decision {
@@ -100,11 +97,10 @@ impl Text {
                     news: flag & NEWS != 0,
                     settled: *settled,
                 };
-                Some(Text::Agreement(match (kind, u32::try_from(*epoch).ok()?) {
-                    (KNOWN, epoch) => Message::Known(first, epoch, decision),
-                    (DECISION, 0) => Message::Decision(first, decision),
-                    (PARTING, 0) => Message::Parting(first, decision),
-                    _ => return None,
+                Some(Text::Agreement(match kind {
+                    KNOWN => Message::Known(first, decision),
+                    PARTING => Message::Parting(first, decision),
+                    _ => Message::Decision(first, decision),
                 }))
             }
             _ => None,
@@ -112,16 +108,16 @@ impl Text {
     }
 }
 
-/// A contribution behind the kind of the text and the number of the agreement; `at` is its epoch or round.
-fn words_of_contribution([kind, number, at]: [u64; 3], c: &Contribution, contributors: &[u64]) -> Vec<u64> {
-    let head = [kind, number, u64::from(c.flag), c.name, c.lacks, at];
-    [&head, c.failed.words(), c.acknowledged.words(), contributors].concat()
+/// A contribution to an agreement, behind the kind of the text.
+fn contribution_words(kind: u64, number: u64, c: &Contribution) -> Vec<u64> {
+    let head = [kind, number, u64::from(c.flag), c.name, c.lacks];
+    [&head, c.failed.words(), c.acknowledged.words()].concat()
 }
 
 /// The same of a decision.
-fn words_of_decision([kind, number, epoch]: [u64; 3], d: &Decision) -> Vec<u64> {
+fn decision_words(kind: u64, number: u64, d: &Decision) -> Vec<u64> {
     let flag = u64::from(d.flag) | if d.news { NEWS } else { 0 };
-    [&[kind, number, flag, d.name, d.settled, epoch], d.failed.words()].concat()
+    [&[kind, number, flag, d.name, d.settled], d.failed.words()].concat()
 }
 
 #[cfg(test)]
@@ -137,14 +133,15 @@ mod tests {
         };
         (0..7, any::<u64>(), any::<u32>(), any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(
             move |(kind, number, flag, name, one, two, before)| {
-                let all = Contribution { flag, name, failed: set(one), acknowledged: set(two), lacks: before };
+                let all =
+                    Contribution { flag, name, failed: set(one), acknowledged: set(two), lacks: before };
                 let decision = Decision { flag, name, failed: set(one), news: two & 1 == 1, settled: before };
                 Text::Agreement(match kind {
                     0 => return Text::Revoke(ContextId(number)),
                     3 => return Text::Revoked(ContextId(number)),
-                    1 => Message::Contribution(number, flag, all),
+                    1 => Message::Contribution(number, all),
                     2 => Message::Round(number, one, RoundState { contributors: set(!two), all }),
-                    4 => Message::Known(number, flag, decision),
+                    4 => Message::Known(number, decision),
                     5 => Message::Parting(number, decision),
                     _ => Message::Decision(number, decision),
                 })

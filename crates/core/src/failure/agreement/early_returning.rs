@@ -1,31 +1,30 @@
 //! The early returning agreement, over a tree that is mended around lost ranks (T. Herault, A. Bouteiller, G. Bosilca and others,
 //! "Practical Scalable Consensus for Pseudo-Synchronous Distributed Systems", SC15).
 //!
-//! Without a failure each rank but the root sends one message up and one down each edge of the tree passes. The *epoch* of a rank is
-//! the lowest rank that it does not know to be lost: its root (module [`tree`](super::tree)).
+//! Without a failure one message goes up each edge of the tree and one down. After one those alone send more that had the lost rank
+//! for their parent.
 //!
-//! 1. A rank *votes* once it has a vote of each of its children for its own epoch: it combines them with its contribution and sends
-//!    them to its parent. The root decides instead, from all of them. A vote promises that its rank, and all that it counts,
-//!    take no decision of a lower root any more, but as rules 3 and 5 say.
+//! 1. A rank *votes* once it has a vote of each of its children: it combines them with its contribution and sends them to its
+//!    parent. The root decides instead, from all of them.
 //! 2. A decision goes down: who decides, or learns of one, sends it to its children and to all who have sent it a vote,
 //!    then goes on itself. It returns early: without hearing whether they have it.
 //! 3. A rank takes a decision from its parent alone. Who gets a vote for what it has decided answers with the decision.
-//! 4. Of a child that is lost its vote is dropped: its children have another parent now. Whenever a rank has another parent or another
-//!    epoch than when it last voted it votes again. If it knows the decision, and has another parent, it says so instead: the
-//!    decision is *known*. Who gets that says the same to its parent at once; a root takes it for its decision. Votes
-//!    and known decisions of another epoch than the rank's own wait, or are old.
-//! 5. Who leaves says all decisions that may be lacked to all. A rank takes such a one if the leaver is above it, and else
-//!    takes it for known if the leaver is its child, in this epoch or any later one.
+//! 4. Of a child that is lost its vote is dropped: its children have another parent now. A rank that has another parent votes
+//!    again. If it has the decision it says so instead: the decision is *known*. Who hears that says the same to its parent
+//!    at once; a root takes it for its decision.
+//! 5. Who leaves says all decisions that may be lacked to all. A rank takes such a one if the leaver is above it, and takes it for
+//!    known once the leaver is its child.
 //! 6. If trees are rebuilt, an agreement is one of the ranks that the decision before it does not name as failed. Until a rank has
 //!    that decision it only collects what comes for the next one.
 //!
-//! Why no two living ranks decide differently: a root e decides by itself only with a vote for epoch e of every living rank. Let a
-//! living rank x hold a decision D that a lower root made. If x had D before it promised e it says so in place of a vote
-//! (rule 4). If it promised e first then D came down to it through its living ancestors, of whom one, c, had D from that root before
-//! it knew this to be lost, so before it promised e. All votes of x for e go through c: ancestors that live are the same to all,
-//! and who voted past c knew c to be lost, so c could not answer x any more. So e hears of D from c; or c is lost, then those
-//! below it have another parent and say that they know D. The proof rests on failures alone being reported, not on messages
-//! that were sent before a failure being heard. A decision that only ranks know that are lost since may differ: it counts for no one.
+//! Why no two living ranks decide differently: a root e decides by itself only with votes that count every living rank. Let a living
+//! rank x have a decision D of another root, which is lost. D came down to x along a chain of ranks, each of which took it from its
+//! parent. Votes that count x have gone up that chain, or past one of the chain that the sender knew to be lost. The sender then
+//! outlived that one, whom a rank below has taken D from; but who takes D from a parent knows all ranks between them to be lost, and
+//! its parent lived after them. So no such vote has gone past: those without D have ended in the chain, with ranks that are lost. The highest
+//! living rank of the chain has or will have another parent than the one that it took D from, and says then that it knows D
+//! (rule 4); without a word of it e does not have all votes. The proof rests on failures alone being reported, and not on messages
+//! that were sent before a failure being heard. A decision that only ranks have that are lost since may differ: it counts for no one.
 
 use super::ledger::Ledger;
 use super::tree::MendedTree;
@@ -37,10 +36,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What another rank has sent for an agreement.
 #[derive(Clone, Debug)]
 enum FromBelow {
-    /// Its vote, for this epoch.
-    Vote(u32, Contribution),
-    /// The decision that it knows, for this epoch.
-    Known(u32, Decision),
+    /// Its vote.
+    Vote(Contribution),
+    /// The decision that it knows.
+    Known(Decision),
     /// The decision that it knew when it left (rule 5).
     Left(Decision),
 }
@@ -49,7 +48,6 @@ enum FromBelow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Upward {
     parent: Option<u32>,
-    epoch: u32,
     /// It has said that it knows the decision, or its parent has it.
     knows: bool,
 }
@@ -87,13 +85,13 @@ impl EarlyReturning {
 
     pub(super) fn hear(&mut self, ledger: &mut Ledger, from: u32, message: Message, out: &mut Outbox) {
         let (number, below) = match message {
-            Message::Contribution(number, epoch, contribution) => {
+            Message::Contribution(number, contribution) => {
                 if let Some(decision) = ledger.decision(number) {
                     return out.push((from, Message::Decision(number, decision.clone()))); // rule 3
                 }
-                (number, FromBelow::Vote(epoch, contribution))
+                (number, FromBelow::Vote(contribution))
             }
-            Message::Known(number, epoch, decision) => (number, FromBelow::Known(epoch, decision)),
+            Message::Known(number, decision) => (number, FromBelow::Known(decision)),
             Message::Parting(number, decision) => (number, FromBelow::Left(decision)),
             Message::Decision(number, decision) => {
                 let parent = self.tree(number).and_then(|tree| tree.parent(ledger.me, &ledger.lost));
@@ -125,12 +123,11 @@ impl EarlyReturning {
         }
         for (number, decision) in &ledger.decided {
             let parent = self.tree(*number).and_then(|tree| tree.parent(ledger.me, &ledger.lost));
-            let now = Upward { parent, epoch: ledger.root(), knows: true };
-            let before = self.upward.insert(*number, now);
+            let before = self.upward.insert(*number, Upward { parent, knows: true });
             if before.is_none_or(|before| before.parent != parent)
                 && let Some(parent) = parent
             {
-                out.push((parent, Message::Known(*number, now.epoch, decision.clone()))); // rule 4
+                out.push((parent, Message::Known(*number, decision.clone()))); // rule 4
             }
         }
     }
@@ -142,7 +139,9 @@ impl EarlyReturning {
         let none = BTreeMap::new();
         let heard = self.heard.get(&number).unwrap_or(&none);
         let above = heard.iter().find_map(|(rank, below)| match below {
-            FromBelow::Left(decision) if tree.is_above(*rank, ledger.me, &ledger.lost) => Some(decision.clone()),
+            FromBelow::Left(decision) if tree.is_above(*rank, ledger.me, &ledger.lost) => {
+                Some(decision.clone())
+            }
             _ => None,
         });
         if let Some(decision) = above {
@@ -151,23 +150,22 @@ impl EarlyReturning {
             self.upward.remove(&number);
             return;
         }
-        let (parent, epoch) = (tree.parent(ledger.me, &ledger.lost), ledger.root());
+        let parent = tree.parent(ledger.me, &ledger.lost);
         let children = tree.children(ledger.me, &ledger.lost);
         let known = children.iter().find_map(|child| match heard.get(child) {
-            Some(FromBelow::Known(of, decision)) if *of == epoch => Some(decision),
-            Some(FromBelow::Left(decision)) => Some(decision),
+            Some(FromBelow::Known(decision) | FromBelow::Left(decision)) => Some(decision),
             _ => None,
         });
         if let Some(decision) = known.cloned() {
             let Some(parent) = parent else { return self.decide(ledger, number, decision, out) };
-            let now = Upward { parent: Some(parent), epoch, knows: true };
+            let now = Upward { parent: Some(parent), knows: true };
             if self.upward.insert(number, now) != Some(now) {
-                out.push((parent, Message::Known(number, epoch, decision)));
+                out.push((parent, Message::Known(number, decision)));
             }
             return;
         }
         let votes = children.iter().map(|child| match heard.get(child) {
-            Some(FromBelow::Vote(of, vote)) if *of == epoch => Some(vote),
+            Some(FromBelow::Vote(vote)) => Some(vote),
             _ => None,
         });
         let Some(votes) = votes.collect::<Option<Vec<_>>>() else { return };
@@ -175,10 +173,10 @@ impl EarlyReturning {
         all.failed.unite(&ledger.lost);
         votes.into_iter().for_each(|vote| all.combine(vote));
         let Some(parent) = parent else { return self.decide(ledger, number, all.into_decision(), out) };
-        let now = Upward { parent: Some(parent), epoch, knows: false };
+        let now = Upward { parent: Some(parent), knows: false };
         if self.upward.get(&number) != Some(&now) {
             self.upward.insert(number, now);
-            out.push((parent, Message::Contribution(number, epoch, all)));
+            out.push((parent, Message::Contribution(number, all)));
         }
     }
 
@@ -190,7 +188,7 @@ impl EarlyReturning {
         receivers.extend(tree.children(ledger.me, &ledger.lost));
         let parent = tree.parent(ledger.me, &ledger.lost);
         out.extend(receivers.into_iter().map(|rank| (rank, Message::Decision(number, decision.clone()))));
-        self.upward.insert(number, Upward { parent, epoch: ledger.root(), knows: true });
+        self.upward.insert(number, Upward { parent, knows: true });
         let failed = decision.failed.clone();
         ledger.settle(number, decision);
         let needed = ledger.decided.iter().map(|(number, _)| *number).chain(ledger.open.keys().copied());

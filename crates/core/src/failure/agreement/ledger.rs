@@ -29,11 +29,6 @@ impl Ledger {
         (0..self.size).filter(|rank| *rank != self.me && !self.lost.contains(*rank))
     }
 
-    /// The lowest rank that is not lost.
-    pub(super) fn root(&self) -> u32 {
-        (0..self.size).find(|rank| !self.lost.contains(*rank)).unwrap_or(self.me)
-    }
-
     pub(super) fn decision(&self, number: u64) -> Option<&Decision> {
         self.decided.iter().find(|(n, _)| *n == number).map(|(_, decision)| decision)
     }

@@ -45,7 +45,7 @@ impl Untolerant {
 
     pub(super) fn hear(&mut self, ledger: &mut Ledger, from: u32, message: Message, out: &mut Outbox) {
         match message {
-            Message::Contribution(number, _, contribution) if !ledger.is_over(number) => {
+            Message::Contribution(number, contribution) if !ledger.is_over(number) => {
                 self.heard.entry(number).or_default().insert(from, contribution);
                 self.consider(ledger, number, out);
             }
@@ -76,7 +76,7 @@ impl Untolerant {
             all.combine(vote);
         }
         match self.tree.parent(ledger.me, &self.none) {
-            Some(parent) => out.push((parent, Message::Contribution(number, 0, all))),
+            Some(parent) => out.push((parent, Message::Contribution(number, all))),
             None => self.decide(ledger, number, all.into_decision(), out),
         }
     }
