@@ -163,7 +163,9 @@ impl World {
                     Some(Event::Lost) => agreements.lose(from),
                     None => Outbox::new(),
                 };
-                assert!(!self.left[to as usize] || out.is_empty(), "rank {to} has left and says {out:?}");
+                if self.left[to as usize] && !out.is_empty() {
+                    return Err(format!("rank {to} has left and says {out:?}"));
+                }
                 (to, out)
             };
             // It may die in the middle of what it sends.
