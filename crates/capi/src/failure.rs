@@ -81,7 +81,7 @@ mpix! {
             if request.is_null() {
                 return Err(null("request"));
             }
-            let started = library.process.start_agree(communicator, flag);
+            let started = library.process.start_agree(communicator, flag)?;
             // SAFETY: the C program passes a place for a handle.
             unsafe { put(request, started.raw() as Request, "request") }
         })

@@ -122,7 +122,7 @@ fn info_says_value_source_type_and_level_of_each_parameter() {
         out.contains(
             "rpi shm is dropped: 'tcp' is asked for (parameter 'rpi' from environment variable OXMPI_MCA_rpi)"
         ) && out.contains(
-            "  rpi tcp, coll accelerator, self, sync, smp, shmem, inter, tuned, libnbc, ucc, basic, MPI_THREAD_SINGLE\n"
+            "  rpi tcp, coll accelerator, self, sync, smp, shmem, inter, tuned, ftagree, libnbc, ucc, basic, MPI_THREAD_SINGLE\n"
         ) && out.contains("\n  8. "),
         "{out}"
     );
@@ -202,7 +202,7 @@ fn components_of_collectives_are_selected_step_by_step() {
     };
     let dropped = |selection: &serde_json::Value| {
         let all = selection["world"]["components"].as_array().unwrap().clone();
-        assert_eq!(all.len(), 9);
+        assert_eq!(all.len(), 10);
         let text =
             |one: &serde_json::Value| format!("{} {}", one["component"].as_str().unwrap(), one["priority"]);
         let (out, asked): (Vec<_>, Vec<_>) = all.iter().partition(|one| one["dropped"].is_string());
@@ -212,7 +212,9 @@ fn components_of_collectives_are_selected_step_by_step() {
     let plain = selected(&["--ranks", "4"], &[]);
     assert_eq!(
         plain["coll"],
-        serde_json::json!(["self", "sync", "smp", "shmem", "inter", "tuned", "libnbc", "ucc", "basic"])
+        serde_json::json!([
+            "self", "sync", "smp", "shmem", "inter", "tuned", "ftagree", "libnbc", "ucc", "basic"
+        ])
     );
     let (asked, out) = dropped(&plain);
     assert_eq!(asked, ["shmem 50", "tuned 30", "libnbc 10", "basic 0"]);
@@ -223,9 +225,16 @@ fn components_of_collectives_are_selected_step_by_step() {
             "sync 50: coll_sync_barrier_before and coll_sync_barrier_after are 0",
             "smp 50: it needs several nodes, with several ranks on one",
             "inter 40: it is for intercommunicators",
+            "ftagree 30: mpi_ft_enable is 0",
             "ucc 10: coll_ucc_enable is 0",
         ]
     );
+    let env = [("OXMPI_MCA_mpi_ft_enable", "1"), ("OXMPI_MCA_coll_ftagree_priority", "31")];
+    let (asked, _) = dropped(&selected(&["--ranks", "4"], &env));
+    assert_eq!(asked, ["shmem 50", "ftagree 31", "tuned 30", "libnbc 10", "basic 0"]);
+    let (_, text, _) = home.run(&["info", "--select", "--ranks", "4"], &env);
+    let line = "\n    31 ftagree  serves agreements, by algorithm 1 early returning, binary tree\n";
+    assert!(text.contains(line), "{text}");
     let env = [
         ("OXMPI_MCA_coll", "^shmem"),
         ("OXMPI_MCA_coll_han_priority", "20"),
@@ -242,7 +251,7 @@ fn components_of_collectives_are_selected_step_by_step() {
     let (code, text, _) = home.run(&["info", "--select", "--ranks", "1"], &[]);
     assert!(code == 0 && text.contains("\n    75 self     serves everything\n"), "{text}");
     assert!(text.contains("\n    50 shmem    is dropped: there is one rank\n"), "{text}");
-    for name in ["ftagree", "hcoll", "portals4"] {
+    for name in ["hcoll", "portals4"] {
         let (code, _, err) = home.run(&["mpirun", "-n", "2", "--mca", "coll", name, "true"], &[]);
         assert!(code == 2 && err.contains(&format!("'{name}' is Open MPI's, and not here")), "{err}");
         let (code, _, err) = home.run(&["info", "--select"], &[("OMPI_MCA_coll", name)]);

@@ -30,8 +30,8 @@ use oxmpi_plan::{
 use oxmpi_tuned::components::{Asked as AskedFor, serves};
 use oxmpi_tuned::stack::{basic, reasons, smp_reason, smp_segment};
 use oxmpi_tuned::{
-    CallFacts, CommFacts, Component, Components, Decision, Facts, Form, Position, Reason, Reduction,
-    Selection, Stack,
+    AgreementSettings, CallFacts, CommFacts, Component, Components, Decision, Facts, Form, Position, Reason,
+    Reduction, Selection, Stack,
 };
 use std::collections::BTreeSet;
 use std::fmt;
@@ -231,6 +231,26 @@ impl Choice {
         Ok(Picked { component, facts, reduction, decision, asked })
     }
 
+    /// How the ranks of a communicator agree. Those of several jobs, whose parameters may differ, do as without any.
+    ///
+    /// # Errors
+    /// MPI_ERR_OTHER if no component serves agreements.
+    pub(crate) fn agreement(&self, comm: &Communicator) -> Result<AgreementSettings> {
+        if !self.is_of_job(&comm.collective_team().map) {
+            return Ok(AgreementSettings::default());
+        }
+        let (component, settings) = self
+            .asked(comm)
+            .stack
+            .agreement()
+            .map_err(|why| MpiError::new(abi::MPI_ERR_OTHER, format!("{why} ({})", name_of(comm))))?;
+        let is_told = !self.is_verbose || comm.collective_team().rank != 0;
+        if !is_told && !comm.told.1.swap(true, Ordering::Relaxed) {
+            (self.say)(&format!("coll: agreement on {}: {settings}, component {component}", name_of(comm)));
+        }
+        Ok(settings)
+    }
+
     /// The plan of a call for this process, and a word about it.
     fn plan(&self, comm: &Communicator, call: &Call, picked: &Picked<'_>) -> Result<AnyPlan> {
         let Picked { component, facts, reduction, decision, asked } = picked;
@@ -302,7 +322,7 @@ impl Choice {
             return Ok(());
         }
         let stack = &self.asked(comm).stack;
-        if stack.members().next().is_some() {
+        if stack.serves_collectives() {
             return Ok(());
         }
         let why: Vec<_> = stack.left_out().collect();
@@ -390,6 +410,16 @@ impl<F: Fabric> Process<F> {
         for comm in [self.world(), self.own()] {
             choice.tell_of(comm);
         }
+        self.choice = choice;
+        self
+    }
+
+    /// Agrees as these settings say, and has all other collectives served as if nothing were said.
+    #[must_use]
+    pub(crate) fn with_agreement(mut self, agreement: AgreementSettings) -> Process<F> {
+        let components = Components { agreement, ..Components::default() };
+        let choice = Arc::new(Choice { components, ..Choice::silent(self.choice.job.clone()) });
+        self.domain.lock().choice = choice.clone();
         self.choice = choice;
         self
     }

@@ -20,7 +20,7 @@ use crate::awaited::{Awaited, Reason};
 use crate::comm::Communicator;
 use crate::file::File;
 use crate::process::{Domain, Process};
-use agreement::{Agreements, Contribution, Outbox};
+use agreement::{Agreements, Contribution, Message, Outbox, Verdict};
 use notice::Text;
 use oxmpi_abi::extensions::{MPIX_ERR_PROC_FAILED, MPIX_ERR_REVOKED};
 use oxmpi_engine::{Completion, Fault, Lane, Notice, RequestId, Team};
@@ -30,6 +30,7 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
 use oxmpi_rt::waiting::Need;
 use oxmpi_sys::bytes::Bytes;
+use oxmpi_tuned::AgreementSettings;
 use oxmpi_wire::ContextId;
 use ranks::RankSet;
 use std::collections::{HashMap, HashSet};
@@ -48,6 +49,9 @@ pub(crate) struct Failures<F> {
     seen: usize,
     /// The agreements of each communicator that had one, by its collective context, with the team that agrees.
     agreements: HashMap<u32, (Arc<Team>, Agreements)>,
+    /// What has come for the first agreement of others before this process has begun it, and so knows the algorithm: of which
+    /// rank, by the collective context.
+    unopened: HashMap<u32, Vec<(u32, Message)>>,
     /// What this process waits to be decided.
     waiting: Vec<Waiting<F>>,
     /// Notices for communicators that this process has not made yet.
@@ -62,20 +66,21 @@ impl<F> Failures<F> {
         self.waiting.iter().any(|waiting| waiting.context == context)
     }
 
-    /// Takes what was waited for in this collective context and is decided, with the decision.
-    fn take_decided(&mut self, context: u32) -> Option<(Waiting<F>, Decision)> {
+    /// Takes what was waited for in this collective context and is over, with what has become of it.
+    fn take_over(&mut self, context: u32) -> Option<(Waiting<F>, Verdict)> {
         let (_, agreements) = self.agreements.get(&context)?;
-        let (at, decision) = self.waiting.iter().enumerate().find_map(|(at, waiting)| {
-            let decision = agreements.decision(waiting.number).filter(|_| waiting.context == context)?;
-            Some((at, decision.clone()))
+        let here = |waiting: &Waiting<F>| waiting.context == context;
+        let (at, verdict) = self.waiting.iter().enumerate().find_map(|(at, waiting)| {
+            Some((at, agreements.verdict(waiting.number).filter(|_| here(waiting))?))
         })?;
-        Some((self.waiting.swap_remove(at), decision))
+        Some((self.waiting.swap_remove(at), verdict))
     }
 
     /// A team is closed: nothing comes for it any more. Until then what it has left must be known, as others have notices for it.
     pub(crate) fn forget(&mut self, team: &Team) {
         let context = team.collective;
         self.agreements.remove(&context);
+        self.unopened.remove(&context);
         self.revoked.remove(&context);
         self.early.retain(|notice| notice.context != context);
     }
@@ -96,6 +101,7 @@ impl<F> Default for Failures<F> {
         Failures {
             seen: 0,
             agreements: HashMap::new(),
+            unopened: HashMap::new(),
             waiting: Vec::new(),
             early: Vec::new(),
             revoked: HashMap::new(),
@@ -161,8 +167,12 @@ impl<F: Fabric> Domain<F> {
             (Some(Text::Revoked(_)), None) => self.lane.forget_context(notice.context),
             (Some(Text::Agreement(message)), Some(team)) => {
                 let Some(from) = team.map.rank(notice.from) else { return };
-                self.open_agreements(&team);
-                self.with_agreements(notice.context, |_, agreements| agreements.hear(from, message));
+                match self.failures.agreements.contains_key(&notice.context) {
+                    true => {
+                        self.with_agreements(notice.context, |_, agreements| agreements.hear(from, message))
+                    }
+                    false => self.failures.unopened.entry(notice.context).or_default().push((from, message)),
+                }
             }
             (_, None) => self.keep_early(notice),
             // No process of this library says such a thing.
@@ -222,16 +232,21 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    fn open_agreements(&mut self, team: &Arc<Team>) {
-        let lost = self.lane.lost();
-        self.failures.agreements.entry(team.collective).or_insert_with(|| {
-            let mut agreements = Agreements::new(team.rank, team.size());
-            for rank in lost.iter().filter_map(|process| team.map.rank(*process)) {
-                // Nothing was begun: there is nothing to send.
-                let _ = agreements.lose(rank);
-            }
-            (team.clone(), agreements)
-        });
+    fn open_agreements(&mut self, team: &Arc<Team>, settings: AgreementSettings) {
+        let context = team.collective;
+        if self.failures.agreements.contains_key(&context) {
+            return;
+        }
+        let mut agreements = Agreements::new(team.rank, team.size(), settings);
+        let mut out = Outbox::new();
+        for rank in self.lane.lost().iter().filter_map(|process| team.map.rank(*process)) {
+            out.extend(agreements.lose(rank));
+        }
+        for (from, message) in self.failures.unopened.remove(&context).unwrap_or_default() {
+            out.extend(agreements.hear(from, message));
+        }
+        debug_assert!(out.is_empty(), "before an agreement is begun there is nothing to send");
+        self.failures.agreements.insert(context, (team.clone(), agreements));
     }
 
     /// Does something with the agreements of a communicator, if it had any, and what follows from it.
@@ -254,19 +269,31 @@ impl<F: Fabric> Domain<F> {
     /// Completes what was waited for and is decided.
     fn conclude(&mut self, context: u32) {
         // From the beginning after each: what follows from a decision may conclude others.
-        while let Some((Waiting { request, conclude, .. }, decision)) = self.failures.take_decided(context) {
+        while let Some((Waiting { request, conclude, .. }, verdict)) = self.failures.take_over(context) {
             // Before what follows, which may open a communicator and so have this one reaped.
             if self.closing.iter().any(|team| team.collective == context) {
                 self.leave_agreements_of(context);
             }
-            let fault = conclude(self, &decision);
+            let fault = match verdict {
+                Verdict::Decided(decision) => conclude(self, &decision),
+                Verdict::Failed(rank) => {
+                    let team = self.failures.agreements.get(&context).map(|(team, _)| team);
+                    let peer = team.and_then(|team| team.map.process(rank));
+                    Some(Fault::Lost { peer: peer.unwrap_or(self.lane.me()) })
+                }
+            };
             self.lane.complete_external(request, Completion { fault, context, ..Completion::EMPTY });
         }
     }
 
-    /// Begins an agreement of a communicator.
-    fn agree(&mut self, union: &Arc<Team>, flag: u32, name: u64, conclude: Conclude<F>) -> RequestId {
-        self.open_agreements(union);
+    /// Begins an agreement of a communicator on `flag`, and on one of the names that all bring.
+    fn agree(
+        &mut self,
+        (union, settings): (&Arc<Team>, AgreementSettings),
+        (flag, name): (u32, u64),
+        conclude: Conclude<F>,
+    ) -> RequestId {
+        self.open_agreements(union, settings);
         let context = union.collective;
         let failed = self.lost_ranks(union, usize::MAX);
         let acknowledged = self.lost_ranks(union, self.lane.acknowledged(context));
@@ -407,8 +434,13 @@ impl<F: Fabric> Process<F> {
     /// (MPIX_Comm_iagree). `flag` is an `int`, which gets the result. Collective.
     ///
     /// The request fails with MPIX_ERR_PROC_FAILED, on all alike and with the same result, if a process has failed and not all
-    /// have acknowledged it.
-    pub fn start_agree(&self, comm: &Communicator, flag: UserBuf) -> RequestId {
+    /// have acknowledged it. Where failures are not tolerated (`coll_ftagree_agreement 0`) it fails with that if a process has
+    /// failed, with the flag as it was, and some may have a result.
+    ///
+    /// # Errors
+    /// MPI_ERR_OTHER if no component serves agreements.
+    pub fn start_agree(&self, comm: &Communicator, flag: UserBuf) -> Result<RequestId> {
+        let settings = self.choice.agreement(comm)?;
         let mut bytes = [0; 4];
         flag.pack(0, oxmpi_sys::bytes::BytesMut::from(&mut bytes[..]));
         let union = comm.union().clone();
@@ -419,21 +451,23 @@ impl<F: Fabric> Process<F> {
             let first = decision.failed.iter().next().and_then(|rank| team.map.process(rank));
             first.filter(|_| decision.news).map(|peer| Fault::Lost { peer })
         });
-        let request = self.enter(|domain| domain.agree(&union, u32::from_ne_bytes(bytes), 0, conclude));
+        let flag = u32::from_ne_bytes(bytes);
+        let request = self.enter(|domain| domain.agree((&union, settings), (flag, 0), conclude));
         self.look(|_| ());
-        request
+        Ok(request)
     }
 
     /// Begins to make a communicator of the living processes of this one, also of a revoked one, in the same order
     /// (MPIX_Comm_ishrink). Collective. `deliver` gets it just before the request is complete, with the lane locked.
     ///
     /// # Errors
-    /// If this process has named all the communicators that it can.
+    /// If this process has named all the communicators that it can; MPI_ERR_OTHER if no component serves agreements.
     pub fn start_shrink(
         &self,
         comm: &Communicator,
         deliver: impl FnOnce(Communicator) + Send + 'static,
     ) -> Result<RequestId> {
+        let settings = self.choice.agreement(comm)?;
         let name = self.new_context_ids(if comm.is_inter() { 3 } else { 1 })?;
         let (union, shape, heritage) = (comm.union().clone(), comm.shape(), comm.heritage());
         let team = union.clone();
@@ -452,7 +486,7 @@ impl<F: Fabric> Process<F> {
                 None => Some(Fault::Lost { peer: domain.lane.me() }),
             }
         });
-        let request = self.enter(|domain| domain.agree(&union, u32::MAX, name.0, conclude));
+        let request = self.enter(|domain| domain.agree((&union, settings), (u32::MAX, name.0), conclude));
         self.look(|_| ());
         Ok(request)
     }
@@ -462,7 +496,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPIX_ERR_PROC_FAILED as there.
     pub fn agree(&self, comm: &Communicator, flag: UserBuf) -> Result<()> {
-        let request = self.start_agree(comm, flag);
+        let request = self.start_agree(comm, flag)?;
         self.wait(request).map(drop)
     }
 

@@ -38,6 +38,7 @@ pub use rank::{Doing, RANKS_OF_A_NODE, Rank};
 use oxmpi_engine::Rest;
 use oxmpi_fabric::sim::{Network, Random, Weather};
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_tuned::AgreementSettings;
 use std::cell::RefCell;
 use std::fmt;
 use std::pin::Pin;
@@ -52,6 +53,7 @@ pub struct World {
     weather: Weather,
     deaths: Vec<(u32, u64)>,
     most_events: u64,
+    agreement: AgreementSettings,
 }
 
 /// How a rank ended.
@@ -127,7 +129,14 @@ const SLOWNESS: u8 = 64;
 impl World {
     /// A world of so many ranks with this seed, in the default weather, in which nobody dies.
     pub fn new(ranks: u32, seed: u64) -> World {
-        World { ranks, seed, weather: Weather::default(), deaths: Vec::new(), most_events: MOST_EVENTS }
+        World {
+            ranks,
+            seed,
+            weather: Weather::default(),
+            deaths: Vec::new(),
+            most_events: MOST_EVENTS,
+            agreement: AgreementSettings::default(),
+        }
     }
 
     /// Sets what the network is like.
@@ -151,6 +160,13 @@ impl World {
         self
     }
 
+    /// Sets how ranks agree.
+    #[must_use]
+    pub fn agreement(mut self, settings: AgreementSettings) -> World {
+        self.agreement = settings;
+        self
+    }
+
     /// Runs `script` as all ranks until all have ended.
     ///
     /// # Errors
@@ -167,7 +183,7 @@ impl World {
             network.borrow_mut().kill_after(*rank, *at_ns);
         }
         let tasks = (0..self.ranks).map(|at| {
-            let rank = Rank::new(at, self.ranks, network.clone(), self.seed);
+            let rank = Rank::new(at, self.ranks, network.clone(), self.seed, self.agreement);
             Task::Running { script: Box::pin(script(rank.clone())), rank }
         });
         let mut running = Running {

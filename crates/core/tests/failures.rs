@@ -11,6 +11,7 @@ use oxmpi_engine::Mode;
 use oxmpi_fabric::sim::{Random, Weather};
 use oxmpi_mem::kernels::Op;
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_tuned::agreement::{AgreementAlgorithm, AgreementSettings, TreeShape};
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -31,11 +32,26 @@ fn is_failure(error: &MpiError) -> bool {
     [MPIX_ERR_PROC_FAILED, MPIX_ERR_PROC_FAILED_PENDING, MPIX_ERR_REVOKED].contains(&error.class())
 }
 
+/// One after the other, the algorithms that tolerate failures, with all trees.
+fn settings(seed: u64) -> AgreementSettings {
+    let at = seed % 9;
+    match TreeShape::ALL.get(at as usize / 2) {
+        Some(shape) => {
+            AgreementSettings { shape: *shape, rebuild: at % 2 == 1, ..AgreementSettings::default() }
+        }
+        None => {
+            let algorithm = AgreementAlgorithm::EarlyTerminating;
+            AgreementSettings { algorithm, ..AgreementSettings::default() }
+        }
+    }
+}
+
 /// A world in which up to all ranks but one die, at any time.
 fn world(seed: u64, most: u32) -> (World, u32) {
     let mut random = Random::new(seed ^ 0x5eed);
     let ranks = 2 + random.below(u64::from(most) - 1) as u32;
     let mut world = World::new(ranks, seed).weather(Weather::any(&mut random)).most_events(20_000_000);
+    world = world.agreement(settings(seed));
     for _ in 0..random.below(u64::from(ranks)) {
         let scale = 6 + random.below(16);
         world = world.kill(random.below(u64::from(ranks)) as u32, random.below(1 << scale));

@@ -328,14 +328,14 @@ impl Context {
         self.contested = None;
         self.remote = Vec::new();
         self.routes = Vec::new();
-        let (notices, _): (Vec<_>, Vec<_>) =
-            self.unexpected.drain().into_iter().partition(|u| is_notice(self.id, u.tag));
+        // Notices keep their places: the rest of a long one may still be coming.
+        let id = self.id;
+        while let Some(key) = self.unexpected.find(|u| !is_notice(id, u.tag)) {
+            self.unexpected.remove(key);
+        }
         let bolt =
             Unexpected { from: NOBODY, tag: i32::MIN, what: Message::Short { len: 0, data: [0; SHORT] } };
         self.unexpected.push(bolt);
-        for notice in notices {
-            self.unexpected.push(notice);
-        }
         self.posted.drain().into_iter().map(|posted| posted.request).collect()
     }
 

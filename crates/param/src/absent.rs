@@ -109,7 +109,6 @@ const COMPONENTS: &[(&str, &str)] = &[
     ("coll_adapt", COLLECTIVE),
     ("coll_cuda", ACCELERATOR),
     ("coll_fca", COLLECTIVE),
-    ("coll_ftagree", COLLECTIVE),
     ("coll_hcoll", COLLECTIVE),
     ("coll_monitoring", COLLECTIVE),
     ("coll_portals4", COLLECTIVE),

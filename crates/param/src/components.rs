@@ -23,6 +23,8 @@ pub enum Component {
     Inter,
     /// Forced algorithms, rules files, fixed rules.
     Tuned,
+    /// Agreements that tolerate failures.
+    Ftagree,
     /// Nonblocking and persistent forms.
     Libnbc,
     /// Collectives handed to the library UCC.
@@ -42,7 +44,7 @@ struct ComponentRow {
 }
 
 /// The table, in the order of which those of one priority are asked.
-const TABLE: [ComponentRow; 10] = [
+const TABLE: [ComponentRow; 11] = [
     ComponentRow {
         component: Component::Accelerator,
         name: "accelerator",
@@ -91,6 +93,13 @@ const TABLE: [ComponentRow; 10] = [
         aliases: &[],
         description: "forced algorithms, rules files, fixed rules",
         priority: Params::coll_tuned_priority,
+    },
+    ComponentRow {
+        component: Component::Ftagree,
+        name: "ftagree",
+        aliases: &[],
+        description: "agreements that go on after failures, if mpi_ft_enable is 1",
+        priority: Params::coll_ftagree_priority,
     },
     ComponentRow {
         component: Component::Libnbc,
@@ -156,8 +165,7 @@ pub enum BadName {
 }
 
 /// Components of Open MPI that are not here: the name, and what there is instead.
-const MISSING: [(&str, &str); 6] = [
-    ("ftagree", "MPIX_Comm_agree needs no component ('mpirun --with-ft ulfm' has it)"),
+const MISSING: [(&str, &str); 5] = [
     ("hcoll", "it hands collectives to the library HCOLL, which is not used"),
     ("portals4", "there is no transport for networks of Portals 4"),
     ("monitoring", "MPI_T performance variables count what runs ('oxmpi info --pvars')"),
@@ -314,9 +322,9 @@ mod tests {
         };
         assert_eq!(asked("basic, self,libnbc"), "self libnbc basic");
         assert_eq!(asked("lam_basic"), "basic");
-        assert_eq!(asked("^xhc,han"), "accelerator self sync inter tuned libnbc ucc basic");
-        assert_eq!(asked("^hcoll,ucc,xhc"), "accelerator self sync smp inter tuned libnbc basic");
-        assert_eq!(asked(" "), "accelerator self sync smp shmem inter tuned libnbc ucc basic");
+        assert_eq!(asked("^xhc,han"), "accelerator self sync inter tuned ftagree libnbc ucc basic");
+        assert_eq!(asked("^hcoll,ucc,xhc"), "accelerator self sync smp inter tuned ftagree libnbc basic");
+        assert_eq!(asked(" "), "accelerator self sync smp shmem inter tuned ftagree libnbc ucc basic");
     }
 
     #[test]
@@ -325,19 +333,19 @@ mod tests {
         assert_eq!(
             error("basic,shmen"),
             "there is no collective component 'shmen' (did you mean 'shmem'?): expected accelerator, self, sync, smp, shmem, inter, \
-             tuned, libnbc, ucc, basic"
+             tuned, ftagree, libnbc, ucc, basic"
         );
         assert!(error("basic,,self").contains("no collective component ''"));
         assert!(error("base").starts_with("'base' is what the collective components have in common"));
         assert!(
-            error("^accelerator,self,sync,smp,shmem,inter,tuned,libnbc,ucc,basic")
+            error("^accelerator,self,sync,smp,shmem,inter,tuned,ftagree,libnbc,ucc,basic")
                 .contains("leaves no collective component")
         );
     }
 
     #[test]
     fn what_only_open_mpi_has_is_told_to_be_missing() {
-        for name in ["ftagree", "hcoll", "portals4"] {
+        for name in ["hcoll", "portals4"] {
             let error = Asked::parse(&format!("basic,{name}")).unwrap_err().to_string();
             let start = format!("the collective component '{name}' is Open MPI's, and not here: ");
             assert!(error.starts_with(&start) && error.contains("here are accelerator, self"), "{error}");

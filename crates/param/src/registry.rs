@@ -691,6 +691,28 @@ parameters! {
         aliases: ["coll_lam_basic_priority"], level: User,
         help: "The priority of the collective component basic: of those that can serve a call the one of the highest does.",
     }
+    coll_ftagree_priority: u32 {
+        unit: Unit::Count, default: 30, limits: 0..=100, power_of_two: false,
+        aliases: [], level: User,
+        help: "The priority of the collective component ftagree, if mpi_ft_enable is 1: agreements (MPIX_Comm_agree, MPIX_Comm_shrink) are \
+               served by it, or by basic if that has a higher one.",
+    }
+    coll_ftagree_agreement: u32 {
+        unit: Unit::Count, default: 1, limits: 0..=2, power_of_two: false,
+        aliases: [], level: User,
+        help: "The algorithm by which ftagree has processes agree. 0: allreduce, which fails with the first failure (to measure what \
+               tolerance costs); 1: early returning, over a tree that is mended around failures; 2: early terminating, in rounds of all to all.",
+    }
+    coll_ftagree_era_topology: u32 {
+        unit: Unit::Count, default: 1, limits: 1..=4, power_of_two: false,
+        aliases: [], level: User,
+        help: "The tree of early returning agreements (coll_ftagree_agreement 1). 1: binary, 2: star, 3: string, 4: binomial.",
+    }
+    coll_ftagree_era_rebuild: switch {
+        default: false, aliases: [], level: User,
+        help: "Whether the tree of each early returning agreement is one of the ranks that the agreement before has left (1), or all \
+               agreements keep the first one, mended (0). An agreement then waits for the one before it.",
+    }
     coll_ucc_priority: u32 {
         unit: Unit::Count, default: 10, limits: 0..=100, power_of_two: false,
         aliases: [], level: User,

@@ -4,6 +4,7 @@ use oxmpi_param::Params;
 use oxmpi_plan::{Collective, Nodes};
 use std::ops::Range;
 
+use crate::agreement::AgreementSettings;
 use crate::collectives::index_of;
 use crate::handed::HandedOver;
 
@@ -45,6 +46,8 @@ pub fn serves(component: Component, collective: Collective, form: Form) -> bool 
         // What has no data is nothing to it.
         Component::Accelerator => collective != Barrier,
         Component::Basic => true,
+        // Agreements are no collective of the table.
+        Component::Ftagree => false,
         // The barrier of an intercommunicator is one of the whole.
         Component::Inter => is_inter || collective == Barrier,
         Component::Libnbc => form != Form::Blocking,
@@ -174,6 +177,10 @@ pub struct Components {
     pub virtual_nodes: Option<VirtualNodes>,
     /// What is handed to UCC.
     pub ucc: HandedOver,
+    /// How the component ftagree has processes agree.
+    pub agreement: AgreementSettings,
+    /// Whether the job goes on after failures (`mpi_ft_enable`): without that there is no ftagree.
+    pub tolerates_failures: bool,
 }
 
 /// After how many operations sync puts a barrier; 0: never.
@@ -204,6 +211,8 @@ impl Default for Components {
             smp_segment: params.coll_smp_segmentsize(),
             virtual_nodes: None,
             ucc: HandedOver::default(),
+            agreement: AgreementSettings::default(),
+            tolerates_failures: true,
         }
     }
 }
@@ -227,6 +236,8 @@ impl Components {
             virtual_nodes: VirtualNodes::parse(params.coll_smp_virtual_nodes())
                 .map_err(|text| ("coll_smp_virtual_nodes", text))?,
             ucc: HandedOver::new(params).map_err(|text| ("coll_ucc_cts", text))?,
+            agreement: AgreementSettings::new(params),
+            tolerates_failures: params.mpi_ft_enable(),
         })
     }
 
@@ -252,6 +263,7 @@ mod tests {
             ("tuned", 30),
             ("libnbc", 10),
             ("ucc", 10),
+            ("ftagree", 30),
         ];
         for (name, priority) in wanted {
             assert_eq!(components.priority(Component::named(name).unwrap()), priority, "{name}");

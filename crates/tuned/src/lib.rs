@@ -20,6 +20,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`agreement`] | how processes agree |
 //! | [`collectives`] | the collectives that may be tuned: numbers, names, what a message size is |
 //! | [`components`] | the components of collectives, and which are asked |
 //! | [`handed`] | what is handed to another library |
@@ -33,6 +34,7 @@
 //! Nothing here reads a file or prints.
 #![forbid(unsafe_code)]
 
+pub mod agreement;
 mod classic;
 pub mod collectives;
 pub mod components;
@@ -45,6 +47,7 @@ pub mod settings;
 pub mod stack;
 pub mod write;
 
+pub use agreement::AgreementSettings;
 pub use collectives::{Facts, Measure, Tunable};
 pub use components::{Component, Components, Form};
 pub use position::{Position, RulesError, Warning};

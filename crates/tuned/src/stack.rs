@@ -4,6 +4,7 @@
 //! their priorities, and a call is served by the first that has the function and can serve these arguments; the others
 //! fill what it leaves. Everything looked at is the same on all ranks, and so is the answer.
 
+use crate::agreement::AgreementSettings;
 use crate::collectives::Facts;
 use crate::components::{Asked, Barriers, Component, Components, Form, serves};
 use crate::handed::HandedOver;
@@ -71,6 +72,8 @@ pub struct Stack {
     members: Vec<(Component, u32)>,
     /// What is handed to UCC.
     ucc: HandedOver,
+    /// How ftagree has the ranks agree.
+    agreement: AgreementSettings,
     /// Those that are not, and why.
     left_out: Vec<(Component, &'static str)>,
     /// The barriers around what serves, and the priority up to which it gets them.
@@ -84,7 +87,8 @@ impl Stack {
     /// Asks all components; `only` is the one that was named for this communicator.
     #[must_use]
     pub fn new(components: &Components, facts: &CommFacts<'_>, only: Option<Component>) -> Stack {
-        let mut stack = Stack { members: Vec::new(), ucc: components.ucc, left_out: Vec::new(), sync: None };
+        let (ucc, agreement) = (components.ucc, components.agreement);
+        let mut stack = Stack { members: Vec::new(), ucc, agreement, left_out: Vec::new(), sync: None };
         for component in Component::all() {
             let refusal = match only {
                 Some(only) if only != component && component != Component::Accelerator => Some(NOT_NAMED),
@@ -140,6 +144,31 @@ impl Stack {
         members.find(fits).ok_or_else(|| self.unserved(call, nodes))
     }
 
+    /// Whether a component is for it that serves collectives: ftagree serves agreements alone.
+    #[must_use]
+    pub fn serves_collectives(&self) -> bool {
+        self.members.iter().any(|(member, _)| *member != Component::Ftagree)
+    }
+
+    /// The component that serves its agreements, and how: of ftagree, and of basic, which tolerates no failures, the first.
+    ///
+    /// # Errors
+    /// There is none. The text says why, for a person.
+    pub fn agreement(&self) -> Result<(Component, AgreementSettings), String> {
+        let mut servers = self.members.iter().filter_map(|(component, _)| match component {
+            Component::Ftagree => Some((Component::Ftagree, self.agreement)),
+            Component::Basic => Some((Component::Basic, AgreementSettings::plain())),
+            _ => None,
+        });
+        servers.next().ok_or_else(|| {
+            let left_out = self.left_out.iter().copied();
+            let why: Vec<_> = left_out
+                .filter(|(component, _)| matches!(component, Component::Ftagree | Component::Basic))
+                .collect();
+            format!("no collective component serves an agreement here: {}", reasons(&why))
+        })
+    }
+
     /// The barriers of the component sync around a collective that this component serves.
     #[must_use]
     pub fn barriers(&self, collective: Collective, served_by: Component) -> Option<Barriers> {
@@ -159,11 +188,12 @@ impl Stack {
 
     #[cold]
     fn unserved(&self, call: &CallFacts<'_>, nodes: Option<&Nodes>) -> Unserved {
-        let left_out = self.left_out.iter().filter(|(component, _)| !component.is_around());
-        let here = self
-            .members
-            .iter()
-            .filter_map(|(component, _)| self.refusal(*component, call, nodes).map(|why| (*component, why)));
+        let serves_some = |component: Component| !component.is_around() && component != Component::Ftagree;
+        let left_out = self.left_out.iter().filter(|(component, _)| serves_some(*component));
+        let here =
+            self.members.iter().filter(|(component, _)| serves_some(*component)).filter_map(
+                |(component, _)| self.refusal(*component, call, nodes).map(|why| (*component, why)),
+            );
         Unserved {
             collective: call.facts.collective,
             form: call.form,
@@ -181,6 +211,7 @@ fn unavailable(component: Component, components: &Components, facts: &CommFacts<
         Component::Inter => (!facts.is_inter).then_some("it is for intercommunicators"),
         Component::Basic | Component::Accelerator => None,
         Component::Libnbc => None,
+        Component::Ftagree => (!components.tolerates_failures).then_some("mpi_ft_enable is 0"),
         _ if facts.is_inter => Some("it is not for intercommunicators"),
         Component::Own => (facts.ranks > 1).then_some("it is for communicators of one rank"),
         Component::Sync if barriers == Barriers::default() => {

@@ -73,6 +73,9 @@ impl World {
                     "copies buffers on devices through memory of the host, around what others serve"
                         .to_string()
                 }
+                None if component == Component::Ftagree => {
+                    format!("serves agreements, by {}", self.components.agreement)
+                }
                 None => format!("serves {}", functions(component)),
             };
             let found = match (&self.ucc, component) {
@@ -102,6 +105,9 @@ impl World {
             if component == Component::Accelerator {
                 let cuda = &self.cuda.0;
                 out["library"] = json!({ "found": cuda.as_ref().ok(), "error": cuda.as_ref().err() });
+            }
+            if component == Component::Ftagree {
+                out["agreement"] = self.components.agreement.to_string().into();
             }
             Form::ALL.iter().for_each(|form| out["serves"][form.name()] = has(*form).into());
             out

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
 mod accelerator;
+mod agreements;
 mod checkpoints;
 mod components;
 mod crowd;

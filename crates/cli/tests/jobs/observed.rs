@@ -168,6 +168,16 @@ const OBSERVED: &[Row] = &[
     ),
     ("jobs/ucc.rs", "types_and_sizes_are_chosen", &["coll_ucc_cts", "coll_ucc_np"]),
     ("jobs/ucc.rs", "without_the_library_plans_serve_and_say_why", &["coll_ucc_library"]),
+    (
+        "jobs/agreements.rs",
+        "what_served_an_agreement_is_told",
+        &[
+            "coll_ftagree_agreement",
+            "coll_ftagree_era_topology",
+            "coll_ftagree_era_rebuild",
+            "coll_ftagree_priority",
+        ],
+    ),
     ("jobs/components.rs", "long_vectors_travel_in_segments_between_nodes", &["coll_smp_segmentsize"]),
     ("jobs/components.rs", "what_served_is_told", &["coll_smp_virtual_nodes"]),
     (

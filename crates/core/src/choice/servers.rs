@@ -7,12 +7,16 @@ use oxmpi_plan::{Collective, Nodes};
 use oxmpi_tuned::{Component, Stack};
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU8, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// What a communicator has said already: collectives, classes of sizes, what served them.
 #[derive(Debug, Default)]
-pub(crate) struct Told(pub(super) Mutex<BTreeSet<(Collective, u32, Component)>>);
+pub(crate) struct Told(
+    pub(super) Mutex<BTreeSet<(Collective, u32, Component)>>,
+    /// How its ranks agree.
+    pub(super) AtomicBool,
+);
 
 /// The components that serve a communicator.
 #[derive(Debug, Default)]

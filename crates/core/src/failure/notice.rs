@@ -1,18 +1,18 @@
 //! What processes tell each other about a communicator, as bytes.
 //!
-//! | word (8 bytes, little endian) | revoke, revoked | contribution | decision |
+//! | word (8 bytes, little endian) | revoke, revoked | contribution, round | decision, parting, known |
 //! |---|---|---|---|
-//! | 0 | 1, 4 | 2 | 3 |
+//! | 0 | 1, 4 | 2, 7 | 3, 6, 5 |
 //! | 1 | name of the context pair | number of the agreement | number of the agreement |
 //! | 2 | | flag | flag, and 2^32 if there is news |
 //! | 3 | | name | name |
-//! | 4 | | first agreement whose decision is lacked | first agreement whose decision somebody may lack |
-//! | 5- | | failed ranks, acknowledged ranks | failed ranks |
+//! | 4 | | first agreement whose decision is lacked | first agreement whose decision a rank may lack |
+//! | 5- | | failed ranks, acknowledged ranks, of a round also contributors, and the round | failed ranks |
 //!
 //! Who has the communicator answers a revocation by telling it to all members; who has it not, or not any more, says *revoked*
 //! to the one from which it came. So each member knows who will do nothing in it any more.
 
-use super::agreement::{Contribution, Decision, Message};
+use super::agreement::{Contribution, Decision, Message, RoundState};
 use super::ranks::RankSet;
 use oxmpi_wire::ContextId;
 
@@ -31,6 +31,9 @@ const REVOKE: u64 = 1;
 const CONTRIBUTION: u64 = 2;
 const DECISION: u64 = 3;
 const REVOKED: u64 = 4;
+const KNOWN: u64 = 5;
+const PARTING: u64 = 6;
+const ROUND: u64 = 7;
 const NEWS: u64 = 1 << 32;
 
 impl Text {
@@ -38,21 +41,22 @@ impl Text {
         let words = match self {
             Text::Revoke(id) => vec![REVOKE, id.0],
             Text::Revoked(id) => vec![REVOKED, id.0],
-            Text::Agreement(Message::Contribution(number, c)) => {
-                let head = [CONTRIBUTION, *number, u64::from(c.flag), c.name, c.lacks];
-                [&head, c.failed.words(), c.acknowledged.words()].concat()
+            Text::Agreement(Message::Contribution(number, c)) => contribution_words(CONTRIBUTION, *number, c),
+            Text::Agreement(Message::Round(number, round, state)) => {
+                let all = contribution_words(ROUND, *number, &state.all);
+                [&all, state.contributors.words(), &[*round]].concat()
             }
-            Text::Agreement(Message::Decision(number, d)) => {
-                let flag = u64::from(d.flag) | if d.news { NEWS } else { 0 };
-                [&[DECISION, *number, flag, d.name, d.settled], d.failed.words()].concat()
-            }
+            Text::Agreement(Message::Decision(number, d)) => decision_words(DECISION, *number, d),
+            Text::Agreement(Message::Parting(number, d)) => decision_words(PARTING, *number, d),
+            Text::Agreement(Message::Known(number, d)) => decision_words(KNOWN, *number, d),
         };
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    /// Whether this text is a decision's, whatever the number of processes.
+    /// Whether this text has a decision, whatever the number of processes.
     pub(crate) fn is_decision(bytes: &[u8]) -> bool {
-        bytes.first_chunk::<8>().is_some_and(|kind| u64::from_le_bytes(*kind) == DECISION)
+        let kind = bytes.first_chunk::<8>().map(|kind| u64::from_le_bytes(*kind));
+        kind.is_some_and(|kind| [DECISION, PARTING, KNOWN].contains(&kind))
     }
 
     /// The notice in a communicator of `size` processes whose text this is; `None` if it is none.
@@ -63,18 +67,29 @@ impl Text {
         match (kind, rest) {
             (REVOKE, []) => Some(Text::Revoke(ContextId(first))),
             (REVOKED, []) => Some(Text::Revoked(ContextId(first))),
-            (CONTRIBUTION, [flag, name, lacks, sets @ ..]) if sets.len() == 2 * n => {
-                let (failed, acknowledged) = sets.split_at(n);
-                let contribution = Contribution {
+            (CONTRIBUTION | ROUND, [flag, name, lacks, sets @ ..])
+                if sets.len() == if kind == ROUND { 3 * n + 1 } else { 2 * n } =>
+            {
+                let (failed, sets) = sets.split_at(n);
+                let (acknowledged, rest) = sets.split_at(n);
+                let all = Contribution {
                     flag: u32::try_from(*flag).ok()?,
                     name: *name,
                     failed: RankSet::from_words(failed, size)?,
                     acknowledged: RankSet::from_words(acknowledged, size)?,
                     lacks: *lacks,
                 };
-                Some(Text::Agreement(Message::Contribution(first, contribution)))
+                Some(Text::Agreement(match rest {
+                    [contributors @ .., round] => {
+                        let contributors = RankSet::from_words(contributors, size)?;
+                        Message::Round(first, *round, RoundState { contributors, all })
+                    }
+                    [] => Message::Contribution(first, all),
+                }))
             }
-            (DECISION, [flag, name, settled, failed @ ..]) if flag & !NEWS <= u64::from(u32::MAX) => {
+            (DECISION | PARTING | KNOWN, [flag, name, settled, failed @ ..])
+                if flag & !NEWS <= u64::from(u32::MAX) =>
+            {
                 let decision = Decision {
                     flag: *flag as u32,
                     name: *name,
@@ -82,11 +97,27 @@ impl Text {
                     news: flag & NEWS != 0,
                     settled: *settled,
                 };
-                Some(Text::Agreement(Message::Decision(first, decision)))
+                Some(Text::Agreement(match kind {
+                    KNOWN => Message::Known(first, decision),
+                    PARTING => Message::Parting(first, decision),
+                    _ => Message::Decision(first, decision),
+                }))
             }
             _ => None,
         }
     }
+}
+
+/// A contribution to an agreement, behind the kind of the text.
+fn contribution_words(kind: u64, number: u64, c: &Contribution) -> Vec<u64> {
+    let head = [kind, number, u64::from(c.flag), c.name, c.lacks];
+    [&head, c.failed.words(), c.acknowledged.words()].concat()
+}
+
+/// The same of a decision.
+fn decision_words(kind: u64, number: u64, d: &Decision) -> Vec<u64> {
+    let flag = u64::from(d.flag) | if d.news { NEWS } else { 0 };
+    [&[kind, number, flag, d.name, d.settled], d.failed.words()].concat()
 }
 
 #[cfg(test)]
@@ -100,19 +131,20 @@ mod tests {
             (0..size).filter(|rank| bits >> (rank % 64) & 1 == 1).for_each(|rank| set.insert(rank));
             set
         };
-        (0..4, any::<u64>(), any::<u32>(), any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(
-            move |(kind, number, flag, name, one, two, before)| match kind {
-                0 => Text::Revoke(ContextId(number)),
-                3 => Text::Revoked(ContextId(number)),
-                1 => Text::Agreement(Message::Contribution(
-                    number,
-                    Contribution { flag, name, failed: set(one), acknowledged: set(two), lacks: before },
-                )),
-                _ => {
-                    let decision =
-                        Decision { flag, name, failed: set(one), news: two & 1 == 1, settled: before };
-                    Text::Agreement(Message::Decision(number, decision))
-                }
+        (0..7, any::<u64>(), any::<u32>(), any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(
+            move |(kind, number, flag, name, one, two, before)| {
+                let all =
+                    Contribution { flag, name, failed: set(one), acknowledged: set(two), lacks: before };
+                let decision = Decision { flag, name, failed: set(one), news: two & 1 == 1, settled: before };
+                Text::Agreement(match kind {
+                    0 => return Text::Revoke(ContextId(number)),
+                    3 => return Text::Revoked(ContextId(number)),
+                    1 => Message::Contribution(number, all),
+                    2 => Message::Round(number, one, RoundState { contributors: set(!two), all }),
+                    4 => Message::Known(number, decision),
+                    5 => Message::Parting(number, decision),
+                    _ => Message::Decision(number, decision),
+                })
             },
         )
     }
@@ -125,7 +157,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read_or_refused_and_what_is_read_is_canonical(
-            kind in 0u64..6, rest in proptest::collection::vec(any::<u8>(), 0..64), size in 1u32..130,
+            kind in 0u64..9, rest in proptest::collection::vec(any::<u8>(), 0..64), size in 1u32..130,
         ) {
             let bytes = [&kind.to_le_bytes()[..], &rest].concat();
             if let Some(text) = Text::decode(&bytes, size) {

@@ -14,6 +14,7 @@ use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::{Owned, Plain};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::{Call, Collective, Shared};
+use oxmpi_tuned::AgreementSettings;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::poll_fn;
@@ -111,9 +112,16 @@ struct Inner {
 }
 
 impl Rank {
-    pub(super) fn new(rank: u32, size: u32, network: Rc<RefCell<Network>>, seed: u64) -> Rank {
+    pub(super) fn new(
+        rank: u32,
+        size: u32,
+        network: Rc<RefCell<Network>>,
+        seed: u64,
+        agreement: AgreementSettings,
+    ) -> Rank {
         let process = Process::new(rank, size, Sim::new(rank, network.clone()), None)
-            .on_node(u64::from(rank / RANKS_OF_A_NODE));
+            .on_node(u64::from(rank / RANKS_OF_A_NODE))
+            .with_agreement(agreement);
         let mut random = Random::new(seed);
         let random = Random::new(random.draw() ^ u64::from(rank));
         Rank(Rc::new(Inner {
@@ -253,7 +261,7 @@ impl Rank {
     /// There is no such communicator any more.
     pub async fn agree(&self, comm: &Communicator, flag: i32) -> Result<(i32, bool)> {
         let place = Owned::new(vec![flag]);
-        let request = self.0.process.start_agree(comm, place.buf());
+        let request = self.0.process.start_agree(comm, place.buf())?;
         let completion = self.until_complete(self.note(request, Doing::Agreement)).await?;
         let flag = taken(place)?.first().copied().unwrap_or(0);
         Ok((flag, completion.fault.is_some()))

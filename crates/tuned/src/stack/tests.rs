@@ -215,3 +215,31 @@ fn it_is_plain_unless_somebody_says_something_about_who_serves() {
     }
     assert_eq!(components(&[("coll_smp_virtual_nodes", "2")]).virtual_nodes, Some(VirtualNodes::Many(2)));
 }
+
+#[test]
+fn agreements_are_served_by_ftagree_or_basic() {
+    let served = |said: &[(&str, &str)], facts: &CommFacts<'_>| {
+        let told = stack(said, facts).agreement().map(|(component, how)| format!("{component}: {how}"));
+        told.unwrap_or_else(|why| why)
+    };
+    let (plain, returning) =
+        ("algorithm 0 allreduce, not fault tolerant", "algorithm 1 early returning, binary tree");
+    let ft = ("mpi_ft_enable", "1");
+    let inter = CommFacts { is_inter: true, ..PLAIN };
+    for facts in [PLAIN, inter, CommFacts { ranks: 1, ..PLAIN }] {
+        assert_eq!(served(&[], &facts), format!("basic: {plain}"));
+        assert_eq!(served(&[ft], &facts), format!("ftagree: {returning}"));
+        assert_eq!(served(&[ft, ("coll", "^ftagree")], &facts), format!("basic: {plain}"));
+        assert_eq!(served(&[ft, ("coll_basic_priority", "40")], &facts), format!("basic: {plain}"));
+    }
+    assert_eq!(served(&[ft, ("coll_ftagree_agreement", "0")], &PLAIN), format!("ftagree: {plain}"));
+    assert_eq!(
+        served(&[("coll", "ftagree,tuned")], &PLAIN),
+        "no collective component serves an agreement here: ftagree: mpi_ft_enable is 0; basic: it is not asked (parameter coll)"
+    );
+    // It serves nothing else.
+    let alone = stack(&[ft, ("coll", "ftagree")], &PLAIN);
+    assert!(!alone.serves_collectives() && stack(&[], &PLAIN).serves_collectives());
+    let error = alone.pick(&call(&facts(Collective::Bcast)), None).unwrap_err().to_string();
+    assert!(!error.contains("ftagree"), "{error}");
+}

@@ -1,0 +1,90 @@
+//! The agreement that no failure may meet: a reduction to rank 0 and a broadcast over a binomial tree, as an allreduce does it. It is for
+//! measuring what tolerance costs. When a rank is lost all open agreements fail at each rank that hears of it, and all later
+//! ones: some ranks may have got a decision where others get an error.
+
+use super::ledger::Ledger;
+use super::tree::MendedTree;
+use super::{Contribution, Decision, Message, Outbox};
+use crate::failure::ranks::RankSet;
+use oxmpi_tuned::agreement::TreeShape;
+use std::collections::BTreeMap;
+
+/// The state of agreements without fault tolerance, beside the ledger.
+#[derive(Debug)]
+pub(super) struct Untolerant {
+    tree: MendedTree,
+    heard: BTreeMap<u64, BTreeMap<u32, Contribution>>,
+    /// Those that have failed, each with the rank because of which it did.
+    failed: BTreeMap<u64, u32>,
+    /// No rank: the tree is never mended.
+    none: RankSet,
+}
+
+impl Untolerant {
+    pub(super) fn new(size: u32) -> Untolerant {
+        Untolerant {
+            tree: MendedTree::new(TreeShape::Binomial, size),
+            heard: BTreeMap::new(),
+            failed: BTreeMap::new(),
+            none: RankSet::empty(size),
+        }
+    }
+
+    /// Because of which rank an agreement has failed.
+    pub(super) fn failure(&self, number: u64) -> Option<u32> {
+        self.failed.get(&number).copied()
+    }
+
+    pub(super) fn begin(&mut self, ledger: &mut Ledger, number: u64, out: &mut Outbox) {
+        let lost = ledger.lost.iter().next();
+        match lost {
+            Some(rank) => self.fail(ledger, rank),
+            None => self.consider(ledger, number, out),
+        }
+    }
+
+    pub(super) fn hear(&mut self, ledger: &mut Ledger, from: u32, message: Message, out: &mut Outbox) {
+        match message {
+            Message::Contribution(number, contribution) if !ledger.is_over(number) => {
+                self.heard.entry(number).or_default().insert(from, contribution);
+                self.consider(ledger, number, out);
+            }
+            Message::Decision(number, decision) if ledger.open.contains_key(&number) => {
+                self.decide(ledger, number, decision, out);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn lose(&mut self, ledger: &mut Ledger, rank: u32) {
+        ledger.lost.insert(rank);
+        self.fail(ledger, rank);
+    }
+
+    fn fail(&mut self, ledger: &mut Ledger, rank: u32) {
+        let open = std::mem::take(&mut ledger.open);
+        self.failed.extend(open.into_keys().map(|number| (number, rank)));
+        self.heard.clear();
+    }
+
+    fn consider(&mut self, ledger: &mut Ledger, number: u64, out: &mut Outbox) {
+        let Some(mine) = ledger.open.get(&number) else { return };
+        let heard = self.heard.get(&number);
+        let mut all = mine.clone();
+        for child in self.tree.children(ledger.me, &self.none) {
+            let Some(vote) = heard.and_then(|heard| heard.get(&child)) else { return };
+            all.combine(vote);
+        }
+        match self.tree.parent(ledger.me, &self.none) {
+            Some(parent) => out.push((parent, Message::Contribution(number, all))),
+            None => self.decide(ledger, number, all.into_decision(), out),
+        }
+    }
+
+    fn decide(&mut self, ledger: &mut Ledger, number: u64, decision: Decision, out: &mut Outbox) {
+        self.heard.remove(&number);
+        let children = self.tree.children(ledger.me, &self.none);
+        out.extend(children.into_iter().map(|child| (child, Message::Decision(number, decision.clone()))));
+        ledger.settle(number, decision);
+    }
+}
