@@ -180,10 +180,10 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    /// A notice for a communicator that this process has not made yet, or has closed. A decision can only be of the second
-    /// kind, because it needs this process's contribution.
+    /// A notice for a communicator that this process has not made yet, or has closed. Some can only be of the second
+    /// kind, because they need this process's contribution.
     fn keep_early(&mut self, notice: Notice) {
-        if Text::is_decision(&notice.text) {
+        if Text::follows_contribution(&notice.text) {
             self.lane.forget_context(notice.context);
         } else {
             self.failures.early.push(notice);

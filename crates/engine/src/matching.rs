@@ -32,6 +32,15 @@ pub const NOTICE_TAG: i32 = i32::MAX;
 /// The sender of what bars a revoked context: no process. (A receive from anybody names a tag that is not negative.)
 const NOBODY: u32 = u32::MAX - 1;
 
+/// What was in a context that is revoked.
+#[derive(Debug, Default)]
+pub(crate) struct Revocation {
+    /// Its posted receives.
+    pub(crate) requests: Vec<RequestId>,
+    /// The messages that were dropped: from whom, and their places among the unexpected ones.
+    pub(crate) dropped: Vec<(u32, u32)>,
+}
+
 /// Whether a message in the context of this name is a notice.
 pub(crate) fn is_notice(context: ContextId, tag: i32) -> bool {
     tag == NOTICE_TAG && context.is_collective()
@@ -312,14 +321,13 @@ impl Context {
         before.process != process || before.index != index
     }
 
-    /// Nobody may talk in the context any more. Returns the requests of its posted receives, or nothing if it was revoked
-    /// before.
+    /// Nobody may talk in the context any more. Says nothing if it was revoked before.
     ///
     /// A message that nobody can receive stays in it for ever: so the fast ways, which want a quiet context, are shut at no
     /// cost to them.
-    pub(crate) fn revoke(&mut self) -> Vec<RequestId> {
+    pub(crate) fn revoke(&mut self) -> Revocation {
         if std::mem::replace(&mut self.revoked, true) {
-            return Vec::new();
+            return Revocation::default();
         }
         if let Some(team) = &self.team {
             team.set_revoked();
@@ -330,13 +338,17 @@ impl Context {
         self.routes = Vec::new();
         // Notices keep their places: the rest of a long one may still be coming.
         let id = self.id;
+        let mut dropped = Vec::new();
         while let Some(key) = self.unexpected.find(|u| !is_notice(id, u.tag)) {
-            self.unexpected.remove(key);
+            dropped.extend(self.unexpected.remove(key).map(|message| (message.from, key)));
         }
         let bolt =
             Unexpected { from: NOBODY, tag: i32::MIN, what: Message::Short { len: 0, data: [0; SHORT] } };
         self.unexpected.push(bolt);
-        self.posted.drain().into_iter().map(|posted| posted.request).collect()
+        Revocation {
+            requests: self.posted.drain().into_iter().map(|posted| posted.request).collect(),
+            dropped,
+        }
     }
 
     pub(crate) fn learn(&mut self, peer: u32, index: u32) {

@@ -259,6 +259,12 @@ impl Asked {
     /// All components.
     pub const ALL: Asked = Asked(u16::MAX);
 
+    /// These, and one more.
+    #[must_use]
+    pub fn with(self, component: Component) -> Asked {
+        Asked(self.0 | Asked::only(component).0)
+    }
+
     /// One alone.
     #[must_use]
     pub fn only(component: Component) -> Asked {

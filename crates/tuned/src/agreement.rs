@@ -25,7 +25,7 @@ pub enum TreeShape {
     Star,
     /// One child each.
     String,
-    /// As many children of the root as the number of ranks has binary digits.
+    /// As many children of the root as the highest rank has binary digits.
     Binomial,
 }
 

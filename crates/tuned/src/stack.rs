@@ -74,6 +74,8 @@ pub struct Stack {
     ucc: HandedOver,
     /// How ftagree has the ranks agree.
     agreement: AgreementSettings,
+    /// What serves agreements where a component is named for the communicator that has none.
+    unnamed: Option<Component>,
     /// Those that are not, and why.
     left_out: Vec<(Component, &'static str)>,
     /// The barriers around what serves, and the priority up to which it gets them.
@@ -88,7 +90,13 @@ impl Stack {
     #[must_use]
     pub fn new(components: &Components, facts: &CommFacts<'_>, only: Option<Component>) -> Stack {
         let (ucc, agreement) = (components.ucc, components.agreement);
-        let mut stack = Stack { members: Vec::new(), ucc, agreement, left_out: Vec::new(), sync: None };
+        let serves_none = |only: &Component| !matches!(only, Component::Ftagree | Component::Basic);
+        let unnamed = only.filter(serves_none).map(|_| match components.tolerates_failures {
+            true => Component::Ftagree,
+            false => Component::Basic,
+        });
+        let (members, left_out) = (Vec::new(), Vec::new());
+        let mut stack = Stack { members, ucc, agreement, unnamed, left_out, sync: None };
         for component in Component::all() {
             let refusal = match only {
                 Some(only) if only != component && component != Component::Accelerator => Some(NOT_NAMED),
@@ -150,12 +158,14 @@ impl Stack {
         self.members.iter().any(|(member, _)| *member != Component::Ftagree)
     }
 
-    /// The component that serves its agreements, and how: of ftagree, and of basic, which tolerates no failures, the first.
+    /// The component that serves its agreements, and how: of ftagree, and of basic, which tolerates no failures, the first. Who names another
+    /// component for the communicator means its collectives, so agreements are served as if none were named.
     ///
     /// # Errors
     /// There is none. The text says why, for a person.
     pub fn agreement(&self) -> Result<(Component, AgreementSettings), String> {
-        let mut servers = self.members.iter().filter_map(|(component, _)| match component {
+        let members = self.members.iter().map(|(component, _)| component);
+        let mut servers = members.chain(&self.unnamed).filter_map(|component| match component {
             Component::Ftagree => Some((Component::Ftagree, self.agreement)),
             Component::Basic => Some((Component::Basic, AgreementSettings::plain())),
             _ => None,
@@ -376,8 +386,11 @@ impl Components {
     /// the rest, and no stack need be looked at.
     #[must_use]
     pub fn is_plain(&self) -> bool {
-        self.asked == Asked::ALL
-            && self.priorities == Components::default().priorities
+        // ftagree serves none.
+        let mut priorities = Components::default().priorities;
+        priorities[Component::Ftagree as usize] = self.priority(Component::Ftagree);
+        self.asked.with(Component::Ftagree) == Asked::ALL
+            && self.priorities == priorities
             && self.barriers == Barriers::default()
             && self.virtual_nodes.is_none()
             && !self.ucc.is_enabled()

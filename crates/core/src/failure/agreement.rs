@@ -9,7 +9,7 @@
 //!
 //! | module | algorithm | messages of n ranks without a failure |
 //! |---|---|---|
-//! | [`early_returning`] | over a tree that is mended around the lost | 2(n-1), of which the busiest rank has those of its children |
+//! | [`early_returning`] | over a tree that is mended around the lost; by a coordinator that hears each rank when its root is lost | 2(n-1), of which the busiest rank has those of its children |
 //! | [`early_terminating`] | rounds of all to all | 2n(n-1) |
 //! | [`untolerant`] | over a binomial tree; it fails with the first failure | 2(n-1) |
 //!
@@ -60,11 +60,11 @@ impl Contribution {
         self.lacks = self.lacks.min(other.lacks);
     }
 
-    /// The decision that follows from the contributions of all.
-    fn into_decision(self) -> Decision {
+    /// The decision of rank `by` that follows from the contributions of all.
+    fn into_decision(self, by: u32) -> Decision {
         let news = !self.failed.is_within(&self.acknowledged);
         let Contribution { flag, name, failed, lacks: settled, .. } = self;
-        Decision { flag, name, failed, news, settled }
+        Decision { flag, name, failed, news, settled, by }
     }
 }
 
@@ -81,6 +81,8 @@ pub(crate) struct Decision {
     pub(crate) news: bool,
     /// All living ranks have the decisions of the agreements before this one.
     pub(crate) settled: u64,
+    /// The rank that made it; 0 where all make the same.
+    pub(crate) by: u32,
 }
 
 /// What ranks send each other; each begins with the number of the agreement.
@@ -88,7 +90,9 @@ pub(crate) struct Decision {
 pub(crate) enum Message {
     /// To the parent in the tree: the vote of a rank and those below it.
     Contribution(u64, Contribution),
-    /// To the parent in place of a vote: the decision is known already.
+    /// To the coordinator: what one rank brings.
+    Own(u64, Contribution),
+    /// To the coordinator in place of that: the decision is known already.
     Known(u64, Decision),
     /// To the children, or to who has asked.
     Decision(u64, Decision),
@@ -96,6 +100,20 @@ pub(crate) enum Message {
     Parting(u64, Decision),
     /// To all, in this round.
     Round(u64, u64, RoundState),
+}
+
+impl Message {
+    /// The number of the agreement.
+    fn number(&self) -> u64 {
+        match self {
+            Message::Contribution(number, _)
+            | Message::Own(number, _)
+            | Message::Known(number, _)
+            | Message::Decision(number, _)
+            | Message::Parting(number, _)
+            | Message::Round(number, ..) => *number,
+        }
+    }
 }
 
 /// Messages to send: to which rank, and what.
@@ -162,8 +180,8 @@ impl Agreements {
             Algorithm::Untolerant(untolerant) => untolerant.failure(number),
             Algorithm::EarlyReturning(_) | Algorithm::EarlyTerminating(_) => None,
         };
-        let decided = || self.ledger.decision(number).cloned().map(Verdict::Decided);
-        failure.map(Verdict::Failed).or_else(decided)
+        let decided = self.ledger.decision(number).cloned().map(Verdict::Decided);
+        decided.or_else(|| failure.map(Verdict::Failed))
     }
 
     /// A message has come.

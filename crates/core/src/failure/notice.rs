@@ -1,13 +1,13 @@
 //! What processes tell each other about a communicator, as bytes.
 //!
-//! | word (8 bytes, little endian) | revoke, revoked | contribution, round | decision, parting, known |
+//! | word (8 bytes, little endian) | revoke, revoked | contribution, own, round | decision, parting, known |
 //! |---|---|---|---|
-//! | 0 | 1, 4 | 2, 7 | 3, 6, 5 |
+//! | 0 | 1, 4 | 2, 8, 7 | 3, 6, 5 |
 //! | 1 | name of the context pair | number of the agreement | number of the agreement |
 //! | 2 | | flag | flag, and 2^32 if there is news |
 //! | 3 | | name | name |
 //! | 4 | | first agreement whose decision is lacked | first agreement whose decision a rank may lack |
-//! | 5- | | failed ranks, acknowledged ranks, of a round also contributors, and the round | failed ranks |
+//! | 5- | | failed ranks, acknowledged ranks, of a round also contributors, and the round | the rank that has decided, failed ranks |
 //!
 //! Who has the communicator answers a revocation by telling it to all members; who has it not, or not any more, says *revoked*
 //! to the one from which it came. So each member knows who will do nothing in it any more.
@@ -34,6 +34,7 @@ const REVOKED: u64 = 4;
 const KNOWN: u64 = 5;
 const PARTING: u64 = 6;
 const ROUND: u64 = 7;
+const OWN: u64 = 8;
 const NEWS: u64 = 1 << 32;
 
 impl Text {
@@ -42,6 +43,7 @@ impl Text {
             Text::Revoke(id) => vec![REVOKE, id.0],
             Text::Revoked(id) => vec![REVOKED, id.0],
             Text::Agreement(Message::Contribution(number, c)) => contribution_words(CONTRIBUTION, *number, c),
+            Text::Agreement(Message::Own(number, c)) => contribution_words(OWN, *number, c),
             Text::Agreement(Message::Round(number, round, state)) => {
                 let all = contribution_words(ROUND, *number, &state.all);
                 [&all, state.contributors.words(), &[*round]].concat()
@@ -53,10 +55,15 @@ impl Text {
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    /// Whether this text has a decision, whatever the number of processes.
-    pub(crate) fn is_decision(bytes: &[u8]) -> bool {
-        let kind = bytes.first_chunk::<8>().map(|kind| u64::from_le_bytes(*kind));
-        kind.is_some_and(|kind| [DECISION, PARTING, KNOWN].contains(&kind))
+    /// Whether this text is one of an agreement to which its receiver has contributed, whatever the number of processes: a decision, or a
+    /// round after the first.
+    pub(crate) fn follows_contribution(bytes: &[u8]) -> bool {
+        let word = |bytes: Option<&[u8; 8]>| bytes.map(|word| u64::from_le_bytes(*word));
+        match word(bytes.first_chunk()) {
+            Some(DECISION | PARTING | KNOWN) => true,
+            Some(ROUND) => word(bytes.last_chunk()).is_some_and(|round| round > 1),
+            _ => false,
+        }
     }
 
     /// The notice in a communicator of `size` processes whose text this is; `None` if it is none.
@@ -67,7 +74,7 @@ impl Text {
         match (kind, rest) {
             (REVOKE, []) => Some(Text::Revoke(ContextId(first))),
             (REVOKED, []) => Some(Text::Revoked(ContextId(first))),
-            (CONTRIBUTION | ROUND, [flag, name, lacks, sets @ ..])
+            (CONTRIBUTION | OWN | ROUND, [flag, name, lacks, sets @ ..])
                 if sets.len() == if kind == ROUND { 3 * n + 1 } else { 2 * n } =>
             {
                 let (failed, sets) = sets.split_at(n);
@@ -84,10 +91,11 @@ impl Text {
                         let contributors = RankSet::from_words(contributors, size)?;
                         Message::Round(first, *round, RoundState { contributors, all })
                     }
+                    [] if kind == OWN => Message::Own(first, all),
                     [] => Message::Contribution(first, all),
                 }))
             }
-            (DECISION | PARTING | KNOWN, [flag, name, settled, failed @ ..])
+            (DECISION | PARTING | KNOWN, [flag, name, settled, by, failed @ ..])
                 if flag & !NEWS <= u64::from(u32::MAX) =>
             {
                 let decision = Decision {
@@ -96,6 +104,7 @@ impl Text {
                     failed: RankSet::from_words(failed, size)?,
                     news: flag & NEWS != 0,
                     settled: *settled,
+                    by: u32::try_from(*by).ok()?,
                 };
                 Some(Text::Agreement(match kind {
                     KNOWN => Message::Known(first, decision),
@@ -117,7 +126,7 @@ fn contribution_words(kind: u64, number: u64, c: &Contribution) -> Vec<u64> {
 /// The same of a decision.
 fn decision_words(kind: u64, number: u64, d: &Decision) -> Vec<u64> {
     let flag = u64::from(d.flag) | if d.news { NEWS } else { 0 };
-    [&[kind, number, flag, d.name, d.settled], d.failed.words()].concat()
+    [&[kind, number, flag, d.name, d.settled, d.by.into()], d.failed.words()].concat()
 }
 
 #[cfg(test)]
@@ -131,17 +140,19 @@ mod tests {
             (0..size).filter(|rank| bits >> (rank % 64) & 1 == 1).for_each(|rank| set.insert(rank));
             set
         };
-        (0..7, any::<u64>(), any::<u32>(), any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(
+        (0..8, any::<u64>(), any::<u32>(), any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(
             move |(kind, number, flag, name, one, two, before)| {
                 let all =
                     Contribution { flag, name, failed: set(one), acknowledged: set(two), lacks: before };
-                let decision = Decision { flag, name, failed: set(one), news: two & 1 == 1, settled: before };
+                let (news, by) = (two & 1 == 1, before as u32);
+                let decision = Decision { flag, name, failed: set(one), news, settled: before, by };
                 Text::Agreement(match kind {
                     0 => return Text::Revoke(ContextId(number)),
                     3 => return Text::Revoked(ContextId(number)),
                     1 => Message::Contribution(number, all),
                     2 => Message::Round(number, one, RoundState { contributors: set(!two), all }),
                     4 => Message::Known(number, decision),
+                    6 => Message::Own(number, all),
                     5 => Message::Parting(number, decision),
                     _ => Message::Decision(number, decision),
                 })
@@ -157,7 +168,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read_or_refused_and_what_is_read_is_canonical(
-            kind in 0u64..9, rest in proptest::collection::vec(any::<u8>(), 0..64), size in 1u32..130,
+            kind in 0u64..10, rest in proptest::collection::vec(any::<u8>(), 0..64), size in 1u32..130,
         ) {
             let bytes = [&kind.to_le_bytes()[..], &rest].concat();
             if let Some(text) = Text::decode(&bytes, size) {

@@ -1,8 +1,9 @@
 //! What becomes of requests and messages when a process is lost or a context is revoked.
 
 use super::State;
-use crate::matching::{Message, Unexpected};
+use crate::matching::{Message, Revocation, Unexpected};
 use crate::notes::Note;
+use crate::peer::BodyTarget;
 use crate::request::{Completion, Fault, RequestId};
 
 impl State {
@@ -44,7 +45,15 @@ impl State {
         if context.revoked {
             return;
         }
-        for posted in context.revoke() {
+        let Revocation { requests, dropped } = context.revoke();
+        for (from, key) in dropped {
+            // Another message may have its place when the rest of it comes.
+            let peer = self.peer(from);
+            if peer.body == Some(BodyTarget::Unexpected { context: index, key }) {
+                peer.body = Some(BodyTarget::Nowhere);
+            }
+        }
+        for posted in requests {
             self.requests.complete(posted, Completion::failed(Fault::Revoked));
         }
         self.alarm = true;

@@ -205,6 +205,8 @@ fn basic_has_an_algorithm_for_everything() {
 fn it_is_plain_unless_somebody_says_something_about_who_serves() {
     assert!(Components::default().is_plain());
     assert!(components(&[("coll_crossover", "9")]).is_plain(), "basic serves what it serves anyway");
+    assert!(components(&[("coll_ftagree_priority", "9")]).is_plain(), "ftagree serves no collective");
+    assert_eq!(components(&[("coll", "^ftagree")]).asked.with(Component::Ftagree), Asked::ALL);
     for said in [
         ("coll", "tuned"),
         ("coll_tuned_priority", "60"),
@@ -237,6 +239,11 @@ fn agreements_are_served_by_ftagree_or_basic() {
         served(&[("coll", "ftagree,tuned")], &PLAIN),
         "no collective component serves an agreement here: ftagree: mpi_ft_enable is 0; basic: it is not asked (parameter coll)"
     );
+    for (said, served) in [(&[][..], format!("basic: {plain}")), (&[ft], format!("ftagree: {returning}"))] {
+        let named = Stack::new(&components(said), &PLAIN, Some(Component::Tuned));
+        let told = named.agreement().map(|(component, how)| format!("{component}: {how}"));
+        assert_eq!(told, Ok(served), "an agreement is no collective of the component that is named");
+    }
     // It serves nothing else.
     let alone = stack(&[ft, ("coll", "ftagree")], &PLAIN);
     assert!(!alone.serves_collectives() && stack(&[], &PLAIN).serves_collectives());

@@ -1,30 +1,40 @@
-//! The early returning agreement, over a tree that is mended around lost ranks (T. Herault, A. Bouteiller, G. Bosilca and others,
-//! "Practical Scalable Consensus for Pseudo-Synchronous Distributed Systems", SC15).
+//! The early returning agreement, over a tree (T. Herault, A. Bouteiller, G. Bosilca and others, "Practical Scalable Consensus for
+//! Pseudo-Synchronous Distributed Systems", SC15); with a coordinator that hears each rank once the root of the tree is lost.
 //!
-//! Without a failure one message goes up each edge of the tree and one down. After one those alone send more that had the lost rank
-//! for their parent.
+//! Without a failure one message goes up each edge of the tree and one down. Each agreement has its root, the lowest rank that takes part.
+//! A rank is in the *tree* until it hears that the root is lost, then *coordinated*: its coordinator is the lowest rank that it does not
+//! know to be lost.
+//!
+//! In the tree:
 //!
 //! 1. A rank *votes* once it has a vote of each of its children: it combines them with its contribution and sends them to its
-//!    parent. The root decides instead, from all of them.
+//!    parent, its nearest ancestor that it does not know to be lost. The root decides instead, from all of them. Of a child that is lost the
+//!    vote is dropped, and its children have another parent, to whom they vote again.
 //! 2. A decision goes down: who decides, or learns of one, sends it to its children and to all who have sent it a vote,
-//!    then goes on itself. It returns early: without hearing whether they have it.
-//! 3. A rank takes a decision from its parent alone. Who gets a vote for what it has decided answers with the decision.
-//! 4. Of a child that is lost its vote is dropped: its children have another parent now. A rank that has another parent votes
-//!    again. If it has the decision it says so instead: the decision is *known*. Who hears that says the same to its parent
-//!    at once; a root takes it for its decision.
-//! 5. Who leaves says all decisions that may be lacked to all. A rank takes such a one if the leaver is above it, and takes it for
-//!    known once the leaver is its child.
-//! 6. If trees are rebuilt, an agreement is one of the ranks that the decision before it does not name as failed. Until a rank has
+//!    then goes on itself. It returns early: without hearing whether they have it. Who gets a vote for what it has decided answers with the
+//!    decision.
+//! 3. A rank takes a decision from whoever has one.
+//!
+//! Coordinated:
+//!
+//! 4. A rank sends its coordinator the decision that it has, or its own contribution, and does so again with each new
+//!    coordinator. From then on it takes a decision from its coordinator alone.
+//! 5. The coordinator decides when it has heard each rank that it does not know to be lost: the decision that one of them has, if one
+//!    does, else one of all contributions. It sends it to all before it goes on. Of several decisions that it hears of, that of the
+//!    highest rank counts, which is the last one: others are of leavers that have failed since.
+//!
+//! Both:
+//!
+//! 6. Who leaves says all decisions that may be lacked to all. To a coordinator that is what rule 4 has it say; of a coordinator it is
+//!    the decision.
+//! 7. If trees are rebuilt, an agreement is one of the ranks that the decision before it does not name as failed. Until a rank has
 //!    that decision it only collects what comes for the next one.
 //!
-//! Why no two living ranks decide differently: a root e decides by itself only with votes that count every living rank. Let a living
-//! rank x have a decision D of another root, which is lost. D came down to x along a chain of ranks, each of which took it from its
-//! parent. Votes that count x have gone up that chain, or past one of the chain that the sender knew to be lost. The sender then
-//! outlived that one, whom a rank below has taken D from; but who takes D from a parent knows all ranks between them to be lost, and
-//! its parent lived after them. So no such vote has gone past: those without D have ended in the chain, with ranks that are lost. The highest
-//! living rank of the chain has or will have another parent than the one that it took D from, and says then that it knows D
-//! (rule 4); without a word of it e does not have all votes. The proof rests on failures alone being reported, and not on messages
-//! that were sent before a failure being heard. A decision that only ranks have that are lost since may differ: it counts for no one.
+//! Why no two living ranks decide differently. Let a living rank x have the decision D of a rank e, and a coordinator c decide after e. It has
+//! heard x, by rule 4 or 6, when x knew all ranks below c to be lost. If x had D by then it has said so. If not, x has D from c or from
+//! a later coordinator, who has D from c, or has heard c or outlived it, and the same holds for that one and x. So c has heard
+//! of D. As long as a rank is in the tree no coordinator can have decided at all, since none has heard it: there is but the decision of the
+//! root, and rule 3 takes no other. A decision that only ranks have that are lost since may differ: it counts for no one.
 
 use super::ledger::Ledger;
 use super::tree::MendedTree;
@@ -33,23 +43,29 @@ use crate::failure::ranks::RankSet;
 use oxmpi_tuned::agreement::TreeShape;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What another rank has sent for an agreement.
-#[derive(Clone, Debug)]
-enum FromBelow {
-    /// Its vote.
-    Vote(Contribution),
-    /// The decision that it knows.
-    Known(Decision),
-    /// The decision that it knew when it left (rule 5).
-    Left(Decision),
+/// What other ranks have sent for an agreement, by rank.
+#[derive(Debug, Default)]
+struct Heard {
+    /// Votes of those that have this rank for their parent in the tree.
+    votes: BTreeMap<u32, Contribution>,
+    /// What those say that have this rank for their coordinator.
+    coordinated: BTreeMap<u32, Coordinated>,
+    /// The decisions of those that have left.
+    left: BTreeMap<u32, Decision>,
 }
 
-/// Where this rank stands with its parent in an agreement.
+/// What a rank says to its coordinator.
+#[derive(Clone, Debug)]
+enum Coordinated {
+    Own(Contribution),
+    Known(Decision),
+}
+
+/// To whom this rank has sent something for an agreement last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Upward {
-    parent: Option<u32>,
-    /// It has said that it knows the decision, or its parent has it.
-    knows: bool,
+enum Sent {
+    Parent(u32),
+    Coordinator(u32),
 }
 
 /// The state of early returning agreements, beside the ledger.
@@ -58,10 +74,10 @@ pub(super) struct EarlyReturning {
     shape: TreeShape,
     /// The tree of all ranks.
     whole: MendedTree,
-    /// The trees of agreements whose decision is not settled, if they are rebuilt (rule 6).
+    /// The trees of agreements whose decision is not settled, if they are rebuilt (rule 7).
     rebuilt: Option<BTreeMap<u64, MendedTree>>,
-    heard: BTreeMap<u64, BTreeMap<u32, FromBelow>>,
-    upward: BTreeMap<u64, Upward>,
+    heard: BTreeMap<u64, Heard>,
+    sent: BTreeMap<u64, Sent>,
 }
 
 impl EarlyReturning {
@@ -71,7 +87,7 @@ impl EarlyReturning {
             whole: MendedTree::new(shape, size),
             rebuilt: rebuild.then(BTreeMap::new),
             heard: BTreeMap::new(),
-            upward: BTreeMap::new(),
+            sent: BTreeMap::new(),
         }
     }
 
@@ -83,117 +99,171 @@ impl EarlyReturning {
         }
     }
 
+    /// The coordinator of an agreement; `None`: this rank is in the tree.
+    fn coordinator(&self, ledger: &Ledger, number: u64) -> Option<u32> {
+        let tree = self.tree(number)?;
+        if ledger.lost.contains(tree.root()) { tree.lowest(&ledger.lost) } else { None }
+    }
+
     pub(super) fn hear(&mut self, ledger: &mut Ledger, from: u32, message: Message, out: &mut Outbox) {
-        let (number, below) = match message {
-            Message::Contribution(number, contribution) => {
-                if let Some(decision) = ledger.decision(number) {
-                    return out.push((from, Message::Decision(number, decision.clone()))); // rule 3
-                }
-                (number, FromBelow::Vote(contribution))
+        let number = message.number();
+        let known = ledger.decision(number);
+        // Before this rank has begun an agreement there are only contributions to it.
+        let is_expected = |ledger: &Ledger| !ledger.is_over(number);
+        match message {
+            Message::Contribution(..) | Message::Own(..) if known.is_some() => {
+                out.extend(known.map(|decision| (from, Message::Decision(number, decision.clone()))));
+                return;
             }
-            Message::Known(number, decision) => (number, FromBelow::Known(decision)),
-            Message::Parting(number, decision) => (number, FromBelow::Left(decision)),
-            Message::Decision(number, decision) => {
-                let parent = self.tree(number).and_then(|tree| tree.parent(ledger.me, &ledger.lost));
-                if ledger.open.contains_key(&number) && parent == Some(from) {
-                    self.decide(ledger, number, decision, out);
+            _ if !is_expected(ledger) => return,
+            Message::Contribution(_, vote) => {
+                self.heard.entry(number).or_default().votes.insert(from, vote);
+            }
+            Message::Own(_, own) => {
+                self.heard.entry(number).or_default().coordinated.insert(from, Coordinated::Own(own));
+            }
+            _ if number >= ledger.next => return,
+            Message::Known(_, decision) => {
+                self.heard.entry(number).or_default().coordinated.insert(from, Coordinated::Known(decision));
+            }
+            Message::Parting(_, decision) => {
+                self.heard.entry(number).or_default().left.insert(from, decision);
+            }
+            Message::Decision(_, decision) => {
+                let coordinator = self.coordinator(ledger, number);
+                if self.tree(number).is_some() && coordinator.is_none_or(|coordinator| coordinator == from) {
+                    self.decide(ledger, number, decision, out); // rules 3 and 4
                 }
                 return;
             }
             Message::Round(..) => return,
-        };
-        // A decision needs a contribution of this rank: before that there can only be votes.
-        let is_vote = matches!(below, FromBelow::Vote(..));
-        if ledger.is_over(number) || number >= ledger.next && !is_vote {
-            return;
-        }
-        let heard = self.heard.entry(number).or_default();
-        // Who has left says nothing more.
-        if !matches!(heard.get(&from), Some(FromBelow::Left(_))) {
-            heard.insert(from, below);
         }
         self.consider(ledger, number, out);
     }
 
     pub(super) fn lose(&mut self, ledger: &mut Ledger, rank: u32, out: &mut Outbox) {
         ledger.lost.insert(rank);
-        self.heard.values_mut().for_each(|heard| drop(heard.remove(&rank)));
+        for heard in self.heard.values_mut() {
+            heard.votes.remove(&rank);
+            heard.coordinated.remove(&rank);
+            heard.left.remove(&rank);
+        }
         for number in ledger.open.keys().copied().collect::<Vec<_>>() {
             self.consider(ledger, number, out);
         }
         for (number, decision) in &ledger.decided {
-            let parent = self.tree(*number).and_then(|tree| tree.parent(ledger.me, &ledger.lost));
-            let before = self.upward.insert(*number, Upward { parent, knows: true });
-            if before.is_none_or(|before| before.parent != parent)
-                && let Some(parent) = parent
-            {
-                out.push((parent, Message::Known(*number, decision.clone()))); // rule 4
+            let Some(coordinator) = self.coordinator(ledger, *number) else { continue };
+            let now = Sent::Coordinator(coordinator);
+            if self.sent.insert(*number, now) != Some(now) && coordinator != ledger.me {
+                out.push((coordinator, Message::Known(*number, decision.clone()))); // rule 4
             }
         }
     }
 
     /// Does what can be done for an agreement.
     pub(super) fn consider(&mut self, ledger: &mut Ledger, number: u64, out: &mut Outbox) {
-        let Some(mine) = ledger.open.get(&number) else { return };
-        let Some(tree) = self.tree(number) else { return };
-        let none = BTreeMap::new();
-        let heard = self.heard.get(&number).unwrap_or(&none);
-        let above = heard.iter().find_map(|(rank, below)| match below {
-            FromBelow::Left(decision) if tree.is_above(*rank, ledger.me, &ledger.lost) => {
-                Some(decision.clone())
-            }
-            _ => None,
-        });
-        if let Some(decision) = above {
-            self.decide(ledger, number, decision, out); // rule 5
-            // The parent may not have heard the leaver, which may fail yet.
-            self.upward.remove(&number);
+        if !ledger.open.contains_key(&number) || self.tree(number).is_none() {
             return;
         }
-        let parent = tree.parent(ledger.me, &ledger.lost);
-        let children = tree.children(ledger.me, &ledger.lost);
-        let known = children.iter().find_map(|child| match heard.get(child) {
-            Some(FromBelow::Known(decision) | FromBelow::Left(decision)) => Some(decision),
-            _ => None,
-        });
-        if let Some(decision) = known.cloned() {
-            let Some(parent) = parent else { return self.decide(ledger, number, decision, out) };
-            let now = Upward { parent: Some(parent), knows: true };
-            if self.upward.insert(number, now) != Some(now) {
-                out.push((parent, Message::Known(number, decision)));
-            }
-            return;
-        }
-        let votes = children.iter().map(|child| match heard.get(child) {
-            Some(FromBelow::Vote(vote)) => Some(vote),
-            _ => None,
-        });
-        let Some(votes) = votes.collect::<Option<Vec<_>>>() else { return };
-        let mut all = mine.clone();
-        all.failed.unite(&ledger.lost);
-        votes.into_iter().for_each(|vote| all.combine(vote));
-        let Some(parent) = parent else { return self.decide(ledger, number, all.into_decision(), out) };
-        let now = Upward { parent: Some(parent), knows: false };
-        if self.upward.get(&number) != Some(&now) {
-            self.upward.insert(number, now);
-            out.push((parent, Message::Contribution(number, all)));
+        let decision = match self.coordinator(ledger, number) {
+            None => self.vote(ledger, number, out),
+            Some(coordinator) if coordinator == ledger.me => self.coordinate(ledger, number),
+            Some(coordinator) => self.report(ledger, number, coordinator, out),
+        };
+        if let Some(decision) = decision {
+            self.decide(ledger, number, decision, out);
         }
     }
 
+    /// Rules 1, 3 and 6, in the tree: the decision, if there is one.
+    fn vote(&mut self, ledger: &Ledger, number: u64, out: &mut Outbox) -> Option<Decision> {
+        let (mine, tree) = (ledger.open.get(&number)?, self.tree(number)?);
+        let none = Heard::default();
+        let heard = self.heard.get(&number).unwrap_or(&none);
+        if let Some(decision) = heard.left.values().next() {
+            return Some(decision.clone());
+        }
+        let children = tree.children(ledger.me, &ledger.lost);
+        let votes = children.iter().map(|child| heard.votes.get(child)).collect::<Option<Vec<_>>>()?;
+        let mut all = mine.clone();
+        all.failed.unite(&ledger.lost);
+        votes.into_iter().for_each(|vote| all.combine(vote));
+        let Some(parent) = tree.parent(ledger.me, &ledger.lost) else {
+            return Some(all.into_decision(ledger.me));
+        };
+        let now = Sent::Parent(parent);
+        if self.sent.insert(number, now) != Some(now) {
+            out.push((parent, Message::Contribution(number, all)));
+        }
+        None
+    }
+
+    /// Rule 5: the decision, if this rank has heard all.
+    fn coordinate(&self, ledger: &Ledger, number: u64) -> Option<Decision> {
+        let (mine, tree) = (ledger.open.get(&number)?, self.tree(number)?);
+        let none = Heard::default();
+        let heard = self.heard.get(&number).unwrap_or(&none);
+        let mut known: Option<&Decision> = None;
+        let mut all = mine.clone();
+        all.failed.unite(&ledger.lost);
+        for rank in ledger.others().filter(|rank| tree.has(*rank)) {
+            let decision = match (heard.coordinated.get(&rank), heard.left.get(&rank)) {
+                (_, Some(decision)) | (Some(Coordinated::Known(decision)), None) => decision,
+                (Some(Coordinated::Own(own)), None) => {
+                    all.combine(own);
+                    continue;
+                }
+                (None, None) => return None,
+            };
+            if known.is_none_or(|known| known.by < decision.by) {
+                known = Some(decision);
+            }
+        }
+        Some(known.cloned().unwrap_or_else(|| all.into_decision(ledger.me)))
+    }
+
+    /// Rules 4 and 6, coordinated by another rank: the decision, if that one has left.
+    fn report(
+        &mut self,
+        ledger: &Ledger,
+        number: u64,
+        coordinator: u32,
+        out: &mut Outbox,
+    ) -> Option<Decision> {
+        let mine = ledger.open.get(&number)?;
+        let now = Sent::Coordinator(coordinator);
+        if self.sent.insert(number, now) != Some(now) {
+            let mut own = mine.clone();
+            own.failed.unite(&ledger.lost);
+            out.push((coordinator, Message::Own(number, own)));
+        }
+        self.heard.get(&number)?.left.get(&coordinator).cloned()
+    }
+
     fn decide(&mut self, ledger: &mut Ledger, number: u64, decision: Decision, out: &mut Outbox) {
-        let heard = self.heard.remove(&number).unwrap_or_default();
         let Some(tree) = self.tree(number) else { return };
-        let waiting = heard.iter().filter(|(_, below)| !matches!(below, FromBelow::Left(_)));
-        let mut receivers: BTreeSet<u32> = waiting.map(|(rank, _)| *rank).collect();
-        receivers.extend(tree.children(ledger.me, &ledger.lost));
-        let parent = tree.parent(ledger.me, &ledger.lost);
-        out.extend(receivers.into_iter().map(|rank| (rank, Message::Decision(number, decision.clone()))));
-        self.upward.insert(number, Upward { parent, knows: true });
+        let coordinator = self.coordinator(ledger, number);
+        let mut receivers: BTreeSet<u32> = match coordinator {
+            None => tree.children(ledger.me, &ledger.lost).into_iter().collect(),
+            Some(coordinator) if coordinator == ledger.me => {
+                ledger.others().filter(|rank| tree.has(*rank)).collect()
+            }
+            Some(_) => BTreeSet::new(),
+        };
+        let heard = self.heard.remove(&number).unwrap_or_default();
+        receivers.extend(heard.votes.keys());
+        receivers.extend(heard.coordinated.keys());
+        let has_it = |rank: &u32| {
+            heard.left.contains_key(rank)
+                || matches!(heard.coordinated.get(rank), Some(Coordinated::Known(_)))
+        };
+        let lacking = receivers.into_iter().filter(|rank| !has_it(rank));
+        out.extend(lacking.map(|rank| (rank, Message::Decision(number, decision.clone()))));
         let failed = decision.failed.clone();
         ledger.settle(number, decision);
         let needed = ledger.decided.iter().map(|(number, _)| *number).chain(ledger.open.keys().copied());
         let oldest = needed.min().unwrap_or(number);
-        self.upward.retain(|number, _| *number >= oldest);
+        self.sent.retain(|number, _| *number >= oldest);
         self.learn(ledger, &failed, out);
         if let Some(trees) = &mut self.rebuilt {
             trees.insert(number + 1, MendedTree::without(self.shape, ledger.size, &failed));

@@ -77,7 +77,7 @@ impl EarlyTerminating {
                     self.decide(ledger, number, decision, out);
                 }
             }
-            Message::Contribution(..) | Message::Known(..) => {}
+            Message::Contribution(..) | Message::Own(..) | Message::Known(..) => {}
         }
     }
 
@@ -112,7 +112,7 @@ impl EarlyTerminating {
             }
             let named = |rank: u32| rank == ledger.me || state.all.failed.contains(rank);
             if (0..ledger.size).all(|rank| named(rank) || of(rank) == Some(&*state)) {
-                let decision = state.all.clone().into_decision();
+                let decision = state.all.clone().into_decision(0);
                 return self.decide(ledger, number, decision, out);
             }
             let rest = heard.split_off(&(*round + 1, 0));

@@ -37,9 +37,12 @@ struct World {
     sent: Vec<u64>,
     /// Whether a loss may be reported before what the lost rank has sent has come.
     overtakes: bool,
+    /// How many agreements each rank begins.
+    rounds: u64,
 }
 
-const ROUNDS: u64 = 6;
+/// The most of them.
+const MOST_ROUNDS: u64 = 6;
 
 /// All algorithms that tolerate failures, with all trees.
 fn tolerant() -> Vec<AgreementSettings> {
@@ -65,6 +68,7 @@ impl World {
             at_once: 1 + random.below(4),
             sent: vec![0; n],
             overtakes: random.below(2) == 0,
+            rounds: 1 + random.below(MOST_ROUNDS),
         }
     }
 
@@ -112,7 +116,7 @@ impl World {
         if self.left[me] || undecided >= self.at_once {
             return Outbox::new();
         }
-        if next == ROUNDS {
+        if next == self.rounds {
             self.left[me] = undecided == 0;
             return if self.left[me] { agreements.leave() } else { Outbox::new() };
         }
@@ -170,7 +174,9 @@ impl World {
             };
             // It may die in the middle of what it sends.
             let can_die = self.alive.iter().filter(|alive| **alive).count() > 1;
-            if deaths > 0 && can_die && random.below(10 + u64::from(size)) == 0 {
+            // Above all when it has just left: no rank hears from it then that it is gone.
+            let chance = if self.left[who as usize] { 3 } else { 10 + u64::from(size) };
+            if deaths > 0 && can_die && random.below(chance) == 0 {
                 deaths -= 1;
                 let sent = random.below(out.len() as u64 + 1) as usize;
                 self.send(who, out, sent);
@@ -186,7 +192,7 @@ impl World {
     /// What must be so of agreements that tolerate failures, at the end.
     fn check(&self) -> Result<(), String> {
         let living: Vec<usize> = (0..self.alive.len()).filter(|rank| self.alive[*rank]).collect();
-        for number in 0..ROUNDS {
+        for number in 0..self.rounds {
             let verdicts: Vec<&Verdict> = living.iter().map(|rank| &self.seen[*rank][&number]).collect();
             let Verdict::Decided(first) = verdicts[0] else {
                 return Err(format!("agreement {number} failed"));
@@ -278,6 +284,7 @@ impl World {
     /// All ranks that live make one agreement. How many messages each has sent for it.
     fn agree_once(&mut self) -> Vec<u64> {
         let mut random = Random(1);
+        self.rounds = MOST_ROUNDS;
         let living: Vec<u32> =
             (0..self.alive.len() as u32).filter(|rank| self.alive[*rank as usize]).collect();
         self.sent.fill(0);

@@ -67,6 +67,21 @@ impl MendedTree {
         }
     }
 
+    /// The rank that has no other above it, lost or not.
+    pub(super) fn root(&self) -> u32 {
+        self.rank(0)
+    }
+
+    /// The lowest of its ranks that is not lost.
+    pub(super) fn lowest(&self, lost: &RankSet) -> Option<u32> {
+        (0..self.size).map(|position| self.rank(position)).find(|rank| !lost.contains(*rank))
+    }
+
+    /// Whether a rank takes part.
+    pub(super) fn has(&self, rank: u32) -> bool {
+        self.position(rank).is_some()
+    }
+
     /// Its ranks that are above this one and not lost, the nearest first; the last is the root.
     fn ancestors(&self, rank: u32, lost: &RankSet) -> Vec<u32> {
         let mut found = Vec::new();
@@ -78,7 +93,7 @@ impl MendedTree {
                 found.push(above);
             }
         }
-        let root = (0..self.size).map(|position| self.rank(position)).find(|rank| !lost.contains(*rank));
+        let root = self.lowest(lost);
         found.extend(root.filter(|root| *root != rank && found.last() != Some(root)));
         found
     }
@@ -89,6 +104,7 @@ impl MendedTree {
     }
 
     /// Whether one rank that is not lost is above another.
+    #[cfg(test)]
     pub(super) fn is_above(&self, above: u32, rank: u32, lost: &RankSet) -> bool {
         self.ancestors(rank, lost).contains(&above)
     }

@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 pub(super) struct Untolerant {
     tree: MendedTree,
     heard: BTreeMap<u64, BTreeMap<u32, Contribution>>,
-    /// Those that have failed, each with the rank because of which it did.
-    failed: BTreeMap<u64, u32>,
+    /// The first that has failed, and the rank because of which it did, and all later ones that are not decided.
+    failed: Option<(u64, u32)>,
     /// No rank: the tree is never mended.
     none: RankSet,
 }
@@ -25,14 +25,14 @@ impl Untolerant {
         Untolerant {
             tree: MendedTree::new(TreeShape::Binomial, size),
             heard: BTreeMap::new(),
-            failed: BTreeMap::new(),
+            failed: None,
             none: RankSet::empty(size),
         }
     }
 
-    /// Because of which rank an agreement has failed.
+    /// Because of which rank an agreement has failed that is not decided.
     pub(super) fn failure(&self, number: u64) -> Option<u32> {
-        self.failed.get(&number).copied()
+        self.failed.filter(|(first, _)| number >= *first).map(|(_, rank)| rank)
     }
 
     pub(super) fn begin(&mut self, ledger: &mut Ledger, number: u64, out: &mut Outbox) {
@@ -62,8 +62,9 @@ impl Untolerant {
     }
 
     fn fail(&mut self, ledger: &mut Ledger, rank: u32) {
-        let open = std::mem::take(&mut ledger.open);
-        self.failed.extend(open.into_keys().map(|number| (number, rank)));
+        let first = ledger.open.keys().next().copied().unwrap_or(ledger.next);
+        self.failed.get_or_insert((first, rank));
+        ledger.open.clear();
         self.heard.clear();
     }
 
@@ -77,7 +78,7 @@ impl Untolerant {
         }
         match self.tree.parent(ledger.me, &self.none) {
             Some(parent) => out.push((parent, Message::Contribution(number, all))),
-            None => self.decide(ledger, number, all.into_decision(), out),
+            None => self.decide(ledger, number, all.into_decision(0), out),
         }
     }
 
