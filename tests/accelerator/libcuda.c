@@ -4,7 +4,8 @@
  * not wait for them gets wrong data.
  *
  * The environment makes it fail: FAKE_CUDA_FAIL_AFTER=N lets N copies succeed, FAKE_CUDA_NO_CONTEXT=1 lets no context become current,
- * FAKE_CUDA_NO_DEVICE=1 lets cuInit fail. */
+ * FAKE_CUDA_NO_DEVICE=1 lets cuInit fail, FAKE_CUDA_OLD=1 knows no more attributes of addresses than drivers before CUDA 9.2. A stream that
+ * waits for the default one is refused. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
@@ -15,17 +16,24 @@
 
 typedef int CUresult;
 typedef uint64_t CUdeviceptr;
-enum { SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED, NO_DEVICE = 100, INVALID_CONTEXT = 201, ILLEGAL_ADDRESS = 700 };
-enum { HOST = 1, DEVICE = 2 };
+enum { SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED, NO_DEVICE = 100, INVALID_CONTEXT = 201, ILLEGAL_ADDRESS = 700, NOT_REGISTERED = 713 };
+enum { HOST = 1, DEVICE = 2, NON_BLOCKING = 1 };
 enum { MOST = 4096, DEPTH = 16 };
 
 static struct { char *device, *alias; size_t len; int managed; } allocated[MOST];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int context_object, initialised, copies, waits, queued;
+static int context_object, initialised, copies, queued, query_error;
+static const char *pinned[MOST];
 static __thread void *stack[DEPTH];
 static __thread int depth;
 
-struct stream { void *to; const void *from; size_t len; int is_read, is_used; };
+struct rows {
+    size_t sx, sy; unsigned skind; const void *shost; CUdeviceptr sdevice; void *sarray; size_t spitch;
+    size_t dx, dy; unsigned dkind; void *dhost; CUdeviceptr ddevice; void *darray; size_t dpitch;
+    size_t width, height;
+};
+/* A copy that has not been made yet. */
+struct stream { struct rows rows; int is_used; };
 
 static int number(const char *name, int otherwise) { const char *text = getenv(name); return text ? atoi(text) : otherwise; }
 
@@ -101,6 +109,7 @@ CUresult cuMemFree_v2(CUdeviceptr device)
 CUresult cuPointerGetAttributes(unsigned many, const int *attributes, void **places, CUdeviceptr at)
 {
     if (!initialised) return NOT_INITIALIZED;
+    if (query_error) return query_error;
     pthread_mutex_lock(&lock);
     int found = -1;
     for (int i = 0; i < MOST; i++) {
@@ -111,7 +120,7 @@ CUresult cuPointerGetAttributes(unsigned many, const int *attributes, void **pla
         case 1: *(void **) places[i] = found < 0 ? NULL : &context_object; break;
         case 2: *(unsigned *) places[i] = found < 0 ? 0 : DEVICE; break;
         case 8: *(unsigned *) places[i] = found >= 0 && allocated[found].managed; break;
-        case 9: *(int *) places[i] = found < 0 ? -2 : 0; break;
+        case 9: if (number("FAKE_CUDA_OLD", 0)) { pthread_mutex_unlock(&lock); return INVALID_VALUE; } *(int *) places[i] = found < 0 ? -2 : 0; break;
         default: pthread_mutex_unlock(&lock); return INVALID_VALUE;
     }
     pthread_mutex_unlock(&lock);
@@ -119,12 +128,7 @@ CUresult cuPointerGetAttributes(unsigned many, const int *attributes, void **pla
 }
 CUresult cuMemcpyDtoH_v2(void *host, CUdeviceptr device, size_t len) { return copy(host, device, len, 1); }
 CUresult cuMemcpyHtoD_v2(CUdeviceptr device, const void *host, size_t len) { return copy((void *) host, device, len, 0); }
-struct rows {
-    size_t sx, sy; unsigned skind; const void *shost; CUdeviceptr sdevice; void *sarray; size_t spitch;
-    size_t dx, dy; unsigned dkind; void *dhost; CUdeviceptr ddevice; void *darray; size_t dpitch;
-    size_t width, height;
-};
-CUresult cuMemcpy2DUnaligned_v2(const struct rows *rows)
+static CUresult copy_rows(const struct rows *rows)
 {
     int is_read = rows->skind == DEVICE && rows->dkind == HOST;
     if (!is_read && !(rows->skind == HOST && rows->dkind == DEVICE)) return INVALID_VALUE;
@@ -135,29 +139,51 @@ CUresult cuMemcpy2DUnaligned_v2(const struct rows *rows)
     }
     return SUCCESS;
 }
-CUresult cuStreamCreate(void **stream, unsigned flags) { (void) flags; *stream = calloc(1, sizeof(struct stream)); return SUCCESS; }
+CUresult cuStreamCreate(void **stream, unsigned flags)
+{
+    if (flags != NON_BLOCKING) return INVALID_VALUE;
+    return (*stream = calloc(1, sizeof(struct stream))) ? SUCCESS : OUT_OF_MEMORY;
+}
 CUresult cuStreamSynchronize(void *handle)
 {
     struct stream *stream = handle;
-    waits++;
     if (!stream->is_used) return SUCCESS;
     stream->is_used = 0;
-    return stream->is_read ? copy(stream->to, (CUdeviceptr) stream->from, stream->len, 1)
-                           : copy((void *) stream->from, (CUdeviceptr) stream->to, stream->len, 0);
+    return copy_rows(&stream->rows);
 }
 CUresult cuStreamDestroy_v2(void *stream) { free(stream); return SUCCESS; }
-static CUresult later(void *handle, void *to, const void *from, size_t len, int is_read)
+/* A stream without room for another copy makes the one before. */
+CUresult cuMemcpy2DAsync_v2(const struct rows *rows, void *handle)
 {
     struct stream *stream = handle;
     CUresult before = cuStreamSynchronize(stream);
-    *stream = (struct stream) {to, from, len, is_read, 1};
-    queued++;
+    *stream = (struct stream) {*rows, 1};
     return before;
 }
-CUresult cuMemcpyDtoHAsync_v2(void *host, CUdeviceptr device, size_t len, void *stream) { return later(stream, host, (void *) device, len, 1); }
-CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr device, const void *host, size_t len, void *stream) { return later(stream, (void *) device, host, len, 0); }
-CUresult cuMemHostRegister_v2(void *at, size_t len, unsigned flags) { (void) at; (void) len; (void) flags; return SUCCESS; }
-CUresult cuMemHostUnregister(void *at) { (void) at; return SUCCESS; }
+static CUresult later(void *host, CUdeviceptr device, size_t len, void *stream, int is_read)
+{
+    struct rows rows = {.skind = is_read ? DEVICE : HOST, .shost = host, .sdevice = device, .spitch = len,
+                        .dkind = is_read ? HOST : DEVICE, .dhost = host, .ddevice = device, .dpitch = len, .width = len, .height = 1};
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < MOST; i++) if (pinned[i] == host) { queued++; break; }
+    pthread_mutex_unlock(&lock);
+    return cuMemcpy2DAsync_v2(&rows, stream);
+}
+CUresult cuMemcpyDtoHAsync_v2(void *host, CUdeviceptr device, size_t len, void *stream) { return later(host, device, len, stream, 1); }
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr device, const void *host, size_t len, void *stream) { return later((void *) host, device, len, stream, 0); }
+static CUresult pin(const void *from, const void *to, CUresult otherwise)
+{
+    pthread_mutex_lock(&lock);
+    int i = 0;
+    while (i < MOST && pinned[i] != from) i++;
+    if (i < MOST) pinned[i] = to;
+    pthread_mutex_unlock(&lock);
+    return i < MOST ? SUCCESS : otherwise;
+}
+CUresult cuMemHostRegister_v2(void *at, size_t len, unsigned flags) { (void) len; (void) flags; return pin(NULL, at, OUT_OF_MEMORY); }
+CUresult cuMemHostUnregister(void *at) { return pin(at, NULL, NOT_REGISTERED); }
 
-/* For tests: how many copies in streams there were. */
+/* For tests: how many copies from and to pinned memory there were. */
 int fake_cuda_queued(void) { return queued; }
+/* For tests: what each query for an address says from now on; 0: what is so. */
+void fake_cuda_fail_queries(int error) { query_error = error; }

@@ -77,27 +77,42 @@ impl Accelerator {
     }
 
     /// The driver, if it is in this process.
-    fn driver(&self) -> Option<&Arc<Driver>> {
+    ///
+    /// # Errors
+    /// The program has loaded what cannot be used as a driver: buffers may be on a device, and nothing says which.
+    fn driver(&self) -> Result<Option<&Arc<Driver>>> {
         if let Some(driver) = self.driver.get() {
-            return Some(driver);
+            return Ok(Some(driver));
         }
         let loads = loads();
         if self.loads.load(Ordering::Relaxed) == loads {
-            return None;
+            return Ok(None);
         }
-        // What has the name and is no driver has no device memory either.
-        if let Ok(Some(found)) = Driver::of_program(&self.library) {
+        let found = Driver::of_program(&self.library).map_err(|error| {
+            let text = format!(
+                "{error}, so it cannot be said which buffers are in the memory of a device: install a later driver, or set the parameter \
+                 accelerator to 'off' if the program gives no such buffers to MPI"
+            );
+            MpiError::new(abi::MPI_ERR_BUFFER, text)
+        })?;
+        if let Some(found) = found {
             // Another thread may have been faster.
-            return Some(self.driver.get_or_init(|| found));
+            return Ok(Some(self.driver.get_or_init(|| found)));
         }
         self.loads.store(loads, Ordering::Relaxed);
-        None
+        Ok(None)
     }
 
     /// Where an address lies; `None`: in memory of this process, or nowhere.
     #[cold]
     fn locate(&self, address: usize) -> Result<Option<OnDevice<'_>>> {
-        let Some(driver) = self.driver() else { return Ok(None) };
+        match self.driver()? {
+            Some(driver) => self.locate_by(driver, address),
+            None => Ok(None),
+        }
+    }
+
+    fn locate_by<'a>(&self, driver: &'a Arc<Driver>, address: usize) -> Result<Option<OnDevice<'a>>> {
         match driver.find(address) {
             Ok(Location::Host) => Ok(None),
             Ok(Location::Device(context)) if self.wanted == Use::Null => {
@@ -125,11 +140,12 @@ impl Accelerator {
 
     #[cold]
     fn placed_where_it_is(&self, buffer: UserBuf) -> Result<UserBuf> {
+        let Some(driver) = self.driver()? else { return Ok(buffer) };
         // Displacements from MPI_BOTTOM may lead anywhere: each block is looked at. All others belong to one allocation.
         let most = if buffer.as_ptr().is_null() { usize::MAX } else { 1 };
         let mut found = None;
         for block in buffer.data_blocks(most) {
-            if let Some(on_device) = self.locate(block.start)? {
+            if let Some(on_device) = self.locate_by(driver, block.start)? {
                 let span = if most == 1 { block } else { 0..0 };
                 found = Some((on_device, span));
                 break;

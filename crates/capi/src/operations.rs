@@ -6,7 +6,9 @@ use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Count, Datatype, Op as OpHandle, UserFunction, UserFunctionC};
 use oxmpi_coll::{Area, Combine, Memory, UserReduction};
+use oxmpi_core::Process;
 use oxmpi_core::process::UserCall;
+use oxmpi_fabric::routes::Routes;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::Kernel;
 use oxmpi_mem::table::Handle;
@@ -143,7 +145,7 @@ fn reduce_local(
     }
     if left.is_on_device() || right.is_on_device() {
         let memory = Memory { input: left.into(), output: right.into(), element: None };
-        return library.process.execute_staged(memory, |memory| match (memory.input, memory.output) {
+        return Process::<Routes>::run_staged(memory, |memory| match (memory.input, memory.output) {
             (Area::Whole(left), Area::Whole(right)) => combine_here(combining, count, left, right),
             // What was whole stays so.
             _ => Ok(()),

@@ -1,6 +1,7 @@
 //! The memory of a collective call: buffers in one piece, and lists of blocks.
 
 use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::device::DeviceFault;
 use oxmpi_mem::layout::Layout;
 use std::sync::Arc;
 
@@ -113,6 +114,25 @@ impl Area {
         match self {
             Area::Whole(buffer) => Some(buffer),
             Area::Blocks(_) => None,
+        }
+    }
+
+    /// As [`UserBuf::renew`].
+    pub fn renew(&self) {
+        match self {
+            Area::Whole(buffer) => buffer.renew(),
+            Area::Blocks(list) => list.buffers().for_each(UserBuf::renew),
+        }
+    }
+
+    /// As [`UserBuf::settle`].
+    ///
+    /// # Errors
+    /// The first failure.
+    pub fn settle(&self) -> Result<(), DeviceFault> {
+        match self {
+            Area::Whole(buffer) => buffer.settle(),
+            Area::Blocks(list) => list.buffers().map(UserBuf::settle).fold(Ok(()), Result::and),
         }
     }
 

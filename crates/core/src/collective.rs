@@ -263,8 +263,17 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// Those of `run`; the component is not asked; the driver cannot copy.
     #[cold]
-    pub fn execute_staged(&self, mut memory: Memory, run: impl FnOnce(Memory) -> Result<()>) -> Result<()> {
+    pub fn execute_staged(&self, memory: Memory, run: impl FnOnce(Memory) -> Result<()>) -> Result<()> {
         self.check_devices(&memory)?;
+        Self::run_staged(memory, run)
+    }
+
+    /// The same for a call that is no collective, so that it needs no component.
+    ///
+    /// # Errors
+    /// Those of `run`; the driver cannot copy.
+    #[cold]
+    pub fn run_staged(mut memory: Memory, run: impl FnOnce(Memory) -> Result<()>) -> Result<()> {
         match Staging::of(&mut memory).map_err(of_coll)? {
             None => run(memory),
             Some(staging) => {

@@ -18,6 +18,7 @@ pub(crate) const CUDA_ERROR_INVALID_VALUE: Status = 1;
 pub(crate) const CUDA_ERROR_NOT_INITIALIZED: Status = 3;
 pub(crate) const CUDA_ERROR_DEINITIALIZED: Status = 4;
 pub(crate) const CUDA_ERROR_INVALID_CONTEXT: Status = 201;
+pub(crate) const CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED: Status = 713;
 
 pub(crate) const CU_POINTER_ATTRIBUTE_CONTEXT: c_int = 1;
 pub(crate) const CU_POINTER_ATTRIBUTE_MEMORY_TYPE: c_int = 2;
@@ -28,8 +29,8 @@ pub(crate) const CU_MEMORYTYPE_HOST: c_uint = 1;
 pub(crate) const CU_MEMORYTYPE_DEVICE: c_uint = 2;
 
 pub(crate) const CU_MEMHOSTREGISTER_PORTABLE: c_uint = 1;
-/// `CU_STREAM_DEFAULT`: such a stream waits for what the program has given to the legacy default stream.
-pub(crate) const CU_STREAM_DEFAULT: c_uint = 0;
+/// Such a stream does not wait for what the program has given to the legacy default stream.
+pub(crate) const CU_STREAM_NON_BLOCKING: c_uint = 1;
 
 /// `CUDA_MEMCPY2D`.
 #[repr(C)]
@@ -62,11 +63,9 @@ pub(crate) struct Symbols {
     pub ctx_pop_current: unsafe extern "C" fn(*mut ContextHandle) -> Status,
     pub device_get: unsafe extern "C" fn(*mut c_int, c_int) -> Status,
     pub device_primary_ctx_retain: unsafe extern "C" fn(*mut ContextHandle, c_int) -> Status,
-    pub memcpy_dtoh: unsafe extern "C" fn(*mut c_void, DevicePointer, size_t) -> Status,
-    pub memcpy_htod: unsafe extern "C" fn(DevicePointer, *const c_void, size_t) -> Status,
-    pub memcpy_2d: unsafe extern "C" fn(*const Memcpy2D) -> Status,
     pub memcpy_dtoh_async: unsafe extern "C" fn(*mut c_void, DevicePointer, size_t, StreamHandle) -> Status,
     pub memcpy_htod_async: unsafe extern "C" fn(DevicePointer, *const c_void, size_t, StreamHandle) -> Status,
+    pub memcpy_2d_async: unsafe extern "C" fn(*const Memcpy2D, StreamHandle) -> Status,
     pub stream_create: unsafe extern "C" fn(*mut StreamHandle, c_uint) -> Status,
     pub stream_synchronize: unsafe extern "C" fn(StreamHandle) -> Status,
     pub stream_destroy: unsafe extern "C" fn(StreamHandle) -> Status,

@@ -7,7 +7,7 @@ use std::ffi::{CStr, CString};
 use std::fmt;
 use std::path::Path;
 use std::ptr::null_mut;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The CUDA driver in this program. It stays loaded.
 pub struct Driver {
@@ -15,6 +15,8 @@ pub struct Driver {
     name: String,
     /// Pinned memory of regions that are gone, for others.
     pub(crate) rooms: Mutex<Vec<Scratch>>,
+    /// The primary contexts that were retained, by the ordinals of their devices: each once.
+    primaries: Mutex<Vec<(c_int, Context)>>,
 }
 
 /// Why the driver cannot be used.
@@ -100,6 +102,8 @@ pub fn error_name(code: i32) -> &'static str {
         700 => "CUDA_ERROR_ILLEGAL_ADDRESS",
         709 => "CUDA_ERROR_CONTEXT_IS_DESTROYED",
         719 => "CUDA_ERROR_LAUNCH_FAILED",
+        713 => "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED",
+        800 => "CUDA_ERROR_NOT_PERMITTED",
         803 => "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
         900 => "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
         999 => "CUDA_ERROR_UNKNOWN",
@@ -191,11 +195,9 @@ impl Driver {
             ctx_pop_current: function!(c"cuCtxPopCurrent_v2"),
             device_get: function!(c"cuDeviceGet"),
             device_primary_ctx_retain: function!(c"cuDevicePrimaryCtxRetain"),
-            memcpy_dtoh: function!(c"cuMemcpyDtoH_v2"),
-            memcpy_htod: function!(c"cuMemcpyHtoD_v2"),
-            memcpy_2d: function!(c"cuMemcpy2DUnaligned_v2"),
             memcpy_dtoh_async: function!(c"cuMemcpyDtoHAsync_v2"),
             memcpy_htod_async: function!(c"cuMemcpyHtoDAsync_v2"),
+            memcpy_2d_async: function!(c"cuMemcpy2DAsync_v2"),
             stream_create: function!(c"cuStreamCreate"),
             stream_synchronize: function!(c"cuStreamSynchronize"),
             stream_destroy: function!(c"cuStreamDestroy_v2"),
@@ -203,7 +205,12 @@ impl Driver {
             mem_host_unregister: function!(c"cuMemHostUnregister"),
             get_error_string: function!(c"cuGetErrorString"),
         };
-        Ok(Arc::new(Driver { symbols, name: name.to_string(), rooms: Mutex::default() }))
+        Ok(Arc::new(Driver {
+            symbols,
+            name: name.to_string(),
+            rooms: Mutex::default(),
+            primaries: Mutex::default(),
+        }))
     }
 
     /// Initialises the driver: what a program does itself before it uses a device.
@@ -246,20 +253,12 @@ impl Driver {
     /// # Errors
     /// The number of the driver's error.
     pub fn find(&self, address: usize) -> Result<Location, i32> {
-        let (mut kind, mut is_managed, mut ordinal): (c_uint, c_uint, c_int) = (0, 0, -1);
+        let (mut kind, mut is_managed): (c_uint, c_uint) = (0, 0);
         let mut context: ContextHandle = null_mut();
-        let attributes = [
-            CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-            CU_POINTER_ATTRIBUTE_IS_MANAGED,
-            CU_POINTER_ATTRIBUTE_CONTEXT,
-            CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-        ];
-        let places: [*mut c_void; 4] = [
-            (&raw mut kind).cast(),
-            (&raw mut is_managed).cast(),
-            (&raw mut context).cast(),
-            (&raw mut ordinal).cast(),
-        ];
+        let attributes =
+            [CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_CONTEXT];
+        let places: [*mut c_void; 3] =
+            [(&raw mut kind).cast(), (&raw mut is_managed).cast(), (&raw mut context).cast()];
         // SAFETY: as many places as attributes, each as large as its attribute (a boolean takes at most four bytes).
         let status = unsafe {
             (self.symbols.pointer_get_attributes)(
@@ -271,7 +270,11 @@ impl Driver {
         };
         match status {
             CUDA_SUCCESS if kind == CU_MEMORYTYPE_DEVICE && is_managed & 0xff == 0 => {
-                self.context_of(context, ordinal).map(Location::Device)
+                if context.is_null() {
+                    self.primary_context(address).map(Location::Device)
+                } else {
+                    Ok(Location::Device(Context(context)))
+                }
             }
             // Of an address that it does not know the driver says the type 0, and older ones an error.
             CUDA_SUCCESS
@@ -279,14 +282,26 @@ impl Driver {
             | CUDA_ERROR_DEINITIALIZED
             | CUDA_ERROR_INVALID_VALUE
             | CUDA_ERROR_INVALID_CONTEXT => Ok(Location::Host),
+            // A driver says such an error of any address: while a stream is captured (800), or after work on the device has failed. What
+            // the process reads itself is no less the host's then.
+            _ if is_readable(address) => Ok(Location::Host),
             error => Err(error),
         }
     }
 
-    /// Memory of a pool, or that was mapped, has no context of its own: the primary one of its device reaches it.
-    fn context_of(&self, context: ContextHandle, ordinal: c_int) -> Result<Context, i32> {
-        if !context.is_null() {
-            return Ok(Context(context));
+    /// Memory of a pool, or that was mapped, has no context of its own: the primary one of its device reaches it. Only drivers since CUDA
+    /// 9.2 know the attribute that says which device it is; older ones have no such memory.
+    fn primary_context(&self, address: usize) -> Result<Context, i32> {
+        let mut ordinal: c_int = -1;
+        let attribute = CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
+        let place: *mut c_void = (&raw mut ordinal).cast();
+        // SAFETY: one attribute, and a place of its size.
+        check(unsafe {
+            (self.symbols.pointer_get_attributes)(1, &attribute, &place, address as DevicePointer)
+        })?;
+        let mut primaries = self.primaries.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = primaries.iter().find(|(of, _)| *of == ordinal) {
+            return Ok(*known);
         }
         let (mut device, mut primary) = (0, null_mut());
         // SAFETY: each writes one value.
@@ -296,7 +311,9 @@ impl Driver {
                 error => error,
             }
         };
-        if status == CUDA_SUCCESS { Ok(Context(primary)) } else { Err(status) }
+        check(status)?;
+        primaries.push((ordinal, Context(primary)));
+        Ok(Context(primary))
     }
 
     /// Calls `f` with `context` current in this thread.
@@ -313,6 +330,15 @@ impl Driver {
         let popped = check(unsafe { (self.symbols.ctx_pop_current)(&mut own) });
         result.and_then(|value| popped.map(|()| value))
     }
+}
+
+/// Whether this process can read the byte at an address: the kernel tries it, so that one that cannot be read is no signal.
+fn is_readable(address: usize) -> bool {
+    let mut byte = 0_u8;
+    let here = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    let there = libc::iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: 1 };
+    // SAFETY: it writes at most one byte, to the place above; a process may read its own memory, and the kernel checks the address.
+    unsafe { libc::process_vm_readv(libc::getpid(), &here, 1, &there, 1, 0) == 1 }
 }
 
 /// The answer of a call as a result.

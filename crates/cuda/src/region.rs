@@ -37,6 +37,8 @@ struct Pieces {
     made: Vec<Piece>,
     /// Which one is filled next by what is written.
     next: usize,
+    /// For copies without a piece, each of which is over when its call returns.
+    short: Option<Stream>,
 }
 
 #[derive(Debug)]
@@ -96,11 +98,35 @@ impl Region {
                 // SAFETY: memory of this value, which is unregistered before it is freed.
                 let _ = unsafe { (symbols.mem_host_register)(at, PIECE_BYTES, CU_MEMHOSTREGISTER_PORTABLE) };
             }
-            let mut stream = null_mut();
-            // SAFETY: it writes one handle.
-            check(unsafe { (symbols.stream_create)(&mut stream, CU_STREAM_DEFAULT) }).map(|()| Stream(stream))
+            new_stream(symbols)
         });
-        Some(Piece { room, stream: stream.ok()?, holds: 0..0, under_way: UnderWay::Nothing })
+        match stream {
+            Ok(stream) => Some(Piece { room, stream, holds: 0..0, under_way: UnderWay::Nothing }),
+            Err(_) => {
+                // It may be registered, and so may not be freed.
+                self.driver.rooms.lock().unwrap_or_else(PoisonError::into_inner).push(room);
+                None
+            }
+        }
+    }
+
+    /// A copy without a piece: `start` gives it to a stream, and it is over when this returns.
+    fn copy_at_once(
+        &self,
+        pieces: &mut Pieces,
+        start: impl FnOnce(&Symbols, StreamHandle) -> Status,
+    ) -> Result<(), i32> {
+        self.driver.within(self.context, |symbols| {
+            let stream = match pieces.short {
+                Some(stream) => stream,
+                None => *pieces.short.insert(new_stream(symbols)?),
+            };
+            let started = check(start(symbols, stream.0));
+            // Also after an error: what was copied from or to belongs to the caller again.
+            // SAFETY: the stream lives as long as this region.
+            let done = check(unsafe { (symbols.stream_synchronize)(stream.0) });
+            started.and(done)
+        })
     }
 
     /// Waits for the copy that is under way in a piece.
@@ -121,12 +147,14 @@ impl Region {
     /// Starts to read from `at` on into a piece, as much as fits and there is.
     fn read_ahead(&self, piece: &mut Piece, at: usize) -> Result<(), i32> {
         self.finish(piece)?;
-        piece.holds = at..self.pipelined.end.min(at + PIECE_BYTES);
-        let (room, len, stream) = (piece.room.buf().as_ptr().cast(), piece.holds.len(), piece.stream.0);
+        piece.holds = 0..0;
+        let coming = at..self.pipelined.end.min(at + PIECE_BYTES);
+        let (room, len, stream) = (piece.room.buf().as_ptr().cast(), coming.len(), piece.stream.0);
         self.driver.within(self.context, |symbols| {
             // SAFETY: the piece has room for so much, and is not touched until its stream was synchronised (rule 1).
             check(unsafe { (symbols.memcpy_dtoh_async)(room, at as DevicePointer, len, stream) })
         })?;
+        piece.holds = coming;
         piece.under_way = UnderWay::Ahead;
         Ok(())
     }
@@ -226,8 +254,10 @@ impl Region {
             width_in_bytes: rows.width,
             height: rows.height,
         };
-        // SAFETY: the description lives until the call returns; the memory is as the callers say.
-        self.driver.within(self.context, |symbols| check(unsafe { (symbols.memcpy_2d)(&copy) }))
+        self.copy_at_once(&mut self.pieces(), |symbols, stream| {
+            // SAFETY: the description and the memory, which is as the callers say, live until the copy is over.
+            unsafe { (symbols.memcpy_2d_async)(&copy, stream) }
+        })
     }
 }
 
@@ -239,9 +269,9 @@ impl DeviceMemory for Region {
             // SAFETY: by the contract of this function.
             return unsafe { self.read_by_pieces(&mut pieces, at, to, len) };
         }
-        self.driver.within(self.context, |symbols| {
-            // SAFETY: `to` is writable for its length; the driver checks the address of the device.
-            check(unsafe { (symbols.memcpy_dtoh)(to.cast(), at as DevicePointer, len) })
+        self.copy_at_once(&mut pieces, |symbols, stream| {
+            // SAFETY: `to` is writable for its length until the copy is over; the driver checks the address of the device.
+            unsafe { (symbols.memcpy_dtoh_async)(to.cast(), at as DevicePointer, len, stream) }
         })
     }
 
@@ -256,9 +286,9 @@ impl DeviceMemory for Region {
             // SAFETY: by the contract of this function.
             return unsafe { self.write_by_pieces(&mut pieces, at, from, len) };
         }
-        self.driver.within(self.context, |symbols| {
-            // SAFETY: `from` is readable for its length; the driver checks the address of the device.
-            check(unsafe { (symbols.memcpy_htod)(at as DevicePointer, from.cast(), len) })
+        self.copy_at_once(&mut pieces, |symbols, stream| {
+            // SAFETY: `from` is readable for its length until the copy is over; the driver checks the address of the device.
+            unsafe { (symbols.memcpy_htod_async)(at as DevicePointer, from.cast(), len, stream) }
         })
     }
 
@@ -290,9 +320,10 @@ impl Drop for Region {
         for piece in &mut pieces.made {
             // Nothing may be under way into memory that another region gets.
             let _ = self.finish(piece);
-            let stream = piece.stream.0;
+        }
+        for stream in pieces.made.iter().map(|piece| piece.stream).chain(pieces.short) {
             // SAFETY: nothing uses the stream any more.
-            let _ = self.driver.within(self.context, |s| check(unsafe { (s.stream_destroy)(stream) }));
+            let _ = self.driver.within(self.context, |s| check(unsafe { (s.stream_destroy)(stream.0) }));
         }
         let mut rooms = self.driver.rooms.lock().unwrap_or_else(PoisonError::into_inner);
         for piece in pieces.made {
@@ -301,12 +332,22 @@ impl Drop for Region {
                 continue;
             }
             let at = piece.room.buf().as_ptr().cast();
-            let _ = self.driver.within(self.context, |symbols| {
+            let free = self.driver.within(self.context, |symbols| {
                 // SAFETY: nothing uses it any more. If it was not registered the driver says so, and does nothing.
                 check(unsafe { (symbols.mem_host_unregister)(at) })
             });
+            if !matches!(free, Ok(()) | Err(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)) {
+                // It may be registered still: the driver would take what comes to lie there for pinned.
+                std::mem::forget(piece.room);
+            }
         }
     }
+}
+
+fn new_stream(symbols: &Symbols) -> Result<Stream, i32> {
+    let mut stream = null_mut();
+    // SAFETY: it writes one handle.
+    check(unsafe { (symbols.stream_create)(&mut stream, CU_STREAM_NON_BLOCKING) }).map(|()| Stream(stream))
 }
 
 /// Pieces of pinned memory that are kept for later regions.

@@ -148,3 +148,24 @@ fn rows_are_copied_with_what_lies_between_them_left_alone() {
     // SAFETY: the array is long enough.
     assert_eq!(unsafe { region.read(at(address + 90), all.as_mut_ptr(), 100) }, Err(1));
 }
+
+#[test]
+fn a_query_that_fails_leaves_memory_of_the_host_usable() {
+    let library = compiled("queries");
+    let name = library.to_str().unwrap();
+    let driver = Driver::open(name).unwrap();
+    driver.initialise().unwrap();
+    let (address, _) = allocated(&driver, &library, 100);
+    // SAFETY: the library is loaded already, and its function has this type.
+    let fail: unsafe extern "C" fn(c_int) = unsafe {
+        let file = CString::new(name).unwrap();
+        let handle = libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        std::mem::transmute(libc::dlsym(handle, c"fake_cuda_fail_queries".as_ptr()))
+    };
+    for error in [700, 800] {
+        // SAFETY: it notes a number.
+        unsafe { fail(error) };
+        assert_eq!(driver.find(name.as_ptr().addr()), Ok(Location::Host));
+        assert_eq!(driver.find(address), Err(error));
+    }
+}

@@ -150,11 +150,15 @@ impl<F: Fabric> Lane<F> {
                     Some(bytes) if self.send_now(context, to, tag, bytes) => {
                         Started::Complete(Completion::EMPTY)
                     }
-                    _ => self.start_send(context, mode, buffer, to, tag)?,
+                    _ => {
+                        // What failed when it was started before is over.
+                        buffer.renew();
+                        self.start_send(context, mode, buffer, to, tag)?
+                    }
                 }
             }
             Operation::Receive { context, buffer, source, tag } => {
-                // What failed when it was started before is over.
+                // As above.
                 buffer.renew();
                 match self.receive_plain_from(context, &buffer, source, tag) {
                     Some(part) => Started::Pending(part),

@@ -619,9 +619,19 @@ impl UserBuf {
     }
 
     /// An operation begins: the program may have changed the data since they were last packed, and what failed before is over.
+    #[inline]
     pub fn renew(&self) {
         if let Shape::Device(shape) = &self.shape {
             shape.device.failure.store(0, Ordering::Relaxed);
+            self.refresh();
+        }
+    }
+
+    /// A part of an operation begins: the program may have changed data since others of the same memory were packed. What has failed
+    /// since [`renew`](Self::renew) still counts.
+    #[inline]
+    pub fn refresh(&self) {
+        if let Shape::Device(shape) = &self.shape {
             shape.device.note(shape.device.memory.renew());
         }
     }

@@ -187,6 +187,32 @@ static void requests(int n)
     free(host);
 }
 
+/* Many short partitions of long data, made ready one after the other in two rounds: each is filled just before, so what was read with an earlier
+ * one, or in the round before, is wrong. */
+static void partitions(void)
+{
+    enum { PARTS = 256, PART = 1000, ALL = PARTS * PART };
+    check_where("%d partitions", PARTS);
+    if (rank > 1) return;
+    int *at = numbers(-1, ALL), *host = malloc(PART * sizeof(int));
+    MPI_Request request;
+    if (rank == 0) CHECK_OK(MPI_Psend_init(at, PARTS, PART, MPI_INT, 1, 10, MPI_COMM_WORLD, MPI_INFO_NULL, &request));
+    else CHECK_OK(MPI_Precv_init(at, PARTS, PART, MPI_INT, 0, 10, MPI_COMM_WORLD, MPI_INFO_NULL, &request));
+    for (int round = 0; round < 2; round++) {
+        CHECK_OK(MPI_Start(&request));
+        for (int part = 0; rank == 0 && part < PARTS; part++) {
+            for (int i = 0; i < PART; i++) host[i] = value(90 + round, part * PART + i);
+            device_put(at + part * PART, host, PART * sizeof(int));
+            CHECK_OK(MPI_Pready(part, request));
+        }
+        CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        if (rank == 1) ARE(at, 90 + round, ALL, ALL);
+    }
+    MPI_Request_free(&request);
+    device_end(at);
+    free(host);
+}
+
 /* Columns of a matrix: what lies between them stays as it is. Two at a time, of which each must leave the other alone. */
 static void columns(int rows)
 {
@@ -516,6 +542,11 @@ int main(int argc, char **argv)
         CHECK_CLASS(MPI_Bcast(at, 1000, MPI_INT, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER);
         MPI_Request request;
         CHECK_CLASS(MPI_Ibcast(at, 1000, MPI_INT, 0, MPI_COMM_WORLD, &request), MPI_ERR_BUFFER);
+        /* It is no collective. */
+        int *sum_of = numbers(2, 1000);
+        CHECK_OK(MPI_Reduce_local(at, sum_of, 1000, MPI_INT, MPI_MIN));
+        ARE(sum_of, 1, 1000, 1000);
+        device_end(sum_of);
         device_end(at);
     }
     else if (!strcmp(mode, "receives")) failures_of_receives();
@@ -530,6 +561,7 @@ int main(int argc, char **argv)
             mixed(lengths[i]);
             requests(lengths[i]);
         }
+        partitions();
         columns(5);
         columns(40000);
         for (form = 0; form < FORMS; form++)

@@ -4,6 +4,7 @@
 //! piece: that is this rank's own business, of which the others know nothing.
 
 use super::Sort;
+use crate::errors::staging_error;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Area, Combine, Memory};
 use oxmpi_mem::buffer::UserBuf;
@@ -177,7 +178,13 @@ pub(super) fn prepare(
         },
         _ => (Operation::Sum, Datatype::Uint8),
     };
+    // What failed when a persistent one was started before is over.
+    memory.input.renew();
+    memory.output.renew();
     let Some(shape) = shape(call, memory, rank)? else { return Ok(None) };
+    // Whether all copies could be made.
+    let copied = memory.input.settle().and(memory.output.settle());
+    copied.map_err(|fault| staging_error(fault.into()))?;
     let bytes = shared_bytes(call, datatype.size()).unwrap_or(0);
     let is_alike = matches!(shape.kind, Kind::Allreduce | Kind::Allgather);
     let sort = Sort {

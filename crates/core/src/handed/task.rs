@@ -136,12 +136,16 @@ impl HandedOver {
                 State::Going if handed.poison.is_some() => Err(handed.poison.clone().unwrap_or_default()),
                 State::Going => Ok(Some(Stand::Waiting)),
                 State::Done => {
-                    if let Some((from, into)) = self.results.take() {
+                    let copied = self.results.take().map_or(Ok(()), |(from, into)| {
                         let len = from.packed_len();
                         into.copy_from(0, &from.into(), 0, len);
-                    }
+                        into.settle()
+                    });
                     handed.active = handed.active.saturating_sub(1);
-                    Ok(Some(Stand::Done(Completion::EMPTY)))
+                    Ok(Some(Stand::Done(match copied {
+                        Ok(()) => Completion::EMPTY,
+                        Err(fault) => Completion { context, ..Completion::failed(fault.into()) },
+                    })))
                 }
                 State::Failed(error) => {
                     let why = error.to_string();

@@ -107,6 +107,7 @@ impl Receiving {
     pub(crate) fn begin(&mut self) {
         self.noted = 0;
         self.is_over = false;
+        self.parts.buffer.renew();
         self.missing.clear();
         if let Some(Line { channel: Known::All(channel), .. }) = &self.line {
             self.missing.resize(self.parts.partitions, self.measures(channel).1);
@@ -241,6 +242,7 @@ impl Receiving {
         }
         if let Some((from, at)) = staged {
             self.parts.buffer.copy_from(at, &from, 0, from.packed_len());
+            self.parts.buffer.settle()?;
         }
         Ok(())
     }
@@ -269,6 +271,7 @@ impl Receiving {
         if with_note {
             let (at, fits) = self.place(channel, &of);
             self.parts.buffer.copy_from(at, &line.note, NOTE, fits);
+            self.parts.buffer.settle()?;
             self.credit(channel, of);
             return Ok(());
         }

@@ -91,6 +91,7 @@ impl Sending {
         self.ready.fill(0);
         self.left = self.parts.partitions;
         self.fault = None;
+        self.parts.buffer.renew();
     }
 
     /// Sends partitions.
@@ -175,7 +176,13 @@ impl Sending {
         if with_note {
             let at = self.note.len();
             self.note.resize(at + bytes, 0);
+            // What a device read ahead with another partition is older than this one.
+            data.refresh();
             data.pack(0, BytesMut::from(&mut self.note[at..]));
+            if let Err(fault) = data.settle() {
+                self.fault = Some(fault.into());
+                return;
+            }
         }
         let sent = self.send_note(lane, line).and_then(|()| match with_note {
             true => Ok(()),

@@ -12,7 +12,7 @@ mod part;
 use super::combining::{Written, combine, share};
 use super::lengths::{self, fault_of_apart, fault_of_lengths, length_of};
 use super::limits;
-use super::moves::{others, pack, unpack};
+use super::moves::{others, pack, packed_copy, unpack};
 use super::steps::{Piece, Pieces};
 use super::{Control, Place, kind_of, spread};
 use crate::Process;
@@ -483,7 +483,14 @@ impl<F: Fabric> Process<F> {
             Err(Fault::Revoked) => return Err(of_fault(Fault::Revoked)),
             Err(fault) => return Ok(Some(domain.start_failed(fault, &comm.team, None))),
         }
-        let part = part::of(call, (&comm.team, bytes), (input, output), kernel.is_some())?;
+        // What failed when a persistent one was started before is over.
+        input.renew();
+        output.renew();
+        let mut part = part::of(call, (&comm.team, bytes), (input, output), kernel.is_some())?;
+        if part.gives.0.is_on_device() {
+            // Others take what is published: it must have been read by then.
+            part.gives.0 = packed_copy(&part.gives.0)?;
+        }
         let count = Pieces::how_many(bytes, most);
         let shares = collective == Collective::Allreduce && limits::shares_later(comm.team.size(), bytes);
         let steps = if shares { 2 * count } else { count };

@@ -178,7 +178,8 @@ impl<F: Fabric> Lane<F> {
     /// message stays where it is and is read while it leaves, where all that it says comes with its request.
     #[cold]
     fn with_data_here(&self, buffer: UserBuf, mode: Mode, to: u32) -> Result<UserBuf, Fault> {
-        buffer.renew();
+        // Another part of the same memory may be on its way: its failure is not forgotten here, but where an operation is started again.
+        buffer.refresh();
         if buffer.is_read_ahead() && to != self.state.me && !self.state.is_matching && mode != Mode::Buffered
         {
             return Ok(buffer);
