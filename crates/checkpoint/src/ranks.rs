@@ -676,7 +676,12 @@ mod tests {
     fn a_job_that_runs_is_known_by_any_of_its_marks() {
         let mark = format!("test-{}", std::process::id());
         let mut child = Command::new("/bin/sleep").arg("60").env(GUARD_VARIABLE, &mark).spawn().unwrap();
-        assert_eq!(mark_of(&[child.id()]).unwrap(), mark);
+        // A program that is just being executed has no environment for a moment.
+        let (start, found) = (Instant::now(), || mark_of(&[child.id()]).unwrap());
+        while found().is_empty() && start.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(found(), mark);
         let marks = [String::new(), "another".into(), mark];
         let text = check_ended(&marks).unwrap_err().to_string();
         assert!(text.starts_with(&format!("the job runs still: {} (sleep)", child.id())), "{text}");
