@@ -265,8 +265,8 @@ fn a_job_that_runs_on_other_hosts_is_not_restarted_beside_itself() {
         assert_eq!(there, [0, 2, 2], "{words:?} {err}");
         await_round(&mut lines);
     }
-    // Where the launcher does not see their processes, the agents do.
-    let mut command = bed.on(HEAD, "unshare");
+    // Where the new launcher does not see their processes, the agents do.
+    let mut command = bed.on(B, "unshare");
     command.args(["--pid", "--fork", "--kill-child", "--mount-proc", "setsid", "--wait"]);
     command.arg(installed("oxmpi")).args(["restart", set, "--host", "nodea:4", "--mca", "cr_blcr_criu"]);
     let (code, out, err) = outcome(command.arg(&criu).stdin(Stdio::null()).output().unwrap());
