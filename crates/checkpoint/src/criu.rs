@@ -75,6 +75,14 @@ impl Criu {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let program = match configured {
             "" => find_in(&path)?,
+            // It may be started with another working directory. A name alone is for PATH.
+            named if named.contains('/') => {
+                let failed = |error| CriuError::Unusable {
+                    program: named.into(),
+                    why: format!("has no absolute path: {error}"),
+                };
+                std::path::absolute(named).map_err(failed)?
+            }
             named => PathBuf::from(named),
         };
         let unusable = |why: String| CriuError::Unusable { program: program.clone(), why };

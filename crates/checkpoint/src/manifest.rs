@@ -149,6 +149,10 @@ pub struct RankImage {
     /// time have one name (see [`crate::origins`]).
     #[serde(default)]
     pub origin: String,
+    /// The mark of a guard in the environment of its processes ([`oxmpi_sys::spawn::GUARD_VARIABLE`]): of the launcher or agent that
+    /// has started them; empty if they have removed it.
+    #[serde(default)]
+    pub mark: String,
     /// The numbers of its processes and threads there.
     pub tasks: Vec<u32>,
     /// Its pipes and sockets that lead to mpirun, by the names that CRIU gives them: a restart puts new ones in their place.
@@ -268,6 +272,7 @@ pub(crate) mod tests {
                 images: vec![RankImage {
                     rank: 0,
                     origin: "boot 7".into(),
+                    mark: "00ff".into(),
                     tasks: vec![4712],
                     outside: vec!["socket:[9]".into()],
                     nonblocking: vec![Descriptor { process: 4712, number: 3 }],

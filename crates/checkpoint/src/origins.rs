@@ -22,6 +22,8 @@ pub struct Apart {
     pub ranks: Vec<u32>,
     /// The highest number of theirs.
     pub highest: u32,
+    /// Numbers of processes and threads that images have which are restored among the processes of the host.
+    pub needed: Vec<u32>,
     /// Why.
     pub conflict: Conflict,
 }
@@ -56,24 +58,32 @@ impl Apart {
     /// What is done, in a line for a person.
     pub fn text(&self) -> String {
         let all: Vec<String> = self.ranks.iter().map(u32::to_string).collect();
-        let (ranks, go, their) = match &all[..] {
-            [one] => (format!("rank {one}"), "goes", "its"),
-            _ => (format!("ranks {}", all.join(", ")), "go", "their"),
+        let (ranks, go) = match &all[..] {
+            [one] => (format!("rank {one}"), "goes"),
+            _ => (format!("ranks {}", all.join(", ")), "go"),
         };
+        format!("{ranks} {go} on in a PID namespace, as {}", self.reason())
+    }
+
+    /// Why they need one, as a part of a sentence.
+    pub fn reason(&self) -> String {
+        let their = if self.ranks.len() == 1 { "its" } else { "their" };
         let why = match &self.conflict {
             Conflict::Taken(taken) => format!("in use: {}", named(taken)),
             Conflict::Shared { one, task, .. } => format!("those of rank {one} as well: {task}"),
         };
-        format!("{ranks} {go} on in a PID namespace, as {their} process numbers are {why}")
+        format!("{their} process numbers are {why}")
     }
 }
 
 /// Which of these images need PID namespaces on a host where these of their numbers are taken: pure. An origin of which no number is
-/// taken, nor is one of an origin with a lower rank that needs no namespace either, keeps its numbers.
+/// taken, nor is one of an origin with a lower rank that needs no namespace either, keeps its numbers. `can_make` says whether there can be
+/// namespaces at all.
 ///
 /// # Errors
-/// [`RestartError::SameNumber`]: two images of one origin have one number, which no process can have had.
-pub fn decide(images: &[&RankImage], taken: &[Taken]) -> Result<Vec<Apart>, RestartError> {
+/// [`RestartError::SameNumber`]: two images of one origin have one number, which no process can have had. That of [`Apart::refusal`]
+/// if some need a namespace, and there can be none.
+pub fn decide(images: &[&RankImage], taken: &[Taken], can_make: bool) -> Result<Vec<Apart>, RestartError> {
     let mut origins: Vec<(&str, Vec<&RankImage>)> = Vec::new();
     for image in images {
         match origins.iter_mut().find(|(name, _)| *name == image.origin) {
@@ -107,11 +117,17 @@ pub fn decide(images: &[&RankImage], taken: &[Taken]) -> Result<Vec<Apart>, Rest
                 apart.push(Apart {
                     ranks: images.iter().map(|image| image.rank).collect(),
                     highest,
+                    needed: Vec::new(),
                     conflict,
                 });
             }
         }
     }
+    match apart.first() {
+        Some(first) if !can_make => return Err(first.refusal()),
+        _ => {}
+    }
+    apart.iter_mut().for_each(|apart| apart.needed = here.keys().copied().collect());
     Ok(apart)
 }
 
@@ -144,7 +160,8 @@ mod tests {
 
     fn image(rank: u32, origin: &str, tasks: &[u32]) -> RankImage {
         let (origin, tasks) = (origin.into(), tasks.to_vec());
-        RankImage { rank, origin, tasks, outside: Vec::new(), nonblocking: Vec::new() }
+        let mark = String::new();
+        RankImage { rank, origin, mark, tasks, outside: Vec::new(), nonblocking: Vec::new() }
     }
 
     fn taken(task: u32) -> Taken {
@@ -154,7 +171,7 @@ mod tests {
     /// Which ranks get which namespaces.
     fn groups(images: &[RankImage], used: &[u32]) -> Vec<Vec<u32>> {
         let used: Vec<Taken> = used.iter().copied().map(taken).collect();
-        let found = decide(&images.iter().collect::<Vec<_>>(), &used).unwrap();
+        let found = decide(&images.iter().collect::<Vec<_>>(), &used, true).unwrap();
         found.into_iter().map(|apart| apart.ranks).collect()
     }
 
@@ -176,7 +193,8 @@ mod tests {
         ];
         // Those of b are free for c, as b has them in its own.
         assert_eq!(groups(&images, &[]), [[1, 3]]);
-        assert_eq!(groups(&images, &[10]), [[0, 2]]);
+        // Those of a are free for b, which has the one of c then.
+        assert_eq!(groups(&images, &[10]), [vec![0, 2], vec![4]]);
         assert_eq!(groups(&images, &[12]), [vec![1, 3], vec![4]]);
         assert_eq!(groups(&images, &[10, 12]), [vec![0, 2], vec![1, 3], vec![4]]);
     }
@@ -185,15 +203,16 @@ mod tests {
     fn why_is_said_in_a_line() {
         let images =
             [image(0, "a", &[10]), image(1, "b", &[10, 20]), image(3, "b", &[11]), image(4, "c", &[7])];
-        let found = decide(&images.iter().collect::<Vec<_>>(), &[taken(7)]).unwrap();
+        let all: Vec<&RankImage> = images.iter().collect();
+        let found = decide(&all, &[taken(7)], true).unwrap();
         let lines: Vec<String> = found.iter().map(Apart::text).collect();
         let wanted = [
             "ranks 1, 3 go on in a PID namespace, as their process numbers are those of rank 0 as well: 10",
             "rank 4 goes on in a PID namespace, as its process numbers are in use: 7 (bash)",
         ];
         assert_eq!(lines, wanted);
-        assert_eq!(found[0].highest, 20);
-        let text = found[0].refusal().to_string();
+        assert_eq!((found[0].highest, &*found[0].needed), (20, &[10][..]));
+        let text = decide(&all, &[taken(7)], false).unwrap_err().to_string();
         assert!(
             text.starts_with("ranks 0 and 1 were both process 10, ") && text.contains("CAP_SYS_ADMIN"),
             "{text}"
@@ -204,7 +223,7 @@ mod tests {
     #[test]
     fn one_origin_has_each_number_once() {
         let images = [image(0, "a", &[10, 11]), image(1, "a", &[12]), image(2, "a", &[14, 11])];
-        let error = decide(&images.iter().collect::<Vec<_>>(), &[]).unwrap_err().to_string();
+        let error = decide(&images.iter().collect::<Vec<_>>(), &[], true).unwrap_err().to_string();
         assert!(error.starts_with("ranks 0 and 2 were both process 11, "), "{error}");
     }
 }

@@ -4,7 +4,7 @@
 //! Connections between the ranks are closed in the images ([`close_sockets`]), so that they can be restored in any order, and wherever
 //! the old addresses mean something else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
@@ -294,12 +294,28 @@ fn image_ranks(directory: &Path, criu: &Criu, ranks: &[StillRank]) -> Result<Vec
         Ok(RankImage {
             rank: rank.number,
             origin: space.name.clone(),
+            mark: mark_of(&tree.processes).map_err(of_rank)?,
             tasks: tasks.map_err(of_rank)?,
             outside: rank.outside.clone(),
             nonblocking: nonblocking.map_err(of_rank)?,
         })
     };
     ranks.iter().zip(trees).zip(&spaces).map(image).collect()
+}
+
+/// The mark of a guard in the environment of processes; empty if none has one.
+fn mark_of(processes: &[u32]) -> io::Result<String> {
+    for process in processes {
+        let environment = fs::read(format!("/proc/{process}/environ"))?;
+        let mut words = environment.split(|byte| *byte == 0);
+        let is_name = |word: &[u8]| {
+            word.strip_prefix(GUARD_VARIABLE.as_bytes())?.strip_prefix(b"=").map(<[u8]>::to_vec)
+        };
+        if let Some(mark) = words.find_map(is_name) {
+            return Ok(String::from_utf8_lossy(&mark).into_owned());
+        }
+    }
+    Ok(String::new())
 }
 
 fn image_one(directory: &Path, criu: &Criu, rank: &StillRank, space: &NumberSpace) -> Result<(), MakeError> {
@@ -476,29 +492,39 @@ pub fn check(set: &Set, ranks: &[u32]) -> Result<(), RestartError> {
     restart::check_processor(set)
 }
 
-/// Which of these ranks, which are to go on on this host, need PID namespaces for their numbers: those of one element need one. `mark` is
-/// what the processes of their job, and no others, have in their environment ([`GUARD_VARIABLE`]).
+/// Which of these ranks, which are to go on on this host, need PID namespaces for their numbers: those of one element need one.
 ///
 /// # Errors
-/// [`RestartError::Runs`]: it would be there twice, and write to its files twice. [`RestartError::NumbersOfRanks`] and [`RestartError::SameNumber`] if some do, and this process may not make namespaces.
-pub fn apart(set: &Set, ranks: &[u32], mark: &str) -> Result<Vec<Apart>, RestartError> {
-    check_ended(mark)?;
+/// [`RestartError::NumbersOfRanks`] and [`RestartError::SameNumber`] if some do, and this process may not make namespaces.
+pub fn apart(set: &Set, ranks: &[u32]) -> Result<Vec<Apart>, RestartError> {
     let images: Vec<&RankImage> = images_of(set, ranks).collect();
     let tasks: Vec<u32> = images.iter().flat_map(|image| &image.tasks).copied().collect();
     let taken = restart::await_numbers(&tasks);
-    let apart = decide(&images, &taken)?;
-    match apart.first() {
-        Some(first) if !may_make_namespaces() => Err(first.refusal()),
-        _ => Ok(apart),
-    }
+    decide(&images, &taken, may_make_namespaces())
 }
 
-/// Whether no process of a job is there any more. One that was killed may need a moment to end.
-fn check_ended(mark: &str) -> Result<(), RestartError> {
-    let (word, start) = (format!("{GUARD_VARIABLE}={mark}"), Instant::now());
+/// What the processes of the job of a set, and no others, have in their environment ([`GUARD_VARIABLE`]), without that of its
+/// launcher: ranks that an agent has started have that of the agent's guard.
+pub fn marks(set: &Set) -> Vec<String> {
+    let all = set.manifest.ranks.iter().flat_map(|all| &all.images);
+    let marks: BTreeSet<&String> = all.map(|image| &image.mark).filter(|mark| !mark.is_empty()).collect();
+    marks.into_iter().cloned().collect()
+}
+
+/// Whether no process is there any more that has one of these marks. One that was killed may need a moment to end.
+///
+/// # Errors
+/// [`RestartError::Runs`]: the job would be there twice, and write to its files twice.
+pub fn check_ended(marks: &[String]) -> Result<(), RestartError> {
+    let marks = marks.iter().filter(|mark| !mark.is_empty());
+    let words: Vec<String> = marks.map(|mark| format!("{GUARD_VARIABLE}={mark}")).collect();
+    let start = Instant::now();
     loop {
-        let found = with_environment(&word).map_err(|error| kernel("/proc cannot be read", error))?;
-        if mark.is_empty() || found.is_empty() {
+        if words.is_empty() {
+            return Ok(());
+        }
+        let found = with_environment(&words).map_err(|error| kernel("/proc cannot be read", error))?;
+        if found.is_empty() {
             return Ok(());
         }
         if start.elapsed() > ENDING {
@@ -644,6 +670,25 @@ mod tests {
         let inode = file.metadata().unwrap().ino();
         assert!(nameless_open(std::process::id()).unwrap().iter().any(|(_, found)| *found == inode));
         assert_eq!(shared_memory(&[(0, own.clone()), (1, own)]).unwrap(), Some((0, 1)));
+    }
+
+    #[test]
+    fn a_job_that_runs_is_known_by_any_of_its_marks() {
+        let mark = format!("test-{}", std::process::id());
+        let mut child = Command::new("/bin/sleep").arg("60").env(GUARD_VARIABLE, &mark).spawn().unwrap();
+        // A program that is just being executed has no environment for a moment.
+        let (start, found) = (Instant::now(), || mark_of(&[child.id()]).unwrap());
+        while found().is_empty() && start.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(found(), mark);
+        let marks = [String::new(), "another".into(), mark];
+        let text = check_ended(&marks).unwrap_err().to_string();
+        assert!(text.starts_with(&format!("the job runs still: {} (sleep)", child.id())), "{text}");
+        assert!(check_ended(&marks[..2]).is_ok());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(check_ended(&marks).is_ok());
     }
 
     #[test]

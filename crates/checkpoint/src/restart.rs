@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::criu::{Criu, Failure, OUTPUT, Places};
-use crate::files::{Policy, Verdict};
+use crate::files::{Policy, Verdict, WrittenFile};
 use crate::machine;
 use crate::making::{ACTION_PROGRAM, MakeError, quoted};
 use crate::manifest::Stream;
@@ -103,24 +103,30 @@ pub struct Cleared {
     pub notes: Vec<String>,
 }
 
-/// Checks everything, then cuts files back. If the processes come back on this host and need their numbers, `mark` is what is in the
-/// environment of the job's ranks (empty: there is one image of all processes).
+/// Checks everything, then cuts files back, but for those of a job of which each rank has an image: they are cut back by [`cut`] when
+/// no host has processes of the job. `marks` are what is in the environment of the job's ranks ([`crate::ranks::marks`]), and `is_here`
+/// says whether they come back on this host and need their numbers.
 ///
 /// # Errors
 /// See [`RestartError`]; no file is changed then, unless one of several cannot be cut.
-pub fn clear(set: &Set, policy: Policy, mark: Option<&str>) -> Result<Cleared, RestartError> {
+pub fn clear(
+    set: &Set,
+    policy: Policy,
+    (marks, is_here): (&[String], bool),
+) -> Result<Cleared, RestartError> {
     set.verify(true)?;
     let made = &set.manifest.made;
     let here = machine::here(&made.criu);
     if !set.manifest.is_own {
         check_processor(set)?;
     }
-    match (&set.manifest.ranks, mark) {
-        (_, None) => {}
-        (None, Some(_)) => check_numbers(&set.manifest.job.tasks)?,
-        (Some(all), Some(mark)) => {
+    crate::ranks::check_ended(marks)?;
+    match &set.manifest.ranks {
+        _ if !is_here => {}
+        None => check_numbers(&set.manifest.job.tasks)?,
+        Some(all) => {
             let ranks: Vec<u32> = all.images.iter().map(|image| image.rank).collect();
-            crate::ranks::apart(set, &ranks, mark)?;
+            crate::ranks::apart(set, &ranks)?;
         }
     }
     let mut cleared = Cleared::default();
@@ -131,8 +137,27 @@ pub fn clear(set: &Set, policy: Policy, mark: Option<&str>) -> Result<Cleared, R
             None => format!("the job ran on host {was} and goes on here ({is}); its ranks still say {was}"),
         });
     }
-    judge(set, policy, &mut cleared)?;
+    let to_cut = judge(set, policy, &mut cleared)?;
+    if set.manifest.ranks.is_none() || set.manifest.is_own {
+        cleared.cut = cut_all(to_cut)?;
+    }
     Ok(cleared)
+}
+
+/// Checks all files of a set once more, and cuts those back that have grown; which, and to how many bytes.
+///
+/// # Errors
+/// [`RestartError::File`] and [`RestartError::Cut`].
+pub fn cut(set: &Set, policy: Policy) -> Result<Vec<(PathBuf, u64)>, RestartError> {
+    cut_all(judge(set, policy, &mut Cleared::default())?)
+}
+
+fn cut_all(files: Vec<&WrittenFile>) -> Result<Vec<(PathBuf, u64)>, RestartError> {
+    let cut = |file: &WrittenFile| {
+        file.cut().map_err(|error| RestartError::Cut(file.path.clone(), error))?;
+        Ok((file.path.clone(), file.bytes))
+    };
+    files.into_iter().map(cut).collect()
 }
 
 /// Whether the processor of this host has all that the one of a set had.
@@ -151,8 +176,12 @@ fn check_numbers(tasks: &[u32]) -> Result<(), RestartError> {
     if numbers.is_empty() { Ok(()) } else { Err(RestartError::Numbers(named(&numbers))) }
 }
 
-/// Looks at all files, and cuts those back that have grown.
-fn judge(set: &Set, policy: Policy, cleared: &mut Cleared) -> Result<(), RestartError> {
+/// Checks all files; those that have grown, and are to be cut back.
+fn judge<'s>(
+    set: &'s Set,
+    policy: Policy,
+    cleared: &mut Cleared,
+) -> Result<Vec<&'s WrittenFile>, RestartError> {
     let mut to_cut = Vec::new();
     let needed = set.manifest.needed.iter().map(|file| (&file.path, file.judge(), None));
     // What several hosts have said of one path: what this one has said counts, else the first.
@@ -173,11 +202,7 @@ fn judge(set: &Set, policy: Policy, cleared: &mut Cleared) -> Result<(), Restart
             Verdict::Refused(why) => return Err(RestartError::File { path: path.clone(), why }),
         }
     }
-    for file in to_cut {
-        file.cut().map_err(|error| RestartError::Cut(file.path.clone(), error))?;
-        cleared.cut.push((file.path.clone(), file.bytes));
-    }
-    Ok(())
+    Ok(to_cut)
 }
 
 /// Waits for those that have ended; returns those that run, or are not gone in time.
@@ -284,13 +309,15 @@ mod tests {
         let mut manifest = example();
         manifest.made.cpu_features = vec!["the_next_big_thing".into()];
         let set = Set { path: "/nowhere".into(), manifest };
-        let text = clear(&set, Policy::Cut, Some("")).unwrap_err().to_string();
+        let text = clear(&set, Policy::Cut, (&[], true)).unwrap_err().to_string();
         assert!(text.contains("lacks the_next_big_thing, which the one of host node1"), "{text}");
         let mut manifest = example();
         manifest.made.cpu_features.clear();
+        // Ranks that have images of their own get a PID namespace where this process may make one.
+        manifest.ranks = None;
         manifest.job.tasks = vec![std::process::id()];
         let set = Set { path: "/nowhere".into(), manifest };
-        let text = clear(&set, Policy::Cut, Some("")).unwrap_err().to_string();
+        let text = clear(&set, Policy::Cut, (&[], true)).unwrap_err().to_string();
         assert!(text.contains("these are in use") && text.contains("unshare -p -f"), "{text}");
     }
 }

@@ -94,14 +94,15 @@ pub fn taken(tasks: &[u32]) -> Vec<Taken> {
     tasks.iter().filter_map(|task| name(*task)).collect()
 }
 
-/// The processes that have this word in their environment, of those that may be seen. What has ended has none.
-pub(crate) fn with_environment(word: &str) -> io::Result<Vec<Taken>> {
+/// The processes that have one of these words in their environment, of those that may be seen. What has ended has none.
+pub(crate) fn with_environment(words: &[String]) -> io::Result<Vec<Taken>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc")? {
         let name = entry?.file_name();
         let Some(task) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
         let Ok(environment) = std::fs::read(format!("/proc/{task}/environ")) else { continue };
-        if environment.split(|byte| *byte == 0).any(|one| one == word.as_bytes()) {
+        let is_one = |found: &[u8]| words.iter().any(|word| word.as_bytes() == found);
+        if environment.split(|byte| *byte == 0).any(is_one) {
             found.extend(taken(&[task]));
         }
     }

@@ -25,7 +25,7 @@ use crate::command::{Stop, answer, failed, usage};
 
 pub(crate) use self::describe::{OPTION as INFO_OPTION, info};
 pub(crate) use self::lam::{HELP as LAM_HELP, NAMES as LAM_NAMES, called};
-pub(crate) use self::ranks::{Resumption, apart_here, check_here, image_here, restore_here, sees};
+pub(crate) use self::ranks::{Resumption, apart_here, check_here, has_ended, image_here, restore_here, sees};
 pub(crate) use self::restart::{HELP as RESTART_HELP, restart};
 pub(crate) use self::supervise::{in_parent, plan};
 /// What CRIU calls between its acts has this name.

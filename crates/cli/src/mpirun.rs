@@ -373,6 +373,7 @@ pub(crate) fn agent() -> i32 {
         library_directory: prefix::library_directory(),
         find_program,
         apart: crate::checkpoint::apart_here,
+        has_ended: crate::checkpoint::has_ended,
         restore,
         sees: crate::checkpoint::sees,
         check_images: crate::checkpoint::check_here,

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -18,13 +19,15 @@ use oxmpi_checkpoint::files::Policy;
 use oxmpi_checkpoint::making::{Checkpoint, MakeError, Request};
 use oxmpi_checkpoint::origins::Apart;
 use oxmpi_checkpoint::ranks::{self, Given, Making, Part, StillJob, StillRank};
-use oxmpi_checkpoint::restart::RESUME_OPTION;
+use oxmpi_checkpoint::restart::{self, RESUME_OPTION};
 use oxmpi_checkpoint::set::Set;
 use oxmpi_param::Params;
 use oxmpi_rt::client::RESTART_VARIABLE;
 use oxmpi_rt::hosts::agent::{ImageDirectory, ImageTask, ImagesMade};
 use oxmpi_rt::inquiry;
 use oxmpi_rt::launch::{self, ApartRanks, Held, Images, Launch, Restored, Source};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_setfl, mknodat};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
@@ -32,6 +35,8 @@ use super::MakerError;
 use super::schema::schema;
 use crate::command::{Stop, failed};
 
+/// A pipe there, through which mpirun says what it has done to files.
+const SAID: &str = "said";
 /// What the new mpirun has to know, in the directory for the logs of a restart: words that end with zeros.
 const PLAN: &str = "plan";
 
@@ -177,6 +182,7 @@ pub(super) fn start(
     let file = work.join(PLAN);
     std::fs::write(&file, plan).map_err(|error| failed(format!("{}: {error}", file.display())))?;
     let job = &set.manifest.job;
+    print_said(work).map_err(|error| failed(format!("{}: {error}", work.join(SAID).display())))?;
     let args = args_of(&job.command)
         .ok_or_else(|| failed(format!("'{}' is no command line of mpirun", job.command.join(" "))))?;
     let unreadable = |error: io::Error| failed(format!("{}: {error}", set.path.display()));
@@ -223,15 +229,21 @@ fn held_of(set: &Set) -> Result<Held, Stop> {
     })
 }
 
-/// The mark in the environment of the ranks of a set; empty if it has none with images of their own.
-pub(super) fn mark_of(set: &Set) -> Result<String, Stop> {
+/// The marks in the environment of the processes of a set; none if it has no ranks with images of their own.
+pub(super) fn marks_of(set: &Set) -> Result<Vec<String>, Stop> {
     match set.manifest.ranks {
         Some(_) if !set.manifest.is_own => {
             set.verify_of(true, |name| name == ranks::STATE).map_err(failed)?;
-            Ok(held_of(set)?.mark().into())
+            Ok(all_marks(set, &held_of(set)?))
         }
-        _ => Ok(String::new()),
+        _ => Ok(Vec::new()),
     }
+}
+
+fn all_marks(set: &Set, held: &Held) -> Vec<String> {
+    let mut marks = ranks::marks(set);
+    marks.push(held.mark().into());
+    marks
 }
 
 /// What an mpirun does that brings a job back.
@@ -308,8 +320,13 @@ impl Resumption {
             options: criu.options.clone(),
             refuses_files: policy == Policy::Refuse,
         };
+        let marks = all_marks(&set, &held);
+        let clear = || {
+            has_ended(&marks)?;
+            cut(&set, policy, &work)
+        };
         let apart = |ranks: &[u32]| {
-            let (apart, said) = apart_of(&set, ranks, held.mark())?;
+            let (apart, said) = apart_of(&set, ranks)?;
             if !said.is_empty() {
                 oxmpi_sys::complain!("{}", said.trim_end());
             }
@@ -322,7 +339,14 @@ impl Resumption {
             Ok(())
         };
         let files_of = |ranks: &[u32]| set.files_of(ranks);
-        let source = Source { images, apart: &apart, restore: &restore, files_of: &files_of };
+        let source = Source {
+            images,
+            marks: marks.clone(),
+            clear: &clear,
+            apart: &apart,
+            restore: &restore,
+            files_of: &files_of,
+        };
         launch::resume(launch, &held, &source).map_err(failed)
     }
 }
@@ -343,26 +367,67 @@ fn restore_into(set: &Set, criu: &Criu, work: &Path, all: &[Restored<'_>]) -> Re
 }
 
 /// Which ranks of a set need PID namespaces on this host, and lines that say so.
-fn apart_of(set: &Set, ranks: &[u32], mark: &str) -> Result<(Vec<ApartRanks>, String), String> {
-    let found = ranks::apart(set, ranks, mark).map_err(|error| error.to_string())?;
+fn apart_of(set: &Set, ranks: &[u32]) -> Result<(Vec<ApartRanks>, String), String> {
+    let found = ranks::apart(set, ranks).map_err(|error| error.to_string())?;
     let host = rustix::system::uname();
     let host = host.nodename().to_string_lossy();
     let line = |apart: &Apart| format!("oxmpi restart: {} on host {host}\n", apart.text());
     let text = found.iter().map(line).collect();
-    let apart = found.into_iter().map(|Apart { ranks, highest, .. }| ApartRanks { ranks, highest });
+    let apart = found.into_iter().map(|apart| {
+        let reason = apart.reason();
+        ApartRanks { ranks: apart.ranks, highest: apart.highest, needed: apart.needed, reason }
+    });
     Ok((apart.collect(), text))
 }
 
 /// What an agent does before it restores ranks on its host: whether it can, and which need PID namespaces; what a person should know, in
 /// lines.
-pub(crate) fn apart_here(
-    images: &Images,
-    ranks: &[u32],
-    mark: &str,
-) -> Result<(Vec<ApartRanks>, String), String> {
+pub(crate) fn apart_here(images: &Images, ranks: &[u32]) -> Result<(Vec<ApartRanks>, String), String> {
     let set = Set::open(&images.set).map_err(|error| error.to_string())?;
     ranks::check(&set, ranks).map_err(|error| error.to_string())?;
-    apart_of(&set, ranks, mark)
+    apart_of(&set, ranks)
+}
+
+/// Why a job whose processes have one of these marks has not ended on this host.
+pub(crate) fn has_ended(marks: &[String]) -> Result<(), String> {
+    ranks::check_ended(marks).map_err(|error| error.to_string())
+}
+
+/// Cuts files back that have grown since, and says it to `oxmpi restart`, as the errors of mpirun may be a file of the job.
+fn cut(set: &Set, policy: Policy, work: &Path) -> Result<(), String> {
+    let mut said = String::new();
+    for (file, bytes) in restart::cut(set, policy).map_err(|error| error.to_string())? {
+        let _ = writeln!(said, "oxmpi restart: {} is cut back to {bytes} bytes", file.display());
+    }
+    let told = std::fs::OpenOptions::new().write(true).open(work.join(SAID));
+    match told.and_then(|mut pipe| io::Write::write_all(&mut pipe, said.as_bytes())) {
+        Ok(()) => {}
+        Err(_) if said.is_empty() => {}
+        Err(_) => oxmpi_sys::complain!("{}", said.trim_end()),
+    }
+    Ok(())
+}
+
+/// Prints what mpirun says through the pipe in the directory for the logs of a restart, when it does.
+fn print_said(work: &Path) -> io::Result<()> {
+    let path = work.join(SAID);
+    mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+    // Open before there is a writer, so that none has to wait for this side.
+    let mut pipe = std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)?;
+    let print = move || {
+        let mut said = String::new();
+        let come = poll(&mut [PollFd::new(&pipe, PollFlags::IN)], None);
+        let read = come.and_then(|_| fcntl_setfl(&pipe, OFlags::empty())).map_err(io::Error::from);
+        // Without it the restart goes on in the same manner.
+        let _ = read.and_then(|()| io::Read::read_to_string(&mut pipe, &mut said));
+        if !said.is_empty() {
+            oxmpi_sys::complain!("{}", said.trim_end());
+        }
+    };
+    std::thread::Builder::new().spawn(print).map(drop)
 }
 
 /// What an agent does that is to restore ranks on its host; what a person should know, in lines.

@@ -87,8 +87,8 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
              go on anywhere, are made of jobs that are started with '--mca cr blcr'"
         )));
     }
-    let mark = super::ranks::mark_of(&set)?;
-    let cleared = clear(&set, policy, hosts.is_none().then_some(&mark)).map_err(failed)?;
+    let marks = super::ranks::marks_of(&set)?;
+    let cleared = clear(&set, policy, (&marks, hosts.is_none())).map_err(failed)?;
     for (file, bytes) in &cleared.cut {
         oxmpi_sys::complain!("oxmpi restart: {} is cut back to {bytes} bytes", file.display());
     }

@@ -245,6 +245,40 @@ fn files_that_other_hosts_have_are_cut_back_there() {
     bed.is_clean();
 }
 
+/// Ranks that agents have started are known as well as those of the launcher, and files stay as they are.
+#[test]
+fn a_job_that_runs_on_other_hosts_is_not_restarted_beside_itself() {
+    let Some((bed, criu)) = testbed().zip(criu()) else { return };
+    let program = bed.compile("jobs/cr_traffic");
+    let mut job = mpirun(&bed, &criu, &["-H", "nodea:2,nodeb:2"], (&program, "4000")).spawn().unwrap();
+    let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    let await_round = |lines: &mut dyn Iterator<Item = String>| {
+        while !lines.next().unwrap().starts_with("round ") {}
+    };
+    await_round(&mut lines);
+    let told = checkpoint(&bed, &criu, (job.id(), "sets"), &[]);
+    let set = told.lines().next().unwrap();
+    for words in [&[set][..], &[set, "--host", "nodea:4"], &[set, "--host", "nodeb:1,nodea:3"]] {
+        let (code, out, err, there) = restart(&bed, &criu, words, &program);
+        assert!(code == Some(1) && err.contains("the job runs still: "), "{words:?} {code:?} {out}{err}");
+        assert!(!err.contains("is cut back"), "{words:?} {err}");
+        assert_eq!(there, [0, 2, 2], "{words:?} {err}");
+        await_round(&mut lines);
+    }
+    // Where the new launcher does not see their processes, the agents do.
+    let mut command = bed.on(B, "unshare");
+    command.args(["--pid", "--fork", "--kill-child", "--mount-proc", "setsid", "--wait"]);
+    command.arg(installed("oxmpi")).args(["restart", set, "--host", "nodea:4", "--mca", "cr_blcr_criu"]);
+    let (code, out, err) = outcome(command.arg(&criu).stdin(Stdio::null()).output().unwrap());
+    let is_said = err.contains("host 'nodea'") && err.contains("the job runs still: ");
+    assert!(code == Some(1) && is_said && !err.contains("is cut back"), "{code:?} {out}{err}");
+    await_round(&mut lines);
+    job.kill().unwrap();
+    lines.for_each(drop);
+    job.wait().unwrap();
+    bed.is_clean();
+}
+
 #[test]
 fn a_host_without_criu_is_named_before_the_job_starts() {
     let Some((bed, criu)) = testbed().zip(criu()) else { return };

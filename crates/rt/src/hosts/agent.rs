@@ -58,8 +58,8 @@ const RELAY_ENDED: u64 = 9;
 const LIFELINE: u64 = 10;
 const IMAGED: u64 = 11;
 
-/// Checks images, of these ranks of a job with this mark: which need PID namespaces, and lines for a person; or why they cannot go on.
-pub type CheckRanks = fn(&Images, &[u32], &str) -> Result<(Vec<ApartRanks>, String), String>;
+/// Checks images, of these ranks: which need PID namespaces, and lines for a person; or why they cannot go on.
+pub type CheckRanks = fn(&Images, &[u32]) -> Result<(Vec<ApartRanks>, String), String>;
 
 /// What the agent's program knows.
 #[derive(Clone, Debug)]
@@ -68,8 +68,10 @@ pub struct Setup {
     pub library_directory: Option<PathBuf>,
     /// Finds a program that is not where the head has it.
     pub find_program: fn(&Wanted<'_>) -> Result<PathBuf, String>,
-    /// Checks the images of ranks of a job with this mark ([`crate::launch::Held::mark`]). Which of them need PID namespaces here; what a person should know of that, in lines.
+    /// Checks the images of ranks. Which of them need PID namespaces here; what a person should know of that, in lines.
     pub apart: CheckRanks,
+    /// Why a job whose processes have one of these marks ([`oxmpi_sys::spawn::GUARD_VARIABLE`]) has not ended here.
+    pub has_ended: fn(&[String]) -> Result<(), String>,
     /// Restores the images of ranks; what a person should know, in lines.
     pub restore: fn(&Images, &[Restored<'_>]) -> Result<String, String>,
     /// Whether the images are seen on this host.
@@ -472,8 +474,12 @@ impl<'a> Agent<'a> {
         if order.base == 0 && launch.params.cr().is_some() {
             (self.setup.check_images)(&launch.params).map_err(LaunchError::Restore)?;
         }
-        if order.restore.as_ref().is_some_and(|restore| !(self.setup.sees)(&restore.images)) {
-            self.post(&FromAgent::WantsImages);
+        if let Some(restore) = &order.restore {
+            // No host has restored ranks before all have answered: what is found is of the job that the images are of.
+            (self.setup.has_ended)(&restore.marks).map_err(LaunchError::Restore)?;
+            if !(self.setup.sees)(&restore.images) {
+                self.post(&FromAgent::WantsImages);
+            }
         }
         let near = here.len() as u32 + self.running();
         let boot = boot(&launch.params, order.universe, (size, near), order.sockets);
@@ -581,7 +587,7 @@ impl<'a> Agent<'a> {
                 };
                 let mut of_apart = String::new();
                 let apart = |ranks: &[u32]| {
-                    let (apart, said) = (self.setup.apart)(&images, ranks, &restore.mark)?;
+                    let (apart, said) = (self.setup.apart)(&images, ranks)?;
                     of_apart = said;
                     Ok(apart)
                 };

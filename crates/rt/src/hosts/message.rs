@@ -16,7 +16,7 @@ pub use self::to_agent::ToAgent;
 use crate::codec::{Reader, Writer};
 
 /// The version of this protocol. Both sides come from one installation; a difference means that they do not.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 /// The longest message in bytes: a limit against senders that are wrong.
 pub const MAX_MESSAGE: usize = 128 << 20;
 /// How the line begins with which an agent says that it is there.

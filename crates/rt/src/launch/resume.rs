@@ -63,6 +63,10 @@ pub struct ApartRanks {
     pub ranks: Vec<u32>,
     /// The highest number of a process or thread of theirs.
     pub highest: u32,
+    /// Numbers that ranks need which are to be restored among the processes of the host.
+    pub needed: Vec<u32>,
+    /// Why they need one, as a part of a sentence.
+    pub reason: String,
 }
 
 /// Which of these ranks, which are to be restored on this host, need PID namespaces. The error is for a person.
@@ -75,6 +79,11 @@ pub type FilesOf<'a> = dyn Fn(&[u32]) -> Vec<PathBuf> + 'a;
 pub struct Source<'a> {
     /// The images.
     pub images: Images,
+    /// All marks that processes of the job may have ([`oxmpi_sys::spawn::GUARD_VARIABLE`]).
+    pub marks: Vec<String>,
+    /// Is called when agents have found no process of the job on the other hosts, before any is restored: checks this host, and cuts files
+    /// back. The error is for a person.
+    pub clear: &'a dyn Fn() -> Result<(), String>,
     /// Which of those of this host need PID namespaces.
     pub apart: &'a ApartOf<'a>,
     /// How those of this host are restored.
@@ -222,14 +231,17 @@ pub(crate) fn bring_back(
 /// PID namespaces for these ranks, by rank.
 fn namespaces(apart: &[ApartRanks]) -> Result<BTreeMap<u32, Arc<PidNamespace>>, LaunchError> {
     let mut all = BTreeMap::new();
-    for ApartRanks { ranks, highest } in apart {
+    for ApartRanks { ranks, highest, needed, reason } in apart {
         let program = oxmpi_sys::library::program();
-        let made = program.and_then(|program| PidNamespace::start(&program, NAMESPACE_WORD, *highest));
+        let made = program
+            .and_then(|program| PidNamespace::start_outside_of(needed, (&program, NAMESPACE_WORD, *highest)));
         let namespace = Arc::new(made.map_err(|error| {
             let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
             let ranks = ranks.join(", ");
             LaunchError::Restore(format!(
-                "the process numbers of ranks {ranks} need a PID namespace: {error}"
+                "ranks {ranks} need a PID namespace, as {reason}; none can be made here: {error}; end what has the numbers, give the ranks \
+                 other hosts (--host), or permit it: in a container by '--cap-add SYS_ADMIN --security-opt apparmor=unconfined', and \
+                 where / is the root of a chroot by making it a mount point (mount --bind)"
             ))
         })?);
         all.extend(ranks.iter().map(|rank| (*rank, namespace.clone())));
@@ -278,7 +290,7 @@ fn take_all_over(
 fn bring_all_back(
     launch: &Launch,
     held: &Held,
-    Source { images, apart, restore, files_of }: &Source<'_>,
+    Source { images, marks, clear, apart, restore, files_of }: &Source<'_>,
     (signals, binding): (&Signals, &Binding),
 ) -> Result<(Started, Vec<HeldRank>), LaunchError> {
     let size = held.ranks.len() as u32;
@@ -311,11 +323,13 @@ fn bring_all_back(
         let order = |far: &Far| {
             let of_node = |rank: &&HeldRank| nodes.get(rank.number as usize) == Some(&far.node);
             let ranks = held.ranks.iter().filter(of_node).cloned().collect();
-            let restore = RestoreOrder { images: images.clone(), mark: held.mark.clone(), step, ranks };
+            let (images, mark, marks) = (images.clone(), held.mark.clone(), marks.clone());
+            let restore = RestoreOrder { images, mark, marks, step, ranks };
             let order = far.order(launch, (&boot, held.secret), &nodes, &fed, offer.as_ref());
             Order { restore: Some(restore), ..order }
         };
         Far::prepare_all(&mut far, order, watch)?;
+        clear().map_err(LaunchError::Restore)?;
         for far in far.iter_mut().filter(|far| far.wants_images) {
             let ranks: Vec<u32> =
                 (0..).zip(&nodes).filter(|(_, node)| **node == far.node).map(|(rank, _)| rank).collect();

@@ -10,10 +10,12 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, geteuid, pidfd_open, pidfd_send_signal, waitid,
+};
 
 use super::close_others;
 
@@ -31,11 +33,12 @@ pub struct PidNamespace {
     root: File,
     directory: File,
     /// Of a namespace that this process has made: its init lives until this is closed.
-    _init: Option<Init>,
+    init: Option<Init>,
 }
 
 #[derive(Debug)]
 struct Init {
+    number: u32,
     process: OwnedFd,
     _life: Option<ChildStdin>,
 }
@@ -61,7 +64,8 @@ impl PidNamespace {
         let mut child = spawned?;
         let process = Pid::from_child(&child);
         let life = child.stdin.take();
-        let init = Init { process: pidfd_open(process, PidfdFlags::empty())?, _life: life };
+        let number = process.as_raw_nonzero().get().cast_unsigned();
+        let init = Init { number, process: pidfd_open(process, PidfdFlags::empty())?, _life: life };
         let mut said = Vec::new();
         if let Some(mut output) = child.stdout.take() {
             // It closes the pipe when it has said everything.
@@ -73,14 +77,45 @@ impl PidNamespace {
             let _ = child.wait();
             return Err(io::Error::other(String::from_utf8_lossy(&said).into_owned()));
         }
-        let found = PidNamespace::below(process.as_raw_nonzero().get().cast_unsigned())?;
-        Ok(PidNamespace { _init: Some(init), ..found })
+        let found = PidNamespace::below(&Path::new("/proc").join(number.to_string()))?;
+        Ok(PidNamespace { init: Some(init), ..found })
     }
 
-    /// That of a process; `None` if it is that of this process.
+    /// As [`PidNamespace::start`], but its init has none of these numbers in the namespace of this process.
     ///
     /// # Errors
-    /// If the process or the init of its namespace is gone, or may not be seen.
+    /// As [`PidNamespace::start`].
+    pub fn start_outside_of(
+        needed: &[u32],
+        (program, word, above): (&Path, &str, u32),
+    ) -> io::Result<PidNamespace> {
+        // While one has a number, no other gets it.
+        let mut others = Vec::new();
+        let found = loop {
+            let made = PidNamespace::start(program, word, above)?;
+            if made.init.as_ref().is_none_or(|init| !needed.contains(&init.number)) {
+                break made;
+            }
+            others.push(made);
+        };
+        others.into_iter().for_each(PidNamespace::end);
+        Ok(found)
+    }
+
+    /// Ends one that this process has made: afterwards the number of its init is free.
+    fn end(self) {
+        if let Some(init) = &self.init {
+            // It may have ended already.
+            let _ = pidfd_send_signal(&init.process, Signal::KILL);
+            let _ = waitid(WaitId::PidFd(init.process.as_fd()), WaitIdOptions::EXITED);
+        }
+    }
+
+    /// That of a process; `None` if it is that of this process. Only one of which the init is this program, run by this user: who
+    /// enters a namespace runs what its mount namespace has, and has to trust whoever made that.
+    ///
+    /// # Errors
+    /// If the process or the init of its namespace is gone, or may not be seen; if the init is another program or another user's.
     pub fn of(process: u32) -> io::Result<Option<PidNamespace>> {
         let identity = identity_of(process)?;
         if identity == identity_of(std::process::id())? {
@@ -94,20 +129,34 @@ impl PidNamespace {
         let init = processes()?.find(is_init);
         let init =
             init.ok_or_else(|| io::Error::other("the first process of its PID namespace is not seen"))?;
-        PidNamespace::below(init).map(Some)
+        // What is opened and read through this is of one process, whatever gets its number later.
+        let directory = File::open(format!("/proc/{init}"))?;
+        let of_init = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
+        if let Some(why) = why_foreign(&of_init)? {
+            let why = format!(
+                "process {process} is in a PID namespace that OxMPI does not enter, as its first process (number {init} here) {why}:                  call this from within that namespace"
+            );
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+        let found = PidNamespace::below(&of_init)?;
+        if found.identity != identity {
+            return Err(io::Error::other(format!("process {init} has become another one")));
+        }
+        Ok(Some(found))
     }
 
-    /// The one with this init.
-    fn below(init: u32) -> io::Result<PidNamespace> {
-        let open = |name: &str| File::open(format!("/proc/{init}/{name}"));
+    /// The one whose init has this directory in /proc.
+    fn below(init: &Path) -> io::Result<PidNamespace> {
+        let open = |name: &str| File::open(init.join(name));
+        let numbers = open("ns/pid")?;
         Ok(PidNamespace {
-            identity: identity_of(init)?,
-            level: numbers_of(init)?.len(),
-            numbers: open("ns/pid")?,
+            identity: numbers.metadata()?.ino(),
+            level: numbers_in(&fs::read_to_string(init.join("status"))?).len(),
+            numbers,
             mounts: open("ns/mnt")?,
             root: open("root")?,
             directory: open("cwd")?,
-            _init: None,
+            init: None,
         })
     }
 
@@ -233,6 +282,30 @@ fn numbers_of(process: u32) -> io::Result<Vec<u32>> {
     Ok(numbers_in(&status))
 }
 
+/// Why the process with this directory in /proc is none that [`PidNamespace::start`] has made for this user; `None` if it is one.
+fn why_foreign(process: &Path) -> io::Result<Option<String>> {
+    let file = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
+    let own = Path::new("/proc/self");
+    if file(&process.join("ns/user"))? != file(&own.join("ns/user"))? {
+        return Ok(Some("is in another user namespace".into()));
+    }
+    let (users, user) = (users_in(&fs::read_to_string(process.join("status"))?), geteuid().as_raw());
+    if users.len() != 4 || users.iter().any(|found| *found != user) {
+        return Ok(Some(format!("is not run by user {user}")));
+    }
+    if file(&process.join("exe"))? != file(&own.join("exe"))? {
+        let program = fs::read_link(process.join("exe"))?;
+        return Ok(Some(format!("is the program {}", program.display())));
+    }
+    Ok(None)
+}
+
+/// The real, effective, saved and file system user of a process (`Uid` of proc_pid_status(5)).
+fn users_in(status: &str) -> Vec<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
+    line.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()
+}
+
 fn numbers_in(status: &str) -> Vec<u32> {
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
     line.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()
@@ -268,6 +341,19 @@ mod tests {
     fn this_process_is_in_its_own_namespace() {
         assert!(PidNamespace::of(std::process::id()).unwrap().is_none());
         assert!(PidNamespace::of(u32::MAX).is_err());
+    }
+
+    #[test]
+    fn a_process_of_another_program_or_user_is_no_init_of_ours() {
+        let own = Path::new("/proc/self");
+        assert_eq!(why_foreign(own).unwrap(), None);
+        let mut child = Command::new("/bin/sleep").arg("60").spawn().unwrap();
+        let why = why_foreign(&Path::new("/proc").join(child.id().to_string())).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(why.as_ref().is_some_and(|why| why.starts_with("is the program /")), "{why:?}");
+        assert!(why_foreign(Path::new("/proc/no process")).is_err());
+        assert_eq!(users_in("Name:\ta\nUid:\t0\t1000\t7\t0\nGid:\t5\n"), [0, 1000, 7, 0]);
     }
 
     /// What is not the program that calls [`init`] is refused, and where children are born is as before.

@@ -58,6 +58,8 @@ pub struct RestoreOrder {
     pub images: Images,
     /// The mark of a guard in the environment of the ranks.
     pub mark: String,
+    /// All marks that processes of the job may have: while one is there, the job runs still.
+    pub marks: Vec<String>,
     /// The step by which they notice that they are to go on.
     pub step: u32,
     /// Those of the agent's host.
@@ -126,9 +128,10 @@ impl Order {
             out.bytes(secret);
         }
         out.number(self.restore.is_some().into());
-        if let Some(RestoreOrder { images, mark, step, ranks }) = &self.restore {
+        if let Some(RestoreOrder { images, mark, marks, step, ranks }) = &self.restore {
             images.write(out);
             out.bytes(mark.as_bytes());
+            out.list(marks, |out, mark| out.bytes(mark.as_bytes()));
             out.number((*step).into());
             out.list(ranks, |out, rank| rank.write(out));
         }
@@ -171,6 +174,7 @@ impl Order {
                 true => Some(RestoreOrder {
                     images: Images::read(from)?,
                     mark: from.text()?,
+                    marks: from.list(Reader::text)?,
                     step: from.word()?,
                     ranks: from.list(HeldRank::read)?,
                 }),

@@ -116,6 +116,7 @@ fn order(universe: u64, nodes: Vec<u32>, bind: Bind, fed: Vec<u32>) -> Order {
                 refuses_files: universe.is_multiple_of(2),
             },
             mark: "00ff".into(),
+            marks: vec!["00ff".into(), "11ff".into()],
             step: 3,
             ranks: vec![HeldRank { number: 1, pid: 7, ..HeldRank::default() }],
         }),
