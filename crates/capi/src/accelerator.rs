@@ -1,7 +1,7 @@
 //! Buffers in the memory of accelerators.
 //!
 //! A program with device memory has loaded the driver of the device, so where no driver is loaded there is nothing to do. Whether one is loaded
-//! is not asked where it costs: on a machine without a device addresses are never looked at. On one with a device they are *watched*: no
+//! is not tested where it costs: on a machine without a device addresses are never examined. On one with a device they are *watched*: no
 //! datatype is plain any more ([`forget_plain_sizes`]), so every call comes to [`Running::buffer`], which asks [`Accelerator::locate`]. As long as
 //! the program has loaded no driver that compares one number of the loader; afterwards it asks the driver.
 //!

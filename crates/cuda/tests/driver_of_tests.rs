@@ -63,7 +63,7 @@ fn a_driver_is_found_only_when_the_program_has_loaded_it() {
     assert!(loads() > before);
     assert!(Driver::of_program(name).unwrap().is_some());
     assert_eq!(driver.version(), Some((12, 4)));
-    // One that nobody has initialised has no memory.
+    // One that is not initialised has no memory.
     assert_eq!(driver.find(name.as_ptr().addr()), Ok(Location::Host));
     driver.initialise().unwrap();
     assert_eq!(driver.find(name.as_ptr().addr()), Ok(Location::Host));

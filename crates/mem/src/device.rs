@@ -1,9 +1,9 @@
 //! Memory of a device, such as an accelerator: no load, store or system call of this process reaches it, only a driver that copies.
 //!
 //! A [`UserBuf`](crate::buffer::UserBuf) of such memory ([`UserBuf::on_device`](crate::buffer::UserBuf::on_device)) is packed and unpacked like any
-//! other, in any ranges. It never lies in one piece, so whoever would like to use memory where it is takes the way of a buffer with gaps.
+//! other, in any ranges. It never lies in one piece, so what would use memory where it is treats it as a buffer with gaps.
 //!
-//! Packing cannot fail, and a driver may: the first failure is noted, and whoever completes the operation asks for it by
+//! Packing cannot fail, and a driver may: the first failure is noted, and what completes the operation gets it by
 //! [`UserBuf::settle`](crate::buffer::UserBuf::settle). What was read of memory that could not be read is zero.
 
 use std::fmt;

@@ -54,7 +54,7 @@ pub(super) fn same(origin: Origin, place: Place) -> bool {
     origin.datatype == place.datatype && origin.count == place.count
 }
 
-/// Why what a window gives cannot go to a device: it is written there within any look, when nobody could say that the driver has failed.
+/// Why what a window gives cannot go to a device: it is written there within any poll, which has no call to say that the driver has failed.
 const NO_RESULT: &str = "one-sided communication writes results to memory of the host alone: give it such a buffer, and copy from there";
 const NO_SWAP: &str = "MPI_Compare_and_swap takes elements in memory of the host alone: copy them there";
 

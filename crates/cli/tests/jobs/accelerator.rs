@@ -5,7 +5,7 @@ use crate::harness::{Outcome, Programs, compile};
 use crate::support::root;
 use std::process::Command;
 
-/// The program, and the driver beside it.
+/// The program, and the driver.
 fn prepared() -> (Programs, String) {
     let programs = compile(&["jobs/accelerator"]);
     let driver = programs.directory.join("libcuda-of-tests.so.1");

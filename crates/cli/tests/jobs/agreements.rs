@@ -1,4 +1,4 @@
-//! Agreements by the component ftagree: whatever its algorithm, those who live agree; what serves is told.
+//! Agreements by the component ftagree: whatever its algorithm, those who live agree; what serves is said.
 
 use crate::harness::{Outcome, Programs, compile};
 

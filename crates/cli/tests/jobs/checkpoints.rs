@@ -644,7 +644,7 @@ fn a_checkpoint_goes_where_the_parameters_of_its_job_say() {
     let sets = fs::read_dir(&own)
         .unwrap()
         .filter(|entry| !entry.as_ref().unwrap().file_name().to_str().unwrap().starts_with('.'));
-    // The newest one, and the one before it, which the tool has asked to be kept.
+    // The newest one, and the one before it, which the tool wants to be kept.
     assert_eq!(sets.count(), 2);
     let there = place.sets().join("there");
     let named = asked(&["--dir", there.to_str().unwrap()]);

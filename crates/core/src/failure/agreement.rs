@@ -16,7 +16,7 @@
 //! What the first two promise: all living ranks that have begun an agreement get a decision, all the same, of which the bits are
 //! those that all living ranks have set, at most, and which names no living rank as failed. Two things are common to all:
 //!
-//! - Who is asked for something that was decided answers with the decision. A contribution says which agreement is the first
+//! - A rank answers what comes for an agreement that is decided with the decision. A contribution says which agreement is the first
 //!   whose decision its rank lacks, and a decision the least of these: what was decided before that no rank can ask for.
 //! - A rank that will no longer answer, because it frees the communicator or finalizes, says all decisions that a rank may lack
 //!   to all, and nothing more: others leave as well, and it may have parted with them since. It has none of its own to wait for.
@@ -94,7 +94,7 @@ pub(crate) enum Message {
     Own(u64, Contribution),
     /// To the coordinator in place of that: the decision is known already.
     Known(u64, Decision),
-    /// To the children, or to who has asked.
+    /// To the children, or in answer to a vote.
     Decision(u64, Decision),
     /// To all, by who leaves.
     Parting(u64, Decision),

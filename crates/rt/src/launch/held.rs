@@ -67,7 +67,7 @@ pub struct HeldRank {
     /// The process that was started as the rank, by the number in its own PID namespace, with which it comes back; as are those
     /// below. All that descends from it belongs to the image.
     pub pid: u32,
-    /// The number of the same process on its host, for whoever makes the image.
+    /// The number of the same process on its host, by which its image is made.
     pub imaged: u32,
     /// Sockets and pipes of these processes that lead to the launcher, or are its own, as the kernel names them: `socket:[7]`,
     /// `pipe:[8]`. Control socket, input, output, errors.

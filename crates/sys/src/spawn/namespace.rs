@@ -2,7 +2,7 @@
 //!
 //! [`PidNamespace::start`] starts the first process of one, its *init*, which is this program under another word and calls [`init`]. It has
 //! a mount namespace with a /proc of its own, so that programs in there see the processes by the numbers that these have in there. It ends
-//! when whoever holds the value drops it or is gone, and the kernel kills all processes of the namespace with it.
+//! when the value is dropped or its process is gone, and the kernel kills all processes of the namespace with it.
 
 use std::ffi::{CStr, c_int};
 use std::fs::{self, File};
@@ -112,7 +112,7 @@ impl PidNamespace {
     }
 
     /// That of a process; `None` if it is that of this process. Only one of which the init is this program, run by this user: who
-    /// enters a namespace runs what its mount namespace has, and has to trust whoever made that.
+    /// enters a namespace runs what its mount namespace has, and has to trust who made that.
     ///
     /// # Errors
     /// If the process or the init of its namespace is gone, or may not be seen; if the init is another program or another user's.

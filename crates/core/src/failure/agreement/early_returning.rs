@@ -13,7 +13,7 @@
 //! 2. A decision goes down: who decides, or learns of one, sends it to its children and to all who have sent it a vote,
 //!    then goes on itself. It returns early: without hearing whether they have it. Who gets a vote for what it has decided answers with the
 //!    decision.
-//! 3. A rank takes a decision from whoever has one.
+//! 3. A rank takes a decision from any rank.
 //!
 //! Coordinated:
 //!
@@ -68,7 +68,7 @@ enum Sent {
     Coordinator(u32),
 }
 
-/// The state of early returning agreements, beside the ledger.
+/// The state of early returning agreements, besides the ledger.
 #[derive(Debug)]
 pub(super) struct EarlyReturning {
     shape: TreeShape,

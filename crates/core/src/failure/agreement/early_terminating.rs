@@ -4,7 +4,7 @@
 //! What a rank knows is its *state*: who has contributed, their contributions combined, and who has failed.
 //!
 //! 1. In a round a rank sends its state to all others, then waits for that of each rank that it does not know to be lost. Who is
-//!    named as failed in a state counts as lost from then on, so whoever sends a state listens no more to those whom it names.
+//!    named as failed in a state counts as lost from then on, so a rank that sends a state listens no more to those whom it names.
 //! 2. If every rank that its state does not name as failed has sent the very same state in that round, that state is the decision.
 //!    Else it takes what the others know to its own, and begins the next round.
 //! 3. Who gets a state for what it has decided, or has got one of a round that it will not send in, answers with the decision.
@@ -43,7 +43,7 @@ impl RoundState {
     }
 }
 
-/// The state of early terminating agreements, beside the ledger.
+/// The state of early terminating agreements, besides the ledger.
 #[derive(Debug, Default)]
 pub(super) struct EarlyTerminating {
     /// Of each that is open: the round, and what this rank has sent in it.

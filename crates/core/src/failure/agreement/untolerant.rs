@@ -9,7 +9,7 @@ use crate::failure::ranks::RankSet;
 use oxmpi_tuned::agreement::TreeShape;
 use std::collections::BTreeMap;
 
-/// The state of agreements without fault tolerance, beside the ledger.
+/// The state of agreements without fault tolerance, besides the ledger.
 #[derive(Debug)]
 pub(super) struct Untolerant {
     tree: MendedTree,
