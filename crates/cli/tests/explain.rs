@@ -255,7 +255,7 @@ fn all_algorithms_are_listed() {
     assert!(out.starts_with("allgather:1:"), "{out}");
     let (_, text, _) = oxmpi("info --collectives");
     assert!(
-        text.starts_with("components of collectives (coll, coll_NAME_priority):\n    75 self "),
+        text.starts_with("components of collectives (coll, coll_NAME_priority):\n    78 accelerator "),
         "{text}"
     );
     assert!(text.contains(

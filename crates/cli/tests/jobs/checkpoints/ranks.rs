@@ -53,7 +53,7 @@ fn each_rank_has_an_image_and_the_job_can_end_with_it() {
     let entries = fs::read_dir(Path::new(&set).join("image")).unwrap();
     let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
-    assert_eq!(names, ["environment", "mpirun", "rank.0", "rank.1", "rank.2", "rank.3"]);
+    assert_eq!(names, ["appschema", "environment", "mpirun", "rank.0", "rank.1", "rank.2", "rank.3"]);
     job.await_line("step");
     // Now it ends with it, and says so.
     let set = set_of(&run(place.oxmpi(&["checkpoint", "--kill", &pid])));
