@@ -932,8 +932,11 @@ fn what_cannot_be_checkpointed_is_told_with_the_remedy() {
     let odd = ask(&mpirun, &["--mca", "cr_blcr_options", "--no-such-option"]);
     refused(&odd, 1, &["there is no new set, and the job goes on"]);
     refused(&ask(&mpirun, &["--dir", "/proc/nowhere"]), 1, &["/proc/nowhere cannot be used", "cr_base_dir"]);
-    let mut missing = Command::new(installed("oxmpi"));
-    missing.args(["checkpoint", "--tree", &mpirun]).env("PATH", "/nowhere").env("OXMPI_PARAM_FILES", "none");
+    // The job names a CRIU, which would be taken otherwise.
+    let mut missing = Command::new("nsenter");
+    missing.arg(format!("--net=/proc/{}/ns/net", place.holder.id()));
+    missing.args(["--", "/usr/bin/env", "PATH=/nowhere", "OXMPI_PARAM_FILES=none"]).arg(installed("oxmpi"));
+    missing.args(["checkpoint", "--tree", &mpirun, "--mca", "cr_blcr_criu", ""]);
     if !["/usr/sbin/criu", "/sbin/criu"].iter().any(|file| Path::new(file).exists()) {
         refused(
             &run(missing),
