@@ -1,5 +1,5 @@
 //! The CUDA driver API as far as it is used here: types, numbers and functions as its public documentation ("CUDA Driver API", module by
-//! module) gives them. All of them are in every driver since CUDA 7.0; names with `_v2` are the 64-bit forms that the header maps the plain
+//! module) gives them. All functions are in every driver since CUDA 7.0; names with `_v2` are the 64-bit forms that the header maps the plain
 //! names to.
 
 use libc::{c_char, c_int, c_uint, c_void, size_t};

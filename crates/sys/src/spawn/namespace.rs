@@ -134,7 +134,8 @@ impl PidNamespace {
         let of_init = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
         if let Some(why) = why_foreign(&of_init)? {
             let why = format!(
-                "process {process} is in a PID namespace that OxMPI does not enter, as its first process (number {init} here) {why}:                  call this from within that namespace"
+                "process {process} is in a PID namespace that OxMPI does not enter, as its first process (number {init} here) {why}: \
+                 call this from within that namespace"
             );
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }

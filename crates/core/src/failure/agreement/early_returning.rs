@@ -108,20 +108,19 @@ impl EarlyReturning {
     pub(super) fn hear(&mut self, ledger: &mut Ledger, from: u32, message: Message, out: &mut Outbox) {
         let number = message.number();
         let known = ledger.decision(number);
-        // Before this rank has begun an agreement there are only contributions to it.
-        let is_expected = |ledger: &Ledger| !ledger.is_over(number);
         match message {
             Message::Contribution(..) | Message::Own(..) if known.is_some() => {
                 out.extend(known.map(|decision| (from, Message::Decision(number, decision.clone()))));
                 return;
             }
-            _ if !is_expected(ledger) => return,
+            _ if ledger.is_over(number) => return,
             Message::Contribution(_, vote) => {
                 self.heard.entry(number).or_default().votes.insert(from, vote);
             }
             Message::Own(_, own) => {
                 self.heard.entry(number).or_default().coordinated.insert(from, Coordinated::Own(own));
             }
+            // Before this rank has begun an agreement there are only contributions to it.
             _ if number >= ledger.next => return,
             Message::Known(_, decision) => {
                 self.heard.entry(number).or_default().coordinated.insert(from, Coordinated::Known(decision));
