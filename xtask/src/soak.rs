@@ -67,8 +67,13 @@ fn threads(seconds: u64, seed: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Random calls of all collective algorithms, verified: some hundreds take a second.
+/// Every algorithm of collectives with every size, and random calls of all of them, verified: some hundreds take a second.
 fn plans(seconds: u64) -> Result<(), Failure> {
+    Run::cargo()
+        .args(["nextest", "run", "--locked", "--no-fail-fast", "--profile", "fuzz", "-p", "oxmpi-plan"])
+        .args(["--test", "sweep"])
+        .env("OXMPI_PLAN_SWEEP", "all")
+        .show()?;
     Run::cargo()
         .args(["test", "--locked", "--quiet", "-p", "oxmpi-plan", "--test", "sweep", "anything_goes"])
         .env("OXMPI_PLAN_CASES", (seconds * 300).max(1000).to_string())
