@@ -226,7 +226,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         let body = first_part(message);
         match self.endpoint.send_frame(address, opening.as_bytes(), body, name) {
             Ok(Admission::Yes) => {}
-            Ok(Admission::NoRoom) => return Ok(Sent::Full),
+            Ok(Admission::NoRoom) => return Ok(self.no_room(to)),
             Err(error) => return self.not_sent(to, &error),
         }
         self.frames_sent += 1;
@@ -275,7 +275,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     /// Sends the next part of a long frame. Whether all of it is gone.
     pub(super) fn send_rest(&mut self, to: u32) -> bool {
         let own = self.own;
-        let Ofi { endpoint, peers, .. } = self;
+        let Ofi { endpoint, peers, sockets, .. } = self;
         let Some(Some(peer)) = peers.get_mut(to as usize) else { return true };
         let Some(rest) = peer.rest.as_mut() else { return true };
         if rest.is_under_way {
@@ -287,6 +287,12 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         };
         let name = Name { kind: Kind::Frame, token: if is_last { rest.token } else { 0 }, peer: to };
         match endpoint.send_frame(peer.address, &head, FrameBody::Copied(part), name) {
+            Ok(Admission::NoRoom) if sockets.has_left(to) => {
+                let token = rest.token;
+                peer.rest = None;
+                self.fail(Name { token, ..name }, "it has left".into());
+                true
+            }
             Ok(Admission::NoRoom) => false,
             Ok(Admission::Yes) => {
                 rest.advance();

@@ -414,6 +414,11 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Err(Unreachable { peer, why: error.to_string() })
     }
 
+    /// The provider has no room for something to a peer. It never has any for one that has closed its endpoint, which needs nothing any more.
+    fn no_room(&mut self, peer: u32) -> Sent {
+        if self.sockets.has_left(peer) { Sent::Done } else { Sent::Full }
+    }
+
     /// Reads what the queue has, up to the number of events that are read at a time.
     fn read(&mut self) {
         if let Err(error) = self.endpoint.read(self.settings.events, &mut self.events) {
@@ -717,7 +722,7 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
         let name = Name { kind: Kind::Send, token, peer: to };
         match self.endpoint.send(address, label, buffer, name) {
             Ok(Admission::Yes) => {}
-            Ok(Admission::NoRoom) => return Ok(Sent::Full),
+            Ok(Admission::NoRoom) => return Ok(self.no_room(to)),
             Err(error) => return self.not_sent(to, &error),
         }
         if is_synchronous {
