@@ -157,6 +157,8 @@ pub struct Portals {
     outbox: VecDeque<(u32, bool, Vec<u8>)>,
     /// The entry for messages is closed.
     closed: Option<ClosedEntry>,
+    /// A peer may wait for a word about its entry, or have refused something.
+    is_flow_due: bool,
     events: Vec<PortalsEvent<PortalsName>>,
     /// Events that were read while something else was waited for.
     early: VecDeque<PortalsEvent<PortalsName>>,
@@ -220,6 +222,7 @@ impl Portals {
             unanswered: Vec::new(),
             outbox: VecDeque::new(),
             closed: None,
+            is_flow_due: false,
             events: Vec::new(),
             early: VecDeque::new(),
             announced: HashMap::new(),
