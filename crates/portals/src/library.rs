@@ -104,6 +104,7 @@ impl Library {
     ///
     /// # Errors
     /// See [`LibraryError`].
+    #[allow(clippy::missing_transmute_annotations)] // the type of each symbol is that of the field that it is for
     pub fn open(name: &str) -> Result<Arc<Library>, LibraryError> {
         let absent = |why: String| LibraryError::Missing { library: name.to_string(), why };
         let file = CString::new(name).map_err(|_| absent("that is no file name".into()))?;
