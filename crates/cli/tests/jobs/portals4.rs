@@ -118,6 +118,17 @@ fn collectives_communicators_and_windows_work() {
     );
 }
 
+/// Ranks die anywhere, also while a peer gets memory of theirs or has put messages to them.
+#[test]
+fn the_others_go_on_when_ranks_die() {
+    let (programs, library) = prepared(&["jobs/ulfm_kill"]);
+    let options = [&ALONE[..], &["--with-ft", "ulfm", "--mca", "mtl_portals4_library", &library]].concat();
+    for seed in 1..=4 {
+        let outcome = programs.run(4, &options, "ulfm_kill", &[&seed.to_string(), "messages"]);
+        assert!(outcome.code == 0 && outcome.out.contains(" of 4 are left"), "seed {seed}: {outcome:?}");
+    }
+}
+
 /// The numbers that the library reports of each process, by their names.
 fn reported(outcome: &Outcome, name: &str) -> Vec<u64> {
     assert!(outcome.code == 0 && outcome.out.ends_with("ok\n"), "{outcome:?}");
