@@ -11,6 +11,7 @@ pub mod ib;
 pub mod lamd;
 pub mod loopback;
 pub mod ofi;
+pub mod portals4;
 pub mod postboxes;
 pub mod tcp;
 

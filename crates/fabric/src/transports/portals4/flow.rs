@@ -1,0 +1,154 @@
+//! Flow control: what happens when the entry for messages finds no room, and the network disables it.
+//!
+//! Events, blocks and the network's own places for unexpected messages are limited. An entry that finds no room for a message
+//! refuses it and all that come after it, from all processes, until it is enabled. If it were enabled while messages of a peer
+//! are under way, a later one could be taken after an earlier one was refused. So
+//!
+//! 1. the process whose entry is disabled says [`Word::Stop`] to all who know where to find it, and introduces itself to nobody;
+//! 2. a peer that hears it puts nothing more there. When each of its puts was acknowledged or refused it says [`Word::Stopped`];
+//! 3. when all have said so, or are gone, the process enables the entry and says [`Word::Go`];
+//! 4. a peer that hears that puts what was refused, in its old order, before anything new.
+
+use super::meeting::Word;
+use super::{Portals, PortalsName};
+use oxmpi_portals::{PortalsEnding, PutMessage};
+use std::collections::HashSet;
+
+/// The own entry is disabled.
+#[derive(Debug)]
+pub(super) struct ClosedEntry {
+    /// Those who have not said that they have stopped.
+    waiting: HashSet<u32>,
+    /// All who are to hear that it is open again.
+    told: Vec<u32>,
+}
+
+impl Portals {
+    /// The network has disabled the entry for messages.
+    pub(super) fn close_entry(&mut self) {
+        if self.closed.is_some() {
+            return;
+        }
+        let known = self.peers.iter().enumerate();
+        let known = known.filter(|(_, peer)| peer.as_ref().is_some_and(|peer| !peer.is_gone));
+        let mut told: Vec<u32> = known.map(|(at, _)| at as u32).collect();
+        told.extend(self.introduced.iter().copied());
+        for to in told.clone() {
+            self.say(to, false, Word::Stop);
+        }
+        self.closed = Some(ClosedEntry { waiting: told.iter().copied().collect(), told });
+    }
+
+    /// A peer says something about an entry.
+    pub(super) fn heed(&mut self, from: u32, word: Word) {
+        self.is_flow_due = true;
+        match word {
+            Word::Stop => match self.peer(from) {
+                Some(peer) => (peer.is_stopped, peer.wants_stop) = (true, true),
+                None => self.say(from, false, Word::Stopped),
+            },
+            Word::Go => {
+                if let Some(peer) = self.peer(from) {
+                    peer.is_stopped = false;
+                }
+            }
+            Word::Stopped => {
+                if let Some(closed) = &mut self.closed {
+                    closed.waiting.remove(&from);
+                }
+            }
+            Word::Here(_) => {}
+        }
+    }
+
+    /// Does what can be done about entries that are closed, the own one and those of others.
+    pub(super) fn go_on_with_flow(&mut self) {
+        if std::mem::take(&mut self.is_flow_due) {
+            for at in 0..self.peers.len() as u32 {
+                self.go_on_with_peer(at);
+            }
+        }
+        let Some(mut closed) = self.closed.take() else { return };
+        closed.waiting.retain(|peer| {
+            let at = *peer as usize;
+            let is_gone = self.peers.get(at).is_some_and(|one| one.as_ref().is_some_and(|one| one.is_gone));
+            !is_gone && !self.never_met.contains(peer) && !self.sockets.has_left(*peer)
+        });
+        if !closed.waiting.is_empty() {
+            self.closed = Some(closed);
+            return;
+        }
+        if let Err(error) = self.interface.enable() {
+            self.give_up(&error.to_string());
+        }
+        for to in closed.told {
+            self.say(to, false, Word::Go);
+        }
+    }
+
+    fn go_on_with_peer(&mut self, at: u32) {
+        let Some(peer) = self.peer(at) else { return };
+        if peer.wants_stop && peer.under_way == 0 {
+            peer.wants_stop = false;
+            self.say(at, false, Word::Stopped);
+        } else if !peer.is_stopped && !peer.refused.is_empty() {
+            self.put_refused(at);
+        }
+        let waits = self.peer(at).is_some_and(|peer| peer.wants_stop || !peer.refused.is_empty());
+        self.is_flow_due |= waits;
+    }
+
+    /// Puts again what a peer has refused, as far as there is room.
+    fn put_refused(&mut self, to: u32) {
+        while let Some(peer) = self.peer(to)
+            && let Some((number, message)) = peer.refused.pop_first()
+        {
+            match self.put(to, number, message) {
+                Ok(None) => {}
+                Ok(Some(message)) => {
+                    if let Some(peer) = self.peer(to) {
+                        peer.refused.insert(number, message);
+                    }
+                    return;
+                }
+                Err(why) => return self.fail(to, why),
+            }
+        }
+    }
+
+    /// Puts a message. It comes back if there is no room now.
+    pub(super) fn put(
+        &mut self,
+        to: u32,
+        number: u64,
+        message: PutMessage,
+    ) -> Result<Option<PutMessage>, String> {
+        let Some(entry) = self.peer(to).map(|peer| peer.messages) else { return Ok(Some(message)) };
+        let put = self.interface.put(entry, message, PortalsName::Put { to, number });
+        match put.map_err(|error| error.to_string())? {
+            Ok(()) => {
+                if let Some(peer) = self.peer(to) {
+                    peer.under_way += 1;
+                }
+                Ok(None)
+            }
+            Err(message) => Ok(Some(message)),
+        }
+    }
+
+    /// A put is over.
+    pub(super) fn end_put(&mut self, to: u32, number: u64, ending: PortalsEnding) {
+        let Some(peer) = self.peer(to) else { return };
+        peer.under_way = peer.under_way.saturating_sub(1);
+        match ending {
+            PortalsEnding::Refused(message) if !peer.is_gone => {
+                // It will say that it is closed, and then that it is open.
+                peer.is_stopped = true;
+                peer.refused.insert(number, message);
+                self.is_flow_due = true;
+            }
+            PortalsEnding::Failed(why) => self.fail(to, why),
+            _ => {}
+        }
+    }
+}

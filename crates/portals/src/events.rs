@@ -1,0 +1,229 @@
+//! Events: what becomes of operations.
+
+use crate::declarations::{
+    FAILURES, PTL_EQ_DROPPED, PTL_EQ_EMPTY, PTL_EVENT_ACK, PTL_EVENT_AUTO_FREE, PTL_EVENT_AUTO_UNLINK,
+    PTL_EVENT_GET, PTL_EVENT_PT_DISABLED, PTL_EVENT_PUT, PTL_EVENT_PUT_OVERFLOW, PTL_EVENT_REPLY,
+    PTL_EVENT_SEARCH, PTL_NI_DROPPED, PTL_NI_OK, PTL_NI_PT_DISABLED, PTL_OK, ProcessAddress, RawEvent,
+};
+use crate::interface::{PortalsError, PortalsInterface, PutMessage};
+use crate::library::name_of;
+use crate::slots::{Operation, Work, number_of};
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_sys::bytes::Bytes;
+use std::mem::MaybeUninit;
+use std::slice;
+
+/// Events that are read at a time from a queue.
+const EVENTS: usize = 256;
+
+/// A message that has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Who has put it.
+    pub from: ProcessAddress,
+    /// Its match bits.
+    pub bits: u64,
+    /// Its header data.
+    pub header: u64,
+    /// Its length, bytes, of which a receive has as much as fits.
+    pub length: u64,
+}
+
+/// How an operation ended.
+#[derive(Debug)]
+pub enum PortalsEnding {
+    /// A message is in a receive or a block of the target.
+    Delivered,
+    /// A message was put and not taken, as the target's entry is disabled.
+    Refused(PutMessage),
+    /// The get for which memory was exposed has read it.
+    Fetched,
+    /// What was to be got is in its buffer.
+    Got,
+    /// The peer has exposed nothing under these bits.
+    Absent,
+    /// A message is in the buffer of its receive.
+    Came(Arrival, UserBuf),
+    /// A search has found this message; if it was taken out, with its data.
+    Found(Arrival, Vec<u8>),
+    /// A search has found nothing.
+    NotFound,
+    /// A put or a get has failed; the text is for a person.
+    Failed(String),
+}
+
+/// What has happened.
+#[derive(Debug)]
+pub enum PortalsEvent<T> {
+    /// An operation is over.
+    Ended {
+        /// The caller's name for it.
+        token: T,
+        /// How it ended.
+        ending: PortalsEnding,
+    },
+    /// The entry for messages has found no room for one and takes no more until [`PortalsInterface::enable`].
+    Disabled,
+}
+
+/// What a failure is called.
+fn failure(kind: u8) -> String {
+    FAILURES.get(usize::from(kind)).map_or_else(|| format!("failure {kind}"), |name| name.to_string())
+}
+
+/// Puts what has come in one piece into the buffer that it is for.
+fn unpack(own: Option<&[u8]>, buffer: &UserBuf, at: usize, stored: usize) {
+    if let Some(own) = own {
+        let stored = stored.min(own.len()).min(buffer.packed_len().saturating_sub(at));
+        buffer.unpack(at, Bytes::from(&own[..stored]));
+    }
+}
+
+impl<T: Copy> PortalsInterface<T> {
+    /// Reads what has happened, a number of events at a time. Whether there may be more.
+    ///
+    /// # Errors
+    /// If events were lost, or a queue is of no use any more.
+    pub fn poll(&mut self, events: &mut Vec<PortalsEvent<T>>) -> Result<bool, PortalsError> {
+        events.extend(self.pending.drain(..));
+        let mut more = false;
+        for queue in [self.target, self.initiator] {
+            let mut left = EVENTS;
+            while left > 0 {
+                let Some(event) = self.next(queue)? else { break };
+                left -= 1;
+                events.extend(self.take(&event));
+            }
+            more |= left == 0;
+        }
+        Ok(more)
+    }
+
+    pub(crate) fn next(&self, queue: u32) -> Result<Option<RawEvent>, PortalsError> {
+        let mut event = MaybeUninit::<RawEvent>::zeroed();
+        // SAFETY: the queue is open; an event is written if there is one.
+        let answer = unsafe { (self.library.symbols.eq_get)(queue, event.as_mut_ptr()) };
+        match answer {
+            // SAFETY: it was written, and zeros are a value of it as well.
+            PTL_OK => Ok(Some(unsafe { event.assume_init() })),
+            PTL_EQ_EMPTY => Ok(None),
+            PTL_EQ_DROPPED => Err(PortalsError {
+                call: "PtlEQGet",
+                why: "PTL_EQ_DROPPED: an event queue was too short, and events are lost; its length is \
+                      mtl_portals4_recv_event_queue_size or mtl_portals4_send_event_queue_size"
+                    .into(),
+            }),
+            other => Err(PortalsError { call: "PtlEQGet", why: name_of(other) }),
+        }
+    }
+
+    /// What an event says to the caller.
+    pub(crate) fn take(&mut self, event: &RawEvent) -> Option<PortalsEvent<T>> {
+        let number = number_of(event.user_ptr);
+        let is_well = event.ni_fail_type == PTL_NI_OK;
+        match event.kind {
+            PTL_EVENT_PT_DISABLED => return Some(PortalsEvent::Disabled),
+            PTL_EVENT_AUTO_UNLINK => {
+                self.block_unlinked(number);
+                return None;
+            }
+            PTL_EVENT_AUTO_FREE => {
+                self.block_freed(number);
+                return None;
+            }
+            PTL_EVENT_ACK
+            | PTL_EVENT_REPLY
+            | PTL_EVENT_GET
+            | PTL_EVENT_PUT
+            | PTL_EVENT_PUT_OVERFLOW
+            | PTL_EVENT_SEARCH => {}
+            // Nothing else was asked for.
+            _ => return None,
+        }
+        // A message is found by a search, but not taken out, and its event has the data of one that was.
+        let found = (event.kind == PTL_EVENT_PUT_OVERFLOW && is_well).then(|| self.unexpected(event));
+        let Operation { token, handle, work } = self.slots.remove(number)?;
+        let arrival = Arrival {
+            from: event.initiator,
+            bits: event.match_bits,
+            header: event.hdr_data,
+            length: event.rlength,
+        };
+        let ending = match (event.kind, work) {
+            (PTL_EVENT_ACK, Work::Put(message)) => {
+                self.release(handle);
+                match event.ni_fail_type {
+                    PTL_NI_OK => PortalsEnding::Delivered,
+                    PTL_NI_PT_DISABLED => PortalsEnding::Refused(message),
+                    other => PortalsEnding::Failed(failure(other)),
+                }
+            }
+            (PTL_EVENT_REPLY, Work::Get { own, buffer, at }) => {
+                self.release(handle);
+                match event.ni_fail_type {
+                    PTL_NI_OK => {
+                        unpack(own.as_deref(), &buffer, at, event.mlength as usize);
+                        PortalsEnding::Got
+                    }
+                    PTL_NI_DROPPED => PortalsEnding::Absent,
+                    other => PortalsEnding::Failed(failure(other)),
+                }
+            }
+            (PTL_EVENT_GET, Work::Exposed { .. }) => PortalsEnding::Fetched,
+            (PTL_EVENT_PUT, Work::Receive { own, buffer }) => {
+                unpack(own.as_deref(), &buffer, 0, event.mlength as usize);
+                PortalsEnding::Came(arrival, buffer)
+            }
+            (PTL_EVENT_PUT_OVERFLOW, Work::Receive { buffer, .. }) => {
+                let data = found.unwrap_or_default();
+                unpack(Some(&data), &buffer, 0, data.len());
+                PortalsEnding::Came(arrival, buffer)
+            }
+            (PTL_EVENT_PUT_OVERFLOW, Work::Search { takes: true }) => {
+                PortalsEnding::Found(arrival, found.unwrap_or_default())
+            }
+            (PTL_EVENT_SEARCH, Work::Search { takes: false }) if is_well => {
+                PortalsEnding::Found(arrival, Vec::new())
+            }
+            (PTL_EVENT_SEARCH, Work::Search { .. }) => PortalsEnding::NotFound,
+            (kind, _) => PortalsEnding::Failed(format!("an event of kind {kind}")),
+        };
+        token.map(|token| PortalsEvent::Ended { token, ending })
+    }
+
+    /// The data of an unexpected message, which lie in a block.
+    fn unexpected(&self, event: &RawEvent) -> Vec<u8> {
+        let (start, len) = (event.start.addr(), event.mlength as usize);
+        let block = self.slots.iter().find_map(|(_, one)| match &one.work {
+            Work::Block { memory } => {
+                let offset = start.checked_sub(memory.as_ptr().addr())?;
+                (offset < memory.len() && len <= memory.len() - offset).then_some((memory, offset))
+            }
+            _ => None,
+        });
+        let Some((memory, offset)) = block.filter(|_| len > 0) else { return Vec::new() };
+        // SAFETY: these bytes are of a block of this interface; Portals has written them, and writes elsewhere in it at most.
+        unsafe { slice::from_raw_parts(memory.as_ptr().add(offset), len) }.to_vec()
+    }
+
+    /// A block is full: another one takes its place, and it goes when its messages were received.
+    fn block_unlinked(&mut self, number: u64) {
+        if self.slots.get_mut(number).is_some_and(|one| matches!(one.work, Work::Block { .. })) {
+            self.linked = self.linked.saturating_sub(1);
+            self.link_blocks();
+        }
+    }
+
+    /// All messages of a block that was unlinked have been received.
+    fn block_freed(&mut self, number: u64) {
+        if !self.slots.get_mut(number).is_some_and(|one| matches!(one.work, Work::Block { .. })) {
+            return;
+        }
+        if let Some(Operation { work: Work::Block { memory }, .. }) = self.slots.remove(number)
+            && self.spare.len() < self.options.blocks
+        {
+            self.spare.push(memory);
+        }
+        self.link_blocks();
+    }
+}

@@ -1,0 +1,456 @@
+//! An interface: its event queues and portal table entries, and what it sends, exposes and gets.
+
+use crate::declarations::{
+    MatchEntry, MemoryDescriptor, PTL_ACK_REQ, PTL_CT_NONE, PTL_INVALID_HANDLE, PTL_LIST_TOO_LONG,
+    PTL_MD_EVENT_SEND_DISABLE, PTL_ME_EVENT_COMM_DISABLE, PTL_ME_EVENT_LINK_DISABLE,
+    PTL_ME_EVENT_UNLINK_DISABLE, PTL_ME_OP_GET, PTL_ME_USE_ONCE, PTL_NO_SPACE, PTL_OK, PTL_PRIORITY_LIST,
+    PTL_PT_ANY, PTL_PT_FLOWCTRL, ProcessAddress,
+};
+use crate::events::PortalsEvent;
+use crate::library::{InterfaceLimits, Library, LibraryError, name_of};
+use crate::slots::{Operation, Slots, Work, pointer_of};
+use libc::{c_int, c_uint, c_void};
+use oxmpi_mem::buffer::UserBuf;
+use std::collections::VecDeque;
+use std::fmt;
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// What an interface is opened with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InterfaceOptions {
+    /// Events of sends and gets, and of what peers get, that find room before they are read.
+    pub initiator_events: usize,
+    /// Events of messages that come.
+    pub target_events: usize,
+    /// Blocks for unexpected messages that are linked at a time.
+    pub blocks: usize,
+    /// Bytes of each.
+    pub block_len: usize,
+    /// The longest message that a block has to have room for, bytes.
+    pub longest_unexpected: usize,
+}
+
+/// Portals refuses an operation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("Portals 4: {call} returns {why}")]
+pub struct PortalsError {
+    /// The call.
+    pub call: &'static str,
+    /// What it returns, by name.
+    pub why: String,
+}
+
+/// A message that is put, and is here until the target has taken it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PutMessage {
+    /// Its match bits.
+    pub bits: u64,
+    /// Its header data.
+    pub header: u64,
+    /// All of it.
+    pub bytes: Vec<u8>,
+}
+
+/// A portal table entry of another process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteEntry {
+    /// The process.
+    pub process: ProcessAddress,
+    /// The index of the entry there.
+    pub index: u32,
+}
+
+/// A matching interface of this process. One thread at a time uses it.
+pub struct PortalsInterface<T> {
+    pub(crate) library: Arc<Library>,
+    pub(crate) handle: u32,
+    pub(crate) options: InterfaceOptions,
+    limits: InterfaceLimits,
+    pub(crate) address: ProcessAddress,
+    pub(crate) uid: u32,
+    /// The event queue of what this process begins, and of what peers get.
+    pub(crate) initiator: u32,
+    /// The event queue of messages that come.
+    pub(crate) target: u32,
+    /// Where messages come.
+    pub(crate) messages: u32,
+    /// Where memory is exposed.
+    exposed: u32,
+    pub(crate) slots: Slots<T>,
+    /// Blocks that are linked.
+    pub(crate) linked: usize,
+    /// Memory of blocks that are not.
+    pub(crate) spare: Vec<Vec<u8>>,
+    /// What was read before a call that makes an event at once.
+    pub(crate) pending: VecDeque<PortalsEvent<T>>,
+}
+
+impl<T> fmt::Debug for PortalsInterface<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PortalsInterface")
+            .field("library", &self.library)
+            .field("address", &self.address)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+// SAFETY: the handles of Portals belong to the process, not to a thread, and the library may be called by any thread. The memory of
+// operations is owned, or a `UserBuf`, which may be sent.
+unsafe impl<T: Send> Send for PortalsInterface<T> {}
+
+/// Whether a number says that there is no room now.
+pub(crate) fn is_no_room(answer: c_int) -> bool {
+    matches!(answer, PTL_NO_SPACE | PTL_LIST_TOO_LONG)
+}
+
+/// What a call for an operation has returned: whether there was room.
+pub(crate) fn admitted(call: &'static str, answer: c_int) -> Result<bool, PortalsError> {
+    match answer {
+        PTL_OK => Ok(true),
+        full if is_no_room(full) => Ok(false),
+        other => Err(PortalsError { call, why: name_of(other) }),
+    }
+}
+
+impl<T: Copy> PortalsInterface<T> {
+    /// Opens the default interface, with its blocks.
+    ///
+    /// # Errors
+    /// What Portals refuses.
+    pub fn open(library: &Arc<Library>, options: InterfaceOptions) -> Result<Self, LibraryError> {
+        let (handle, limits) = library.open_interface()?;
+        let none = PTL_INVALID_HANDLE;
+        let mut interface = PortalsInterface {
+            library: Arc::clone(library),
+            handle,
+            options,
+            limits,
+            address: ProcessAddress::ANY,
+            uid: 0,
+            initiator: none,
+            target: none,
+            messages: none,
+            exposed: none,
+            slots: Slots::default(),
+            linked: 0,
+            spare: Vec::new(),
+            pending: VecDeque::new(),
+        };
+        // What is open is closed if the rest is refused.
+        interface.allocate()?;
+        Ok(interface)
+    }
+
+    fn allocate(&mut self) -> Result<(), LibraryError> {
+        let library = Arc::clone(&self.library);
+        let symbols = &library.symbols;
+        let counts = (self.options.initiator_events as u64, self.options.target_events as u64);
+        // SAFETY: the interface is open, and each call writes a field of this value.
+        unsafe {
+            library.check("PtlGetPhysId", (symbols.get_phys_id)(self.handle, &mut self.address))?;
+            library.check("PtlGetUid", (symbols.get_uid)(self.handle, &mut self.uid))?;
+            library.check("PtlEQAlloc", (symbols.eq_alloc)(self.handle, counts.0, &mut self.initiator))?;
+            library.check("PtlEQAlloc", (symbols.eq_alloc)(self.handle, counts.1, &mut self.target))?;
+        }
+        for (options, queue, entry) in
+            [(PTL_PT_FLOWCTRL, self.target, &mut self.messages), (0, self.initiator, &mut self.exposed)]
+        {
+            // SAFETY: the interface and the queue are open; the call writes the index.
+            let answer = unsafe { (symbols.pt_alloc)(self.handle, options, queue, PTL_PT_ANY, entry) };
+            library.check("PtlPTAlloc", answer)?;
+        }
+        let answer = self.link_blocks();
+        if self.linked == 0 { library.check("PtlMEAppend", answer) } else { Ok(()) }
+    }
+
+    /// This process, as the network knows it.
+    pub fn address(&self) -> ProcessAddress {
+        self.address
+    }
+
+    /// The indexes of the entry for messages and of that for exposed memory.
+    pub fn entries(&self) -> (u32, u32) {
+        (self.messages, self.exposed)
+    }
+
+    /// The longest message or part of exposed memory that goes at once, bytes.
+    pub fn max_message(&self) -> usize {
+        usize::try_from(self.limits.message).unwrap_or(usize::MAX).max(1)
+    }
+
+    /// Puts a message into the entry of a peer. It ends as [`PortalsEnding::Delivered`](crate::PortalsEnding) when it is in a receive or a
+    /// block there. The message comes back if there is no room now.
+    ///
+    /// # Errors
+    /// What Portals refuses.
+    pub fn put(
+        &mut self,
+        to: RemoteEntry,
+        message: PutMessage,
+        token: T,
+    ) -> Result<Result<(), PutMessage>, PortalsError> {
+        if !self.has_room(7) {
+            return Ok(Err(message));
+        }
+        let (bits, header) = (message.bits, message.header);
+        let (start, length) = (message.bytes.as_ptr().cast_mut().cast(), message.bytes.len());
+        let number = self.begin(token, Work::Put(message));
+        let bound = match self.bind(start, length) {
+            Ok(bound) => bound,
+            Err(error) => return self.give_up_put(number, "PtlMDBind", error),
+        };
+        self.set_handle(number, bound);
+        // SAFETY: the descriptor is over the memory of the operation, which has it until its end.
+        let answer = unsafe {
+            (self.library.symbols.put)(
+                bound,
+                0,
+                length as u64,
+                PTL_ACK_REQ,
+                to.process,
+                to.index,
+                bits,
+                0,
+                pointer_of(number),
+                header,
+            )
+        };
+        if answer == PTL_OK {
+            return Ok(Ok(()));
+        }
+        self.release(bound);
+        self.give_up_put(number, "PtlPut", answer)
+    }
+
+    /// A put was not begun.
+    fn give_up_put(
+        &mut self,
+        number: u64,
+        call: &'static str,
+        answer: c_int,
+    ) -> Result<Result<(), PutMessage>, PortalsError> {
+        let message = self.slots.remove(number).map(|operation| operation.work);
+        match (admitted(call, answer), message) {
+            (Ok(false), Some(Work::Put(message))) => Ok(Err(message)),
+            (Err(error), _) => Err(error),
+            _ => Err(PortalsError { call, why: name_of(answer) }),
+        }
+    }
+
+    /// Gets `len` bytes of what a peer has exposed under these bits, from `offset` there, into a buffer from its packed byte `at` on
+    /// ([`PortalsEnding::Got`](crate::PortalsEnding)). `false`: there is no room now.
+    ///
+    /// # Errors
+    /// What Portals refuses.
+    pub fn get(
+        &mut self,
+        from: RemoteEntry,
+        (bits, offset): (u64, u64),
+        (buffer, at, len): (&UserBuf, usize, usize),
+        token: T,
+    ) -> Result<bool, PortalsError> {
+        if !self.has_room(8) {
+            return Ok(false);
+        }
+        let (start, own) = match buffer.as_contiguous_mut() {
+            _ if len == 0 => (null_mut(), None),
+            Some(mut bytes) => (bytes.slice(at, len).as_mut_ptr(), None),
+            None => {
+                let mut own = vec![0; len];
+                (own.as_mut_ptr(), Some(own))
+            }
+        };
+        let number = self.begin(token, Work::Get { own, buffer: buffer.clone(), at });
+        let bound = match self.bind(start.cast(), len) {
+            Ok(bound) => bound,
+            Err(answer) => {
+                self.slots.remove(number);
+                return admitted("PtlMDBind", answer);
+            }
+        };
+        self.set_handle(number, bound);
+        let length = len as u64;
+        // SAFETY: as for `put`; the buffer of the operation may be written as long as it is there.
+        let answer = unsafe {
+            (self.library.symbols.get)(
+                bound,
+                0,
+                length,
+                from.process,
+                from.index,
+                bits,
+                offset,
+                pointer_of(number),
+            )
+        };
+        if answer != PTL_OK {
+            self.release(bound);
+            self.slots.remove(number);
+        }
+        admitted("PtlGet", answer)
+    }
+
+    /// Exposes a buffer in one piece to one peer, under these bits. With `is_once` it is there for one get, which ends it
+    /// ([`PortalsEnding::Fetched`](crate::PortalsEnding)); else for any number, until it is withdrawn. `false`: there is no room now.
+    ///
+    /// # Errors
+    /// What Portals refuses.
+    pub fn expose(
+        &mut self,
+        to: ProcessAddress,
+        bits: u64,
+        buffer: &UserBuf,
+        is_once: bool,
+        token: T,
+    ) -> Result<bool, PortalsError> {
+        if !self.has_room(6) {
+            return Ok(false);
+        }
+        let Some(bytes) = buffer.as_contiguous() else {
+            return Err(PortalsError { call: "PtlMEAppend", why: "memory in several pieces".into() });
+        };
+        let (start, length) = (bytes.as_ptr().cast_mut().cast(), bytes.len());
+        let events = if is_once { PTL_ME_USE_ONCE } else { PTL_ME_EVENT_COMM_DISABLE };
+        let entry = self.entry(start, length, PTL_ME_OP_GET | events, to, (bits, 0));
+        let work = Work::Exposed { _buffer: buffer.clone() };
+        admitted("PtlMEAppend", self.append(self.exposed, &entry, PTL_PRIORITY_LIST, Some(token), work))
+    }
+
+    /// A match list entry over this memory.
+    pub(crate) fn entry(
+        &self,
+        start: *mut c_void,
+        length: usize,
+        options: c_uint,
+        from: ProcessAddress,
+        (match_bits, ignore_bits): (u64, u64),
+    ) -> MatchEntry {
+        MatchEntry {
+            start: if length == 0 { null_mut() } else { start },
+            length: length as u64,
+            ct_handle: PTL_CT_NONE,
+            uid: self.uid,
+            options: options | PTL_ME_EVENT_LINK_DISABLE,
+            match_id: from,
+            match_bits,
+            ignore_bits,
+            min_free: 0,
+        }
+    }
+
+    /// Appends an entry for an operation, over memory that the operation has.
+    pub(crate) fn append(
+        &mut self,
+        index: u32,
+        entry: &MatchEntry,
+        list: u8,
+        token: Option<T>,
+        work: Work,
+    ) -> c_int {
+        // That a block is unlinked is news; of other entries their own event says it.
+        let mut entry = MatchEntry { ..*entry };
+        if token.is_some() {
+            entry.options |= PTL_ME_EVENT_UNLINK_DISABLE;
+        }
+        let number = self.slots.insert(Operation { token, handle: PTL_INVALID_HANDLE, work });
+        let mut handle = PTL_INVALID_HANDLE;
+        // SAFETY: the memory of the entry is the operation's, which has it until the entry is unlinked or its event has come.
+        let answer = unsafe {
+            (self.library.symbols.me_append)(
+                self.handle,
+                index,
+                &entry,
+                list,
+                pointer_of(number),
+                &mut handle,
+            )
+        };
+        if answer == PTL_OK {
+            self.set_handle(number, handle);
+        } else {
+            self.slots.remove(number);
+        }
+        answer
+    }
+
+    /// Whether the queue of what this process begins has room for one more event. Exposed memory leaves a quarter of it, and puts an
+    /// eighth, so that gets, by which the exposed memory of peers comes to its end, find room in any case.
+    fn has_room(&self, eighths: usize) -> bool {
+        self.slots.initiated() < self.options.initiator_events * eighths / 8
+    }
+
+    pub(crate) fn begin(&mut self, token: T, work: Work) -> u64 {
+        self.slots.insert(Operation { token: Some(token), handle: PTL_INVALID_HANDLE, work })
+    }
+
+    fn set_handle(&mut self, number: u64, handle: u32) {
+        if let Some(operation) = self.slots.get_mut(number) {
+            operation.handle = handle;
+        }
+    }
+
+    /// A memory descriptor over memory of an operation.
+    fn bind(&self, start: *mut c_void, length: usize) -> Result<u32, c_int> {
+        let descriptor = MemoryDescriptor {
+            start: if length == 0 { null_mut() } else { start },
+            length: length as u64,
+            // A put ends with its acknowledgement, behind which nothing is read any more.
+            options: PTL_MD_EVENT_SEND_DISABLE,
+            eq_handle: self.initiator,
+            ct_handle: PTL_CT_NONE,
+        };
+        let mut handle = PTL_INVALID_HANDLE;
+        // SAFETY: the interface is open; the call reads the description and writes the handle.
+        let answer = unsafe { (self.library.symbols.md_bind)(self.handle, &descriptor, &mut handle) };
+        if answer == PTL_OK { Ok(handle) } else { Err(answer) }
+    }
+
+    /// Releases a memory descriptor.
+    pub(crate) fn release(&self, descriptor: u32) {
+        // SAFETY: it was bound here, and its operation is over. That one is refused leaves it with the library, which is no harm.
+        unsafe { (self.library.symbols.md_release)(descriptor) };
+    }
+
+    /// Opens the entry for messages again, after [`PortalsEvent::Disabled`](crate::PortalsEvent).
+    ///
+    /// # Errors
+    /// What Portals refuses.
+    pub fn enable(&mut self) -> Result<(), PortalsError> {
+        self.link_blocks();
+        // SAFETY: the interface is open and has this entry.
+        let answer = unsafe { (self.library.symbols.pt_enable)(self.handle, self.messages) };
+        admitted("PtlPTEnable", answer).map(|_| ())
+    }
+
+    /// Whether such an operation goes on.
+    pub fn is_live(&self, is_it: impl Fn(&T) -> bool) -> bool {
+        self.slots.iter().any(|(_, one)| one.token.as_ref().is_some_and(&is_it))
+    }
+}
+
+impl<T> Drop for PortalsInterface<T> {
+    fn drop(&mut self) {
+        let symbols = &self.library.symbols;
+        // The memory of operations is freed after this, when the network has let go of it.
+        let entries = self.slots.iter().filter_map(|(_, one)| {
+            let is_entry = !matches!(one.work, Work::Put(_) | Work::Get { .. } | Work::Search { .. });
+            is_entry.then_some(one.handle)
+        });
+        for handle in entries {
+            // SAFETY: the entry was appended here. Where it is gone already that is refused.
+            unsafe { (symbols.me_unlink)(handle) };
+        }
+        let is_open = |handle: &u32| *handle != PTL_INVALID_HANDLE;
+        for index in [self.messages, self.exposed].iter().filter(|index| is_open(index)) {
+            // SAFETY: the entry was allocated here.
+            unsafe { (symbols.pt_free)(self.handle, *index) };
+        }
+        for queue in [self.initiator, self.target].iter().filter(|queue| is_open(queue)) {
+            // SAFETY: the queue was allocated here, and nothing refers to it any more.
+            unsafe { (symbols.eq_free)(*queue) };
+        }
+        self.library.close_interface(self.handle);
+    }
+}
