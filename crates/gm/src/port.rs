@@ -152,7 +152,7 @@ impl OpenPort {
         let symbols = &library.symbols;
         // SAFETY: it may be called any number of times.
         library.check("gm_init", unsafe { (symbols.init)() })?;
-        let mut last = library.error("gm_open", GM_INVALID_PARAMETER);
+        let mut last = None;
         for number in candidates {
             let mut raw = null_mut();
             // SAFETY: the name ends with a zero, and the place is one for a pointer.
@@ -164,14 +164,14 @@ impl OpenPort {
             let is_in_use = matches!(status, GM_BUSY | GM_STILL_SHUTTING_DOWN);
             let is_beyond = matches!(status, GM_INVALID_PARAMETER | GM_INVALID_PORT_NUMBER);
             // The interface has fewer ports than the candidates: those before are what could be had.
-            if !is_beyond || number <= 2 {
-                last = library.error("gm_open", status);
+            if !is_beyond || last.is_none() {
+                last = Some(library.error("gm_open", status));
             }
             if !is_in_use {
                 break;
             }
         }
-        Err(last)
+        Err(last.unwrap_or_else(|| library.error("gm_open", GM_INVALID_PARAMETER)))
     }
 
     fn opened(

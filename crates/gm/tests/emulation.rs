@@ -122,7 +122,10 @@ fn a_port_has_one_owner_and_the_next_free_one_is_taken() {
     let why = OpenPort::open(&library(), 0, [8, 16].into_iter(), 1000).unwrap_err().to_string();
     assert!(why.contains("busy"), "{why}");
     assert!(
-        OpenPort::open(&library(), 0, [16].into_iter(), 1000).unwrap_err().to_string().contains("invalid")
+        OpenPort::open(&library(), 0, [16].into_iter(), 1000)
+            .unwrap_err()
+            .to_string()
+            .contains("invalid port number")
     );
     assert!(OpenPort::open(&library(), 1, [9].into_iter(), 1000).unwrap_err().to_string().contains("device"));
     drop(first);

@@ -106,7 +106,12 @@ int main(int argc, char **argv)
     else if (!strcmp(mode, "compute")) stream(1, 0);
     else if (!strcmp(mode, "flood")) stream(0, 1);
     else if (!strcmp(mode, "silent")) silent();
-    else if (!strcmp(mode, "spawn") && parent == MPI_COMM_NULL)
+    else if (!strcmp(mode, "spawn") && parent == MPI_COMM_NULL) {
         CHECK_OK(MPI_Comm_spawn(argv[0], argv + 1, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE));
+        /* Else this process has perhaps ended before the other one starts. */
+        CHECK_OK(MPI_Barrier(children));
+    } else if (parent != MPI_COMM_NULL) {
+        CHECK_OK(MPI_Barrier(parent));
+    }
     return check_end();
 }

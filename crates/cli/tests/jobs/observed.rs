@@ -82,7 +82,7 @@ const OBSERVED: &[Row] = &[
         "what_is_not_there_is_named_and_checkpoints_are_refused",
         &["rpi_gm_library", "rpi_gm_cr"],
     ),
-    ("jobs/gm.rs", "gm_is_taken_by_itself_where_there_is_a_library", &["rpi_gm_priority"]),
+    ("jobs/gm.rs", "gm_is_selected_by_its_priority_where_there_is_a_library", &["rpi_gm_priority"]),
     ("jobs/gm.rs", "receivers_that_compute_lose_nothing", &["rpi_gm_fast"]),
     (
         "jobs/ib.rs",

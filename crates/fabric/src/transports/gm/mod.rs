@@ -229,6 +229,8 @@ impl<P: GmPort> Gm<P> {
     fn settle_failed(&mut self, failed: FailedSend, sink: &mut dyn Sink) {
         let FailedSend { peer, why, since } = &failed;
         if self.sockets.has_left(*peer) {
+            // What it had sent comes first.
+            self.drain(sink);
             self.forget(*peer);
         } else if self.peer(*peer).is_none_or(|peer| peer.is_gone) {
             // It is lost by now.

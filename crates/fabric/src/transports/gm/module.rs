@@ -64,8 +64,8 @@ static PORT: Param = Param {
 static PRIORITY: Param = Param::priority(
     "rpi_gm_priority",
     50,
-    "The priority of 'gm' when no transport is asked for (rpi): the highest one that can run is used. It can run where there is a Myrinet \
-     interface, or where rpi_gm_library names a library.",
+    "The priority of 'gm' when no transport is asked for (rpi): the highest one that can run is used; shared memory has 60. It can run where \
+     there is a Myrinet interface, or where rpi_gm_library names a library.",
 );
 
 static TINY: Param = Param {
@@ -178,13 +178,17 @@ fn survey(params: &Params) -> Result<Survey, String> {
         Some(why) => Err(why),
         None => open_port(params),
     };
-    let choice = port.map(|port| {
-        let (node, number, len) = (port.node(), port.number(), port.slot_len());
+    let row = |port: &OpenPort| {
         let (sends, receives) = (port.send_tokens(), port.receive_tokens());
-        format!("port {number} of node {node}: {sends} send tokens, {receives} receive tokens, messages of {len} bytes")
-    });
-    Ok(Survey { title, choice, columns: &[], rows: Vec::new() })
+        let numbers = [port.number(), port.node(), sends, receives, port.slot_len() as u32];
+        numbers.iter().map(u32::to_string).collect()
+    };
+    let rows = port.iter().map(row).collect();
+    let choice = port.map(|port| format!("port {} of node {}", port.number(), port.node()));
+    Ok(Survey { title, choice, columns: &COLUMNS, rows })
 }
+
+const COLUMNS: [&str; 5] = ["port", "node", "send tokens", "receive tokens", "message length"];
 
 /// A port of this host, and the sockets of the process.
 fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer>, String> {
