@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use oxmpi_param::nearest::nearest;
-use oxmpi_param::{Job, Module};
+use oxmpi_param::{Job, Module, Params};
 
 use figures::{Figures, What};
 
@@ -84,7 +84,7 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
 /// The names that `--rpi` knows: what can be between two ranks.
 fn known() -> Vec<&'static str> {
     let pair = Job { ranks: Some(2), ..Job::default() };
-    let can = |module: &&&Module| (module.unavailable)(&pair).is_none();
+    let can = |module: &&&Module| module.refusal(&Params::default(), &pair).is_none();
     Module::all().iter().filter(can).map(|module| module.name).chain([NODES]).collect()
 }
 

@@ -403,7 +403,7 @@ fn transports_are_selected_in_the_words_of_open_mpi() {
         (["--mca", "btl", "sm,tcp"], "leaves out 'self'"),
         (["--mca", "mtl", "psm2"], "can be had by 'ofi'"),
         (["--mca", "pml", "v"], "say 'ob1'"),
-        (["--mca", "rpi", "gm"], "this transport of the guide is not there yet"),
+        (["--mca", "rpi", "gm"], "rpi gm: there is no Myrinet interface"),
         (["--mca", "btl", "self"], "add 'sm' or 'tcp'"),
     ] {
         let (code, _, err) = home.run(&[&["mpirun", "-n", "2"], &args[..], &["true"]].concat(), &[]);

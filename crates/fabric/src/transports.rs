@@ -7,6 +7,7 @@
 //!
 //! Shared memory is one as well, but known by its type ([`shm`](crate::shm)).
 
+pub mod gm;
 pub mod ib;
 pub mod lamd;
 pub mod loopback;

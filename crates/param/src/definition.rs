@@ -1,6 +1,6 @@
 //! What is said of a parameter, and how its values are read.
 
-use crate::foreign::{self, instead_of};
+use crate::foreign::instead_of;
 use crate::nearest::{nearest, nearest_within};
 use crate::parse::{ParamError, SWITCH_WORDS, Unit, number};
 use crate::registry::TABLE;
@@ -134,7 +134,6 @@ impl Param {
                     Unit::Choice(words) => nearest(text.trim(), words.iter().copied()),
                     _ => None,
                 },
-                instead: foreign::instead_of_value(self.name, text.trim()),
             })
     }
 

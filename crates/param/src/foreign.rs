@@ -19,17 +19,8 @@ pub(crate) fn is_of_guide(name: &str) -> bool {
     })
 }
 
-/// What to use instead of a word that the parameter `name` does not take, and which is known from elsewhere.
-pub fn instead_of_value(name: &str, value: &str) -> Option<&'static str> {
-    let guide = ["gm", "ib"];
-    let is_of_guide = guide.iter().any(|module| module.eq_ignore_ascii_case(value));
-    (name == "rpi" && is_of_guide).then_some(NO_MODULE)
-}
-
 /// A name, or the beginning of names up to a `_`, and what to do. The first that fits counts.
 const FAMILIES: &[(&str, &str)] = &[
-    ("rpi_gm", NO_MODULE),
-    ("rpi_ib", NO_MODULE),
     (
         "coll_",
         "components of collectives are named by coll and coll_NAME_priority, algorithms of collectives are chosen by coll_tuned_COLLECTIVE_algorithm and \
@@ -74,8 +65,6 @@ const FAMILIES: &[(&str, &str)] = &[
     ("ucx", "it is UCX's, which OxMPI does not use"),
 ];
 
-const NO_MODULE: &str =
-    "this transport of the guide is not there yet; 'oxmpi info --select' lists those that are";
 const TRANSPORT: &str = "it is Open MPI's; parameters of transports start with 'shm_' and 'rpi_tcp_' here ('oxmpi info --params')";
 const BINDING: &str =
     "it is Open MPI's; here '--bind-to none', '--bind-to core' or '--bind-to hwthread' says it";
@@ -90,9 +79,6 @@ mod tests {
     fn families_are_cut_at_underscores() {
         assert_eq!(instead_of("btl_elan_max"), Some(TRANSPORT));
         assert_eq!(instead_of("btl_sm_eager_limit"), instead_of_component("btl_sm_eager_limit"));
-        assert_eq!(instead_of("rpi_gm_port"), Some(NO_MODULE));
-        assert_eq!(instead_of_value("rpi", "gm"), Some(NO_MODULE));
-        assert_eq!((instead_of_value("rpi", "tpc"), instead_of_value("btl", "gm")), (None, None));
         assert_eq!(instead_of("iodine"), None);
         assert_eq!(instead_of(""), None);
     }

@@ -46,6 +46,8 @@ pub struct Module {
     pub sockets: Option<SocketParams>,
     /// Why a job cannot use it, if it cannot.
     pub unavailable: fn(&Job) -> Option<String>,
+    /// Why this machine has nothing for it as the parameters are, if so.
+    pub not_found: fn(&Params) -> Option<String>,
     /// What makes it in a process. Its type is known where transports are: `oxmpi_fabric::Constructor`.
     pub constructor: &'static (dyn Any + Send + Sync),
 }
@@ -180,6 +182,7 @@ impl Module {
         sections: true,
         sockets: None,
         unavailable: |_| None,
+        not_found: |_| None,
         constructor: &(),
     };
 
@@ -191,6 +194,11 @@ impl Module {
             all
         });
         &ALL
+    }
+
+    /// Why a job with these parameters cannot use it on this machine, if it cannot.
+    pub fn refusal(&self, params: &Params, job: &Job) -> Option<String> {
+        (self.unavailable)(job).or_else(|| (self.not_found)(params))
     }
 
     /// That of a name.

@@ -42,7 +42,7 @@ pub enum ParamError {
         instead: Option<&'static str>,
     },
     /// The text is not a value of the parameter's type, or lies outside its limits.
-    #[error("parameter '{name}': '{value}' is not {wanted}{}", hint(*nearest, *instead))]
+    #[error("parameter '{name}': '{value}' is not {wanted}{}", hint(*nearest, None))]
     Value {
         /// The parameter's name.
         name: &'static str,
@@ -52,8 +52,6 @@ pub enum ParamError {
         wanted: String,
         /// The word that was probably meant.
         nearest: Option<&'static str>,
-        /// What to use instead, if the word is known from elsewhere.
-        instead: Option<&'static str>,
     },
     /// A line of a parameter file makes no sense.
     #[error(transparent)]

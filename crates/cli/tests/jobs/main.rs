@@ -14,6 +14,7 @@ mod deaths;
 mod errors;
 mod forced;
 mod generations;
+mod gm;
 mod hangs;
 mod harness;
 mod ib;

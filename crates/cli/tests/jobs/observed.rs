@@ -71,6 +71,19 @@ const OBSERVED: &[Row] = &[
             "rpi_lamd_priority",
         ],
     ),
+    ("jobs/gm.rs", "messages_of_up_to_tinymsglen_leave_before_their_receive", &["rpi_gm_tinymsglen"]),
+    (
+        "jobs/gm.rs",
+        "ports_are_taken_from_2_on_and_who_gets_none_ends_the_job",
+        &["rpi_gm_port", "rpi_gm_maxport"],
+    ),
+    (
+        "jobs/gm.rs",
+        "what_is_not_there_is_named_and_checkpoints_are_refused",
+        &["rpi_gm_library", "rpi_gm_cr"],
+    ),
+    ("jobs/gm.rs", "gm_is_selected_by_its_priority_where_there_is_a_library", &["rpi_gm_priority"]),
+    ("jobs/gm.rs", "receivers_that_compute_lose_nothing", &["rpi_gm_fast"]),
     (
         "jobs/ib.rs",
         "the_memory_of_envelopes_is_shown",

@@ -1,7 +1,7 @@
 //! Which modules a job gets, and at which thread level.
 
 use crate::harness::{Programs, compile};
-use oxmpi_param::{Job, Module};
+use oxmpi_param::{Job, Module, Params};
 
 fn run(programs: &Programs, options: &[&str], wanted: &str, variable: Option<&str>) -> (i32, String, String) {
     let mut command = programs.mpirun(2, options, "level", &[wanted]);
@@ -91,7 +91,7 @@ fn the_library_has_all_transports_that_there_are() {
     for module in Module::all() {
         let outcome = programs.run(1, &["--mca", "rpi", module.name], "transports", &[]);
         // Without its device a transport is refused; that it is known shows in the reason.
-        if let Some(why) = (module.unavailable)(&Job { ranks: Some(1), ..Job::default() }) {
+        if let Some(why) = module.refusal(&Params::default(), &Job { ranks: Some(1), ..Job::default() }) {
             let wanted = format!("rpi {}: {why}", module.name);
             assert!(outcome.code == 2 && outcome.err.contains(&wanted), "{module:?} {outcome:?}");
             continue;

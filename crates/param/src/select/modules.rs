@@ -70,6 +70,7 @@ fn rows(params: &Params, job: &Job, ask: &Ask) -> Vec<ModuleRow> {
             "cr {cr} is asked for, which uses it only if 'rpi' names it, for images of whole jobs on one host"
         ))
     };
+    let left_out = |module: &'static Module| ask.left_out(module).or_else(|| left_out_for_cr(module));
     let row = |module: &'static Module| ModuleRow {
         framework: Framework::Rpi,
         name: module.name,
@@ -77,8 +78,12 @@ fn rows(params: &Params, job: &Job, ask: &Ask) -> Vec<ModuleRow> {
         lowest: module.lowest,
         highest: module.highest,
         checkpoints: module.checkpoints || module.images && params.cr().is_some(),
-        left_out: ask.left_out(module).or_else(|| left_out_for_cr(module)),
-        unavailable: (module.unavailable)(job),
+        left_out: left_out(module),
+        // What is left out in any case is not searched for on this machine.
+        unavailable: match left_out(module) {
+            Some(_) => (module.unavailable)(job),
+            None => module.refusal(params, job),
+        },
         between: way.filter(|_| module.between == BetweenNodes::Another).map(|way| way.name),
     };
     let transports = Module::all().iter().map(|module| row(module));

@@ -1,0 +1,318 @@
+//! A network in memory for the tests of this transport: two ports, whose operations end late and in an order that a seed chooses, and
+//! sockets on which processes meet. It fails a test that sends without a token, or changes what GM has.
+
+#![allow(clippy::panic_in_result_fn, clippy::expect_used)] // what a test must not do fails it
+
+use super::GmPort;
+use crate::sim::Random;
+use crate::{Body, Limits, Membership, Message, Sent, Sink, Statistics, Transport, Unreachable};
+use oxmpi_gm::{GmError, GmEvent, GmOperation, GmSlot, GmStatus, GmTarget, WordId};
+use oxmpi_sys::bytes::Bytes;
+use oxmpi_wire::Frame;
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The length of a slot.
+pub(super) const SLOT: usize = 248;
+
+enum Sending {
+    Slot(GmSlot, Vec<u8>),
+    Word(u64, u64),
+}
+
+/// One of the two ports.
+struct FakeEnd {
+    send_tokens: u32,
+    receive_tokens: u32,
+    provided: VecDeque<GmSlot>,
+    /// What GM has to send to the other one, in order.
+    queue: VecDeque<Sending>,
+    is_disabled: bool,
+    done: VecDeque<(GmEvent, Vec<u8>)>,
+    words: Vec<u64>,
+    meets: VecDeque<(bool, Vec<u8>)>,
+}
+
+/// Both ports and the sockets between the two processes.
+pub(super) struct GmWorld {
+    random: Random,
+    ends: [FakeEnd; 2],
+    /// The receiver is no more.
+    pub(super) is_broken: bool,
+    /// Of so many messages the next one finds no buffer in time.
+    pub(super) times_out: Option<u64>,
+    /// Messages that have timed out.
+    pub(super) timed_out: u32,
+    pub(super) has_left: [bool; 2],
+}
+
+/// A world that several hold.
+#[derive(Clone)]
+pub(super) struct SharedGmWorld(Arc<Mutex<GmWorld>>);
+
+impl std::fmt::Debug for SharedGmWorld {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SharedGmWorld")
+    }
+}
+
+impl SharedGmWorld {
+    pub(super) fn new(seed: u64, send_tokens: u32, receive_tokens: u32) -> SharedGmWorld {
+        let end = || FakeEnd {
+            send_tokens,
+            receive_tokens,
+            provided: VecDeque::new(),
+            queue: VecDeque::new(),
+            is_disabled: false,
+            done: VecDeque::new(),
+            words: Vec::new(),
+            meets: VecDeque::new(),
+        };
+        SharedGmWorld(Arc::new(Mutex::new(GmWorld {
+            random: Random::new(seed),
+            ends: [end(), end()],
+            is_broken: false,
+            times_out: None,
+            timed_out: 0,
+            has_left: [false; 2],
+        })))
+    }
+
+    pub(super) fn with<T>(&self, of: impl FnOnce(&mut GmWorld) -> T) -> T {
+        of(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl GmWorld {
+    fn ended(&mut self, me: usize, operation: GmOperation, status: GmStatus) {
+        self.ends[me]
+            .done
+            .push_back((GmEvent::Ended { label: 1 - me as u32, operation, status }, Vec::new()));
+    }
+
+    /// Lets what is first in one direction arrive, or fail.
+    fn step(&mut self) {
+        let me = self.random.below(2) as usize;
+        let random = self.random.below(1 << 20);
+        let [first, second] = &mut self.ends;
+        let (from, to) = if me == 0 { (first, second) } else { (second, first) };
+        if from.is_disabled {
+            return;
+        }
+        let Some(sending) = from.queue.pop_front() else { return };
+        let operation = match &sending {
+            Sending::Slot(slot, _) => GmOperation::Send(*slot),
+            Sending::Word(..) => GmOperation::PutWord,
+        };
+        if self.is_broken {
+            from.is_disabled = true;
+            let why = "send says: target node was unreachable (status 18)".to_string();
+            return self.ended(me, operation, GmStatus::Failed(why));
+        }
+        match sending {
+            Sending::Word(address, value) => to.words[address as usize] = value,
+            Sending::Slot(slot, bytes) => {
+                let is_late = self.times_out.is_some_and(|one_of| random % one_of == 0);
+                if is_late || to.provided.is_empty() {
+                    // Without the first the receiver may just be slow: GM tries again.
+                    if !is_late && random % 4 > 0 {
+                        return from.queue.push_front(Sending::Slot(slot, bytes));
+                    }
+                    from.is_disabled = true;
+                    self.timed_out += 1;
+                    return self.ended(me, operation, GmStatus::TimedOut);
+                }
+                let into = to.provided.pop_front().expect("there is one");
+                let from = GmTarget { node: 0, port: me as u32 };
+                to.done.push_back((GmEvent::Received { slot: into, len: bytes.len(), from }, bytes));
+            }
+        }
+        self.ended(me, operation, GmStatus::Done);
+    }
+}
+
+/// A port of the world.
+#[derive(Debug)]
+pub(super) struct FakeGmPort {
+    pub(super) world: SharedGmWorld,
+    pub(super) me: usize,
+    pub(super) slots: Vec<Vec<u8>>,
+    pub(super) lent: HashSet<GmSlot>,
+}
+
+impl FakeGmPort {
+    pub(super) fn new(world: SharedGmWorld, me: usize) -> FakeGmPort {
+        FakeGmPort { world, me, slots: Vec::new(), lent: HashSet::new() }
+    }
+
+    fn end<T>(&self, of: impl FnOnce(&mut FakeEnd) -> T) -> T {
+        self.world.with(|world| of(&mut world.ends[self.me]))
+    }
+
+    fn take_token(&self) -> Result<(), GmError> {
+        let exhausted = GmError::Exhausted { port: self.me as u32, what: "send tokens" };
+        self.end(|end| end.send_tokens.checked_sub(1).map(|left| end.send_tokens = left)).ok_or(exhausted)
+    }
+}
+
+impl GmPort for FakeGmPort {
+    fn describe(&self) -> String {
+        format!("port {} of the world", self.me)
+    }
+    fn address(&self) -> (u32, u32) {
+        (7, self.me as u32)
+    }
+    fn target(&self, address: (u32, u32)) -> Result<GmTarget, GmError> {
+        assert_eq!(address, (7, 1 - self.me as u32));
+        Ok(GmTarget { node: 0, port: address.1 })
+    }
+    fn send_tokens(&self) -> u32 {
+        self.end(|end| end.send_tokens)
+    }
+    fn receive_tokens(&self) -> u32 {
+        self.end(|end| end.receive_tokens)
+    }
+    fn slot_len(&self) -> usize {
+        SLOT
+    }
+    fn more_slots(&mut self, count: usize) -> Result<Vec<GmSlot>, GmError> {
+        let first = self.slots.len();
+        self.slots.resize(first + count, vec![0; SLOT]);
+        Ok((first..first + count).map(|at| GmSlot(at as u32)).collect())
+    }
+    fn slot(&self, slot: GmSlot) -> &[u8] {
+        assert!(!self.lent.contains(&slot));
+        &self.slots[slot.0 as usize]
+    }
+    fn slot_mut(&mut self, slot: GmSlot) -> &mut [u8] {
+        assert!(!self.lent.contains(&slot));
+        &mut self.slots[slot.0 as usize]
+    }
+    fn provide(&mut self, slot: GmSlot) -> Result<(), GmError> {
+        let exhausted = GmError::Exhausted { port: self.me as u32, what: "receive tokens" };
+        self.end(|end| end.receive_tokens.checked_sub(1).map(|left| end.receive_tokens = left))
+            .ok_or(exhausted)?;
+        assert!(self.lent.insert(slot), "a slot is provided once");
+        self.end(|end| end.provided.push_back(slot));
+        Ok(())
+    }
+    fn send(&mut self, label: u32, to: GmTarget, slot: GmSlot, len: usize) -> Result<(), GmError> {
+        assert_eq!((label, to.port), (1 - self.me as u32, 1 - self.me as u32));
+        self.take_token()?;
+        assert!(self.lent.insert(slot), "a slot is sent once");
+        let bytes = self.slots[slot.0 as usize][..len].to_vec();
+        self.end(|end| end.queue.push_back(Sending::Slot(slot, bytes)));
+        Ok(())
+    }
+    fn new_word(&mut self) -> Result<WordId, GmError> {
+        self.end(|end| end.words.push(0));
+        Ok(WordId(self.end(|end| end.words.len() as u32 - 1)))
+    }
+    fn word(&self, word: WordId) -> u64 {
+        self.end(|end| end.words[word.0 as usize])
+    }
+    fn word_address(&self, word: WordId) -> u64 {
+        word.0.into()
+    }
+    fn put_word(&mut self, _: u32, _: GmTarget, _: WordId, at_peer: (u64, u64)) -> Result<(), GmError> {
+        self.take_token()?;
+        self.end(|end| end.queue.push_back(Sending::Word(at_peer.0, at_peer.1)));
+        Ok(())
+    }
+    fn drop_sends(&mut self, _: u32, _: GmTarget) -> Result<(), GmError> {
+        self.take_token()?;
+        self.world.with(|world| {
+            let end = &mut world.ends[self.me];
+            assert!(std::mem::take(&mut end.is_disabled), "sends are dropped after a failure");
+            let queue = std::mem::take(&mut end.queue);
+            // The callback of this comes before or after those of what is dropped.
+            let is_first = world.random.below(2) == 0;
+            if is_first {
+                world.ended(self.me, GmOperation::Drop, GmStatus::Done);
+            }
+            for sending in queue {
+                let operation = match sending {
+                    Sending::Slot(slot, _) => GmOperation::Send(slot),
+                    Sending::Word(..) => GmOperation::PutWord,
+                };
+                world.ended(self.me, operation, GmStatus::Dropped);
+            }
+            if !is_first {
+                world.ended(self.me, GmOperation::Drop, GmStatus::Done);
+            }
+        });
+        Ok(())
+    }
+    fn poll(&mut self, into: &mut Vec<GmEvent>) {
+        let FakeGmPort { world, me, slots, lent } = self;
+        world.with(|world| {
+            for _ in 0..world.random.below(4) {
+                world.step();
+            }
+            for _ in 0..world.random.below(4) {
+                let end = &mut world.ends[*me];
+                let Some((event, bytes)) = end.done.pop_front() else { break };
+                match &event {
+                    GmEvent::Received { slot, .. } => {
+                        end.receive_tokens += 1;
+                        lent.remove(slot);
+                        slots[slot.0 as usize][..bytes.len()].copy_from_slice(&bytes);
+                    }
+                    GmEvent::Ended { operation, .. } => {
+                        end.send_tokens += 1;
+                        if let GmOperation::Send(slot) = operation {
+                            lent.remove(slot);
+                        }
+                    }
+                }
+                into.push(event);
+            }
+        });
+    }
+}
+
+/// The sockets of a process of the world, to the other one.
+#[derive(Debug)]
+pub(super) struct GmSockets {
+    pub(super) world: SharedGmWorld,
+    pub(super) me: usize,
+}
+
+impl Transport for GmSockets {
+    fn name(&self) -> &'static str {
+        "sockets"
+    }
+    fn limits(&self, _: u32) -> Limits {
+        Limits { eager: 1 << 16, announced: 0 }
+    }
+    fn piece_limit(&mut self, _: u32) -> usize {
+        1 << 16
+    }
+    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+        let Frame::Meet { asks } = message.frame else { panic!("{:?} goes over the network", message.frame) };
+        let Body::Bytes(body) = message.body else { panic!("an introduction lies in one piece") };
+        Ok(self.world.with(|world| {
+            if world.random.below(3) == 0 {
+                return Sent::Full;
+            }
+            world.ends[to as usize].meets.push_back((asks, body.to_vec()));
+            Sent::Done
+        }))
+    }
+    fn poll(&mut self, _: Option<u32>, sink: &mut dyn Sink) -> bool {
+        let came = self.world.with(|world| {
+            if world.random.below(3) == 0 { None } else { world.ends[self.me].meets.pop_front() }
+        });
+        let Some((asks, body)) = came else { return false };
+        sink.meet(1 - self.me as u32, asks, body.len(), Bytes::from(&body[..]));
+        true
+    }
+}
+
+impl Membership for GmSockets {
+    fn has_left(&mut self, _: u32) -> bool {
+        self.world.with(|world| world.has_left[self.me])
+    }
+}
+
+impl Statistics for GmSockets {}

@@ -1,0 +1,149 @@
+//! How two processes meet (rule 1 of the module), and which buffers a peer is granted (rule 4).
+
+use super::introduction::GmIntroduction;
+use super::peer::{GmPeer, Met, UNCOUNTED};
+use super::{CREDITS, Gm, GmPort};
+use crate::{Body, Message, Sent, Unreachable};
+use oxmpi_sys::bytes::Bytes;
+use oxmpi_sys::net::fill_random;
+use oxmpi_wire::Frame;
+
+/// Slots that are made at a time.
+const SLOTS: usize = 16;
+/// Buffers that a process provides for all others if nobody counts, at most.
+const POOL: u32 = 128;
+
+impl<P: GmPort> Gm<P> {
+    pub(super) fn is_of_launcher(&mut self, peer: u32) -> bool {
+        self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
+    }
+
+    /// How many buffers a new peer is granted, 0 if each receive token is granted.
+    pub(super) fn grant(&self) -> u32 {
+        let limit = self.provided + self.port.receive_tokens();
+        let granted = self.provided.saturating_sub(self.spare);
+        let first_half = (limit / 2).saturating_sub(granted);
+        CREDITS.min(first_half.max(1)).min(limit.saturating_sub(granted))
+    }
+
+    /// Provides buffers until so many are granted to no peer.
+    fn provide_spare(&mut self, wanted: u32) -> Result<(), String> {
+        while self.spare < wanted {
+            if self.receive_slots.is_empty() {
+                self.receive_slots = self.port.more_slots(SLOTS).map_err(|error| error.to_string())?;
+            }
+            let Some(slot) = self.receive_slots.pop() else { return Err("GM gives no memory".into()) };
+            if let Err(error) = self.port.provide(slot) {
+                self.receive_slots.push(slot);
+                return Err(error.to_string());
+            }
+            (self.provided, self.spare) = (self.provided + 1, self.spare + 1);
+        }
+        Ok(())
+    }
+
+    /// Provides buffers for a peer, and chooses what its messages have in their heads.
+    pub(super) fn make_end(&mut self, to: u32) -> Result<(), String> {
+        if self.peer(to).is_some() {
+            return Ok(());
+        }
+        let granted = if self.settings.is_fast {
+            if self.provided == 0 {
+                self.provide_spare(self.port.receive_tokens().min(POOL))?;
+                self.spare = 0;
+            }
+            UNCOUNTED
+        } else {
+            let granted = self.grant();
+            if granted == 0 {
+                let all = self.provided;
+                return Err(format!(
+                    "all {all} receive tokens of the port are granted to other processes: set rpi_gm_fast to 1, or choose '--mca rpi tcp'"
+                ));
+            }
+            self.provide_spare(granted)?;
+            granted
+        };
+        let mut key = [0; 4];
+        fill_random(&mut key).map_err(|error| format!("the system has no random numbers: {error}"))?;
+        let word = self.port.new_word().map_err(|error| error.to_string())?;
+        if granted != UNCOUNTED {
+            self.spare -= granted;
+        }
+        let at = to as usize;
+        if self.peers.len() <= at {
+            self.peers.resize_with(at + 1, || None);
+        }
+        self.peers[at] = Some(Box::new(GmPeer::new(u32::from_le_bytes(key), word, granted)));
+        Ok(())
+    }
+
+    /// Introduces this process to a peer, and requests its introduction, once.
+    pub(super) fn begin_meeting(&mut self, to: u32) -> Result<(), Unreachable> {
+        self.make_end(to).map_err(|why| Unreachable { peer: to, why })?;
+        let is_due = self.peer(to).is_some_and(|peer| !peer.has_asked && peer.met.is_none());
+        let has_asked = is_due && self.introduce(to, true)?;
+        if let Some(peer) = self.peer(to) {
+            peer.has_asked |= has_asked;
+        }
+        Ok(())
+    }
+
+    /// Sends a peer the introduction of this process. Whether there was room for it.
+    fn introduce(&mut self, to: u32, asks: bool) -> Result<bool, Unreachable> {
+        let (address, message) = (self.port.address(), self.port.slot_len() as u32);
+        let Some(GmPeer { key, word, granted, .. }) = self.peer(to) else { return Ok(true) };
+        let (key, word, granted) = (*key, *word, *granted);
+        let word = self.port.word_address(word);
+        let body = GmIntroduction { address, key, granted, message, word }.encode();
+        let body = Body::Bytes(Bytes::from(&body[..]));
+        let message = Message { sequence: 0, frame: Frame::Meet { asks }, body, lent: None, token: 0 };
+        Ok(self.sockets.send(to, &message)? != Sent::Full)
+    }
+
+    /// A peer has introduced itself.
+    fn meet(&mut self, from: u32, asks: bool, body: &[u8]) -> Result<(), String> {
+        let its = GmIntroduction::decode(body).ok_or("what it says of itself makes no sense")?;
+        let own = self.port.slot_len();
+        if its.message as usize != own {
+            let its = its.message;
+            return Err(format!(
+                "its messages are up to {its} bytes long, and those of this process {own} (rpi_gm_tinymsglen)"
+            ));
+        }
+        self.make_end(from)?;
+        let target = self.port.target(its.address).map_err(|error| error.to_string())?;
+        let Some(peer) = self.peer(from).filter(|peer| !peer.is_gone) else { return Ok(()) };
+        peer.met.get_or_insert(Met { target, key: its.key, word: its.word, allowed: its.granted });
+        if asks {
+            self.unanswered.push(from);
+        }
+        self.report(from);
+        Ok(())
+    }
+
+    /// Takes in the peers that have introduced themselves, and answers them.
+    pub(super) fn end_meetings(&mut self) {
+        for (from, asks, body) in self.meetings.take() {
+            if let Err(why) = self.meet(from, asks, &body) {
+                self.say(&format!("process {from} cannot be met: {why}"));
+                self.lost.push(from);
+            }
+        }
+        for to in std::mem::take(&mut self.unanswered) {
+            if !self.awaits(to) {
+                continue;
+            }
+            match self.introduce(to, false) {
+                Ok(true) => {}
+                Ok(false) => self.unanswered.push(to),
+                Err(_) => self.lost.push(to),
+            }
+        }
+    }
+
+    /// Whether a peer still waits for an answer: not one that ends.
+    pub(super) fn awaits(&mut self, to: u32) -> bool {
+        self.peer(to).is_some_and(|peer| !peer.is_gone) && !self.sockets.has_left(to)
+    }
+}

@@ -1,0 +1,141 @@
+//! What goes to peers: messages, what is sent again, and the words by which buffers are returned (rules 3 to 5 of the module).
+
+use super::peer::{Flight, Met};
+use super::{Gm, GmPort, HEAD};
+use crate::{Message, Sent, Unreachable};
+use oxmpi_gm::GmSlot;
+use oxmpi_wire::MAX_FRAME_LEN;
+
+/// Slots that are made at a time.
+const SLOTS: usize = 8;
+
+impl<P: GmPort> Gm<P> {
+    /// Send tokens that messages may take: the last one is kept for words and for dropping (rule 4).
+    fn has_token(&self) -> bool {
+        self.port.send_tokens() > 1
+    }
+
+    /// How many messages to one peer GM may have: a peer that answers no more does not take all tokens from others.
+    fn most_in_flight(&self) -> usize {
+        (self.tokens as usize * 3 / 4).max(1)
+    }
+
+    /// A slot for a message, if there is one. Those of messages that GM has, and of those that it gives back, are twice as many as tokens.
+    fn send_slot(&mut self) -> Result<Option<GmSlot>, String> {
+        if self.send_slots.is_empty() && self.made_send_slots < 2 * self.tokens {
+            match self.port.more_slots(SLOTS) {
+                Ok(slots) => {
+                    self.made_send_slots += slots.len() as u32;
+                    self.send_slots = slots;
+                }
+                // The next callback gives one back.
+                Err(_) if self.made_send_slots > 0 => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(self.send_slots.pop())
+    }
+
+    /// Sends a frame to a peer that was met.
+    pub(super) fn send_message(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+        let (has_token, most) = (self.has_token(), self.most_in_flight());
+        let Gm { peers, port, .. } = self;
+        let known = peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut());
+        let Some(peer) = known.filter(|peer| !peer.is_gone) else {
+            return Err(Unreachable { peer: to, why: "it is gone".into() });
+        };
+        if peer.credits() == 0 {
+            peer.returns(port.word(peer.word));
+        }
+        let is_full = peer.credits() == 0 || peer.is_stopped() || peer.in_flight.len() >= most;
+        let (Some(met), false, true) = (peer.met, is_full, has_token) else { return Ok(Sent::Full) };
+        let slot = self.send_slot().map_err(|why| Unreachable { peer: to, why })?;
+        let Some(slot) = slot else { return Ok(Sent::Full) };
+        let Some(len) = self.fill(slot, message) else {
+            self.send_slots.push(slot);
+            let why = format!("a body of {} bytes is longer than a message", message.body.len());
+            return Err(Unreachable { peer: to, why });
+        };
+        Ok(self.dispatch_slot(to, met, Flight { slot, len }))
+    }
+
+    /// Writes frame and body behind the head of a slot. The length of all, bytes; `None`: it does not fit.
+    fn fill(&mut self, slot: GmSlot, message: &Message<'_>) -> Option<usize> {
+        let bytes = self.port.slot_mut(slot);
+        let mut encoded = [0; MAX_FRAME_LEN];
+        let frame = message.frame.encode(message.sequence, self.own, &mut encoded);
+        let end = HEAD + frame + message.body.len();
+        let (frame_room, body_room) = bytes.get_mut(HEAD..end)?.split_at_mut(frame);
+        frame_room.copy_from_slice(&encoded[..frame]);
+        message.body.fill(0, body_room.into());
+        Some(end)
+    }
+
+    /// Writes the head of a new message, and gives it to GM.
+    fn dispatch_slot(&mut self, to: u32, met: Met, flight: Flight) -> Sent {
+        let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else {
+            self.send_slots.push(flight.slot);
+            return Sent::Full;
+        };
+        let returned = peer.sends(flight);
+        if let Some(head) = self.port.slot_mut(flight.slot).first_chunk_mut::<HEAD>() {
+            head[..4].copy_from_slice(&returned.to_le_bytes());
+            head[4..].copy_from_slice(&met.key.to_le_bytes());
+        }
+        if self.port.send(to, met.target, flight.slot, flight.len).is_err() {
+            // There is no token after all.
+            peer.unsends();
+            self.send_slots.push(flight.slot);
+            return Sent::Full;
+        }
+        Sent::Done
+    }
+
+    /// Returns buffers to a peer by its word, if that is due.
+    pub(super) fn report(&mut self, to: u32) {
+        let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else { return };
+        let (Some(number), Some(met)) = (peer.report_due(), peer.met) else { return };
+        match self.port.put_word(to, met.target, peer.word, (met.word, number)) {
+            Ok(()) => peer.reports(),
+            Err(_) if self.unreported.contains(&to) => {}
+            Err(_) => self.unreported.push(to),
+        }
+    }
+
+    /// Does what waited for a token, or for GM to give back what it had.
+    pub(super) fn go_on(&mut self) {
+        for to in std::mem::take(&mut self.stopped) {
+            self.start_again(to);
+            if self.peer(to).is_some_and(|peer| peer.is_stopped() && !peer.has_failed || peer.needs_drop) {
+                self.stopped.push(to);
+            } else {
+                self.report(to);
+            }
+        }
+        if self.port.send_tokens() > 0 {
+            for to in std::mem::take(&mut self.unreported) {
+                self.report(to);
+            }
+        }
+    }
+
+    /// Rule 5.
+    fn start_again(&mut self, to: u32) {
+        let Gm { peers, port, .. } = self;
+        let Some(peer) = peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else { return };
+        let Some(met) = peer.met else { return };
+        if peer.needs_drop && port.drop_sends(to, met.target).is_ok() {
+            (peer.needs_drop, peer.is_dropping) = (false, true);
+        }
+        if !peer.gather() || peer.is_gone {
+            return;
+        }
+        while port.send_tokens() > 1
+            && let Some(flight) = peer.again.front().copied()
+            && port.send(to, met.target, flight.slot, flight.len).is_ok()
+        {
+            peer.again.pop_front();
+            peer.in_flight.push_back(flight);
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Two processes over a network in memory, with seeds.
+
+use super::fake::{FakeGmPort, GmSockets, SLOT, SharedGmWorld};
+use super::peer::UNCOUNTED;
+use super::{Gm, GmSettings, HEAD};
+use crate::{Body, Membership, Message, Sent, Sink, Statistics, Transport};
+use oxmpi_sys::bytes::Bytes;
+use oxmpi_wire::{Announced, Context, ContextId, Envelope, Frame, MAX_FRAME_LEN};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// So many messages go each way.
+const MESSAGES: u32 = 120;
+/// Turns after which something hangs.
+const TURNS: u32 = 200_000;
+
+#[derive(Default)]
+struct Arrivals {
+    came: Vec<(i32, Vec<u8>)>,
+    lost: Vec<u32>,
+}
+
+impl Sink for Arrivals {
+    fn eager(&mut self, _: u32, _: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
+        assert_eq!(total, first.len());
+        self.came.push((envelope.tag, first.to_vec()));
+    }
+    fn eager_sync(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: usize, _: Bytes<'_>) {}
+    fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: Announced, _: Bytes<'_>) {}
+    fn sync_ack(&mut self, _: u32, _: u64) {}
+    fn pull(&mut self, _: u32, _: u64, _: u64, _: u64, _: bool) {}
+    fn fin(&mut self, _: u32, _: u64) {}
+    fn withdraw(&mut self, _: u32, _: u64, _: u64) {}
+    fn withdrawn(&mut self, _: u32, _: u64) {}
+    fn data(&mut self, _: u32, _: u64, _: u64, _: usize, _: Bytes<'_>) {}
+    fn learn(&mut self, _: u32, _: ContextId, _: u32) {}
+    fn more(&mut self, _: u32, _: usize, _: Bytes<'_>) {}
+    fn sent(&mut self, _: u64) {}
+    fn lost(&mut self, peer: u32) {
+        self.lost.push(peer);
+    }
+}
+
+struct GmRank {
+    gm: Gm<FakeGmPort>,
+    arrivals: Arrivals,
+    sent: u32,
+    said: Arc<Mutex<Vec<String>>>,
+}
+
+/// Two processes, one that counts buffers and one that does not, or two of a kind.
+fn ranks(world: &SharedGmWorld, is_fast: [bool; 2]) -> [GmRank; 2] {
+    let rank = |me: usize| {
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let hears = said.clone();
+        let tell = Box::new(move |text: &str| hears.lock().unwrap().push(text.to_string()));
+        let sockets = Box::new(GmSockets { world: world.clone(), me });
+        let settings = GmSettings { tiny: 64, is_fast: is_fast[me] };
+        let gm = Gm::new(me as u32, FakeGmPort::new(world.clone(), me), sockets, settings, tell, None);
+        GmRank { gm, arrivals: Arrivals::default(), sent: 0, said }
+    };
+    [rank(0), rank(1)]
+}
+
+/// What message number `number` of a process is.
+fn planned(from: u32, number: u32) -> Vec<u8> {
+    let len = (number * 29 + from * 7) % 65;
+    (0..len).map(|at| (at * 31 + number * 7 + from) as u8).collect()
+}
+
+impl GmRank {
+    /// Sends the next message if there is room. Whether it is gone.
+    fn send_next(&mut self) -> bool {
+        let own = self.gm.own;
+        let body = planned(own, self.sent);
+        let envelope = Envelope { context: Context::Local(1), tag: self.sent as i32 };
+        let body = Body::Bytes(Bytes::from(&body[..]));
+        let (sequence, frame) = (self.sent as u8, Frame::Eager { envelope });
+        let message = Message { sequence, frame, body, lent: None, token: 0 };
+        let is_gone = self.gm.send(1 - own, &message).unwrap() == Sent::Done;
+        self.sent += u32::from(is_gone);
+        is_gone
+    }
+
+    fn poll(&mut self) {
+        self.gm.poll(None, &mut self.arrivals);
+    }
+}
+
+/// Sends `counts[i]` messages from rank i, and lets all arrive; rank 1 polls once in `lazy` turns.
+fn run(seed: u64, world: &SharedGmWorld, is_fast: [bool; 2], counts: [u32; 2], lazy: u32) {
+    let mut ranks = ranks(world, is_fast);
+    let mut turns = 0;
+    loop {
+        let [first, second] = &ranks;
+        let has_all = [first.arrivals.came.len(), second.arrivals.came.len()]
+            == [counts[1] as usize, counts[0] as usize];
+        if has_all && (ranks[0].gm.leave() & ranks[1].gm.leave()) {
+            break;
+        }
+        for (at, (rank, count)) in ranks.iter_mut().zip(counts).enumerate() {
+            while rank.sent < count && rank.send_next() {} // at most `count` turns
+            if at == 0 || turns % lazy == 0 {
+                rank.poll();
+            }
+        }
+        turns += 1;
+        assert!(turns < TURNS, "seed {seed}: nothing moves: {ranks:?}", ranks = ranks.map(|rank| rank.gm));
+    }
+    for (from, rank) in [(1, &ranks[0]), (0, &ranks[1])] {
+        let expected: Vec<_> =
+            (0..counts[from as usize]).map(|number| (number as i32, planned(from, number))).collect();
+        assert_eq!(rank.arrivals.came, expected, "seed {seed}");
+        assert!(rank.arrivals.lost.is_empty() && rank.said.lock().unwrap().is_empty(), "seed {seed}");
+    }
+}
+
+#[test]
+fn all_messages_arrive_in_order_with_any_number_of_tokens() {
+    for seed in 0..40 {
+        for (sends, receives) in [(2, 1), (2, 64), (3, 2), (16, 3), (64, 256)] {
+            let world = SharedGmWorld::new(seed, sends, receives);
+            run(seed, &world, [false; 2], [MESSAGES; 2], 1);
+            assert_eq!(world.with(|world| world.timed_out), 0, "who counts buffers waits for none");
+        }
+    }
+}
+
+#[test]
+fn messages_in_one_direction_need_no_answer() {
+    for seed in 0..40 {
+        for (sends, receives) in [(2, 1), (8, 8), (64, 256)] {
+            run(seed, &SharedGmWorld::new(seed, sends, receives), [false; 2], [MESSAGES, 0], 1);
+            run(seed, &SharedGmWorld::new(seed, sends, receives), [true; 2], [0, MESSAGES], 1);
+        }
+    }
+}
+
+#[test]
+fn what_is_not_counted_is_sent_again_in_order_when_it_times_out() {
+    let mut timed_out = 0;
+    for seed in 0..60 {
+        for (sends, receives) in [(2, 1), (4, 2), (16, 3), (64, 16)] {
+            for is_fast in [[true; 2], [true, false], [false, true]] {
+                let world = SharedGmWorld::new(seed, sends, receives);
+                run(seed, &world, is_fast, [MESSAGES; 2], 7);
+                timed_out += world.with(|world| world.timed_out);
+            }
+        }
+    }
+    assert!(timed_out > 1000, "{timed_out}");
+}
+
+/// The time limit of GM may strike at any message, also at those that return buffers.
+#[test]
+fn nothing_is_lost_or_overtaken_whichever_messages_time_out() {
+    for seed in 0..60 {
+        for is_fast in [false, true] {
+            let world = SharedGmWorld::new(seed, 2 + seed as u32 % 9, 1 + seed as u32 % 5);
+            world.with(|world| world.times_out = Some(5));
+            run(seed, &world, [is_fast; 2], [MESSAGES; 2], 2);
+            assert!(world.with(|world| world.timed_out) > 10);
+        }
+    }
+}
+
+/// Lets the ranks send and poll until rank 1 has got a message.
+fn meet(ranks: &mut [GmRank; 2]) {
+    for _ in 0..TURNS {
+        if !ranks[1].arrivals.came.is_empty() {
+            return;
+        }
+        ranks[0].send_next();
+        ranks.iter_mut().for_each(GmRank::poll);
+    }
+    panic!("the processes do not meet");
+}
+
+#[test]
+fn a_peer_that_is_not_reached_is_named_and_lost_and_keeps_no_token() {
+    let world = SharedGmWorld::new(3, 8, 8);
+    let mut ranks = ranks(&world, [false; 2]);
+    meet(&mut ranks);
+    world.with(|world| world.is_broken = true);
+    let start = Instant::now();
+    while ranks[0].arrivals.lost.is_empty() {
+        assert!(start.elapsed() < Duration::from_secs(20), "the loss is not reported");
+        ranks[0].send_next();
+        ranks[0].poll();
+        if !ranks[0].gm.failed.is_empty() {
+            // Nothing is lost before it is known that the peer has not left.
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    assert!(start.elapsed() >= super::GRACE);
+    assert_eq!(ranks[0].arrivals.lost, [1]);
+    let said = ranks[0].said.lock().unwrap().join("\n");
+    assert!(said.contains("process 1") && said.contains("target node was unreachable"), "{said}");
+    (0..200).for_each(|_| ranks[0].poll());
+    assert!(ranks[0].gm.leave(), "nobody waits for a peer that is lost");
+    assert_eq!(super::GmPort::send_tokens(&ranks[0].gm.port), 8);
+    assert_eq!(ranks[0].gm.made_send_slots as usize, ranks[0].gm.send_slots.len());
+    assert_eq!((ranks[0].gm.spare, ranks[0].gm.provided), (4, 4), "its buffers are for others");
+}
+
+#[test]
+fn what_fails_to_a_peer_that_has_left_is_no_loss() {
+    let world = SharedGmWorld::new(5, 8, 8);
+    let mut ranks = ranks(&world, [false; 2]);
+    meet(&mut ranks);
+    let mut turns = 0;
+    while !ranks[0].send_next() {
+        ranks.iter_mut().for_each(GmRank::poll);
+        turns += 1;
+        assert!(turns < TURNS, "there is no room for a message");
+    }
+    world.with(|world| (world.is_broken, world.has_left) = (true, [true, false]));
+    (0..1000).for_each(|_| ranks[0].poll());
+    assert_eq!((&ranks[0].arrivals.lost[..], ranks[0].gm.leave()), (&[][..], true));
+    assert!(ranks[0].said.lock().unwrap().is_empty());
+}
+
+#[test]
+fn the_first_peers_are_granted_all_credits_and_the_others_one_until_there_is_none() {
+    let world = SharedGmWorld::new(1, 8, 256);
+    let [mut rank, mut fast] = ranks(&world, [false, true]);
+    let mut grants = Vec::new();
+    while rank.gm.make_end(grants.len() as u32).is_ok() {
+        grants.push(rank.gm.peers[grants.len()].as_ref().unwrap().granted);
+        assert!(grants.len() <= 256);
+    }
+    assert_eq!(grants.len(), 4 + 128);
+    assert!(grants[..4].iter().all(|grant| *grant == 32) && grants[4..].iter().all(|grant| *grant == 1));
+    let why = rank.gm.make_end(500).unwrap_err();
+    assert!(why.contains("all 256 receive tokens") && why.contains("rpi_gm_fast"), "{why}");
+    rank.gm.bury(0);
+    assert!(rank.gm.make_end(500).is_ok(), "what one had is there for the next one");
+    // Who does not count needs no grant.
+    (0..1000).for_each(|peer| fast.gm.make_end(peer).unwrap());
+    assert_eq!((fast.gm.peers[999].as_ref().unwrap().granted, fast.gm.provided), (UNCOUNTED, 128));
+}
+
+#[test]
+fn a_message_for_a_job_that_had_the_port_before_is_dropped() {
+    let world = SharedGmWorld::new(9, 8, 8);
+    let mut ranks = ranks(&world, [false; 2]);
+    meet(&mut ranks);
+    let before = ranks[1].arrivals.came.len();
+    ranks[0].gm.peer(1).unwrap().met.as_mut().unwrap().key ^= 1;
+    for _ in 0..500 {
+        ranks[0].send_next();
+        ranks.iter_mut().for_each(GmRank::poll);
+    }
+    assert!(ranks[1].arrivals.came.len() <= before + 8, "those on the way before may still come");
+    assert!(ranks[0].sent as usize > ranks[1].arrivals.came.len());
+}
+
+#[test]
+fn a_body_that_fits_no_message_is_refused_and_the_longest_piece_fits() {
+    let world = SharedGmWorld::new(7, 8, 8);
+    let mut ranks = ranks(&world, [false; 2]);
+    meet(&mut ranks);
+    let piece = ranks[0].gm.piece_limit(1);
+    assert_eq!(piece, SLOT - HEAD - MAX_FRAME_LEN);
+    let body = [0; SLOT];
+    let frame = Frame::Data { receiver: 1, offset: 0 };
+    let mut send = |len: usize| {
+        let body = Body::Bytes(Bytes::from(&body[..len]));
+        for _ in 0..TURNS {
+            match ranks[0].gm.send(1, &Message { sequence: 0, frame, body, lent: None, token: 0 }) {
+                Ok(Sent::Full) => ranks.iter_mut().for_each(GmRank::poll),
+                other => return other.map_err(|error| error.why),
+            }
+        }
+        panic!("there is no room for a message");
+    };
+    assert_eq!(send(piece), Ok(Sent::Done));
+    assert!(send(SLOT).unwrap_err().contains(&format!("{SLOT} bytes")));
+    assert!(ranks[0].gm.counts().network_frames_sent > 0);
+}

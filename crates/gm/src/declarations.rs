@@ -1,0 +1,91 @@
+//! The interface of GM 2 as far as it is used here, as gm.h has it on 64-bit machines.
+
+#![allow(missing_docs)] // named and described by GM's own manual
+
+use libc::{c_char, c_int, c_uint, c_ulong, c_void};
+
+/// GM_API_VERSION_2_0: the first with gm_put() and global identifiers.
+pub(crate) const GM_API_VERSION_2_0: c_int = 0x200;
+
+pub(crate) const GM_SUCCESS: c_int = 0;
+pub(crate) const GM_BUSY: c_int = 5;
+pub(crate) const GM_INVALID_PARAMETER: c_int = 8;
+pub(crate) const GM_SEND_TIMED_OUT: c_int = 15;
+pub(crate) const GM_SEND_DROPPED: c_int = 19;
+pub(crate) const GM_STILL_SHUTTING_DOWN: c_int = 22;
+pub(crate) const GM_INVALID_PORT_NUMBER: c_int = 42;
+
+pub(crate) const GM_LOW_PRIORITY: c_int = 0;
+pub(crate) const GM_HIGH_PRIORITY: c_int = 1;
+
+pub(crate) const GM_NO_RECV_EVENT: u8 = 0;
+/// The first of the eight events of messages: normal and fast, from any and from the same port, of both priorities.
+pub(crate) const GM_RECV_EVENT: u8 = 11;
+/// The first of the fast ones, whose message lies in the receive queue and not in the buffer.
+pub(crate) const GM_FAST_RECV_EVENT: u8 = 15;
+pub(crate) const GM_FAST_HIGH_PEER_RECV_EVENT: u8 = 18;
+
+/// An opaque port.
+#[repr(C)]
+pub(crate) struct RawPort {
+    _private: [u8; 0],
+}
+
+/// `gm_recv_t`, which all events are as long as. Numbers are in network byte order.
+#[repr(C)]
+pub(crate) struct RecvEvent {
+    pub _rdma_padding: [u8; 32],
+    pub message: u64,
+    pub buffer: u64,
+    pub reserved_after_buffer: u32,
+    pub length: u32,
+    pub sender_node_id: u16,
+    pub reserved_after_sender_node_id: u16,
+    pub tag: u8,
+    pub size: u8,
+    pub sender_port_id: u8,
+    pub kind: u8,
+}
+
+const _: () = assert!(size_of::<RecvEvent>() == 64 && std::mem::offset_of!(RecvEvent, kind) == 63);
+
+/// `gm_send_completion_callback_t`.
+pub(crate) type Callback = unsafe extern "C" fn(*mut RawPort, *mut c_void, c_int);
+
+type Port = *mut RawPort;
+
+/// The functions of the library.
+#[derive(Clone, Copy)]
+pub(crate) struct Symbols {
+    pub init: unsafe extern "C" fn() -> c_int,
+    pub open: unsafe extern "C" fn(*mut Port, c_uint, c_uint, *const c_char, c_int) -> c_int,
+    pub close: unsafe extern "C" fn(Port),
+    pub num_send_tokens: unsafe extern "C" fn(Port) -> c_uint,
+    pub num_receive_tokens: unsafe extern "C" fn(Port) -> c_uint,
+    pub min_size_for_length: unsafe extern "C" fn(c_ulong) -> c_uint,
+    pub max_length_for_size: unsafe extern "C" fn(c_uint) -> c_ulong,
+    pub get_node_id: unsafe extern "C" fn(Port, *mut c_uint) -> c_int,
+    pub node_id_to_global_id: unsafe extern "C" fn(Port, c_uint, *mut c_uint) -> c_int,
+    pub global_id_to_node_id: unsafe extern "C" fn(Port, c_uint, *mut c_uint) -> c_int,
+    pub dma_malloc: unsafe extern "C" fn(Port, c_ulong) -> *mut c_void,
+    pub set_acceptable_sizes: unsafe extern "C" fn(Port, c_int, c_ulong) -> c_int,
+    pub allow_remote_memory_access: unsafe extern "C" fn(Port) -> c_int,
+    pub provide: unsafe extern "C" fn(Port, *mut c_void, c_uint, c_uint, c_uint),
+    pub send: unsafe extern "C" fn(
+        Port,
+        *mut c_void,
+        c_uint,
+        c_ulong,
+        c_uint,
+        c_uint,
+        c_uint,
+        Callback,
+        *mut c_void,
+    ),
+    pub put:
+        unsafe extern "C" fn(Port, *mut c_void, u64, c_ulong, c_int, c_uint, c_uint, Callback, *mut c_void),
+    pub drop_sends: unsafe extern "C" fn(Port, c_uint, c_uint, c_uint, Callback, *mut c_void),
+    pub receive: unsafe extern "C" fn(Port) -> *mut RecvEvent,
+    pub unknown: unsafe extern "C" fn(Port, *mut RecvEvent),
+    pub strerror: unsafe extern "C" fn(c_int) -> *const c_char,
+}

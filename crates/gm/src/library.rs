@@ -1,0 +1,150 @@
+//! The library.
+
+use crate::declarations::{GM_SUCCESS, Symbols};
+use libc::{c_char, c_int, c_void};
+use std::ffi::{CStr, CString};
+use std::fmt;
+use std::sync::Arc;
+
+/// The name under which the loader finds GM.
+pub const LIBRARY: &str = "libgm.so";
+
+/// Why GM cannot be used. The text is for a person.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GmError {
+    /// The library is not there.
+    #[error(
+        "GM cannot be loaded as '{library}' ({why}): install Myricom's GM 2 with its driver, or name the file by the parameter rpi_gm_library"
+    )]
+    Missing {
+        /// The name that was tried.
+        library: String,
+        /// What the loader said.
+        why: String,
+    },
+    /// It is something else.
+    #[error("'{library}' has no function {symbol}: it is no GM of version 2")]
+    Symbol {
+        /// The file.
+        library: String,
+        /// What it lacks.
+        symbol: &'static str,
+    },
+    /// A call has failed.
+    #[error("GM's {call} says: {why} (status {status})")]
+    Call {
+        /// The call.
+        call: &'static str,
+        /// Its status, see gm.h.
+        status: i32,
+        /// Its text.
+        why: String,
+    },
+    /// Something of the port is exhausted.
+    #[error("port {port} of GM has no more {what}")]
+    Exhausted {
+        /// The port.
+        port: u32,
+        /// Of what.
+        what: &'static str,
+    },
+}
+
+/// GM, loaded into this program. It stays loaded.
+pub struct GmLibrary {
+    pub(crate) symbols: Symbols,
+    name: String,
+}
+
+impl fmt::Debug for GmLibrary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GmLibrary({})", self.name)
+    }
+}
+
+impl fmt::Display for GmLibrary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GM ({})", self.name)
+    }
+}
+
+/// The text at `text`, if there is one.
+///
+/// # Safety
+/// It is null, or a string that ends with a zero.
+unsafe fn text(text: *const c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: as the caller says.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+impl GmLibrary {
+    /// Loads the library `name`: a file name as the loader takes it.
+    ///
+    /// # Errors
+    /// [`GmError::Missing`] and [`GmError::Symbol`].
+    pub fn open(name: &str) -> Result<Arc<GmLibrary>, GmError> {
+        let missing = |why: String| GmError::Missing { library: name.to_string(), why };
+        let file = CString::new(name).map_err(|_| missing("that is no file name".into()))?;
+        // SAFETY: the name ends with a zero. What runs when the library is loaded is the library's.
+        let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        if handle.is_null() {
+            // SAFETY: dlerror(3) gives a string of this thread's, or null.
+            return Err(missing(unsafe { text(libc::dlerror()) }));
+        }
+        let symbol = |symbol: &'static CStr| {
+            // SAFETY: the handle is open, the name ends with a zero.
+            let found = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
+            let missing =
+                || GmError::Symbol { library: name.to_string(), symbol: symbol.to_str().unwrap_or_default() };
+            if found.is_null() { Err(missing()) } else { Ok(found) }
+        };
+        macro_rules! function {
+            ($name:literal) => {{
+                let found: *mut c_void = symbol($name)?;
+                // SAFETY: the field that this initialises has the type of GM's function of this name.
+                unsafe { std::mem::transmute_copy::<*mut c_void, _>(&found) }
+            }};
+        }
+        let symbols = Symbols {
+            init: function!(c"gm_init"),
+            open: function!(c"gm_open"),
+            close: function!(c"gm_close"),
+            num_send_tokens: function!(c"gm_num_send_tokens"),
+            num_receive_tokens: function!(c"gm_num_receive_tokens"),
+            min_size_for_length: function!(c"gm_min_size_for_length"),
+            max_length_for_size: function!(c"gm_max_length_for_size"),
+            get_node_id: function!(c"gm_get_node_id"),
+            node_id_to_global_id: function!(c"gm_node_id_to_global_id"),
+            global_id_to_node_id: function!(c"gm_global_id_to_node_id"),
+            dma_malloc: function!(c"gm_dma_malloc"),
+            set_acceptable_sizes: function!(c"gm_set_acceptable_sizes"),
+            allow_remote_memory_access: function!(c"gm_allow_remote_memory_access"),
+            provide: function!(c"gm_provide_receive_buffer_with_tag"),
+            send: function!(c"gm_send_with_callback"),
+            put: function!(c"gm_put"),
+            drop_sends: function!(c"gm_drop_sends"),
+            receive: function!(c"gm_receive"),
+            unknown: function!(c"gm_unknown"),
+            strerror: function!(c"gm_strerror"),
+        };
+        Ok(Arc::new(GmLibrary { symbols, name: name.to_string() }))
+    }
+
+    /// The text of a status.
+    pub(crate) fn text_of(&self, status: c_int) -> String {
+        // SAFETY: it gives a constant string.
+        unsafe { text((self.symbols.strerror)(status)) }
+    }
+
+    /// What a call has answered, as a result.
+    pub(crate) fn check(&self, call: &'static str, status: c_int) -> Result<(), GmError> {
+        if status == GM_SUCCESS { Ok(()) } else { Err(self.error(call, status)) }
+    }
+
+    pub(crate) fn error(&self, call: &'static str, status: c_int) -> GmError {
+        GmError::Call { call, status, why: self.text_of(status) }
+    }
+}

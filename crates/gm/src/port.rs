@@ -1,0 +1,468 @@
+//! A port in use: slots, words, tokens, events.
+
+use crate::declarations::{
+    GM_API_VERSION_2_0, GM_BUSY, GM_FAST_HIGH_PEER_RECV_EVENT, GM_FAST_RECV_EVENT, GM_HIGH_PRIORITY,
+    GM_INVALID_PARAMETER, GM_INVALID_PORT_NUMBER, GM_LOW_PRIORITY, GM_NO_RECV_EVENT, GM_RECV_EVENT,
+    GM_SEND_DROPPED, GM_SEND_TIMED_OUT, GM_STILL_SHUTTING_DOWN, GM_SUCCESS, RawPort, RecvEvent,
+};
+use crate::library::{GmError, GmLibrary};
+use crate::slots::{GmSlot, Slots};
+use libc::{c_int, c_ulong, c_void};
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::ptr::null_mut;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Events that are read at a time.
+const BATCH: usize = 64;
+/// Words that are made at a time.
+const WORDS: usize = 64;
+
+/// Where messages go: a port of a node, as this interface numbers nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct GmTarget {
+    /// The node.
+    pub node: u32,
+    /// Its port.
+    pub port: u32,
+}
+
+/// A word that a peer writes here, and one that is written at the peer.
+///
+/// [`OpenPort::new_word`] makes them, numbered from 0. One of a number that it has not made is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WordId(pub u32);
+
+/// What was begun.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GmOperation {
+    /// [`OpenPort::send`] of this slot, which is the caller's again.
+    Send(GmSlot),
+    /// [`OpenPort::put_word`].
+    PutWord,
+    /// [`OpenPort::drop_sends`].
+    Drop,
+}
+
+/// How an operation has ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum GmStatus {
+    /// The receiver has it.
+    Done,
+    /// The target is there and has provided no buffer in time (GM_SEND_TIMED_OUT).
+    TimedOut,
+    /// It was dropped by [`OpenPort::drop_sends`].
+    Dropped,
+    /// It has failed, in GM's words.
+    Failed(String),
+}
+
+/// What has happened at a port.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum GmEvent {
+    /// A message has come into a slot, which is the caller's again.
+    Received {
+        /// The slot.
+        slot: GmSlot,
+        /// Its length, bytes.
+        len: usize,
+        /// Who has sent it.
+        from: GmTarget,
+    },
+    /// An operation is over, and its send token is back.
+    Ended {
+        /// What the caller has called the target.
+        label: u32,
+        /// Which one.
+        operation: GmOperation,
+        /// How.
+        status: GmStatus,
+    },
+}
+
+/// What GM's callback needs. It stays in its place as long as the port is open.
+struct Record {
+    at: u32,
+    ended: *const UnsafeCell<Vec<(u32, c_int)>>,
+    label: u32,
+    operation: GmOperation,
+}
+
+/// GM calls this from gm_unknown().
+unsafe extern "C" fn callback(_: *mut RawPort, context: *mut c_void, status: c_int) {
+    // SAFETY: the context is a record of the port that is being polled. It and the list live as long as the port, and the poll that has
+    // called gm_unknown() refers to neither meanwhile.
+    unsafe {
+        let record = context.cast::<Record>().cast_const();
+        (*(*(*record).ended).get()).push(((*record).at, status));
+    }
+}
+
+/// One port of an interface. One thread at a time uses it.
+pub struct OpenPort {
+    library: Arc<GmLibrary>,
+    raw: *mut RawPort,
+    number: u32,
+    /// The global identifier of the own node.
+    node: u32,
+    size: u32,
+    slots: Slots,
+    send_tokens: u32,
+    receive_tokens: u32,
+    words: Vec<*mut u8>,
+    made_words: usize,
+    #[allow(clippy::vec_box)] // GM has their addresses
+    records: Vec<Box<Record>>,
+    free_records: Vec<u32>,
+    /// Callbacks that have come: the record and the status.
+    ended: Box<UnsafeCell<Vec<(u32, c_int)>>>,
+}
+
+// SAFETY: GM binds a port to no thread, and only one thread at a time has this value.
+unsafe impl Send for OpenPort {}
+
+impl fmt::Debug for OpenPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenPort")
+            .field("number", &self.number)
+            .field("node", &self.node)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for OpenPort {
+    fn drop(&mut self) {
+        // SAFETY: it is open, and closed once. GM calls back only from gm_unknown(), and frees what it has allocated for the port.
+        unsafe { (self.library.symbols.close)(self.raw) };
+    }
+}
+
+impl OpenPort {
+    /// Opens the first port of an interface (`unit`) among `candidates` that nobody has, for messages of at least `message_len` bytes.
+    ///
+    /// # Errors
+    /// What GM says; that of the last candidate, if all are in use.
+    pub fn open(
+        library: &Arc<GmLibrary>,
+        unit: u32,
+        candidates: impl Iterator<Item = u32>,
+        message_len: usize,
+    ) -> Result<OpenPort, GmError> {
+        let symbols = &library.symbols;
+        // SAFETY: it may be called any number of times.
+        library.check("gm_init", unsafe { (symbols.init)() })?;
+        let mut last = None;
+        for number in candidates {
+            let mut raw = null_mut();
+            // SAFETY: the name ends with a zero, and the place is one for a pointer.
+            let status =
+                unsafe { (symbols.open)(&mut raw, unit, number, c"OxMPI".as_ptr(), GM_API_VERSION_2_0) };
+            if status == GM_SUCCESS && !raw.is_null() {
+                return OpenPort::opened(library, raw, number, message_len);
+            }
+            let is_in_use = matches!(status, GM_BUSY | GM_STILL_SHUTTING_DOWN);
+            let is_beyond = matches!(status, GM_INVALID_PARAMETER | GM_INVALID_PORT_NUMBER);
+            // The interface has fewer ports than the candidates: those before are what could be had.
+            if !is_beyond || last.is_none() {
+                last = Some(library.error("gm_open", status));
+            }
+            if !is_in_use {
+                break;
+            }
+        }
+        Err(last.unwrap_or_else(|| library.error("gm_open", GM_INVALID_PARAMETER)))
+    }
+
+    fn opened(
+        library: &Arc<GmLibrary>,
+        raw: *mut RawPort,
+        number: u32,
+        message_len: usize,
+    ) -> Result<OpenPort, GmError> {
+        let symbols = &library.symbols;
+        // SAFETY: the port is open; these only compute or read.
+        let (size, len, send_tokens, receive_tokens) = unsafe {
+            let size = (symbols.min_size_for_length)(message_len as c_ulong);
+            let len = (symbols.max_length_for_size)(size);
+            (size, len, (symbols.num_send_tokens)(raw), (symbols.num_receive_tokens)(raw))
+        };
+        let mut it = OpenPort {
+            library: library.clone(),
+            raw,
+            number,
+            node: 0,
+            size,
+            slots: Slots::new(len as usize),
+            send_tokens,
+            receive_tokens,
+            words: Vec::new(),
+            made_words: 0,
+            records: Vec::new(),
+            free_records: Vec::new(),
+            ended: Box::default(),
+        };
+        let mut node = 0;
+        // SAFETY: the port is open, `drop` closes it also after an error here; the places are for numbers.
+        unsafe {
+            library.check("gm_get_node_id", (symbols.get_node_id)(raw, &mut node))?;
+            library
+                .check("gm_node_id_to_global_id", (symbols.node_id_to_global_id)(raw, node, &mut it.node))?;
+            let low = (symbols.set_acceptable_sizes)(raw, GM_LOW_PRIORITY, 1 << size);
+            library.check("gm_set_acceptable_sizes", low)?;
+            let high = (symbols.set_acceptable_sizes)(raw, GM_HIGH_PRIORITY, 0);
+            library.check("gm_set_acceptable_sizes", high)?;
+            library.check("gm_allow_remote_memory_access", (symbols.allow_remote_memory_access)(raw))?;
+        }
+        Ok(it)
+    }
+
+    /// The number of the port.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The node that it is on, by its identifier in the whole network.
+    pub fn node(&self) -> u32 {
+        self.node
+    }
+
+    /// Send tokens that are free.
+    pub fn send_tokens(&self) -> u32 {
+        self.send_tokens
+    }
+
+    /// Receive tokens that are free.
+    pub fn receive_tokens(&self) -> u32 {
+        self.receive_tokens
+    }
+
+    /// The length of a slot, and so of a message at most, bytes.
+    pub fn slot_len(&self) -> usize {
+        self.slots.slot_len()
+    }
+
+    /// How this interface numbers a node of the network.
+    ///
+    /// # Errors
+    /// The network has no such node.
+    pub fn resolve(&self, node: u32) -> Result<u32, GmError> {
+        let mut local = 0;
+        // SAFETY: the port is open; the place is one for a number.
+        let status = unsafe { (self.library.symbols.global_id_to_node_id)(self.raw, node, &mut local) };
+        self.library.check("gm_global_id_to_node_id", status)?;
+        Ok(local)
+    }
+
+    fn allocate(&self, len: usize) -> Result<*mut u8, GmError> {
+        // SAFETY: the port is open.
+        let start = unsafe { (self.library.symbols.dma_malloc)(self.raw, len as c_ulong) }.cast::<u8>();
+        if start.is_null() {
+            return Err(GmError::Exhausted { port: self.number, what: "memory for DMA (gm_dma_malloc)" });
+        }
+        // SAFETY: so many bytes were allocated. GM says nothing of what they are.
+        unsafe { start.write_bytes(0, len) };
+        Ok(start)
+    }
+
+    /// Makes `count` more slots.
+    ///
+    /// # Errors
+    /// There is no memory for them.
+    pub fn more_slots(&mut self, count: usize) -> Result<Vec<GmSlot>, GmError> {
+        let start = self.allocate(count * self.slots.stride())?;
+        // SAFETY: it was just allocated, and is freed when the port is closed.
+        Ok(unsafe { self.slots.add(start, count) })
+    }
+
+    /// What a slot has; nothing while GM has it.
+    pub fn slot(&self, slot: GmSlot) -> &[u8] {
+        self.slots.slot(slot)
+    }
+
+    /// As [`OpenPort::slot`], to be filled.
+    pub fn slot_mut(&mut self, slot: GmSlot) -> &mut [u8] {
+        self.slots.slot_mut(slot)
+    }
+
+    /// Provides a slot for a message that comes, whoever has sent it. It takes a receive token.
+    ///
+    /// # Errors
+    /// There is no token, or GM has the slot already.
+    pub fn provide(&mut self, slot: GmSlot) -> Result<(), GmError> {
+        if self.receive_tokens == 0 {
+            return Err(GmError::Exhausted { port: self.number, what: "receive tokens" });
+        }
+        let start = self.slots.lend(slot).ok_or(GmError::Exhausted { port: self.number, what: "slots" })?;
+        self.receive_tokens -= 1;
+        // SAFETY: the slot is as long as messages of this size, lies in GM's memory, and is refused to others until its event.
+        unsafe {
+            let priority = GM_LOW_PRIORITY as u32;
+            (self.library.symbols.provide)(self.raw, start.cast(), self.size, priority, 0);
+        }
+        Ok(())
+    }
+
+    /// A place for what the callback needs, if there is a send token, which it takes.
+    fn record(&mut self, label: u32, operation: GmOperation) -> Result<*mut c_void, GmError> {
+        if self.send_tokens == 0 {
+            return Err(GmError::Exhausted { port: self.number, what: "send tokens" });
+        }
+        self.send_tokens -= 1;
+        let at = self.free_records.pop().unwrap_or_else(|| {
+            let at = self.records.len() as u32;
+            self.records.push(Box::new(Record { at, ended: &raw const *self.ended, label, operation }));
+            at
+        });
+        let record = &mut self.records[at as usize];
+        (record.label, record.operation) = (label, operation);
+        Ok((&raw mut **record).cast())
+    }
+
+    /// Sends the first `len` bytes of a slot. It takes a send token.
+    ///
+    /// # Errors
+    /// There is no token, or GM has the slot already.
+    pub fn send(&mut self, label: u32, to: GmTarget, slot: GmSlot, len: usize) -> Result<(), GmError> {
+        let context = self.record(label, GmOperation::Send(slot))?;
+        let Some(start) = self.slots.lend(slot) else {
+            self.send_tokens += 1;
+            return Err(GmError::Exhausted { port: self.number, what: "slots" });
+        };
+        let len = len.min(self.slot_len()) as c_ulong;
+        let (size, priority) = (self.size, GM_LOW_PRIORITY as u32);
+        // SAFETY: the slot has so many bytes, lies in GM's memory, and is refused to others until its event; the record stays.
+        unsafe {
+            let send = self.library.symbols.send;
+            send(self.raw, start.cast(), size, len, priority, to.node, to.port, callback, context);
+        }
+        Ok(())
+    }
+
+    /// Makes a word that a peer may write, which is 0.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn new_word(&mut self) -> Result<WordId, GmError> {
+        if self.made_words == self.words.len() * WORDS {
+            let start = self.allocate(WORDS * 16)?;
+            self.words.push(start);
+        }
+        self.made_words += 1;
+        Ok(WordId(self.made_words as u32 - 1))
+    }
+
+    /// The word that the peer writes, and behind it the one that is written at the peer. `None`: it was not made.
+    fn place(&self, word: WordId) -> Option<*mut u8> {
+        let at = word.0 as usize;
+        let region = self.words.get(at / WORDS).filter(|_| at < self.made_words)?;
+        // SAFETY: the region has room for so many.
+        Some(unsafe { region.add(at % WORDS * 16) })
+    }
+
+    /// What the peer has written.
+    pub fn word(&self, word: WordId) -> u64 {
+        let Some(place) = self.place(word) else { return 0 };
+        // SAFETY: eight aligned bytes in memory that lives as long as the port; interfaces and this process alone change them.
+        unsafe { AtomicU64::from_ptr(place.cast()) }.load(Ordering::Acquire)
+    }
+
+    /// At which address the peer writes it.
+    pub fn word_address(&self, word: WordId) -> u64 {
+        self.place(word).map_or(0, |place| place as u64)
+    }
+
+    /// Writes a word at a peer, at the address that it has named. It takes a send token. One write at a time for each word.
+    ///
+    /// # Errors
+    /// There is no token.
+    pub fn put_word(
+        &mut self,
+        label: u32,
+        to: GmTarget,
+        word: WordId,
+        (address, value): (u64, u64),
+    ) -> Result<(), GmError> {
+        let place = self.place(word).ok_or(GmError::Exhausted { port: self.number, what: "words" })?;
+        let context = self.record(label, GmOperation::PutWord)?;
+        // SAFETY: eight bytes behind the incoming word, in GM's memory, read by the interface until the callback; the record stays.
+        unsafe {
+            let from = place.add(8);
+            AtomicU64::from_ptr(from.cast()).store(value, Ordering::Release);
+            let put = self.library.symbols.put;
+            put(self.raw, from.cast(), address, 8, GM_LOW_PRIORITY, to.node, to.port, callback, context);
+        }
+        Ok(())
+    }
+
+    /// Drops all that is queued for a target to which something has failed, and lets later messages go there. Once for each failure. It takes
+    /// a send token.
+    ///
+    /// # Errors
+    /// There is no token.
+    pub fn drop_sends(&mut self, label: u32, to: GmTarget) -> Result<(), GmError> {
+        let context = self.record(label, GmOperation::Drop)?;
+        // SAFETY: the port is open; the record stays.
+        unsafe {
+            let priority = GM_LOW_PRIORITY as u32;
+            (self.library.symbols.drop_sends)(self.raw, priority, to.node, to.port, callback, context);
+        }
+        Ok(())
+    }
+
+    /// Reads what has happened.
+    pub fn poll(&mut self, into: &mut Vec<GmEvent>) {
+        for _ in 0..BATCH {
+            // SAFETY: the port is open; the event is valid until the next call for this port.
+            let event = unsafe { (self.library.symbols.receive)(self.raw) };
+            // SAFETY: as above.
+            let kind = if event.is_null() { GM_NO_RECV_EVENT } else { unsafe { (*event).kind } };
+            match kind {
+                GM_NO_RECV_EVENT => break,
+                GM_RECV_EVENT..=GM_FAST_HIGH_PEER_RECV_EVENT => {
+                    // SAFETY: as above; events of these kinds are messages.
+                    into.extend(unsafe { self.received(&*event) });
+                }
+                // SAFETY: the event is the one that was read last. Callbacks refer to records and to `ended` alone.
+                _ => unsafe { (self.library.symbols.unknown)(self.raw, event) },
+            }
+        }
+        let ended = std::mem::take(self.ended.get_mut());
+        for (at, status) in ended {
+            let Some(record) = self.records.get(at as usize) else { continue };
+            let (label, operation) = (record.label, record.operation);
+            self.free_records.push(at);
+            self.send_tokens += 1;
+            if let GmOperation::Send(slot) = operation {
+                self.slots.take_back(slot);
+            }
+            let status = match status {
+                GM_SUCCESS => GmStatus::Done,
+                GM_SEND_TIMED_OUT => GmStatus::TimedOut,
+                GM_SEND_DROPPED => GmStatus::Dropped,
+                other => GmStatus::Failed(self.library.error("send", other).to_string()),
+            };
+            into.push(GmEvent::Ended { label, operation, status });
+        }
+    }
+
+    /// A message has come.
+    ///
+    /// # Safety
+    /// The event is the one that gm_receive() has given last, and of a message.
+    unsafe fn received(&mut self, event: &RecvEvent) -> Option<GmEvent> {
+        let slot = self.slots.at(u64::from_be(event.buffer) as usize)?;
+        let len = (u32::from_be(event.length) as usize).min(self.slot_len());
+        self.slots.take_back(slot);
+        self.receive_tokens += 1;
+        if event.kind >= GM_FAST_RECV_EVENT {
+            let message = u64::from_be(event.message) as *const u8;
+            // SAFETY: a fast message lies in the receive queue, where it stays until the next event is read.
+            let message = unsafe { std::slice::from_raw_parts(message, len) };
+            self.slots.slot_mut(slot)[..len].copy_from_slice(message);
+        }
+        let from =
+            GmTarget { node: u16::from_be(event.sender_node_id).into(), port: event.sender_port_id.into() };
+        Some(GmEvent::Received { slot, len, from })
+    }
+}

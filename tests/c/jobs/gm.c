@@ -1,0 +1,117 @@
+// ranks: 2
+/* gm MODE, over Myrinet's GM or its emulation:
+ *   protocol   says up to which length a standard send returns although nothing is received
+ *   compute    rank 1 computes for some seconds while rank 0 sends it many messages; all come, in order
+ *   flood      so do those of all others to rank 0
+ *   silent     a port of the two is cut off while rank 1 receives; rank 0 sends and says which error it gets
+ *   spawn      spawns a process */
+#include "../check.h"
+
+#include <mpi-ext.h>
+
+#include <time.h>
+#include <unistd.h>
+
+enum { MANY = 400, SECONDS = 3 };
+
+static void compute(double seconds)
+{
+    struct timespec from, now;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    do clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((double) (now.tv_sec - from.tv_sec) + 1e-9 * (double) (now.tv_nsec - from.tv_nsec) < seconds);
+}
+
+/* Whether a standard send of so many bytes is complete while its receiver computes. */
+static int leaves(int length)
+{
+    static char data[1 << 17];
+    MPI_Request request;
+    int is_done = 0;
+    CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (rank == 0) {
+        CHECK_OK(MPI_Isend(data, length, MPI_BYTE, 1, 1, MPI_COMM_WORLD, &request));
+        for (int i = 0; i < 200 && !is_done; i++) {
+            CHECK_OK(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE));
+            usleep(1000);
+        }
+        CHECK_OK(MPI_Ssend(data, 0, MPI_BYTE, 1, 2, MPI_COMM_WORLD));
+        CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    } else if (rank == 1) {
+        CHECK_OK(MPI_Recv(data, 0, MPI_BYTE, 0, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        CHECK_OK(MPI_Recv(data, length, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    }
+    CHECK_OK(MPI_Bcast(&is_done, 1, MPI_INT, 0, MPI_COMM_WORLD));
+    return is_done;
+}
+
+static void protocol(void)
+{
+    int low = 0, high = 1 << 17;
+    while (high - low > 1) {
+        int middle = (low + high) / 2;
+        if (leaves(middle)) low = middle;
+        else high = middle;
+    }
+    if (rank == 0) printf("%d bytes leave\n", low);
+}
+
+/* Rank 0 sends to rank 1, which takes the messages after a while; or all send to rank 0. */
+static void stream(int to, int from_all)
+{
+    int word[2], is_sender = from_all ? rank != to : rank == 0;
+    if (is_sender) {
+        for (int i = 0; i < MANY; i++) {
+            word[0] = rank;
+            word[1] = i;
+            CHECK_OK(MPI_Send(word, 2, MPI_INT, to, 3, MPI_COMM_WORLD));
+        }
+    } else if (rank == to) {
+        compute(SECONDS);
+        for (int source = 0; source < size; source++) {
+            for (int i = 0; i < MANY && source != to && (from_all || source == 0); i++) {
+                CHECK_OK(MPI_Recv(word, 2, MPI_INT, source, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+                CHECK_EQ(word[0], source);
+                CHECK_EQ(word[1], i);
+            }
+        }
+    }
+}
+
+static void silent(void)
+{
+    char data[100] = {0};
+    int class, error = MPI_SUCCESS;
+    CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    if (rank == 0) {
+        for (int i = 0; i < 100000 && error == MPI_SUCCESS; i++) error = MPI_Send(data, 100, MPI_BYTE, 1, 4, MPI_COMM_WORLD);
+        CHECK_OK(MPI_Error_class(error, &class));
+        printf(class == MPIX_ERR_PROC_FAILED ? "proc failed\n" : "class %d\n", class);
+        fflush(stdout);
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    }
+    for (int i = 0;; i++) {
+        error = MPI_Recv(data, 100, MPI_BYTE, 0, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (error != MPI_SUCCESS) for (;;) pause();
+    }
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Comm parent, children;
+    check_begin(&argc, &argv);
+    CHECK_OK(MPI_Comm_get_parent(&parent));
+    const char *mode = argc > 1 ? argv[1] : "";
+    if (!strcmp(mode, "protocol")) protocol();
+    else if (!strcmp(mode, "compute")) stream(1, 0);
+    else if (!strcmp(mode, "flood")) stream(0, 1);
+    else if (!strcmp(mode, "silent")) silent();
+    else if (!strcmp(mode, "spawn") && parent == MPI_COMM_NULL) {
+        CHECK_OK(MPI_Comm_spawn(argv[0], argv + 1, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE));
+        /* Else this process has perhaps ended before the other one starts. */
+        CHECK_OK(MPI_Barrier(children));
+    } else if (parent != MPI_COMM_NULL) {
+        CHECK_OK(MPI_Barrier(parent));
+    }
+    return check_end();
+}
