@@ -348,7 +348,7 @@ fn a_failed_connection_names_the_peer_and_the_vendors_words_and_loses_it() {
         }
         ranks[0].poll();
     }
-    assert!(start.elapsed() >= super::GRACE);
+    assert!(start.elapsed() >= super::ending::GRACE);
     assert_eq!(ranks[0].mailbox.lost, [1]);
     let said = ranks[0].said.lock().unwrap().join("\n");
     assert!(

@@ -1,0 +1,103 @@
+//! Peers that leave, fail or are lost, and the end of the process (rules 5 to 7 of the module).
+
+use super::peer::IbPeer;
+use super::{Ib, IbPort, POLLS};
+use crate::{Sink, Transport};
+use std::time::{Duration, Instant};
+
+/// For how long a peer to which something failed may turn out to have left.
+pub(super) const GRACE: Duration = Duration::from_secs(1);
+
+/// Something to a peer that has failed.
+#[derive(Debug)]
+pub(super) struct FailedConnection {
+    pub(super) peer: u32,
+    pub(super) why: String,
+    pub(super) since: Instant,
+}
+
+impl<P: IbPort> Ib<P> {
+    /// Polls the sockets, and does what follows.
+    pub(super) fn poll_sockets(&mut self, sink: &mut dyn Sink) -> bool {
+        let came = self.sockets.poll(None, &mut self.meetings.watch(sink));
+        self.end_meetings();
+        self.regain();
+        for peer in self.meetings.take_lost() {
+            // What it had sent comes first.
+            self.drain(sink);
+            self.lose(peer, sink);
+        }
+        for failed in std::mem::take(&mut self.failed) {
+            self.settle_failed(failed, sink);
+        }
+        came
+    }
+
+    /// Nothing is kept of a peer any more.
+    pub(super) fn forget(&mut self, peer: u32) {
+        self.unanswered.retain(|to| *to != peer);
+        self.unconfirmed.retain(|to| *to != peer);
+        let Some(known) = self.peers.get_mut(peer as usize).and_then(|peer| peer.as_deref_mut()) else {
+            return;
+        };
+        if !std::mem::replace(&mut known.is_gone, true) {
+            self.port.close(known.end.queue_pair);
+        }
+    }
+
+    /// Envelopes of peers whose queue pairs are gone are for others (rule 5). All completions that were read have been handled.
+    pub(super) fn regain(&mut self) {
+        for queue_pair in self.port.take_closed() {
+            let peer = self.numbers.remove(&queue_pair).and_then(|number| self.peer(number));
+            let granted = peer.map_or(0, |peer| std::mem::take(&mut peer.granted));
+            if self.settings.shared.is_some() {
+                self.spare += granted;
+            }
+        }
+    }
+
+    pub(super) fn lose(&mut self, peer: u32, sink: &mut dyn Sink) {
+        self.forget(peer);
+        sink.lost(peer);
+    }
+
+    /// Something to a peer has failed.
+    pub(super) fn fail(&mut self, peer: u32, why: String) {
+        let is_known = self.failed.iter().any(|known| known.peer == peer);
+        if !is_known && self.peer(peer).is_some_and(|peer| !peer.is_gone) {
+            self.failed.push(FailedConnection { peer, why, since: Instant::now() });
+        }
+        self.polls = POLLS;
+    }
+
+    /// Rule 7.
+    pub(super) fn settle_failed(&mut self, failed: FailedConnection, sink: &mut dyn Sink) {
+        let FailedConnection { peer, why, since } = &failed;
+        if self.sockets.has_left(*peer) {
+            self.forget(*peer);
+        } else if self.peer(*peer).is_none_or(|peer| peer.is_gone) {
+            // It is lost by now.
+        } else if since.elapsed() < GRACE {
+            self.failed.push(failed);
+        } else {
+            self.say(&format!("nothing goes to process {peer} any more: {why}"));
+            self.lose(*peer, sink);
+        }
+    }
+
+    /// Whether all that was sent has arrived (rule 6), and no peer that has not left waits for this process.
+    pub(super) fn has_all_arrived(&mut self) -> bool {
+        let Ib { peers, sockets, .. } = self;
+        let mut is_over = |(at, peer): (usize, &Option<Box<IbPeer>>)| {
+            peer.as_ref().is_none_or(|peer| peer.is_quiet() || peer.is_detached)
+                || sockets.has_left(at as u32)
+        };
+        let has_arrived = peers.iter().enumerate().all(&mut is_over);
+        let waiting = [&self.unconfirmed[..], &self.unanswered[..]].concat();
+        has_arrived && !waiting.into_iter().any(|to| self.awaits(to) && !self.is_detached(to))
+    }
+
+    pub(super) fn is_detached(&mut self, peer: u32) -> bool {
+        self.peer(peer).is_some_and(|peer| peer.is_detached)
+    }
+}
