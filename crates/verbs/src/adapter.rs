@@ -2,10 +2,14 @@
 
 mod connections;
 mod posting;
+mod regions;
 mod words;
 
 #[cfg(test)]
 pub(crate) use self::connections::DRAIN;
+pub use self::regions::{RegionId, RemoteMemory};
+
+use self::regions::Regions;
 
 use crate::arena::{Arena, Registered};
 use crate::declarations::{Channel, Cq, IBV_WC_SUCCESS, Opaque, Qp, Srq, SrqInitAttr, Wc};
@@ -65,6 +69,8 @@ pub struct LocalEnd {
     pub gid: [u8; 16],
     /// The address of the word, and its remote key.
     pub word: (u64, u32),
+    /// How many reads of the peer it serves at the same time.
+    pub reads: u8,
 }
 
 /// The other end of a connection.
@@ -79,6 +85,8 @@ pub enum Operation {
     Receive(SlotId, usize),
     /// The word was written.
     WriteWord,
+    /// Something was read into a region ([`Adapter::read`], [`Adapter::read_check`]).
+    Read(RegionId),
 }
 
 /// The end of an operation.
@@ -95,6 +103,7 @@ pub struct Completion {
 const SEND: u64 = 1 << 56;
 const RECEIVE: u64 = 2 << 56;
 const WRITE_WORD: u64 = 3 << 56;
+const READ: u64 = 4 << 56;
 
 struct QueuePair {
     raw: *mut Qp,
@@ -121,6 +130,7 @@ pub struct Adapter {
     expected: u32,
     room: u32,
     arena: Arena,
+    regions: Regions,
     words: Vec<Registered>,
     free_words: Vec<usize>,
     queue_pairs: HashMap<u32, QueuePair>,
@@ -159,6 +169,7 @@ impl Drop for Adapter {
             if !self.channel.is_null() {
                 (symbols.destroy_comp_channel)(self.channel);
             }
+            self.regions.free(&self.library);
             for region in self.words.iter_mut().chain(&mut self.arena.regions) {
                 region.free(&self.library);
             }
@@ -194,6 +205,7 @@ impl Adapter {
             expected: 0,
             room: first_room,
             arena,
+            regions: Regions::default(),
             words: Vec::new(),
             free_words: Vec::new(),
             queue_pairs: HashMap::new(),
@@ -310,11 +322,14 @@ impl Adapter {
             let operation = match wc.wr_id & !u64::from(u32::MAX) {
                 SEND => Operation::Send(slot),
                 RECEIVE => Operation::Receive(slot, wc.byte_len as usize),
+                READ => Operation::Read(RegionId(wc.wr_id as u32)),
                 _ => Operation::WriteWord,
             };
             let is_own = !matches!(operation, Operation::Receive(..)) || self.srq.is_null();
-            if operation != Operation::WriteWord {
-                self.arena.take_back(slot);
+            match operation {
+                Operation::Send(slot) | Operation::Receive(slot, _) => self.arena.take_back(slot),
+                Operation::Read(region) => self.regions.read_ended(region),
+                Operation::WriteWord => {}
             }
             let error = (wc.status != IBV_WC_SUCCESS).then(|| {
                 let (status, vendor) = (self.library.status(wc.status), wc.vendor_err);

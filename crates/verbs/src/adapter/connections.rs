@@ -17,8 +17,6 @@ use std::time::{Duration, Instant};
 
 /// How often a packet is repeated before a connection has failed: the most that there is.
 const RETRIES: u8 = 7;
-/// Reads that may be under way on a connection in each direction.
-const READS: u8 = 1;
 
 /// For how long a queue pair on a shared receive queue stays in the error state before it is destroyed.
 pub(crate) const DRAIN: Duration = Duration::from_secs(1);
@@ -79,8 +77,8 @@ impl Adapter {
         let number = unsafe { (*raw).qp_num };
         let (incoming, key) = self.word_address(words);
         let gid = self.port.gid.map_or([0; 16], |(_, gid)| gid);
-        let end =
-            LocalEnd { queue_pair: number, first_packet, lid: self.port.lid, gid, word: (incoming, key) };
+        let (lid, word, reads) = (self.port.lid, (incoming, key), self.limits.reads);
+        let end = LocalEnd { queue_pair: number, first_packet, lid, gid, word, reads };
         self.word(words).store(0, Ordering::Release);
         self.word(words + 1).store(0, Ordering::Release);
         // SAFETY: a structure of numbers, for which zeros are values.
@@ -121,7 +119,7 @@ impl Adapter {
         attr.path_mtu = (self.settings.mtu / 128).max(2).ilog2() as c_int;
         attr.dest_qp_num = remote.queue_pair;
         attr.rq_psn = remote.first_packet;
-        attr.max_dest_rd_atomic = READS;
+        attr.max_dest_rd_atomic = local.reads;
         attr.min_rnr_timer = 12;
         attr.ah_attr.port_num = self.settings.port;
         attr.ah_attr.dlid = remote.lid;
@@ -148,7 +146,7 @@ impl Adapter {
         // A receiver always has receives posted for what its credits allow: not ready is an error.
         attr.rnr_retry = 0;
         attr.sq_psn = local.first_packet;
-        attr.max_rd_atomic = READS;
+        attr.max_rd_atomic = local.reads.min(remote.reads).max(1);
         let mask = IBV_QP_STATE
             | IBV_QP_TIMEOUT
             | IBV_QP_RETRY_CNT

@@ -3,14 +3,14 @@
 use super::{Adapter, RECEIVE, SEND, SlotId};
 use crate::declarations::{IBV_SEND_SIGNALED, IBV_WR_SEND, RecvWr, SendWr, Sge};
 use crate::library::VerbsError;
-use libc::c_int;
+use libc::{c_int, c_uint};
 use std::ptr::null_mut;
 
 impl Adapter {
     pub(super) fn post(
         &mut self,
         queue_pair: u32,
-        (opcode, name): (c_int, u64),
+        (opcode, flags, name): (c_int, c_uint, u64),
         mut sge: Sge,
         (remote_addr, rkey): (u64, u32),
     ) -> Result<(), VerbsError> {
@@ -23,7 +23,7 @@ impl Adapter {
             sg_list: &mut sge,
             num_sge: 1,
             opcode,
-            send_flags: IBV_SEND_SIGNALED,
+            send_flags: IBV_SEND_SIGNALED | flags,
             imm_data: 0,
             remote_addr,
             rkey,
@@ -47,7 +47,7 @@ impl Adapter {
         let Some(sge) = self.arena.lend(slot, len) else {
             return Err(self.error("ibv_post_send", libc::EBUSY));
         };
-        let posted = self.post(queue_pair, (IBV_WR_SEND, SEND | u64::from(slot.0)), sge, (0, 0));
+        let posted = self.post(queue_pair, (IBV_WR_SEND, 0, SEND | u64::from(slot.0)), sge, (0, 0));
         if posted.is_err() {
             self.arena.take_back(slot);
         }

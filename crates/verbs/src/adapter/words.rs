@@ -52,6 +52,6 @@ impl Adapter {
         word.store(value, Ordering::Release);
         let lkey = self.words[pair.words / (2 * WORDS)].local_key();
         let sge = Sge { addr: word.as_ptr() as u64, length: 8, lkey };
-        self.post(queue_pair, (IBV_WR_RDMA_WRITE, WRITE_WORD), sge, remote)
+        self.post(queue_pair, (IBV_WR_RDMA_WRITE, 0, WRITE_WORD), sge, remote)
     }
 }

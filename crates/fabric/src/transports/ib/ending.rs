@@ -2,7 +2,7 @@
 
 use super::peer::IbPeer;
 use super::{Ib, IbPort, POLLS};
-use crate::{Sink, Transport};
+use crate::Sink;
 use std::time::{Duration, Instant};
 
 /// For how long a peer to which something failed may turn out to have left.
@@ -27,22 +27,25 @@ impl<P: IbPort> Ib<P> {
             self.drain(sink);
             self.lose(peer, sink);
         }
+        self.end_sends_to_left();
         for failed in std::mem::take(&mut self.failed) {
             self.settle_failed(failed, sink);
         }
         came
     }
 
-    /// Nothing is kept of a peer any more.
-    pub(super) fn forget(&mut self, peer: u32) {
+    /// Nothing is kept of a peer any more, and its connection touches no memory of messages. The tokens of what it has not got.
+    pub(super) fn forget(&mut self, peer: u32) -> Vec<u64> {
         self.unanswered.retain(|to| *to != peer);
         self.unconfirmed.retain(|to| *to != peer);
         let Some(known) = self.peers.get_mut(peer as usize).and_then(|peer| peer.as_deref_mut()) else {
-            return;
+            return Vec::new();
         };
         if !std::mem::replace(&mut known.is_gone, true) {
             self.port.close(known.end.queue_pair);
         }
+        self.forget_readings(peer);
+        self.forget_lent(peer)
     }
 
     /// Envelopes of peers whose queue pairs are gone are for others (rule 5). All completions that were read have been handled.
@@ -74,7 +77,8 @@ impl<P: IbPort> Ib<P> {
     pub(super) fn settle_failed(&mut self, failed: FailedConnection, sink: &mut dyn Sink) {
         let FailedConnection { peer, why, since } = &failed;
         if self.sockets.has_left(*peer) {
-            self.forget(*peer);
+            let tokens = self.forget(*peer);
+            tokens.iter().for_each(|token| sink.sent(*token));
         } else if self.peer(*peer).is_none_or(|peer| peer.is_gone) {
             // It is lost by now.
         } else if since.elapsed() < GRACE {
@@ -87,10 +91,11 @@ impl<P: IbPort> Ib<P> {
 
     /// Whether all that was sent has arrived (rule 6), and no peer that has not left waits for this process.
     pub(super) fn has_all_arrived(&mut self) -> bool {
-        let Ib { peers, sockets, .. } = self;
+        let Ib { peers, sockets, lending, readings, .. } = self;
         let mut is_over = |(at, peer): (usize, &Option<Box<IbPeer>>)| {
-            peer.as_ref().is_none_or(|peer| peer.is_quiet() || peer.is_detached)
-                || sockets.has_left(at as u32)
+            let at = at as u32;
+            let is_quiet = |peer: &IbPeer| peer.is_quiet() && !lending.owes(at) && !readings.owes(at);
+            peer.as_ref().is_none_or(|peer| is_quiet(peer) || peer.is_detached) || sockets.has_left(at)
         };
         let has_arrived = peers.iter().enumerate().all(&mut is_over);
         let waiting = [&self.unconfirmed[..], &self.unanswered[..]].concat();

@@ -1,7 +1,7 @@
 //! Envelopes and the ends of operations (rules 2 and 3 of the module).
 
 use super::settings::HEAD;
-use super::{Ib, IbPort};
+use super::{Ib, IbPort, lending};
 use crate::{Message, Sent, Sink, Unreachable, dispatch};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_verbs::{Completion, Operation, SlotId};
@@ -12,8 +12,15 @@ const SEND_SLOTS: usize = 1024;
 
 impl<P: IbPort> Ib<P> {
     pub(super) fn read(&mut self) {
+        let before = self.events.len();
         if let Err(error) = self.port.poll(&mut self.events) {
             self.give_up(&error);
+        }
+        for at in before..self.events.len() {
+            if let Completion { operation: Operation::Read(region), error, .. } = &self.events[at] {
+                let (region, has_failed) = (*region, error.is_some());
+                self.read_ended(region, has_failed);
+            }
         }
         self.reads += u64::from(!self.events.is_empty());
     }
@@ -42,7 +49,9 @@ impl<P: IbPort> Ib<P> {
                 self.unconfirmed.push(to);
             }
         }
-        any
+        any |= self.finish_readings(sink);
+        any |= self.send_streams();
+        any | self.report_gone(sink)
     }
 
     /// An operation is over.
@@ -64,6 +73,8 @@ impl<P: IbPort> Ib<P> {
                     peer.is_reporting = false;
                 }
             }
+            // It has been counted when it was read from the queue.
+            Operation::Read(_) => {}
             Operation::Receive(slot, len) if error.is_none() => {
                 self.take(number, (queue_pair, slot, len), sink)
             }
@@ -77,6 +88,7 @@ impl<P: IbPort> Ib<P> {
             let what = match operation {
                 Operation::Send(_) => "a send",
                 Operation::WriteWord => "the return of envelopes",
+                Operation::Read(_) => "a read of a long message",
                 Operation::Receive(..) => "a receive",
             };
             self.fail(number, format!("{what} has failed: {error}"));
@@ -106,6 +118,7 @@ impl<P: IbPort> Ib<P> {
         let known = from.and_then(|from| Some((from, peers.get_mut(from as usize)?.as_deref_mut()?)));
         let bytes = &port.slot(slot);
         let bytes = &bytes[..len.min(bytes.len())];
+        let mut own = None;
         if let Some((from, peer)) = known
             && let Some((head, rest)) = bytes.split_first_chunk::<HEAD>()
         {
@@ -118,13 +131,17 @@ impl<P: IbPort> Ib<P> {
                 let body = &rest[got.body_at..];
                 received.note(&got.frame, body.len());
                 *frames_received += 1;
-                let _ = dispatch(from, &got, body.len(), Bytes::from(body), sink);
+                let frame = dispatch(from, &got, body.len(), Bytes::from(body), sink);
+                own = frame.map(|frame| (from, frame, lending::decode(body)));
             }
         }
         if self.repost(from, (queue_pair, slot))
             && let Some(peer) = from.and_then(|from| self.peer(from))
         {
             peer.frees();
+        }
+        if let Some((from, frame, place)) = own {
+            self.take_own(from, frame, place, sink);
         }
     }
 
@@ -152,13 +169,25 @@ impl<P: IbPort> Ib<P> {
         false
     }
 
+    /// Whether a peer has room for an envelope.
+    pub(super) fn has_room(&mut self, to: u32) -> bool {
+        let depth = self.settings.envelopes;
+        let Ib { peers, port, .. } = self;
+        let known = peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut());
+        let Some(peer) = known.filter(|peer| !peer.is_gone) else { return false };
+        if peer.credits() == 0 {
+            peer.returns(port.peer_word(peer.end.queue_pair));
+        }
+        peer.credits() > 0 && peer.in_flight < depth
+    }
+
     /// Sends an envelope with a frame, or an empty one.
     pub(super) fn send_envelope(
         &mut self,
         to: u32,
         message: Option<&Message<'_>>,
     ) -> Result<Sent, Unreachable> {
-        let (own, depth) = (self.own, self.settings.envelopes);
+        let own = self.own;
         if self.send_slots.is_empty() && self.made_send_slots < SEND_SLOTS {
             match self.port.more_slots() {
                 Ok(slots) => {
@@ -170,15 +199,13 @@ impl<P: IbPort> Ib<P> {
                 Err(error) => return Err(Unreachable { peer: to, why: error.to_string() }),
             }
         }
+        let has_room = self.has_room(to);
         let Ib { peers, port, send_slots, .. } = self;
         let known = peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut());
         let Some(peer) = known.filter(|peer| !peer.is_gone) else {
             return Err(Unreachable { peer: to, why: "it is gone".into() });
         };
-        if peer.credits() == 0 {
-            peer.returns(port.peer_word(peer.end.queue_pair));
-        }
-        if peer.credits() == 0 || peer.in_flight >= depth {
+        if !has_room {
             return Ok(Sent::Full);
         }
         let Some(slot) = send_slots.pop() else { return Ok(Sent::Full) };

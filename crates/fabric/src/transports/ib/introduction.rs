@@ -10,11 +10,12 @@
 //! | 36..40 | its remote key |
 //! | 40..44 | envelopes that are posted for the peer |
 //! | 44..48 | the length of an envelope |
+//! | 48..52 | reads that this end serves at the same time |
 
 use oxmpi_verbs::LocalEnd;
 
 /// Its length, bytes.
-const LEN: usize = 48;
+const LEN: usize = 52;
 
 /// See the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,7 +36,8 @@ impl IbIntroduction {
         out[28..36].copy_from_slice(&end.word.0.to_le_bytes());
         out[36..40].copy_from_slice(&end.word.1.to_le_bytes());
         out[40..44].copy_from_slice(&granted.to_le_bytes());
-        out[44..].copy_from_slice(&envelope.to_le_bytes());
+        out[44..48].copy_from_slice(&envelope.to_le_bytes());
+        out[48..].copy_from_slice(&u32::from(end.reads).to_le_bytes());
         out
     }
 
@@ -54,7 +56,8 @@ impl IbIntroduction {
         *rest = left;
         let word = (u64::from_le_bytes(*address), number(rest)?);
         let (granted, envelope) = (number(rest)?, number(rest)?);
-        let end = LocalEnd { queue_pair, first_packet, lid, gid: *gid, word };
+        let reads = u8::try_from(number(rest)?).ok()?;
+        let end = LocalEnd { queue_pair, first_packet, lid, gid: *gid, word, reads };
         (rest.is_empty() && granted > 0).then_some(IbIntroduction { end, granted, envelope })
     }
 }
@@ -66,9 +69,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_introduction_survives_the_wire(numbers: [u32; 4], lid: u16, gid: [u8; 16], address: u64, granted in 1u32..) {
+        fn an_introduction_survives_the_wire(numbers: [u32; 4], lid: u16, gid: [u8; 16], address: u64, granted in 1u32.., reads: u8) {
             let [queue_pair, first_packet, key, envelope] = numbers;
-            let end = LocalEnd { queue_pair, first_packet, lid, gid, word: (address, key) };
+            let end = LocalEnd { queue_pair, first_packet, lid, gid, word: (address, key), reads };
             let one = IbIntroduction { end, granted, envelope };
             prop_assert_eq!(IbIntroduction::decode(&one.encode()), Some(one));
         }

@@ -15,23 +15,32 @@
 //! 3. An emptied envelope is posted again at once. The number of those is in the head of each envelope that goes the other way; when
 //!    half of them are due it is written into a word of the sender's memory, which takes no envelope. So one envelope for each peer is
 //!    enough. A sender without credits sleeps lightly, since a written word wakes no process.
-//! 4. Longer messages are announced; when the receiver requests the data, they come in pieces, one in each envelope.
+//! 4. Longer messages are announced. When the receiver requests the data, the sender registers them and says where they lie
+//!    ([`Frame::DataAt`]); the receiver registers its buffer, its adapter reads them there, and it answers ([`Frame::DataRead`]). What is
+//!    short, does not lie in one piece on both sides or cannot be registered comes in pieces, one in each envelope (`lending.rs`,
+//!    `reading.rs`).
 //! 5. With a shared receive queue envelopes are the peers' together. The first peers are granted all their credits, until half of the queue
 //!    is granted; the other half is for peers of one credit each. Credits of a peer that is gone are granted again when its queue pair is
 //!    gone too: by then each slot is in the queue or was taken off the count.
 //! 6. What is sent is in the adapter of the peer when its send has ended. A process that ends waits for that.
 //! 7. The adapter repeats packets for about `rpi_ib_timeout`. What has failed then names the peer, which is lost if it has not left.
+//! 8. An adapter writes into the memory of a receive only by its own reads. Memory that the program gets back before these have ended
+//!    ([`Transport::release`], a lost peer) is waited for: they end soon, as no process takes part in them, or else their connection is
+//!    closed, which ends them. What a sender gets back a peer may still read. It finds out: the check of the memory
+//!    ([`RemoteMemory`](oxmpi_verbs::RemoteMemory)), which it reads after the data, is not the number that it was told.
 
 mod ending;
 mod envelopes;
 #[cfg(test)]
 mod fake;
 mod introduction;
+mod lending;
 mod meeting;
 mod module;
 mod peer;
 mod port;
 mod ports;
+mod reading;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -40,7 +49,9 @@ pub use self::port::IbPort;
 pub use self::settings::IbSettings;
 
 use self::ending::FailedConnection;
+use self::lending::{Lending, PIECE_MOST};
 use self::peer::IbPeer;
+use self::reading::Readings;
 use crate::meetings::Meetings;
 use crate::routes::Nodes;
 use crate::transports::Tell;
@@ -50,6 +61,7 @@ use crate::{
 };
 use oxmpi_sys::poller::Poller;
 use oxmpi_verbs::{Completion, SlotId, VerbsError};
+use oxmpi_wire::Frame;
 use std::collections::HashMap;
 use std::fmt;
 
@@ -92,6 +104,10 @@ pub struct Ib<P: IbPort> {
     receive_slots: Vec<SlotId>,
     send_slots: Vec<SlotId>,
     made_send_slots: usize,
+    lending: Lending,
+    readings: Readings,
+    /// It has said that memory cannot be registered.
+    has_warned: bool,
     failed: Vec<FailedConnection>,
     lost: Vec<u32>,
     events: Vec<Completion>,
@@ -139,6 +155,9 @@ impl<P: IbPort> Ib<P> {
             receive_slots: Vec::new(),
             send_slots: Vec::new(),
             made_send_slots: 0,
+            lending: Lending::default(),
+            readings: Readings::default(),
+            has_warned: false,
             failed: Vec::new(),
             lost: Vec::new(),
             events: Vec::new(),
@@ -183,14 +202,21 @@ impl<P: IbPort> Transport for Ib<P> {
     }
 
     fn piece_limit(&mut self, to: u32) -> usize {
-        self.sockets.piece_limit(to).min(self.settings.piece_len())
+        if self.is_of_launcher(to) { PIECE_MOST } else { self.sockets.piece_limit(to) }
     }
 
     fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
         if self.peer(to).is_some_and(|peer| peer.is_ready || peer.is_gone) {
-            let sent =
-                if self.sockets.has_left(to) { Sent::Done } else { self.send_envelope(to, Some(message))? };
-            if sent == Sent::Done {
+            let sent = match (message.frame, message.lent) {
+                _ if self.sockets.has_left(to) => Sent::Done,
+                (Frame::Data { receiver, offset }, Some(buffer))
+                    if message.body.len() > self.settings.piece_len() =>
+                {
+                    self.lend(to, message, (receiver, offset), buffer)?
+                }
+                _ => self.send_envelope(to, Some(message))?,
+            };
+            if sent != Sent::Full {
                 self.frames_sent += 1;
                 self.sent.note(&message.frame, message.body.len());
             }
@@ -204,8 +230,11 @@ impl<P: IbPort> Transport for Ib<P> {
         Ok(if self.sockets.has_left(to) { Sent::Done } else { Sent::Full })
     }
 
+    /// Rule 8.
     fn release(&mut self, token: u64) {
         self.sockets.release(token);
+        self.take_back(token);
+        self.stop_receive(token);
     }
 
     fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
@@ -239,11 +268,17 @@ impl<P: IbPort> Transport for Ib<P> {
         // What has ended before the queue was armed raises nothing.
         self.read();
         self.early.append(&mut self.events);
-        self.sockets.before_sleep() && self.early.is_empty() && self.lost.is_empty()
+        let has_news = !self.early.is_empty()
+            || self.lending.has_news()
+            || self.readings.has_news()
+            || !self.lost.is_empty();
+        self.sockets.before_sleep() && !has_news
     }
 
     fn sleeps_lightly(&self) -> bool {
-        let waits = !(self.unanswered.is_empty() && self.unconfirmed.is_empty() && self.failed.is_empty());
+        let waits = !(self.unanswered.is_empty() && self.unconfirmed.is_empty() && self.failed.is_empty())
+            || self.lending.waits_for_room()
+            || self.readings.waits_for_room();
         self.port.wait_fd().is_none() || waits || self.sockets.sleeps_lightly()
     }
 
@@ -284,7 +319,8 @@ impl<P: IbPort> Membership for Ib<P> {
     }
 
     fn settle(&mut self, peer: u32) -> bool {
-        let is_quiet = self.peer(peer).is_none_or(|peer| peer.is_quiet());
+        let owes = self.lending.owes(peer) || self.readings.owes(peer);
+        let is_quiet = !owes && self.peer(peer).is_none_or(|peer| peer.is_quiet());
         (is_quiet || self.sockets.has_left(peer)) && self.sockets.settle(peer)
     }
 
@@ -321,6 +357,7 @@ impl<P: IbPort> Statistics for Ib<P> {
         counts.network_frames_sent += self.frames_sent;
         counts.network_frames_received += self.frames_received;
         counts.completion_reads += self.reads;
+        counts.rdma_bytes += self.readings.bytes;
         counts.far_sent += self.sent;
         counts.far_received += self.received;
     }

@@ -33,6 +33,8 @@ pub(super) struct IbPeer {
     pub(super) is_reporting: bool,
     /// Sends that are under way.
     pub(super) in_flight: u32,
+    /// Reads of its memory that are under way.
+    pub(super) reads: u32,
 }
 
 impl IbPeer {
@@ -52,6 +54,7 @@ impl IbPeer {
             reported: 0,
             is_reporting: false,
             in_flight: 0,
+            reads: 0,
         }
     }
 

@@ -2,6 +2,8 @@
 
 use oxmpi_wire::MAX_FRAME_LEN;
 
+/// Reads from one peer that may be under way.
+pub(super) const READS: u32 = 8;
 /// Bytes before the frame in an envelope.
 pub(super) const HEAD: usize = 4;
 
@@ -36,6 +38,6 @@ impl IbSettings {
     /// Operations that may be under way to one peer.
     pub fn send_depth(&self) -> u32 {
         // One more for the word.
-        self.envelopes + 1
+        self.envelopes + 1 + READS
     }
 }

@@ -1,5 +1,7 @@
 //! Two processes over a network in memory, with seeds.
 
+mod long;
+
 use super::fake::{FakePort, FakeSockets, SharedWorld};
 use super::{Ib, IbSettings};
 use crate::{Body, Membership, Message, Sent, Sink, Statistics, Transport};
