@@ -12,7 +12,9 @@ pub use self::regions::{RegionId, RemoteMemory};
 use self::regions::Regions;
 
 use crate::arena::{Arena, Registered};
-use crate::declarations::{Channel, Cq, IBV_WC_SUCCESS, Opaque, Qp, Srq, SrqInitAttr, Wc};
+use crate::declarations::{
+    Channel, Cq, IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, Opaque, Qp, Srq, SrqInitAttr, Wc,
+};
 use crate::library::{Library, OpenContext, Port, VerbsError, last_errno};
 use crate::limits::QueueLimits;
 use libc::c_int;
@@ -98,6 +100,8 @@ pub struct Completion {
     pub operation: Operation,
     /// Why it failed, in the library's and the vendor's words.
     pub error: Option<String>,
+    /// The peer has not answered for as long as the adapter repeats packets.
+    pub has_timed_out: bool,
 }
 
 const SEND: u64 = 1 << 56;
@@ -335,7 +339,12 @@ impl Adapter {
                 let (status, vendor) = (self.library.status(wc.status), wc.vendor_err);
                 format!("{status} (vendor error {vendor:#x})")
             });
-            into.push(Completion { queue_pair: wc.qp_num, operation, error });
+            into.push(Completion {
+                queue_pair: wc.qp_num,
+                operation,
+                error,
+                has_timed_out: wc.status == IBV_WC_RETRY_EXC_ERR,
+            });
             if let Some(pair) = self.queue_pairs.get_mut(&wc.qp_num).filter(|_| is_own) {
                 pair.live = pair.live.saturating_sub(1);
             }

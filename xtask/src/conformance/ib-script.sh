@@ -20,6 +20,8 @@ job() {
 }
 
 ulimit -l unlimited
+# The machine is slow.
+export CHECK_SECONDS=200
 for ranks in 2 4; do job "heat, $ranks ranks" $ranks 100 heat; done
 job "heat, 8 ranks on 2 cores" 8 200 heat
 for envelopes in 1 2; do
@@ -43,6 +45,11 @@ done
 job "long messages, the port down for 2 seconds" 2 200 p2p_remapped
 wait
 unset CHECK_RDMA
+(sleep 8; ip link set dummy0 down; sleep 20; ip link set dummy0 up) &
+job "the port down for longer than rpi_ib_timeout" 2 100 ib_down --mca rpi_ib_timeout 3 --mca mpi_ft_enable 1
+wait
+grep -q "nothing goes to process .* has failed: .*vendor error" /run/output ||
+    { failures=$((failures + 1)); echo "FAIL  peer, operation and vendor error are not named" >>"$OUT/report"; }
 # Envelopes can be locked, the longer messages cannot, and go in envelopes. Root may lock anything, unless it gives up that right.
 ulimit -l 1024
 BEFORE="setpriv --bounding-set=-ipc_lock" job "long messages, ulimit -l 1024" 2 200 p2p_remapped

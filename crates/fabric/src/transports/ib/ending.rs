@@ -1,20 +1,8 @@
 //! Peers that leave, fail or are lost, and the end of the process (rules 5 to 7 of the module).
 
 use super::peer::IbPeer;
-use super::{Ib, IbPort, POLLS};
+use super::{Ib, IbPort};
 use crate::Sink;
-use std::time::{Duration, Instant};
-
-/// For how long a peer to which something failed may turn out to have left.
-pub(super) const GRACE: Duration = Duration::from_secs(1);
-
-/// Something to a peer that has failed.
-#[derive(Debug)]
-pub(super) struct FailedConnection {
-    pub(super) peer: u32,
-    pub(super) why: String,
-    pub(super) since: Instant,
-}
 
 impl<P: IbPort> Ib<P> {
     /// Polls the sockets, and does what follows.
@@ -28,9 +16,7 @@ impl<P: IbPort> Ib<P> {
             self.lose(peer, sink);
         }
         self.end_sends_to_left();
-        for failed in std::mem::take(&mut self.failed) {
-            self.settle_failed(failed, sink);
-        }
+        self.settle_broken(sink);
         came
     }
 
@@ -42,7 +28,14 @@ impl<P: IbPort> Ib<P> {
             return Vec::new();
         };
         if !std::mem::replace(&mut known.is_gone, true) {
-            self.port.close(known.end.queue_pair);
+            // Sends that have failed already do not end again.
+            let ended = known.unacknowledged.len().saturating_sub(known.in_flight as usize);
+            self.send_slots.extend(known.unacknowledged.drain(..ended).map(|(_, slot, _)| slot));
+            if self.numbers.contains_key(&known.end.queue_pair) {
+                self.port.close(known.end.queue_pair);
+            } else if self.settings.shared.is_some() {
+                self.spare += std::mem::take(&mut known.granted);
+            }
         }
         self.forget_readings(peer);
         self.forget_lent(peer)
@@ -51,7 +44,14 @@ impl<P: IbPort> Ib<P> {
     /// Envelopes of peers whose queue pairs are gone are for others (rule 5). All completions that were read have been handled.
     pub(super) fn regain(&mut self) {
         for queue_pair in self.port.take_closed() {
-            let peer = self.numbers.remove(&queue_pair).and_then(|number| self.peer(number));
+            let number = self.numbers.remove(&queue_pair);
+            if let Some(number) = number
+                && self.peer(number).is_some_and(|peer| !peer.is_gone)
+            {
+                self.closed(number);
+                continue;
+            }
+            let peer = number.and_then(|number| self.peer(number));
             let granted = peer.map_or(0, |peer| std::mem::take(&mut peer.granted));
             if self.settings.shared.is_some() {
                 self.spare += granted;
@@ -62,31 +62,6 @@ impl<P: IbPort> Ib<P> {
     pub(super) fn lose(&mut self, peer: u32, sink: &mut dyn Sink) {
         self.forget(peer);
         sink.lost(peer);
-    }
-
-    /// Something to a peer has failed.
-    pub(super) fn fail(&mut self, peer: u32, why: String) {
-        let is_known = self.failed.iter().any(|known| known.peer == peer);
-        if !is_known && self.peer(peer).is_some_and(|peer| !peer.is_gone) {
-            self.failed.push(FailedConnection { peer, why, since: Instant::now() });
-        }
-        self.polls = POLLS;
-    }
-
-    /// Rule 7.
-    pub(super) fn settle_failed(&mut self, failed: FailedConnection, sink: &mut dyn Sink) {
-        let FailedConnection { peer, why, since } = &failed;
-        if self.sockets.has_left(*peer) {
-            let tokens = self.forget(*peer);
-            tokens.iter().for_each(|token| sink.sent(*token));
-        } else if self.peer(*peer).is_none_or(|peer| peer.is_gone) {
-            // It is lost by now.
-        } else if since.elapsed() < GRACE {
-            self.failed.push(failed);
-        } else {
-            self.say(&format!("nothing goes to process {peer} any more: {why}"));
-            self.lose(*peer, sink);
-        }
     }
 
     /// Whether all that was sent has arrived (rule 6), and no peer that has not left waits for this process.

@@ -57,15 +57,23 @@ impl<P: IbPort> Ib<P> {
     /// An operation is over.
     pub(super) fn end(
         &mut self,
-        Completion { queue_pair, operation, error }: Completion,
+        Completion { queue_pair, operation, error, has_timed_out }: Completion,
         sink: &mut dyn Sink,
     ) {
         let number = self.numbers.get(&queue_pair).copied();
         match operation {
             Operation::Send(slot) => {
-                self.send_slots.push(slot);
+                let mut is_free = true;
                 if let Some(peer) = number.and_then(|number| self.peer(number)) {
                     peer.in_flight = peer.in_flight.saturating_sub(1);
+                    // What may not have arrived is sent again.
+                    is_free = error.is_none() || peer.is_gone;
+                    if is_free {
+                        peer.acknowledged(slot);
+                    }
+                }
+                if is_free {
+                    self.send_slots.push(slot);
                 }
             }
             Operation::WriteWord => {
@@ -91,8 +99,9 @@ impl<P: IbPort> Ib<P> {
                 Operation::Read(_) => "a read of a long message",
                 Operation::Receive(..) => "a receive",
             };
-            self.fail(number, format!("{what} has failed: {error}"));
+            self.break_connection(number, format!("{what} has failed: {error}"), has_timed_out);
         } else if let Some(number) = number {
+            self.mended(number);
             self.report(number);
         }
     }
@@ -118,11 +127,12 @@ impl<P: IbPort> Ib<P> {
         let known = from.and_then(|from| Some((from, peers.get_mut(from as usize)?.as_deref_mut()?)));
         let bytes = &port.slot(slot);
         let bytes = &bytes[..len.min(bytes.len())];
-        let mut own = None;
+        let (mut own, mut is_ready) = (None, None);
         if let Some((from, peer)) = known
             && let Some((head, rest)) = bytes.split_first_chunk::<HEAD>()
         {
-            peer.is_ready = true;
+            peer.taken += 1;
+            is_ready = (!peer.is_ready && peer.is_connected).then_some(from);
             peer.returns_lower(u32::from_le_bytes(*head));
             if let Ok(got) = Frame::decode(rest)
                 && got.source == from
@@ -140,6 +150,9 @@ impl<P: IbPort> Ib<P> {
         {
             peer.frees();
         }
+        if let Some(from) = is_ready {
+            self.becomes_ready(from);
+        }
         if let Some((from, frame, place)) = own {
             self.take_own(from, frame, place, sink);
         }
@@ -153,6 +166,11 @@ impl<P: IbPort> Ib<P> {
         if !is_shared && !is_open {
             self.receive_slots.push(slot);
             return false;
+        }
+        // The next end of the connection gets another one for it.
+        if !is_shared && from.and_then(|from| self.peer(from)).is_some_and(|peer| peer.is_closing()) {
+            self.receive_slots.push(slot);
+            return true;
         }
         let Err(error) = self.port.receive(queue_pair, slot) else { return true };
         self.receive_slots.push(slot);
@@ -174,7 +192,7 @@ impl<P: IbPort> Ib<P> {
         let depth = self.settings.envelopes;
         let Ib { peers, port, .. } = self;
         let known = peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut());
-        let Some(peer) = known.filter(|peer| !peer.is_gone) else { return false };
+        let Some(peer) = known.filter(|peer| !peer.is_gone && peer.is_ready) else { return false };
         if peer.credits() == 0 {
             peer.returns(port.peer_word(peer.end.queue_pair));
         }
@@ -227,11 +245,11 @@ impl<P: IbPort> Ib<P> {
         }
         let head = peer.sends();
         bytes[..HEAD].copy_from_slice(&head.to_le_bytes());
+        peer.posted(slot, len);
+        // What was refused goes over the next connection.
         if let Err(error) = port.send(peer.end.queue_pair, slot, len) {
             peer.in_flight -= 1;
-            send_slots.push(slot);
             self.fail(to, error.to_string());
-            return Ok(Sent::Full);
         }
         Ok(Sent::Done)
     }

@@ -54,6 +54,8 @@ struct FakeEnd {
     in_flight: u32,
     reads: u32,
     is_writing: bool,
+    /// An operation has failed, so all others do.
+    is_in_error: bool,
 }
 
 /// Both ports and the sockets between the two processes.
@@ -85,6 +87,10 @@ pub(super) struct World {
     pub(super) denies_reads: bool,
     /// Bytes that were read.
     pub(super) read: u64,
+    /// One of so many operations fails, if it is not 0; it has arrived or not.
+    pub(super) failures: u64,
+    /// Connections that have failed so.
+    pub(super) failed: u32,
 }
 
 /// A world that several hold.
@@ -122,6 +128,8 @@ impl SharedWorld {
             cannot_register: [false; 2],
             denies_reads: false,
             read: 0,
+            failures: 0,
+            failed: 0,
         })))
     }
 
@@ -145,7 +153,8 @@ impl World {
     pub(super) fn flush(&mut self, me: usize, queue_pair: u32) {
         let slot = self.shared[me].pop_front().expect("the shared queue has a slot");
         let error = Some("Work Request Flushed Error (vendor error 0xf9)".to_string());
-        let ended = Completion { queue_pair, operation: Operation::Receive(slot, 0), error };
+        let operation = Operation::Receive(slot, 0);
+        let ended = Completion { queue_pair, operation, error, has_timed_out: false };
         self.done[me].push_back((ended, Vec::new()));
     }
 
@@ -160,14 +169,31 @@ impl World {
         let from = busy[self.random.below(busy.len() as u64) as usize];
         let Some(end) = self.ends.get_mut(&from) else { return };
         let (Some(sending), to) = (end.wire.pop_front(), end.remote) else { return };
+        let is_flushed = end.is_in_error;
         let to = to.expect("who sends is connected");
         let has_peer = self.ends.contains_key(&to);
-        let is_broken = self.is_broken || !has_peer;
-        let broken = is_broken.then(|| "transport retry counter exceeded (vendor error 0x81)".to_string());
-        let mut ended = Completion { queue_pair: from, operation: sending.operation(), error: broken };
-        if ended.error.is_none() {
-            ended.error = self.arrive(to, sending);
+        let has_timed_out = !is_flushed && (self.is_broken || !has_peer);
+        let operation = sending.operation();
+        let mut error =
+            has_timed_out.then(|| "transport retry counter exceeded (vendor error 0x81)".to_string());
+        if is_flushed {
+            error = Some("Work Request Flushed Error (vendor error 0xf9)".to_string());
+        } else if error.is_none() {
+            let fails = self.failures > 0 && self.random.below(self.failures) == 0;
+            if !fails || self.random.below(2) == 0 {
+                error = self.arrive(to, sending);
+            }
+            if fails {
+                self.failed += 1;
+                error = Some("local QP operation error (vendor error 0x70)".to_string());
+            }
         }
+        if let (Some(_), Some(end)) = (&error, self.ends.get_mut(&from)) {
+            end.is_in_error = true;
+        }
+        // That a peer is gone is found out sooner than the adapter gives up.
+        let has_timed_out = has_timed_out && self.is_broken;
+        let ended = Completion { queue_pair: from, operation, error, has_timed_out };
         self.done[port_of(from)].push_back((ended, Vec::new()));
     }
 
@@ -177,13 +203,16 @@ impl World {
         let shared = &mut self.shared[port_of(to)];
         let end = self.ends.get_mut(&to).expect("the other end is there");
         assert!(end.remote.is_some(), "the receiver is connected before anybody sends to it");
+        if end.is_in_error {
+            return Some("transport retry counter exceeded (vendor error 0x81)".to_string());
+        }
         match sending {
             Sending::Word(value) => end.word = value,
             Sending::Slot(_, bytes) => {
                 let queue = if self.settings.shared.is_some() { shared } else { &mut end.receives };
                 let slot = queue.pop_front().expect("a receiver is always ready (rule 2)");
                 let operation = Operation::Receive(slot, bytes.len());
-                let ended = Completion { queue_pair: to, operation, error: None };
+                let ended = Completion { queue_pair: to, operation, error: None, has_timed_out: false };
                 self.done[port_of(to)].push_back((ended, bytes));
             }
             Sending::Read(region, (offset, len), (address, key)) => {
@@ -285,10 +314,11 @@ impl IbPort for FakePort {
     }
     fn close(&mut self, queue_pair: u32) {
         self.world.with(|world| {
-            let end = world.ends.remove(&queue_pair);
-            for sending in end.into_iter().flat_map(|end| end.wire) {
+            let Some(end) = world.ends.remove(&queue_pair) else { return };
+            let receives = end.receives.iter().map(|slot| Operation::Receive(*slot, 0));
+            for operation in end.wire.iter().map(Sending::operation).chain(receives) {
                 let error = Some("Work Request Flushed Error (vendor error 0xf9)".to_string());
-                let ended = Completion { queue_pair, operation: sending.operation(), error };
+                let ended = Completion { queue_pair, operation, error, has_timed_out: false };
                 world.done[self.me].push_back((ended, Vec::new()));
             }
             world.closed[self.me].push(queue_pair);

@@ -79,7 +79,8 @@ impl<P: IbPort> Ib<P> {
     /// Introduces this process to a peer, and requests its introduction, once.
     pub(super) fn begin_meeting(&mut self, to: u32) -> Result<(), Unreachable> {
         self.make_end(to).map_err(|why| Unreachable { peer: to, why })?;
-        let is_due = self.peer(to).is_some_and(|peer| !peer.has_asked && !peer.is_connected);
+        let is_due =
+            self.peer(to).is_some_and(|peer| !peer.has_asked && !peer.is_connected && !peer.is_closing());
         let has_asked = is_due && self.introduce(to, true)?;
         if let Some(peer) = self.peer(to) {
             peer.has_asked |= has_asked;
@@ -91,7 +92,7 @@ impl<P: IbPort> Ib<P> {
     pub(super) fn introduce(&mut self, to: u32, asks: bool) -> Result<bool, Unreachable> {
         let envelope = self.settings.envelope_len() as u32;
         let Some(peer) = self.peer(to) else { return Ok(true) };
-        let body = IbIntroduction { end: peer.end, granted: peer.granted, envelope }.encode();
+        let body = peer.introduction(envelope).encode();
         let body = Body::Bytes(Bytes::from(&body[..]));
         let message = Message { sequence: 0, frame: Frame::Meet { asks }, body, lent: None, token: 0 };
         Ok(self.sockets.send(to, &message)? != Sent::Full)
@@ -106,20 +107,25 @@ impl<P: IbPort> Ib<P> {
             return Err(format!("its envelopes are {its} bytes long, and those of this process {own}"));
         }
         self.make_end(from)?;
+        if self.peer(from).is_some_and(|peer| !peer.is_gone) && self.is_current(from, &its, asks) {
+            return self.meet_again(from, &its, asks);
+        }
+        Ok(())
+    }
+
+    /// Connects the own end with that of a peer, if that is to be done.
+    pub(super) fn meet_again(&mut self, from: u32, its: &IbIntroduction, asks: bool) -> Result<(), String> {
         let Some(peer) = self.peers.get_mut(from as usize).and_then(|peer| peer.as_deref_mut()) else {
             return Ok(());
         };
-        if peer.is_gone {
-            return Ok(());
-        }
         if !peer.is_connected {
             self.port.connect(&peer.end, &its.end).map_err(|error| error.to_string())?;
-            peer.connected(&its);
+            self.send_slots.extend(peer.connected(its));
         }
         if asks {
             self.unanswered.push(from);
         } else {
-            peer.is_ready = true;
+            self.becomes_ready(from);
             self.unconfirmed.push(from);
         }
         Ok(())
@@ -147,6 +153,7 @@ impl<P: IbPort> Ib<P> {
 
     /// Whether a peer still waits for an answer or an empty envelope (rule 1): one that has got an envelope does not, nor one that ends.
     pub(super) fn awaits(&mut self, to: u32) -> bool {
-        self.peer(to).is_some_and(|peer| !peer.is_gone && !peer.was_sent_to()) && !self.sockets.has_left(to)
+        self.peer(to).is_some_and(|peer| !peer.is_gone && !peer.was_sent_to && peer.is_connected)
+            && !self.sockets.has_left(to)
     }
 }

@@ -23,7 +23,10 @@
 //!    is granted; the other half is for peers of one credit each. Credits of a peer that is gone are granted again when its queue pair is
 //!    gone too: by then each slot is in the queue or was taken off the count.
 //! 6. What is sent is in the adapter of the peer when its send has ended. A process that ends waits for that.
-//! 7. The adapter repeats packets for about `rpi_ib_timeout`. What has failed then names the peer, which is lost if it has not left.
+//! 7. The adapter repeats packets for about `rpi_ib_timeout`. A connection on which something has failed is closed, and made again when
+//!    all that had come over it was taken. Both ends say how many envelopes have come from the other; the others are sent again from their
+//!    slots, in order, and what was being read is read again: so nothing is lost, and nothing comes twice (`reconnecting.rs`). A peer over
+//!    whose next connections nothing comes for `rpi_ib_timeout` is lost, and what has failed is said.
 //! 8. An adapter writes into the memory of a receive only by its own reads. Memory that the program gets back before these have ended
 //!    ([`Transport::release`], a lost peer) is waited for: they end soon, as no process takes part in them, or else their connection is
 //!    closed, which ends them. What a sender gets back a peer may still read. It finds out: the check of the memory
@@ -41,6 +44,7 @@ mod peer;
 mod port;
 mod ports;
 mod reading;
+mod reconnecting;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -48,7 +52,6 @@ mod tests;
 pub use self::port::IbPort;
 pub use self::settings::IbSettings;
 
-use self::ending::FailedConnection;
 use self::lending::{Lending, PIECE_MOST};
 use self::peer::IbPeer;
 use self::reading::Readings;
@@ -108,7 +111,8 @@ pub struct Ib<P: IbPort> {
     readings: Readings,
     /// It has said that memory cannot be registered.
     has_warned: bool,
-    failed: Vec<FailedConnection>,
+    /// Those whose connection has failed.
+    broken: Vec<u32>,
     lost: Vec<u32>,
     events: Vec<Completion>,
     early: Vec<Completion>,
@@ -158,7 +162,7 @@ impl<P: IbPort> Ib<P> {
             lending: Lending::default(),
             readings: Readings::default(),
             has_warned: false,
-            failed: Vec::new(),
+            broken: Vec::new(),
             lost: Vec::new(),
             events: Vec::new(),
             early: Vec::new(),
@@ -276,7 +280,7 @@ impl<P: IbPort> Transport for Ib<P> {
     }
 
     fn sleeps_lightly(&self) -> bool {
-        let waits = !(self.unanswered.is_empty() && self.unconfirmed.is_empty() && self.failed.is_empty())
+        let waits = !(self.unanswered.is_empty() && self.unconfirmed.is_empty() && self.broken.is_empty())
             || self.lending.waits_for_room()
             || self.readings.waits_for_room();
         self.port.wait_fd().is_none() || waits || self.sockets.sleeps_lightly()

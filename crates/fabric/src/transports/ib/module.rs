@@ -12,6 +12,7 @@ use oxmpi_param::{Encrypt, Level, Param, Params, Unit};
 use oxmpi_verbs::{Adapter, AdapterSettings, Device, LIBRARY as FILE, Library};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[distributed_slice(MODULES)]
 static IB: Module = Module {
@@ -152,7 +153,8 @@ fn shared_len(envelopes: u32, processes: u32) -> u32 {
 fn settings(params: &Params, processes: u32) -> IbSettings {
     let envelopes = params.count(&ENVELOPES) as u32;
     let shared = params.is_on(&SRQ).then(|| shared_len(envelopes, processes));
-    IbSettings { tiny: params.count(&TINY), envelopes, shared, mtu: params.count(&MTU) }
+    let timeout = Duration::from_secs(params.count(&TIMEOUT) as u64);
+    IbSettings { tiny: params.count(&TINY), envelopes, shared, mtu: params.count(&MTU), timeout }
 }
 
 /// The library, and the devices of this machine.

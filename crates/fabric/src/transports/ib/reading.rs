@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// Bytes that are read at a time: any device takes that.
 const READ_LEN: usize = 1 << 20;
+/// How often a read that has failed is repeated.
+const REPETITIONS: u32 = 2;
 /// How long a read whose memory is taken back may go on before its connection is closed.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// After which time an operation of a closed connection that does not end is a fault of the device, under which nothing is safe.
@@ -31,14 +33,16 @@ struct Reading {
     under_way: u32,
     /// The read of the check was posted, which is the last operation.
     is_checked: bool,
+    /// One of them has failed, so all is read again over the next connection.
     has_failed: bool,
+    repetitions: u32,
     /// The receive was released, or its sender is gone.
     is_given_up: bool,
 }
 
 impl Reading {
     fn is_over(&self) -> bool {
-        self.under_way == 0 && (self.is_checked || self.has_failed || self.is_given_up)
+        self.under_way == 0 && (self.is_given_up || self.is_checked && !self.has_failed)
     }
 }
 
@@ -56,6 +60,11 @@ impl Readings {
     /// Whether answers wait for room in envelopes.
     pub(super) fn waits_for_room(&self) -> bool {
         !self.owed.is_empty()
+    }
+
+    /// Whether there is nothing to do.
+    fn is_idle(&self) -> bool {
+        self.readings.is_empty() && self.owed.is_empty()
     }
 
     /// Whether something is read from a peer, or an answer waits for it.
@@ -106,6 +115,7 @@ impl<P: IbPort> Ib<P> {
                     under_way: 0,
                     is_checked: false,
                     has_failed: false,
+                    repetitions: 0,
                     is_given_up: false,
                 });
                 self.post_reads();
@@ -130,7 +140,12 @@ impl<P: IbPort> Ib<P> {
                 let Some(peer) = peers.get_mut(one.from as usize).and_then(|peer| peer.as_deref_mut()) else {
                     break;
                 };
-                if one.is_checked || one.has_failed || one.is_given_up || peer.is_gone || peer.reads >= READS
+                if !peer.is_ready
+                    || one.is_checked
+                    || one.has_failed
+                    || one.is_given_up
+                    || peer.is_gone
+                    || peer.reads >= READS
                 {
                     break;
                 }
@@ -173,14 +188,14 @@ impl<P: IbPort> Ib<P> {
 
     /// Hands up what was read, and goes on. Whether there was anything.
     pub(super) fn finish_readings(&mut self, sink: &mut dyn Sink) -> bool {
+        if self.readings.is_idle() {
+            return false;
+        }
         let mut any = false;
         for one in extract(&mut self.readings.readings, |one| one.is_over()) {
             any = true;
             let is_whole = self.port.check_of(one.region) == one.number;
             self.port.deregister(one.region);
-            if one.has_failed {
-                continue;
-            }
             // A sender that has taken its buffer back has cleared the check: what was read is no message, and there will be none.
             if is_whole && !one.is_given_up {
                 self.readings.bytes += one.length as u64;
@@ -212,13 +227,11 @@ impl<P: IbPort> Ib<P> {
             return;
         }
         self.await_reads(PATIENCE);
-        self.drop_given_up();
         let stuck: Vec<u32> = self.stuck().collect();
         for peer in stuck {
-            self.say(&format!("process {peer} does not end a read whose memory is needed"));
-            self.forget(peer);
-            self.lost.push(peer);
+            self.fail(peer, "a read whose memory is needed has not ended".into());
         }
+        self.end_given_up();
     }
 
     /// Nothing is read from a peer any more, whose connection is closed.
@@ -227,14 +240,31 @@ impl<P: IbPort> Ib<P> {
         if !self.give_up_readings(|one| one.from == peer) {
             return;
         }
-        for one in self.readings.readings.iter_mut().filter(|one| one.from == peer) {
-            one.has_failed = true;
-        }
+        self.end_given_up();
+        self.readings.owed.retain(|(to, _)| *to != peer);
+    }
+
+    /// Waits until nothing is read for what was given up; the connections that do not work are closed.
+    fn end_given_up(&mut self) {
         self.await_reads(FORCE);
-        self.drop_given_up();
-        if self.stuck().any(|from| from == peer) {
+        if self.stuck().next().is_some() {
             self.say("a read of a closed connection does not end, so no memory is safe from it");
             std::process::abort();
+        }
+        self.drop_given_up();
+    }
+
+    /// All that was not read of a peer's is read over another connection, from the beginning. What fails again and again is sent instead.
+    pub(super) fn restart_readings(&mut self, peer: u32) {
+        let is_hopeless =
+            |one: &mut Reading| one.from == peer && one.has_failed && one.repetitions >= REPETITIONS;
+        for one in extract(&mut self.readings.readings, is_hopeless) {
+            self.port.deregister(one.region);
+            self.readings.owed.push_back((peer, Frame::DataRead { number: one.number, whole: false }));
+        }
+        for one in self.readings.readings.iter_mut().filter(|one| one.from == peer && !one.is_over()) {
+            one.repetitions += u32::from(one.has_failed);
+            (one.posted, one.is_checked, one.has_failed) = (0, false, false);
         }
     }
 
@@ -253,9 +283,7 @@ impl<P: IbPort> Ib<P> {
         let is_it = |one: &mut Reading| one.is_given_up && one.under_way == 0;
         for one in extract(&mut self.readings.readings, is_it) {
             self.port.deregister(one.region);
-            if !one.has_failed {
-                self.readings.owed.push_back((one.from, Frame::DataRead { number: one.number, whole: true }));
-            }
+            self.readings.owed.push_back((one.from, Frame::DataRead { number: one.number, whole: true }));
         }
     }
 

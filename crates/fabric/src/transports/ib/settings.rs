@@ -1,6 +1,7 @@
 //! How a process uses its port.
 
 use oxmpi_wire::MAX_FRAME_LEN;
+use std::time::Duration;
 
 /// Reads from one peer that may be under way.
 pub(super) const READS: u32 = 8;
@@ -18,6 +19,8 @@ pub struct IbSettings {
     pub shared: Option<u32>,
     /// The MTU of connections, bytes.
     pub mtu: usize,
+    /// How long a peer may be out of reach.
+    pub timeout: Duration,
 }
 
 impl IbSettings {
