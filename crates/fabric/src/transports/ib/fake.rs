@@ -89,6 +89,8 @@ pub(super) struct World {
     pub(super) read: u64,
     /// One of so many operations fails, if it is not 0; it has arrived or not.
     pub(super) failures: u64,
+    /// No connection can be made.
+    pub(super) refuses: bool,
     /// Connections that have failed so.
     pub(super) failed: u32,
 }
@@ -129,6 +131,7 @@ impl SharedWorld {
             denies_reads: false,
             read: 0,
             failures: 0,
+            refuses: false,
             failed: 0,
         })))
     }
@@ -307,10 +310,13 @@ impl IbPort for FakePort {
     }
     fn connect(&mut self, local: &LocalEnd, remote: &RemoteEnd) -> Result<(), VerbsError> {
         self.world.with(|world| {
+            if world.refuses {
+                return Err(self.exhausted("routes"));
+            }
             let end = world.ends.get_mut(&local.queue_pair).expect("it was made");
             assert_eq!(end.remote.replace(remote.queue_pair), None, "it is connected once");
-        });
-        Ok(())
+            Ok(())
+        })
     }
     fn close(&mut self, queue_pair: u32) {
         self.world.with(|world| {

@@ -2,6 +2,7 @@
 
 use super::introduction::IbIntroduction;
 use super::peer::IbPeer;
+use super::reconnecting::NO_MORE;
 use super::{Ib, IbPort};
 use crate::{Body, Message, Sent, Unreachable};
 use oxmpi_sys::bytes::Bytes;
@@ -106,6 +107,13 @@ impl<P: IbPort> Ib<P> {
             let its = its.envelope;
             return Err(format!("its envelopes are {its} bytes long, and those of this process {own}"));
         }
+        if its.connection == NO_MORE {
+            if self.peer(from).is_some_and(|peer| !peer.is_gone) {
+                self.say(&format!("process {from} has given up its connection to this one"));
+                self.lost.push(from);
+            }
+            return Ok(());
+        }
         self.make_end(from)?;
         if self.peer(from).is_some_and(|peer| !peer.is_gone) && self.is_current(from, &its, asks) {
             return self.meet_again(from, &its, asks);
@@ -135,6 +143,10 @@ impl<P: IbPort> Ib<P> {
     pub(super) fn end_meetings(&mut self) {
         for (from, asks, body) in self.meetings.take() {
             if let Err(why) = self.meet(from, asks, &body) {
+                if self.peer(from).is_some_and(|peer| !peer.is_gone) {
+                    self.try_again(from, format!("a connection cannot be made: {why}"));
+                    continue;
+                }
                 self.say(&format!("process {from} cannot be met: {why}"));
                 self.lost.push(from);
             }

@@ -307,7 +307,8 @@ impl<P: IbPort> Ib<P> {
 
     /// Says once that long messages go in envelopes, as memory cannot be registered.
     pub(super) fn warn_of_registration(&mut self, error: &VerbsError) {
-        if !std::mem::replace(&mut self.has_warned, true) {
+        // Some memory cannot be registered at all: shared mappings that may only be read.
+        if error.is_out_of_memory() && !std::mem::replace(&mut self.has_warned, true) {
             self.say(&format!(
                 "{error}; long messages go in envelopes where memory cannot be registered ('ulimit -l' is what a process may lock)"
             ));

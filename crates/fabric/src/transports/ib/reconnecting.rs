@@ -2,14 +2,19 @@
 
 use super::introduction::IbIntroduction;
 use super::{Ib, IbPort, POLLS};
-use crate::Sink;
+use crate::{Body, Message, Sink};
+use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::net::fill_random;
+use oxmpi_wire::Frame;
 use std::time::{Duration, Instant};
 
 /// For how long a peer to which something failed may turn out to have left.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 /// How long a connection that fails again and again is left alone each time.
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// The number of no connection: there will be none any more.
+pub(super) const NO_MORE: u32 = u32::MAX;
 
 /// A connection that has failed.
 #[derive(Debug)]
@@ -166,6 +171,7 @@ impl<P: IbPort> Ib<P> {
             if broken.since.elapsed() >= timeout && broken.noticed.elapsed() >= GRACE {
                 let why = broken.why.clone();
                 self.say(&format!("nothing goes to process {number} any more: {why}"));
+                self.take_leave(number);
                 self.lose(number, sink);
                 continue;
             }
@@ -175,11 +181,30 @@ impl<P: IbPort> Ib<P> {
                 let is_made = self.peer(number).is_some_and(|peer| !peer.is_closing());
                 if is_made { self.begin_meeting(number).map_err(|error| error.why) } else { Ok(()) }
             });
+            // A port that is down refuses connections.
             if let Err(why) = met {
-                self.say(&format!("the connection to process {number} cannot be made again: {why}"));
-                self.broken.retain(|known| *known != number);
-                self.lose(number, sink);
+                self.try_again(number, why);
             }
         }
+    }
+
+    /// A connection to a peer could not be made.
+    pub(super) fn try_again(&mut self, number: u32, why: String) {
+        self.break_connection(number, why, false);
+        if let Some(broken) = self.peer(number).and_then(|peer| peer.broken.as_mut()) {
+            broken.due = Instant::now() + PAUSE;
+        }
+    }
+
+    /// Tells a peer that is given up that it is, as far as it can be reached: it may have noticed nothing, and wait for this process.
+    fn take_leave(&mut self, number: u32) {
+        let envelope = self.settings.envelope_len() as u32;
+        let Some(peer) = self.peer(number) else { return };
+        let granted = peer.granted.max(1);
+        let last = IbIntroduction { connection: NO_MORE, granted, ..peer.introduction(envelope) }.encode();
+        let body = Body::Bytes(Bytes::from(&last[..]));
+        let frame = Frame::Meet { asks: false };
+        // If it is not reached, it finds out by itself.
+        let _ = self.sockets.send(number, &Message { sequence: 0, frame, body, lent: None, token: 0 });
     }
 }
