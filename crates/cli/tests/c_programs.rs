@@ -510,6 +510,7 @@ all_programs! {
     p2p_persistent
     p2p_probe
     p2p_procnull
+    p2p_remapped
     p2p_secret
     p2p_self
     p2p_send_alone

@@ -21,6 +21,7 @@ use crate::notes::{Note, Notes};
 use crate::peer::{BodyTarget, Early, EarlyKind, Peer, Turn};
 use crate::request::{Completion, Fault, Phase, Received, RequestId, Requests, Work};
 use oxmpi_fabric::Sink;
+use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, Context as Name, ContextId, Envelope, Frame};
 use std::collections::VecDeque;
@@ -504,6 +505,16 @@ impl Sink for State {
             return None;
         }
         Some(work.buffer.as_contiguous_mut()?.into_slice(at, len))
+    }
+
+    fn place_lent(&mut self, from: u32, offset: usize, len: usize) -> Option<UserBuf> {
+        let Some(BodyTarget::Receive { request, base }) = self.peer(from).body else { return None };
+        let at = base.checked_add(offset)?;
+        let work = self.requests.receive_mut(request)?;
+        if len > work.expected.checked_sub(at)? {
+            return None;
+        }
+        work.buffer.packed_range(at, len).filter(|part| part.as_contiguous().is_some())
     }
 
     fn placed(&mut self, from: u32, _offset: usize, bytes: usize) {

@@ -19,6 +19,8 @@ pub struct Counts {
     pub network_frames_sent: u64,
     /// Those that came over it.
     pub network_frames_received: u64,
+    /// Bytes of long messages that this process's adapter has read from the memory of peers.
+    pub rdma_bytes: u64,
     /// What came over sockets, if not all did.
     pub far_received: Traffic,
     /// Peers that have a ring of their own in this process's segment now.

@@ -1,5 +1,6 @@
 //! What a transport hands up.
 
+use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, ContextId, Envelope, Frame, Received};
 
@@ -54,6 +55,11 @@ pub trait Sink {
     fn place(&mut self, _from: u32, _offset: usize, _len: usize) -> Option<BytesMut<'_>> {
         None
     }
+    /// As [`Sink::place`], for an adapter that stores all of them later: into this buffer, in one piece, until [`Sink::placed`] says that they
+    /// are there or [`Transport::release`](crate::Transport::release) of the receive's token takes it back.
+    fn place_lent(&mut self, _from: u32, _offset: usize, _len: usize) -> Option<UserBuf> {
+        None
+    }
     /// So many bytes were stored where [`Sink::place`] had said, as if [`Sink::more`] had handed them up.
     fn placed(&mut self, _from: u32, _offset: usize, _bytes: usize) {}
     /// A message for which the answer was [`Sent::Later`](crate::Sent::Later) is gone.
@@ -104,7 +110,9 @@ pub fn dispatch<S: Sink + ?Sized>(
         | Frame::Arrived { .. }
         | Frame::Matched { .. }
         | Frame::InParts { .. }
-        | Frame::AskParts { .. }) => return Some(own),
+        | Frame::AskParts { .. }
+        | Frame::DataAt { .. }
+        | Frame::DataRead { .. }) => return Some(own),
     }
     None
 }

@@ -1,13 +1,19 @@
 //! One port of a device in use: connections, slots, completions.
 
+mod connections;
+mod posting;
+mod regions;
+mod words;
+
+#[cfg(test)]
+pub(crate) use self::connections::DRAIN;
+pub use self::regions::{RegionId, RemoteMemory};
+
+use self::regions::Regions;
+
 use crate::arena::{Arena, Registered};
 use crate::declarations::{
-    Channel, Cq, IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE, IBV_QP_ACCESS_FLAGS, IBV_QP_AV,
-    IBV_QP_DEST_QPN, IBV_QP_MAX_DEST_RD_ATOMIC, IBV_QP_MAX_QP_RD_ATOMIC, IBV_QP_MIN_RNR_TIMER,
-    IBV_QP_PATH_MTU, IBV_QP_PKEY_INDEX, IBV_QP_PORT, IBV_QP_RETRY_CNT, IBV_QP_RNR_RETRY, IBV_QP_RQ_PSN,
-    IBV_QP_SQ_PSN, IBV_QP_STATE, IBV_QP_TIMEOUT, IBV_QPS_ERR, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS,
-    IBV_QPT_RC, IBV_SEND_SIGNALED, IBV_WC_SUCCESS, IBV_WR_RDMA_WRITE, IBV_WR_SEND, Opaque, Qp, QpAttr, QpCap,
-    QpInitAttr, RecvWr, SendWr, Sge, Srq, SrqInitAttr, Wc,
+    Channel, Cq, IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, Opaque, Qp, Srq, SrqInitAttr, Wc,
 };
 use crate::library::{Library, OpenContext, Port, VerbsError, last_errno};
 use crate::limits::QueueLimits;
@@ -18,22 +24,12 @@ use std::mem::zeroed;
 use std::os::fd::BorrowedFd;
 use std::ptr::null_mut;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Completions that are read at a time.
 const ENTRIES: usize = 32;
 /// Completions for which the queue has room at first.
 const FIRST_ROOM: u32 = 1024;
-/// Connections whose words lie in one region.
-const WORDS: usize = 256;
-/// How often a packet is repeated before a connection has failed: the most that there is.
-const RETRIES: u8 = 7;
-/// Reads that may be under way on a connection in each direction.
-const READS: u8 = 1;
-
-/// For how long a queue pair on a shared receive queue stays in the error state before it is destroyed.
-pub(crate) const DRAIN: Duration = Duration::from_secs(1);
 
 /// A piece of registered memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -75,6 +71,8 @@ pub struct LocalEnd {
     pub gid: [u8; 16],
     /// The address of the word, and its remote key.
     pub word: (u64, u32),
+    /// How many reads of the peer it serves at the same time.
+    pub reads: u8,
 }
 
 /// The other end of a connection.
@@ -89,6 +87,8 @@ pub enum Operation {
     Receive(SlotId, usize),
     /// The word was written.
     WriteWord,
+    /// Something was read into a region ([`Adapter::read`], [`Adapter::read_check`]).
+    Read(RegionId),
 }
 
 /// The end of an operation.
@@ -100,11 +100,14 @@ pub struct Completion {
     pub operation: Operation,
     /// Why it failed, in the library's and the vendor's words.
     pub error: Option<String>,
+    /// The peer has not answered for as long as the adapter repeats packets.
+    pub has_timed_out: bool,
 }
 
 const SEND: u64 = 1 << 56;
 const RECEIVE: u64 = 2 << 56;
 const WRITE_WORD: u64 = 3 << 56;
+const READ: u64 = 4 << 56;
 
 struct QueuePair {
     raw: *mut Qp,
@@ -131,6 +134,7 @@ pub struct Adapter {
     expected: u32,
     room: u32,
     arena: Arena,
+    regions: Regions,
     words: Vec<Registered>,
     free_words: Vec<usize>,
     queue_pairs: HashMap<u32, QueuePair>,
@@ -169,6 +173,7 @@ impl Drop for Adapter {
             if !self.channel.is_null() {
                 (symbols.destroy_comp_channel)(self.channel);
             }
+            self.regions.free(&self.library);
             for region in self.words.iter_mut().chain(&mut self.arena.regions) {
                 region.free(&self.library);
             }
@@ -204,6 +209,7 @@ impl Adapter {
             expected: 0,
             room: first_room,
             arena,
+            regions: Regions::default(),
             words: Vec::new(),
             free_words: Vec::new(),
             queue_pairs: HashMap::new(),
@@ -302,306 +308,6 @@ impl Adapter {
         self.arena.slot_mut(slot)
     }
 
-    /// Makes one end of a connection, whose first packet has this number (24 bits).
-    ///
-    /// # Errors
-    /// What the library says.
-    pub fn create(&mut self, first_packet: u32) -> Result<LocalEnd, VerbsError> {
-        let completions = self.completions();
-        self.expect(completions)?;
-        let made = self.new_words().and_then(|words| {
-            let made = self.create_with(first_packet, words);
-            if made.is_err() {
-                self.free_words.push(words);
-            }
-            made
-        });
-        if made.is_err() {
-            self.expected -= completions;
-        }
-        made
-    }
-
-    /// Receives that may be posted on a connection's own queue.
-    fn own_receives(&self) -> u32 {
-        if self.srq.is_null() { self.settings.receive_depth } else { 0 }
-    }
-
-    /// Completions of one connection that may be there at the same time.
-    fn completions(&self) -> u32 {
-        self.settings.send_depth + self.own_receives()
-    }
-
-    fn create_with(&mut self, first_packet: u32, words: usize) -> Result<LocalEnd, VerbsError> {
-        let receives = self.own_receives();
-        let mut init = QpInitAttr {
-            qp_context: null_mut(),
-            send_cq: self.cq,
-            recv_cq: self.cq,
-            srq: self.srq,
-            cap: QpCap {
-                max_send_wr: self.settings.send_depth,
-                max_recv_wr: receives,
-                max_send_sge: 1,
-                max_recv_sge: u32::from(receives > 0),
-                max_inline_data: 0,
-            },
-            qp_type: IBV_QPT_RC,
-            sq_sig_all: 0,
-        };
-        let symbols = self.library.symbols;
-        // SAFETY: domain and queues are open; the description lives during the call.
-        let raw = unsafe { (symbols.create_qp)(self.pd, &mut init) };
-        let raw = self.made("ibv_create_qp", raw)?;
-        // SAFETY: the queue pair was just made.
-        let number = unsafe { (*raw).qp_num };
-        let (incoming, key) = self.word_address(words);
-        let gid = self.port.gid.map_or([0; 16], |(_, gid)| gid);
-        let end =
-            LocalEnd { queue_pair: number, first_packet, lid: self.port.lid, gid, word: (incoming, key) };
-        self.word(words).store(0, Ordering::Release);
-        self.word(words + 1).store(0, Ordering::Release);
-        // SAFETY: a structure of numbers, for which zeros are values.
-        let mut attr: QpAttr = unsafe { zeroed() };
-        attr.qp_state = IBV_QPS_INIT;
-        attr.port_num = self.settings.port;
-        attr.qp_access_flags = (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ) as u32;
-        let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-        if let Err(error) = self.modify(raw, attr, mask) {
-            // SAFETY: it is open, and nothing was posted on it.
-            unsafe { (symbols.destroy_qp)(raw) };
-            return Err(error);
-        }
-        let remote = RemoteEnd::default();
-        self.queue_pairs.insert(number, QueuePair { raw, remote, words, live: 0, closing: None });
-        Ok(end)
-    }
-
-    fn modify(&self, raw: *mut Qp, mut attr: QpAttr, mask: c_int) -> Result<(), VerbsError> {
-        // SAFETY: the queue pair is open; the attributes live during the call.
-        self.check("ibv_modify_qp", unsafe { (self.library.symbols.modify_qp)(raw, &mut attr, mask) })
-    }
-
-    /// Connects one end with a peer's: it can receive and send from now on. Receives are to be posted before.
-    ///
-    /// # Errors
-    /// What the library says.
-    pub fn connect(&mut self, local: &LocalEnd, remote: &RemoteEnd) -> Result<(), VerbsError> {
-        let pair = self.queue_pairs.get_mut(&local.queue_pair);
-        let Some(pair) = pair.filter(|pair| pair.closing.is_none()) else {
-            return Err(self.error("ibv_modify_qp", libc::ENOTCONN));
-        };
-        pair.remote = *remote;
-        let raw = pair.raw;
-        // SAFETY: as for `create`.
-        let mut attr: QpAttr = unsafe { zeroed() };
-        attr.qp_state = IBV_QPS_RTR;
-        attr.path_mtu = (self.settings.mtu / 128).max(2).ilog2() as c_int;
-        attr.dest_qp_num = remote.queue_pair;
-        attr.rq_psn = remote.first_packet;
-        attr.max_dest_rd_atomic = READS;
-        attr.min_rnr_timer = 12;
-        attr.ah_attr.port_num = self.settings.port;
-        attr.ah_attr.dlid = remote.lid;
-        if let Some((at, _)) = self.port.gid.filter(|_| self.port.is_ethernet || remote.lid == 0) {
-            let half = |part: &[u8]| part.try_into().map(u64::from_ne_bytes).unwrap_or(0);
-            attr.ah_attr.is_global = 1;
-            attr.ah_attr.grh.dgid = [half(&remote.gid[..8]), half(&remote.gid[8..])];
-            attr.ah_attr.grh.sgid_index = at;
-            attr.ah_attr.grh.hop_limit = 64;
-        }
-        let mask = IBV_QP_STATE
-            | IBV_QP_AV
-            | IBV_QP_PATH_MTU
-            | IBV_QP_DEST_QPN
-            | IBV_QP_RQ_PSN
-            | IBV_QP_MAX_DEST_RD_ATOMIC
-            | IBV_QP_MIN_RNR_TIMER;
-        self.modify(raw, attr, mask)?;
-        // SAFETY: as above.
-        let mut attr: QpAttr = unsafe { zeroed() };
-        attr.qp_state = IBV_QPS_RTS;
-        attr.timeout = self.settings.ack_timeout;
-        attr.retry_cnt = RETRIES;
-        // A receiver always has receives posted for what its credits allow: not ready is an error.
-        attr.rnr_retry = 0;
-        attr.sq_psn = local.first_packet;
-        attr.max_rd_atomic = READS;
-        let mask = IBV_QP_STATE
-            | IBV_QP_TIMEOUT
-            | IBV_QP_RETRY_CNT
-            | IBV_QP_RNR_RETRY
-            | IBV_QP_SQ_PSN
-            | IBV_QP_MAX_QP_RD_ATOMIC;
-        self.modify(raw, attr, mask)
-    }
-
-    /// Ends a connection: what is under way ends with an error, whose completions are still read, and then it is gone
-    /// ([`Adapter::take_closed`]).
-    pub fn close(&mut self, queue_pair: u32) {
-        let Some(pair) = self.queue_pairs.get_mut(&queue_pair) else { return };
-        if pair.closing.replace(Instant::now()).is_some() {
-            return;
-        }
-        self.closing += 1;
-        let raw = pair.raw;
-        // SAFETY: as for `create`.
-        let mut attr: QpAttr = unsafe { zeroed() };
-        attr.qp_state = IBV_QPS_ERR;
-        // It may be in that state already.
-        let _ = self.modify(raw, attr, IBV_QP_STATE);
-    }
-
-    /// Destroys the connections that were closed and from which no slot comes back any more, and gives the numbers of their queue pairs. The
-    /// device may give these to others, so the completions that were read have to be handled before.
-    ///
-    /// A library drops the unread completions of a queue pair that it destroys, and a slot whose completion is dropped never comes back.
-    /// Of a queue pair's own operations it is known how many are under way. How many slots it has taken from a shared queue is not; in the
-    /// error state it takes none, and those that it has taken end soon. So it stays in that state for a while, and until the completion
-    /// queue is empty.
-    pub fn take_closed(&mut self) -> Vec<u32> {
-        if self.closing == 0 {
-            return Vec::new();
-        }
-        let (is_shared, is_empty) = (!self.srq.is_null(), self.is_empty);
-        let is_over = |pair: &QueuePair| {
-            let is_drained = |since: Instant| !is_shared || is_empty && since.elapsed() >= DRAIN;
-            pair.live == 0 && pair.closing.is_some_and(is_drained)
-        };
-        let pairs: Vec<_> = self.queue_pairs.extract_if(|_, pair| is_over(pair)).collect();
-        for (_, pair) in &pairs {
-            // SAFETY: it is open, and nothing of it is under way.
-            unsafe { (self.library.symbols.destroy_qp)(pair.raw) };
-            self.free_words.push(pair.words);
-            self.expected -= self.completions();
-            self.closing -= 1;
-        }
-        pairs.into_iter().map(|(queue_pair, _)| queue_pair).collect()
-    }
-
-    fn new_words(&mut self) -> Result<usize, VerbsError> {
-        if self.free_words.is_empty() {
-            let device = (&*self.settings.device, self.pd);
-            let access = IBV_ACCESS_REMOTE_WRITE;
-            let region = Registered::new(&self.library, device, WORDS * 16, access)?;
-            let first = self.words.len() * WORDS * 2;
-            self.words.push(region);
-            self.free_words.extend((0..WORDS).rev().map(|at| first + 2 * at));
-        }
-        self.free_words
-            .pop()
-            .ok_or(VerbsError::Exhausted { device: self.settings.device.clone(), what: "words" })
-    }
-
-    fn word(&self, at: usize) -> &AtomicU64 {
-        let region = &self.words[at / (2 * WORDS)];
-        // SAFETY: the region has 2 * WORDS words of zeros, aligned as a page, which are accessed as atomics alone on this side; the
-        // device writes one in one piece.
-        unsafe { &*region.start.cast::<AtomicU64>().add(at % (2 * WORDS)) }
-    }
-
-    fn word_address(&self, at: usize) -> (u64, u32) {
-        (self.word(at).as_ptr() as u64, self.words[at / (2 * WORDS)].remote_key())
-    }
-
-    /// The word of a connection that the peer writes.
-    pub fn peer_word(&self, queue_pair: u32) -> u64 {
-        self.queue_pairs.get(&queue_pair).map_or(0, |pair| self.word(pair.words).load(Ordering::Acquire))
-    }
-
-    /// Writes the word of a connection at the peer. Only one such operation may be under way on a connection.
-    ///
-    /// # Errors
-    /// What the library says.
-    pub fn write_word(&mut self, queue_pair: u32, value: u64) -> Result<(), VerbsError> {
-        let Some(pair) = self.queue_pairs.get(&queue_pair) else {
-            return Err(self.error("ibv_post_send", libc::ENOTCONN));
-        };
-        let (word, remote) = (self.word(pair.words + 1), pair.remote.word);
-        word.store(value, Ordering::Release);
-        let lkey = self.words[pair.words / (2 * WORDS)].local_key();
-        let sge = Sge { addr: word.as_ptr() as u64, length: 8, lkey };
-        self.post(queue_pair, (IBV_WR_RDMA_WRITE, WRITE_WORD), sge, remote)
-    }
-
-    fn post(
-        &mut self,
-        queue_pair: u32,
-        (opcode, name): (c_int, u64),
-        mut sge: Sge,
-        (remote_addr, rkey): (u64, u32),
-    ) -> Result<(), VerbsError> {
-        let Some(pair) = self.queue_pairs.get_mut(&queue_pair) else {
-            return Err(self.error("ibv_post_send", libc::ENOTCONN));
-        };
-        let mut wr = SendWr {
-            wr_id: name,
-            next: null_mut(),
-            sg_list: &mut sge,
-            num_sge: 1,
-            opcode,
-            send_flags: IBV_SEND_SIGNALED,
-            imm_data: 0,
-            remote_addr,
-            rkey,
-            unused: [0; 9],
-        };
-        let mut bad = null_mut();
-        // SAFETY: the queue pair is open; the request is copied during the call, and the memory that it names is registered and stays
-        // until the completion.
-        let answer = unsafe { ((*(*pair.raw).context).ops.post_send)(pair.raw, &mut wr, &mut bad) };
-        if answer == 0 {
-            pair.live += 1;
-        }
-        self.check("ibv_post_send", answer)
-    }
-
-    /// Sends the first `len` bytes of a slot, which is the device's until [`Operation::Send`].
-    ///
-    /// # Errors
-    /// What the library says; the slot is the caller's then.
-    pub fn send(&mut self, queue_pair: u32, slot: SlotId, len: usize) -> Result<(), VerbsError> {
-        let Some(sge) = self.arena.lend(slot, len) else {
-            return Err(self.error("ibv_post_send", libc::EBUSY));
-        };
-        let posted = self.post(queue_pair, (IBV_WR_SEND, SEND | u64::from(slot.0)), sge, (0, 0));
-        if posted.is_err() {
-            self.arena.take_back(slot);
-        }
-        posted
-    }
-
-    /// Posts a slot for what comes, on a connection or on the shared queue if there is one.
-    ///
-    /// # Errors
-    /// What the library says; the slot is the caller's then.
-    pub fn receive(&mut self, queue_pair: u32, slot: SlotId) -> Result<(), VerbsError> {
-        let Some(mut sge) = self.arena.lend(slot, self.settings.slot_len) else {
-            return Err(self.error("ibv_post_recv", libc::EBUSY));
-        };
-        let mut wr =
-            RecvWr { wr_id: RECEIVE | u64::from(slot.0), next: null_mut(), sg_list: &mut sge, num_sge: 1 };
-        let mut bad = null_mut();
-        let answer = match self.queue_pairs.get_mut(&queue_pair) {
-            // SAFETY: the shared queue is open; otherwise as for `post`.
-            _ if !self.srq.is_null() => unsafe {
-                ((*(*self.srq).context).ops.post_srq_recv)(self.srq, &mut wr, &mut bad)
-            },
-            Some(pair) => {
-                pair.live += 1;
-                // SAFETY: as for `post`.
-                let answer = unsafe { ((*(*pair.raw).context).ops.post_recv)(pair.raw, &mut wr, &mut bad) };
-                pair.live -= u32::from(answer != 0);
-                answer
-            }
-            None => libc::ENOTCONN,
-        };
-        if answer != 0 {
-            self.arena.take_back(slot);
-        }
-        self.check("ibv_post_recv", answer)
-    }
-
     /// Reads what has ended.
     ///
     /// # Errors
@@ -620,17 +326,25 @@ impl Adapter {
             let operation = match wc.wr_id & !u64::from(u32::MAX) {
                 SEND => Operation::Send(slot),
                 RECEIVE => Operation::Receive(slot, wc.byte_len as usize),
+                READ => Operation::Read(RegionId(wc.wr_id as u32)),
                 _ => Operation::WriteWord,
             };
             let is_own = !matches!(operation, Operation::Receive(..)) || self.srq.is_null();
-            if operation != Operation::WriteWord {
-                self.arena.take_back(slot);
+            match operation {
+                Operation::Send(slot) | Operation::Receive(slot, _) => self.arena.take_back(slot),
+                Operation::Read(region) => self.regions.read_ended(region),
+                Operation::WriteWord => {}
             }
             let error = (wc.status != IBV_WC_SUCCESS).then(|| {
                 let (status, vendor) = (self.library.status(wc.status), wc.vendor_err);
                 format!("{status} (vendor error {vendor:#x})")
             });
-            into.push(Completion { queue_pair: wc.qp_num, operation, error });
+            into.push(Completion {
+                queue_pair: wc.qp_num,
+                operation,
+                error,
+                has_timed_out: wc.status == IBV_WC_RETRY_EXC_ERR,
+            });
             if let Some(pair) = self.queue_pairs.get_mut(&wc.qp_num).filter(|_| is_own) {
                 pair.live = pair.live.saturating_sub(1);
             }

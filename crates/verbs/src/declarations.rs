@@ -39,8 +39,11 @@ pub(crate) const IBV_ACCESS_REMOTE_READ: c_int = 1 << 2;
 
 pub(crate) const IBV_WR_RDMA_WRITE: c_int = 0;
 pub(crate) const IBV_WR_SEND: c_int = 2;
+pub(crate) const IBV_WR_RDMA_READ: c_int = 4;
+pub(crate) const IBV_SEND_FENCE: c_uint = 1 << 0;
 pub(crate) const IBV_SEND_SIGNALED: c_uint = 1 << 1;
 pub(crate) const IBV_WC_SUCCESS: c_int = 0;
+pub(crate) const IBV_WC_RETRY_EXC_ERR: c_int = 12;
 
 /// An object of the library of which nothing is read.
 #[repr(C)]

@@ -30,6 +30,11 @@ pub(crate) struct FakeLibrary {
     pub(crate) shared: u32,
     /// The names of posted receives.
     pub(crate) receives: VecDeque<u64>,
+    /// The names of posted sends, writes and reads, with their kinds and flags.
+    pub(crate) sends: VecDeque<(u64, c_int, c_uint)>,
+    /// Where registered memory begins, and who may do what there.
+    pub(crate) registered: Vec<(usize, c_int)>,
+    pub(crate) fails_to_register: bool,
     /// What has ended.
     pub(crate) done: VecDeque<Wc>,
     made: u32,
@@ -112,12 +117,20 @@ unsafe extern "C" fn dealloc_pd(pd: *mut Opaque) -> c_int {
     // SAFETY: it is of `alloc_pd`.
     unsafe { free(pd.cast::<u64>()) }
 }
-unsafe extern "C" fn reg_mr(pd: *mut Opaque, addr: *mut c_void, length: size_t, _: c_int) -> *mut Mr {
+unsafe extern "C" fn reg_mr(pd: *mut Opaque, addr: *mut c_void, length: size_t, access: c_int) -> *mut Mr {
+    if with(|fake| fake.fails_to_register) {
+        return null_mut();
+    }
+    with(|fake| fake.registered.push((addr as usize, access)));
     object(Mr { context: null_mut(), pd, addr, length, handle: 0, lkey: 1, rkey: 2 })
 }
 unsafe extern "C" fn dereg_mr(mr: *mut Mr) -> c_int {
     // SAFETY: it is of `reg_mr`.
-    unsafe { free(mr) }
+    unsafe {
+        let start = (*mr).addr as usize;
+        with(|fake| fake.registered.retain(|known| known.0 != start));
+        free(mr)
+    }
 }
 unsafe extern "C" fn create_comp_channel(context: *mut Context) -> *mut Channel {
     // SAFETY: a call without pointers.
@@ -223,7 +236,9 @@ unsafe extern "C" fn post_srq_recv(_: *mut Srq, wr: *mut RecvWr, _: *mut *mut Re
     with(|fake| fake.receives.push_back(unsafe { (*wr).wr_id }));
     0
 }
-unsafe extern "C" fn post_send(_: *mut Qp, _: *mut SendWr, _: *mut *mut SendWr) -> c_int {
+unsafe extern "C" fn post_send(_: *mut Qp, wr: *mut SendWr, _: *mut *mut SendWr) -> c_int {
+    // SAFETY: the caller gives such a structure.
+    with(|fake| fake.sends.push_back(unsafe { ((*wr).wr_id, (*wr).opcode, (*wr).send_flags) }));
     0
 }
 unsafe extern "C" fn post_recv(_: *mut Qp, wr: *mut RecvWr, _: *mut *mut RecvWr) -> c_int {
@@ -239,6 +254,17 @@ pub(crate) fn flush(queue_pair: u32) {
     (wc.status, wc.qp_num) = (5, queue_pair);
     with(|fake| {
         wc.wr_id = fake.receives.pop_front().unwrap_or_default();
+        fake.done.push_back(wc);
+    });
+}
+
+/// The oldest of what was posted to be sent, written or read on this queue pair ends well.
+pub(crate) fn complete(queue_pair: u32) {
+    // SAFETY: as for `flush`.
+    let mut wc: Wc = unsafe { zeroed() };
+    wc.qp_num = queue_pair;
+    with(|fake| {
+        wc.wr_id = fake.sends.pop_front().unwrap_or_default().0;
         fake.done.push_back(wc);
     });
 }

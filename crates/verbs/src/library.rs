@@ -36,7 +36,9 @@ pub enum VerbsError {
         device: String,
         /// The call.
         call: &'static str,
-        /// The text of its errno.
+        /// Its errno.
+        errno: i32,
+        /// The text of that.
         why: String,
     },
     /// The device supports fewer envelopes than the parameters request.
@@ -63,6 +65,17 @@ pub enum VerbsError {
         /// Of what.
         what: &'static str,
     },
+}
+
+impl VerbsError {
+    /// Whether a limit is reached: of the memory that a process may lock, or of a resource of the device.
+    pub fn is_out_of_memory(&self) -> bool {
+        match self {
+            VerbsError::Call { errno, .. } => [libc::ENOMEM, libc::EAGAIN].contains(errno),
+            VerbsError::Exhausted { .. } => true,
+            _ => false,
+        }
+    }
 }
 
 /// libibverbs, loaded into this program. It stays loaded, as its providers do.
@@ -300,7 +313,7 @@ impl Library {
 
     pub(crate) fn error(&self, device: &str, call: &'static str, errno: c_int) -> VerbsError {
         let why = std::io::Error::from_raw_os_error(errno.abs()).to_string();
-        VerbsError::Call { device: device.to_string(), call, why }
+        VerbsError::Call { device: device.to_string(), call, errno: errno.abs(), why }
     }
 
     /// What the status of a completion means.

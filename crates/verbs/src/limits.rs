@@ -13,7 +13,12 @@ pub(crate) struct QueueLimits {
     pub(crate) shared: u32,
     /// Completions in a completion queue.
     pub(crate) completions: u32,
+    /// RDMA reads of a queue pair that are under way at the same time, in each direction.
+    pub(crate) reads: u8,
 }
+
+/// As many reads under way suffice for any distance within a machine room.
+const READS: i32 = 16;
 
 impl QueueLimits {
     pub(crate) fn of(attr: &DeviceAttr) -> QueueLimits {
@@ -22,6 +27,7 @@ impl QueueLimits {
             queue_pair: limit(attr.max_qp_wr),
             shared: limit(attr.max_srq_wr),
             completions: limit(attr.max_cqe),
+            reads: attr.max_qp_rd_atom.min(attr.max_qp_init_rd_atom).clamp(1, READS) as u8,
         }
     }
 
@@ -64,7 +70,7 @@ impl QueueLimits {
 mod tests {
     use super::*;
 
-    const DEVICE: QueueLimits = QueueLimits { queue_pair: 100, shared: 1000, completions: 5000 };
+    const DEVICE: QueueLimits = QueueLimits { queue_pair: 100, shared: 1000, completions: 5000, reads: 1 };
 
     fn settings(envelopes: u32, shared: Option<u32>) -> AdapterSettings {
         AdapterSettings {

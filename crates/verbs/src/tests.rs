@@ -3,6 +3,7 @@
 use crate::adapter::{Adapter, AdapterSettings, DRAIN, Operation};
 use crate::fake::{self, with};
 use crate::library::{Library, VerbsError};
+use oxmpi_mem::memory::Owned;
 use std::time::Instant;
 
 fn open(shared: Option<u32>) -> Result<Adapter, VerbsError> {
@@ -126,4 +127,56 @@ fn no_slot_of_a_shared_queue_is_lost_with_a_queue_pair() {
         adapter.receive(end, *slot).unwrap();
     }
     assert!(adapter.slot(slots[0]).is_empty() && adapter.slot(slots[4]).len() == 256);
+}
+
+#[test]
+fn a_region_holds_its_buffer_until_no_read_into_it_is_under_way() {
+    device(100, 0, 50_000);
+    let mut adapter = open(None).unwrap();
+    let end = adapter.create(1).unwrap().queue_pair;
+    let memory = Owned::new(vec![0u8; 10_000]);
+    let region = adapter.register(&memory.buf()).unwrap();
+    assert!(adapter.read(end, region, (9_000, 1_001), (7, 7)).is_err(), "that is more than there is");
+    adapter.read(end, region, (0, 10_000), (7, 7)).unwrap();
+    adapter.read_check(end, region, (8, 8)).unwrap();
+    let posted = with(|fake| fake.sends.clone());
+    // RDMA reads; the second one waits for the first (a fence), and both are reported.
+    assert_eq!(posted.iter().map(|(_, kind, flags)| (*kind, *flags)).collect::<Vec<_>>(), [(4, 2), (4, 3)]);
+    assert!(!adapter.deregister(region));
+    fake::complete(end);
+    assert_eq!(polled(&mut adapter), [Operation::Read(region)]);
+    assert!(!adapter.deregister(region), "the check is still read");
+    let memory = memory.into_vec().expect_err("the region holds it");
+    fake::complete(end);
+    polled(&mut adapter);
+    assert!(adapter.deregister(region) && memory.into_vec().is_ok());
+    assert!(adapter.read(end, region, (0, 1), (7, 7)).is_err(), "it is no region any more");
+}
+
+#[test]
+fn peers_may_read_what_is_exposed_and_nobody_may_write_it() {
+    device(100, 0, 50_000);
+    let mut adapter = open(None).unwrap();
+    let memory = Owned::new(vec![0u8; 5_000]);
+    let start = memory.buf().as_ptr() as usize;
+    let region = adapter.expose(&memory.buf()).unwrap();
+    let access = |fake: &mut fake::FakeLibrary| {
+        fake.registered.iter().find(|known| known.0 == start).map(|known| known.1)
+    };
+    assert_eq!(with(access), Some(4), "remote read alone");
+    let place = adapter.exposed(region).unwrap();
+    assert_eq!((place.memory.0, place.check.0 % 8), (start as u64, 0));
+    adapter.set_check(region, 77);
+    assert_eq!(adapter.check_of(region), 77);
+    assert!(adapter.deregister(region) && adapter.exposed(region).is_none());
+    assert_eq!(with(access), None);
+    // Its check is used again, and was cleared.
+    let region = adapter.expose(&memory.buf()).unwrap();
+    assert_eq!((adapter.exposed(region).unwrap().check, adapter.check_of(region)), (place.check, 0));
+    with(|fake| fake.fails_to_register = true);
+    assert!(adapter.register(&memory.buf()).unwrap_err().to_string().contains("ibv_reg_mr"));
+    with(|fake| fake.fails_to_register = false);
+    drop(adapter);
+    assert_eq!(with(|fake| fake.registered.len()), 0);
+    assert!(memory.into_vec().is_ok());
 }

@@ -221,6 +221,25 @@ pub enum Frame {
         /// How many bytes of it are wanted behind the first part; 0: none.
         length: u64,
     },
+    /// A piece of an announced message ([`Frame::Data`]) lies in memory of mine that your adapter may read; the body says where. Answer with
+    /// [`Frame::DataRead`].
+    DataAt {
+        /// The receive named in `Pull`.
+        receiver: u64,
+        /// Where the piece begins in the message, bytes.
+        offset: u64,
+        /// Its length, bytes.
+        length: u64,
+        /// By which number I call it.
+        number: u64,
+    },
+    /// The piece with this number of yours need not stay where it is.
+    DataRead {
+        /// The number named in `DataAt`.
+        number: u64,
+        /// Whether it was read, or is to be sent ([`Frame::Data`]) as it cannot be.
+        whole: bool,
+    },
     /// You may use this ring of my segment instead of my inbox.
     RingGrant {
         /// Index of the ring in the segment of the process that sends this frame.
@@ -298,6 +317,8 @@ const ARRIVED: u8 = 0x24;
 const MATCHED: u8 = 0x25;
 const IN_PARTS: u8 = 0x26;
 const ASK_PARTS: u8 = 0x27;
+const DATA_AT: u8 = 0x28;
+const DATA_READ: u8 = 0x29;
 const RING_GRANT: u8 = 0x30;
 const RING_OPEN: u8 = 0x31;
 const POOLED: u8 = 0x32;
@@ -351,6 +372,10 @@ impl Frame {
                 w.plain(IN_PARTS, &[label, number, length, part])
             }
             Frame::AskParts { number, length } => w.plain(ASK_PARTS, &[number, length]),
+            Frame::DataAt { receiver, offset, length, number } => {
+                w.plain(DATA_AT, &[receiver, offset, length, number])
+            }
+            Frame::DataRead { number, whole } => w.plain(DATA_READ, &[number, u64::from(whole)]),
             Frame::RingGrant { ring } => (RING_GRANT, 0, ring),
             Frame::RingOpen { cells } => w.plain(RING_OPEN, &[cells]),
             Frame::Pooled { pieces: [first, rest] } => w.plain(POOLED, &[of_halves(first), of_halves(rest)]),
@@ -423,6 +448,8 @@ impl Frame {
             MATCHED => Frame::Matched { label: word() },
             IN_PARTS => Frame::InParts { label: word(), number: word(), length: word(), part: word() },
             ASK_PARTS => Frame::AskParts { number: word(), length: word() },
+            DATA_AT => Frame::DataAt { receiver: word(), offset: word(), length: word(), number: word() },
+            DATA_READ => Frame::DataRead { number: word(), whole: word() != 0 },
             RING_GRANT => Frame::RingGrant { ring: context },
             RING_OPEN => Frame::RingOpen { cells: word() },
             POOLED => Frame::Pooled { pieces: [halves(word()), halves(word())] },
@@ -440,8 +467,8 @@ const fn extension_len(kind: u8) -> Option<usize> {
         EAGER_SYNC => long + 8,
         RENDEZVOUS => long + 32,
         SYNC_ACK | FIN | WITHDRAWN | LEARN | ASK_INDEX | ASK_ARRIVED | ARRIVED | MATCHED | RING_OPEN => 8,
-        PULL | IN_PARTS => 32,
-        WITHDRAW | DATA | POOLED | ASK_PARTS => 16,
+        PULL | IN_PARTS | DATA_AT => 32,
+        WITHDRAW | DATA | POOLED | ASK_PARTS | DATA_READ => 16,
         RING_GRANT | MEET => 0,
         _ => return None,
     })
@@ -523,6 +550,10 @@ mod tests {
             any::<[u64; 4]>()
                 .prop_map(|[label, number, length, part]| { Frame::InParts { label, number, length, part } }),
             any::<[u64; 2]>().prop_map(|[number, length]| Frame::AskParts { number, length }),
+            any::<[u64; 4]>().prop_map(|[receiver, offset, length, number]| {
+                Frame::DataAt { receiver, offset, length, number }
+            }),
+            any::<(u64, bool)>().prop_map(|(number, whole)| Frame::DataRead { number, whole }),
             any::<u32>().prop_map(|ring| Frame::RingGrant { ring }),
             any::<u64>().prop_map(|cells| Frame::RingOpen { cells }),
             any::<[(u32, u32); 2]>().prop_map(|pieces| Frame::Pooled { pieces }),

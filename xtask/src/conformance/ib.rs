@@ -26,8 +26,20 @@ const NEEDED: [(&str, &str); 8] = [
 ];
 
 /// The C tests that run there, each with 2 ranks: one for each kind of traffic.
-const TESTS: [&str; 6] =
-    ["coll_basic", "coll_exscan", "coll_few_bytes", "coll_mixed_types", "coll_nonblocking", "coll_order"];
+const TESTS: [&str; 10] = [
+    "coll_basic",
+    "coll_exscan",
+    "coll_few_bytes",
+    "coll_mixed_types",
+    "coll_nonblocking",
+    "coll_order",
+    "p2p_basic",
+    "p2p_cancel",
+    "p2p_derived",
+    "p2p_truncate",
+];
+/// The one with long messages, which are read by the adapter, and the one whose port is taken down: they run in ways of their own.
+const OTHERS: [&str; 2] = ["p2p_remapped", "jobs/ib_down"];
 
 /// The longest that the machine runs, seconds.
 const LIMIT: &str = "1500";
@@ -55,7 +67,10 @@ pub(super) fn run(prefix: Option<&Path>) -> Result<(), Failure> {
         }
     };
     let heat = (root().join("examples/heat.c"), "heat");
-    let tests = TESTS.map(|name| (root().join(format!("tests/c/{name}.c")), name));
+    let tests = TESTS.into_iter().chain(OTHERS).map(|name| {
+        let program = name.rsplit('/').next().unwrap_or(name);
+        (root().join(format!("tests/c/{name}.c")), program)
+    });
     for (source, name) in [heat].into_iter().chain(tests) {
         let compile = Run::new(prefix.join("bin/mpicc")).args(["-O1", "-Wno-unused"]).arg(source);
         compile.arg("-o").arg(programs.join(name)).arg("-lm").arg("-pthread").show()?;

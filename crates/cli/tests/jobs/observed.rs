@@ -87,7 +87,14 @@ const OBSERVED: &[Row] = &[
     (
         "jobs/ib.rs",
         "the_memory_of_envelopes_is_shown",
-        &["rpi_ib_num_envelopes", "rpi_ib_tinymsglen", "rpi_ib_srq", "rpi_ib_timeout", "rpi_ib_shm"],
+        &[
+            "rpi_ib_num_envelopes",
+            "rpi_ib_tinymsglen",
+            "rpi_ib_srq",
+            "rpi_ib_timeout",
+            "rpi_ib_shm",
+            "rpi_ib_priority",
+        ],
     ),
     (
         "jobs/ib.rs",

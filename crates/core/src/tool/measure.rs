@@ -158,6 +158,7 @@ fn counted(quantity: Quantity, lane: &Counts, fabric: &oxmpi_fabric::Counts) -> 
         Quantity::RendezvousSent => lane.rendezvous_sent,
         Quantity::RendezvousReceived => lane.rendezvous_received,
         Quantity::CompletionReads => fabric.completion_reads,
+        Quantity::RdmaBytes => fabric.rdma_bytes,
         Quantity::ContextPairs => fabric.context_pairs,
         Quantity::NetworkFramesSent => fabric.network_frames_sent,
         Quantity::NetworkFramesReceived => fabric.network_frames_received,

@@ -3,11 +3,13 @@
 
 #![allow(clippy::panic_in_result_fn, clippy::expect_used)] // what a test must not do fails it
 
+use super::settings::READS;
 use super::{IbPort, IbSettings};
 use crate::sim::Random;
 use crate::{Body, Limits, Membership, Message, Sent, Sink, Statistics, Transport, Unreachable};
+use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
-use oxmpi_verbs::{Completion, LocalEnd, Operation, RemoteEnd, SlotId, VerbsError};
+use oxmpi_verbs::{Completion, LocalEnd, Operation, RegionId, RemoteEnd, RemoteMemory, SlotId, VerbsError};
 use oxmpi_wire::Frame;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::BorrowedFd;
@@ -19,6 +21,27 @@ const SECOND: u32 = 1000;
 enum Sending {
     Slot(SlotId, Vec<u8>),
     Word(u64),
+    /// Of so many bytes into a region, from a place of a peer's.
+    Read(RegionId, (usize, u32), (u64, u32)),
+    Check(RegionId, u32),
+}
+
+impl Sending {
+    fn operation(&self) -> Operation {
+        match self {
+            Sending::Slot(slot, _) => Operation::Send(*slot),
+            Sending::Word(_) => Operation::WriteWord,
+            Sending::Read(region, ..) | Sending::Check(region, _) => Operation::Read(*region),
+        }
+    }
+}
+
+/// Registered memory, named by its key.
+struct FakeRegion {
+    buffer: UserBuf,
+    check: u64,
+    is_exposed: bool,
+    uses: u32,
 }
 
 #[derive(Default)]
@@ -29,7 +52,10 @@ struct FakeEnd {
     /// What was posted and has not arrived, in order.
     wire: VecDeque<Sending>,
     in_flight: u32,
+    reads: u32,
     is_writing: bool,
+    /// An operation has failed, so all others do.
+    is_in_error: bool,
 }
 
 /// Both ports and the sockets between the two processes.
@@ -53,6 +79,20 @@ pub(super) struct World {
     pub(super) receives_left: Option<u32>,
     /// Whether the device has no more queue pairs.
     pub(super) is_exhausted: bool,
+    regions: HashMap<u32, FakeRegion>,
+    made_regions: u32,
+    /// Whether the ports register nothing.
+    pub(super) cannot_register: [bool; 2],
+    /// Whether every read of memory is refused.
+    pub(super) denies_reads: bool,
+    /// Bytes that were read.
+    pub(super) read: u64,
+    /// One of so many operations fails, if it is not 0; it has arrived or not.
+    pub(super) failures: u64,
+    /// No connection can be made.
+    pub(super) refuses: bool,
+    /// Connections that have failed so.
+    pub(super) failed: u32,
 }
 
 /// A world that several hold.
@@ -85,6 +125,14 @@ impl SharedWorld {
             are_full: false,
             receives_left: None,
             is_exhausted: false,
+            regions: HashMap::new(),
+            made_regions: 0,
+            cannot_register: [false; 2],
+            denies_reads: false,
+            read: 0,
+            failures: 0,
+            refuses: false,
+            failed: 0,
         })))
     }
 
@@ -94,6 +142,11 @@ impl SharedWorld {
 }
 
 impl World {
+    /// Regions that are registered.
+    pub(super) fn regions(&self) -> usize {
+        self.regions.len()
+    }
+
     /// Slots in the shared queue of a port.
     pub(super) fn shared_len(&self, me: usize) -> usize {
         self.shared[me].len()
@@ -103,7 +156,8 @@ impl World {
     pub(super) fn flush(&mut self, me: usize, queue_pair: u32) {
         let slot = self.shared[me].pop_front().expect("the shared queue has a slot");
         let error = Some("Work Request Flushed Error (vendor error 0xf9)".to_string());
-        let ended = Completion { queue_pair, operation: Operation::Receive(slot, 0), error };
+        let operation = Operation::Receive(slot, 0);
+        let ended = Completion { queue_pair, operation, error, has_timed_out: false };
         self.done[me].push_back((ended, Vec::new()));
     }
 
@@ -118,31 +172,68 @@ impl World {
         let from = busy[self.random.below(busy.len() as u64) as usize];
         let Some(end) = self.ends.get_mut(&from) else { return };
         let (Some(sending), to) = (end.wire.pop_front(), end.remote) else { return };
-        let broken =
-            self.is_broken.then(|| "transport retry counter exceeded (vendor error 0x81)".to_string());
-        let operation = match &sending {
-            Sending::Slot(slot, _) => Operation::Send(*slot),
-            Sending::Word(_) => Operation::WriteWord,
-        };
-        let ended = Completion { queue_pair: from, operation, error: broken.clone() };
-        self.done[port_of(from)].push_back((ended, Vec::new()));
-        if broken.is_some() {
-            return;
-        }
+        let is_flushed = end.is_in_error;
         let to = to.expect("who sends is connected");
+        let has_peer = self.ends.contains_key(&to);
+        let has_timed_out = !is_flushed && (self.is_broken || !has_peer);
+        let operation = sending.operation();
+        let mut error =
+            has_timed_out.then(|| "transport retry counter exceeded (vendor error 0x81)".to_string());
+        if is_flushed {
+            error = Some("Work Request Flushed Error (vendor error 0xf9)".to_string());
+        } else if error.is_none() {
+            let fails = self.failures > 0 && self.random.below(self.failures) == 0;
+            if !fails || self.random.below(2) == 0 {
+                error = self.arrive(to, sending);
+            }
+            if fails {
+                self.failed += 1;
+                error = Some("local QP operation error (vendor error 0x70)".to_string());
+            }
+        }
+        if let (Some(_), Some(end)) = (&error, self.ends.get_mut(&from)) {
+            end.is_in_error = true;
+        }
+        // That a peer is gone is found out sooner than the adapter gives up.
+        let has_timed_out = has_timed_out && self.is_broken;
+        let ended = Completion { queue_pair: from, operation, error, has_timed_out };
+        self.done[port_of(from)].push_back((ended, Vec::new()));
+    }
+
+    /// An operation arrives. What is wrong with it.
+    fn arrive(&mut self, to: u32, sending: Sending) -> Option<String> {
+        let denied = || Some("remote access error (vendor error 0x88)".to_string());
         let shared = &mut self.shared[port_of(to)];
         let end = self.ends.get_mut(&to).expect("the other end is there");
         assert!(end.remote.is_some(), "the receiver is connected before anybody sends to it");
+        if end.is_in_error {
+            return Some("transport retry counter exceeded (vendor error 0x81)".to_string());
+        }
         match sending {
             Sending::Word(value) => end.word = value,
             Sending::Slot(_, bytes) => {
                 let queue = if self.settings.shared.is_some() { shared } else { &mut end.receives };
                 let slot = queue.pop_front().expect("a receiver is always ready (rule 2)");
                 let operation = Operation::Receive(slot, bytes.len());
-                let ended = Completion { queue_pair: to, operation, error: None };
+                let ended = Completion { queue_pair: to, operation, error: None, has_timed_out: false };
                 self.done[port_of(to)].push_back((ended, bytes));
             }
+            Sending::Read(region, (offset, len), (address, key)) => {
+                let source = self.regions.get(&key).filter(|source| source.is_exposed && !self.denies_reads);
+                let Some(source) = source else { return denied() };
+                let bytes = source.buffer.as_contiguous().expect("it lies in one piece");
+                let bytes = bytes.slice(address as usize, len as usize);
+                let target = &self.regions.get(&region.0).expect("what is read into is registered").buffer;
+                let target = target.as_contiguous_mut().expect("it lies in one piece");
+                bytes.copy_to(target.into_slice(offset, len as usize));
+                self.read += u64::from(len);
+            }
+            Sending::Check(region, key) => {
+                let Some(check) = self.regions.get(&key).map(|source| source.check) else { return denied() };
+                self.regions.get_mut(&region.0).expect("what is read into is registered").check = check;
+            }
         }
+        None
     }
 }
 
@@ -162,6 +253,28 @@ impl FakePort {
 
     fn exhausted(&self, what: &'static str) -> VerbsError {
         VerbsError::Exhausted { device: self.describe(), what }
+    }
+
+    fn add(&mut self, buffer: &UserBuf, is_exposed: bool) -> Result<RegionId, VerbsError> {
+        self.world.with(|world| {
+            if world.cannot_register[self.me] {
+                return Err(self.exhausted("memory that it may lock"));
+            }
+            world.made_regions += 1;
+            let region = FakeRegion { buffer: buffer.clone(), check: 0, is_exposed, uses: 0 };
+            world.regions.insert(world.made_regions, region);
+            Ok(RegionId(world.made_regions))
+        })
+    }
+
+    fn post_read(&mut self, queue_pair: u32, region: RegionId, sending: Sending) {
+        self.world.with(|world| {
+            let end = world.ends.get_mut(&queue_pair).expect("it is open");
+            end.reads += 1;
+            assert!(end.reads <= READS, "the send queue has room for {READS} reads");
+            end.wire.push_back(sending);
+            world.regions.get_mut(&region.0).expect("it is registered").uses += 1;
+        });
     }
 }
 
@@ -197,14 +310,23 @@ impl IbPort for FakePort {
     }
     fn connect(&mut self, local: &LocalEnd, remote: &RemoteEnd) -> Result<(), VerbsError> {
         self.world.with(|world| {
+            if world.refuses {
+                return Err(self.exhausted("routes"));
+            }
             let end = world.ends.get_mut(&local.queue_pair).expect("it was made");
             assert_eq!(end.remote.replace(remote.queue_pair), None, "it is connected once");
-        });
-        Ok(())
+            Ok(())
+        })
     }
     fn close(&mut self, queue_pair: u32) {
         self.world.with(|world| {
-            world.ends.remove(&queue_pair);
+            let Some(end) = world.ends.remove(&queue_pair) else { return };
+            let receives = end.receives.iter().map(|slot| Operation::Receive(*slot, 0));
+            for operation in end.wire.iter().map(Sending::operation).chain(receives) {
+                let error = Some("Work Request Flushed Error (vendor error 0xf9)".to_string());
+                let ended = Completion { queue_pair, operation, error, has_timed_out: false };
+                world.done[self.me].push_back((ended, Vec::new()));
+            }
             world.closed[self.me].push(queue_pair);
         });
     }
@@ -232,7 +354,7 @@ impl IbPort for FakePort {
         self.lend(slot);
         let bytes = self.slots[slot.0 as usize][..len].to_vec();
         self.world.with(|world| {
-            let most = world.settings.send_depth() - 1;
+            let most = world.settings.envelopes;
             let end = world.ends.get_mut(&queue_pair).expect("it is open");
             end.in_flight += 1;
             assert!(end.in_flight <= most, "the send queue has room for {most}");
@@ -256,6 +378,43 @@ impl IbPort for FakePort {
         });
         Ok(())
     }
+    fn expose(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError> {
+        self.add(buffer, true)
+    }
+    fn register(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError> {
+        self.add(buffer, false)
+    }
+    fn deregister(&mut self, region: RegionId) -> bool {
+        self.world.with(|world| {
+            let is_used = world.regions.get(&region.0).is_some_and(|region| region.uses > 0);
+            assert!(!is_used, "a region is deregistered when no read into it is under way");
+            world.regions.remove(&region.0);
+            true
+        })
+    }
+    fn exposed(&self, region: RegionId) -> Option<RemoteMemory> {
+        Some(RemoteMemory { memory: (0, region.0), check: (0, region.0) })
+    }
+    fn set_check(&mut self, region: RegionId, value: u64) {
+        self.world.with(|world| world.regions.get_mut(&region.0).expect("it is registered").check = value);
+    }
+    fn check_of(&self, region: RegionId) -> u64 {
+        self.world.with(|world| world.regions.get(&region.0).expect("it is registered").check)
+    }
+    fn read(
+        &mut self,
+        queue_pair: u32,
+        region: RegionId,
+        place: (usize, u32),
+        from: (u64, u32),
+    ) -> Result<(), VerbsError> {
+        self.post_read(queue_pair, region, Sending::Read(region, place, from));
+        Ok(())
+    }
+    fn read_check(&mut self, queue_pair: u32, region: RegionId, from: (u64, u32)) -> Result<(), VerbsError> {
+        self.post_read(queue_pair, region, Sending::Check(region, from.1));
+        Ok(())
+    }
     fn poll(&mut self, into: &mut Vec<Completion>) -> Result<(), VerbsError> {
         let FakePort { world, me, slots, posted } = self;
         world.with(|world| {
@@ -266,6 +425,9 @@ impl IbPort for FakePort {
                 let Some((ended, bytes)) = world.done[*me].pop_front() else { break };
                 match ended.operation {
                     Operation::WriteWord => {}
+                    Operation::Read(region) => {
+                        world.regions.get_mut(&region.0).expect("it is registered").uses -= 1;
+                    }
                     Operation::Send(slot) | Operation::Receive(slot, _) => {
                         posted.remove(&slot);
                         slots[slot.0 as usize][..bytes.len()].copy_from_slice(&bytes);
@@ -275,6 +437,7 @@ impl IbPort for FakePort {
                     match ended.operation {
                         Operation::WriteWord => end.is_writing = false,
                         Operation::Send(_) => end.in_flight -= 1,
+                        Operation::Read(_) => end.reads -= 1,
                         Operation::Receive(..) => {}
                     }
                 }

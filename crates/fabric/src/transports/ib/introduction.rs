@@ -10,11 +10,15 @@
 //! | 36..40 | its remote key |
 //! | 40..44 | envelopes that are posted for the peer |
 //! | 44..48 | the length of an envelope |
+//! | 48..52 | reads that this end serves at the same time |
+//! | 52..56 | number of the connection between the two, from 1 |
+//! | 56..64 | envelopes of the peer that have come over the connections before |
+//! | 64..72 | how many of these were returned |
 
 use oxmpi_verbs::LocalEnd;
 
 /// Its length, bytes.
-const LEN: usize = 48;
+const LEN: usize = 72;
 
 /// See the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,11 +26,14 @@ pub(super) struct IbIntroduction {
     pub(super) end: LocalEnd,
     pub(super) granted: u32,
     pub(super) envelope: u32,
+    pub(super) connection: u32,
+    pub(super) taken: u64,
+    pub(super) freed: u64,
 }
 
 impl IbIntroduction {
     pub(super) fn encode(&self) -> [u8; LEN] {
-        let IbIntroduction { end, granted, envelope } = self;
+        let IbIntroduction { end, granted, envelope, connection, taken, freed } = self;
         let mut out = [0; LEN];
         out[..4].copy_from_slice(&end.queue_pair.to_le_bytes());
         out[4..8].copy_from_slice(&end.first_packet.to_le_bytes());
@@ -35,7 +42,11 @@ impl IbIntroduction {
         out[28..36].copy_from_slice(&end.word.0.to_le_bytes());
         out[36..40].copy_from_slice(&end.word.1.to_le_bytes());
         out[40..44].copy_from_slice(&granted.to_le_bytes());
-        out[44..].copy_from_slice(&envelope.to_le_bytes());
+        out[44..48].copy_from_slice(&envelope.to_le_bytes());
+        out[48..52].copy_from_slice(&u32::from(end.reads).to_le_bytes());
+        out[52..56].copy_from_slice(&connection.to_le_bytes());
+        out[56..64].copy_from_slice(&taken.to_le_bytes());
+        out[64..].copy_from_slice(&freed.to_le_bytes());
         out
     }
 
@@ -54,8 +65,21 @@ impl IbIntroduction {
         *rest = left;
         let word = (u64::from_le_bytes(*address), number(rest)?);
         let (granted, envelope) = (number(rest)?, number(rest)?);
-        let end = LocalEnd { queue_pair, first_packet, lid, gid: *gid, word };
-        (rest.is_empty() && granted > 0).then_some(IbIntroduction { end, granted, envelope })
+        let reads = u8::try_from(number(rest)?).ok()?;
+        let connection = number(rest)?;
+        let (taken, left) = rest.split_first_chunk::<8>()?;
+        let (freed, left) = left.split_first_chunk::<8>()?;
+        let (taken, freed) = (u64::from_le_bytes(*taken), u64::from_le_bytes(*freed));
+        *rest = left;
+        let end = LocalEnd { queue_pair, first_packet, lid, gid: *gid, word, reads };
+        (rest.is_empty() && granted > 0).then_some(IbIntroduction {
+            end,
+            granted,
+            envelope,
+            connection,
+            taken,
+            freed,
+        })
     }
 }
 
@@ -66,15 +90,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_introduction_survives_the_wire(numbers: [u32; 4], lid: u16, gid: [u8; 16], address: u64, granted in 1u32..) {
+        fn an_introduction_survives_the_wire(numbers: [u32; 4], lid: u16, gid: [u8; 16], address: u64, granted in 1u32.., reads: u8, connection: u32, counts: [u64; 2]) {
             let [queue_pair, first_packet, key, envelope] = numbers;
-            let end = LocalEnd { queue_pair, first_packet, lid, gid, word: (address, key) };
-            let one = IbIntroduction { end, granted, envelope };
+            let end = LocalEnd { queue_pair, first_packet, lid, gid, word: (address, key), reads };
+            let [taken, freed] = counts;
+            let one = IbIntroduction { end, granted, envelope, connection, taken, freed };
             prop_assert_eq!(IbIntroduction::decode(&one.encode()), Some(one));
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             let is_one = IbIntroduction::decode(&bytes).is_some();
             prop_assert!(!is_one || bytes.len() == LEN);
         }

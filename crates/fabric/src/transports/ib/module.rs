@@ -12,13 +12,15 @@ use oxmpi_param::{Encrypt, Level, Param, Params, Unit};
 use oxmpi_verbs::{Adapter, AdapterSettings, Device, LIBRARY as FILE, Library};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[distributed_slice(MODULES)]
 static IB: Module = Module {
     name: "ib",
     place: 750,
     help: "'ib' is InfiniBand or RoCE through libibverbs, with shared memory within a node.",
-    params: &[&HCA_ID, &PORT, &MTU, &ENVELOPES, &TINY, &SRQ, &TIMEOUT, &SHM, &LIBRARY],
+    params: &[&HCA_ID, &PORT, &MTU, &ENVELOPES, &TINY, &SRQ, &TIMEOUT, &SHM, &LIBRARY, &PRIORITY],
+    priority: Some(&PRIORITY),
     // A connection is the adapter's affair, and an image has none.
     images: false,
     // Its processes meet over sockets.
@@ -32,7 +34,7 @@ static IB: Module = Module {
         };
         job.no_sockets.clone().or_else(|| (!ports::has_active_port(Path::new(DEVICES))).then(missing))
     },
-    constructor: &Constructor { decide, survey: Some(survey), ..Constructor::new(open) },
+    constructor: &Constructor { decide, survey: Some(survey), suits_hosts, ..Constructor::new(open) },
     ..Module::NEW
 };
 
@@ -113,6 +115,13 @@ static LIBRARY: Param = Param {
     ..Param::NEW
 };
 
+static PRIORITY: Param = Param::priority(
+    "rpi_ib_priority",
+    50,
+    "The priority of 'ib' when no transport is asked for (rpi): the highest one that can run is used. A job on several hosts goes over it \
+     if this host has an active port; 0: never.",
+);
+
 /// Envelopes of a shared receive queue at most, in a job of few processes.
 const SHARED_MOST: u32 = 4096;
 /// A packet is sent so often before a connection has failed.
@@ -144,7 +153,8 @@ fn shared_len(envelopes: u32, processes: u32) -> u32 {
 fn settings(params: &Params, processes: u32) -> IbSettings {
     let envelopes = params.count(&ENVELOPES) as u32;
     let shared = params.is_on(&SRQ).then(|| shared_len(envelopes, processes));
-    IbSettings { tiny: params.count(&TINY), envelopes, shared, mtu: params.count(&MTU) }
+    let timeout = Duration::from_secs(params.count(&TIMEOUT) as u64);
+    IbSettings { tiny: params.count(&TINY), envelopes, shared, mtu: params.count(&MTU), timeout }
 }
 
 /// The library, and the devices of this machine.
@@ -164,6 +174,18 @@ fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
         ports::choose(&devices, &request(params))?;
     }
     Ok(Decided::default())
+}
+
+/// A job on several hosts goes over the port of this host, if there is one to which connections of this kind can be made.
+fn suits_hosts(params: &Params) -> Option<String> {
+    let is_wanted = params.number(&PRIORITY) > 0 && params.mpi_encrypt() != Encrypt::On;
+    if !is_wanted || !ports::has_active_port(Path::new(DEVICES)) {
+        return None;
+    }
+    let (library, devices) = found(params).ok()?;
+    let (device, port) = ports::choose(&devices, &request(params)).ok()?;
+    let is_suited = ports::has_reliable_connections(device);
+    is_suited.then(|| format!("port {} of device {device} is active, by {library}", port.number))
 }
 
 const COLUMNS: [&str; 6] = ["device", "port", "state", "MTU", "link", "address"];
@@ -192,10 +214,14 @@ fn use_of(params: &Params, settings: &IbSettings) -> String {
         ),
         None => "in a receive queue of its own".into(),
     };
+    let by_itself = match params.number(&PRIORITY) {
+        0 => "it is never chosen by itself (rpi_ib_priority 0)".into(),
+        priority => format!("jobs on several hosts choose it by themselves (rpi_ib_priority {priority})"),
+    };
     let near = if params.is_on(&SHM) { "shared memory" } else { "the adapter as well" };
     format!(
         "envelopes: {envelopes} x {len} bytes = {} bytes for each process with which there is contact, {queue}; a peer that does not answer \
-         has failed after about {} s; within a node messages go through {near}",
+         has failed after about {} s; within a node messages go through {near}; {by_itself}",
         envelopes * len,
         params.count(&TIMEOUT)
     )

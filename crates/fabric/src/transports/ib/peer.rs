@@ -1,7 +1,9 @@
 //! What is known of one peer: its end of the connection, and the credits in both directions (rules 2 and 3 of the module).
 
 use super::introduction::IbIntroduction;
-use oxmpi_verbs::LocalEnd;
+use super::reconnecting::BrokenConnection;
+use oxmpi_verbs::{LocalEnd, SlotId};
+use std::collections::VecDeque;
 
 /// See the module.
 #[derive(Debug)]
@@ -14,6 +16,16 @@ pub(super) struct IbPeer {
     pub(super) is_connected: bool,
     /// So is the peer's with this one: it may be sent to.
     pub(super) is_ready: bool,
+    /// The number of the connection, from 1.
+    pub(super) connection: u32,
+    /// The connection has failed, and nothing has gone over another one yet.
+    pub(super) broken: Option<BrokenConnection>,
+    /// Envelopes whose sends have not ended well, the oldest first: the number of each, its slot, its length.
+    pub(super) unacknowledged: VecDeque<(u64, SlotId, usize)>,
+    /// An envelope was sent over this connection.
+    pub(super) was_sent_to: bool,
+    /// Envelopes of its that have come.
+    pub(super) taken: u64,
     /// It is lost: nothing goes to it.
     pub(super) is_gone: bool,
     /// The two have no communicator any more, and neither waits for the other.
@@ -33,6 +45,8 @@ pub(super) struct IbPeer {
     pub(super) is_reporting: bool,
     /// Sends that are under way.
     pub(super) in_flight: u32,
+    /// Reads of its memory that are under way.
+    pub(super) reads: u32,
 }
 
 impl IbPeer {
@@ -42,6 +56,11 @@ impl IbPeer {
             has_asked: false,
             is_connected: false,
             is_ready: false,
+            connection: 1,
+            broken: None,
+            unacknowledged: VecDeque::new(),
+            was_sent_to: false,
+            taken: 0,
             is_gone: false,
             is_detached: false,
             granted,
@@ -52,12 +71,38 @@ impl IbPeer {
             reported: 0,
             is_reporting: false,
             in_flight: 0,
+            reads: 0,
         }
     }
 
-    /// The own end is connected with that of this introduction.
-    pub(super) fn connected(&mut self, with: &IbIntroduction) {
+    /// The own end is connected with that of this introduction. The slots of envelopes that had arrived before.
+    pub(super) fn connected(&mut self, with: &IbIntroduction) -> Vec<SlotId> {
         (self.is_connected, self.allowed) = (true, with.granted);
+        self.returns(with.freed);
+        let arrived = self.unacknowledged.iter().take_while(|(number, ..)| *number <= with.taken).count();
+        self.unacknowledged.drain(..arrived).map(|(_, slot, _)| slot).collect()
+    }
+
+    /// The connection is being closed, or closed and not made again.
+    pub(super) fn is_closing(&self) -> bool {
+        self.broken.as_ref().is_some_and(|broken| !broken.is_made)
+    }
+
+    /// What this process says of itself.
+    pub(super) fn introduction(&self, envelope: u32) -> IbIntroduction {
+        let IbPeer { end, granted, connection, taken, freed, .. } = *self;
+        IbIntroduction { end, granted, envelope, connection, taken, freed }
+    }
+
+    /// An envelope was posted in this slot, with a head that [`IbPeer::sends`] has made.
+    pub(super) fn posted(&mut self, slot: SlotId, len: usize) {
+        self.unacknowledged.push_back((self.sent, slot, len));
+        self.was_sent_to = true;
+    }
+
+    /// The send of an envelope has ended well.
+    pub(super) fn acknowledged(&mut self, slot: SlotId) {
+        self.unacknowledged.retain(|(_, known, _)| *known != slot);
     }
 
     /// Envelopes that may be sent to it now.
@@ -104,13 +149,8 @@ impl IbPeer {
         Some(self.freed)
     }
 
-    /// It was sent an envelope, so it receives, and knows that this process does (rule 1).
-    pub(super) fn was_sent_to(&self) -> bool {
-        self.sent > 0
-    }
-
     /// Nothing is under way to it any more, and it knows what it has to.
     pub(super) fn is_quiet(&self) -> bool {
-        self.is_gone || self.in_flight == 0 && !self.is_reporting
+        self.is_gone || self.in_flight == 0 && self.unacknowledged.is_empty() && !self.is_reporting
     }
 }

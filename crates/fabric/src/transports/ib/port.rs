@@ -1,6 +1,7 @@
 //! What the transport needs of a port: a port of a device, or in tests one that a seed makes late, full or faulty.
 
-use oxmpi_verbs::{Adapter, Completion, LocalEnd, RemoteEnd, SlotId, VerbsError};
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_verbs::{Adapter, Completion, LocalEnd, RegionId, RemoteEnd, RemoteMemory, SlotId, VerbsError};
 use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
 
@@ -48,6 +49,40 @@ pub trait IbPort: Debug + Send {
     /// # Errors
     /// The device refuses that.
     fn receive(&mut self, queue_pair: u32, slot: SlotId) -> Result<(), VerbsError>;
+    /// Registers a buffer in one piece, which peers may read.
+    ///
+    /// # Errors
+    /// It cannot be registered.
+    fn expose(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError>;
+    /// Registers a buffer in one piece, into which this process reads.
+    ///
+    /// # Errors
+    /// It cannot be registered.
+    fn register(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError>;
+    /// Ends a region. `false`: a read into it is under way, and nothing happened.
+    fn deregister(&mut self, region: RegionId) -> bool;
+    /// Where a peer finds what is exposed.
+    fn exposed(&self, region: RegionId) -> Option<RemoteMemory>;
+    /// Writes the check of a region.
+    fn set_check(&mut self, region: RegionId, value: u64);
+    /// The check of a region.
+    fn check_of(&self, region: RegionId) -> u64;
+    /// Reads a peer's memory into a region: `place` is the offset there, and how many bytes.
+    ///
+    /// # Errors
+    /// The device refuses that.
+    fn read(
+        &mut self,
+        queue_pair: u32,
+        region: RegionId,
+        place: (usize, u32),
+        from: (u64, u32),
+    ) -> Result<(), VerbsError>;
+    /// Reads the check at a peer into that of a region, after all that is read on the connection by now.
+    ///
+    /// # Errors
+    /// The device refuses that.
+    fn read_check(&mut self, queue_pair: u32, region: RegionId, from: (u64, u32)) -> Result<(), VerbsError>;
     /// Reads what has ended.
     ///
     /// # Errors
@@ -100,6 +135,36 @@ impl IbPort for Adapter {
     }
     fn receive(&mut self, queue_pair: u32, slot: SlotId) -> Result<(), VerbsError> {
         Adapter::receive(self, queue_pair, slot)
+    }
+    fn expose(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError> {
+        Adapter::expose(self, buffer)
+    }
+    fn register(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError> {
+        Adapter::register(self, buffer)
+    }
+    fn deregister(&mut self, region: RegionId) -> bool {
+        Adapter::deregister(self, region)
+    }
+    fn exposed(&self, region: RegionId) -> Option<RemoteMemory> {
+        Adapter::exposed(self, region)
+    }
+    fn set_check(&mut self, region: RegionId, value: u64) {
+        Adapter::set_check(self, region, value);
+    }
+    fn check_of(&self, region: RegionId) -> u64 {
+        Adapter::check_of(self, region)
+    }
+    fn read(
+        &mut self,
+        queue_pair: u32,
+        region: RegionId,
+        place: (usize, u32),
+        from: (u64, u32),
+    ) -> Result<(), VerbsError> {
+        Adapter::read(self, queue_pair, region, place, from)
+    }
+    fn read_check(&mut self, queue_pair: u32, region: RegionId, from: (u64, u32)) -> Result<(), VerbsError> {
+        Adapter::read_check(self, queue_pair, region, from)
     }
     fn poll(&mut self, into: &mut Vec<Completion>) -> Result<(), VerbsError> {
         Adapter::poll(self, into)

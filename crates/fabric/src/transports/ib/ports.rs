@@ -26,6 +26,12 @@ pub(super) fn has_active_port(devices: &Path) -> bool {
     entries(devices).any(|device| entries(&device.join("ports")).any(|port| is_active(&port)))
 }
 
+/// Whether the driver of a device, by which it is called, has fast reliable connections. Those of these networks have none, or only emulate
+/// them, and libfabric has providers of their own.
+pub(super) fn has_reliable_connections(device: &str) -> bool {
+    !["efa", "usnic", "hfi1"].iter().any(|driver| device.starts_with(driver))
+}
+
 /// The devices with the states of their ports, for a person.
 pub(super) fn listing(devices: &[Device]) -> String {
     if devices.is_empty() {
@@ -114,6 +120,13 @@ mod tests {
         let why = chosen(None, None, 2048).unwrap_err();
         assert!(why.contains("2048") && why.contains("1024"), "{why}");
         assert!(chosen(None, None, 1000).unwrap_err().contains("1000"));
+    }
+
+    #[test]
+    fn networks_without_reliable_connections_are_known() {
+        let known = |names: [&str; 3]| names.map(has_reliable_connections);
+        assert_eq!(known(["mlx5_0", "rxe0", "irdma1"]), [true; 3]);
+        assert_eq!(known(["efa_0", "usnic_1", "hfi1_0"]), [false; 3]);
     }
 
     #[test]

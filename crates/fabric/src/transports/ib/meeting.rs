@@ -1,0 +1,171 @@
+//! How two processes come to a connection (rules 1 and 5 of the module).
+
+use super::introduction::IbIntroduction;
+use super::peer::IbPeer;
+use super::reconnecting::NO_MORE;
+use super::{Ib, IbPort};
+use crate::{Body, Message, Sent, Unreachable};
+use oxmpi_sys::bytes::Bytes;
+use oxmpi_sys::net::fill_random;
+use oxmpi_verbs::VerbsError;
+use oxmpi_wire::Frame;
+
+impl<P: IbPort> Ib<P> {
+    pub(super) fn is_of_launcher(&mut self, peer: u32) -> bool {
+        self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
+    }
+
+    /// How many envelopes a new peer is granted (rule 5), 0 if each envelope of the queue is granted.
+    pub(super) fn grant(&self) -> u32 {
+        let most = self.settings.envelopes;
+        let Some(limit) = self.settings.shared else { return most };
+        let granted = self.posted.saturating_sub(self.spare);
+        let first_half = (limit / 2).saturating_sub(granted);
+        most.min(first_half.max(1)).min(limit.saturating_sub(granted))
+    }
+
+    /// Makes the own end of a connection, and posts the envelopes of the peer.
+    pub(super) fn make_end(&mut self, to: u32) -> Result<(), String> {
+        if self.peer(to).is_some() {
+            return Ok(());
+        }
+        let granted = self.grant();
+        if granted == 0 {
+            let limit = self.settings.shared.unwrap_or(0);
+            return Err(format!(
+                "all {limit} envelopes of the shared receive queue are granted to others: lower rpi_ib_num_envelopes, or set rpi_ib_srq to 0"
+            ));
+        }
+        let mut number = [0; 4];
+        fill_random(&mut number).map_err(|error| format!("the system has no random numbers: {error}"))?;
+        let first_packet = u32::from_le_bytes(number) & 0xff_ffff;
+        let end = self.port.create(first_packet).map_err(|error| error.to_string())?;
+        if let Err(why) = self.post_envelopes(end.queue_pair, granted) {
+            self.port.close(end.queue_pair);
+            return Err(format!("{why} (memory that a process may lock: 'ulimit -l')"));
+        }
+        self.numbers.insert(end.queue_pair, to);
+        let at = to as usize;
+        if self.peers.len() <= at {
+            self.peers.resize_with(at + 1, || None);
+        }
+        self.peers[at] = Some(Box::new(IbPeer::new(end, granted)));
+        Ok(())
+    }
+
+    /// Posts the envelopes of a peer. On an error none is granted: those that are in the shared queue are there for others.
+    pub(super) fn post_envelopes(&mut self, queue_pair: u32, count: u32) -> Result<(), VerbsError> {
+        if self.settings.shared.is_none() {
+            return (0..count).try_for_each(|_| self.post_new(queue_pair));
+        }
+        for _ in self.spare..count {
+            self.post_new(queue_pair)?;
+            (self.posted, self.spare) = (self.posted + 1, self.spare + 1);
+        }
+        self.spare -= count;
+        Ok(())
+    }
+
+    /// Posts a slot that is not in use.
+    pub(super) fn post_new(&mut self, queue_pair: u32) -> Result<(), VerbsError> {
+        if self.receive_slots.is_empty() {
+            self.receive_slots = self.port.more_slots()?;
+        }
+        let Some(slot) = self.receive_slots.pop() else {
+            return Err(VerbsError::Exhausted { device: self.port.describe(), what: "slots" });
+        };
+        self.port.receive(queue_pair, slot).inspect_err(|_| self.receive_slots.push(slot))
+    }
+
+    /// Introduces this process to a peer, and requests its introduction, once.
+    pub(super) fn begin_meeting(&mut self, to: u32) -> Result<(), Unreachable> {
+        self.make_end(to).map_err(|why| Unreachable { peer: to, why })?;
+        let is_due =
+            self.peer(to).is_some_and(|peer| !peer.has_asked && !peer.is_connected && !peer.is_closing());
+        let has_asked = is_due && self.introduce(to, true)?;
+        if let Some(peer) = self.peer(to) {
+            peer.has_asked |= has_asked;
+        }
+        Ok(())
+    }
+
+    /// Sends a peer the introduction of this process. Whether there was room for it.
+    pub(super) fn introduce(&mut self, to: u32, asks: bool) -> Result<bool, Unreachable> {
+        let envelope = self.settings.envelope_len() as u32;
+        let Some(peer) = self.peer(to) else { return Ok(true) };
+        let body = peer.introduction(envelope).encode();
+        let body = Body::Bytes(Bytes::from(&body[..]));
+        let message = Message { sequence: 0, frame: Frame::Meet { asks }, body, lent: None, token: 0 };
+        Ok(self.sockets.send(to, &message)? != Sent::Full)
+    }
+
+    /// A peer has introduced itself.
+    pub(super) fn meet(&mut self, from: u32, asks: bool, body: &[u8]) -> Result<(), String> {
+        let its = IbIntroduction::decode(body).ok_or("what it says of itself makes no sense")?;
+        let own = self.settings.envelope_len();
+        if its.envelope as usize != own {
+            let its = its.envelope;
+            return Err(format!("its envelopes are {its} bytes long, and those of this process {own}"));
+        }
+        if its.connection == NO_MORE {
+            if self.peer(from).is_some_and(|peer| !peer.is_gone) {
+                self.say(&format!("process {from} has given up its connection to this one"));
+                self.lost.push(from);
+            }
+            return Ok(());
+        }
+        self.make_end(from)?;
+        if self.peer(from).is_some_and(|peer| !peer.is_gone) && self.is_current(from, &its, asks) {
+            return self.meet_again(from, &its, asks);
+        }
+        Ok(())
+    }
+
+    /// Connects the own end with that of a peer, if that is to be done.
+    pub(super) fn meet_again(&mut self, from: u32, its: &IbIntroduction, asks: bool) -> Result<(), String> {
+        let Some(peer) = self.peers.get_mut(from as usize).and_then(|peer| peer.as_deref_mut()) else {
+            return Ok(());
+        };
+        if !peer.is_connected {
+            self.port.connect(&peer.end, &its.end).map_err(|error| error.to_string())?;
+            self.send_slots.extend(peer.connected(its));
+        }
+        if asks {
+            self.unanswered.push(from);
+        } else {
+            self.becomes_ready(from);
+            self.unconfirmed.push(from);
+        }
+        Ok(())
+    }
+
+    /// Takes in the peers that have introduced themselves, answers them, and confirms their answers.
+    pub(super) fn end_meetings(&mut self) {
+        for (from, asks, body) in self.meetings.take() {
+            if let Err(why) = self.meet(from, asks, &body) {
+                if self.peer(from).is_some_and(|peer| !peer.is_gone) {
+                    self.try_again(from, format!("a connection cannot be made: {why}"));
+                    continue;
+                }
+                self.say(&format!("process {from} cannot be met: {why}"));
+                self.lost.push(from);
+            }
+        }
+        for to in std::mem::take(&mut self.unanswered) {
+            if !self.awaits(to) {
+                continue;
+            }
+            match self.introduce(to, false) {
+                Ok(true) => {}
+                Ok(false) => self.unanswered.push(to),
+                Err(_) => self.lost.push(to),
+            }
+        }
+    }
+
+    /// Whether a peer still waits for an answer or an empty envelope (rule 1): one that has got an envelope does not, nor one that ends.
+    pub(super) fn awaits(&mut self, to: u32) -> bool {
+        self.peer(to).is_some_and(|peer| !peer.is_gone && !peer.was_sent_to && peer.is_connected)
+            && !self.sockets.has_left(to)
+    }
+}

@@ -1,0 +1,317 @@
+//! Long pieces of messages on the side of their receiver, whose adapter reads them (rule 4 of the module).
+
+use super::settings::READS;
+use super::{Ib, IbPort};
+use crate::{Body, Message, Sent, Sink};
+use oxmpi_sys::bytes::Bytes;
+use oxmpi_verbs::{RegionId, RemoteMemory, VerbsError};
+use oxmpi_wire::Frame;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Bytes that are read at a time: any device takes that.
+const READ_LEN: usize = 1 << 20;
+/// How often a read that has failed is repeated.
+const REPETITIONS: u32 = 2;
+/// How long a read whose memory is taken back may go on before its connection is closed.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// After which time an operation of a closed connection that does not end is a fault of the device, under which nothing is safe.
+const FORCE: Duration = Duration::from_secs(10);
+
+/// A piece that is read.
+#[derive(Debug)]
+struct Reading {
+    from: u32,
+    number: u64,
+    receiver: u64,
+    offset: u64,
+    length: usize,
+    place: RemoteMemory,
+    region: RegionId,
+    /// Bytes whose read was posted, and operations that are under way.
+    posted: usize,
+    under_way: u32,
+    /// The read of the check was posted, which is the last operation.
+    is_checked: bool,
+    /// One of them has failed, so all is read again over the next connection.
+    has_failed: bool,
+    repetitions: u32,
+    /// The receive was released, or its sender is gone.
+    is_given_up: bool,
+}
+
+impl Reading {
+    fn is_over(&self) -> bool {
+        self.under_way == 0 && (self.is_given_up || self.is_checked && !self.has_failed)
+    }
+}
+
+/// All pieces that a process reads.
+#[derive(Debug, Default)]
+pub(super) struct Readings {
+    readings: VecDeque<Reading>,
+    /// Answers to senders that wait for room.
+    owed: VecDeque<(u32, Frame)>,
+    /// Bytes that were read.
+    pub(super) bytes: u64,
+}
+
+impl Readings {
+    /// Whether answers wait for room in envelopes.
+    pub(super) fn waits_for_room(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
+    /// Whether there is nothing to do.
+    fn is_idle(&self) -> bool {
+        self.readings.is_empty() && self.owed.is_empty()
+    }
+
+    /// Whether something is read from a peer, or an answer waits for it.
+    pub(super) fn owes(&self, peer: u32) -> bool {
+        self.readings.iter().any(|one| one.from == peer) || self.owed.iter().any(|(to, _)| *to == peer)
+    }
+
+    /// Whether anything is over and not handed up.
+    pub(super) fn has_news(&self) -> bool {
+        self.readings.iter().any(Reading::is_over)
+    }
+}
+
+/// Takes those out of a queue that are such.
+fn extract(queue: &mut VecDeque<Reading>, is_it: impl FnMut(&mut Reading) -> bool) -> Vec<Reading> {
+    let mut all: Vec<Reading> = std::mem::take(queue).into();
+    let taken = all.extract_if(.., is_it).collect();
+    *queue = all.into();
+    taken
+}
+
+impl<P: IbPort> Ib<P> {
+    /// A frame of the transport itself has come, with a body.
+    pub(super) fn take_own(
+        &mut self,
+        from: u32,
+        frame: Frame,
+        body: Option<RemoteMemory>,
+        sink: &mut dyn Sink,
+    ) {
+        match (frame, body) {
+            (Frame::DataAt { receiver, offset, length, number }, Some(place)) => {
+                let length = usize::try_from(length).unwrap_or(usize::MAX);
+                sink.data(from, receiver, offset, length, Bytes::empty());
+                let Some(region) = self.place_for(from, length, sink) else {
+                    self.readings.owed.push_back((from, Frame::DataRead { number, whole: false }));
+                    return;
+                };
+                self.readings.readings.push_back(Reading {
+                    from,
+                    number,
+                    receiver,
+                    offset,
+                    length,
+                    place,
+                    region,
+                    posted: 0,
+                    under_way: 0,
+                    is_checked: false,
+                    has_failed: false,
+                    repetitions: 0,
+                    is_given_up: false,
+                });
+                self.post_reads();
+            }
+            (Frame::DataRead { number, whole }, _) => self.was_read(from, number, whole),
+            _ => {}
+        }
+    }
+
+    /// Where the body goes that a peer has begun, registered. `None`: it does not go to one piece of memory, or that cannot be registered.
+    fn place_for(&mut self, from: u32, length: usize, sink: &mut dyn Sink) -> Option<RegionId> {
+        let buffer = sink.place_lent(from, 0, length)?;
+        self.port.register(&buffer).inspect_err(|error| self.warn_of_registration(error)).ok()
+    }
+
+    /// Posts reads, as far as there is room.
+    fn post_reads(&mut self) {
+        for at in 0..self.readings.readings.len() {
+            loop {
+                let Ib { peers, port, readings, .. } = self;
+                let Some(one) = readings.readings.get_mut(at) else { break };
+                let Some(peer) = peers.get_mut(one.from as usize).and_then(|peer| peer.as_deref_mut()) else {
+                    break;
+                };
+                if !peer.is_ready
+                    || one.is_checked
+                    || one.has_failed
+                    || one.is_given_up
+                    || peer.is_gone
+                    || peer.reads >= READS
+                {
+                    break;
+                }
+                let queue_pair = peer.end.queue_pair;
+                let len = READ_LEN.min(one.length - one.posted);
+                let posted = if len > 0 {
+                    let (address, key) = one.place.memory;
+                    let from = (address.wrapping_add(one.posted as u64), key);
+                    port.read(queue_pair, one.region, (one.posted, len as u32), from)
+                } else {
+                    port.read_check(queue_pair, one.region, one.place.check)
+                };
+                match posted {
+                    Ok(()) => {
+                        (one.posted, one.is_checked) = (one.posted + len, len == 0);
+                        one.under_way += 1;
+                        peer.reads += 1;
+                    }
+                    Err(error) => {
+                        one.has_failed = true;
+                        let from = one.from;
+                        self.fail(from, error.to_string());
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// A read is over. Nothing is handed up yet, so that this can be heard of where nobody may be called.
+    pub(super) fn read_ended(&mut self, region: RegionId, has_failed: bool) {
+        let Some(one) = self.readings.readings.iter_mut().find(|one| one.region == region) else { return };
+        one.under_way = one.under_way.saturating_sub(1);
+        one.has_failed |= has_failed;
+        let from = one.from;
+        if let Some(peer) = self.peer(from) {
+            peer.reads = peer.reads.saturating_sub(1);
+        }
+    }
+
+    /// Hands up what was read, and goes on. Whether there was anything.
+    pub(super) fn finish_readings(&mut self, sink: &mut dyn Sink) -> bool {
+        if self.readings.is_idle() {
+            return false;
+        }
+        let mut any = false;
+        for one in extract(&mut self.readings.readings, |one| one.is_over()) {
+            any = true;
+            let is_whole = self.port.check_of(one.region) == one.number;
+            self.port.deregister(one.region);
+            // A sender that has taken its buffer back has cleared the check: what was read is no message, and there will be none.
+            if is_whole && !one.is_given_up {
+                self.readings.bytes += one.length as u64;
+                sink.data(one.from, one.receiver, one.offset, one.length, Bytes::empty());
+                sink.placed(one.from, 0, one.length);
+            }
+            self.readings.owed.push_back((one.from, Frame::DataRead { number: one.number, whole: true }));
+        }
+        self.post_reads();
+        self.send_owed() || any
+    }
+
+    /// Sends answers, as far as there is room. Whether any went.
+    fn send_owed(&mut self) -> bool {
+        let mut any = false;
+        for (to, frame) in std::mem::take(&mut self.readings.owed) {
+            let message = Message { sequence: 0, frame, body: Body::NONE, lent: None, token: 0 };
+            match self.send_envelope(to, Some(&message)) {
+                Ok(Sent::Full) => self.readings.owed.push_back((to, frame)),
+                _ => any = true,
+            }
+        }
+        any
+    }
+
+    /// Nothing is written any more into the memory of a receive, which is the program's again.
+    pub(super) fn stop_receive(&mut self, receiver: u64) {
+        if !self.give_up_readings(|one| one.receiver == receiver) {
+            return;
+        }
+        self.await_reads(PATIENCE);
+        let stuck: Vec<u32> = self.stuck().collect();
+        for peer in stuck {
+            self.fail(peer, "a read whose memory is needed has not ended".into());
+        }
+        self.end_given_up();
+    }
+
+    /// Nothing is read from a peer any more, whose connection is closed.
+    pub(super) fn forget_readings(&mut self, peer: u32) {
+        self.readings.owed.retain(|(to, _)| *to != peer);
+        if !self.give_up_readings(|one| one.from == peer) {
+            return;
+        }
+        self.end_given_up();
+        self.readings.owed.retain(|(to, _)| *to != peer);
+    }
+
+    /// Waits until nothing is read for what was given up; the connections that do not work are closed.
+    fn end_given_up(&mut self) {
+        self.await_reads(FORCE);
+        if self.stuck().next().is_some() {
+            self.say("a read of a closed connection does not end, so no memory is safe from it");
+            std::process::abort();
+        }
+        self.drop_given_up();
+    }
+
+    /// All that was not read of a peer's is read over another connection, from the beginning. What fails again and again is sent instead.
+    pub(super) fn restart_readings(&mut self, peer: u32) {
+        let is_hopeless =
+            |one: &mut Reading| one.from == peer && one.has_failed && one.repetitions >= REPETITIONS;
+        for one in extract(&mut self.readings.readings, is_hopeless) {
+            self.port.deregister(one.region);
+            self.readings.owed.push_back((peer, Frame::DataRead { number: one.number, whole: false }));
+        }
+        for one in self.readings.readings.iter_mut().filter(|one| one.from == peer && !one.is_over()) {
+            one.repetitions += u32::from(one.has_failed);
+            (one.posted, one.is_checked, one.has_failed) = (0, false, false);
+        }
+    }
+
+    /// Marks readings as given up. Whether there are any.
+    fn give_up_readings(&mut self, which: impl Fn(&Reading) -> bool) -> bool {
+        let mut any = false;
+        for one in self.readings.readings.iter_mut().filter(|one| which(one)) {
+            one.is_given_up = true;
+            any = true;
+        }
+        any
+    }
+
+    /// The device does not know the memory of readings that were given up and are over.
+    fn drop_given_up(&mut self) {
+        let is_it = |one: &mut Reading| one.is_given_up && one.under_way == 0;
+        for one in extract(&mut self.readings.readings, is_it) {
+            self.port.deregister(one.region);
+            self.readings.owed.push_back((one.from, Frame::DataRead { number: one.number, whole: true }));
+        }
+    }
+
+    /// The senders of readings that were given up and are not over.
+    fn stuck(&self) -> impl Iterator<Item = u32> + '_ {
+        self.readings.readings.iter().filter(|one| one.is_given_up && one.under_way > 0).map(|one| one.from)
+    }
+
+    /// Waits until what was given up has ended. What else ends meanwhile is kept for the next poll.
+    fn await_reads(&mut self, most: Duration) {
+        let start = Instant::now();
+        loop {
+            self.read();
+            self.early.append(&mut self.events);
+            if self.stuck().next().is_none() || start.elapsed() >= most {
+                return;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Says once that long messages go in envelopes, as memory cannot be registered.
+    pub(super) fn warn_of_registration(&mut self, error: &VerbsError) {
+        // Some memory cannot be registered at all: shared mappings that may only be read.
+        if error.is_out_of_memory() && !std::mem::replace(&mut self.has_warned, true) {
+            self.say(&format!(
+                "{error}; long messages go in envelopes where memory cannot be registered ('ulimit -l' is what a process may lock)"
+            ));
+        }
+    }
+}

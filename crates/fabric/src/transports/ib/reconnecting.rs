@@ -1,0 +1,210 @@
+//! A connection that has failed is made again (rule 7 of the module).
+
+use super::introduction::IbIntroduction;
+use super::{Ib, IbPort, POLLS};
+use crate::{Body, Message, Sink};
+use oxmpi_sys::bytes::Bytes;
+use oxmpi_sys::net::fill_random;
+use oxmpi_wire::Frame;
+use std::time::{Duration, Instant};
+
+/// For how long a peer to which something failed may turn out to have left.
+pub(super) const GRACE: Duration = Duration::from_secs(1);
+/// How long a connection that fails again and again is left alone each time.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// The number of no connection: there will be none any more.
+pub(super) const NO_MORE: u32 = u32::MAX;
+
+/// A connection that has failed.
+#[derive(Debug)]
+pub(super) struct BrokenConnection {
+    /// What has failed first.
+    why: String,
+    /// When the peer was in reach for the last time, and when the failure was noticed.
+    since: Instant,
+    noticed: Instant,
+    /// When its next end may be made.
+    due: Instant,
+    /// Its queue pair is gone; another one was made.
+    is_closed: bool,
+    pub(super) is_made: bool,
+    /// What the peer has said of the next connection, and whether it has requested an answer.
+    introduction: Option<(IbIntroduction, bool)>,
+}
+
+impl<P: IbPort> Ib<P> {
+    /// Something to a peer has failed.
+    pub(super) fn fail(&mut self, peer: u32, why: String) {
+        self.break_connection(peer, why, false);
+    }
+
+    /// The connection to a peer is of no use any more. It is closed, so that all that is under way ends.
+    pub(super) fn break_connection(&mut self, number: u32, why: String, has_timed_out: bool) {
+        self.polls = POLLS;
+        let now = Instant::now();
+        let since = if has_timed_out { now.checked_sub(self.settings.timeout) } else { Some(now) };
+        let Some(peer) = self.peer(number).filter(|peer| !peer.is_gone && !peer.is_closing()) else { return };
+        peer.connection += 1;
+        (peer.is_connected, peer.is_ready, peer.has_asked, peer.was_sent_to) = (false, false, false, false);
+        let (why, since, noticed) = match peer.broken.take() {
+            Some(before) => (before.why, before.since, before.noticed),
+            None => (why, since.unwrap_or(now), now),
+        };
+        let due = now + PAUSE;
+        peer.broken = Some(BrokenConnection {
+            why,
+            since,
+            noticed,
+            due,
+            is_closed: false,
+            is_made: false,
+            introduction: None,
+        });
+        let queue_pair = peer.end.queue_pair;
+        self.port.close(queue_pair);
+        self.unanswered.retain(|to| *to != number);
+        self.unconfirmed.retain(|to| *to != number);
+        if !self.broken.contains(&number) {
+            self.broken.push(number);
+        }
+    }
+
+    /// The queue pair of a connection that has failed is gone, and what had come over it was handed up.
+    pub(super) fn closed(&mut self, number: u32) {
+        if let Some(broken) = self.peer(number).and_then(|peer| peer.broken.as_mut()) {
+            broken.is_closed = true;
+        }
+    }
+
+    /// Whether an introduction of a peer is about the connection as it is. One to come waits until its own end is made.
+    pub(super) fn is_current(&mut self, from: u32, its: &IbIntroduction, asks: bool) -> bool {
+        if self.peer(from).is_some_and(|peer| its.connection > peer.connection) {
+            self.break_connection(from, "the process makes the connection anew".into(), false);
+        }
+        let Some(peer) = self.peer(from) else { return false };
+        // One that has failed here as well gets another introduction.
+        if its.connection < peer.connection && !peer.is_closing() {
+            return false;
+        }
+        peer.connection = peer.connection.max(its.connection);
+        match &mut peer.broken {
+            Some(broken) if !broken.is_made => {
+                if its.connection == peer.connection {
+                    broken.introduction = Some((*its, asks));
+                }
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// Makes the next end of a connection whose queue pair is gone.
+    fn remake_end(&mut self, number: u32) -> Result<(), String> {
+        let mut bytes = [0; 4];
+        fill_random(&mut bytes).map_err(|error| format!("the system has no random numbers: {error}"))?;
+        let first_packet = u32::from_le_bytes(bytes) & 0xff_ffff;
+        let end = self.port.create(first_packet).map_err(|error| error.to_string())?;
+        self.numbers.insert(end.queue_pair, number);
+        let Some(peer) = self.peer(number) else { return Ok(()) };
+        peer.end = end;
+        (peer.in_flight, peer.reads, peer.is_reporting) = (0, 0, false);
+        let granted = peer.granted;
+        let introduction = peer.broken.as_mut().and_then(|broken| {
+            broken.is_made = true;
+            broken.introduction.take()
+        });
+        if self.settings.shared.is_none() {
+            (0..granted)
+                .try_for_each(|_| self.post_new(end.queue_pair))
+                .map_err(|error| error.to_string())?;
+        }
+        self.restart_readings(number);
+        match introduction {
+            Some((its, asks)) => self.meet_again(number, &its, asks),
+            None => Ok(()),
+        }
+    }
+
+    /// The peer receives now: what of the envelopes before has not arrived goes first.
+    pub(super) fn becomes_ready(&mut self, number: u32) {
+        let Ib { peers, port, .. } = self;
+        let Some(peer) = peers.get_mut(number as usize).and_then(|peer| peer.as_deref_mut()) else { return };
+        if std::mem::replace(&mut peer.is_ready, true) {
+            return;
+        }
+        let mut failed = None;
+        for (_, slot, len) in &peer.unacknowledged {
+            if let Err(error) = port.send(peer.end.queue_pair, *slot, *len) {
+                failed = Some(error.to_string());
+                break;
+            }
+            peer.in_flight += 1;
+            peer.was_sent_to = true;
+        }
+        if let Some(why) = failed {
+            self.fail(number, why);
+        }
+    }
+
+    /// Something has arrived over a connection.
+    pub(super) fn mended(&mut self, number: u32) {
+        if let Some(peer) = self.peer(number)
+            && peer.broken.as_ref().is_some_and(|broken| broken.is_made)
+        {
+            peer.broken = None;
+        }
+    }
+
+    /// Goes on with the connections that have failed, or gives up their peers.
+    pub(super) fn settle_broken(&mut self, sink: &mut dyn Sink) {
+        for number in std::mem::take(&mut self.broken) {
+            let timeout = self.settings.timeout;
+            if self.sockets.has_left(number) {
+                let tokens = self.forget(number);
+                tokens.iter().for_each(|token| sink.sent(*token));
+                continue;
+            }
+            let Some(peer) = self.peer(number).filter(|peer| !peer.is_gone) else { continue };
+            let Some(broken) = &peer.broken else { continue };
+            let (is_made, may_make) = (broken.is_made, broken.is_closed && Instant::now() >= broken.due);
+            if broken.since.elapsed() >= timeout && broken.noticed.elapsed() >= GRACE {
+                let why = broken.why.clone();
+                self.say(&format!("nothing goes to process {number} any more: {why}"));
+                self.take_leave(number);
+                self.lose(number, sink);
+                continue;
+            }
+            self.broken.push(number);
+            let made = if !is_made && may_make { self.remake_end(number) } else { Ok(()) };
+            let met = made.and_then(|()| {
+                let is_made = self.peer(number).is_some_and(|peer| !peer.is_closing());
+                if is_made { self.begin_meeting(number).map_err(|error| error.why) } else { Ok(()) }
+            });
+            // A port that is down refuses connections.
+            if let Err(why) = met {
+                self.try_again(number, why);
+            }
+        }
+    }
+
+    /// A connection to a peer could not be made.
+    pub(super) fn try_again(&mut self, number: u32, why: String) {
+        self.break_connection(number, why, false);
+        if let Some(broken) = self.peer(number).and_then(|peer| peer.broken.as_mut()) {
+            broken.due = Instant::now() + PAUSE;
+        }
+    }
+
+    /// Tells a peer that is given up that it is, as far as it can be reached: it may have noticed nothing, and wait for this process.
+    fn take_leave(&mut self, number: u32) {
+        let envelope = self.settings.envelope_len() as u32;
+        let Some(peer) = self.peer(number) else { return };
+        let granted = peer.granted.max(1);
+        let last = IbIntroduction { connection: NO_MORE, granted, ..peer.introduction(envelope) }.encode();
+        let body = Body::Bytes(Bytes::from(&last[..]));
+        let frame = Frame::Meet { asks: false };
+        // If it is not reached, it finds out by itself.
+        let _ = self.sockets.send(number, &Message { sequence: 0, frame, body, lent: None, token: 0 });
+    }
+}

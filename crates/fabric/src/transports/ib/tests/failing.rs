@@ -1,0 +1,98 @@
+//! Connections that fail.
+
+use super::{MESSAGES, Rank, meet, settings, world};
+use crate::Membership;
+use crate::transports::ib::IbSettings;
+use std::time::{Duration, Instant};
+
+/// Lets the ranks poll until a condition comes true.
+fn until(ranks: &mut [Rank; 2], mut is_so: impl FnMut(&mut [Rank; 2]) -> bool) {
+    let start = Instant::now();
+    while !is_so(ranks) {
+        assert!(start.elapsed() < Duration::from_secs(30), "nothing moves");
+        ranks.iter_mut().for_each(Rank::poll);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn messages_arrive_once_and_in_order_over_connections_that_fail() {
+    let mut failed = 0;
+    for seed in 0..6 {
+        let settings = settings([1, 2, 4][seed as usize % 3], (seed % 2 == 0).then_some(64));
+        let (world, mut ranks) = world(seed, settings);
+        world.with(|world| world.failures = 30);
+        let start = Instant::now();
+        loop {
+            let came = |rank: &Rank| rank.mailbox.came.len() >= MESSAGES as usize;
+            if came(&ranks[0]) && came(&ranks[1]) {
+                world.with(|world| world.failures = 0);
+                if ranks[0].ib.leave() & ranks[1].ib.leave() {
+                    break;
+                }
+            }
+            assert!(start.elapsed() < Duration::from_secs(60), "seed {seed}: nothing moves");
+            for rank in &mut ranks {
+                while rank.sent < MESSAGES && rank.send_next() {} // at most MESSAGES turns
+                rank.poll();
+            }
+            if ranks.iter().any(|rank| !rank.ib.broken.is_empty()) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        ranks[0].check(1, MESSAGES);
+        ranks[1].check(0, MESSAGES);
+        assert!(
+            ranks.iter().all(|rank| rank.mailbox.lost.is_empty() && rank.said.lock().unwrap().is_empty())
+        );
+        failed += world.with(|world| world.failed);
+    }
+    assert!(failed > 10, "{failed}");
+}
+
+#[test]
+fn a_port_that_is_down_for_some_time_loses_nothing() {
+    for seed in 0..4 {
+        let (world, mut ranks) = world(seed, settings(2, (seed % 2 == 0).then_some(64)));
+        meet(&mut ranks);
+        world.with(|world| (world.failures, world.refuses) = (1, true));
+        let mut start = None;
+        until(&mut ranks, |ranks| {
+            for rank in ranks.iter_mut() {
+                let _ = rank.sent < MESSAGES && rank.send_next();
+            }
+            if ranks.iter().all(|rank| !rank.ib.broken.is_empty()) {
+                start.get_or_insert_with(Instant::now);
+            }
+            start.is_some_and(|start| start.elapsed() > Duration::from_secs(1))
+        });
+        world.with(|world| (world.failures, world.refuses) = (0, false));
+        until(&mut ranks, |ranks| {
+            for rank in ranks.iter_mut() {
+                let _ = rank.sent < MESSAGES && rank.send_next();
+            }
+            ranks.iter().all(|rank| rank.mailbox.came.len() == MESSAGES as usize)
+        });
+        ranks[0].check(1, MESSAGES);
+        ranks[1].check(0, MESSAGES);
+        until(&mut ranks, |ranks| ranks[0].ib.leave() & ranks[1].ib.leave());
+        assert!(ranks.iter().all(|rank| rank.said.lock().unwrap().is_empty()));
+    }
+}
+
+#[test]
+fn who_is_out_of_reach_for_too_long_is_lost_and_hears_of_it() {
+    let timeout = Duration::from_secs(2);
+    let (world, mut ranks) = world(7, IbSettings { timeout, ..settings(2, None) });
+    meet(&mut ranks);
+    until(&mut ranks, |ranks| ranks[0].send_next());
+    world.with(|world| (world.failures, world.refuses) = (1, true));
+    let start = Instant::now();
+    until(&mut ranks, |ranks| ranks.iter().all(|rank| !rank.mailbox.lost.is_empty()));
+    assert!(start.elapsed() >= timeout);
+    let said = ranks.each_ref().map(|rank| rank.said.lock().unwrap().join("\n"));
+    for text in ["nothing goes to process", "has failed", "vendor error 0x70"] {
+        assert!(said.iter().any(|said| said.contains(text)), "{said:?}");
+    }
+    assert!(ranks[0].ib.leave() && ranks[1].ib.leave());
+}
