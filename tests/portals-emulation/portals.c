@@ -9,7 +9,8 @@
  * sends, so neither waits for the other. A peer whose connection ends is dead: what is under way to it fails.
  *
  * The environment sets limits: PORTALS_EMULATION_MAX_MSG bytes of a message, PORTALS_EMULATION_HEADERS unexpected messages,
- * PORTALS_EMULATION_ENTRIES list entries; PORTALS_EMULATION_NO_DEVICE=1 lets PtlNIInit fail. */
+ * PORTALS_EMULATION_ENTRIES list entries; PORTALS_EMULATION_NO_DEVICE=1 lets PtlNIInit fail. With PORTALS_EMULATION_REPORT=1 a process
+ * writes to its standard error, when it ends, what it was used for. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -68,6 +69,7 @@ static struct entry *entries;      /* those that are unlinked and still hold mes
 static struct message *outgoing, **outgoing_end = &outgoing;
 static int links[PIDS];            /* connections to peers, by their numbers */
 static int entries_now;
+static unsigned long long queue_sizes[QUEUES], puts_made, gets_made, disablings, blocks, block_length;
 
 static uint64_t setting(const char *name, uint64_t otherwise)
 {
@@ -263,6 +265,7 @@ static void disable(uint32_t pt)
 {
     event_t event = { .type = E_PT_DISABLED, .pt = pt };
     table[pt].is_disabled = 1;
+    disablings++;
     post(table[pt].eq, &event, 1);
 }
 
@@ -462,6 +465,7 @@ int PtlEQAlloc(uint32_t ni, uint64_t count, uint32_t *handle)
     pthread_mutex_lock(&lock);
     queues[at] = (struct queue) { .ring = calloc(count + TABLE, sizeof(event_t)), .size = count };
     pthread_mutex_unlock(&lock);
+    queue_sizes[at] = count;
     *handle = at;
     return OK;
 }
@@ -590,6 +594,7 @@ int PtlMEAppend(uint32_t ni, uint32_t pt, const me_t *me, unsigned char list, vo
         while (*end) end = &(*end)->next;
         *end = entry;
         entries_now++;
+        if (list == OVERFLOW) { blocks++; block_length = me->length; }
         say(entry, E_LINK);
     }
     pthread_mutex_unlock(&lock);
@@ -633,6 +638,7 @@ static int begin(int kind, uint32_t md, uint64_t local, uint64_t length, int ack
     if (md >= MDS || !mds[md].is_used || to.nid != 1 || to.pid >= PIDS || local + length > mds[md].md.length) return ARG_INVALID;
     if (length > setting("PORTALS_EMULATION_MAX_MSG", 1ull << 40)) return ARG_INVALID;
     pthread_mutex_lock(&lock);
+    if (kind == PUT) puts_made++; else gets_made++;
     head.kind = kind; head.pid = own_pid; head.uid = getuid(); head.rlength = length; head.wants_ack = ack; head.op = ++next_operation;
     head.body = kind == PUT ? length : 0;
     if (kind == GET || ack) {
@@ -654,4 +660,11 @@ int PtlPut(uint32_t md, uint64_t local, uint64_t length, unsigned char ack, proc
 int PtlGet(uint32_t md, uint64_t local, uint64_t length, process_t to, uint32_t pt, uint64_t bits, uint64_t remote, void *user)
 {
     return begin(GET, md, local, length, 0, to, (struct head) { .pt = pt, .bits = bits, .offset = remote }, user);
+}
+
+__attribute__((destructor)) static void report(void)
+{
+    if (own_pid && setting("PORTALS_EMULATION_REPORT", 0))
+        fprintf(stderr, "portals: puts %llu gets %llu disabled %llu blocks %llu length %llu queues %llu %llu\n", puts_made, gets_made, disablings, blocks, block_length,
+                queue_sizes[0], queue_sizes[1]);
 }

@@ -99,6 +99,7 @@ const ACCELERATOR: &str = "the collective component accelerator has no parameter
 const NETWORK: &str = "that component is Open MPI's, and not here: there is no transport for such networks yet ('--mca rpi tcp' goes \
                        over IP, 'oxmpi info --select' lists the transports)";
 const OFI: &str = "that parameter is Open MPI's, and not here: 'oxmpi info --param mtl_ofi' lists those of libfabric that are";
+const PORTALS: &str = "that parameter is Open MPI's, and not here: 'oxmpi info --param mtl_portals4' lists those of Portals 4 that are";
 const MEMORY: &str = "that component is Open MPI's, and not here: parameters of shared memory start with 'shm_', and \
                       'single_copy off' keeps processes from copying from each other ('oxmpi info --params')";
 
@@ -120,7 +121,7 @@ const COMPONENTS: &[(&str, &str)] = &[
     ("btl_usnic", NETWORK),
     ("mtl_mxm", NETWORK),
     ("mtl_ofi", OFI),
-    ("mtl_portals4", NETWORK),
+    ("mtl_portals4", PORTALS),
     ("mtl_psm", NETWORK),
     ("mtl_psm2", NETWORK),
     ("osc_ucx", NETWORK),

@@ -50,6 +50,14 @@ pub enum LibraryError {
         /// What it lacks.
         symbol: &'static str,
     },
+    /// It has another binary form.
+    #[error(
+        "'{library}' has longer handles than the reference implementation of Portals 4, as BXI's library has: OxMPI cannot use it"
+    )]
+    Handles {
+        /// The file.
+        library: String,
+    },
     /// It has refused a call.
     #[error("{library}: {call} returns {why}")]
     Call {
@@ -96,6 +104,7 @@ impl Library {
     ///
     /// # Errors
     /// See [`LibraryError`].
+    #[allow(clippy::missing_transmute_annotations)] // the type of each symbol is that of the field that it is for
     pub fn open(name: &str) -> Result<Arc<Library>, LibraryError> {
         let absent = |why: String| LibraryError::Missing { library: name.to_string(), why };
         let file = CString::new(name).map_err(|_| absent("that is no file name".into()))?;
@@ -154,16 +163,28 @@ impl Library {
     pub(crate) fn open_interface(&self) -> Result<(u32, InterfaceLimits), LibraryError> {
         // SAFETY: it may be called any number of times.
         self.check("PtlInit", unsafe { (self.symbols.init)() })?;
-        let (mut limits, mut handle) = (NiLimits::default(), PTL_INVALID_HANDLE);
+        // A library whose handles are longer than those of the reference implementation shows it here, where there is room for them.
+        let (mut limits, mut handle) = (NiLimits::default(), [PTL_INVALID_HANDLE; 8]);
         let options = PTL_NI_MATCHING | PTL_NI_PHYSICAL;
         // SAFETY: the library is initialized; it writes the two.
         let answer = unsafe {
-            (self.symbols.ni_init)(PTL_IFACE_DEFAULT, options, PTL_PID_ANY, null(), &mut limits, &mut handle)
+            (self.symbols.ni_init)(
+                PTL_IFACE_DEFAULT,
+                options,
+                PTL_PID_ANY,
+                null(),
+                &mut limits,
+                handle.as_mut_ptr(),
+            )
         };
         if let Err(error) = self.check("PtlNIInit", answer) {
             // SAFETY: it undoes the call above.
             unsafe { (self.symbols.fini)() };
             return Err(error);
+        }
+        let [handle, rest @ ..] = handle;
+        if rest.iter().any(|word| *word != PTL_INVALID_HANDLE) {
+            return Err(LibraryError::Handles { library: self.name.clone() });
         }
         let count = |number: c_int| u64::try_from(number).unwrap_or(0);
         let limits = InterfaceLimits {

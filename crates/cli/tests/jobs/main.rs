@@ -23,6 +23,7 @@ mod observed;
 mod ofi;
 mod other_launchers;
 mod parameters;
+mod portals4;
 mod postboxes;
 mod programs;
 mod quiesce;

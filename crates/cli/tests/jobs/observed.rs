@@ -86,6 +86,19 @@ const OBSERVED: &[Row] = &[
         "what_cannot_be_is_told_before_there_are_ranks",
         &["mtl_ofi_library", "mtl_ofi_provider_include", "mtl_ofi_provider_exclude"],
     ),
+    ("jobs/portals4.rs", "what_cannot_be_is_said_before_there_are_ranks", &["mtl_portals4_library"]),
+    ("jobs/portals4.rs", "memory_goes_before_the_network_within_a_node_alone", &["mtl_portals4_shm"]),
+    (
+        "jobs/portals4.rs",
+        "parameters_say_what_the_network_gets",
+        &[
+            "mtl_portals4_eager_limit",
+            "mtl_portals4_short_recv_num",
+            "mtl_portals4_short_recv_size",
+            "mtl_portals4_recv_event_queue_size",
+            "mtl_portals4_send_event_queue_size",
+        ],
+    ),
     ("jobs/ofi.rs", "tags_go_as_far_as_their_mode_says", &["mtl_ofi_tag_mode", "mtl_ofi_shm"]),
     ("jobs/ofi.rs", "completions_are_read_so_many_at_a_time", &["mtl_ofi_progress_event_cnt"]),
     (

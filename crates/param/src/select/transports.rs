@@ -114,8 +114,7 @@ const BTL: &[Known] = &[
 ];
 
 /// Beside the names of the transports that are here.
-const MTL: &[Known] =
-    &[missing("psm2", NO_MTL), missing("psm", NO_MTL), missing("portals4", NO_MTL), missing("mxm", NO_MTL)];
+const MTL: &[Known] = &[missing("psm2", NO_MTL), missing("psm", NO_MTL), missing("mxm", NO_MTL)];
 
 /// What `mtl` may name.
 fn known_mtl() -> Vec<Known> {

@@ -41,6 +41,7 @@ impl Portals {
 
     /// A peer says something about an entry.
     pub(super) fn heed(&mut self, from: u32, word: Word) {
+        self.is_flow_due = true;
         match word {
             Word::Stop => match self.peer(from) {
                 Some(peer) => (peer.is_stopped, peer.wants_stop) = (true, true),
@@ -62,13 +63,9 @@ impl Portals {
 
     /// Does what can be done about entries that are closed, the own one and those of others.
     pub(super) fn go_on_with_flow(&mut self) {
-        for at in 0..self.peers.len() as u32 {
-            let Some(peer) = self.peer(at) else { continue };
-            if peer.wants_stop && peer.under_way == 0 {
-                peer.wants_stop = false;
-                self.say(at, false, Word::Stopped);
-            } else if !peer.is_stopped && !peer.refused.is_empty() {
-                self.put_refused(at);
+        if std::mem::take(&mut self.is_flow_due) {
+            for at in 0..self.peers.len() as u32 {
+                self.go_on_with_peer(at);
             }
         }
         let Some(mut closed) = self.closed.take() else { return };
@@ -87,6 +84,18 @@ impl Portals {
         for to in closed.told {
             self.say(to, false, Word::Go);
         }
+    }
+
+    fn go_on_with_peer(&mut self, at: u32) {
+        let Some(peer) = self.peer(at) else { return };
+        if peer.wants_stop && peer.under_way == 0 {
+            peer.wants_stop = false;
+            self.say(at, false, Word::Stopped);
+        } else if !peer.is_stopped && !peer.refused.is_empty() {
+            self.put_refused(at);
+        }
+        let waits = self.peer(at).is_some_and(|peer| peer.wants_stop || !peer.refused.is_empty());
+        self.is_flow_due |= waits;
     }
 
     /// Puts again what a peer has refused, as far as there is room.
@@ -136,6 +145,7 @@ impl Portals {
                 // It will say that it is closed, and then that it is open.
                 peer.is_stopped = true;
                 peer.refused.insert(number, message);
+                self.is_flow_due = true;
             }
             PortalsEnding::Failed(why) => self.fail(to, why),
             _ => {}

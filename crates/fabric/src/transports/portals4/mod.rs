@@ -9,7 +9,8 @@
 //!
 //! 1. A message of up to `mtl_portals4_eager_limit` bytes is put whole. It is copied and kept until its acknowledgement, so the
 //!    sender's buffer is free at once. The acknowledgement says that the message is in a receive or in a block for unexpected messages:
-//!    nothing is lost from then on, though nobody may have received it.
+//!    nothing is lost from then on, though nobody may have received it. A message that was refused waits for its sender's next look at
+//!    the library, other than [`Sent::Done`] says of other transports: only while the receiver's entry is closed (rule 4).
 //! 2. A longer message is announced by a put of nothing (`fetches.rs`). Its sender exposes it under a number that the announcement has, and
 //!    its receiver gets it in parts of the longest message that both interfaces take. The last get has match bits of its own; it ends
 //!    the send.
@@ -157,6 +158,8 @@ pub struct Portals {
     outbox: VecDeque<(u32, bool, Vec<u8>)>,
     /// The entry for messages is closed.
     closed: Option<ClosedEntry>,
+    /// A peer may wait for a word about its entry, or have refused something.
+    is_flow_due: bool,
     events: Vec<PortalsEvent<PortalsName>>,
     /// Events that were read while something else was waited for.
     early: VecDeque<PortalsEvent<PortalsName>>,
@@ -220,6 +223,7 @@ impl Portals {
             unanswered: Vec::new(),
             outbox: VecDeque::new(),
             closed: None,
+            is_flow_due: false,
             events: Vec::new(),
             early: VecDeque::new(),
             announced: HashMap::new(),
