@@ -205,7 +205,7 @@ impl Portals {
 }
 
 #[cfg(test)]
-mod word_tests {
+mod tests {
     use super::*;
     use proptest::prelude::*;
 

@@ -161,7 +161,7 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
 }
 
 #[cfg(test)]
-mod module_tests {
+mod tests {
     use super::*;
 
     #[test]
