@@ -112,10 +112,10 @@ impl GmWorld {
         match sending {
             Sending::Word(address, value) => to.words[address as usize] = value,
             Sending::Slot(slot, bytes) => {
-                let is_late = self.times_out.is_some_and(|one_of| random % one_of == 0);
+                let is_late = self.times_out.is_some_and(|one_of| random.is_multiple_of(one_of));
                 if is_late || to.provided.is_empty() {
                     // Without the first the receiver may just be slow: GM tries again.
-                    if !is_late && random % 4 > 0 {
+                    if !is_late && !random.is_multiple_of(4) {
                         return from.queue.push_front(Sending::Slot(slot, bytes));
                     }
                     from.is_disabled = true;
