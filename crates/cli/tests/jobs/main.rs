@@ -16,6 +16,7 @@ mod forced;
 mod generations;
 mod hangs;
 mod harness;
+mod hcoll;
 mod ib;
 mod launcher;
 mod mpiruns;
