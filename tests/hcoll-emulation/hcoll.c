@@ -5,7 +5,7 @@
  * The environment makes it refuse: HCOLL_EMULATION_REFUSE=TYPE:OPERATION,... those pairs of a reduction, by their numbers;
  * HCOLL_EMULATION_LARGEST=BYTES longer vectors; HCOLL_EMULATION_NO_CONTEXT=RANK has that rank of the job make none;
  * HCOLL_EMULATION_HOOKS=1 wants to be told of unmapped memory. HCOLL_EMULATION_LATE=N lets a collective end N calls of progress after its
- * last message. HCOLL_EMULATION_LOG=FILE gets lines "RANK FUNCTION CALLS" of each process at its end, and "RANK contexts LEFT". */
+ * last message. HCOLL_EMULATION_LOG=FILE gets lines "RANK FUNCTION CALLS" of each process at its end, "RANK made CONTEXTS" and "RANK contexts LEFT". */
 #include <complex.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -70,7 +70,7 @@ op_t hcoll_dte_op_max = {MAX}, hcoll_dte_op_min = {MIN}, hcoll_dte_op_sum = {SUM
 
 struct init_opts { int base_tag, max_tag, enable_thread_support, mem_hook_needed; };
 static struct init_opts options;
-static int is_ready, contexts, calls[8];
+static int is_ready, own_rank = -1, made, contexts, calls[8];
 static const char *names[8] = {"ibarrier", "ibcast", "iallgather", "iallgatherv", "iallreduce", "ireduce", "igatherv", "ialltoallv"};
 
 struct context { group_t group; int rank, size, tag; ec_t *peers; };
@@ -386,6 +386,7 @@ int hcoll_init_with_opts(struct init_opts **opts)
     hcoll_collectives.ialltoallv = alltoallv;
     hcoll_progress_fn = go_on;
     is_ready = 1;
+    own_rank = hcoll_rte_functions.my_rank(hcoll_rte_functions.world_group());
     leave();
     return SUCCESS;
 }
@@ -422,7 +423,10 @@ void *hcoll_create_context(group_t group)
         free(c->peers);
         free(c);
         c = NULL;
-    } else contexts++;
+    } else {
+        made++;
+        contexts++;
+    }
     leave();
     return c;
 }
@@ -442,16 +446,18 @@ int hcoll_context_free(void *context, group_t group)
 int hcoll_finalize(void)
 {
     enter();
-    const char *log = getenv("HCOLL_EMULATION_LOG");
-    FILE *file = log ? fopen(log, "a") : NULL;
-    group_t world = hcoll_rte_functions.world_group();
-    for (int i = 0; i < 8 && file; i++)
-        if (calls[i]) fprintf(file, "%d %s %d\n", hcoll_rte_functions.my_rank(world), names[i], calls[i]);
-    if (file) {
-        fprintf(file, "%d contexts %d\n", hcoll_rte_functions.my_rank(world), contexts);
-        fclose(file);
-    }
     is_ready = 0;
     leave();
     return SUCCESS;
+}
+
+__attribute__((destructor)) static void report(void)
+{
+    const char *log = getenv("HCOLL_EMULATION_LOG");
+    FILE *file = log && own_rank >= 0 ? fopen(log, "a") : NULL;
+    if (!file) return;
+    for (int i = 0; i < 8; i++)
+        if (calls[i]) fprintf(file, "%d %s %d\n", own_rank, names[i], calls[i]);
+    fprintf(file, "%d made %d\n%d contexts %d\n", own_rank, made, own_rank, contexts);
+    fclose(file);
 }

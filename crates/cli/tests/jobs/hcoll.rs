@@ -69,7 +69,9 @@ fn results_are_those_of_mpi() {
             for function in FUNCTIONS {
                 assert!(counted[&(rank, function.to_string())] > 2, "{function} {counted:?}");
             }
-            assert_eq!(counted[&(rank, "contexts".to_string())], 0, "{counted:?}");
+            // All are freed but that of MPI_COMM_WORLD, which lasts as long as the process.
+            let count = |what: &str| counted[&(rank, what.to_string())];
+            assert!(count("contexts") == 1 && count("made") > 1, "{counted:?}");
         }
     }
     let counted = prepared.run_counted(2, "ucc", &["--mca", "rpi", "tcp"]);
