@@ -26,7 +26,7 @@ fn prepare(names: &[&str]) -> Prepared {
 impl Prepared {
     fn run(&self, (ranks, program): (u32, &str), options: &[&str], variables: &[(&str, &str)]) -> Outcome {
         let enabled = ["--mca", "coll_hcoll_enable", "1", "--mca", "coll_hcoll_verbose", "2"];
-        let options = [&enabled, &["--mca", "coll_hcoll_library", &self.library], options].concat();
+        let options = [&enabled[..], &["--mca", "coll_hcoll_library", &self.library], options].concat();
         let mut command = self.programs.mpirun(ranks, &options, program, &[]);
         command.envs(variables.iter().copied());
         self.programs.start(command).end()
