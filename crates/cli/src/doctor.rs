@@ -152,17 +152,28 @@ fn surveyed(module: &'static Module, params: &Params) -> Option<Finding> {
     })
 }
 
-/// The library to which collectives may be handed.
-fn ucc(params: &Params) -> Finding {
-    let name = params.coll_ucc_library();
-    match (oxmpi_core::find_ucc(name), params.coll_ucc_enable()) {
-        (Ok(found), true) => good("ucc", format!("{found}: collectives may be handed to it")),
-        (Ok(found), false) => good("ucc", format!("{found}: not used, as coll_ucc_enable is 0")),
-        (Err(_), false) => good("ucc", format!("there is no library '{name}', and coll_ucc_enable is 0")),
+/// A library to which collectives may be handed: its component, its name, what was found, and whether that is enabled.
+fn library(component: &'static str, name: &str, found: Result<String, String>, is_enabled: bool) -> Finding {
+    let switch = format!("coll_{component}_enable");
+    match (found, is_enabled) {
+        (Ok(found), true) => good(component, format!("{found}: collectives may be handed to it")),
+        (Ok(found), false) => good(component, format!("{found}: not used, as {switch} is 0")),
+        (Err(_), false) => good(component, format!("there is no library '{name}', and {switch} is 0")),
         (Err(why), true) => {
-            note("ucc", why, "or leave coll_ucc_enable at 0: our own components serve all collectives")
+            let remedy = format!("or leave {switch} at 0: our own components serve all collectives");
+            note(component, why, remedy)
         }
     }
+}
+
+fn ucc(params: &Params) -> Finding {
+    let name = params.coll_ucc_library();
+    library("ucc", name, oxmpi_core::find_ucc(name), params.coll_ucc_enable())
+}
+
+fn hcoll(params: &Params) -> Finding {
+    let name = params.coll_hcoll_library();
+    library("hcoll", name, oxmpi_core::find_hcoll(name), params.coll_hcoll_enable())
 }
 
 /// The driver that copies buffers in the memory of devices.
@@ -225,6 +236,7 @@ fn all() -> Vec<Finding> {
     });
     found.extend(Module::all().iter().filter_map(|module| surveyed(module, &given.params)));
     found.push(ucc(&given.params));
+    found.push(hcoll(&given.params));
     found.push(accelerator(&given.params));
     found.push(copies(&given.params));
     found.extend(machine::limits());

@@ -122,7 +122,7 @@ fn info_says_value_source_type_and_level_of_each_parameter() {
         out.contains(
             "rpi shm is dropped: 'tcp' is asked for (parameter 'rpi' from environment variable OXMPI_MCA_rpi)"
         ) && out.contains(
-            "  rpi tcp, coll accelerator, self, sync, smp, shmem, inter, tuned, ftagree, libnbc, ucc, basic, MPI_THREAD_SINGLE\n"
+            "  rpi tcp, coll accelerator, self, sync, smp, shmem, inter, tuned, ftagree, libnbc, ucc, hcoll, basic, MPI_THREAD_SINGLE\n"
         ) && out.contains("\n  8. "),
         "{out}"
     );
@@ -202,7 +202,7 @@ fn components_of_collectives_are_selected_step_by_step() {
     };
     let dropped = |selection: &serde_json::Value| {
         let mut all = selection["world"]["components"].as_array().unwrap().clone();
-        assert_eq!(all.len(), 11);
+        assert_eq!(all.len(), 12);
         // What becomes of it depends on whether this machine has a device.
         all.retain(|one| one["component"] != "accelerator");
         let text =
@@ -225,6 +225,7 @@ fn components_of_collectives_are_selected_step_by_step() {
             "ftagree",
             "libnbc",
             "ucc",
+            "hcoll",
             "basic"
         ])
     );
@@ -234,6 +235,7 @@ fn components_of_collectives_are_selected_step_by_step() {
         out,
         [
             "self 75: it is for communicators of one rank",
+            "hcoll 90: coll_hcoll_enable is 0",
             "sync 50: coll_sync_barrier_before and coll_sync_barrier_after are 0",
             "smp 50: it needs several nodes, with several ranks on one",
             "inter 40: it is for intercommunicators",
@@ -263,7 +265,7 @@ fn components_of_collectives_are_selected_step_by_step() {
     let (code, text, _) = home.run(&["info", "--select", "--ranks", "1"], &[]);
     assert!(code == 0 && text.contains("\n    75 self     serves everything\n"), "{text}");
     assert!(text.contains("\n    50 shmem    is dropped: there is one rank\n"), "{text}");
-    for name in ["hcoll", "portals4"] {
+    for name in ["adapt", "portals4"] {
         let (code, _, err) = home.run(&["mpirun", "-n", "2", "--mca", "coll", name, "true"], &[]);
         assert!(code == 2 && err.contains(&format!("'{name}' is Open MPI's, and not here")), "{err}");
         let (code, _, err) = home.run(&["info", "--select"], &[("OMPI_MCA_coll", name)]);
@@ -282,7 +284,7 @@ fn parameters_of_components_that_are_not_here_do_no_harm() {
         let words: Vec<&str> = words.split(' ').collect();
         home.run(&[&["mpirun", "-n", "2"], &words[..], &["true"]].concat(), &[])
     };
-    let off = "--mca coll_hcoll_enable 0 --mca btl_openib_warn_no_device_params_found 0 --mca btl ^openib";
+    let off = "--mca coll_fca_enable 0 --mca btl_openib_warn_no_device_params_found 0 --mca btl ^openib";
     assert_eq!(mpirun(off), (0, String::new(), String::new()));
     let (code, _, err) =
         mpirun("--mca btl_openib_if_include mlx5_0 --mca btl_vader_single_copy_mechanism none");
@@ -301,8 +303,8 @@ fn parameters_of_components_that_are_not_here_do_no_harm() {
     let start = format!("mpirun: warning: file {set}:1:1: this has no effect: ");
     assert!(code == 0 && err.lines().count() == 1 && err.starts_with(&start), "{err}");
     for (words, text) in [
-        ("--mca coll_hcoll_enable 1", "'coll_hcoll_enable' (that collective component is Open MPI's"),
-        ("--mca coll_hcol_enable 0", "there is no parameter 'coll_hcol_enable'"),
+        ("--mca coll_fca_enable 1", "'coll_fca_enable' (that collective component is Open MPI's"),
+        ("--mca coll_fcca_enable 0", "there is no parameter 'coll_fcca_enable'"),
         ("--mca btl_opneib_if_include x", "there is no parameter 'btl_opneib_if_include'"),
     ] {
         let (code, _, err) = mpirun(words);

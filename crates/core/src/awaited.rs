@@ -198,12 +198,12 @@ impl<F: Fabric> Domain<F> {
             }
             Task::Kept(key) => (self.kept.run(*key), String::new()),
             Task::Later(later) => return later.reason(self),
-            Task::Library => (None, String::new()),
+            Task::Library(_) => (None, String::new()),
             Task::Handed(call) => {
                 let team = call.team();
                 let own = team.map.process(team.rank).unwrap_or(u32::MAX);
                 let place = self.place(team.collective, None);
-                let text = format!("a collective that was handed to UCC{place}");
+                let text = format!("a collective that was handed to {}{place}", call.library());
                 return Reason::new(text, Need::All, others(team, own));
             }
         };

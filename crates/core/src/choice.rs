@@ -51,7 +51,7 @@ pub(crate) struct Choice {
     /// Whether the first rank of each communicator says what serves its collectives.
     is_verbose: bool,
     say: Say,
-    /// Of the library UCC.
+    /// Of the libraries to which collectives are handed.
     handed: HandedSettings,
     /// Rules that were told not to fit.
     refused: Mutex<BTreeSet<Position>>,
@@ -120,7 +120,7 @@ impl Choice {
         &self.say
     }
 
-    /// What parameters say about the library UCC.
+    /// What parameters say about the libraries to which collectives are handed.
     pub(crate) fn handed(&self) -> &HandedSettings {
         &self.handed
     }
@@ -130,9 +130,9 @@ impl Choice {
         self.components.asked.has(component)
     }
 
-    /// Whether calls may be handed to UCC.
+    /// Whether calls may be handed to a library.
     pub(crate) fn hands_over(&self) -> bool {
-        self.components.ucc.is_enabled()
+        self.components.ucc.is_enabled() || self.components.hcoll.is_enabled()
     }
 
     /// Whether calls must look at it.
@@ -200,7 +200,7 @@ impl Choice {
         self.pick_among(comm, call, (element, combine), (form, is_small, hands_over), setup)
     }
 
-    /// As [`Choice::pick`]; `hands_over`: the component ucc may be picked, too.
+    /// As [`Choice::pick`]; `hands_over`: the components ucc and hcoll may be picked, too.
     fn pick_among<'a>(
         &'a self,
         comm: &'a Communicator,

@@ -1,4 +1,6 @@
-//! Collectives that are handed to the library UCC: the component ucc.
+//! Collectives that are handed to another library: the components ucc and hcoll.
+//!
+//! What is said here of UCC holds for HCOLL too, whose teams are called contexts; `hcoll` says what is different.
 //!
 //! The first call that is handed over makes the context of this process, and the team of its communicator. Nothing of this may wait, as
 //! the call may be a nonblocking one; so a call that is handed over is a task ([`HandedOver`]) that goes through all of it:
@@ -7,7 +9,8 @@
 //! 2. The first makes the team (`creation`): the ranks agree that UCC is there at all of them, on the number of the team, and exchange what
 //!    UCC wants exchanged, by allgathers of the engine.
 //! 3. A call of a kind that has not been made before is initialised, and the ranks agree whether UCC supports it at all of them. What is
-//!    agreed once is kept.
+//!    agreed once is kept. HCOLL answers alike at all ranks, by its interface, so they need not agree; but of calls whose lengths each rank
+//!    knows for itself they say whether HCOLL can count them.
 //! 4. It is posted, and over when UCC says so.
 //!
 //! What fails at one rank alone, so that the others know nothing of it, must not be served by a plan: the call fails, and so do all later
@@ -21,13 +24,20 @@
 
 mod arguments;
 mod creation;
+mod hcoll;
+mod known;
+mod libraries;
 mod task;
 
 pub(crate) use arguments::can_hand_over;
+pub(crate) use libraries::{CollLibrary, HandedLibraries};
+pub(crate) use libraries::{HandedSettings, LibrarySettings};
+pub use libraries::{find_hcoll, find_ucc};
 pub(crate) use task::HandedOver;
 
 use crate::choice::Say;
-use creation::TeamInMaking;
+use hcoll::HcollProcess;
+use libraries::{Backend, InMaking, MadeTeam};
 use oxmpi_engine::{Lane, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_ucc::{Context, Datatype, Kind, Library, Operation};
@@ -35,26 +45,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What parameters say about the library.
-#[derive(Clone, Debug, Default)]
-pub struct HandedSettings {
-    /// Its file (`coll_ucc_library`).
-    pub library: String,
-    /// The layers that it may use (`coll_ucc_cls`).
-    pub layers: String,
-    /// How much is said (`coll_ucc_verbose`).
-    pub verbose: u32,
-}
-
 /// How long a process sleeps at most while UCC works for it.
 const NAP: Duration = Duration::from_micros(50);
 /// How long it sleeps at most while only others may need its part of UCC.
 const LONG_NAP: Duration = Duration::from_millis(1);
 
-/// What a process has of UCC.
+/// What a process has of a library.
 pub(crate) struct Handed {
-    settings: HandedSettings,
-    context: Result<Context, String>,
+    library: CollLibrary,
+    /// How much is said.
+    verbose: u32,
+    context: Result<Backend, String>,
     /// The teams, by the collective context of the communicator.
     teams: HashMap<u32, CommTeam>,
     /// Numbers of teams that UCC keeps though no communicator has them any more.
@@ -71,16 +72,8 @@ pub(crate) struct Handed {
 
 impl std::fmt::Debug for Handed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Handed").field("context", &self.context).finish_non_exhaustive()
+        f.debug_struct("Handed").field("library", &self.library).finish_non_exhaustive()
     }
-}
-
-/// What there is of the library UCC under this name (`coll_ucc_library`): its version and file.
-///
-/// # Errors
-/// It cannot be used, and why.
-pub fn find_ucc(library: &str) -> Result<String, String> {
-    Library::open(library).map(|library| library.to_string()).map_err(|error| error.to_string())
 }
 
 /// A kind of call of which the ranks agree once whether UCC supports it: the same of a call at all its ranks.
@@ -107,9 +100,9 @@ struct CommTeam {
 
 /// How its team stands.
 enum TeamState {
-    Making(Box<TeamInMaking>),
+    Making(Box<InMaking>),
     Made {
-        team: oxmpi_ucc::Team,
+        team: MadeTeam,
         id: u64,
     },
     /// There is none at any rank, and never will be.
@@ -139,13 +132,34 @@ impl CommTeam {
 }
 
 impl Handed {
-    /// Opens the library and makes the context, if it can.
-    pub(crate) fn new(settings: HandedSettings, is_threaded: bool) -> Handed {
-        let context = Library::open(&settings.library)
-            .and_then(|library| Context::new(&library, is_threaded, &settings.layers))
-            .map_err(|error| error.to_string());
+    /// Opens the library and makes the context, if it can. `world` is the team of the job's processes.
+    pub(crate) fn new<F: Fabric>(
+        library: CollLibrary,
+        settings: &HandedSettings,
+        (world, is_threaded): (&Arc<Team>, bool),
+        lane: &mut Lane<F>,
+    ) -> Handed {
+        let (context, verbose) = match library {
+            CollLibrary::Ucc => {
+                let LibrarySettings { library, layers, verbose } = &settings.ucc;
+                let context = Library::open(library)
+                    .and_then(|library| Context::new(&library, is_threaded, layers))
+                    .map_err(|error| error.to_string());
+                (context.map(Backend::Ucc), *verbose)
+            }
+            CollLibrary::Hcoll => {
+                let LibrarySettings { library, verbose, .. } = &settings.hcoll;
+                let process = HcollProcess::open(library, (world, settings.job), lane);
+                (process.map(Backend::Hcoll), *verbose)
+            }
+        };
+        Handed::with(library, context, verbose)
+    }
+
+    fn with(library: CollLibrary, context: Result<Backend, String>, verbose: u32) -> Handed {
         let (teams, lost) = (HashMap::new(), Vec::new());
-        Handed { settings, context, teams, lost, active: 0, has_made: false, poison: None, has_left: false }
+        let (active, has_made, poison, has_left) = (0, false, None, false);
+        Handed { library, verbose, context, teams, lost, active, has_made, poison, has_left }
     }
 
     /// Whether there is something that may have to go on.
@@ -153,13 +167,15 @@ impl Handed {
         self.context.is_ok()
     }
 
-    /// Lets UCC go on.
-    pub(crate) fn progress(&self) {
-        if let Ok(context) = &self.context
-            && !self.has_left
-            && self.poison.is_none()
-        {
-            context.progress();
+    /// Lets the library go on.
+    pub(crate) fn progress<F: Fabric>(&mut self, lane: &mut Lane<F>) {
+        if self.has_left || self.poison.is_some() {
+            return;
+        }
+        match &mut self.context {
+            Ok(Backend::Ucc(context)) => context.progress(),
+            Ok(Backend::Hcoll(process)) => process.progress(lane),
+            Err(_) => {}
         }
     }
 
@@ -175,10 +191,15 @@ impl Handed {
     /// UCC must do nothing any more in this process: it may write where it must not. Its teams stay as they are, and calls of them fail. Of
     /// communicators that have none yet all ranks will agree that there is none.
     fn poison<F: Fabric>(&mut self, why: &str, lane: &mut Lane<F>) {
-        let why = format!("UCC cannot be used any more in this process: {why}");
+        let why = format!("{} cannot be used any more in this process: {why}", self.library);
         // Where there is none, plans serve at all ranks.
-        for team in self.teams.values_mut().filter(|team| !matches!(team.state, TeamState::Refused)) {
+        for (context, team) in
+            self.teams.iter_mut().filter(|(_, team)| !matches!(team.state, TeamState::Refused))
+        {
             self.lost.extend(team.fail(&why, lane));
+            if let Ok(Backend::Hcoll(process)) = &mut self.context {
+                process.abandon(*context, lane);
+            }
         }
         self.poison.get_or_insert(why);
     }
@@ -187,6 +208,17 @@ impl Handed {
     pub(crate) fn fail_team<F: Fabric>(&mut self, context: u32, why: &str, lane: &mut Lane<F>) {
         if let Some(team) = self.teams.get_mut(&context) {
             self.lost.extend(team.fail(why, lane));
+        }
+        if let Ok(Backend::Hcoll(process)) = &mut self.context {
+            process.abandon(context, lane);
+        }
+    }
+
+    /// Why the library does not come to an end with what it does for a communicator, though it says nothing.
+    fn fault(&mut self, context: u32) -> Option<String> {
+        match &mut self.context {
+            Ok(Backend::Hcoll(process)) => process.fault(context),
+            _ => None,
         }
     }
 
@@ -203,12 +235,32 @@ impl Handed {
 
     /// The process sends nothing more: from now on others may close their connections.
     pub(crate) fn leave(&mut self) {
+        if self.has_left {
+            return;
+        }
         self.has_left = true;
+        if let Ok(Backend::Hcoll(process)) = &mut self.context
+            && self.active == 0
+            && self.poison.is_none()
+        {
+            // Their contexts go with them. A session that wakes this process finds that it has left.
+            self.teams.values_mut().for_each(|team| team.state = TeamState::Refused);
+            process.finalize();
+            self.poison = Some("HCOLL has ended in this process".to_string());
+        }
+    }
+
+    /// Whether the library still sends something in the communicator of this collective context.
+    fn is_busy(&self, context: u32) -> bool {
+        matches!(&self.context, Ok(Backend::Hcoll(process)) if process.is_busy(context))
     }
 
     /// The communicator of this collective context is gone, and nothing is under way in it.
-    pub(crate) fn forget(&mut self, context: u32) {
+    pub(crate) fn forget<F: Fabric>(&mut self, context: u32, lane: &mut Lane<F>) {
         self.teams.remove(&context);
+        if let Ok(Backend::Hcoll(process)) = &mut self.context {
+            process.forget(context, lane);
+        }
     }
 
     /// The numbers of teams that this process uses.
@@ -226,9 +278,10 @@ impl Handed {
 
     /// The next number of a call of this team.
     pub(crate) fn draw(&mut self, team: &Arc<Team>) -> u64 {
+        let library = self.library;
         let comm = self.teams.entry(team.collective).or_insert_with(|| CommTeam {
             is_first: team.rank == 0,
-            state: TeamState::Making(Box::default()),
+            state: TeamState::Making(Box::new(InMaking::new(library))),
             calls: 0,
             begun: 0,
             agreed: HashMap::new(),
@@ -246,8 +299,8 @@ impl Handed {
 
     /// Says something if the user wants to hear so much of it.
     fn tell(&self, say: &Say, is_first: bool, level: u32, text: &str) {
-        if is_first && self.settings.verbose >= level {
-            say(&format!("coll: ucc: {text}"));
+        if is_first && self.verbose >= level {
+            say(&format!("coll: {}: {text}", self.library.component()));
         }
     }
 }
@@ -260,18 +313,20 @@ mod tests {
     /// Without the library, which a test of the whole has: what a rank knows of its communicators.
     #[test]
     fn what_fails_at_one_rank_stays_failed_and_what_plans_serve_does_not() {
-        let settings =
-            HandedSettings { library: "/nowhere/libucc.so".to_string(), ..HandedSettings::default() };
+        let absent = LibrarySettings { library: "/nowhere/lib.so".to_string(), ..LibrarySettings::default() };
+        let settings = HandedSettings { ucc: absent.clone(), hcoll: absent, job: 1 };
         world(1, |process| {
             let team = process.world().collective_team();
             let context = team.collective;
-            let mut handed = Handed::new(settings.clone(), false);
+            let mut domain = process.domain.lock();
+            let lane = &mut domain.lane;
+            let other = Handed::new(CollLibrary::Hcoll, &settings, (team, false), lane);
+            assert!(!other.is_usable());
+            let mut handed = Handed::new(CollLibrary::Ucc, &settings, (team, false), lane);
             assert!(!handed.is_usable());
             assert_eq!((handed.draw(team), handed.draw(team)), (0, 1));
             handed.put_back(team);
             assert_eq!(handed.draw(team), 1);
-            let mut domain = process.domain.lock();
-            let lane = &mut domain.lane;
             handed.teams.get_mut(&context).unwrap().state = TeamState::Refused;
             handed.poison("a call was given up", lane);
             assert_eq!(handed.check(context), Ok(()));
@@ -279,7 +334,7 @@ mod tests {
             handed.fail_team(context, "another reason", lane);
             assert_eq!(handed.check(context), Err("no memory".to_string()));
             // Of the next communicator with this context nothing is known.
-            handed.forget(context);
+            handed.forget(context, lane);
             assert_eq!((handed.draw(team), handed.check(context)), (0, Ok(())));
             handed.poison("another call was given up", lane);
             assert!(handed.check(context).unwrap_err().ends_with("another call was given up"));
@@ -289,15 +344,11 @@ mod tests {
 
     #[test]
     fn sleeps_are_short_from_the_first_team_until_the_process_leaves() {
-        let mut handed = Handed::new(
-            HandedSettings { library: "/nowhere/libucc.so".to_string(), ..HandedSettings::default() },
-            false,
-        );
+        let mut handed = Handed::with(CollLibrary::Ucc, Err("there is none".to_string()), 0);
         assert_eq!(handed.nap(), None);
         handed.active = 1;
         assert_eq!(handed.nap(), Some(NAP));
         (handed.active, handed.has_made) = (0, true);
-        handed.forget(7);
         assert_eq!(handed.nap(), Some(LONG_NAP));
         handed.leave();
         assert_eq!(handed.nap(), None);

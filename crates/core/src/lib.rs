@@ -67,6 +67,6 @@ pub mod world;
 
 pub use comm::Communicator;
 pub use errors::{find_cuda, has_device, staging_error};
-pub use handed::find_ucc;
+pub use handed::{find_hcoll, find_ucc};
 pub use oxmpi_tuned::Component;
 pub use process::Process;

@@ -12,6 +12,7 @@ use crate::choice::{Choice, nodes_of};
 use crate::comm::{Communicator, Heritage};
 use crate::dynamic::{Bonds, Foreign};
 use crate::failure::Failures;
+use crate::handed::HandedLibraries;
 use crate::handler::{ErrorHandler, HandlerCell};
 use crate::kept::Shelf;
 use crate::partitioned::Contexts;
@@ -133,7 +134,7 @@ impl<F: Fabric> Process<F> {
             runs: Vec::new(),
             moved: false,
             kept: Shelf::default(),
-            handed: None,
+            handed: HandedLibraries::default(),
             spares: Spares::default(),
             partitioned: Contexts::default(),
             closing: Vec::new(),
@@ -284,10 +285,8 @@ impl<F: Fabric> Process<F> {
             (domain.lane.is_drained() && domain.lane.fabric_mut().leave()).then_some(())
         });
         let mut domain = self.domain.lock();
-        // Until now others may have needed this process's part of UCC.
-        if let Some(handed) = &mut domain.handed {
-            handed.leave();
-        }
+        // Until now others may have needed this process's part of a library.
+        domain.handed.leave();
         domain.reap();
     }
 }

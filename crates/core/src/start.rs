@@ -6,7 +6,7 @@ pub(crate) use self::launcher::opened;
 
 use self::launcher::{Coordination, LauncherServices, Told, end_if_closed, nodes};
 use crate::dynamic::spawn::Parents;
-use crate::handed::HandedSettings;
+use crate::handed::{HandedSettings, LibrarySettings};
 use crate::modules::Modules;
 use crate::{Communicator, Process, copy_costs};
 use oxmpi_fabric::routes::{Reach, Routes};
@@ -158,9 +158,17 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     let by = (tuned.selection, tuned.components);
     let say = Box::new(move |text: &str| teller.say(text));
     let handed = HandedSettings {
-        library: params.coll_ucc_library().to_string(),
-        layers: params.coll_ucc_cls().to_string(),
-        verbose: params.coll_ucc_verbose(),
+        ucc: LibrarySettings {
+            library: params.coll_ucc_library().to_string(),
+            layers: params.coll_ucc_cls().to_string(),
+            verbose: params.coll_ucc_verbose(),
+        },
+        hcoll: LibrarySettings {
+            library: params.coll_hcoll_library().to_string(),
+            layers: String::new(),
+            verbose: params.coll_hcoll_verbose(),
+        },
+        job: boot.job_id as u32,
     };
     process = process.with_selection(by, params.coll_base_associative(), handed, is_verbose, say);
     let process = process.with_bonds(Arc::new(Told(client.clone())), boot.job_id);

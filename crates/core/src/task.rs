@@ -2,7 +2,7 @@
 
 use crate::choice::Choice;
 use crate::errors;
-use crate::handed::{Handed, HandedOver};
+use crate::handed::{CollLibrary, HandedLibraries, HandedOver};
 use crate::kept::Shelf;
 use crate::shmem::Later;
 use crate::spare::Single;
@@ -21,7 +21,7 @@ pub(crate) enum Task {
     /// A collective that another library serves, or else a plan.
     Handed(Box<HandedOver>),
     /// What that library does for this process and others, as long as the process lives. No request belongs to it.
-    Library,
+    Library(CollLibrary),
 }
 
 /// How a task stands.
@@ -43,16 +43,16 @@ impl Task {
         &mut self,
         lane: &mut Lane<F>,
         shelf: &mut Shelf,
-        (handed, choice): (&mut Option<Box<Handed>>, &Choice),
+        (handed, choice): (&mut HandedLibraries, &Choice),
     ) -> Stand {
         match self {
             Task::Once(single) => advance_run(&mut single.run, lane),
             Task::Kept(key) => shelf.advance(*key, lane),
             Task::Later(later) => later.advance(lane),
             Task::Handed(call) => call.advance(lane, handed, choice.say()),
-            Task::Library => {
-                if let Some(handed) = handed {
-                    handed.progress();
+            Task::Library(library) => {
+                if let Some(handed) = handed.of(*library) {
+                    handed.progress(lane);
                 }
                 Stand::Waiting
             }
@@ -64,7 +64,7 @@ impl Task {
         match self {
             Task::Once(single) => single.run.callback_done(),
             Task::Kept(key) => shelf.callback_done(*key),
-            Task::Later(_) | Task::Handed(_) | Task::Library => {}
+            Task::Later(_) | Task::Handed(_) | Task::Library(_) => {}
         }
     }
 
@@ -73,14 +73,14 @@ impl Task {
         self,
         lane: &mut Lane<F>,
         shelf: &mut Shelf,
-        handed: &mut Option<Box<Handed>>,
+        handed: &mut HandedLibraries,
     ) {
         match self {
             Task::Once(mut single) => single.run.abandon(lane),
             Task::Kept(key) => shelf.abandon(key, lane),
             Task::Later(later) => later.abandon(lane),
             Task::Handed(call) => call.abandon(lane, handed),
-            Task::Library => {}
+            Task::Library(_) => {}
         }
     }
 
@@ -91,7 +91,7 @@ impl Task {
             Task::Kept(key) => shelf.team(*key),
             Task::Later(later) => Some(later.team()),
             Task::Handed(call) => Some(call.team()),
-            Task::Library => None,
+            Task::Library(_) => None,
         }
     }
 
@@ -99,7 +99,7 @@ impl Task {
     pub(crate) fn context(&self) -> Option<u32> {
         match self {
             Task::Once(single) => Some(single.run.team().collective),
-            Task::Kept(_) | Task::Library => None,
+            Task::Kept(_) | Task::Library(_) => None,
             Task::Later(later) => Some(later.team().collective),
             Task::Handed(call) => Some(call.team().collective),
         }

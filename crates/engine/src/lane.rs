@@ -200,7 +200,16 @@ impl<F: Fabric> Lane<F> {
     /// Opens the context of the partitioned messages of a team (MPI-5.0, "Partitioned Point-to-Point Communication"). What came
     /// for it before is found in it. Returns its index.
     pub fn open_partitioned(&mut self, team: &Arc<Team>) -> u32 {
-        let index = self.state.contexts.adopt(team.id.partitioned());
+        self.open_extra(team, team.id.partitioned())
+    }
+
+    /// As [`Lane::open_partitioned`] for the messages of another library, to which collectives of a team are handed.
+    pub fn open_handed(&mut self, team: &Arc<Team>) -> u32 {
+        self.open_extra(team, team.id.handed())
+    }
+
+    fn open_extra(&mut self, team: &Arc<Team>, id: ContextId) -> u32 {
+        let index = self.state.contexts.adopt(id);
         self.settle(index, team, false);
         self.keep_to_frames(index);
         if team.is_revoked() {

@@ -110,7 +110,6 @@ const COMPONENTS: &[(&str, &str)] = &[
     ("coll_adapt", COLLECTIVE),
     ("coll_cuda", ACCELERATOR),
     ("coll_fca", COLLECTIVE),
-    ("coll_hcoll", COLLECTIVE),
     ("coll_monitoring", COLLECTIVE),
     ("coll_portals4", COLLECTIVE),
     ("btl_ofi", NETWORK),
@@ -143,7 +142,7 @@ mod tests {
     #[test]
     fn what_is_not_here_may_be_switched_off_and_tuned_but_not_asked_for() {
         for (name, value) in [
-            ("coll_hcoll_enable", "0"),
+            ("coll_adapt_enable", "0"),
             ("coll_fca_enable", "False"),
             ("btl_openib_warn_no_device_params_found", "0"),
             ("mpi_warn_on_fork", "0"),
@@ -153,9 +152,9 @@ mod tests {
         }
         assert_eq!(absence("btl_openib_if_include", "mlx5_0"), Some(Absence::Tuned(NETWORK)));
         assert_eq!(absence("btl_vader_single_copy_mechanism", "none"), Some(Absence::Tuned(MEMORY)));
-        assert_eq!(absence("coll_hcoll_priority", "100"), Some(Absence::Tuned(COLLECTIVE)));
+        assert_eq!(absence("coll_adapt_priority", "100"), Some(Absence::Tuned(COLLECTIVE)));
         for name in
-            ["coll_hcoll", "coll_hcoll_", "coll_hcol_enable", "coll_hcollenable", "btl_smx_y", "rpi", ""]
+            ["coll_adapt", "coll_adapt_", "coll_adap_enable", "coll_adaptenable", "btl_smx_y", "rpi", ""]
         {
             assert_eq!(absence(name, "0"), None, "{name}");
         }

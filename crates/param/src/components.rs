@@ -29,6 +29,8 @@ pub enum Component {
     Libnbc,
     /// Collectives handed to the library UCC.
     Ucc,
+    /// Collectives handed to the library HCOLL.
+    Hcoll,
     /// Linear and binomial algorithms in strict rank order.
     Basic,
 }
@@ -44,7 +46,7 @@ struct ComponentRow {
 }
 
 /// The table, in the order of which those of one priority are asked.
-const TABLE: [ComponentRow; 11] = [
+const TABLE: [ComponentRow; 12] = [
     ComponentRow {
         component: Component::Accelerator,
         name: "accelerator",
@@ -116,6 +118,13 @@ const TABLE: [ComponentRow; 11] = [
         priority: Params::coll_ucc_priority,
     },
     ComponentRow {
+        component: Component::Hcoll,
+        name: "hcoll",
+        aliases: &[],
+        description: "collectives handed to the library HCOLL, if coll_hcoll_enable is 1",
+        priority: Params::coll_hcoll_priority,
+    },
+    ComponentRow {
         component: Component::Basic,
         name: "basic",
         aliases: &["lam_basic"],
@@ -165,8 +174,7 @@ pub enum BadName {
 }
 
 /// Components of Open MPI that are not here: the name, and what there is instead.
-const MISSING: [(&str, &str); 5] = [
-    ("hcoll", "it hands collectives to the library HCOLL, which is not used"),
+const MISSING: [(&str, &str); 4] = [
     ("portals4", "there is no transport for networks of Portals 4"),
     ("monitoring", "MPI_T performance variables count what runs ('oxmpi info --pvars')"),
     ("adapt", "'tuned' has segments, 'libnbc' nonblocking forms"),
@@ -328,9 +336,12 @@ mod tests {
         };
         assert_eq!(asked("basic, self,libnbc"), "self libnbc basic");
         assert_eq!(asked("lam_basic"), "basic");
-        assert_eq!(asked("^xhc,han"), "accelerator self sync inter tuned ftagree libnbc ucc basic");
-        assert_eq!(asked("^hcoll,ucc,xhc"), "accelerator self sync smp inter tuned ftagree libnbc basic");
-        assert_eq!(asked(" "), "accelerator self sync smp shmem inter tuned ftagree libnbc ucc basic");
+        assert_eq!(asked("^xhc,han"), "accelerator self sync inter tuned ftagree libnbc ucc hcoll basic");
+        assert_eq!(
+            asked("^portals4,hcoll,ucc,xhc"),
+            "accelerator self sync smp inter tuned ftagree libnbc basic"
+        );
+        assert_eq!(asked(" "), "accelerator self sync smp shmem inter tuned ftagree libnbc ucc hcoll basic");
     }
 
     #[test]
@@ -339,19 +350,19 @@ mod tests {
         assert_eq!(
             error("basic,shmen"),
             "there is no collective component 'shmen' (did you mean 'shmem'?): expected accelerator, self, sync, smp, shmem, inter, \
-             tuned, ftagree, libnbc, ucc, basic"
+             tuned, ftagree, libnbc, ucc, hcoll, basic"
         );
         assert!(error("basic,,self").contains("no collective component ''"));
         assert!(error("base").starts_with("'base' is what the collective components have in common"));
         assert!(
-            error("^accelerator,self,sync,smp,shmem,inter,tuned,ftagree,libnbc,ucc,basic")
+            error("^accelerator,self,sync,smp,shmem,inter,tuned,ftagree,libnbc,ucc,hcoll,basic")
                 .contains("leaves no collective component")
         );
     }
 
     #[test]
     fn what_only_open_mpi_has_is_told_to_be_missing() {
-        for name in ["hcoll", "portals4"] {
+        for name in ["adapt", "portals4"] {
             let error = Asked::parse(&format!("basic,{name}")).unwrap_err().to_string();
             let start = format!("the collective component '{name}' is Open MPI's, and not here: ");
             assert!(error.starts_with(&start) && error.contains("here are accelerator, self"), "{error}");

@@ -748,6 +748,31 @@ parameters! {
         help: "From 1 on, the first rank of each communicator says when a team of UCC is made for it, or why none is; from 2 on also which \
                calls UCC does not support.",
     }
+    coll_hcoll_priority: u32 {
+        unit: Unit::Count, default: 90, limits: 0..=100, power_of_two: false,
+        aliases: [], level: User,
+        help: "The priority of the collective component hcoll, if coll_hcoll_enable is 1: of those that can serve a call the one of the \
+               highest does.",
+    }
+    coll_hcoll_enable: switch {
+        default: false, aliases: [], level: User,
+        help: "Whether collectives may be handed to the library HCOLL (the component hcoll), in the order of priorities.",
+    }
+    coll_hcoll_library: text {
+        default: "libhcoll.so.1", aliases: [], level: User,
+        help: "The file of the library HCOLL, as the loader of programs takes it: a name that it searches for, or a path.",
+    }
+    coll_hcoll_np: u32 {
+        unit: Unit::Count, default: 2, limits: 0..=2147483647, power_of_two: false,
+        aliases: [], level: User,
+        help: "The fewest ranks of a communicator whose collectives are handed to HCOLL.",
+    }
+    coll_hcoll_verbose: u32 {
+        unit: Unit::Count, default: 0, limits: 0..=100, power_of_two: false,
+        aliases: [], level: User,
+        help: "From 1 on, the first rank of each communicator says when a context of HCOLL is made for it, or why none is; from 2 on also \
+               which calls HCOLL has served, and which it does not support.",
+    }
     coll_smp_segmentsize: usize {
         unit: Unit::Bytes, default: 0, limits: 0..=1099511627776, power_of_two: false,
         aliases: ["coll_han_segmentsize"], level: Develop,

@@ -51,7 +51,8 @@ pub fn serves(component: Component, collective: Collective, form: Form) -> bool 
         // The barrier of an intercommunicator is one of the whole.
         Component::Inter => is_inter || collective == Barrier,
         Component::Libnbc => form != Form::Blocking,
-        Component::Ucc => form != Form::Persistent && crate::handed::has(collective),
+        Component::Ucc => form != Form::Persistent && crate::handed::ucc_has(collective),
+        Component::Hcoll => form != Form::Persistent && crate::handed::hcoll_has(collective),
         Component::Tuned => index_of(collective).is_some(),
         Component::Smp => matches!(
             collective,
@@ -177,6 +178,8 @@ pub struct Components {
     pub virtual_nodes: Option<VirtualNodes>,
     /// What is handed to UCC.
     pub ucc: HandedOver,
+    /// What is handed to HCOLL.
+    pub hcoll: HandedOver,
     /// How the component ftagree has processes agree.
     pub agreement: AgreementSettings,
     /// Whether the job goes on after failures (`mpi_ft_enable`): without that there is no ftagree.
@@ -210,7 +213,8 @@ impl Default for Components {
             barriers: Barriers::default(),
             smp_segment: params.coll_smp_segmentsize(),
             virtual_nodes: None,
-            ucc: HandedOver::default(),
+            ucc: HandedOver::without_ucc(),
+            hcoll: HandedOver::without_hcoll(),
             agreement: AgreementSettings::default(),
             tolerates_failures: true,
         }
@@ -235,7 +239,8 @@ impl Components {
             smp_segment: params.coll_smp_segmentsize(),
             virtual_nodes: VirtualNodes::parse(params.coll_smp_virtual_nodes())
                 .map_err(|text| ("coll_smp_virtual_nodes", text))?,
-            ucc: HandedOver::new(params).map_err(|text| ("coll_ucc_cts", text))?,
+            ucc: HandedOver::ucc(params).map_err(|text| ("coll_ucc_cts", text))?,
+            hcoll: HandedOver::hcoll(params),
             agreement: AgreementSettings::new(params),
             tolerates_failures: params.mpi_ft_enable(),
         })
@@ -263,6 +268,7 @@ mod tests {
             ("tuned", 30),
             ("libnbc", 10),
             ("ucc", 10),
+            ("hcoll", 90),
             ("ftagree", 30),
         ];
         for (name, priority) in wanted {

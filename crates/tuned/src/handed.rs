@@ -1,4 +1,4 @@
-//! What is handed to another library: the component ucc.
+//! What is handed to another library: the components ucc and hcoll.
 //!
 //! All that is decided here depends on parameters and on what all ranks of a call know alike. Whether the library is there, and supports a
 //! call, the ranks agree on when they first need it; what they cannot hand over is then served by a plan, at all of them.
@@ -26,15 +26,34 @@ const TYPES: [Collective; 14] = [
     Collective::Scatterv,
 ];
 
+/// The collectives of which HCOLL has nonblocking functions, which alone can be called without waiting.
+const HCOLL_TYPES: [Collective; 8] = [
+    Collective::Barrier,
+    Collective::Bcast,
+    Collective::Allgather,
+    Collective::Allgatherv,
+    Collective::Allreduce,
+    Collective::Reduce,
+    Collective::Gatherv,
+    Collective::Alltoallv,
+];
+
 /// Whether UCC has such a collective.
 #[must_use]
-pub(crate) fn has(collective: Collective) -> bool {
+pub(crate) fn ucc_has(collective: Collective) -> bool {
     TYPES.contains(&collective)
 }
 
-/// What parameters say about the component ucc.
+/// Whether HCOLL has such a collective.
+#[must_use]
+pub(crate) fn hcoll_has(collective: Collective) -> bool {
+    HCOLL_TYPES.contains(&collective)
+}
+
+/// What parameters say about a component that hands collectives over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandedOver {
+    words: &'static Words,
     /// Why it serves nothing.
     refusal: Option<&'static str>,
     /// The fewest ranks of a communicator.
@@ -44,30 +63,66 @@ pub struct HandedOver {
 }
 
 const ALL: u32 = (1 << TYPES.len()) - 1;
-const DISABLED: &str = "coll_ucc_enable is 0";
 
-impl Default for HandedOver {
-    fn default() -> HandedOver {
-        HandedOver { refusal: Some(DISABLED), fewest: 2, types: [ALL; 2] }
-    }
+/// Why a component serves nothing, in its words.
+#[derive(Debug, PartialEq, Eq)]
+struct Words {
+    disabled: &'static str,
+    checkpoints: &'static str,
+    failures: &'static str,
+    fewer: &'static str,
+    operation: &'static str,
 }
 
+const UCC: &Words = &Words {
+    disabled: "coll_ucc_enable is 0",
+    checkpoints: "the parameter cr is set, and UCC's connections cannot be part of a checkpoint",
+    failures: "mpi_ft_enable is 1, and UCC cannot give up collectives of processes that have failed",
+    fewer: "there are fewer ranks than coll_ucc_np",
+    operation: "UCC has no such operation on such elements",
+};
+
+const HCOLL: &Words = &Words {
+    disabled: "coll_hcoll_enable is 0",
+    checkpoints: "the parameter cr is set, and HCOLL's connections cannot be part of a checkpoint",
+    failures: "mpi_ft_enable is 1, and HCOLL cannot give up collectives of processes that have failed",
+    fewer: "there are fewer ranks than coll_hcoll_np",
+    operation: "HCOLL has no such operation on such elements",
+};
+
 impl HandedOver {
-    /// What the parameters say.
+    /// One that serves nothing.
+    fn disabled(words: &'static Words) -> HandedOver {
+        HandedOver { words, refusal: Some(words.disabled), fewest: 2, types: [ALL; 2] }
+    }
+
+    /// The component ucc of a job that does not ask for it.
+    #[must_use]
+    pub fn without_ucc() -> HandedOver {
+        HandedOver::disabled(UCC)
+    }
+
+    /// The component hcoll of a job that does not ask for it.
+    #[must_use]
+    pub fn without_hcoll() -> HandedOver {
+        HandedOver::disabled(HCOLL)
+    }
+
+    /// What the parameters say about the component ucc.
     ///
     /// # Errors
     /// `coll_ucc_cts` names something that is no type of collective. The text is for a person.
-    pub fn new(params: &Params) -> Result<HandedOver, String> {
-        let refusal = if !params.coll_ucc_enable() {
-            Some(DISABLED)
-        } else if params.cr().is_some() {
-            Some("the parameter cr is set, and UCC's connections cannot be part of a checkpoint")
-        } else if params.mpi_ft_enable() {
-            Some("mpi_ft_enable is 1, and UCC cannot give up collectives of processes that have failed")
-        } else {
-            None
-        };
-        Ok(HandedOver { refusal, fewest: params.coll_ucc_np(), types: types(params.coll_ucc_cts())? })
+    pub fn ucc(params: &Params) -> Result<HandedOver, String> {
+        let refusal = refusal(params, params.coll_ucc_enable(), UCC);
+        let types = types(params.coll_ucc_cts())?;
+        Ok(HandedOver { refusal, fewest: params.coll_ucc_np(), types, ..HandedOver::without_ucc() })
+    }
+
+    /// What the parameters say about the component hcoll.
+    #[must_use]
+    pub fn hcoll(params: &Params) -> HandedOver {
+        let refusal = refusal(params, params.coll_hcoll_enable(), HCOLL);
+        HandedOver { refusal, fewest: params.coll_hcoll_np(), ..HandedOver::without_hcoll() }
     }
 
     /// Whether it may serve anything.
@@ -80,7 +135,7 @@ impl HandedOver {
     pub(crate) fn refusal(&self, ranks: u32) -> Option<&'static str> {
         match self.refusal {
             None if ranks < 2 => Some("there is one rank"),
-            None if ranks < self.fewest => Some("there are fewer ranks than coll_ucc_np"),
+            None if ranks < self.fewest => Some(self.words.fewer),
             refusal => refusal,
         }
     }
@@ -96,10 +151,23 @@ impl HandedOver {
         if types & 1 << at == 0 {
             Some("coll_ucc_cts leaves it out")
         } else if !call.can_hand_over {
-            Some("UCC has no such operation on such elements")
+            Some(self.words.operation)
         } else {
             None
         }
+    }
+}
+
+/// Why a component serves nothing in a job.
+fn refusal(params: &Params, is_enabled: bool, words: &Words) -> Option<&'static str> {
+    if !is_enabled {
+        Some(words.disabled)
+    } else if params.cr().is_some() {
+        Some(words.checkpoints)
+    } else if params.mpi_ft_enable() {
+        Some(words.failures)
+    } else {
+        None
     }
 }
 
@@ -149,12 +217,21 @@ mod tests {
     #[test]
     fn it_serves_only_what_was_enabled() {
         let on = Params::default().with("coll_ucc_enable", "1").unwrap();
-        let refusal = |params: Params, ranks| HandedOver::new(&params).unwrap().refusal(ranks);
-        assert_eq!(refusal(Params::default(), 4), Some(DISABLED));
+        let refusal = |params: Params, ranks| HandedOver::ucc(&params).unwrap().refusal(ranks);
+        assert_eq!(refusal(Params::default(), 4), Some(UCC.disabled));
         assert_eq!((refusal(on.clone(), 4), refusal(on.clone(), 1)), (None, Some("there is one rank")));
         let many = on.clone().with("coll_ucc_np", "5").unwrap();
         assert_eq!(refusal(many, 4), Some("there are fewer ranks than coll_ucc_np"));
         let survivors = on.with("mpi_ft_enable", "1").unwrap();
         assert!(refusal(survivors, 4).unwrap().starts_with("mpi_ft_enable is 1"));
+        let hcoll = |said: &[(&str, &str)], ranks| {
+            let mut params = Params::default();
+            said.iter().for_each(|(name, value)| params.set(name, value).unwrap());
+            HandedOver::hcoll(&params).refusal(ranks)
+        };
+        let on = ("coll_hcoll_enable", "1");
+        assert_eq!((hcoll(&[], 4), hcoll(&[on], 4)), (Some(HCOLL.disabled), None));
+        assert_eq!(hcoll(&[on, ("coll_hcoll_np", "5")], 4), Some("there are fewer ranks than coll_hcoll_np"));
+        assert_eq!(hcoll(&[on, ("cr", "blcr")], 4), Some(HCOLL.checkpoints));
     }
 }

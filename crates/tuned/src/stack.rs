@@ -72,6 +72,8 @@ pub struct Stack {
     members: Vec<(Component, u32)>,
     /// What is handed to UCC.
     ucc: HandedOver,
+    /// What is handed to HCOLL.
+    hcoll: HandedOver,
     /// How ftagree has the ranks agree.
     agreement: AgreementSettings,
     /// What serves agreements where a component is named for the communicator that has none.
@@ -89,14 +91,14 @@ impl Stack {
     /// Asks all components; `only` is the one that was named for this communicator.
     #[must_use]
     pub fn new(components: &Components, facts: &CommFacts<'_>, only: Option<Component>) -> Stack {
-        let (ucc, agreement) = (components.ucc, components.agreement);
+        let Components { ucc, hcoll, agreement, .. } = *components;
         let serves_none = |only: &Component| !matches!(only, Component::Ftagree | Component::Basic);
         let unnamed = only.filter(serves_none).map(|_| match components.tolerates_failures {
             true => Component::Ftagree,
             false => Component::Basic,
         });
         let (members, left_out) = (Vec::new(), Vec::new());
-        let mut stack = Stack { members, ucc, agreement, unnamed, left_out, sync: None };
+        let mut stack = Stack { members, ucc, hcoll, agreement, unnamed, left_out, sync: None };
         for component in Component::all() {
             let refusal = match only {
                 Some(only) if only != component && component != Component::Accelerator => Some(NOT_NAMED),
@@ -191,6 +193,7 @@ impl Stack {
     fn refusal(&self, component: Component, call: &CallFacts<'_>, nodes: Option<&Nodes>) -> Option<String> {
         let why = match component {
             Component::Ucc => self.ucc.refusal_of(call),
+            Component::Hcoll => self.hcoll.refusal_of(call),
             _ => None,
         };
         why.map(str::to_string).or_else(|| refusal(component, call, nodes))
@@ -231,6 +234,7 @@ fn unavailable(component: Component, components: &Components, facts: &CommFacts<
         Component::Shmem if !on_one_node => Some("the ranks are not all on one node"),
         Component::Shmem => (!facts.has_control_section).then_some("no shared memory is left for it"),
         Component::Ucc => components.ucc.refusal(facts.ranks),
+        Component::Hcoll => components.hcoll.refusal(facts.ranks),
         Component::Smp => (!is_hierarchy).then_some("it needs several nodes, with several ranks on one"),
         Component::Sync | Component::Tuned => None,
     }
@@ -244,7 +248,12 @@ fn refusal(component: Component, call: &CallFacts<'_>, nodes: Option<&Nodes>) ->
     }
     let strict = call.reduction.is_some_and(Reduction::is_strict) && ranks > 1;
     match component {
-        Component::Smp | Component::Shmem | Component::Tuned | Component::Libnbc | Component::Ucc
+        Component::Smp
+        | Component::Shmem
+        | Component::Tuned
+        | Component::Libnbc
+        | Component::Ucc
+        | Component::Hcoll
             if strict =>
         {
             Some("coll_base_associative is 0, and it takes operations to be associative".to_string())
@@ -394,6 +403,7 @@ impl Components {
             && self.barriers == Barriers::default()
             && self.virtual_nodes.is_none()
             && !self.ucc.is_enabled()
+            && !self.hcoll.is_enabled()
     }
 }
 

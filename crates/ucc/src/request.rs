@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[allow(missing_docs)] // named as the collectives of MPI
 pub enum Kind {
     Allgather = 0,
+    Allgatherv = 1,
     Allreduce = 2,
     Alltoall = 3,
     Alltoallv = 4,

@@ -40,6 +40,11 @@ impl ContextId {
     pub const fn partitioned(self) -> Self {
         ContextId(self.0 | 2)
     }
+
+    /// The context of the messages that another library, to which collectives are handed, sends for this point-to-point context.
+    pub const fn handed(self) -> Self {
+        ContextId(self.0 | 3)
+    }
 }
 
 impl fmt::Debug for ContextId {

@@ -232,7 +232,7 @@ static void test_info(void)
                 MPI_ERR_INFO_VALUE);
     CHECK_CLASS(MPI_Dist_graph_create(MPI_COMM_WORLD, 1, &rank, &degree, &next, MPI_UNWEIGHTED, wrong, 0, &heir),
                 MPI_ERR_INFO_VALUE);
-    MPI_Info_set(wrong, MPIX_MCA_COLL_KEY, "hcoll");
+    MPI_Info_set(wrong, MPIX_MCA_COLL_KEY, "adapt");
     CHECK_CLASS(MPI_Comm_dup_with_info(MPI_COMM_WORLD, wrong, &heir), MPI_ERR_INFO_VALUE);
 
     CHECK_OK(MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &made[0]));

@@ -27,8 +27,8 @@ A value comes from, strongest first:
 components guide, with `_ssi_` in them: `rpi_ssi_tcp_short`. `OXMPI_MPI_THREAD_LEVEL` (also `OMPI_MPI_THREAD_LEVEL`) says which
 thread level a program gets, whatever it asks for.
 
-A name that is none is an error in 1 and 2, too. Parameters of Open MPI's components that are not here (`coll_hcoll`, `coll_portals4`,
-`btl_openib`, `btl_vader`, `pml_ucx` and others) do no harm there: to switch such a component or its warnings off (`coll_hcoll_enable 0`) is
+A name that is none is an error in 1 and 2, too. Parameters of Open MPI's components that are not here (`coll_adapt`, `coll_portals4`,
+`btl_openib`, `btl_vader`, `pml_ucx` and others) do no harm there: to switch such a component or its warnings off (`coll_fca_enable 0`) is
 what is the case, to tune it gets a warning that it has no effect, to switch it on is an error.
 ";
 

@@ -15,6 +15,8 @@ pub(super) struct World {
     stack: Stack,
     /// What there is of the library UCC.
     ucc: Result<String, String>,
+    /// What there is of the library HCOLL.
+    hcoll: Result<String, String>,
     /// What there is of the CUDA driver, and what is to be done with it.
     cuda: (Result<String, String>, Accelerator),
 }
@@ -25,12 +27,14 @@ impl World {
         let mut components = Components::new(params).ok()?;
         crate::collectives::spread(&mut components, params);
         let ucc = oxmpi_core::find_ucc(params.coll_ucc_library());
+        let hcoll = oxmpi_core::find_hcoll(params.coll_hcoll_library());
         let cuda = (oxmpi_core::find_cuda(params.accelerator_cuda_library()), params.accelerator());
         let job = 0..ranks;
         let nodes = components.virtual_nodes.as_ref().and_then(|nodes| nodes.nodes(job.clone(), &job));
         let facts = CommFacts { ranks, is_inter: false, nodes: nodes.as_ref(), has_control_section: true };
         let stack = Stack::new(&components, &facts, None);
-        Some(World { ranks, nodes: nodes.as_ref().map_or(1, Nodes::how_many), components, stack, ucc, cuda })
+        let nodes = nodes.as_ref().map_or(1, Nodes::how_many);
+        Some(World { ranks, nodes, components, stack, ucc, hcoll, cuda })
     }
 
     /// All components, those that serve first, with their priorities; and why those that do not are dropped.
@@ -52,6 +56,16 @@ impl World {
         let dropped = self.stack.left_out();
         all.extend(dropped.map(|(one, why)| (one, self.components.priority(one), Some(why))));
         all
+    }
+
+    /// What there is of the library of a component that needs one.
+    fn library(&self, component: Component) -> Option<&Result<String, String>> {
+        match component {
+            Component::Ucc => Some(&self.ucc),
+            Component::Hcoll => Some(&self.hcoll),
+            Component::Accelerator => Some(&self.cuda.0),
+            _ => None,
+        }
     }
 
     pub(super) fn text(&self) -> String {
@@ -78,14 +92,10 @@ impl World {
                 }
                 None => format!("serves {}", functions(component)),
             };
-            let found = match (&self.ucc, component) {
-                (Ok(found), Component::Ucc) => format!(" ({found} is here)"),
-                (Err(_), Component::Ucc) => " (its library is not found)".to_string(),
-                (_, Component::Accelerator) => match &self.cuda.0 {
-                    Ok(found) => format!(" ({found} is here)"),
-                    Err(_) => " (its library is not found)".to_string(),
-                },
-                _ => String::new(),
+            let found = match self.library(component) {
+                Some(Ok(found)) => format!(" ({found} is here)"),
+                Some(Err(_)) => " (its library is not found)".to_string(),
+                None => String::new(),
             };
             out += &format!("    {priority:>2} {:<8} {what}{found}\n", component.name());
         }
@@ -99,12 +109,8 @@ impl World {
                 names.collect::<Vec<_>>()
             };
             let mut out = json!({ "component": component.name(), "priority": priority, "dropped": dropped });
-            if component == Component::Ucc {
-                out["library"] = json!({ "found": self.ucc.as_ref().ok(), "error": self.ucc.as_ref().err() });
-            }
-            if component == Component::Accelerator {
-                let cuda = &self.cuda.0;
-                out["library"] = json!({ "found": cuda.as_ref().ok(), "error": cuda.as_ref().err() });
+            if let Some(library) = self.library(component) {
+                out["library"] = json!({ "found": library.as_ref().ok(), "error": library.as_ref().err() });
             }
             if component == Component::Ftagree {
                 out["agreement"] = self.components.agreement.to_string().into();

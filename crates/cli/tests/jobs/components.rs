@@ -217,7 +217,7 @@ fn what_cannot_be_is_refused_with_the_reason() {
     }
     let outcome = run(&programs, 2, &[("coll", "shmem,self")], "forced", &["reduce_scatter"]);
     let text = "no collective component serves a blocking reduce_scatter here: shmem: it has no such function; self: it is for \
-                communicators of one rank; smp, inter, tuned, libnbc, ucc, basic: it is not asked (parameter coll)";
+                communicators of one rank; smp, inter, tuned, libnbc, ucc, hcoll, basic: it is not asked (parameter coll)";
     assert!(outcome.code == 3 && outcome.out.contains(text), "{outcome:?}");
     assert!(outcome.out.contains(" (MPI_COMM_WORLD, 2 ranks)"), "{outcome:?}");
 }

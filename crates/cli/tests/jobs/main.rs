@@ -17,6 +17,7 @@ mod generations;
 mod gm;
 mod hangs;
 mod harness;
+mod hcoll;
 mod ib;
 mod launcher;
 mod mpiruns;

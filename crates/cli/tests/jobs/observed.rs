@@ -195,6 +195,16 @@ const OBSERVED: &[Row] = &[
         &["coll_ucc_enable", "coll_ucc_priority", "coll_ucc_verbose", "coll_ucc_cls"],
     ),
     (
+        "jobs/hcoll.rs",
+        "what_it_refuses_a_plan_serves",
+        &["coll_hcoll_enable", "coll_hcoll_verbose", "coll_hcoll_np", "coll_hcoll_priority"],
+    ),
+    (
+        "jobs/hcoll.rs",
+        "without_a_context_at_one_rank_plans_serve_at_all_and_say_why",
+        &["coll_hcoll_library"],
+    ),
+    (
         "jobs/accelerator.rs",
         "what_is_not_served_is_an_error_that_says_why",
         &["accelerator", "accelerator_cuda_library"],

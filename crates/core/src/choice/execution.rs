@@ -5,7 +5,7 @@ use crate::Process;
 use crate::comm::Communicator;
 use crate::errors::{of_fault, of_plan};
 use crate::failure::check_alive;
-use crate::handed::HandedOver;
+use crate::handed::{CollLibrary, HandedOver};
 use crate::process::UserCall;
 use crate::shmem::{Place, Served};
 use oxmpi_coll::{Combine, Memory};
@@ -150,7 +150,7 @@ impl<F: Fabric> Process<F> {
         Ok(is_chosen)
     }
 
-    /// Starts a call of the program that is handed to UCC, if that is chosen for it; `None`: it is not, and nothing happened. A blocking
+    /// Starts a call of the program that is handed to a library, if that is chosen for it; `None`: it is not, and nothing happened. A blocking
     /// one is one that is waited for.
     ///
     /// # Errors
@@ -169,9 +169,7 @@ impl<F: Fabric> Process<F> {
         let of = (memory.element.as_ref(), &combine);
         let setup = self.setup_of(comm.collective_team());
         let picked = self.choice.pick(comm, call, of, (form, false), setup)?;
-        if picked.component != Component::Ucc {
-            return Ok(None);
-        }
+        let Some(library) = CollLibrary::of(picked.component) else { return Ok(None) };
         let tag: fn(&Communicator) -> i32 = match form {
             Form::Blocking => Communicator::next_tag,
             Form::Nonblocking | Form::Persistent => Communicator::next_immediate_tag,
@@ -183,10 +181,10 @@ impl<F: Fabric> Process<F> {
         };
         // The tag and the number are drawn before anything can fail at this rank alone.
         let number = Cell::new(None);
-        let is_threaded = self.is_threaded();
+        let of_process = (self.world().collective_team(), self.is_threaded());
         let draw = |comm: &Communicator| {
             let mut domain = self.domain.lock();
-            let handed = domain.handed_or_new(self.choice.handed(), is_threaded);
+            let handed = domain.handed_or_new(library, self.choice.handed(), of_process);
             number.set(Some(handed.draw(comm.collective_team())));
             drop(domain);
             tag(comm)
@@ -196,18 +194,20 @@ impl<F: Fabric> Process<F> {
         // Without a number it has wrong arguments, and takes no part.
         let Some(number) = number.get() else { return plan.map(|_| None) };
 
-        self.choice.tell(comm, &picked.facts, Component::Ucc, || "handed to UCC, component ucc".to_string());
+        let component = library.component();
+        let what = || format!("handed to {library}, component {component}");
+        self.choice.tell(comm, &picked.facts, component, what);
         let mut domain = self.domain.lock();
         let handed_over = plan.and_then(|plan| {
             check_alive(&domain.lane, comm.collective_team()).map_err(of_fault)?;
-            let handed = domain.handed_or_new(self.choice.handed(), is_threaded);
+            let handed = domain.handed_or_new(library, self.choice.handed(), of_process);
             HandedOver::new(handed, (call, memory, &combine), (number, setup), plan)
         });
         let request = match handed_over {
             Ok(Ok(handed_over)) => domain.start_handed(handed_over),
             Ok(Err(plan)) => domain.start_at_once(plan, None),
             Err(error) => {
-                domain.fail_handed(comm.collective_team(), &error.to_string());
+                domain.fail_handed(library, comm.collective_team(), &error.to_string());
                 return Err(error);
             }
         };
@@ -217,7 +217,7 @@ impl<F: Fabric> Process<F> {
         Ok(Some(request))
     }
 
-    /// Runs a blocking call of the program by UCC, with what sync puts around it, if that is chosen for it; `false`: it is not, and
+    /// Runs a blocking call of the program by a library, with what sync puts around it, if that is chosen for it; `false`: it is not, and
     /// nothing happened.
     ///
     /// # Errors
@@ -230,14 +230,15 @@ impl<F: Fabric> Process<F> {
         (memory, combine): (&Memory, Combine),
     ) -> Result<bool> {
         let asked = self.choice.asked(comm);
-        let is_member = asked.stack.has(Component::Ucc);
-        let barriers = if is_member { asked.stack.barriers(call.collective(), Component::Ucc) } else { None };
-        if barriers.is_some() {
+        let mut barriers = None;
+        if asked.stack.has_sync() {
             let setup = self.setup_of(comm.collective_team());
             let of = (memory.element.as_ref(), &combine);
-            if self.choice.pick(comm, call, of, (Form::Blocking, false), setup)?.component != Component::Ucc {
+            let picked = self.choice.pick(comm, call, of, (Form::Blocking, false), setup)?;
+            if CollLibrary::of(picked.component).is_none() {
                 return Ok(false);
             }
+            barriers = asked.stack.barriers(call.collective(), picked.component);
             self.put_barrier(comm, asked, barriers, Side::Before)?;
         }
         let Some(request) = self.start_handed_over(comm, call, (memory, combine), Form::Blocking)? else {

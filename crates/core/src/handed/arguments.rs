@@ -1,9 +1,10 @@
-//! A call as UCC takes it.
+//! A call as a library takes it.
 //!
-//! Data that are only moved are bytes. A buffer with gaps, and what MPI_IN_PLACE means where UCC has no such thing, goes through a copy in one
-//! piece: that is this rank's own business, of which the others know nothing.
+//! Data that are only moved are bytes. A buffer with gaps, and what MPI_IN_PLACE means where a library has no such thing, goes through a copy in
+//! one piece: that is this rank's own business, of which the others know nothing. So do blocks for HCOLL that lie further apart than its
+//! displacements of 32 bits can say.
 
-use super::Sort;
+use super::{CollLibrary, Sort};
 use crate::errors::staging_error;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Area, Combine, Memory};
@@ -14,7 +15,7 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::Call;
 use oxmpi_ucc::{Arguments, Datatype, Kind, Operation, Side};
 
-/// The operation and the elements of a reduction, if UCC has them.
+/// The operation and the elements of a reduction, if the libraries have them: both have the same.
 fn reduction(kernel: &Kernel) -> Option<(Operation, Datatype)> {
     let (op, scalar) = kernel.kind();
     let operation = match op {
@@ -66,7 +67,7 @@ fn shared_bytes(call: &Call, unit: usize) -> Option<usize> {
     })
 }
 
-/// Whether UCC may be given a call: all ranks answer alike.
+/// Whether a library may be given a call: all ranks answer alike.
 pub(crate) fn can_hand_over(call: &Call, combine: &Combine) -> bool {
     // What has no data is over at once by any plan.
     let has_data = matches!(call, Call::Barrier) || shared_bytes(call, 1).is_none_or(|bytes| bytes > 0);
@@ -78,7 +79,7 @@ pub(crate) fn can_hand_over(call: &Call, combine: &Combine) -> bool {
         }
 }
 
-/// A call for UCC.
+/// A call for a library, in the words of UCC.
 pub(super) struct Prepared {
     pub(super) sort: Sort,
     pub(super) arguments: Arguments,
@@ -120,23 +121,31 @@ fn read_whole(area: &Area) -> Result<Side> {
 }
 
 /// What is read, a block for each rank.
-fn read_blocks(area: &Area, lengths: &[usize]) -> Result<Side> {
-    let blocks = blocks_in_place(area, lengths);
+fn read_blocks(area: &Area, lengths: &[usize], library: CollLibrary) -> Result<Side> {
+    let blocks = blocks_in_place(area, lengths, library);
     Ok(Side::Blocks(match blocks {
         Some(blocks) => blocks,
         None => split(&copied(area)?, lengths.iter().copied()),
     }))
 }
 
+/// Whether a library can name all these blocks.
+fn is_in_reach(blocks: &[UserBuf], library: CollLibrary) -> bool {
+    let starts = || blocks.iter().filter(|block| !block.is_empty()).map(|block| block.as_ptr().addr());
+    let span = starts().max().unwrap_or(0) - starts().min().unwrap_or(0);
+    library == CollLibrary::Ucc || i32::try_from(span).is_ok()
+}
+
 /// The blocks where they lie, if each of them is in one piece.
-fn blocks_in_place(area: &Area, lengths: &[usize]) -> Option<Vec<UserBuf>> {
+fn blocks_in_place(area: &Area, lengths: &[usize], library: CollLibrary) -> Option<Vec<UserBuf>> {
     let mut start = 0;
     let mut block = |len: &usize| {
         let range = area.packed_range(start, *len);
         start += len;
         range.filter(is_in_one_piece)
     };
-    lengths.iter().map(&mut block).collect()
+    let blocks = lengths.iter().map(&mut block).collect::<Option<Vec<_>>>()?;
+    is_in_reach(&blocks, library).then_some(blocks)
 }
 
 /// Where results go: the place itself, or a copy that is copied there in the end. `keeps`: what is there already counts.
@@ -164,11 +173,10 @@ struct Shape {
     results: Option<(UserBuf, Area)>,
 }
 
-/// Describes a call of the communicator's rank `rank`; `None`: UCC has no such collective.
+/// Describes a call of the communicator's rank `rank`; `None`: the library has no such collective.
 pub(super) fn prepare(
-    call: &Call,
-    memory: &Memory,
-    combine: &Combine,
+    library: CollLibrary,
+    (call, memory, combine): (&Call, &Memory, &Combine),
     rank: u32,
 ) -> Result<Option<Prepared>> {
     let (operation, datatype) = match combine {
@@ -181,7 +189,7 @@ pub(super) fn prepare(
     // What failed when a persistent one was started before is over.
     memory.input.renew();
     memory.output.renew();
-    let Some(shape) = shape(call, memory, rank)? else { return Ok(None) };
+    let Some(shape) = shape(library, (call, memory), rank)? else { return Ok(None) };
     // Whether all copies could be made.
     let copied = memory.input.settle().and(memory.output.settle());
     copied.map_err(|fault| staging_error(fault.into()))?;
@@ -204,7 +212,7 @@ fn one(area: Area) -> UserBuf {
     area.as_whole().cloned().unwrap_or(UserBuf::empty())
 }
 
-fn shape(call: &Call, memory: &Memory, rank: u32) -> Result<Option<Shape>> {
+fn shape(library: CollLibrary, (call, memory): (&Call, &Memory), rank: u32) -> Result<Option<Shape>> {
     let Memory { input, output, .. } = memory;
     let in_pieces = |area: &Area| !area.as_whole().is_some_and(is_in_one_piece);
     // What is given to UCC as one buffer on both sides, the target in place if so.
@@ -233,7 +241,7 @@ fn shape(call: &Call, memory: &Memory, rank: u32) -> Result<Option<Shape>> {
     };
     // Blocks of the target where they lie, or a copy of them.
     let target_blocks = |lengths: &[usize], keeps: bool| -> Result<(Side, Option<(UserBuf, Area)>)> {
-        if let Some(blocks) = blocks_in_place(output, lengths) {
+        if let Some(blocks) = blocks_in_place(output, lengths, library) {
             return Ok((Side::Blocks(blocks), None));
         }
         let target = written(output, true, keeps)?;
@@ -319,7 +327,7 @@ fn shape(call: &Call, memory: &Memory, rank: u32) -> Result<Option<Shape>> {
         },
         Call::Scatterv { root, all, in_place, .. } => {
             let source = match all.get() {
-                Some(blocks) if rank == *root => read_blocks(input, &lengths(blocks))?,
+                Some(blocks) if rank == *root => read_blocks(input, &lengths(blocks), library)?,
                 _ => Side::Nothing,
             };
             let target = written(output, in_pieces(output), false)?;
@@ -328,6 +336,11 @@ fn shape(call: &Call, memory: &Memory, rank: u32) -> Result<Option<Shape>> {
                 false => (Side::Whole(one(target.buffer)), target.results),
             };
             Shape { kind: Kind::Scatterv, source, target: side, root: *root, in_place: *in_place, results }
+        }
+        Call::Allgatherv { blocks, in_place } if library == CollLibrary::Hcoll => {
+            let (target, results) = target_blocks(&lengths(&blocks.0), *in_place)?;
+            let source = if *in_place { Side::Nothing } else { read_whole(input)? };
+            Shape { kind: Kind::Allgatherv, source, target, root: 0, in_place: *in_place, results }
         }
         Call::Allgatherv { blocks, in_place } => {
             // UCC's own ring (1.9) needs what only contexts have that were made by all processes together, and fails without it. All
@@ -354,7 +367,7 @@ fn shape(call: &Call, memory: &Memory, rank: u32) -> Result<Option<Shape>> {
             let (target, results) = target_blocks(&receive, false)?;
             let source = match in_place {
                 true => Side::Blocks(split(&copied(output)?, receive.iter().copied())),
-                false => read_blocks(input, &lengths(&send.0))?,
+                false => read_blocks(input, &lengths(&send.0), library)?,
             };
             Shape { kind: Kind::Alltoallv, source, target, root: 0, in_place: false, results }
         }

@@ -5,6 +5,7 @@
 use crate::choice::fixed_plan;
 use crate::comm::taken;
 use crate::handed::Handed;
+use crate::handed::libraries::{Backend, MadeTeam};
 use oxmpi_coll::{Buffers, Combine, Progress, Run};
 use oxmpi_engine::{Lane, Team};
 use oxmpi_fabric::Fabric;
@@ -128,17 +129,19 @@ impl OutOfBand for Exchanges {
 }
 
 /// What a rank says in a round of words.
-mod said {
+pub(super) mod said {
     /// UCC is there, and the number of the team is free.
-    pub(super) const HERE: u64 = 1;
+    pub(in crate::handed) const HERE: u64 = 1;
     /// The number of the team is another's here.
-    pub(super) const TAKEN: u64 = 2;
+    pub(in crate::handed) const TAKEN: u64 = 2;
     /// UCC wants an exchange of as many bytes as the second word says.
-    pub(super) const EXCHANGE: u64 = 3;
+    pub(in crate::handed) const EXCHANGE: u64 = 3;
     /// The team is made.
-    pub(super) const MADE: u64 = 4;
+    pub(in crate::handed) const MADE: u64 = 4;
     /// There is no team at this rank.
-    pub(super) const FAILED: u64 = 5;
+    pub(in crate::handed) const FAILED: u64 = 5;
+    /// This rank is about to make something for another communicator.
+    pub(in crate::handed) const BUSY: u64 = 6;
 }
 
 /// What UCC has of the team.
@@ -189,11 +192,13 @@ fn candidate(name: u64, attempt: u32) -> u64 {
 pub(super) enum Making {
     Going,
     Made {
-        team: oxmpi_ucc::Team,
+        team: MadeTeam,
         id: u64,
     },
     /// All ranks know that there is none. The text is of this rank's reason.
     Refused(String),
+    /// All ranks know that there is none yet, and that the next call may find one. The text says why.
+    Later(String),
     /// There is none at this rank, of which the others know nothing.
     Failed(String),
 }
@@ -205,7 +210,7 @@ impl TeamInMaking {
     }
 
     /// Proposes the next number: what this rank says to it.
-    pub(super) fn propose(&mut self, handed: &Handed, channel: &Channel) -> Option<[u64; 2]> {
+    fn propose(&mut self, handed: &Handed, channel: &Channel) -> Option<[u64; 2]> {
         if self.words.is_some() || !matches!(self.ours, Ours::Nothing) {
             return None;
         }
@@ -220,13 +225,18 @@ impl TeamInMaking {
         Some([if is_free { said::HERE } else { said::TAKEN }, number])
     }
 
-    /// Goes on without waiting; `proposal` is what [`TeamInMaking::propose`] gave.
+    /// Goes on without waiting.
     pub(super) fn advance<F: Fabric>(
         &mut self,
-        (proposal, context): (Option<[u64; 2]>, Option<&Context>),
+        handed: &mut Handed,
         channel: &Channel,
         lane: &mut Lane<F>,
     ) -> Making {
+        let proposal = self.propose(handed, channel);
+        let context = match &handed.context {
+            Ok(Backend::Ucc(context)) => Some(context),
+            _ => None,
+        };
         match self.step((proposal, context), channel, lane) {
             Ok(making) => making,
             // The engine cannot carry the messages of this rank: the others wait for them, or have a team.
@@ -288,7 +298,7 @@ impl TeamInMaking {
         if all_say(said::MADE)
             && let Ours::Made(team) = std::mem::replace(&mut self.ours, Ours::Nothing)
         {
-            return Ok(Making::Made { team, id: self.number.unwrap_or_default() });
+            return Ok(Making::Made { team: MadeTeam::Ucc(team), id: self.number.unwrap_or_default() });
         }
         Ok(self.refuse("its ranks have not come to the same end".to_string()))
     }

@@ -2,7 +2,10 @@
 
 use super::arguments::{Prepared, prepare};
 use super::creation::{Channel, Making, Round, pairs};
-use super::{CommTeam, Handed, Sort, TeamState};
+use super::hcoll::Entered;
+use super::known::{Described, Known, describe, for_hcoll, post};
+use super::libraries::{InMaking, MadeTeam};
+use super::{CollLibrary, CommTeam, Handed, HandedLibraries, Sort, TeamState};
 use crate::choice::Say;
 use crate::spare::Single;
 use crate::task::{Stand, advance_run};
@@ -13,35 +16,36 @@ use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::{Call, Setup, Shared};
-use oxmpi_ucc::{Arguments, Request, State};
+use oxmpi_ucc::{Kind, State};
 use std::sync::Arc;
 
-/// A collective that UCC serves, or else a plan.
+/// A collective that a library serves, or else a plan.
 pub(crate) struct HandedOver {
+    library: CollLibrary,
     channel: Channel,
     /// Which call of its communicator it is.
     number: u64,
     sort: Sort,
     stage: Stage,
-    arguments: Option<Arguments>,
+    arguments: Option<Described>,
     results: Option<(UserBuf, Area)>,
-    /// What serves it if UCC does not.
+    /// What serves it if the library does not.
     plan: Option<Box<Single>>,
 }
 
-enum Stage {
+pub(super) enum Stage {
     /// Others come first, or there is no team yet.
     Waiting,
-    /// The ranks agree whether UCC supports such calls.
-    Agreeing { request: std::result::Result<Request, String>, round: Option<Round> },
-    /// UCC works on it.
-    Posted(Request),
+    /// The ranks agree whether the library supports such calls.
+    Agreeing { request: std::result::Result<Known, String>, round: Option<Round> },
+    /// The library works on it.
+    Posted(Known),
     /// The plan serves it.
     Planned,
 }
 
 impl HandedOver {
-    /// A call of the team of `plan`, which serves it if UCC does not. `number` was drawn by [`Handed::draw`].
+    /// A call of the team of `plan`, which serves it if the library does not. `number` was drawn by [`Handed::draw`].
     ///
     /// # Errors
     /// There is no room for a copy; nothing of the communicator can be served at this rank any more.
@@ -53,13 +57,23 @@ impl HandedOver {
     ) -> Result<std::result::Result<HandedOver, Box<Single>>> {
         let team: Arc<Team> = plan.run.team().clone();
         handed.check(team.collective).map_err(|why| MpiError::new(abi::MPI_ERR_OTHER, why))?;
-        let Some(Prepared { sort, arguments, results }) = prepare(call, memory, combine, team.rank)? else {
+        let library = handed.library;
+        let prepared = prepare(library, (call, memory, combine), team.rank)?;
+        let described = prepared.and_then(|Prepared { sort, arguments, results }| {
+            let described = match library {
+                CollLibrary::Ucc => Some(Described::Ucc(arguments)),
+                CollLibrary::Hcoll => for_hcoll(arguments).map(Described::Hcoll),
+            };
+            Some((sort, described?, results))
+        });
+        let Some((sort, arguments, results)) = described else {
             handed.put_back(&team);
             return Ok(Err(plan));
         };
         let channel = Channel { team, tag: plan.run.tag(), setup };
         handed.active += 1;
         Ok(Ok(HandedOver {
+            library,
             channel,
             number,
             sort,
@@ -75,7 +89,12 @@ impl HandedOver {
         &self.channel.team
     }
 
-    /// The plan that serves it if UCC does not.
+    /// The library that it is handed to.
+    pub(crate) fn library(&self) -> CollLibrary {
+        self.library
+    }
+
+    /// The plan that serves it if the library does not.
     pub(crate) fn stand_in(&self) -> Option<&Run> {
         self.plan.as_ref().map(|plan| &plan.run)
     }
@@ -89,17 +108,20 @@ impl HandedOver {
     pub(crate) fn advance<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
-        handed: &mut Option<Box<Handed>>,
+        libraries: &mut HandedLibraries,
         say: &Say,
     ) -> Stand {
-        let Some(handed) = handed else { return self.failed() };
+        let Some(handed) = libraries.of(self.library) else { return self.failed() };
         loop {
             match self.step(lane, handed, say) {
                 Ok(Some(stand)) => return stand,
                 Ok(None) => {}
                 Err(why) => {
                     let Sort { kind, datatype, .. } = self.sort;
-                    say(&format!("coll: ucc: {kind:?} of {datatype:?} has failed at this rank: {why}"));
+                    let component = self.library.component();
+                    say(&format!(
+                        "coll: {component}: {kind:?} of {datatype:?} has failed at this rank: {why}"
+                    ));
                     handed.active = handed.active.saturating_sub(1);
                     self.give_up_round(lane);
                     return self.failed();
@@ -111,7 +133,7 @@ impl HandedOver {
     /// One stage; `None`: the next one may begin.
     ///
     /// # Errors
-    /// Neither UCC nor a plan can serve it at this rank; later calls of the communicator know that it is so.
+    /// Neither the library nor a plan can serve it at this rank; later calls of the communicator know that it is so.
     fn step<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -122,19 +144,29 @@ impl HandedOver {
         match &mut self.stage {
             Stage::Waiting => {
                 handed.check(context)?;
-                let has_begun = self.begin(lane, handed, say)?;
+                let Some(entered) = self.library.enter() else { return Ok(Some(Stand::Waiting)) };
+                let has_begun = self.begin(lane, &entered, handed, say)?;
                 Ok((!has_begun).then_some(Stand::Waiting))
             }
             Stage::Agreeing { round, .. } => {
                 handed.check(context)?;
+                let Some(entered) = self.library.enter() else { return Ok(Some(Stand::Waiting)) };
                 let Some(all) = Round::poll(round, lane) else { return Ok(Some(Stand::Waiting)) };
-                self.agree(all, lane, handed, say).inspect_err(|why| handed.fail_team(context, why, lane))?;
+                self.agree(all, (lane, &entered), handed, say)
+                    .inspect_err(|why| handed.fail_team(context, why, lane))?;
                 Ok(None)
             }
             Stage::Posted(request) => match request.state() {
                 // Nothing carries it on any more.
                 State::Going if handed.poison.is_some() => Err(handed.poison.clone().unwrap_or_default()),
-                State::Going => Ok(Some(Stand::Waiting)),
+                State::Going => match handed.fault(context) {
+                    None => Ok(Some(Stand::Waiting)),
+                    Some(fault) => {
+                        let why = format!("a message of {} has failed: {fault}", self.library);
+                        handed.poison(&why, lane);
+                        Err(why)
+                    }
+                },
                 State::Done => {
                     let copied = self.results.take().map_or(Ok(()), |(from, into)| {
                         let len = from.packed_len();
@@ -177,14 +209,15 @@ impl HandedOver {
         }
     }
 
-    /// Gives up. UCC cannot take back what it has begun: it must do nothing any more then, as it would write into the user's memory.
-    pub(crate) fn abandon<F: Fabric>(mut self, lane: &mut Lane<F>, handed: &mut Option<Box<Handed>>) {
+    /// Gives up. The library cannot take back what it has begun: it must do nothing any more then, as it would write into the user's memory.
+    pub(crate) fn abandon<F: Fabric>(mut self, lane: &mut Lane<F>, libraries: &mut HandedLibraries) {
         self.give_up_round(lane);
-        if let Some(handed) = handed {
+        if let Some(handed) = libraries.of(self.library) {
             handed.active = handed.active.saturating_sub(1);
             match &self.stage {
                 Stage::Posted(request) if request.state() != State::Done => {
-                    handed.poison("a collective was given up while UCC worked on it", lane);
+                    let why = format!("a collective was given up while {} worked on it", self.library);
+                    handed.poison(&why, lane);
                 }
                 // Those behind it would wait for its turn, and the other ranks for what it has to say.
                 Stage::Waiting | Stage::Agreeing { .. } => {
@@ -205,15 +238,16 @@ impl HandedOver {
     fn begin<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
+        entered: &Entered,
         handed: &mut Handed,
         say: &Say,
     ) -> std::result::Result<bool, String> {
         let context = self.channel.team.collective;
         let Some(mut comm) = handed.teams.remove(&context) else {
-            return Err("its communicator has no team of UCC, and no record of why".to_string());
+            return Err(self.no_record());
         };
         let has_begun = match comm.begun == self.number {
-            true => self.begin_in(&mut comm, lane, handed, say),
+            true => self.begin_in(&mut comm, (lane, entered), handed, say),
             false => Ok(false),
         };
         if let Err(why) = &has_begun {
@@ -223,34 +257,47 @@ impl HandedOver {
         has_begun
     }
 
+    fn no_record(&self) -> String {
+        format!("its communicator has no {} of {}, and no record of why", self.library.team(), self.library)
+    }
+
     /// As [`HandedOver::begin`], when it is its turn.
     fn begin_in<F: Fabric>(
         &mut self,
         comm: &mut CommTeam,
-        lane: &mut Lane<F>,
+        (lane, entered): (&mut Lane<F>, &Entered),
         handed: &mut Handed,
         say: &Say,
     ) -> std::result::Result<bool, String> {
         if let TeamState::Making(making) = &mut comm.state {
-            let proposal = making.propose(handed, &self.channel);
-            let made = making.advance((proposal, handed.context.as_ref().ok()), &self.channel, lane);
+            let made = match &mut **making {
+                InMaking::Ucc(making) => making.advance(handed, &self.channel, lane),
+                InMaking::Hcoll(making) => making.advance(handed, &self.channel, lane),
+            };
+            let what = self.library.team();
             let of = format!("for a communicator of {} ranks", self.channel.team.size());
             match made {
                 Making::Going => {}
                 Making::Made { team, id } => {
-                    let library = handed.context.as_ref().map(|c| c.library().to_string());
-                    let library = library.unwrap_or_default();
-                    handed.tell(say, comm.is_first, 1, &format!("a team {of} by {library}"));
+                    let library = handed.context.as_ref().map(ToString::to_string).unwrap_or_default();
+                    handed.tell(say, comm.is_first, 1, &format!("a {what} {of} by {library}"));
                     handed.has_made = true;
                     comm.state = TeamState::Made { team, id };
                 }
                 Making::Refused(why) => {
-                    handed.tell(say, comm.is_first, 1, &format!("no team {of}: {why}; plans serve it"));
-                    // UCC may have something of it left.
+                    handed.tell(say, comm.is_first, 1, &format!("no {what} {of}: {why}; plans serve it"));
+                    // The library may have something of it left.
                     handed.lost.extend(making.number());
                     comm.state = TeamState::Refused;
                 }
-                Making::Failed(why) => return Err(format!("no team {of} at this rank: {why}")),
+                Making::Later(why) => {
+                    let text = format!("no {what} {of} yet: {why}; a plan serves this call");
+                    handed.tell(say, comm.is_first, 2, &text);
+                    self.stage = Stage::Planned;
+                    comm.begun += 1;
+                    return Ok(true);
+                }
+                Making::Failed(why) => return Err(format!("no {what} {of} at this rank: {why}")),
             }
         }
         match &comm.state {
@@ -263,12 +310,35 @@ impl HandedOver {
             }
             TeamState::Made { team, .. } => {
                 let agreed = comm.agreed.get(&self.sort).copied();
-                self.stage = self.initialise(team, agreed, handed, lane)?;
+                self.stage = self.initialise((team, agreed), entered, handed, lane)?;
                 // Until the ranks have agreed the next call must not begin.
-                comm.begun += u64::from(!matches!(self.stage, Stage::Agreeing { .. }));
+                let is_agreeing = matches!(self.stage, Stage::Agreeing { .. });
+                comm.begun += u64::from(!is_agreeing);
+                if !is_agreeing {
+                    let why = "it does not support that";
+                    self.note_served(comm, handed, say, why);
+                }
                 Ok(true)
             }
         }
+    }
+
+    /// Says who serves such calls of HCOLL, which is not agreed on, when that is news.
+    fn note_served(&self, comm: &mut CommTeam, handed: &Handed, say: &Say, why: &str) {
+        if self.library != CollLibrary::Hcoll {
+            return;
+        }
+        let is_served = matches!(self.stage, Stage::Posted(_));
+        if comm.agreed.insert(self.sort, is_served) != Some(is_served) {
+            let of = format!("{:?} of {:?}", self.sort.kind, self.sort.datatype);
+            let by = if is_served { "HCOLL".to_string() } else { format!("a plan: {why}") };
+            handed.tell(say, comm.is_first, 2, &format!("{of} is served by {by}"));
+        }
+    }
+
+    /// Whether all ranks know the lengths of all blocks of such a call.
+    fn is_alike(&self) -> bool {
+        !matches!(self.sort.kind, Kind::Gatherv | Kind::Alltoallv)
     }
 
     /// The stage behind the first step, with a team.
@@ -277,22 +347,23 @@ impl HandedOver {
     /// The others know nothing of what has failed here.
     fn initialise<F: Fabric>(
         &mut self,
-        team: &oxmpi_ucc::Team,
-        agreed: Option<bool>,
+        (team, agreed): (&MadeTeam, Option<bool>),
+        entered: &Entered,
         handed: &mut Handed,
         lane: &mut Lane<F>,
     ) -> std::result::Result<Stage, String> {
         let arguments = self.arguments.take().ok_or("it has begun already")?;
+        // What HCOLL supports it says of each call.
+        let agreed = agreed.filter(|_| self.library == CollLibrary::Ucc);
         if agreed == Some(false) {
             return Ok(Stage::Planned);
         }
-        let is_there = handed.context.as_ref().is_ok_and(|context| context.has(arguments.kind));
-        let request = match is_there {
-            true => Request::new(team, arguments).map_err(|error| error.to_string()),
-            false => Err("the layers that it uses have no such collective".to_string()),
-        };
+        let request = describe((team, arguments), handed)?;
+        let is_known = self.library == CollLibrary::Hcoll && self.is_alike();
         match (agreed, request) {
-            (Some(true), Ok(request)) => post(request, handed, lane),
+            (_, Ok(request)) if is_known => post(request, entered, handed, lane),
+            (_, Err(_)) if is_known => Ok(Stage::Planned),
+            (Some(true), Ok(request)) => post(request, entered, handed, lane),
             // The others post theirs: neither a plan nor another agreement would find them.
             (Some(true), Err(why)) => Err(format!("{why}, though UCC supports such calls at all ranks")),
             (_, request) => {
@@ -309,7 +380,7 @@ impl HandedOver {
     fn agree<F: Fabric>(
         &mut self,
         all: std::result::Result<Vec<u8>, String>,
-        lane: &mut Lane<F>,
+        (lane, entered): (&mut Lane<F>, &Entered),
         handed: &mut Handed,
         say: &Say,
     ) -> std::result::Result<(), String> {
@@ -318,8 +389,21 @@ impl HandedOver {
         let Stage::Agreeing { request, .. } = stage else { return Ok(()) };
         let is_agreed = yes == self.channel.team.size() as usize;
         let why = request.as_ref().err().cloned().unwrap_or_else(|| "other ranks cannot".to_string());
-        let comm = handed.teams.get_mut(&self.channel.team.collective);
-        let comm = comm.ok_or("its communicator has no team of UCC")?;
+        let context = self.channel.team.collective;
+        if self.library == CollLibrary::Hcoll {
+            if let Ok(request) = request
+                && is_agreed
+            {
+                self.stage = post(request, entered, handed, lane)?;
+            }
+            let Some(mut comm) = handed.teams.remove(&context) else { return Err(self.no_record()) };
+            comm.begun += 1;
+            self.note_served(&mut comm, handed, say, &why);
+            handed.teams.insert(context, comm);
+            return Ok(());
+        }
+        let no_record = self.no_record();
+        let comm = handed.teams.get_mut(&context).ok_or(no_record)?;
         comm.agreed.insert(self.sort, is_agreed);
         comm.begun += 1;
         let is_first = comm.is_first;
@@ -327,7 +411,7 @@ impl HandedOver {
         if let Ok(request) = request
             && is_agreed
         {
-            self.stage = post(request, handed, lane)?;
+            self.stage = post(request, entered, handed, lane)?;
             handed.tell(say, is_first, 2, &format!("{of} is served by UCC"));
             return Ok(());
         }
@@ -341,24 +425,5 @@ impl HandedOver {
         }
         handed.tell(say, is_first, 2, &format!("{of} is served by a plan: {why}"));
         Ok(())
-    }
-}
-
-/// Starts a request that all ranks have.
-///
-/// # Errors
-/// UCC does not start it, and cannot be used any more.
-fn post<F: Fabric>(
-    mut request: Request,
-    handed: &mut Handed,
-    lane: &mut Lane<F>,
-) -> std::result::Result<Stage, String> {
-    match request.post() {
-        Ok(()) => Ok(Stage::Posted(request)),
-        Err(error) => {
-            let why = error.to_string();
-            handed.poison(&why, lane);
-            Err(why)
-        }
     }
 }

@@ -7,7 +7,7 @@ use crate::choice::Choice;
 use crate::comm::Communicator;
 use crate::dynamic::Foreign;
 use crate::failure::{Failures, check_alive};
-use crate::handed::{Handed, HandedOver, HandedSettings};
+use crate::handed::{CollLibrary, Handed, HandedLibraries, HandedOver, HandedSettings};
 use crate::handler::HandlerCell;
 use crate::kept::Shelf;
 use crate::partitioned::Contexts;
@@ -35,8 +35,8 @@ pub(crate) struct Domain<F> {
     pub(super) moved: bool,
     /// What persistent requests keep between their starts.
     pub(crate) kept: Shelf,
-    /// What this process has of UCC, once a collective was handed to it.
-    pub(crate) handed: Option<Box<Handed>>,
+    /// What this process has of the libraries to which collectives are handed.
+    pub(crate) handed: HandedLibraries,
     /// Where partitioned messages go.
     pub(crate) partitioned: Contexts,
     /// Collectives that may be called again.
@@ -171,14 +171,19 @@ impl<F: Fabric> Domain<F> {
         request
     }
 
-    /// What this process has of UCC, which is made when it is first needed. It then goes on with the collectives, of which it is the first,
-    /// so that progress of processes without UCC does not test for it.
-    pub(crate) fn handed_or_new(&mut self, settings: &HandedSettings, is_threaded: bool) -> &mut Handed {
-        let runs = &mut self.runs;
-        self.handed.get_or_insert_with(|| {
-            let handed = Box::new(Handed::new(settings.clone(), is_threaded));
+    /// What this process has of a library, which is made when it is first needed. It then goes on with the collectives, of which it is the
+    /// first, so that progress of processes without such a library does not test for it. `world` is the team of the job's processes.
+    pub(crate) fn handed_or_new(
+        &mut self,
+        library: CollLibrary,
+        settings: &HandedSettings,
+        (world, is_threaded): (&Arc<Team>, bool),
+    ) -> &mut Handed {
+        let (runs, lane) = (&mut self.runs, &mut self.lane);
+        self.handed.of(library).get_or_insert_with(|| {
+            let handed = Box::new(Handed::new(library, settings, (world, is_threaded), lane));
             if handed.is_usable() {
-                let (request, task) = (NO_REQUEST, Task::Library);
+                let (request, task) = (NO_REQUEST, Task::Library(library));
                 runs.insert(0, Active { request, task, call: None, then: None, in_call: false, doom: None });
             }
             handed
@@ -187,13 +192,13 @@ impl<F: Fabric> Domain<F> {
 
     /// Nothing of this team can be handed over at this rank any more, because of a call that the other ranks have begun.
     #[cold]
-    pub(crate) fn fail_handed(&mut self, team: &Team, why: &str) {
-        if let Some(handed) = &mut self.handed {
+    pub(crate) fn fail_handed(&mut self, library: CollLibrary, team: &Team, why: &str) {
+        if let Some(handed) = self.handed.of(library) {
             handed.fail_team(team.collective, why, &mut self.lane);
         }
     }
 
-    /// Adds a collective that is handed to UCC. It counts as a call of the algorithm that stands in for UCC.
+    /// Adds a collective that is handed to a library. It counts as a call of the algorithm that stands in for that.
     pub(crate) fn start_handed(&mut self, call: HandedOver) -> RequestId {
         if let Some(run) = call.stand_in() {
             self.calls.count(run);
@@ -426,12 +431,13 @@ impl<F: Fabric> Domain<F> {
     /// Closes freed communicators in which nothing is under way any more.
     pub(crate) fn reap(&mut self) {
         let (lane, runs, partitioned) = (&mut self.lane, &self.runs, &mut self.partitioned);
-        let failures = &mut self.failures;
+        let (failures, handed) = (&mut self.failures, &mut self.handed);
         self.closing.retain(|team| {
             let busy = is_busy(lane, runs, team)
                 || lane.is_used(team)
                 || partitioned.is_busy(lane, team)
-                || failures.is_agreeing(team.collective);
+                || failures.is_agreeing(team.collective)
+                || handed.is_busy(team.collective);
             if !busy {
                 partitioned.close(lane, team);
                 if self.attached.forget(team.point_to_point) {
@@ -440,9 +446,7 @@ impl<F: Fabric> Domain<F> {
                 self.peaks.forget(team.id);
                 self.spares.forget(team);
                 failures.forget(team);
-                if let Some(handed) = &mut self.handed {
-                    handed.forget(team.collective);
-                }
+                handed.forget(team.collective, lane);
                 lane.close_team(team);
             }
             busy

@@ -221,8 +221,8 @@ impl<F: Fabric> Process<F> {
                     self.domain.lock().announce_sleep_above();
                     let (last, seen) = self.look_once_untold(|domain, something| {
                         came_late = something;
-                        // UCC wakes no process.
-                        nap = domain.handed.as_ref().and_then(|handed| handed.nap());
+                        // Such libraries wake no process.
+                        nap = domain.handed.nap();
                         question(domain).ok_or_else(|| {
                             if something || domain.moved { Rest::Not } else { domain.lane.announce_sleep() }
                         })

@@ -101,7 +101,7 @@ fn rows(params: &Params, job: &Job, ask: &Ask) -> Vec<ModuleRow> {
         priority: component.priority(params),
         lowest: ThreadLevel::Single,
         highest: ThreadLevel::Multiple,
-        checkpoints: component != Component::Ucc,
+        checkpoints: !matches!(component, Component::Ucc | Component::Hcoll),
         left_out: ask.left_out_of_coll(component),
         unavailable: None,
         between: None,

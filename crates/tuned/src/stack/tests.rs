@@ -88,6 +88,29 @@ fn what_one_leaves_the_next_fills() {
 }
 
 #[test]
+fn of_two_libraries_the_one_of_the_higher_priority_serves_what_it_has() {
+    let both = [("coll_ucc_enable", "1"), ("coll_hcoll_enable", "1")];
+    let picked = |more: &[(&str, &str)], collective, can_hand_over| {
+        let facts = facts(collective);
+        stack(&[&both, more].concat(), &PLAIN)
+            .pick(&CallFacts { can_hand_over, ..call(&facts) }, None)
+            .unwrap()
+    };
+    use Collective::{Allreduce, Gather};
+    assert_eq!(names(&stack(&both, &PLAIN)), "hcoll shmem tuned libnbc ucc basic");
+    assert_eq!(picked(&[], Allreduce, true), Component::Hcoll);
+    assert_eq!(picked(&[], Allreduce, false), Component::Tuned);
+    // HCOLL has no such function.
+    assert_eq!(picked(&[], Gather, true), Component::Tuned);
+    let (ucc_first, equal) = (("coll_ucc_priority", "91"), ("coll_ucc_priority", "90"));
+    assert_eq!(picked(&[ucc_first], Allreduce, true), Component::Ucc);
+    assert_eq!(picked(&[equal], Allreduce, true), Component::Ucc, "the table decides between equals");
+    assert_eq!(picked(&[("coll_ucc_priority", "60")], Gather, true), Component::Ucc);
+    assert_eq!(picked(&[("coll_hcoll_priority", "5")], Allreduce, true), Component::Tuned);
+    assert_eq!(picked(&[ucc_first, ("coll", "hcoll,basic")], Allreduce, true), Component::Hcoll);
+}
+
+#[test]
 fn a_function_that_nobody_has_is_an_error_that_says_why() {
     let stack = stack(&[("coll", "libnbc,self")], &PLAIN);
     let error = stack.pick(&call(&facts(Collective::Bcast)), None).unwrap_err().to_string();
@@ -97,7 +120,7 @@ fn a_function_that_nobody_has_is_an_error_that_says_why() {
         ),
         "{error}"
     );
-    assert!(error.ends_with(", ucc, basic: it is not asked (parameter coll)"), "{error}");
+    assert!(error.ends_with(", ucc, hcoll, basic: it is not asked (parameter coll)"), "{error}");
     for (collective, kind) in
         [(Collective::Alltoallv, "alltoallv or alltoallw"), (Collective::Neighbor, "neighborhood collective")]
     {

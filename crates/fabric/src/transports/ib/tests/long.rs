@@ -260,7 +260,7 @@ fn nothing_is_written_into_a_receive_that_was_released() {
             sides.iter_mut().for_each(Side::poll);
         }
         sides[1].ib.release(1);
-        assert_eq!(sides[1].ib.readings.has_news(), false);
+        assert!(!sides[1].ib.readings.has_news());
         let released = sides[1].sink.all.remove(&1).unwrap();
         begun += u32::from(world.with(|world| world.read) > 0 && released.stored == 0);
         let before = released.memory.buf().as_contiguous().unwrap().to_vec();

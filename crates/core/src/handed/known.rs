@@ -1,0 +1,144 @@
+//! A call as its library knows it.
+
+use super::Handed;
+use super::hcoll::Entered;
+use super::libraries::{Backend, MadeTeam};
+use super::task::Stage;
+use oxmpi_engine::Lane;
+use oxmpi_fabric::Fabric;
+use oxmpi_hcoll::{HcollCall, HcollElement, HcollOperation, Invocation};
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_ucc::{Arguments, Datatype, Kind, Operation, Request, Side, State};
+
+/// A call in the words of its library.
+pub(super) enum Described {
+    Ucc(Arguments),
+    Hcoll(Invocation),
+}
+
+/// A call that its library knows.
+pub(super) enum Known {
+    Ucc(Request),
+    Hcoll(HcollCall),
+}
+
+impl Known {
+    pub(super) fn state(&self) -> State {
+        match self {
+            Known::Ucc(request) => request.state(),
+            Known::Hcoll(call) if call.is_over() => State::Done,
+            Known::Hcoll(_) => State::Going,
+        }
+    }
+}
+
+/// Describes a call to the library of a team. Nothing moves yet.
+///
+/// # Errors
+/// The team is another library's. The result within: the library does not have such a call.
+pub(super) fn describe(
+    (team, arguments): (&MadeTeam, Described),
+    handed: &Handed,
+) -> Result<Result<Known, String>, String> {
+    Ok(match (team, arguments) {
+        (MadeTeam::Ucc(team), Described::Ucc(arguments)) => match &handed.context {
+            Ok(Backend::Ucc(context)) if context.has(arguments.kind) => {
+                Request::new(team, arguments).map(Known::Ucc).map_err(|error| error.to_string())
+            }
+            _ => Err("the layers that it uses have no such collective".to_string()),
+        },
+        (MadeTeam::Hcoll(context), Described::Hcoll(invocation)) => {
+            HcollCall::new(context, invocation).map(Known::Hcoll).map_err(|error| error.to_string())
+        }
+        _ => return Err("its communicator has what is another library's".to_string()),
+    })
+}
+
+/// Starts a request that all ranks have. Where HCOLL does not support it, it does not at any rank, and a plan serves it.
+///
+/// # Errors
+/// UCC does not start it, and cannot be used any more.
+pub(super) fn post<F: Fabric>(
+    request: Known,
+    entered: &Entered,
+    handed: &mut Handed,
+    lane: &mut Lane<F>,
+) -> Result<Stage, String> {
+    match request {
+        Known::Hcoll(mut call) => {
+            let is_started = entered.0.as_ref().is_some_and(|turn| call.start(turn));
+            Ok(if is_started { Stage::Posted(Known::Hcoll(call)) } else { Stage::Planned })
+        }
+        Known::Ucc(mut request) => match request.post() {
+            Ok(()) => Ok(Stage::Posted(Known::Ucc(request))),
+            Err(error) => {
+                let why = error.to_string();
+                handed.poison(&why, lane);
+                Err(why)
+            }
+        },
+    }
+}
+
+/// The same call in the words of HCOLL; `None`: it has no such collective.
+pub(super) fn for_hcoll(arguments: Arguments) -> Option<Invocation> {
+    let Arguments { kind, source, target, datatype, operation, root, .. } = arguments;
+    let whole = |side| match side {
+        Side::Whole(buffer) => buffer,
+        _ => UserBuf::empty(),
+    };
+    // What this rank has in its target already is no source.
+    let given = |side| match side {
+        Side::Nothing => None,
+        side => Some(whole(side)),
+    };
+    let blocks = |side| match side {
+        Side::Blocks(blocks) => blocks,
+        _ => Vec::new(),
+    };
+    let reduction = (hcoll_operation(operation), hcoll_element(datatype)?);
+    Some(match kind {
+        Kind::Barrier => Invocation::Barrier,
+        Kind::Bcast => Invocation::Bcast { buffer: whole(source), root },
+        Kind::Allgather => Invocation::Allgather { source: given(source), target: whole(target) },
+        Kind::Allgatherv => Invocation::Allgatherv { source: given(source), target: blocks(target) },
+        Kind::Allreduce => Invocation::Allreduce { source: given(source), target: whole(target), reduction },
+        Kind::Reduce => Invocation::Reduce { source: given(source), target: whole(target), reduction, root },
+        Kind::Gatherv => Invocation::Gatherv { source: given(source), target: blocks(target), root },
+        Kind::Alltoallv => Invocation::Alltoallv { source: blocks(source), target: blocks(target) },
+        _ => return None,
+    })
+}
+
+fn hcoll_operation(operation: Operation) -> HcollOperation {
+    match operation {
+        Operation::Sum => HcollOperation::Sum,
+        Operation::Prod => HcollOperation::Prod,
+        Operation::Max => HcollOperation::Max,
+        Operation::Min => HcollOperation::Min,
+        Operation::Land => HcollOperation::Land,
+        Operation::Lor => HcollOperation::Lor,
+        Operation::Lxor => HcollOperation::Lxor,
+        Operation::Band => HcollOperation::Band,
+        Operation::Bor => HcollOperation::Bor,
+        Operation::Bxor => HcollOperation::Bxor,
+    }
+}
+
+fn hcoll_element(datatype: Datatype) -> Option<HcollElement> {
+    Some(match datatype {
+        Datatype::Int8 => HcollElement::Int8,
+        Datatype::Int16 => HcollElement::Int16,
+        Datatype::Int32 => HcollElement::Int32,
+        Datatype::Int64 => HcollElement::Int64,
+        Datatype::Uint8 => HcollElement::Uint8,
+        Datatype::Uint16 => HcollElement::Uint16,
+        Datatype::Uint32 => HcollElement::Uint32,
+        Datatype::Uint64 => HcollElement::Uint64,
+        Datatype::Float32 => HcollElement::Float32,
+        Datatype::Float64 => HcollElement::Float64,
+        Datatype::Float32Complex => HcollElement::Float32Complex,
+        Datatype::Float64Complex => HcollElement::Float64Complex,
+        Datatype::Float128 | Datatype::Float128Complex => return None,
+    })
+}

@@ -1,0 +1,395 @@
+//! One collective of a group.
+
+use crate::context::HcollContext;
+use crate::declarations::{DataRepresentation, DteOp, HCOLL_IN_PLACE, HCOLL_SUCCESS};
+use crate::library::{Hcoll, HcollError};
+use crate::runtime::runtime;
+use crate::turn::HcollTurn;
+use libc::{c_int, c_void};
+use oxmpi_mem::buffer::UserBuf;
+use std::ffi::CStr;
+use std::fmt;
+use std::ptr::{null_mut, without_provenance_mut};
+use std::sync::Arc;
+
+/// The nonblocking functions of HCOLL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // named as the functions of MPI
+pub enum HcollFunction {
+    Ibarrier,
+    Ibcast,
+    Iallgather,
+    Iallgatherv,
+    Iallreduce,
+    Ireduce,
+    Igatherv,
+    Ialltoallv,
+}
+
+/// The elements of reductions (`dte_data_representation_t`), those with a sign first; [`HcollElement::Int8`] is a byte, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // named by what an element is
+pub enum HcollElement {
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Uint8,
+    Uint16,
+    Uint32,
+    Uint64,
+    Float32,
+    Float64,
+    Float32Complex,
+    Float64Complex,
+}
+
+impl HcollElement {
+    pub(crate) const ALL: [HcollElement; 12] = [
+        HcollElement::Int8,
+        HcollElement::Int16,
+        HcollElement::Int32,
+        HcollElement::Int64,
+        HcollElement::Uint8,
+        HcollElement::Uint16,
+        HcollElement::Uint32,
+        HcollElement::Uint64,
+        HcollElement::Float32,
+        HcollElement::Float64,
+        HcollElement::Float32Complex,
+        HcollElement::Float64Complex,
+    ];
+
+    /// The variable of the library that describes it.
+    pub(crate) fn symbol(self) -> &'static CStr {
+        match self {
+            HcollElement::Int8 => c"byte_dte",
+            HcollElement::Int16 => c"integer16_dte",
+            HcollElement::Int32 => c"integer32_dte",
+            HcollElement::Int64 => c"integer64_dte",
+            HcollElement::Uint8 => c"u_byte_dte",
+            HcollElement::Uint16 => c"u_integer16_dte",
+            HcollElement::Uint32 => c"u_integer32_dte",
+            HcollElement::Uint64 => c"u_integer64_dte",
+            HcollElement::Float32 => c"float32_dte",
+            HcollElement::Float64 => c"float64_dte",
+            HcollElement::Float32Complex => c"float32_complex_dte",
+            HcollElement::Float64Complex => c"float64_complex_dte",
+        }
+    }
+
+    fn size(self) -> usize {
+        match self {
+            HcollElement::Int8 | HcollElement::Uint8 => 1,
+            HcollElement::Int16 | HcollElement::Uint16 => 2,
+            HcollElement::Int32 | HcollElement::Uint32 | HcollElement::Float32 => 4,
+            HcollElement::Float64Complex => 16,
+            _ => 8,
+        }
+    }
+}
+
+/// The operations of reductions (`hcoll_dte_op_t`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // named as the operations of MPI
+pub enum HcollOperation {
+    Max,
+    Min,
+    Sum,
+    Prod,
+    Land,
+    Band,
+    Lor,
+    Bor,
+    Lxor,
+    Bxor,
+}
+
+impl HcollOperation {
+    pub(crate) const ALL: [HcollOperation; 10] = [
+        HcollOperation::Max,
+        HcollOperation::Min,
+        HcollOperation::Sum,
+        HcollOperation::Prod,
+        HcollOperation::Land,
+        HcollOperation::Band,
+        HcollOperation::Lor,
+        HcollOperation::Bor,
+        HcollOperation::Lxor,
+        HcollOperation::Bxor,
+    ];
+
+    /// The variable of the library that stands for it.
+    pub(crate) fn symbol(self) -> &'static CStr {
+        match self {
+            HcollOperation::Max => c"hcoll_dte_op_max",
+            HcollOperation::Min => c"hcoll_dte_op_min",
+            HcollOperation::Sum => c"hcoll_dte_op_sum",
+            HcollOperation::Prod => c"hcoll_dte_op_prod",
+            HcollOperation::Land => c"hcoll_dte_op_land",
+            HcollOperation::Band => c"hcoll_dte_op_band",
+            HcollOperation::Lor => c"hcoll_dte_op_lor",
+            HcollOperation::Bor => c"hcoll_dte_op_bor",
+            HcollOperation::Lxor => c"hcoll_dte_op_lxor",
+            HcollOperation::Bxor => c"hcoll_dte_op_bxor",
+        }
+    }
+}
+
+/// A collective and its arguments. All buffers lie in one piece each. Data that are only moved are bytes. A `source` of `None` is what this
+/// rank has in its target already.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)] // named as the arguments of MPI
+pub enum Invocation {
+    Barrier,
+    Bcast { buffer: UserBuf, root: u32 },
+    Allgather { source: Option<UserBuf>, target: UserBuf },
+    Allgatherv { source: Option<UserBuf>, target: Vec<UserBuf> },
+    Allreduce { source: Option<UserBuf>, target: UserBuf, reduction: (HcollOperation, HcollElement) },
+    Reduce { source: Option<UserBuf>, target: UserBuf, reduction: (HcollOperation, HcollElement), root: u32 },
+    Gatherv { source: Option<UserBuf>, target: Vec<UserBuf>, root: u32 },
+    Alltoallv { source: Vec<UserBuf>, target: Vec<UserBuf> },
+}
+
+impl Invocation {
+    /// The function of HCOLL that serves it.
+    #[must_use]
+    pub fn function(&self) -> HcollFunction {
+        match self {
+            Invocation::Barrier => HcollFunction::Ibarrier,
+            Invocation::Bcast { .. } => HcollFunction::Ibcast,
+            Invocation::Allgather { .. } => HcollFunction::Iallgather,
+            Invocation::Allgatherv { .. } => HcollFunction::Iallgatherv,
+            Invocation::Allreduce { .. } => HcollFunction::Iallreduce,
+            Invocation::Reduce { .. } => HcollFunction::Ireduce,
+            Invocation::Gatherv { .. } => HcollFunction::Igatherv,
+            Invocation::Alltoallv { .. } => HcollFunction::Ialltoallv,
+        }
+    }
+}
+
+/// A buffer as HCOLL takes it.
+#[derive(Clone, Copy)]
+struct Place {
+    start: *mut c_void,
+    count: c_int,
+}
+
+/// Blocks as HCOLL takes them: the lowest address, and the length and place of each from there.
+#[derive(Default)]
+struct Places {
+    counts: Vec<c_int>,
+    starts: Vec<c_int>,
+}
+
+fn length(bytes: usize) -> Result<c_int, HcollError> {
+    c_int::try_from(bytes).map_err(|_| HcollError::TooLong { bytes })
+}
+
+fn address(buffer: &UserBuf, is_written: bool) -> Result<*mut c_void, HcollError> {
+    if buffer.is_empty() {
+        return Ok(null_mut());
+    }
+    let start = match is_written {
+        true => buffer.as_contiguous_mut().map(|mut bytes| bytes.as_mut_ptr()),
+        false => buffer.as_contiguous().map(|bytes| bytes.as_ptr().cast_mut()),
+    };
+    start.map(<*mut u8>::cast).ok_or(HcollError::InPieces)
+}
+
+/// A buffer of elements of `size` bytes.
+fn place(buffer: &UserBuf, is_written: bool, size: usize) -> Result<Place, HcollError> {
+    Ok(Place { start: address(buffer, is_written)?, count: length(buffer.packed_len() / size)? })
+}
+
+/// What this rank gives, or that it is in the target, of which it is `count` elements.
+fn source_place(source: Option<&UserBuf>, size: usize, count: c_int) -> Result<Place, HcollError> {
+    match source {
+        Some(buffer) => place(buffer, false, size),
+        None => Ok(Place { start: without_provenance_mut(HCOLL_IN_PLACE), count }),
+    }
+}
+
+fn places(blocks: &[UserBuf], is_written: bool) -> Result<(*mut c_void, Places), HcollError> {
+    let mut starts = Vec::with_capacity(blocks.len());
+    let mut counts = Vec::with_capacity(blocks.len());
+    for block in blocks {
+        starts.push(address(block, is_written)?);
+        counts.push(length(block.packed_len())?);
+    }
+    let base = starts.iter().copied().filter(|start| !start.is_null()).min().unwrap_or(null_mut());
+    let place = |start: &*mut c_void| length(start.addr().saturating_sub(base.addr()));
+    let starts = starts.iter().map(place).collect::<Result<_, _>>()?;
+    Ok((base, Places { counts, starts }))
+}
+
+/// What HCOLL may read until a collective is over. It is not moved.
+struct Kept {
+    invocation: Invocation,
+    source: Place,
+    target: Place,
+    /// Of collectives with blocks.
+    blocks: [Places; 2],
+}
+
+/// A collective of a group, from its description to its end. One that is dropped while HCOLL works on it leaves its buffers, and what
+/// describes them, to HCOLL for good, as HCOLL cannot take a collective back.
+pub struct HcollCall {
+    library: Arc<Hcoll>,
+    context: *mut c_void,
+    kept: *mut Kept,
+    /// Its number in the runtime, once it was started.
+    handle: Option<usize>,
+}
+
+// SAFETY: HCOLL binds a collective to no thread, and only one thread at a time has this value.
+unsafe impl Send for HcollCall {}
+
+impl fmt::Debug for HcollCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HcollCall").field("handle", &self.handle).finish_non_exhaustive()
+    }
+}
+
+const NOTHING: Place = Place { start: null_mut(), count: 0 };
+
+impl HcollCall {
+    /// Describes a collective. Nothing moves before [`HcollCall::start`].
+    ///
+    /// # Errors
+    /// HCOLL has no such function, or cannot count the bytes; a buffer lies in several pieces.
+    pub fn new(context: &HcollContext, invocation: Invocation) -> Result<HcollCall, HcollError> {
+        let function = invocation.function();
+        let has = context.library.collectives();
+        let is_there = match function {
+            HcollFunction::Ibarrier => has.ibarrier.is_some(),
+            HcollFunction::Ibcast => has.ibcast.is_some(),
+            HcollFunction::Iallgather => has.iallgather.is_some(),
+            HcollFunction::Iallgatherv => has.iallgatherv.is_some(),
+            HcollFunction::Iallreduce => has.iallreduce.is_some(),
+            HcollFunction::Ireduce => has.ireduce.is_some(),
+            HcollFunction::Igatherv => has.igatherv.is_some(),
+            HcollFunction::Ialltoallv => has.ialltoallv.is_some(),
+        };
+        if !is_there {
+            return Err(HcollError::NoFunction(function));
+        }
+        let none = || (null_mut(), Places::default());
+        let whole = |count| Place { start: null_mut(), count };
+        let (source, target, blocks) = match &invocation {
+            Invocation::Barrier => (NOTHING, NOTHING, [none(), none()]),
+            Invocation::Bcast { buffer, .. } => (NOTHING, place(buffer, true, 1)?, [none(), none()]),
+            Invocation::Allgather { source, target } => {
+                let ranks = context.size().max(1);
+                let block = length(target.packed_len() / ranks)?;
+                let from = source_place(source.as_ref(), 1, block)?;
+                (from, Place { count: block, ..place(target, true, 1)? }, [none(), none()])
+            }
+            Invocation::Allreduce { source, target, reduction: (_, element) } => {
+                let target = place(target, true, element.size())?;
+                (source_place(source.as_ref(), element.size(), target.count)?, target, [none(), none()])
+            }
+            Invocation::Reduce { source, target, reduction: (_, element), .. } => {
+                let target = place(target, true, element.size())?;
+                let source = source_place(source.as_ref(), element.size(), target.count)?;
+                // Who is not the root has no target, and the count all the same.
+                (source, Place { count: source.count, ..target }, [none(), none()])
+            }
+            Invocation::Allgatherv { source, target } => {
+                // All ranks know the sum, and none has blocks further apart in one piece.
+                length(target.iter().map(UserBuf::packed_len).sum())?;
+                (source_place(source.as_ref(), 1, 0)?, whole(0), [none(), places(target, true)?])
+            }
+            Invocation::Gatherv { source, target, .. } => {
+                (source_place(source.as_ref(), 1, 0)?, whole(0), [none(), places(target, true)?])
+            }
+            Invocation::Alltoallv { source, target } => {
+                (whole(0), whole(0), [places(source, false)?, places(target, true)?])
+            }
+        };
+        let [(source_base, from), (target_base, into)] = blocks;
+        let or = |place: Place, base: *mut c_void| match base.is_null() {
+            true => place,
+            false => Place { start: base, ..place },
+        };
+        let (source, target) = (or(source, source_base), or(target, target_base));
+        let kept = Box::new(Kept { invocation, source, target, blocks: [from, into] });
+        let (library, context) = (context.library.clone(), context.handle);
+        Ok(HcollCall { library, context, kept: Box::into_raw(kept), handle: None })
+    }
+
+    /// Starts it; `false`: HCOLL does not support it, and nothing has happened. That is so at all ranks alike: users of HCOLL then call another
+    /// collective without a word to each other. All ranks start the collectives of a group in the same order.
+    pub fn start(&mut self, _turn: &HcollTurn) -> bool {
+        let has = self.library.collectives();
+        let element = |element: HcollElement| -> DataRepresentation {
+            // SAFETY: the variable is the library's, which never changes it.
+            unsafe { *self.library.symbols.elements[element as usize] }
+        };
+        let operation =
+            |operation: HcollOperation| -> *mut DteOp { self.library.symbols.operations[operation as usize] };
+        let byte = element(HcollElement::Int8);
+        let mut handle: *mut c_void = null_mut();
+        let (at, context) = (&mut handle, self.context);
+        // SAFETY: it was made in `new` and is not moved or freed before the collective is over.
+        let kept = unsafe { &mut *self.kept };
+        let (source, target) = (kept.source, kept.target);
+        let [from, into] = &mut kept.blocks;
+        let [counts, starts] = [into.counts.as_mut_ptr(), into.starts.as_mut_ptr()];
+        // SAFETY: the context lives, this thread has the turn, and all that is named stays in place until the collective is over (`kept`).
+        let status = unsafe {
+            match &kept.invocation {
+                Invocation::Barrier => has.ibarrier.map(|f| f(context, at)),
+                Invocation::Bcast { root, .. } => {
+                    has.ibcast.map(|f| f(target.start, target.count, byte, *root as c_int, at, context))
+                }
+                Invocation::Allgather { .. } => has.iallgather.map(|f| {
+                    f(source.start, source.count, byte, target.start, target.count, byte, context, at)
+                }),
+                Invocation::Allgatherv { .. } => has.iallgatherv.map(|f| {
+                    f(source.start, source.count, byte, target.start, counts, starts, byte, context, at)
+                }),
+                Invocation::Allreduce { reduction: (op, of), .. } => has.iallreduce.map(|f| {
+                    f(source.start, target.start, target.count, element(*of), operation(*op), context, at)
+                }),
+                Invocation::Reduce { reduction: (op, of), root, .. } => has.ireduce.map(|f| {
+                    let (of, op) = (element(*of), operation(*op));
+                    f(source.start, target.start, target.count, of, op, *root as c_int, context, at)
+                }),
+                Invocation::Gatherv { root, .. } => has.igatherv.map(|f| {
+                    let (root, into) = (*root as c_int, target.start);
+                    f(source.start, source.count, byte, into, counts, starts, byte, root, context, at)
+                }),
+                Invocation::Alltoallv { .. } => has.ialltoallv.map(|f| {
+                    let [lengths, places] = [from.counts.as_mut_ptr(), from.starts.as_mut_ptr()];
+                    let (out, into) = (source.start, target.start);
+                    f(out, lengths, places, byte, into, counts, starts, byte, context, at)
+                }),
+            }
+        };
+        let is_started = status == Some(HCOLL_SUCCESS);
+        if is_started {
+            // One without a handle is over already.
+            self.handle = Some(handle.addr());
+        }
+        is_started
+    }
+
+    /// Whether it was started and is over.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.handle.is_some_and(|handle| runtime().is_complete(handle))
+    }
+}
+
+impl Drop for HcollCall {
+    fn drop(&mut self) {
+        match self.handle {
+            Some(_) if !self.is_over() => return,
+            Some(handle) => runtime().free_handle(handle),
+            None => {}
+        }
+        // SAFETY: HCOLL has not begun it, or is through with it.
+        drop(unsafe { Box::from_raw(self.kept) });
+    }
+}
