@@ -14,6 +14,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use oxmpi_fabric::Constructor;
 use oxmpi_param::nearest::nearest;
 use oxmpi_param::{Job, Module, Params};
 
@@ -26,7 +27,7 @@ oxmpi bench: measures the transports of this installation on this machine
 
   oxmpi bench [WHAT]...      latency, bandwidth, overlap, idle; all if none is named
 
-  --rpi NAME                 this transport alone (may be given several times); otherwise all there are, and virtual-nodes: a
+  --rpi NAME                 this transport alone (may be given several times); otherwise all that are found here, and virtual-nodes: a
                              job with a virtual node for each rank, which talk over sockets
   --ranks N                  so many ranks, 2 if not said; ranks 0 and 1 are measured, the others wait in a barrier
   --mca NAME VALUE           a parameter of the job
@@ -88,6 +89,15 @@ fn known() -> Vec<&'static str> {
     Module::all().iter().filter(can).map(|module| module.name).chain([NODES]).collect()
 }
 
+/// Those of them that a job on this machine finds what it needs for, as far as that is known before it starts.
+fn found() -> Vec<&'static str> {
+    let is_found = |name: &&str| {
+        let constructor = Module::named(name).and_then(Constructor::of);
+        constructor.is_none_or(|one| (one.decide)(&Params::default(), true).is_ok())
+    };
+    known().into_iter().filter(is_found).collect()
+}
+
 fn parse(words: &[String]) -> Result<Options, String> {
     let mut options = Options { ranks: 2, ..Options::default() };
     let mut words = words.iter().map(String::as_str);
@@ -130,7 +140,7 @@ fn parse(words: &[String]) -> Result<Options, String> {
         options.what = What::ALL.to_vec();
     }
     if options.transports.is_empty() {
-        options.transports = known().into_iter().map(str::to_string).collect();
+        options.transports = found().into_iter().map(str::to_string).collect();
     }
     Ok(options)
 }
@@ -194,7 +204,8 @@ mod tests {
     fn without_words_all_is_measured() {
         let options = parsed("").unwrap();
         assert_eq!((options.what.len(), options.ranks), (4, 2));
-        assert_eq!(options.transports, known());
+        assert_eq!(options.transports, found());
+        assert!(found().iter().all(|name| known().contains(name)));
         let options = parsed("idle --rpi tcp --ranks 5 --json --mca a b").unwrap();
         assert_eq!((options.what, options.transports), (vec![What::Idle], vec!["tcp".to_string()]));
         assert_eq!((options.ranks, options.json, options.mca.len()), (5, true, 1));

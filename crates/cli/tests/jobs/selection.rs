@@ -1,6 +1,7 @@
 //! Which modules a job gets, and at which thread level.
 
 use crate::harness::{Programs, compile};
+use oxmpi_fabric::Constructor;
 use oxmpi_param::{Job, Module, Params};
 
 fn run(programs: &Programs, options: &[&str], wanted: &str, variable: Option<&str>) -> (i32, String, String) {
@@ -90,10 +91,13 @@ fn the_library_has_all_transports_that_there_are() {
     let all = Module::all().iter().fold(String::new(), |all, module| all + module.name + "\n");
     for module in Module::all() {
         let outcome = programs.run(1, &["--mca", "rpi", module.name], "transports", &[]);
-        // Without its device a transport is refused; that it is known shows in the reason.
-        if let Some(why) = module.refusal(&Params::default(), &Job { ranks: Some(1), ..Job::default() }) {
-            let wanted = format!("rpi {}: {why}", module.name);
-            assert!(outcome.code == 2 && outcome.err.contains(&wanted), "{module:?} {outcome:?}");
+        // Without its device or its library a transport is refused; that it is known shows in the reason.
+        let params = Params::default();
+        let refusal = module.refusal(&params, &Job { ranks: Some(1), ..Job::default() });
+        let refusal = refusal.map(|why| format!("rpi {}: {why}", module.name));
+        let decided = Constructor::of(module).map(|one| (one.decide)(&params, true));
+        if let Some(wanted) = refusal.or(decided.and_then(Result::err)) {
+            assert!(matches!(outcome.code, 1 | 2) && outcome.err.contains(&wanted), "{module:?} {outcome:?}");
             continue;
         }
         assert_eq!(
