@@ -122,7 +122,7 @@ fn info_says_value_source_type_and_level_of_each_parameter() {
         out.contains(
             "rpi shm is dropped: 'tcp' is asked for (parameter 'rpi' from environment variable OXMPI_MCA_rpi)"
         ) && out.contains(
-            "  rpi tcp, coll accelerator, self, sync, smp, shmem, inter, tuned, ftagree, libnbc, ucc, hcoll, basic, MPI_THREAD_SINGLE\n"
+            "  rpi tcp, coll hcoll, accelerator, self, sync, smp, shmem, inter, tuned, ftagree, libnbc, ucc, basic, MPI_THREAD_SINGLE\n"
         ) && out.contains("\n  8. "),
         "{out}"
     );
@@ -215,6 +215,7 @@ fn components_of_collectives_are_selected_step_by_step() {
     assert_eq!(
         plain["coll"],
         serde_json::json!([
+            "hcoll",
             "accelerator",
             "self",
             "sync",
@@ -225,7 +226,6 @@ fn components_of_collectives_are_selected_step_by_step() {
             "ftagree",
             "libnbc",
             "ucc",
-            "hcoll",
             "basic"
         ])
     );
@@ -235,12 +235,12 @@ fn components_of_collectives_are_selected_step_by_step() {
         out,
         [
             "self 75: it is for communicators of one rank",
-            "hcoll 90: coll_hcoll_enable is 0",
             "sync 50: coll_sync_barrier_before and coll_sync_barrier_after are 0",
             "smp 50: it needs several nodes, with several ranks on one",
             "inter 40: it is for intercommunicators",
             "ftagree 30: mpi_ft_enable is 0",
             "ucc 10: coll_ucc_enable is 0",
+            "hcoll 90: coll_hcoll_enable is 0",
         ]
     );
     let env = [("OXMPI_MCA_mpi_ft_enable", "1"), ("OXMPI_MCA_coll_ftagree_priority", "31")];
@@ -303,7 +303,7 @@ fn parameters_of_components_that_are_not_here_do_no_harm() {
     let start = format!("mpirun: warning: file {set}:1:1: this has no effect: ");
     assert!(code == 0 && err.lines().count() == 1 && err.starts_with(&start), "{err}");
     for (words, text) in [
-        ("--mca coll_fca_enable 1", "'coll_fca_enable' (that collective component is Open MPI's"),
+        ("--mca coll_adapt_enable 1", "'coll_adapt_enable' (that collective component is Open MPI's"),
         ("--mca coll_fcca_enable 0", "there is no parameter 'coll_fcca_enable'"),
         ("--mca btl_opneib_if_include x", "there is no parameter 'btl_opneib_if_include'"),
     ] {

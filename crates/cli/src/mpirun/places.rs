@@ -90,15 +90,15 @@ mod tests {
 
     #[test]
     fn words_name_the_hosts_of_a_file() {
-        // Addresses: names would be resolved.
-        let file = "192.0.2.1 cpu=2\n192.0.2.2 schedule=no\n192.0.2.3 cpu=2\n192.0.2.1\n";
+        // Addresses that no host has: names would be resolved.
+        let file = "240.0.0.1 cpu=2\n240.0.0.2 schedule=no\n240.0.0.3 cpu=2\n240.0.0.1\n";
         assert_eq!(at(&["n0,2"], file), Ok(vec![0, 2]));
         assert_eq!(at(&["n1"], file), Ok(vec![1]), "who names it gets it");
         assert_eq!(at(&["c2-4", "n0"], file), Ok(vec![0, 2, 2, 0]), "a host on two lines is one");
         assert_eq!(at(&["C", "N"], file), Ok(vec![0, 0, 0, 2, 2, 0, 2]));
         let error = at(&["n1-3"], file).unwrap_err();
         assert!(
-            error.starts_with("'n1-3': there is no node n3; the last one is n2 (nodes, from n0: 192.0.2.1"),
+            error.starts_with("'n1-3': there is no node n3; the last one is n2 (nodes, from n0: 240.0.0.1"),
             "{error}"
         );
         let error = at(&["c5"], file).unwrap_err();
