@@ -133,6 +133,8 @@ int main(int argc, char **argv)
     MPI_Barrier(comm);
     MPI_Offset position;
     MPI_File_get_position_shared(file, &position);
+    if (position != (MPI_Offset) rounds * (alone ? 1 : size))
+        printf("rank %d: the shared file pointer is at %lld of %lld\n", rank, (long long) position, (long long) rounds * size);
     need(position == (MPI_Offset) rounds * (alone ? 1 : size), "shared file pointer", rounds);
     MPI_Barrier(comm);
     for (int round = 1; round <= rounds; round++)
