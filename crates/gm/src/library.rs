@@ -1,8 +1,9 @@
 //! The library.
 
 use crate::declarations::{GM_SUCCESS, Symbols};
-use libc::{c_char, c_int, c_void};
-use std::ffi::{CStr, CString};
+use libc::{c_int, c_void};
+use oxmpi_sys::foreign::{ForeignLibrary, text};
+use std::ffi::CStr;
 use std::fmt;
 use std::sync::Arc;
 
@@ -68,18 +69,6 @@ impl fmt::Display for GmLibrary {
     }
 }
 
-/// The text at `text`, if there is one.
-///
-/// # Safety
-/// It is null, or a string that ends with a zero.
-unsafe fn text(text: *const c_char) -> String {
-    if text.is_null() {
-        return String::new();
-    }
-    // SAFETY: as the caller says.
-    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
-}
-
 impl GmLibrary {
     /// Loads the library `name`: a file name as the loader takes it.
     ///
@@ -87,19 +76,11 @@ impl GmLibrary {
     /// [`GmError::Missing`] and [`GmError::Symbol`].
     pub fn open(name: &str) -> Result<Arc<GmLibrary>, GmError> {
         let missing = |why: String| GmError::Missing { library: name.to_string(), why };
-        let file = CString::new(name).map_err(|_| missing("that is no file name".into()))?;
-        // SAFETY: the name ends with a zero. What runs when the library is loaded is the library's.
-        let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if handle.is_null() {
-            // SAFETY: dlerror(3) gives a string of this thread's, or null.
-            return Err(missing(unsafe { text(libc::dlerror()) }));
-        }
+        let opened = ForeignLibrary::open(name).map_err(missing)?;
         let symbol = |symbol: &'static CStr| {
-            // SAFETY: the handle is open, the name ends with a zero.
-            let found = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
             let missing =
                 || GmError::Symbol { library: name.to_string(), symbol: symbol.to_str().unwrap_or_default() };
-            if found.is_null() { Err(missing()) } else { Ok(found) }
+            opened.symbol(symbol).ok_or_else(missing)
         };
         macro_rules! function {
             ($name:literal) => {{

@@ -5,8 +5,9 @@ use crate::callbacks;
 use crate::declarations::{Collectives, HCOLL_SUCCESS, InitOpts, Symbols};
 use crate::runtime::{HcollGroup, HcollMembers, MAX_TAG, runtime};
 use crate::turn::HcollTurn;
-use libc::{c_char, c_int, c_void};
-use std::ffi::{CStr, CString};
+use libc::{c_int, c_void};
+use oxmpi_sys::foreign::{ForeignLibrary, text};
+use std::ffi::CStr;
 use std::fmt;
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -99,18 +100,6 @@ pub enum HcollError {
     Thread(String),
 }
 
-/// The text at `text`, if there is one.
-///
-/// # Safety
-/// It is null, or a string that ends with a zero.
-unsafe fn text(text: *const c_char) -> String {
-    if text.is_null() {
-        return String::new();
-    }
-    // SAFETY: as the caller says.
-    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
-}
-
 impl Hcoll {
     /// Loads the library `name`: a file name as the loader takes it. Nothing of it is used yet.
     ///
@@ -118,21 +107,13 @@ impl Hcoll {
     /// See [`HcollError`].
     pub fn open(name: &str) -> Result<Arc<Hcoll>, HcollError> {
         let missing = |why: String| HcollError::Missing { library: name.to_string(), why };
-        let file = CString::new(name).map_err(|_| missing("that is no file name".to_string()))?;
-        // SAFETY: the name ends with a zero. What runs when the library is loaded is the library's.
-        let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if handle.is_null() {
-            // SAFETY: dlerror(3) gives a string of this thread's, or null.
-            return Err(missing(unsafe { text(libc::dlerror()) }));
-        }
+        let opened = ForeignLibrary::open(name).map_err(missing)?;
         let symbol = |symbol: &'static CStr| {
-            // SAFETY: the handle is open, the name ends with a zero.
-            let found = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
             let missing = || HcollError::Symbol {
                 library: name.to_string(),
                 symbol: symbol.to_str().unwrap_or_default(),
             };
-            if found.is_null() { Err(missing()) } else { Ok(found) }
+            opened.symbol(symbol).ok_or_else(missing)
         };
         macro_rules! function {
             ($name:literal) => {{

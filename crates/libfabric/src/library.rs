@@ -5,7 +5,8 @@ use crate::declarations::{
     FI_ORDER_SAS, FI_RECV, FI_RM_ENABLED, FI_SEND, FI_TAGGED, FI_THREAD_DOMAIN, FreeInfo, GetInfo, Info,
     OpenFabric, StrError, Symbols, VERSION_1_14, Version,
 };
-use libc::{c_char, c_int, c_void};
+use libc::{c_int, c_void};
+use oxmpi_sys::foreign::{ForeignLibrary, text};
 use std::ffi::{CStr, CString};
 use std::fmt;
 use std::ptr::{null, null_mut};
@@ -129,18 +130,6 @@ impl Drop for Provider {
     }
 }
 
-/// The text at `text`, if there is one.
-///
-/// # Safety
-/// It is null, or a string that ends with a zero.
-unsafe fn text(text: *const c_char) -> String {
-    if text.is_null() {
-        return String::new();
-    }
-    // SAFETY: as the caller says.
-    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
-}
-
 /// Whether the receives of a provider that name their source take messages of others as well. `sockets` says that it has
 /// FI_DIRECTED_RECV, but matches messages of senders whose connection was made before their address was known with any receive (1.17).
 fn takes_foreign(name: &str) -> bool {
@@ -153,22 +142,16 @@ impl Library {
     /// # Errors
     /// See [`LibraryError`].
     pub fn open(name: &str) -> Result<Arc<Library>, LibraryError> {
-        let file =
-            CString::new(name).map_err(|_| LibraryError::Missing(format!("'{name}' is no file name")))?;
-        // SAFETY: the name ends with a zero. What runs when the library is loaded is the library's.
-        let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if handle.is_null() {
-            // SAFETY: dlerror(3) gives a string of this thread's, or null.
-            return Err(LibraryError::Missing(unsafe { text(libc::dlerror()) }));
+        if name.contains('\0') {
+            return Err(LibraryError::Missing(format!("'{name}' is no file name")));
         }
+        let opened = ForeignLibrary::open(name).map_err(LibraryError::Missing)?;
         let symbol = |symbol: &'static CStr| {
-            // SAFETY: the handle is open, the name ends with a zero.
-            let found = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
             let missing = || LibraryError::Symbol {
                 library: name.to_string(),
                 symbol: symbol.to_str().unwrap_or_default(),
             };
-            if found.is_null() { Err(missing()) } else { Ok(found) }
+            opened.symbol(symbol).ok_or_else(missing)
         };
         // SAFETY: these are the types of libfabric's functions of these names.
         let symbols = unsafe {

@@ -4,8 +4,8 @@ use crate::declarations::{
     NiLimits, PTL_IFACE_DEFAULT, PTL_INVALID_HANDLE, PTL_NI_MATCHING, PTL_NI_PHYSICAL, PTL_OK, PTL_PID_ANY,
     RETURN_CODES, Symbols,
 };
-use libc::{c_char, c_int, c_void};
-use std::ffi::{CStr, CString};
+use libc::{c_int, c_void};
+use oxmpi_sys::foreign::ForeignLibrary;
 use std::fmt;
 use std::ptr::null;
 use std::sync::Arc;
@@ -81,18 +81,6 @@ pub struct InterfaceLimits {
     pub unexpected: u64,
 }
 
-/// The text at `text`, if there is one.
-///
-/// # Safety
-/// It is null, or a string that ends with a zero.
-unsafe fn text(text: *const c_char) -> String {
-    if text.is_null() {
-        return String::new();
-    }
-    // SAFETY: as the caller says.
-    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
-}
-
 /// The name of a number that a call has returned.
 pub(crate) fn name_of(answer: c_int) -> String {
     let name = usize::try_from(answer).ok().and_then(|at| RETURN_CODES.get(at));
@@ -107,22 +95,14 @@ impl Library {
     #[allow(clippy::missing_transmute_annotations)] // the type of each symbol is that of the field that it is for
     pub fn open(name: &str) -> Result<Arc<Library>, LibraryError> {
         let absent = |why: String| LibraryError::Missing { library: name.to_string(), why };
-        let file = CString::new(name).map_err(|_| absent("that is no file name".into()))?;
-        // SAFETY: the name ends with a zero. What runs when the library is loaded is the library's.
-        let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if handle.is_null() {
-            // SAFETY: dlerror(3) gives a string of this thread's, or null.
-            return Err(absent(unsafe { text(libc::dlerror()) }));
-        }
+        let opened = ForeignLibrary::open(name).map_err(absent)?;
         // The type of the function is that of the field of [`Symbols`] that it is for.
         macro_rules! symbol {
             ($name:literal) => {{
-                // SAFETY: the handle is open, the name ends with a zero.
-                let found = unsafe { libc::dlsym(handle, $name.as_ptr()) };
-                if found.is_null() {
+                let Some(found) = opened.symbol($name) else {
                     let symbol = $name.to_str().unwrap_or_default();
                     return Err(LibraryError::Symbol { library: name.to_string(), symbol });
-                }
+                };
                 // SAFETY: a function of this name has this type in every library of Portals 4.
                 unsafe { std::mem::transmute::<*mut c_void, _>(found) }
             }};

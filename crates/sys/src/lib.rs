@@ -31,7 +31,7 @@
 //! Processes:
 //!
 //! - [`spawn`]: starting them, and seeing that they end,
-//! - [`process_stat`], [`host`], [`library`] (where we are installed).
+//! - [`process_stat`], [`host`], [`library`] (where we are installed), [`foreign`] (libraries that are opened while a program runs).
 //!
 //! The model checker loom checks [`lock`] (`RUSTFLAGS="--cfg loom" cargo test -p oxmpi-sys --release --test loom --target-dir
 //! target/loom`). Under it everything that calls the kernel is left out.
@@ -54,6 +54,8 @@ pub mod descriptor;
 pub mod fdpass;
 #[cfg(not(loom))]
 pub mod file;
+#[cfg(not(loom))]
+pub mod foreign;
 #[cfg(not(loom))]
 pub mod hardware;
 #[cfg(not(loom))]

@@ -4,7 +4,8 @@ use crate::declarations::{
     ContextParams, LibParams, OobColl, Status, Symbols, UCC_LIB_ATTR_FIELD_COLL_TYPES,
     UCC_LIB_PARAM_FIELD_THREAD_MODE, UCC_THREAD_MULTIPLE, UCC_THREAD_SINGLE,
 };
-use libc::{c_char, c_void};
+use libc::c_void;
+use oxmpi_sys::foreign::{ForeignLibrary, text};
 use std::ffi::{CStr, CString};
 use std::fmt;
 use std::ptr::{null, null_mut};
@@ -70,18 +71,6 @@ pub enum LibraryError {
     },
 }
 
-/// The text at `text`, if there is one.
-///
-/// # Safety
-/// It is null, or a string that ends with a zero.
-unsafe fn text(text: *const c_char) -> String {
-    if text.is_null() {
-        return String::new();
-    }
-    // SAFETY: as the caller says.
-    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
-}
-
 impl Library {
     /// Loads the library `name`: a file name as the loader takes it.
     ///
@@ -89,21 +78,13 @@ impl Library {
     /// See [`LibraryError`].
     pub fn open(name: &str) -> Result<Arc<Library>, LibraryError> {
         let missing = |why: String| LibraryError::Missing { library: name.to_string(), why };
-        let file = CString::new(name).map_err(|_| missing("that is no file name".to_string()))?;
-        // SAFETY: the name ends with a zero. What runs when the library is loaded is the library's.
-        let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if handle.is_null() {
-            // SAFETY: dlerror(3) gives a string of this thread's, or null.
-            return Err(missing(unsafe { text(libc::dlerror()) }));
-        }
+        let opened = ForeignLibrary::open(name).map_err(missing)?;
         let symbol = |symbol: &'static CStr| {
-            // SAFETY: the handle is open, the name ends with a zero.
-            let found = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
             let missing = || LibraryError::Symbol {
                 library: name.to_string(),
                 symbol: symbol.to_str().unwrap_or_default(),
             };
-            if found.is_null() { Err(missing()) } else { Ok(found) }
+            opened.symbol(symbol).ok_or_else(missing)
         };
         macro_rules! function {
             ($name:literal) => {{

@@ -3,8 +3,9 @@
 use crate::declarations::{
     Context, DeviceAttr, IBV_LINK_LAYER_ETHERNET, IBV_PORT_ACTIVE, Opaque, PortAttr, Symbols,
 };
-use libc::{c_char, c_int, c_void};
-use std::ffi::{CStr, CString};
+use libc::c_int;
+use oxmpi_sys::foreign::{ForeignLibrary, text};
+use std::ffi::CStr;
 use std::fmt;
 use std::mem::{transmute_copy, zeroed};
 use std::sync::Arc;
@@ -145,18 +146,6 @@ pub struct Device {
     pub trouble: Option<String>,
 }
 
-/// The text at `text`, if there is one.
-///
-/// # Safety
-/// It is null, or a string that ends with a zero.
-pub(crate) unsafe fn text(text: *const c_char) -> String {
-    if text.is_null() {
-        return String::new();
-    }
-    // SAFETY: as the caller says.
-    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
-}
-
 /// An MTU in bytes, of its number in the interface.
 fn mtu_bytes(number: c_int) -> usize {
     if (1..=5).contains(&number) { 128 << number } else { 0 }
@@ -181,16 +170,12 @@ impl Library {
     /// # Errors
     /// See [`VerbsError`].
     pub fn open(name: &str) -> Result<Arc<Library>, VerbsError> {
-        let file =
-            CString::new(name).map_err(|_| VerbsError::Missing(format!("'{name}' is no file name")))?;
-        // SAFETY: the name ends with a zero. What runs when the library is loaded is the library's.
-        let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if handle.is_null() {
-            // SAFETY: dlerror(3) gives a string of this thread's, or null.
-            return Err(VerbsError::Missing(unsafe { text(libc::dlerror()) }));
+        if name.contains('\0') {
+            return Err(VerbsError::Missing(format!("'{name}' is no file name")));
         }
-        let symbols = symbols(handle, name)?;
-        fork_safely(handle);
+        let opened = ForeignLibrary::open(name).map_err(VerbsError::Missing)?;
+        let symbols = symbols(&opened, name)?;
+        fork_safely(&opened);
         Ok(Arc::new(Library { symbols, name: name.to_string() }))
     }
 
@@ -353,12 +338,8 @@ pub(crate) fn last_errno() -> c_int {
 /// Has the library keep what a device uses out of children that this process forks: their copy-on-write would take its pages from the
 /// device (ibv_fork_init(3)). That has to come before any device is opened. Whether the library has done so: one that cannot is of use
 /// as well, as long as nothing forks.
-fn fork_safely(handle: *mut c_void) -> bool {
-    // SAFETY: the handle is open, the name ends with a zero.
-    let found = unsafe { libc::dlsym(handle, c"ibv_fork_init".as_ptr()) };
-    if found.is_null() {
-        return false;
-    }
+fn fork_safely(library: &ForeignLibrary) -> bool {
+    let Some(found) = library.symbol(c"ibv_fork_init") else { return false };
     // SAFETY: the library's function of this name has no arguments and gives an errno; a second call does nothing.
     unsafe {
         let init: unsafe extern "C" fn() -> c_int = transmute_copy(&found);
@@ -367,15 +348,13 @@ fn fork_safely(handle: *mut c_void) -> bool {
 }
 
 /// Finds the functions of a library that is loaded.
-fn symbols(handle: *mut c_void, library: &str) -> Result<Symbols, VerbsError> {
+fn symbols(opened: &ForeignLibrary, library: &str) -> Result<Symbols, VerbsError> {
     let find = |symbol: &'static CStr| {
-        // SAFETY: the handle is open, the name ends with a zero.
-        let found = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
         let missing = || VerbsError::Symbol {
             library: library.to_string(),
             symbol: symbol.to_string_lossy().into_owned(),
         };
-        if found.is_null() { Err(missing()) } else { Ok(found) }
+        opened.symbol(symbol).ok_or_else(missing)
     };
     macro_rules! of {
         ($name:literal) => {{
@@ -432,18 +411,13 @@ mod tests {
 
     #[test]
     fn fork_protection_is_optional_and_can_be_repeated() {
-        let open = |name: &CStr| {
-            // SAFETY: the name ends with a zero.
-            unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) }
-        };
-        let other = open(c"libm.so.6");
-        assert!(!other.is_null() && !fork_safely(other), "libm.so.6 has no such function");
-        let verbs = open(c"libibverbs.so.1");
-        if verbs.is_null() {
+        let other = ForeignLibrary::open("libm.so.6").unwrap();
+        assert!(!fork_safely(&other), "libm.so.6 has no such function");
+        let Ok(verbs) = ForeignLibrary::open("libibverbs.so.1") else {
             eprintln!("skipped: this machine has no libibverbs.so.1, so only its absence was tested");
             return;
-        }
-        assert_eq!([fork_safely(verbs), fork_safely(verbs)], [true; 2]);
+        };
+        assert_eq!([fork_safely(&verbs), fork_safely(&verbs)], [true; 2]);
     }
 
     #[test]
