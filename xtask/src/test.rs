@@ -46,7 +46,7 @@ pub(crate) fn test() -> Result<(), Failure> {
     all.show()?;
     Run::cargo().args(["test", "--workspace", "--locked", "--doc", "--quiet"]).show()?;
     loom()?;
-    fuzz(30)?;
+    fuzz(8)?;
     conformance::quick(&prefix)
 }
 

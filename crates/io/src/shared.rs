@@ -1,21 +1,27 @@
 //! The shared file pointer (MPI-5.0, "Data Access with Shared File Pointers"): a number that all ranks of a file share.
 //!
-//! Nobody is asked for it: it lies in a small file without a name that all have open, and each rank takes its part of it
-//! under a lock, whatever the others are doing. The kernel gives the lock up when a process dies, and the file when the last
-//! one does. Ranks of one node find the file by the descriptor of the one that has made it (`/proc/PID/fd/N`); ranks of
-//! several nodes by a name beside the data, which goes as soon as all have opened it.
+//! No rank serves it to the others. On one node it is a word of memory that all have mapped, of a file without a name, which is moved by
+//! an atomic operation; they find the file by the descriptor of the rank that has made it (`/proc/PID/fd/N`). Ranks of several nodes have
+//! no memory in common: there it lies in a small file in the directory of the data, whose name goes as soon as all have opened it, and is
+//! moved under a lock, which the kernel gives up when a process dies.
+//!
+//! On one node there is no lock for another reason, too. A lock belongs to an open file description, and a restart from a checkpoint may
+//! give two ranks the same one: CRIU (`memfd_open` of its 4.2) hands out the descriptor with which it has made a memfd to the first
+//! process that opens it, and two that come at the same time are both the first.
 
 use crate::failure::Failure;
 use crate::posix::PosixFile;
 use crate::store::{LockKind, Store};
 use oxmpi_abi::constants as abi;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
+use oxmpi_sys::memory::Memory;
 use oxmpi_sys::nameless;
 use oxmpi_sys::{file, net};
 use rustix::fs::{self, OFlags};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
 /// The number, in elementary types of the view.
@@ -28,6 +34,8 @@ pub struct SharedPointer {
 enum Place {
     /// Of a file that one rank has open.
     Own(Mutex<u64>),
+    /// In word [`NUMBER`] of memory that the ranks of a node share. The rank that has made it keeps the file by which others find it.
+    Memory { memory: Memory, _file: Option<OwnedFd> },
     /// In a file; the lock is for the threads of this process.
     File(Mutex<OwnedFd>),
     /// Nowhere: the ranks have found no place.
@@ -47,6 +55,10 @@ pub struct Whereabouts {
 
 /// The number and the token.
 const BYTES: usize = 16;
+/// The word of memory in which the number is.
+const NUMBER: usize = 0;
+/// The word of memory in which the token is.
+const TOKEN: usize = 1;
 
 fn token() -> Result<u64, Failure> {
     let mut bytes = [0; 8];
@@ -93,16 +105,20 @@ impl SharedPointer {
         let descriptor = nameless::create("oxmpi-file-pointer")?;
         let token = token()?;
         begin(&descriptor, value, token)?;
+        nameless::seal(&descriptor)?;
+        let memory = Memory::of_file(&descriptor, BYTES)?;
         let number = u32::try_from(descriptor.as_raw_fd()).unwrap_or(u32::MAX);
         let place = Whereabouts { process: std::process::id(), descriptor: number, token };
-        Ok((SharedPointer::in_file(descriptor), place))
+        Ok((SharedPointer { place: Place::Memory { memory, _file: Some(descriptor) } }, place))
     }
 
     /// The one that another rank of this node has made; `None` if it is not there.
     pub fn attach(place: Whereabouts) -> Option<SharedPointer> {
         let path = format!("/proc/{}/fd/{}", place.process, place.descriptor);
         let descriptor = fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, fs::Mode::empty()).ok()?;
-        has_token(&descriptor, place.token).then(|| SharedPointer::in_file(descriptor))
+        let memory = Memory::of_file(&descriptor, BYTES).ok()?;
+        let found = memory.word(TOKEN).load(Ordering::Relaxed);
+        (found == place.token).then_some(SharedPointer { place: Place::Memory { memory, _file: None } })
     }
 
     /// A new one beside a file, and the token by which others find it there.
@@ -134,7 +150,7 @@ impl SharedPointer {
     }
 
     /// Changes the number; what it was before.
-    fn change(&self, change: impl FnOnce(u64) -> u64) -> Result<u64, Failure> {
+    fn change(&self, change: impl Fn(u64) -> u64) -> Result<u64, Failure> {
         match &self.place {
             Place::Nowhere => Err(Failure::of_class(abi::MPI_ERR_UNSUPPORTED_OPERATION)),
             Place::Own(value) => {
@@ -142,6 +158,16 @@ impl SharedPointer {
                 let before = *value;
                 *value = change(before);
                 Ok(before)
+            }
+            Place::Memory { memory, .. } => {
+                let word = memory.word(NUMBER);
+                let mut before = word.load(Ordering::SeqCst);
+                loop {
+                    match word.compare_exchange(before, change(before), Ordering::SeqCst, Ordering::SeqCst) {
+                        Ok(before) => return Ok(before),
+                        Err(now) => before = now,
+                    }
+                }
             }
             Place::File(descriptor) => {
                 let descriptor = descriptor.lock().unwrap_or_else(PoisonError::into_inner);
@@ -241,6 +267,15 @@ mod tests {
         numbers_are_given_once(vec![SharedPointer::own(7)]);
         let class = SharedPointer::nowhere().advance(1).unwrap_err().class;
         assert_eq!(class, abi::MPI_ERR_UNSUPPORTED_OPERATION);
+    }
+
+    /// As after a restart of CRIU, which may have given two ranks one open file description.
+    #[test]
+    fn ranks_with_one_open_file_description_do_not_take_the_same_number() {
+        let (first, _) = SharedPointer::create(7).unwrap();
+        let Place::Memory { _file: Some(descriptor), .. } = &first.place else { panic!("{first:?}") };
+        let memory = Memory::of_file(descriptor.try_clone().unwrap(), BYTES).unwrap();
+        numbers_are_given_once(vec![first, SharedPointer { place: Place::Memory { memory, _file: None } }]);
     }
 
     #[test]

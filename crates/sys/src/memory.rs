@@ -5,8 +5,11 @@
 
 use crate::bytes::BytesMut;
 use crate::line::Keep;
+use rustix::mm::{MapFlags, ProtFlags, mmap};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fmt;
+use std::io;
+use std::os::fd::AsFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -47,6 +50,25 @@ pub unsafe fn populate(at: NonNull<u8>, len: usize) {
     };
 }
 
+/// Bytes of a file that are mapped here.
+struct Mapped {
+    at: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the value only unmaps what it has mapped.
+unsafe impl Send for Mapped {}
+// SAFETY: as above.
+unsafe impl Sync for Mapped {}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: mapped with this length by `Memory::of_file`, and unmapped here alone, when no `Memory` is left.
+        let unmapped = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), self.len) };
+        debug_assert!(unmapped.is_ok(), "munmap(2): {unmapped:?}");
+    }
+}
+
 /// Memory of this process alone, as the allocator gave it.
 struct Private {
     given: NonNull<u8>,
@@ -80,6 +102,24 @@ impl Memory {
         // SAFETY: less than `align` bytes are left out, which were asked for in addition.
         let at = unsafe { given.add(given.align_offset(align)) };
         Some(Memory { at, len, keep: Arc::new(Private { given, layout }) })
+    }
+
+    /// The first `len` bytes of a file, shared with all who have mapped them. The file may be closed meanwhile. It should be one
+    /// that no other process makes shorter ([`crate::nameless::seal`]): the access to what is gone ends this process with SIGBUS.
+    ///
+    /// # Errors
+    /// `InvalidInput` if `len` is 0 or the file is shorter; what fstat(2) and mmap(2) say.
+    pub fn of_file(file: impl AsFd, len: usize) -> io::Result<Memory> {
+        let there = rustix::fs::fstat(&file)?.st_size;
+        if len == 0 || usize::try_from(there).is_ok_and(|there| there < len) {
+            let why = format!("{len} bytes of a file of {there} cannot be mapped");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, at an address of the kernel's choice.
+        let at = unsafe { mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, file, 0) }?;
+        let at = NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Memory { at, len, keep: Arc::new(Mapped { at, len }) })
     }
 
     /// `len` bytes at `at`, which `keep` keeps mapped.
@@ -163,5 +203,22 @@ mod tests {
         assert_eq!(part.word(0).load(Ordering::Relaxed), 0);
         assert!(part.part(9, 8).is_none());
         assert!(Memory::zeroed(8, 48).is_none());
+    }
+
+    #[test]
+    fn a_file_is_the_same_memory_for_all_who_map_it() {
+        let file = crate::nameless::create("test").unwrap();
+        crate::nameless::set_length(&file, 16).unwrap();
+        let one = Memory::of_file(&file, 16).unwrap();
+        let other = Memory::of_file(&file, 16).unwrap();
+        for wrong in [0, 17] {
+            let said = Memory::of_file(&file, wrong).unwrap_err().to_string();
+            assert_eq!(said, format!("{wrong} bytes of a file of 16 cannot be mapped"));
+        }
+        drop(file);
+        one.word(1).store(7, Ordering::Relaxed);
+        let part = other.part(8, 8).unwrap();
+        drop((one, other));
+        assert_eq!(part.word(0).load(Ordering::Relaxed), 7);
     }
 }
