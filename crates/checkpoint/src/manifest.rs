@@ -77,6 +77,9 @@ pub struct Made {
     pub oxmpi: String,
     /// The version of CRIU.
     pub criu: String,
+    /// The program, which a restart uses as well. Empty if CRIU has made no image.
+    #[serde(default)]
+    pub criu_program: PathBuf,
 }
 
 /// The job of a set.
@@ -254,6 +257,7 @@ pub(crate) mod tests {
                 cpu_features: vec!["avx2".into(), "sse2".into()],
                 oxmpi: "0.1.0".into(),
                 criu: "4.2.1".into(),
+                criu_program: "/usr/sbin/criu".into(),
             },
             job: Job {
                 id: "3f9c2a1000000000".into(),

@@ -167,7 +167,7 @@ impl Making {
         let ranks = RankImages { images, streams, is_supervised: still.is_supervised };
         let cost = Cost { pause_s: None, image_s: self.start.elapsed().as_secs_f64(), sync_s: 0.0 };
         let manifest = Manifest {
-            made: machine::here(&criu.version),
+            made: machine::here(&criu.version, &criu.program),
             job: Job { tasks, ..self.job.clone() },
             ranks: Some(ranks),
             is_own: false,
@@ -211,7 +211,7 @@ pub fn save<S, E: From<MakeError>>(
     let streams = [open_file(mpirun, 0), open_file(mpirun, 1), open_file(mpirun, 2)];
     let seconds = start.elapsed().as_secs_f64();
     let manifest = Manifest {
-        made: machine::here(""),
+        made: machine::here("", Path::new("")),
         job,
         ranks: Some(RankImages { images: Vec::new(), streams, is_supervised }),
         is_own: true,

@@ -116,7 +116,7 @@ pub fn clear(
 ) -> Result<Cleared, RestartError> {
     set.verify(true)?;
     let made = &set.manifest.made;
-    let here = machine::here(&made.criu);
+    let here = machine::here(&made.criu, &made.criu_program);
     if !set.manifest.is_own {
         check_processor(set)?;
     }
@@ -163,7 +163,7 @@ fn cut_all(files: Vec<&WrittenFile>) -> Result<Vec<(PathBuf, u64)>, RestartError
 /// Whether the processor of this host has all that the one of a set had.
 pub(crate) fn check_processor(set: &Set) -> Result<(), RestartError> {
     let made = &set.manifest.made;
-    let missing = machine::missing_features(made, &machine::here(&made.criu));
+    let missing = machine::missing_features(made, &machine::here(&made.criu, &made.criu_program));
     if missing.is_empty() {
         return Ok(());
     }

@@ -58,7 +58,7 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
         [_, more, ..] => return Err(usage(format!("'{more}': one set is restarted at a time"))),
     };
     let set = Set::open(path).map_err(failed)?;
-    let criu = (!set.manifest.is_own).then(|| super::criu(&command.params)).transpose()?;
+    let criu = (!set.manifest.is_own).then(|| criu_for(&set, &command.params)).transpose()?;
     let supervision = supervision(&command, &set)?;
     let policy = if command.params.cr_files_refuse() { Policy::Refuse } else { Policy::Cut };
     let is_outside = session_of(std::process::id()).is_ok_and(|leader| leader == 0);
@@ -106,7 +106,7 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
         let code = supervisor.watch();
         return code.map(Some).map_err(|error| failed(format!("mpirun (process {mpirun}): {error}")));
     }
-    let criu = criu.map_or_else(|| super::criu(&command.params), Ok)?;
+    let criu = criu.map_or_else(|| criu_for(&set, &command.params), Ok)?;
     let (slave, terminal) = Terminal::of(&set.manifest.job.streams).map_err(failed)?;
     let mpirun = bring_back(&set, &criu, &work.0, (&super::program()?, slave)).map_err(failed)?;
     drop(work);
@@ -118,6 +118,17 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
     let supervisor = Supervisor::new("oxmpi restart", pid, &signals, is_known);
     let code = supervisor.at(terminal).with(plan).watch();
     code.map(Some).map_err(|error| failed(format!("mpirun (process {mpirun}): {error}")))
+}
+
+/// CRIU as the parameters name it; else the program that has made the images, or, where that is not, the one in PATH.
+fn criu_for(set: &Set, params: &Params) -> Result<Criu, Stop> {
+    let program = set.manifest.made.criu_program.to_string_lossy();
+    if params.cr_blcr_criu().is_empty() && !program.is_empty() {
+        if let Ok(criu) = Criu::find(&program, params.cr_blcr_options()) {
+            return Ok(criu);
+        }
+    }
+    super::criu(params)
 }
 
 /// What is to be done about checkpoints of a job that is brought back: what was done before, or what the command line says.

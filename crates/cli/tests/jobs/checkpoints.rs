@@ -299,6 +299,8 @@ fn comes_back_by(words: &[&str], options: &[&str], program: &str, args: &[&str])
 fn restart<'a>(place: &'a Place, set: &str, options: &[&str]) -> Running<'a> {
     let said = File::create(place.programs.directory.join("restarted")).unwrap();
     let mut command = place.oxmpi(&[&["restart", set], options].concat());
+    // The set names the program that has made it.
+    command.env_remove("OXMPI_MCA_cr_blcr_criu");
     let child = command.stdout(said.try_clone().unwrap()).stderr(said).spawn().unwrap();
     Running { place, out: place.programs.directory.join("out"), child }
 }
