@@ -11,7 +11,7 @@ use crate::run::{Failure, Run};
 /// Worlds that the simulator plays between two looks at the clock.
 const WORLDS: u64 = 5000;
 
-/// Those of each test of `crates/core/tests/failures.rs`, in which ranks die.
+/// Those of each test of `crates/core/tests/all/failures.rs`, in which ranks die.
 const DEADLY_WORLDS: u64 = 10_000;
 
 /// Ways to run the stress of threads: ranks and options of `mpirun`. The first gets the whole time, the others a
@@ -102,8 +102,8 @@ fn checkpoints(seconds: u64) -> Result<(), Failure> {
 fn worlds(time: Duration, seed: u64) -> Result<(), Failure> {
     let start = Instant::now();
     for part in 0.. {
-        play(&["--test", "sim", "random_programs"], seed + part * WORLDS, WORLDS)?;
-        play(&["--test", "failures"], seed + part * DEADLY_WORLDS, DEADLY_WORLDS)?;
+        play(&["--test", "all", "sim::random_programs"], seed + part * WORLDS, WORLDS)?;
+        play(&["--test", "all", "failures::"], seed + part * DEADLY_WORLDS, DEADLY_WORLDS)?;
         if start.elapsed() >= time {
             println!(
                 "{} worlds, and {} in which ranks die, from seed {seed}",

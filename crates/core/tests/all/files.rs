@@ -1,16 +1,11 @@
 //! Ranks as values over the example of a transport, through files: messages of all lengths and modes, and more than directories have room for.
-#![allow(clippy::unwrap_used)] // a failure is the test's
 
-#[path = "../../fabric/tests/files_transport/mod.rs"]
-mod files_transport;
-mod talk;
-
-use files_transport::{Directory, EAGER, Files, PIECE, ROOM};
+use crate::files_transport::{Directory, EAGER, Files, PIECE, ROOM};
+use crate::talk::{pattern, receive, send};
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
 use oxmpi_core::world::{MakeTransport, Options, world_with};
 use oxmpi_engine::Mode;
 use oxmpi_mem::memory::Owned;
-use talk::{pattern, receive, send};
 
 fn over_files(ranks: u32, directory: &Directory) -> Options {
     let root = directory.0.clone();

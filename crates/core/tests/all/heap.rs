@@ -1,6 +1,4 @@
 //! Messages in memory that peers read by themselves, between ranks on threads: each has its own mapping of each heap.
-#![allow(clippy::unwrap_used)] // a failure is the test's
-
 use oxmpi_core::Process;
 use oxmpi_core::world::{Options, world_with};
 use oxmpi_engine::Mode;

@@ -1,8 +1,6 @@
 //! Ranks as values over queues in the memory of one program: messages of all lengths and modes, many at once, and collectives.
-#![allow(clippy::unwrap_used)] // a failure is the test's
 
-mod talk;
-
+use crate::talk::{pattern, receive, send};
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
 use oxmpi_coll::{Buffers, Combine};
 use oxmpi_core::world::{MakeTransport, Options, world_with};
@@ -13,7 +11,6 @@ use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Owned;
 use oxmpi_plan::{Call, Shared};
 use std::sync::Arc;
-use talk::{pattern, receive, send};
 
 fn loopback(ranks: u32) -> Options {
     let queues = Arc::new(PacketQueues::new(0..ranks));

@@ -1,7 +1,5 @@
 //! Ranks as values over providers of libfabric, which match their messages: all lengths and modes, everybody to everybody, within nodes
 //! through memory too. Skipped where there is no libfabric, or no such provider.
-#![allow(clippy::unwrap_used)] // a failure is the test's
-
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
 use oxmpi_core::world::{Options, Sockets, world_with};
 use oxmpi_engine::Mode;

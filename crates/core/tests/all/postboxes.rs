@@ -1,8 +1,6 @@
 //! Ranks as values over postboxes: messages of all lengths and modes, a pool that is too small, counts of what went which way.
-#![allow(clippy::unwrap_used)] // a failure is the test's
 
-mod talk;
-
+use crate::talk::{pattern, receive, send};
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
 use oxmpi_core::Process;
 use oxmpi_core::world::{Options, Sockets, world_with};
@@ -13,7 +11,6 @@ use oxmpi_fabric::routes::Routes;
 use oxmpi_mem::memory::Owned;
 use oxmpi_sys::pause::Pause;
 use std::sync::Barrier;
-use talk::{pattern, receive, send};
 
 fn usysv(short: u64, pool: u64, max_alloc: usize) -> Options {
     let settings = PostboxSettings {

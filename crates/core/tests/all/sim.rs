@@ -3,7 +3,6 @@
 //! `OXMPI_SIM_SEED=n` runs one seed alone, as a failure says; `OXMPI_SIM_BASE` and `OXMPI_SIM_COUNT` choose others than the
 //! usual.
 
-#[path = "sim/program.rs"]
 mod program;
 
 use oxmpi_abi::extensions::MPIX_ERR_PROC_FAILED;
@@ -24,7 +23,7 @@ impl Drop for Line {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!(
-                "seed {}, {} ranks: OXMPI_SIM_SEED={} cargo nextest run -p oxmpi-core --test sim random_programs_0",
+                "seed {}, {} ranks: OXMPI_SIM_SEED={} cargo nextest run -p oxmpi-core --test all random_programs_0",
                 self.seed, self.ranks, self.seed
             );
         }

@@ -1,11 +1,7 @@
 //! Ranks as values over real sockets: messages of all lengths and modes, collectives, threads; and the same while
 //! connections are killed at random; and through daemons, which have sockets too.
-#![allow(clippy::unwrap_used)] // a failure is the test's
 
-#[path = "../../fabric/tests/support/chaos.rs"]
-mod chaos;
-
-use chaos::Chaos;
+use crate::chaos::Chaos;
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_TYPE_SHARED};
 use oxmpi_coll::{Buffers, Combine, UserReduction};
 use oxmpi_core::process::UserCall;

@@ -1,8 +1,6 @@
 //! Ranks as values: several in one program, over the real shared-memory code.
-#![allow(clippy::unwrap_used)] // a failure is the test's
 
-mod talk;
-
+use crate::talk::{pattern, receive, send};
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_ERR_COMM, MPI_ERR_RANK, MPI_ERR_TAG};
 use oxmpi_coll::{Buffers, Combine};
 use oxmpi_core::comm::{Comparison, Peer};
@@ -18,7 +16,6 @@ use oxmpi_mem::memory::{Owned, lend, lend_mut};
 use oxmpi_plan::{Call, Shared};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use talk::{pattern, receive, send};
 
 /// Lengths around every change of protocol.
 const LENGTHS: [usize; 17] =

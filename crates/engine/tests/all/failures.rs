@@ -1,8 +1,6 @@
 //! Peers that die, and peers that talk nonsense.
 
-mod lanes;
-
-use lanes::{Lanes, calm, pattern, request, rough};
+use crate::lanes::{Lanes, calm, pattern, request, rough};
 use oxmpi_engine::{Completion, Fault, Mode, Source, TagMatch};
 use oxmpi_fabric::SentNow;
 use oxmpi_wire::{Context, Envelope, Frame};

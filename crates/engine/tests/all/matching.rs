@@ -1,8 +1,6 @@
 //! Who gets which message.
 
-mod lanes;
-
-use lanes::{Lanes, calm, pattern, request, rough};
+use crate::lanes::{Lanes, calm, pattern, request, rough};
 use oxmpi_engine::{Mode, RankMap, Source, Started, TagMatch};
 use oxmpi_mem::memory::Owned;
 use oxmpi_sys::bytes::Bytes;

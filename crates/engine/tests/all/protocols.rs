@@ -1,8 +1,6 @@
 //! How the data of a message get to the receiver, in all lengths, modes and layouts.
 
-mod lanes;
-
-use lanes::{Lanes, calm, pattern, request, rough};
+use crate::lanes::{Lanes, calm, pattern, request, rough};
 use oxmpi_engine::{Fault, Mode, RankMap, Source, Started, TagMatch, Team};
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Owned;

@@ -1,8 +1,6 @@
 //! Messages that the network matches by itself, beside those that the lane matches: ranks 0 and 1 are one node, 2 and 3 another.
 
-mod lanes;
-
-use lanes::{Lanes, calm, pattern, request};
+use crate::lanes::{self, Lanes, calm, pattern, request};
 use oxmpi_engine::{Completion, Fault, Mode, RankMap, Source, Started, TagMatch};
 use oxmpi_fabric::sim::Weather;
 use oxmpi_mem::memory::Owned;

@@ -1,15 +1,11 @@
 //! The example of a transport, through files: planned messages arrive once, in order and whole, and a full directory says so.
-#![allow(clippy::unwrap_used)] // a failure is the test's
 
-mod files_transport;
-mod support;
-
-use files_transport::{Directory, Files, PIECE, ROOM};
+use crate::files_transport::{Directory, Files, PIECE, ROOM};
+use crate::support::{Recorder, buffer_of, content, exchange, with_message};
 use oxmpi_fabric::{Body, Membership as _, Message, Sent, Sink, Transport as _};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Announced, ContextId, Envelope, Frame};
 use std::path::Path;
-use support::{Recorder, buffer_of, content, exchange, with_message};
 
 const FIRST: u32 = 5;
 const MESSAGES: u32 = 1000;

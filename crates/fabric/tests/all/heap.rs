@@ -1,6 +1,4 @@
 //! Which announced messages a receiver copies from the sender's heap by itself.
-#![allow(clippy::unwrap_used)] // a failure is the test's
-
 use oxmpi_fabric::Fetching;
 use oxmpi_fabric::neighbours::{Neighbours, Opened};
 use oxmpi_fabric::shm::{Shm, ShmSettings, SingleCopyMode};

@@ -1,13 +1,9 @@
 //! Processes whose messages go through relays on threads of this program: order, receivers that do not look, connections between
 //! relays that are killed at random, and bytes that nobody of the job has sent. OXMPI_FUZZ_SECONDS says how long the tests with
 //! random bytes run, OXMPI_FUZZ_SEED replays one case.
-#![allow(clippy::unwrap_used)] // a failure is the test's
 
-#[path = "support/chaos.rs"]
-mod chaos;
-mod support;
-
-use chaos::Chaos;
+use crate::chaos::Chaos;
+use crate::support::{Anything, Recorder, fuzz, planned, with_message};
 use oxmpi_fabric::lamd::Lamd;
 use oxmpi_fabric::relay::{Relay, RelayError};
 use oxmpi_fabric::tcp::{Address, Encryption, Identity, Secret, Tcp, TcpSettings, Whereabouts};
@@ -24,7 +20,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use support::{Anything, Recorder, fuzz, planned, with_message};
 
 /// What no test takes.
 const LIMIT: Duration = Duration::from_secs(100);

@@ -1,12 +1,9 @@
 //! Threads of one program through queues in its memory: planned messages arrive once, in order and whole, and a full queue says so.
-#![allow(clippy::unwrap_used)] // a failure is the test's
 
-mod support;
-
+use crate::support::{Recorder, exchange, planned, with_message};
 use oxmpi_fabric::transports::loopback::{Loopback, PacketQueues, ROOM};
 use oxmpi_fabric::{Membership as _, Sent, Transport as _};
 use std::sync::Arc;
-use support::{Recorder, exchange, planned, with_message};
 
 const FIRST: u32 = 5;
 const MESSAGES: u32 = 3000;

@@ -1,6 +1,4 @@
 //! What the transports of this crate say of themselves, and what is selected of them.
-#![allow(clippy::unwrap_used, missing_docs)]
-
 use oxmpi_fabric::Constructor;
 use oxmpi_param::module::{BetweenNodes, Supplies};
 use oxmpi_param::{Job, Module, NodeCount, Param, Params, Source, ThreadLevel};

@@ -1,11 +1,6 @@
 //! A process whose messages stand still at the word of its launcher, which is the test.
-#![allow(clippy::unwrap_used)] // a failure is the test's
 
-#[path = "support/ends.rs"]
-mod ends;
-mod support;
-
-use ends::{End, JOB, LIMIT, Plan};
+use crate::ends::{End, JOB, LIMIT, Plan};
 use oxmpi_fabric::neighbours::Neighbours;
 use oxmpi_fabric::routes::{Coordinator, Reach, Routes};
 use oxmpi_fabric::shm::{Shm, ShmSettings};

@@ -1,21 +1,14 @@
 //! Processes over real sockets on the loopback: connections that are killed at random, strangers, peers that die.
-#![allow(clippy::unwrap_used)] // a failure is the test's
 
-#[path = "support/chaos.rs"]
-mod chaos;
-#[path = "support/ends.rs"]
-mod ends;
-mod support;
-
-use chaos::Chaos;
-use ends::{End, LIMIT, Plan, pair, until};
+use crate::chaos::Chaos;
+use crate::ends::{End, LIMIT, Plan, pair, until};
+use crate::support::{content, fuzz, with_message};
 use oxmpi_fabric::sim::Random;
 use oxmpi_fabric::tcp::{HELLO, PROOF, Whereabouts};
 use oxmpi_fabric::{Membership as _, Sent, Statistics as _, Transport as _};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
-use support::{content, fuzz, with_message};
 
 /// Who may have connected and not said who it is: strangers, and one for each process.
 const PLACES: usize = 32 + 2;

@@ -1,14 +1,9 @@
 //! Records that are sent before a greeting is over (`tcp/greeting.rs` rules 7 to 10): they come while their sender does nothing, once,
 //! in order, and only from who may send them.
-#![allow(clippy::unwrap_used)] // a failure is the test's
 
-#[path = "support/ends.rs"]
-mod ends;
-#[path = "support/raw.rs"]
-mod raw;
-mod support;
-
-use ends::{End, JOB, LIMIT, Plan};
+use crate::ends::{self, End, JOB, LIMIT, Plan};
+use crate::raw::{CONTEXT, Came, answer, look, record};
+use crate::support::content;
 use oxmpi_fabric::tcp::{
     Acceptor, EARLY_BYTES, HELLO, Identity, Initiator, PROOF, Point, RECORD_HEADER, RecordHeader, Secret,
     VERDICT, WELCOME,
@@ -16,11 +11,9 @@ use oxmpi_fabric::tcp::{
 use oxmpi_fabric::{Body, Membership as _, Message, Sent, Statistics as _, Transport as _};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Context, Envelope, Frame};
-use raw::{CONTEXT, Came, answer, look, record};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Instant;
-use support::content;
 
 const SECRET: Secret = Secret([7; 32]);
 

@@ -1,14 +1,9 @@
 //! Longer eager messages over real sockets, which are lent until the peer has them or they are copied.
-#![allow(clippy::unwrap_used)] // a failure is the test's
 
-#[path = "support/ends.rs"]
-mod ends;
-mod support;
-
-use ends::{Plan, pair, until};
+use crate::ends::{Plan, pair, until};
+use crate::support::{buffer_of, content};
 use oxmpi_fabric::{Body, Message, Sent, Transport as _};
 use oxmpi_wire::{Context, Envelope, Frame};
-use support::{buffer_of, content};
 
 #[test]
 fn nobody_sleeps_while_a_message_is_lent_that_could_be_copied() {

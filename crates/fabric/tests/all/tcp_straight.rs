@@ -1,23 +1,16 @@
 //! Receives that read the socket of their source themselves, and sockets that the poller does not watch meanwhile. The peer
 //! is the test, which says each byte.
-#![allow(clippy::unwrap_used)] // a failure is the test's
 
-#[path = "support/ends.rs"]
-mod ends;
-#[path = "support/raw.rs"]
-mod raw;
-mod support;
-
-use ends::{End, LIMIT, Plan};
+use crate::ends::{End, LIMIT, Plan};
+use crate::raw::{CONTEXT, Came, connect, look, record};
+use crate::support::content;
 use oxmpi_fabric::tcp::{Point, RECORD_HEADER};
 use oxmpi_fabric::{Taken, Transport as _};
 use oxmpi_sys::bytes::BytesMut;
 use oxmpi_wire::{HEADER_LEN, Tags};
-use raw::{CONTEXT, Came, connect, look, record};
 use std::io::Write;
 use std::net::TcpStream;
 use std::time::Instant;
-use support::content;
 
 /// The number of the peer in most tests.
 const PEER: u32 = 1;

@@ -2,7 +2,6 @@
 //!
 //! What is derived needs no unsafe code of the program:
 #![forbid(unsafe_code)]
-#![allow(clippy::unwrap_used)] // a test may panic anywhere
 
 use oxmpi::{ANY_TAG, Buffer, Element, ErrorKind, Op, Strided, StridedMut, threads};
 use std::marker::PhantomData;

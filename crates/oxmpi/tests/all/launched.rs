@@ -1,6 +1,4 @@
 //! Examples, and this test program itself, as ranks under `mpirun`.
-#![allow(clippy::unwrap_used)] // a test may panic anywhere
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 

@@ -1,6 +1,4 @@
 //! Messages and requests between ranks on threads.
-#![allow(clippy::unwrap_used)] // a test may panic anywhere
-
 use oxmpi::{ANY_SOURCE, ANY_TAG, Communicator, Dest, ErrorKind, RequestSet, threads};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

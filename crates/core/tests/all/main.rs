@@ -1,0 +1,18 @@
+//! Tests of the crate through its face. They are one program: each would be as large as the library, and take as long to be compiled.
+#![allow(clippy::unwrap_used)] // a failure is the test's
+
+#[path = "../../../fabric/tests/support/chaos.rs"]
+mod chaos;
+mod failures;
+mod files;
+#[path = "../../../fabric/tests/files_transport/mod.rs"]
+mod files_transport;
+mod heap;
+mod loopback;
+mod ofi;
+mod postboxes;
+mod shmem;
+mod sim;
+mod sockets;
+mod talk;
+mod world;
