@@ -9,7 +9,7 @@ use crate::transports::Tell;
 use linkme::distributed_slice;
 use oxmpi_param::module::{MODULES, Module, Supplies};
 use oxmpi_param::{Encrypt, Level, Param, Params, Unit};
-use oxmpi_verbs::{Adapter, AdapterSettings, Device, LIBRARY as FILE, Library};
+use oxmpi_verbs::{Adapter, AdapterSettings, Device, LIBRARY as FILE, Library, RETRIES};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -125,7 +125,7 @@ static PRIORITY: Param = Param::priority(
 /// Envelopes of a shared receive queue at most, in a job of few processes.
 const SHARED_MOST: u32 = 4096;
 /// A packet is sent so often before a connection has failed.
-const ATTEMPTS: u128 = 8;
+const ATTEMPTS: u128 = RETRIES as u128 + 1;
 
 /// The power of two of 4.096 microseconds after which a packet is repeated, so that all attempts take about so many seconds.
 fn ack_timeout(seconds: u32) -> u8 {
