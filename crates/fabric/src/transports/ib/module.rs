@@ -124,6 +124,8 @@ static PRIORITY: Param = Param::priority(
 
 /// Envelopes of a shared receive queue at most, in a job of few processes.
 const SHARED_MOST: u32 = 4096;
+/// How long a connection that fails again and again is left alone each time.
+const PAUSE: Duration = Duration::from_millis(200);
 /// A packet is sent so often before a connection has failed.
 const ATTEMPTS: u128 = RETRIES as u128 + 1;
 
@@ -154,7 +156,8 @@ fn settings(params: &Params, processes: u32) -> IbSettings {
     let envelopes = params.count(&ENVELOPES) as u32;
     let shared = params.is_on(&SRQ).then(|| shared_len(envelopes, processes));
     let timeout = Duration::from_secs(params.count(&TIMEOUT) as u64);
-    IbSettings { tiny: params.count(&TINY), envelopes, shared, mtu: params.count(&MTU), timeout }
+    let (tiny, mtu) = (params.count(&TINY), params.count(&MTU));
+    IbSettings { tiny, envelopes, shared, mtu, timeout, pause: PAUSE }
 }
 
 /// The library, and the devices of this machine.
