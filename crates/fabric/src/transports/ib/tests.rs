@@ -2,6 +2,7 @@
 
 mod failing;
 mod long;
+mod without_port;
 
 use super::fake::{FakePort, FakeSockets, SharedWorld};
 use super::{Ib, IbSettings};
