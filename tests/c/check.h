@@ -4,7 +4,8 @@
  * prints "ok" as its last line if no rank saw a failure; otherwise every rank exits with code 1.
  *
  * Two environment variables, for slow machines: CHECK_DIVISOR=n divides the repetitions that go through scaled(), and
- * CHECK_SECONDS=n is the time after which a rank that hangs gives up (60 unless told).
+ * CHECK_SECONDS=n is the time after which a rank that hangs gives up (60 unless told). CHECK_BEGIN is a command that each rank
+ * runs behind MPI_Init, before its first message.
  */
 #ifndef CHECK_H
 #define CHECK_H
@@ -118,6 +119,8 @@ static inline void check_begin(int *argc, char ***argv)
     check_watch();
     MPI_Init(argc, argv);
     check_ranks();
+    const char *begin = getenv("CHECK_BEGIN");
+    if (begin && system(begin) != 0) MPI_Abort(MPI_COMM_WORLD, 2);
 }
 
 /* The failures of all ranks, while MPI is usable. */

@@ -43,7 +43,7 @@ pub(crate) fn conformance(words: &[&str]) -> Result<(), Failure> {
             print!("{HELP}");
             Ok(())
         }
-        Some(options) if options.ib => ib::run(options.prefix.as_deref()),
+        Some(options) if !options.ib.is_empty() => ib::run(options.prefix.as_deref(), &options.ib),
         Some(options) => {
             let ways = options.rpis.iter();
             let places = ways.flat_map(|&rpi| options.ranks.iter().map(move |&ranks| Place { ranks, rpi }));

@@ -7,6 +7,7 @@ mod words;
 
 #[cfg(test)]
 pub(crate) use self::connections::DRAIN;
+pub use self::connections::RETRIES;
 pub use self::regions::{RegionId, RemoteMemory};
 
 use self::regions::Regions;

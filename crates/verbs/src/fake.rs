@@ -2,8 +2,8 @@
 //! its own.
 
 use crate::declarations::{
-    Channel, Context, ContextOps, Cq, DeviceAttr, IBV_QPS_ERR, Mr, Opaque, PortAttr, Qp, QpAttr, QpInitAttr,
-    RecvWr, SendWr, Srq, SrqInitAttr, Symbols, Wc,
+    Channel, Context, ContextOps, Cq, DeviceAttr, IBV_QPS_ERR, IBV_QPS_RTS, Mr, Opaque, PortAttr, Qp, QpAttr,
+    QpInitAttr, RecvWr, SendWr, Srq, SrqInitAttr, Symbols, Wc,
 };
 use libc::{c_char, c_int, c_uint, c_void, size_t};
 use std::cell::RefCell;
@@ -26,6 +26,8 @@ pub(crate) struct FakeLibrary {
     /// Those that are in the error state.
     pub(crate) broken: Vec<u32>,
     pub(crate) resized: Vec<c_int>,
+    /// How often each queue pair that was connected repeats a packet.
+    pub(crate) repetitions: Vec<u8>,
     /// The length of the shared queue that was made.
     pub(crate) shared: u32,
     /// The names of posted receives.
@@ -195,10 +197,13 @@ unsafe extern "C" fn create_qp(_: *mut Opaque, init: *mut QpInitAttr) -> *mut Qp
 }
 unsafe extern "C" fn modify_qp(qp: *mut Qp, attr: *mut QpAttr, _: c_int) -> c_int {
     // SAFETY: the caller gives an open queue pair, and such a structure.
-    let (number, state) = unsafe { ((*qp).qp_num, (*attr).qp_state) };
+    let (number, state, repetitions) = unsafe { ((*qp).qp_num, (*attr).qp_state, (*attr).retry_cnt) };
     with(|fake| {
         if state == IBV_QPS_ERR {
             fake.broken.push(number);
+        }
+        if state == IBV_QPS_RTS {
+            fake.repetitions.push(repetitions);
         }
         if fake.fails_to_modify { libc::ENOMEM } else { 0 }
     })

@@ -180,3 +180,15 @@ fn peers_may_read_what_is_exposed_and_nobody_may_write_it() {
     assert_eq!(with(|fake| fake.registered.len()), 0);
     assert!(memory.into_vec().is_ok());
 }
+
+#[test]
+fn packets_that_nobody_answers_are_repeated_for_some_time_only() {
+    device(100, 0, 50_000);
+    let mut adapter = open(None).unwrap();
+    let end = adapter.create(1).unwrap();
+    adapter.connect(&end, &end).unwrap();
+    let repetitions = with(|fake| std::mem::take(&mut fake.repetitions));
+    assert_eq!(repetitions.len(), 1);
+    // Soft RoCE repeats without end if it is 7.
+    assert!((1..7).contains(&repetitions[0]), "{repetitions:?}");
+}

@@ -1,10 +1,11 @@
 //! `cargo xtask conformance --ib`: jobs over `ib` in an emulated machine with soft RoCE devices, which needs no hardware. It shows right
-//! results, never speed.
+//! results, never speed. Each part is a machine of its own, so that one that stops ends no other.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::client::Client;
 use crate::install::{install, target_directory};
 use crate::root;
 use crate::run::{Failure, Run};
@@ -41,11 +42,76 @@ const TESTS: [&str; 10] = [
 /// The one with long messages, which are read by the adapter, and the one whose port is taken down: they run in ways of their own.
 const OTHERS: [&str; 2] = ["p2p_remapped", "jobs/ib_down"];
 
-/// The longest that the machine runs, seconds.
-const LIMIT: &str = "1500";
+/// mpi4py's modules that run there: point-to-point and collective communication.
+const MODULES: [&str; 18] = [
+    "test_p2p_buf",
+    "test_p2p_buf_matched",
+    "test_p2p_buf_part",
+    "test_p2p_obj",
+    "test_p2p_obj_matched",
+    "test_cco_buf",
+    "test_cco_buf_inter",
+    "test_cco_nb_buf",
+    "test_cco_nb_vec",
+    "test_cco_ngh_buf",
+    "test_cco_ngh_obj",
+    "test_cco_obj",
+    "test_cco_obj_inter",
+    "test_cco_pr_buf",
+    "test_cco_pr_ngh_buf",
+    "test_cco_pr_vec",
+    "test_cco_vec",
+    "test_cco_vec_inter",
+];
 
-/// Runs the jobs. `prefix`: an installation to judge instead of a new one.
-pub(super) fn run(prefix: Option<&Path>) -> Result<(), Failure> {
+/// A part of all that is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IbPart {
+    /// Short messages with every MTU, few envelopes and both kinds of receive queues.
+    Basic,
+    /// Long messages, which the adapter reads.
+    Long,
+    /// Ports that are taken down, before the first message and in the middle of one.
+    Ports,
+    /// The C tests.
+    Tests,
+    /// Modules of mpi4py with 2 ranks, and with 4.
+    Mpi4py2,
+    Mpi4py4,
+}
+
+impl IbPart {
+    pub(super) const ALL: [IbPart; 6] =
+        [IbPart::Basic, IbPart::Long, IbPart::Ports, IbPart::Tests, IbPart::Mpi4py2, IbPart::Mpi4py4];
+
+    /// How it is selected, and the function of the script that runs it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            IbPart::Basic => "basic",
+            IbPart::Long => "long",
+            IbPart::Ports => "ports",
+            IbPart::Tests => "tests",
+            IbPart::Mpi4py2 => "mpi4py_2",
+            IbPart::Mpi4py4 => "mpi4py_4",
+        }
+    }
+
+    pub(super) fn from_name(name: &str) -> Option<IbPart> {
+        IbPart::ALL.into_iter().find(|part| part.name() == name)
+    }
+
+    fn needs_mpi4py(self) -> bool {
+        matches!(self, IbPart::Mpi4py2 | IbPart::Mpi4py4)
+    }
+
+    /// The longest that its machine runs, seconds.
+    fn limit(self) -> u32 {
+        if self.needs_mpi4py() { 3600 } else { 1500 }
+    }
+}
+
+/// Runs parts of the jobs. `prefix`: an installation to judge instead of a new one.
+pub(super) fn run(prefix: Option<&Path>, parts: &[IbPart]) -> Result<(), Failure> {
     let missing: Vec<_> =
         NEEDED.iter().filter(|(file, _)| !Path::new(file).exists()).map(|(_, package)| *package).collect();
     if !missing.is_empty() {
@@ -57,7 +123,7 @@ pub(super) fn run(prefix: Option<&Path>) -> Result<(), Failure> {
     }
     let directory = target_directory().join("conformance/ib");
     let programs = directory.join("programs");
-    fs::create_dir_all(&programs).map_err(Failure::io(format!("cannot make {}", programs.display())))?;
+    super::make_directory(&programs)?;
     let prefix = match prefix {
         Some(prefix) => prefix.to_owned(),
         None => {
@@ -66,6 +132,26 @@ pub(super) fn run(prefix: Option<&Path>) -> Result<(), Failure> {
             made
         }
     };
+    compile(&prefix, &programs)?;
+    let mut head = format!(
+        "PREFIX='{}' PROGRAMS='{}' TESTS='{}' MODULES='{}'\n",
+        prefix.display(),
+        programs.display(),
+        TESTS.join(" "),
+        MODULES.join(" ")
+    );
+    if parts.iter().any(|part| part.needs_mpi4py()) {
+        let client = Client::prepare(&prefix, &root().join("target/conformance"))?;
+        head += &format!("PYTHON='{}' SUITE='{}'\n", client.python().display(), client.suite.display());
+    }
+    super::write(&directory.join("guest.sh"), GUEST)?;
+    let failed: Vec<String> =
+        parts.iter().filter_map(|part| Some(run_part(*part, &directory, &head).err()?.to_string())).collect();
+    if failed.is_empty() { Ok(()) } else { Err(Failure::new(failed.join("\n"))) }
+}
+
+/// Compiles the programs.
+fn compile(prefix: &Path, programs: &Path) -> Result<(), Failure> {
     let heat = (root().join("examples/heat.c"), "heat");
     let tests = TESTS.into_iter().chain(OTHERS).map(|name| {
         let program = name.rsplit('/').next().unwrap_or(name);
@@ -75,28 +161,30 @@ pub(super) fn run(prefix: Option<&Path>) -> Result<(), Failure> {
         let compile = Run::new(prefix.join("bin/mpicc")).args(["-O1", "-Wno-unused"]).arg(source);
         compile.arg("-o").arg(programs.join(name)).arg("-lm").arg("-pthread").show()?;
     }
-    let (guest, script) = (directory.join("guest.sh"), directory.join("script.sh"));
-    let head = format!(
-        "PREFIX='{}' PROGRAMS='{}' TESTS='{}'\n",
-        prefix.display(),
-        programs.display(),
-        TESTS.join(" ")
-    );
-    let write = |file: &Path, text: &str| {
-        fs::write(file, text).map_err(Failure::io(format!("cannot write {}", file.display())))
-    };
-    write(&guest, GUEST)?;
-    write(&script, &(head + SCRIPT))?;
-    let mut machine = Command::new("bash");
-    machine.arg(&guest).arg(directory.join("machine")).arg(&script).env("LIMIT", LIMIT);
-    let status = machine.status().map_err(Failure::io("cannot run bash"))?;
+    Ok(())
+}
+
+/// Runs one part in a machine of its own. `head`: variables of the script.
+fn run_part(part: IbPart, directory: &Path, head: &str) -> Result<(), Failure> {
+    let name = part.name();
+    let script: PathBuf = directory.join(format!("{name}.sh"));
+    super::write(&script, &format!("{head}PART={name}\n{SCRIPT}"))?;
     let report = directory.join("machine/out/report");
-    println!("{}", fs::read_to_string(&report).unwrap_or_default());
+    // What another part has left.
+    let _ = fs::remove_file(&report);
+    let mut machine = Command::new("bash");
+    machine.arg(directory.join("guest.sh")).arg(directory.join("machine")).arg(&script);
+    let status = machine.env("LIMIT", part.limit().to_string()).status();
+    let status = status.map_err(Failure::io("cannot run bash"))?;
+    let text = fs::read_to_string(&report).unwrap_or_default();
+    println!("{name}:\n{text}");
+    let kept = directory.join(format!("{name}.report"));
+    super::write(&kept, &text)?;
     match status.code() {
         Some(0) => Ok(()),
-        Some(125) => {
-            Err(Failure::new("the emulated machine has not come to an end: see what it has printed above"))
-        }
-        _ => Err(Failure::new(format!("jobs over ib have failed: {}", report.display()))),
+        Some(125) => Err(Failure::new(format!(
+            "{name}: the emulated machine has not come to an end: see what it has printed above"
+        ))),
+        _ => Err(Failure::new(format!("{name}: jobs over ib have failed: {}", kept.display()))),
     }
 }

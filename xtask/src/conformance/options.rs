@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::ib::IbPart;
 use crate::run::Failure;
 
 pub(super) const HELP: &str = "\
@@ -15,7 +16,8 @@ cargo xtask conformance [options]   run foreign programs on OxMPI: mpi4py's test
   --module REGEX        only what has such a name: test_comm, bench_ringtest, netpipe, hpcc
   --prefix DIR          judge this installation; otherwise one is built and put into target/conformance/oxmpi
   --patience SECONDS    how long a test may do nothing, 30 if not given
-  --ib                  instead: jobs over 'ib' in an emulated machine with soft RoCE devices (some minutes)
+  --ib                  instead: jobs over 'ib' in an emulated machine with soft RoCE devices (hours)
+  --ib=basic,long       only parts of these: basic, long, ports, tests, mpi4py_2, mpi4py_4
   --shrink              take what no longer fails off tests/conformance/expected-failures.txt
 
 Exit code 0 if nothing fails but what is expected to, and all of that does.
@@ -67,8 +69,8 @@ pub(super) struct Options {
     pub(super) prefix: Option<PathBuf>,
     pub(super) patience: Duration,
     pub(super) shrink: bool,
-    /// Jobs over InfiniBand in an emulated machine, and nothing else.
-    pub(super) ib: bool,
+    /// Jobs over InfiniBand in an emulated machine, and nothing else: which parts; none if it is empty.
+    pub(super) ib: Vec<IbPart>,
 }
 
 impl Default for Options {
@@ -80,7 +82,7 @@ impl Default for Options {
             prefix: None,
             patience: Duration::from_secs(30),
             shrink: false,
-            ib: false,
+            ib: Vec::new(),
         }
     }
 }
@@ -106,7 +108,10 @@ pub(super) fn read(words: &[&str]) -> Result<Option<Options>, Failure> {
             "--module" => options.module = Some(value()?.to_owned()),
             "--five" => five = true,
             "--shrink" => options.shrink = true,
-            "--ib" => options.ib = true,
+            "--ib" => {
+                options.ib = attached
+                    .map_or(Ok(IbPart::ALL.to_vec()), |parts| list(option, parts, IbPart::from_name))?;
+            }
             // Jobs run elsewhere.
             "--prefix" => {
                 let prefix = value()?;
@@ -147,6 +152,9 @@ mod tests {
         assert!(read(&["--module", "comm", "-h"]).unwrap().is_none());
         assert_eq!(read(&["--five", "--ranks", "2"]).unwrap().unwrap().ranks, [2, 5]);
         assert_eq!(read(&["--five"]).unwrap().unwrap().ranks, [1, 2, 3, 5]);
+        assert_eq!(read(&["--ib"]).unwrap().unwrap().ib, IbPart::ALL);
+        assert_eq!(read(&["--ib=long,ports"]).unwrap().unwrap().ib, [IbPart::Long, IbPart::Ports]);
+        assert!(read(&[]).unwrap().unwrap().ib.is_empty());
     }
 
     #[test]
@@ -156,6 +164,7 @@ mod tests {
             (&["--rpi", "shm,udp"], "'udp'"),
             (&["--patience", "1"], "'1'"),
             (&["--module"], "--module needs"),
+            (&["--ib=shm"], "'shm'"),
             (&["--some"], "'--some'"),
         ] {
             let error = read(words).unwrap_err().to_string();

@@ -61,3 +61,20 @@ fn what_is_not_there_is_named() {
         assert!(outcome.err.contains(text), "{outcome:?}");
     }
 }
+
+/// That one rank has a port and another one none is a unit test of the transport.
+#[test]
+fn ranks_without_a_port_use_sockets_if_that_is_allowed() {
+    if has_device() {
+        eprintln!("skipped: this machine has a device under /sys/class/infiniband");
+        return;
+    }
+    let programs = compile(&["jobs/ofi"]);
+    let options = ["--mca", "rpi", "ib", "--mca", "rpi_ib_shm", "0", "--mca", "rpi_ib_fallback"];
+    let outcome = programs.run(4, &[&options[..], &["1"]].concat(), "ofi", &[]);
+    assert!(outcome.code == 0 && outcome.out.ends_with("ok\n"), "{outcome:?}");
+    // It is said once for each host.
+    assert_eq!(outcome.err.matches("has no port, so its ranks use sockets").count(), 1, "{outcome:?}");
+    let outcome = programs.run(4, &[&options[..], &["0"]].concat(), "ofi", &[]);
+    assert!(outcome.code != 0 && outcome.err.contains("rpi_ib_fallback 1"), "{outcome:?}");
+}

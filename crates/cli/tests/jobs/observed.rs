@@ -101,6 +101,7 @@ const OBSERVED: &[Row] = &[
         "what_is_not_there_is_named",
         &["rpi_ib_hca_id", "rpi_ib_port", "rpi_ib_mtu", "rpi_ib_library"],
     ),
+    ("jobs/ib.rs", "ranks_without_a_port_use_sockets_if_that_is_allowed", &["rpi_ib_fallback"]),
     (
         "jobs/ofi.rs",
         "what_cannot_be_is_told_before_there_are_ranks",

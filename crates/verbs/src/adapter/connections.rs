@@ -15,8 +15,9 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How often a packet is repeated before a connection has failed: the most that there is.
-const RETRIES: u8 = 7;
+/// How often a packet is repeated before a connection has failed. Seven is the most that the field holds, but soft RoCE takes that for
+/// "without end" (rxe_comp.c of Linux, `retry_cnt != 7`), so that what nobody answers would never fail.
+pub const RETRIES: u8 = 6;
 
 /// For how long a queue pair on a shared receive queue stays in the error state before it is destroyed.
 pub(crate) const DRAIN: Duration = Duration::from_secs(1);

@@ -10,7 +10,7 @@ use crate::{Body, Limits, Membership, Message, Sent, Sink, Statistics, Transport
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_verbs::{Completion, LocalEnd, Operation, RegionId, RemoteEnd, RemoteMemory, SlotId, VerbsError};
-use oxmpi_wire::Frame;
+use oxmpi_wire::{Envelope, Frame};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -66,7 +66,12 @@ pub(super) struct World {
     shared: [VecDeque<SlotId>; 2],
     done: [VecDeque<(Completion, Vec<u8>)>; 2],
     meets: [VecDeque<(bool, Vec<u8>)>; 2],
+    /// Eager messages over the sockets, which carry them only if one of the two has no port.
+    pub(super) has_port: [bool; 2],
+    messages: [VecDeque<(Envelope, Vec<u8>)>; 2],
     made: u32,
+    /// Whether a port has made an end.
+    has_made: [bool; 2],
     /// Closed queue pairs that have not been taken note of, of each port.
     closed: [Vec<u32>; 2],
     /// Nothing arrives any more, and all that is under way fails.
@@ -91,6 +96,10 @@ pub(super) struct World {
     pub(super) failures: u64,
     /// No connection can be made.
     pub(super) refuses: bool,
+    /// One of so many steps of making a connection is refused, if it is not 0: a new end, the connection of two ends.
+    pub(super) refusals: u64,
+    /// How many were.
+    pub(super) refused: u32,
     /// Connections that have failed so.
     pub(super) failed: u32,
 }
@@ -118,7 +127,10 @@ impl SharedWorld {
             shared: Default::default(),
             done: Default::default(),
             meets: Default::default(),
+            has_port: [true; 2],
+            messages: Default::default(),
             made: 1,
+            has_made: [false; 2],
             closed: Default::default(),
             is_broken: false,
             has_left: [false; 2],
@@ -132,6 +144,8 @@ impl SharedWorld {
             read: 0,
             failures: 0,
             refuses: false,
+            refusals: 0,
+            refused: 0,
             failed: 0,
         })))
     }
@@ -159,6 +173,13 @@ impl World {
         let operation = Operation::Receive(slot, 0);
         let ended = Completion { queue_pair, operation, error, has_timed_out: false };
         self.done[me].push_back((ended, Vec::new()));
+    }
+
+    /// Whether a step of making a connection is refused.
+    fn refuses_step(&mut self) -> bool {
+        let is_refused = self.refusals > 0 && self.random.below(self.refusals) == 0;
+        self.refused += u32::from(is_refused);
+        is_refused
     }
 
     /// Lets an operation of some queue pair arrive.
@@ -298,10 +319,12 @@ impl IbPort for FakePort {
     }
     fn create(&mut self, first_packet: u32) -> Result<LocalEnd, VerbsError> {
         let queue_pair = self.world.with(|world| {
-            if world.is_exhausted {
+            // That the first end cannot be made is final.
+            if world.is_exhausted || world.has_made[self.me] && world.refuses_step() {
                 return Err(self.exhausted("queue pairs"));
             }
             world.made += 1;
+            world.has_made[self.me] = true;
             let number = world.made + self.me as u32 * SECOND;
             world.ends.insert(number, FakeEnd::default());
             Ok(number)
@@ -310,7 +333,7 @@ impl IbPort for FakePort {
     }
     fn connect(&mut self, local: &LocalEnd, remote: &RemoteEnd) -> Result<(), VerbsError> {
         self.world.with(|world| {
-            if world.refuses {
+            if world.refuses || world.refuses_step() {
                 return Err(self.exhausted("routes"));
             }
             let end = world.ends.get_mut(&local.queue_pair).expect("it was made");
@@ -473,8 +496,18 @@ impl Transport for FakeSockets {
         1 << 16
     }
     fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+        let Body::Bytes(body) = message.body else { panic!("it lies in one piece") };
+        if let Frame::Eager { envelope } = message.frame {
+            return Ok(self.world.with(|world| {
+                assert_ne!(world.has_port, [true; 2], "messages go over the network");
+                if world.random.below(3) == 0 {
+                    return Sent::Full;
+                }
+                world.messages[to as usize].push_back((envelope, body.to_vec()));
+                Sent::Done
+            }));
+        }
         let Frame::Meet { asks } = message.frame else { panic!("{:?} goes over the network", message.frame) };
-        let Body::Bytes(body) = message.body else { panic!("an introduction lies in one piece") };
         Ok(self.world.with(|world| {
             if world.are_full || world.random.below(3) == 0 {
                 return Sent::Full;
@@ -487,10 +520,13 @@ impl Transport for FakeSockets {
         let came = self
             .world
             .with(|world| if world.random.below(3) == 0 { None } else { world.meets[self.me].pop_front() });
+        let other = 1 - self.me as u32;
+        if let Some((envelope, body)) = self.world.with(|world| world.messages[self.me].pop_front()) {
+            sink.eager(other, 0, envelope, body.len(), Bytes::from(&body[..]));
+        }
         let Some((asks, body)) = came else { return false };
         // It comes in two parts.
         let (first, second) = body.split_at(body.len() / 2);
-        let other = 1 - self.me as u32;
         sink.meet(other, asks, body.len(), Bytes::from(first));
         sink.more(other, first.len(), Bytes::from(second));
         true

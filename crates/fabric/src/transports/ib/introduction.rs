@@ -20,6 +20,9 @@ use oxmpi_verbs::LocalEnd;
 /// Its length, bytes.
 const LEN: usize = 72;
 
+/// The number of no connection: the process has no port, and the rest says nothing.
+pub(super) const WITHOUT_PORT: u32 = u32::MAX - 1;
+
 /// See the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct IbIntroduction {
@@ -32,6 +35,16 @@ pub(super) struct IbIntroduction {
 }
 
 impl IbIntroduction {
+    /// That of a process without a port.
+    pub(super) const WITHOUT_PORT: IbIntroduction = IbIntroduction {
+        end: LocalEnd { queue_pair: 0, first_packet: 0, lid: 0, gid: [0; 16], word: (0, 0), reads: 0 },
+        granted: 1,
+        envelope: 0,
+        connection: WITHOUT_PORT,
+        taken: 0,
+        freed: 0,
+    };
+
     pub(super) fn encode(&self) -> [u8; LEN] {
         let IbIntroduction { end, granted, envelope, connection, taken, freed } = self;
         let mut out = [0; LEN];

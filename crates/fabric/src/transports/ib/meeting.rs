@@ -1,6 +1,6 @@
 //! How two processes come to a connection (rules 1 and 5 of the module).
 
-use super::introduction::IbIntroduction;
+use super::introduction::{IbIntroduction, WITHOUT_PORT};
 use super::peer::IbPeer;
 use super::reconnecting::NO_MORE;
 use super::{Ib, IbPort};
@@ -11,8 +11,24 @@ use oxmpi_verbs::VerbsError;
 use oxmpi_wire::Frame;
 
 impl<P: IbPort> Ib<P> {
-    pub(super) fn is_of_launcher(&mut self, peer: u32) -> bool {
-        self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
+    /// Whether messages to a peer with which there is no contact yet go over the port: not to processes of other launchers, nor to those
+    /// that have said that they have none.
+    pub(super) fn goes_by_port(&mut self, peer: u32) -> bool {
+        !self.portless.contains(&peer) && self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
+    }
+
+    /// A peer has no port: all goes to it over the sockets, and the end that was made for it is for nothing.
+    fn go_by_sockets(&mut self, peer: u32) {
+        self.portless.insert(peer);
+        self.unanswered.retain(|to| *to != peer);
+        let known = self.peers.get_mut(peer as usize).and_then(Option::take);
+        if let Some(known) = known {
+            self.port.close(known.end.queue_pair);
+            // Nothing was ever sent over it, so all its envelopes are in the shared queue.
+            if self.settings.shared.is_some() {
+                self.spare += known.granted;
+            }
+        }
     }
 
     /// How many envelopes a new peer is granted (rule 5), 0 if each envelope of the queue is granted.
@@ -102,6 +118,13 @@ impl<P: IbPort> Ib<P> {
     /// A peer has introduced itself.
     pub(super) fn meet(&mut self, from: u32, asks: bool, body: &[u8]) -> Result<(), String> {
         let its = IbIntroduction::decode(body).ok_or("what it says of itself makes no sense")?;
+        if its.connection == WITHOUT_PORT {
+            // Who has sent anything over a connection had a port.
+            if self.peer(from).is_none_or(|peer| !peer.is_connected) {
+                self.go_by_sockets(from);
+            }
+            return Ok(());
+        }
         let own = self.settings.envelope_len();
         if its.envelope as usize != own {
             let its = its.envelope;

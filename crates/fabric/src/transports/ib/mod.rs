@@ -2,7 +2,7 @@
 //!
 //! `module.rs` is what it says of itself, `ports.rs` which port a process uses. A process has one port ([`IbPort`]) and the sockets of the
 //! transport between nodes. Over the sockets two processes only meet, and hear of each other's end; processes of other launchers, which
-//! may be on no common network, use the sockets for everything.
+//! may be on no common network, use the sockets for everything, and so does a process on a host without a port (`without_port.rs`).
 //!
 //! Rules
 //!
@@ -48,6 +48,7 @@ mod reconnecting;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod without_port;
 
 pub use self::port::IbPort;
 pub use self::settings::IbSettings;
@@ -65,7 +66,7 @@ use crate::{
 use oxmpi_sys::poller::Poller;
 use oxmpi_verbs::{Completion, SlotId, VerbsError};
 use oxmpi_wire::Frame;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 /// Polls of the port for one of the sockets, which costs a system call, as long as nothing comes over these.
@@ -93,6 +94,8 @@ pub struct Ib<P: IbPort> {
     /// Which processes belong to this launcher. `None`: all do.
     nodes: Option<Nodes>,
     meetings: Meetings,
+    /// Peers that have no port.
+    portless: HashSet<u32>,
     /// By process number.
     peers: Vec<Option<Box<IbPeer>>>,
     /// By the numbers of their queue pairs.
@@ -150,6 +153,7 @@ impl<P: IbPort> Ib<P> {
             tell: Teller(tell),
             nodes,
             meetings: Meetings::default(),
+            portless: HashSet::new(),
             peers: Vec::new(),
             numbers: HashMap::new(),
             unanswered: Vec::new(),
@@ -206,7 +210,7 @@ impl<P: IbPort> Transport for Ib<P> {
     }
 
     fn piece_limit(&mut self, to: u32) -> usize {
-        if self.is_of_launcher(to) { PIECE_MOST } else { self.sockets.piece_limit(to) }
+        if self.goes_by_port(to) { PIECE_MOST } else { self.sockets.piece_limit(to) }
     }
 
     fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
@@ -226,7 +230,7 @@ impl<P: IbPort> Transport for Ib<P> {
             }
             return Ok(sent);
         }
-        if !self.is_of_launcher(to) {
+        if !self.goes_by_port(to) {
             return self.sockets.send(to, message);
         }
         self.begin_meeting(to)?;

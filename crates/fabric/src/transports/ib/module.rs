@@ -1,6 +1,7 @@
 //! What `ib` says of itself: InfiniBand and RoCE through libibverbs.
 
 use super::ports::{self, DEVICES, PortRequest};
+use super::without_port::WithoutPort;
 use super::{Ib, IbSettings};
 use crate::constructor::{Constructor, Decided, Offer, Services, Situation, Survey};
 use crate::meetings;
@@ -8,8 +9,8 @@ use crate::routes::{Nodes, Reach};
 use crate::transports::Tell;
 use linkme::distributed_slice;
 use oxmpi_param::module::{MODULES, Module, Supplies};
-use oxmpi_param::{Encrypt, Level, Param, Params, Unit};
-use oxmpi_verbs::{Adapter, AdapterSettings, Device, LIBRARY as FILE, Library};
+use oxmpi_param::{Encrypt, Level, Param, Params, Source, Unit};
+use oxmpi_verbs::{Adapter, AdapterSettings, Device, LIBRARY as FILE, Library, RETRIES};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,21 +20,14 @@ static IB: Module = Module {
     name: "ib",
     place: 750,
     help: "'ib' is InfiniBand or RoCE through libibverbs, with shared memory within a node.",
-    params: &[&HCA_ID, &PORT, &MTU, &ENVELOPES, &TINY, &SRQ, &TIMEOUT, &SHM, &LIBRARY, &PRIORITY],
+    params: &[&HCA_ID, &PORT, &MTU, &ENVELOPES, &TINY, &SRQ, &TIMEOUT, &SHM, &FALLBACK, &LIBRARY, &PRIORITY],
     priority: Some(&PRIORITY),
     // A connection is the adapter's affair, and an image has none.
     images: false,
     // Its processes meet over sockets.
     needs: Supplies::Listeners,
-    unavailable: |job| {
-        let missing = || {
-            format!(
-                "no device under {DEVICES} has an active port, so {FILE} is not opened: install the adapter's driver and bring up a port; \
-                 'oxmpi info --ib' shows what there is"
-            )
-        };
-        job.no_sockets.clone().or_else(|| (!ports::has_active_port(Path::new(DEVICES))).then(missing))
-    },
+    unavailable: |job| job.no_sockets.clone(),
+    not_found,
     constructor: &Constructor { decide, survey: Some(survey), suits_hosts, ..Constructor::new(open) },
     ..Module::NEW
 };
@@ -107,6 +101,16 @@ static SHM: Param = Param::switch(
     "Whether messages within a node go through shared memory (1), or by 'ib' through the adapter as well (0).",
 );
 
+static FALLBACK: Param = Param {
+    name: "rpi_ib_fallback",
+    default: -1,
+    min: -1,
+    max: 1,
+    help: "What a rank does on a host where 'ib' finds no active port: it ends the job (0), or all its messages go over sockets (1). -1: the \
+           latter if no one has selected 'ib' by name, so that one host without a port does not keep a job from the network of the others.",
+    ..Param::NEW
+};
+
 static LIBRARY: Param = Param {
     name: "rpi_ib_library",
     unit: Unit::Text { default: FILE },
@@ -124,8 +128,10 @@ static PRIORITY: Param = Param::priority(
 
 /// Envelopes of a shared receive queue at most, in a job of few processes.
 const SHARED_MOST: u32 = 4096;
+/// How long a connection that fails again and again is left alone each time.
+const PAUSE: Duration = Duration::from_millis(200);
 /// A packet is sent so often before a connection has failed.
-const ATTEMPTS: u128 = 8;
+const ATTEMPTS: u128 = RETRIES as u128 + 1;
 
 /// The power of two of 4.096 microseconds after which a packet is repeated, so that all attempts take about so many seconds.
 fn ack_timeout(seconds: u32) -> u8 {
@@ -154,7 +160,25 @@ fn settings(params: &Params, processes: u32) -> IbSettings {
     let envelopes = params.count(&ENVELOPES) as u32;
     let shared = params.is_on(&SRQ).then(|| shared_len(envelopes, processes));
     let timeout = Duration::from_secs(params.count(&TIMEOUT) as u64);
-    IbSettings { tiny: params.count(&TINY), envelopes, shared, mtu: params.count(&MTU), timeout }
+    let (tiny, mtu) = (params.count(&TINY), params.count(&MTU));
+    IbSettings { tiny, envelopes, shared, mtu, timeout, pause: PAUSE }
+}
+
+/// Whether a process without a port goes over sockets.
+fn falls_back(params: &Params) -> bool {
+    params.number(&FALLBACK) == 1
+}
+
+/// Why this machine has nothing for it, if so. No library is opened where no port is active.
+fn not_found(params: &Params) -> Option<String> {
+    let is_needed = !falls_back(params) && !ports::has_active_port(Path::new(DEVICES));
+    is_needed.then(|| {
+        format!(
+            "no device under {DEVICES} has an active port, so {FILE} is not opened: install the adapter's driver and bring up a port \
+             ('oxmpi info --ib' shows what there is), or let host {} use sockets by rpi_ib_fallback 1",
+            oxmpi_sys::host::name()
+        )
+    })
 }
 
 /// The library, and the devices of this machine.
@@ -169,11 +193,17 @@ fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
     if params.mpi_encrypt() == Encrypt::On {
         return Err("mpi_encrypt asks for encrypted messages, and what 'ib' sends is not encrypted".into());
     }
-    if is_one_host {
+    if is_one_host && !falls_back(params) {
         let (_, devices) = found(params)?;
         ports::choose(&devices, &request(params))?;
     }
-    Ok(Decided::default())
+    let mut decided = Decided::default();
+    if params.number(&FALLBACK) < 0 {
+        let is_by_itself =
+            Param::find("rpi").is_some_and(|rpi| matches!(params.source(rpi), Source::Launcher(_)));
+        decided.params.push((FALLBACK.name, i32::from(is_by_itself).to_string()));
+    }
+    Ok(decided)
 }
 
 /// A job on several hosts goes over the port of this host, if there is one to which connections of this kind can be made.
@@ -243,9 +273,32 @@ fn survey(params: &Params) -> Result<Survey, String> {
 /// A port of this host, and the sockets of the process.
 fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer>, String> {
     let Some(poller) = services.poller() else { return Ok(None) };
-    let (library, devices) = found(of.params)?;
     let request = request(of.params);
-    let (device, port) = ports::choose(&devices, &request)?;
+    let found = found(of.params);
+    let chosen = found.as_ref().map_err(Clone::clone).and_then(|(library, devices)| {
+        let (device, port) = ports::choose(devices, &request)?;
+        Ok((library, device, port))
+    });
+    let memory = if of.params.is_on(&SHM) { Reach::Node } else { Reach::Nobody };
+    let (library, device, port) = match chosen {
+        Ok(chosen) => chosen,
+        Err(why) if falls_back(of.params) => {
+            // One of each host says so.
+            if of.members(&**services)?.first() == Some(&of.rank) {
+                let host = oxmpi_sys::host::name();
+                services.say(&format!("ib: host {host} has no port, so its ranks use sockets: {why}"));
+            }
+            let transport = WithoutPort::new(meetings::carrier(of, services)?);
+            return Ok(Some(Offer::new(transport, Reach::Everybody, memory)));
+        }
+        Err(why) => {
+            return Err(format!(
+                "host {} has no port for 'ib': {why}; bring one up there, leave that host out, or let its ranks use sockets by \
+                 rpi_ib_fallback 1",
+                oxmpi_sys::host::name()
+            ));
+        }
+    };
     let settings = settings(of.params, of.job.len() as u32);
     let adapter = AdapterSettings {
         device: device.to_string(),
@@ -258,7 +311,7 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
         receive_depth: settings.envelopes,
         ack_timeout: ack_timeout(of.params.count(&TIMEOUT) as u32),
     };
-    let adapter = Adapter::open(&library, adapter).map_err(|error| error.to_string())?;
+    let adapter = Adapter::open(library, adapter).map_err(|error| error.to_string())?;
     let settings = IbSettings { shared: adapter.shared(), ..settings };
     let sockets = meetings::carrier(of, services)?;
     let (teller, located) = (services.clone(), services.clone());
@@ -267,7 +320,6 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     let nodes = Nodes::new(of.node.unwrap_or(0), nodes);
     let ib = Ib::new(of.rank, adapter, sockets, settings, (Some(&poller), tell), Some(nodes));
     let ib = ib.map_err(|error| format!("the descriptor of device {device} cannot be watched: {error}"))?;
-    let memory = if of.params.is_on(&SHM) { Reach::Node } else { Reach::Nobody };
     Ok(Some(Offer::new(ib, Reach::Everybody, memory)))
 }
 

@@ -10,8 +10,6 @@ use std::time::{Duration, Instant};
 
 /// For how long a peer to which something failed may turn out to have left.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
-/// How long a connection that fails again and again is left alone each time.
-const PAUSE: Duration = Duration::from_millis(200);
 
 /// The number of no connection: there will be none any more.
 pub(super) const NO_MORE: u32 = u32::MAX;
@@ -44,6 +42,7 @@ impl<P: IbPort> Ib<P> {
         self.polls = POLLS;
         let now = Instant::now();
         let since = if has_timed_out { now.checked_sub(self.settings.timeout) } else { Some(now) };
+        let due = now + self.settings.pause;
         let Some(peer) = self.peer(number).filter(|peer| !peer.is_gone && !peer.is_closing()) else { return };
         peer.connection += 1;
         (peer.is_connected, peer.is_ready, peer.has_asked, peer.was_sent_to) = (false, false, false, false);
@@ -51,7 +50,6 @@ impl<P: IbPort> Ib<P> {
             Some(before) => (before.why, before.since, before.noticed),
             None => (why, since.unwrap_or(now), now),
         };
-        let due = now + PAUSE;
         peer.broken = Some(BrokenConnection {
             why,
             since,
@@ -191,8 +189,9 @@ impl<P: IbPort> Ib<P> {
     /// A connection to a peer could not be made.
     pub(super) fn try_again(&mut self, number: u32, why: String) {
         self.break_connection(number, why, false);
+        let due = Instant::now() + self.settings.pause;
         if let Some(broken) = self.peer(number).and_then(|peer| peer.broken.as_mut()) {
-            broken.due = Instant::now() + PAUSE;
+            broken.due = due;
         }
     }
 

@@ -21,6 +21,8 @@ pub struct IbSettings {
     pub mtu: usize,
     /// How long a peer may be out of reach.
     pub timeout: Duration,
+    /// How long a connection that has failed is left alone before its next end is made.
+    pub pause: Duration,
 }
 
 impl IbSettings {

@@ -2,6 +2,7 @@
 
 mod failing;
 mod long;
+mod without_port;
 
 use super::fake::{FakePort, FakeSockets, SharedWorld};
 use super::{Ib, IbSettings};
@@ -12,6 +13,8 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+/// How long a connection is left alone that has failed.
+const PAUSE: Duration = Duration::from_millis(20);
 /// So many messages go each way.
 const MESSAGES: u32 = 120;
 /// Turns after which something hangs.
@@ -52,7 +55,7 @@ struct Rank {
 }
 
 fn settings(envelopes: u32, shared: Option<u32>) -> IbSettings {
-    IbSettings { tiny: 64, envelopes, shared, mtu: 1024, timeout: Duration::from_secs(5) }
+    IbSettings { tiny: 64, envelopes, shared, mtu: 1024, timeout: Duration::from_secs(5), pause: PAUSE }
 }
 
 fn world(seed: u64, settings: IbSettings) -> (SharedWorld, [Rank; 2]) {

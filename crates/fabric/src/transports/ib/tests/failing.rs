@@ -1,6 +1,6 @@
 //! Connections that fail.
 
-use super::{MESSAGES, Rank, meet, settings, world};
+use super::{MESSAGES, Rank, SharedWorld, meet, settings, world};
 use crate::Membership;
 use crate::transports::ib::IbSettings;
 use std::time::{Duration, Instant};
@@ -95,4 +95,44 @@ fn who_is_out_of_reach_for_too_long_is_lost_and_hears_of_it() {
         assert!(said.iter().any(|said| said.contains(text)), "{said:?}");
     }
     assert!(ranks[0].ib.leave() && ranks[1].ib.leave());
+}
+
+/// Lets both ranks send `count` messages from the first turn on, and leave when all have arrived.
+fn exchange(seed: u64, world: &SharedWorld, ranks: &mut [Rank; 2], count: u32) {
+    let start = Instant::now();
+    let has_all = |rank: &Rank| rank.mailbox.came.len() >= count as usize;
+    loop {
+        if ranks.iter().all(has_all) {
+            world.with(|world| (world.failures, world.refusals) = (0, 0));
+            if ranks[0].ib.leave() & ranks[1].ib.leave() {
+                return;
+            }
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "seed {seed}: nothing moves");
+        for rank in ranks.iter_mut() {
+            while rank.sent < count && rank.send_next() {} // at most `count` turns
+            rank.poll();
+            assert!(rank.mailbox.lost.is_empty(), "seed {seed}: {:?}", rank.said.lock().unwrap());
+        }
+    }
+}
+
+#[test]
+fn connections_that_fail_at_any_step_of_their_making_are_made_in_the_end() {
+    let (mut refused, mut failed) = (0, 0);
+    for seed in 0..600 {
+        let shared = (seed % 2 == 0).then_some(64);
+        let timeout = Duration::from_secs(60);
+        let settings =
+            IbSettings { timeout, pause: Duration::ZERO, ..settings([1, 2, 4][seed as usize % 3], shared) };
+        let (world, mut ranks) = world(seed, settings);
+        world.with(|world| {
+            (world.refusals, world.failures) = ([2, 3, 8][seed as usize / 6 % 3], seed / 18 % 3 * 10)
+        });
+        exchange(seed, &world, &mut ranks, 12);
+        ranks[0].check(1, 12);
+        ranks[1].check(0, 12);
+        (refused, failed) = world.with(|world| (refused + world.refused, failed + world.failed));
+    }
+    assert!(refused > 600 && failed > 300, "{refused} {failed}");
 }
