@@ -7,7 +7,7 @@
 //! - A [`Transport`] moves frames to the peers that it reaches. Each is a folder of its own ([`transports`]): [`tcp`] over sockets, [`lamd`]
 //!   through daemons, [`postboxes`] through memory in the manner of the guide's `usysv` and `sysv`, and [`transports::loopback`] between threads, which is
 //!   the one to copy for a new one. Beside that trait of a few functions there are [`Membership`] (peers come, go and die),
-//!   [`Statistics`] and [`Connections`], for those that have something to say there.
+//!   [`Statistics`], [`Connections`] and [`LastingMemory`], for those that have something to say there.
 //! - What a transport says of itself is a [`Module`](oxmpi_param::Module), what makes it in a process its [`Constructor`].
 //! - A network that matches messages by itself is a [`MatchingTransport`] as well.
 //! - [`shm`] is the transport of one node, known by its type because a message through it takes less time than a jump through a table.
@@ -49,6 +49,6 @@ pub use fabric::{Announcements, Fabric, OneSided, Sections};
 pub use matching::{MatchingTransport, Probed, TaggedReceive, TaggedSend};
 pub use message::{Body, Fetching, Message, Sent, SentNow, Taken, Unreachable};
 pub use sink::{Sink, dispatch};
-pub use transport::{Connections, Limits, Membership, Statistics, Transport};
+pub use transport::{Connections, LastingMemory, Limits, Membership, Statistics, Transport};
 pub use transports::{lamd, postboxes, tcp};
 pub use whereabouts::{Address, Whereabouts};

@@ -25,8 +25,8 @@ pub use self::quiesce::{Coordinator, QuiesceStep};
 use crate::shm::copy_policy::CopyFacts;
 use crate::shm::{self, Shm};
 use crate::{
-    Announcements, Connected, Counts, Fabric, Fetching, InUse, MatchingTransport, Membership, Message,
-    OneSided, Sections, Sent, SentNow, Sink, Statistics, Taken, Transport, Unreachable,
+    Announcements, Connected, Counts, Fabric, Fetching, InUse, LastingMemory, MatchingTransport, Membership,
+    Message, OneSided, Sections, Sent, SentNow, Sink, Statistics, Taken, Transport, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_shm::announcement::{Announcement, Claim};
@@ -612,6 +612,10 @@ impl OneSided for Routes {
 
     fn may_write_here(&mut self, peer: u32) -> bool {
         self.shares_memory(peer) && self.shm.may_write_here(peer)
+    }
+
+    fn lasting_memory(&mut self) -> Option<&mut dyn LastingMemory> {
+        self.others.iter_mut().find_map(|other| other.transport.lasting_memory())
     }
 }
 

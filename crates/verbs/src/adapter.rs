@@ -1,6 +1,7 @@
 //! One port of a device in use: connections, slots, completions.
 
 mod connections;
+mod lasting;
 mod posting;
 mod regions;
 mod words;
@@ -9,6 +10,7 @@ mod words;
 pub(crate) use self::connections::DRAIN;
 pub use self::regions::{RegionId, RemoteMemory};
 
+use self::lasting::LastingMemories;
 use self::regions::Regions;
 
 use crate::arena::{Arena, Registered};
@@ -135,6 +137,7 @@ pub struct Adapter {
     room: u32,
     arena: Arena,
     regions: Regions,
+    lasting: LastingMemories,
     words: Vec<Registered>,
     free_words: Vec<usize>,
     queue_pairs: HashMap<u32, QueuePair>,
@@ -174,6 +177,7 @@ impl Drop for Adapter {
                 (symbols.destroy_comp_channel)(self.channel);
             }
             self.regions.free(&self.library);
+            self.lasting.free(&self.library);
             for region in self.words.iter_mut().chain(&mut self.arena.regions) {
                 region.free(&self.library);
             }
@@ -210,6 +214,7 @@ impl Adapter {
             room: first_room,
             arena,
             regions: Regions::default(),
+            lasting: LastingMemories::default(),
             words: Vec::new(),
             free_words: Vec::new(),
             queue_pairs: HashMap::new(),
@@ -294,8 +299,10 @@ impl Adapter {
     /// # Errors
     /// If they cannot be registered: the memory that a process may lock is exhausted (`ulimit -l`), or the device's.
     pub fn more_slots(&mut self) -> Result<Vec<SlotId>, VerbsError> {
-        let Adapter { arena, library, settings, pd, .. } = self;
-        arena.grow(|len| Registered::new(library, (&settings.device, *pd), len, 0))
+        self.with_room(|it| {
+            let Adapter { arena, library, settings, pd, .. } = it;
+            arena.grow(|len| Registered::new(library, (&settings.device, *pd), len, 0))
+        })
     }
 
     /// What a slot has; nothing while it is posted.

@@ -82,6 +82,9 @@ impl<F: Fabric> Process<F> {
         match self.make_window(&own, new) {
             Ok(parts) => {
                 let window = parts.finish(own);
+                if let Some(memory) = window.exposure.memory.lasting() {
+                    self.keep_memory(memory);
+                }
                 let mut service = window.service();
                 let (base, len) = (window.exposure.memory.address(), window.exposure.memory.len());
                 service.is_alone = window.flavor == Flavor::Create
@@ -354,7 +357,16 @@ impl<F: Fabric> Process<F> {
             let at = domain.windows.iter().position(|service| service.context() == context)?;
             domain.windows[at].is_idle().then(|| _ = domain.windows.swap_remove(at))
         });
+        self.forget_exposed(window);
         self.close(&window.comm);
+    }
+
+    /// The memory that a window was made with goes.
+    pub(super) fn forget_exposed(&self, window: &Window) {
+        let whole = window.whole.as_ref().unwrap_or(&window.exposure.memory);
+        if let Some(memory) = whole.lasting() {
+            self.forget_memory(memory.start().addr().get());
+        }
     }
 }
 

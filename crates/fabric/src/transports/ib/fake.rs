@@ -42,6 +42,8 @@ struct FakeRegion {
     check: u64,
     is_exposed: bool,
     uses: u32,
+    /// Where the memory begins that it is of, if that lasts.
+    of: Option<usize>,
 }
 
 #[derive(Default)]
@@ -81,6 +83,8 @@ pub(super) struct World {
     pub(super) is_exhausted: bool,
     regions: HashMap<u32, FakeRegion>,
     made_regions: u32,
+    /// Memory of each port that lasts: where it begins, and its length.
+    lasting: [HashMap<usize, usize>; 2],
     /// Whether the ports register nothing.
     pub(super) cannot_register: [bool; 2],
     /// Whether every read of memory is refused.
@@ -127,6 +131,7 @@ impl SharedWorld {
             is_exhausted: false,
             regions: HashMap::new(),
             made_regions: 0,
+            lasting: Default::default(),
             cannot_register: [false; 2],
             denies_reads: false,
             read: 0,
@@ -261,7 +266,11 @@ impl FakePort {
                 return Err(self.exhausted("memory that it may lock"));
             }
             world.made_regions += 1;
-            let region = FakeRegion { buffer: buffer.clone(), check: 0, is_exposed, uses: 0 };
+            let (at, len) = (buffer.as_ptr() as usize, buffer.packed_len());
+            let mut lasting = world.lasting[self.me].iter();
+            let of = lasting.find(|(start, room)| **start <= at && at + len <= **start + **room);
+            let of = of.map(|(start, _)| *start);
+            let region = FakeRegion { buffer: buffer.clone(), check: 0, is_exposed, uses: 0, of };
             world.regions.insert(world.made_regions, region);
             Ok(RegionId(world.made_regions))
         })
@@ -391,6 +400,26 @@ impl IbPort for FakePort {
             world.regions.remove(&region.0);
             true
         })
+    }
+    fn keep(&mut self, memory: &UserBuf) {
+        let (start, len) = (memory.as_ptr() as usize, memory.packed_len());
+        self.world.with(|world| world.lasting[self.me].insert(start, len));
+    }
+    fn forget(&mut self, start: usize) -> bool {
+        self.world.with(|world| {
+            let mut of = world.regions.values_mut().filter(|region| region.of == Some(start));
+            if of.any(|region| region.uses > 0) {
+                return false;
+            }
+            for region in world.regions.values_mut().filter(|region| region.of == Some(start)) {
+                (region.buffer, region.of, region.is_exposed) = (UserBuf::empty(), None, false);
+            }
+            world.lasting[self.me].remove(&start);
+            true
+        })
+    }
+    fn is_of(&self, region: RegionId, start: usize) -> bool {
+        self.world.with(|world| world.regions.get(&region.0).is_some_and(|known| known.of == Some(start)))
     }
     fn exposed(&self, region: RegionId) -> Option<RemoteMemory> {
         Some(RemoteMemory { memory: (0, region.0), check: (0, region.0) })

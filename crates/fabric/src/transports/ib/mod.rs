@@ -31,6 +31,10 @@
 //!    ([`Transport::release`], a lost peer) is waited for: they end soon, as no process takes part in them, or else their connection is
 //!    closed, which ends them. What a sender gets back a peer may still read. It finds out: the check of the memory
 //!    ([`RemoteMemory`](oxmpi_verbs::RemoteMemory)), which it reads after the data, is not the number that it was told.
+//! 9. Memory is registered for each message anew, since nobody says when the program unmaps it; but memory that lasts until the process itself
+//!    gives it back stays registered from its first message on ([`LastingMemory`]). Each message has a check of its own there as well. Before
+//!    such memory is given back nothing is read into it any more, and its registration is gone: a peer that still reads fails, and what it
+//!    reads again over the next connection it does not get either.
 
 mod ending;
 mod envelopes;
@@ -52,16 +56,17 @@ mod tests;
 pub use self::port::IbPort;
 pub use self::settings::IbSettings;
 
-use self::lending::{Lending, PIECE_MOST};
+use self::lending::{Lending, PIECE_MOST, REGISTER_FROM};
 use self::peer::IbPeer;
 use self::reading::Readings;
 use crate::meetings::Meetings;
 use crate::routes::Nodes;
 use crate::transports::Tell;
 use crate::{
-    Connected, Connections, Counts, Limits, Membership, Message, Sent, Sink, Statistics, Traffic, Transport,
-    Unreachable,
+    Connected, Connections, Counts, LastingMemory, Limits, Membership, Message, Sent, Sink, Statistics,
+    Traffic, Transport, Unreachable,
 };
+use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::poller::Poller;
 use oxmpi_verbs::{Completion, SlotId, VerbsError};
 use oxmpi_wire::Frame;
@@ -302,6 +307,30 @@ impl<P: IbPort> Transport for Ib<P> {
 
     fn connections(&mut self) -> Option<&mut dyn Connections> {
         None
+    }
+
+    fn lasting_memory(&mut self) -> Option<&mut dyn LastingMemory> {
+        Some(self)
+    }
+}
+
+/// Rule 9.
+impl<P: IbPort> LastingMemory for Ib<P> {
+    fn keep_memory(&mut self, memory: &UserBuf) {
+        if memory.packed_len() >= REGISTER_FROM {
+            self.port.keep(memory);
+        }
+    }
+
+    fn forget_memory(&mut self, start: usize) {
+        if self.port.forget(start) {
+            return;
+        }
+        let into: Vec<_> =
+            self.regions_read_into().filter(|region| self.port.is_of(*region, start)).collect();
+        self.stop_reads_into(&into);
+        let is_forgotten = self.port.forget(start);
+        debug_assert!(is_forgotten, "nothing is read into it any more");
     }
 }
 

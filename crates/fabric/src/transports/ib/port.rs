@@ -61,6 +61,12 @@ pub trait IbPort: Debug + Send {
     fn register(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError>;
     /// Ends a region. `false`: a read into it is under way, and nothing happened.
     fn deregister(&mut self, region: RegionId) -> bool;
+    /// This memory stays where it is until [`IbPort::forget`]: it need not be registered anew for each region.
+    fn keep(&mut self, memory: &UserBuf);
+    /// The memory that begins there goes. `false`: a read into it is under way, and nothing happened.
+    fn forget(&mut self, start: usize) -> bool;
+    /// Whether a region is of the memory that begins there.
+    fn is_of(&self, region: RegionId, start: usize) -> bool;
     /// Where a peer finds what is exposed.
     fn exposed(&self, region: RegionId) -> Option<RemoteMemory>;
     /// Writes the check of a region.
@@ -144,6 +150,15 @@ impl IbPort for Adapter {
     }
     fn deregister(&mut self, region: RegionId) -> bool {
         Adapter::deregister(self, region)
+    }
+    fn keep(&mut self, memory: &UserBuf) {
+        Adapter::keep(self, memory);
+    }
+    fn forget(&mut self, start: usize) -> bool {
+        Adapter::forget(self, start)
+    }
+    fn is_of(&self, region: RegionId, start: usize) -> bool {
+        Adapter::is_of(self, region, start)
     }
     fn exposed(&self, region: RegionId) -> Option<RemoteMemory> {
         Adapter::exposed(self, region)

@@ -223,9 +223,25 @@ impl<P: IbPort> Ib<P> {
 
     /// Nothing is written any more into the memory of a receive, which is the program's again.
     pub(super) fn stop_receive(&mut self, receiver: u64) {
-        if !self.give_up_readings(|one| one.receiver == receiver) {
-            return;
+        if self.give_up_readings(|one| one.receiver == receiver) {
+            self.stop_given_up();
         }
+    }
+
+    /// Nothing is written any more into these regions.
+    pub(super) fn stop_reads_into(&mut self, regions: &[RegionId]) {
+        if self.give_up_readings(|one| regions.contains(&one.region)) {
+            self.stop_given_up();
+        }
+    }
+
+    /// The regions into which something is read.
+    pub(super) fn regions_read_into(&self) -> impl Iterator<Item = RegionId> + '_ {
+        self.readings.readings.iter().map(|one| one.region)
+    }
+
+    /// Waits until nothing is read for what was given up; a connection on which that takes long is closed.
+    fn stop_given_up(&mut self) {
         self.await_reads(PATIENCE);
         let stuck: Vec<u32> = self.stuck().collect();
         for peer in stuck {
