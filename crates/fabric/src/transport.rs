@@ -1,6 +1,6 @@
 //! What a transport is: the trait that each of them implements, and the capabilities that it may have beside it.
 
-use crate::{Connected, Counts, MatchingTransport, Message, Sent, Sink, Taken, Unreachable};
+use crate::{Connected, Counts, MatchingTransport, Message, RemoteAccess, Sent, Sink, Taken, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_sys::net::Listener;
@@ -105,6 +105,11 @@ pub trait Transport: Membership + Statistics + Debug + Send {
 
     /// Its connections, if it has some that can be closed and made again.
     fn connections(&mut self) -> Option<&mut dyn Connections> {
+        None
+    }
+
+    /// Access to the memory of peers, if its adapter can do that without their help.
+    fn remote_access(&mut self) -> Option<&mut dyn RemoteAccess> {
         None
     }
 

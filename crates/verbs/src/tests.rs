@@ -1,5 +1,6 @@
 //! The adapter over a library in memory.
 
+mod accesses;
 mod lasting;
 
 use crate::adapter::{Adapter, AdapterSettings, DRAIN, Operation};

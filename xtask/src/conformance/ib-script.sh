@@ -44,6 +44,12 @@ done
 (sleep 6; ip link set dummy0 down; sleep 2; ip link set dummy0 up) &
 job "long messages, the port down for 2 seconds" 2 200 p2p_remapped
 wait
+for ranks in 2 4; do job "windows, $ranks ranks" $ranks 200 win_far; done
+job "windows, 1 envelope" 2 200 win_far --mca rpi_ib_num_envelopes 1
+(sleep 12; ip link set dummy0 down; sleep 2; ip link set dummy0 up) &
+job "windows, the port down for 2 seconds" 2 200 win_far
+wait
+CHECK_RDMA=0 job "windows by messages, rpi_ib_rma 0" 2 200 win_far --mca rpi_ib_rma 0
 unset CHECK_RDMA
 (sleep 8; ip link set dummy0 down; sleep 20; ip link set dummy0 up) &
 job "the port down for longer than rpi_ib_timeout" 2 100 ib_down --mca rpi_ib_timeout 3 --mca mpi_ft_enable 1

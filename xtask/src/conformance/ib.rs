@@ -26,7 +26,7 @@ const NEEDED: [(&str, &str); 8] = [
 ];
 
 /// The C tests that run there, each with 2 ranks: one for each kind of traffic.
-const TESTS: [&str; 10] = [
+const TESTS: [&str; 14] = [
     "coll_basic",
     "coll_exscan",
     "coll_few_bytes",
@@ -37,9 +37,14 @@ const TESTS: [&str; 10] = [
     "p2p_cancel",
     "p2p_derived",
     "p2p_truncate",
+    "win_accumulate",
+    "win_lock",
+    "win_pscw",
+    "win_put_get",
 ];
-/// The one with long messages, which are read by the adapter, and the one whose port is taken down: they run in ways of their own.
-const OTHERS: [&str; 2] = ["p2p_remapped", "jobs/ib_down"];
+/// Those with long messages and with windows, where the adapter has to do the work, and the one whose port is taken down: they run in ways of
+/// their own.
+const OTHERS: [&str; 3] = ["p2p_remapped", "win_far", "jobs/ib_down"];
 
 /// The longest that the machine runs, seconds.
 const LIMIT: &str = "1500";

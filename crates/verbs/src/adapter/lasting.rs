@@ -171,7 +171,8 @@ impl Adapter {
         self.with_room(|it| {
             let symbols = it.library.symbols;
             // SAFETY: the domain is open, and the memory is mapped as long as the region, or what is kept of it, holds its buffer. The
-            // device writes there only by `read`, which is given regions of `register`: its caller has promised that those may be written.
+            // device writes there only by `read`, which is given regions of `register`, and for peers, which are given keys of
+            // `open_to_peers`: callers of both have promised that the memory may be written.
             let mr = unsafe { (symbols.reg_mr)(it.pd, start.cast_mut().cast::<c_void>(), len, access) };
             it.made("ibv_reg_mr", mr)
         })

@@ -2,7 +2,7 @@
 //! ([`Adapter::register`]).
 //!
 //! A region holds the buffer, whose memory is mapped as long as that exists, until the device does not know it any more. It is deregistered
-//! only when no read into it is under way. What is exposed may be read by a peer at any time before that, and is not written. A region of
+//! only when no read into it and no write out of it is under way. What is exposed may be read by a peer at any time before that, and is not written. A region of
 //! memory that lasts (`lasting.rs`) shares the registration of that with others, and has none any more when the memory is forgotten.
 //!
 //! Each region has a *check*, a word that peers may read. Who exposes a region writes a number there that it never uses again, and clears it
@@ -48,7 +48,7 @@ pub(super) struct Region {
     start: u64,
     len: usize,
     check: usize,
-    /// Reads into it that are under way.
+    /// Reads into it and writes out of it that are under way.
     pub(super) uses: u32,
 }
 
@@ -62,11 +62,27 @@ pub(super) struct Regions {
 }
 
 impl Regions {
-    /// The device does not write into a region by one of the reads any more.
-    pub(super) fn read_ended(&mut self, region: RegionId) {
+    /// The device does not use a region for one of the reads or writes any more.
+    pub(super) fn use_ended(&mut self, region: RegionId) {
         if let Some(region) = self.regions.get_mut(&region.0) {
             region.uses = region.uses.saturating_sub(1);
         }
+    }
+
+    /// The device uses a region for one more read or write.
+    pub(super) fn is_used(&mut self, region: RegionId) {
+        if let Some(region) = self.regions.get_mut(&region.0) {
+            region.uses += 1;
+        }
+    }
+
+    /// What the device is given for `len` bytes of a region from `offset` on, if they lie in it.
+    pub(super) fn part(&self, region: RegionId, (offset, len): (usize, u32)) -> Option<Sge> {
+        let known = self.regions.get(&region.0).filter(|known| !known.mr.is_null())?;
+        offset.checked_add(len as usize).filter(|end| *end <= known.len)?;
+        // SAFETY: the library's description of a region that is registered.
+        let lkey = unsafe { (*known.mr).lkey };
+        Some(Sge { addr: known.start + offset as u64, length: len, lkey })
     }
 
     /// The regions of memory that begins there.
@@ -142,7 +158,7 @@ impl Adapter {
         self.add(buffer, IBV_ACCESS_LOCAL_WRITE)
     }
 
-    fn add(&mut self, buffer: &UserBuf, access: c_int) -> Result<RegionId, VerbsError> {
+    pub(super) fn add(&mut self, buffer: &UserBuf, access: c_int) -> Result<RegionId, VerbsError> {
         let Some(bytes) = buffer.as_contiguous().filter(|bytes| !bytes.is_empty()) else {
             return Err(self.error("ibv_reg_mr", libc::EINVAL));
         };
@@ -171,7 +187,7 @@ impl Adapter {
         self.regions.free_checks.pop().ok_or(VerbsError::Exhausted { device, what: "checks" })
     }
 
-    /// Ends a region. `false`: a read into it is under way, and nothing happened.
+    /// Ends a region. `false`: a read into it or a write out of it is under way, and nothing happened.
     pub fn deregister(&mut self, region: RegionId) -> bool {
         let ended = self.regions.regions.extract_if(|at, known| *at == region.0 && known.uses == 0).next();
         if let Some((_, region)) = ended {
@@ -222,14 +238,9 @@ impl Adapter {
         (offset, len): (usize, u32),
         from: (u64, u32),
     ) -> Result<(), VerbsError> {
-        let known = self.regions.regions.get(&region.0);
-        let inside = |known: &&Region| {
-            !known.mr.is_null() && offset.checked_add(len as usize).is_some_and(|end| end <= known.len)
+        let Some(sge) = self.regions.part(region, (offset, len)) else {
+            return Err(self.error("ibv_post_send", libc::EINVAL));
         };
-        let Some(known) = known.filter(inside) else { return Err(self.error("ibv_post_send", libc::EINVAL)) };
-        // SAFETY: the library's description of a region that is registered.
-        let lkey = unsafe { (*known.mr).lkey };
-        let sge = Sge { addr: known.start + offset as u64, length: len, lkey };
         self.post_read(queue_pair, region, (0, sge), from)
     }
 
@@ -260,9 +271,7 @@ impl Adapter {
     ) -> Result<(), VerbsError> {
         let name = READ | u64::from(region.0);
         self.post(queue_pair, (IBV_WR_RDMA_READ, flags, name), sge, from)?;
-        if let Some(region) = self.regions.regions.get_mut(&region.0) {
-            region.uses += 1;
-        }
+        self.regions.is_used(region);
         Ok(())
     }
 }

@@ -19,7 +19,7 @@ static IB: Module = Module {
     name: "ib",
     place: 750,
     help: "'ib' is InfiniBand or RoCE through libibverbs, with shared memory within a node.",
-    params: &[&HCA_ID, &PORT, &MTU, &ENVELOPES, &TINY, &SRQ, &TIMEOUT, &SHM, &LIBRARY, &PRIORITY],
+    params: &[&HCA_ID, &PORT, &MTU, &ENVELOPES, &TINY, &SRQ, &TIMEOUT, &SHM, &RMA, &LIBRARY, &PRIORITY],
     priority: Some(&PRIORITY),
     // A connection is the adapter's affair, and an image has none.
     images: false,
@@ -107,6 +107,13 @@ static SHM: Param = Param::switch(
     "Whether messages within a node go through shared memory (1), or by 'ib' through the adapter as well (0).",
 );
 
+static RMA: Param = Param::switch(
+    "rpi_ib_rma",
+    true,
+    "Whether MPI_Put and MPI_Get of data in one piece go by the adapter of 'ib' straight into and out of the window (1), or by messages that the \
+     target carries out (0).",
+);
+
 static LIBRARY: Param = Param {
     name: "rpi_ib_library",
     unit: Unit::Text { default: FILE },
@@ -154,7 +161,8 @@ fn settings(params: &Params, processes: u32) -> IbSettings {
     let envelopes = params.count(&ENVELOPES) as u32;
     let shared = params.is_on(&SRQ).then(|| shared_len(envelopes, processes));
     let timeout = Duration::from_secs(params.count(&TIMEOUT) as u64);
-    IbSettings { tiny: params.count(&TINY), envelopes, shared, mtu: params.count(&MTU), timeout }
+    let (tiny, mtu, rma) = (params.count(&TINY), params.count(&MTU), params.is_on(&RMA));
+    IbSettings { tiny, envelopes, shared, mtu, timeout, rma }
 }
 
 /// The library, and the devices of this machine.
@@ -218,10 +226,11 @@ fn use_of(params: &Params, settings: &IbSettings) -> String {
         0 => "it is never chosen by itself (rpi_ib_priority 0)".into(),
         priority => format!("jobs on several hosts choose it by themselves (rpi_ib_priority {priority})"),
     };
+    let windows = if params.is_on(&RMA) { "by the adapter" } else { "by messages (rpi_ib_rma 0)" };
     let near = if params.is_on(&SHM) { "shared memory" } else { "the adapter as well" };
     format!(
         "envelopes: {envelopes} x {len} bytes = {} bytes for each process with which there is contact, {queue}; a peer that does not answer \
-         has failed after about {} s; within a node messages go through {near}; {by_itself}",
+         has failed after about {} s; within a node messages go through {near}; MPI_Put and MPI_Get go {windows}; {by_itself}",
         envelopes * len,
         params.count(&TIMEOUT)
     )

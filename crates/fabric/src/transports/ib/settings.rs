@@ -5,6 +5,8 @@ use std::time::Duration;
 
 /// Reads from one peer that may be under way.
 pub(super) const READS: u32 = 8;
+/// One-sided accesses to one peer that may be under way.
+pub(super) const ACCESSES: u32 = 16;
 /// Bytes before the frame in an envelope.
 pub(super) const HEAD: usize = 4;
 
@@ -21,6 +23,8 @@ pub struct IbSettings {
     pub mtu: usize,
     /// How long a peer may be out of reach.
     pub timeout: Duration,
+    /// Whether windows are accessed by the adapter.
+    pub rma: bool,
 }
 
 impl IbSettings {
@@ -41,6 +45,6 @@ impl IbSettings {
     /// Operations that may be under way to one peer.
     pub fn send_depth(&self) -> u32 {
         // One more for the word.
-        self.envelopes + 1 + READS
+        self.envelopes + 1 + READS + if self.rma { ACCESSES } else { 0 }
     }
 }

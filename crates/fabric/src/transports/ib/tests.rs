@@ -1,5 +1,6 @@
 //! Two processes over a network in memory, with seeds.
 
+mod accesses;
 mod failing;
 mod long;
 
@@ -52,7 +53,7 @@ struct Rank {
 }
 
 fn settings(envelopes: u32, shared: Option<u32>) -> IbSettings {
-    IbSettings { tiny: 64, envelopes, shared, mtu: 1024, timeout: Duration::from_secs(5) }
+    IbSettings { tiny: 64, envelopes, shared, mtu: 1024, timeout: Duration::from_secs(5), rma: true }
 }
 
 fn world(seed: u64, settings: IbSettings) -> (SharedWorld, [Rank; 2]) {
