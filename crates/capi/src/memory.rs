@@ -9,10 +9,12 @@ use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Aint, Info};
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_sys::memory::Memory;
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The alignment of ordinary memory, bytes: no two allocations share a cache line.
 const LINE: usize = 64;
@@ -65,7 +67,7 @@ fn allocate(library: &Running, size: Aint, info: Info) -> Result<usize> {
         .map_err(|_| MpiError::new(abi::MPI_ERR_ARG, format!("size is {size}; it must not be negative")))?;
     let align = alignment(info)?;
     let from_heap = library.process.heap().and_then(|heap| heap.allocate(bytes, align));
-    from_heap
+    let address = from_heap
         .map(|at| at.as_ptr().expose_provenance())
         .or_else(|| library.ordinary_memory.allocate(bytes, align))
         .ok_or_else(|| {
@@ -73,7 +75,15 @@ fn allocate(library: &Running, size: Aint, info: Info) -> Result<usize> {
                 abi::MPI_ERR_NO_MEM,
                 format!("there is no memory for {bytes} bytes aligned to {align}"),
             )
-        })
+        })?;
+    if library.process.keeps_memory()
+        && let Some(at) = NonNull::new(std::ptr::with_exposed_provenance_mut(address))
+    {
+        // SAFETY: the bytes are mapped, readable and writable until MPI_Free_mem gives them back, which has the process forget them before:
+        // nothing that knows the value exists then.
+        library.process.keep_memory(&unsafe { Memory::from_raw(at, bytes, Arc::new(())) });
+    }
+    Ok(address)
 }
 
 mpi! {
@@ -99,6 +109,7 @@ mpi! {
                 return Ok(());
             }
             let address = base.addr();
+            library.process.forget_memory(address);
             // SAFETY: the C program does not use the memory any more.
             let freed = unsafe {
                 library.process.heap().is_some_and(|heap| heap.free(address))

@@ -574,6 +574,7 @@ all_programs! {
     win_create
     win_dynamic
     win_errors
+    win_far
     win_lock
     win_mailbox
     win_objects

@@ -24,11 +24,14 @@ use oxmpi_abi::constants as abi;
 use oxmpi_coll::UserReduction;
 use oxmpi_engine::{Completion, Fault, Lane, RankMap};
 use oxmpi_fabric::Fabric;
+use oxmpi_mem::exposed::Exposed;
+use oxmpi_mem::layout::Layout;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::origin::Origin;
 use oxmpi_shm::door::Door;
 use oxmpi_shm::heap::Heap;
 use oxmpi_sys::lock::LaneLock;
+use oxmpi_sys::memory::Memory;
 use oxmpi_wire::ContextId;
 use std::ops::Range;
 use std::sync::Arc;
@@ -80,6 +83,8 @@ pub struct Process<F> {
     pub(crate) choice: Arc<Choice>,
     /// Whether calls must look for what serves them.
     pub(crate) is_choosy: AtomicBool,
+    /// Whether a transport keeps memory registered that this process says of that it lasts.
+    keeps_memory: bool,
 }
 
 impl<F> std::fmt::Debug for Process<F> {
@@ -102,6 +107,7 @@ impl<F: Fabric> Process<F> {
         let (rank, base) = (number, job.start);
         let is_crowded = door.as_ref().is_some_and(Door::is_oversubscribed);
         let mut lane = Lane::new(rank, fabric);
+        let keeps_memory = lane.fabric_mut().lasting_memory().is_some();
         let last_tag = lane.fabric_mut().matching().map_or(i32::MAX, |network| network.last_tag());
         // In this order, so that all processes know them by the same indices.
         let map = RankMap::new(job.clone().collect());
@@ -176,6 +182,7 @@ impl<F: Fabric> Process<F> {
             is_imaged_alone: false,
             choice,
             is_choosy: AtomicBool::new(is_choosy),
+            keeps_memory,
         }
     }
 
@@ -210,6 +217,31 @@ impl<F: Fabric> Process<F> {
     /// Memory from which peers copy messages by themselves, if this process has such.
     pub fn heap(&self) -> Option<&Arc<Heap>> {
         self.heap.as_ref()
+    }
+
+    /// Whether a transport keeps memory registered that lasts ([`Process::keep_memory`]).
+    pub fn keeps_memory(&self) -> bool {
+        self.keeps_memory
+    }
+
+    /// This memory stays where it is until [`Process::forget_memory`]: a transport that needs memory registered may keep the registration.
+    pub fn keep_memory(&self, memory: &Memory) {
+        if self.keeps_memory
+            && let Some(lasting) = self.domain.lock().lane.fabric_mut().lasting_memory()
+        {
+            let memory = Exposed::from(memory.clone());
+            let bytes = memory.elements(0, memory.len(), &Arc::new(Layout::basic(1, 1)));
+            bytes.iter().for_each(|bytes| lasting.keep_memory(bytes));
+        }
+    }
+
+    /// The memory that begins at this address goes: no transport has anything of it any more.
+    pub fn forget_memory(&self, start: usize) {
+        if self.keeps_memory
+            && let Some(lasting) = self.domain.lock().lane.fabric_mut().lasting_memory()
+        {
+            lasting.forget_memory(start);
+        }
     }
 
     /// The communicator of all processes of the job (MPI_COMM_WORLD).

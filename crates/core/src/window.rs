@@ -8,6 +8,7 @@
 //! - *by single copy*: other memory of a process of this node is read and written through the kernel, if that allows it.
 //! - *by mailbox*: accumulates to such memory, and short puts and gets, are requests in shared memory that the target carries out and
 //!   answers (`mailbox`), one at a time.
+//! - *by adapter*: puts and gets to memory that its process has opened to the adapter of the route (`adapter`).
 //! - *far*: everything else are messages, which the target carries out
 //!   (`service`). They take the way of all messages, whatever the fabric.
 //!
@@ -18,6 +19,7 @@
 //! where single targets are opened.
 
 mod access;
+mod adapter;
 mod control;
 mod create;
 mod epoch;
@@ -78,6 +80,8 @@ pub struct Window {
     pub attributes: Attributes,
     /// The values of its predefined attributes, at addresses that stay.
     pub facts: Facts,
+    /// By which key adapters of others reach the exposed memory; 0 if they do not.
+    key: u64,
     name: Mutex<Box<[u8]>>,
     hints: Mutex<WindowHints>,
 }
@@ -111,6 +115,8 @@ struct Target {
     disp_unit: i64,
     /// Where the process of the rank has its control words; 0 if they are not shared.
     control: u64,
+    /// By which key adapters reach its memory; 0 if they do not.
+    key: u64,
     near: OnceLock<Near>,
     /// Whether an epoch is open to this target alone: one of the constants of `epoch`.
     open: AtomicU32,
@@ -137,6 +143,8 @@ struct Near {
     bell: Option<Bell>,
     /// Whether its memory can be read and written through the kernel.
     single_copy: bool,
+    /// Whether the adapter of the route to it reaches its memory.
+    by_adapter: bool,
 }
 
 /// What a process exposes.
@@ -310,6 +318,7 @@ impl Target {
             near.heap = heap.map(|(there, heap)| (there, Exposed::from(heap)));
         }
         near.single_copy = near.memory.is_none() && near.bell.is_some() && fabric.can_access(self.process);
+        near.by_adapter = self.key != 0 && fabric.remote_access_to(self.process).is_some();
         // Another thread may have been faster with the same.
         self.near.get_or_init(|| near)
     }

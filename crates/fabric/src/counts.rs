@@ -19,8 +19,10 @@ pub struct Counts {
     pub network_frames_sent: u64,
     /// Those that came over it.
     pub network_frames_received: u64,
-    /// Bytes of long messages that this process's adapter has read from the memory of peers.
+    /// Bytes of long messages and of MPI_Get that this process's adapter has read from the memory of peers.
     pub rdma_bytes: u64,
+    /// Bytes of MPI_Put that it has written into the memory of peers.
+    pub rdma_bytes_written: u64,
     /// What came over sockets, if not all did.
     pub far_received: Traffic,
     /// Peers that have a ring of their own in this process's segment now.

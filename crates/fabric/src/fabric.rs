@@ -1,7 +1,8 @@
 //! What the engine and the services above it see: all peers of a process, whichever transport is the route to each.
 
 use crate::{
-    Fetching, MatchingTransport, Membership, Message, Sent, SentNow, Sink, Statistics, Taken, Unreachable,
+    Fetching, LastingMemory, MatchingTransport, Membership, Message, RemoteAccess, Sent, SentNow, Sink,
+    Statistics, Taken, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_shm::announcement::{Announcement, Claim};
@@ -256,6 +257,21 @@ pub trait OneSided {
     /// question may take long.
     fn may_write_here(&mut self, _peer: u32) -> bool {
         false
+    }
+
+    /// Access to memory of peers by an adapter, if this process has one that can.
+    fn remote_access(&mut self) -> Option<&mut dyn RemoteAccess> {
+        None
+    }
+
+    /// The same, if it reaches memory that this peer opens.
+    fn remote_access_to(&mut self, _peer: u32) -> Option<&mut dyn RemoteAccess> {
+        None
+    }
+
+    /// What hears of this process's own memory that lasts, if an adapter needs memory registered.
+    fn lasting_memory(&mut self) -> Option<&mut dyn LastingMemory> {
+        None
     }
 }
 

@@ -7,7 +7,7 @@
 //! - A [`Transport`] moves frames to the peers that it reaches. Each is a folder of its own ([`transports`]): [`tcp`] over sockets, [`lamd`]
 //!   through daemons, [`postboxes`] through memory in the manner of the guide's `usysv` and `sysv`, and [`transports::loopback`] between threads, which is
 //!   the one to copy for a new one. Beside that trait of a few functions there are [`Membership`] (peers come, go and die),
-//!   [`Statistics`] and [`Connections`], for those that have something to say there.
+//!   [`Statistics`], [`Connections`] and [`LastingMemory`], for those that have something to say there.
 //! - What a transport says of itself is a [`Module`](oxmpi_param::Module), what makes it in a process its [`Constructor`].
 //! - A network that matches messages by itself is a [`MatchingTransport`] as well.
 //! - [`shm`] is the transport of one node, known by its type because a message through it takes less time than a jump through a table.
@@ -35,6 +35,7 @@ mod meetings;
 mod message;
 pub mod neighbours;
 pub mod relay;
+mod remote_access;
 pub mod routes;
 pub mod shm;
 pub mod sim;
@@ -48,7 +49,8 @@ pub use counts::{Connected, Counts, InUse, Traffic};
 pub use fabric::{Announcements, Fabric, OneSided, Sections};
 pub use matching::{MatchingTransport, Probed, TaggedReceive, TaggedSend};
 pub use message::{Body, Fetching, Message, Sent, SentNow, Taken, Unreachable};
+pub use remote_access::{Direction, RemoteAccess, RemotePlace};
 pub use sink::{Sink, dispatch};
-pub use transport::{Connections, Limits, Membership, Statistics, Transport};
+pub use transport::{Connections, LastingMemory, Limits, Membership, Statistics, Transport};
 pub use transports::{lamd, postboxes, tcp};
 pub use whereabouts::{Address, Whereabouts};

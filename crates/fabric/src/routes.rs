@@ -25,8 +25,9 @@ pub use self::quiesce::{Coordinator, QuiesceStep};
 use crate::shm::copy_policy::CopyFacts;
 use crate::shm::{self, Shm};
 use crate::{
-    Announcements, Connected, Counts, Fabric, Fetching, InUse, MatchingTransport, Membership, Message,
-    OneSided, Sections, Sent, SentNow, Sink, Statistics, Taken, Transport, Unreachable,
+    Announcements, Connected, Counts, Fabric, Fetching, InUse, LastingMemory, MatchingTransport, Membership,
+    Message, OneSided, RemoteAccess, Sections, Sent, SentNow, Sink, Statistics, Taken, Transport,
+    Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_shm::announcement::{Announcement, Claim};
@@ -612,6 +613,20 @@ impl OneSided for Routes {
 
     fn may_write_here(&mut self, peer: u32) -> bool {
         self.shares_memory(peer) && self.shm.may_write_here(peer)
+    }
+
+    fn remote_access(&mut self) -> Option<&mut dyn RemoteAccess> {
+        self.others.iter_mut().find_map(|other| other.transport.remote_access())
+    }
+
+    fn remote_access_to(&mut self, peer: u32) -> Option<&mut dyn RemoteAccess> {
+        let Route::Other(at) = self.route(peer) else { return None };
+        let access = self.other(at).remote_access()?;
+        access.reaches_memory(peer).then_some(access)
+    }
+
+    fn lasting_memory(&mut self) -> Option<&mut dyn LastingMemory> {
+        self.others.iter_mut().find_map(|other| other.transport.lasting_memory())
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a transport is: the trait that each of them implements, and the capabilities that it may have beside it.
 
-use crate::{Connected, Counts, MatchingTransport, Message, Sent, Sink, Taken, Unreachable};
+use crate::{Connected, Counts, MatchingTransport, Message, RemoteAccess, Sent, Sink, Taken, Unreachable};
+use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_sys::net::Listener;
 use oxmpi_wire::Tags;
@@ -106,6 +107,26 @@ pub trait Transport: Membership + Statistics + Debug + Send {
     fn connections(&mut self) -> Option<&mut dyn Connections> {
         None
     }
+
+    /// Access to the memory of peers, if its adapter can do that without their help.
+    fn remote_access(&mut self) -> Option<&mut dyn RemoteAccess> {
+        None
+    }
+
+    /// What it keeps of memory whose end it hears of, if memory has to be registered for it.
+    fn lasting_memory(&mut self) -> Option<&mut dyn LastingMemory> {
+        None
+    }
+}
+
+/// Memory of this process that stays where it is until the process itself gives it back, such as that of MPI_Alloc_mem: a transport whose
+/// adapter needs memory registered may keep the registration for the next message. Of all other memory it cannot know when it goes.
+pub trait LastingMemory {
+    /// This memory, in one piece, stays until [`LastingMemory::forget_memory`].
+    fn keep_memory(&mut self, memory: &UserBuf);
+
+    /// The memory that begins at this address goes. When this returns nothing of it is registered, and no adapter reads or writes it.
+    fn forget_memory(&mut self, start: usize);
 }
 
 /// Who takes part: peers come, go and die. A transport without state for that needs nothing of it: of deaths that it does not see

@@ -51,6 +51,11 @@ impl Exposed {
         self.plain.is_empty()
     }
 
+    /// The memory, if it is the process's own to give back, and not the program's.
+    pub fn lasting(&self) -> Option<&Memory> {
+        self.memory.as_ref().filter(|memory| !memory.is_empty())
+    }
+
     /// The `len` bytes from `offset` on, if they lie inside.
     #[inline(always)]
     pub fn bytes(&self, offset: usize, len: usize) -> Option<BytesMut<'_>> {

@@ -1,6 +1,8 @@
 //! One port of a device in use: connections, slots, completions.
 
+mod accesses;
 mod connections;
+mod lasting;
 mod posting;
 mod regions;
 mod words;
@@ -10,11 +12,13 @@ pub(crate) use self::connections::DRAIN;
 pub use self::connections::RETRIES;
 pub use self::regions::{RegionId, RemoteMemory};
 
+use self::lasting::LastingMemories;
 use self::regions::Regions;
 
 use crate::arena::{Arena, Registered};
 use crate::declarations::{
-    Channel, Cq, IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, Opaque, Qp, Srq, SrqInitAttr, Wc,
+    Channel, Cq, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_OP_ERR,
+    IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, Opaque, Qp, Srq, SrqInitAttr, Wc,
 };
 use crate::library::{Library, OpenContext, Port, VerbsError, last_errno};
 use crate::limits::QueueLimits;
@@ -90,6 +94,12 @@ pub enum Operation {
     WriteWord,
     /// Something was read into a region ([`Adapter::read`], [`Adapter::read_check`]).
     Read(RegionId),
+    /// Something was written out of a region into a peer's memory ([`Adapter::write`]).
+    Write(RegionId),
+    /// A slot has what was read from a peer's memory ([`Adapter::read_into_slot`]).
+    ReadSlot(SlotId),
+    /// A slot was written into a peer's memory ([`Adapter::write_slot`]).
+    WriteSlot(SlotId),
 }
 
 /// The end of an operation.
@@ -103,12 +113,20 @@ pub struct Completion {
     pub error: Option<String>,
     /// The peer has not answered for as long as the adapter repeats packets.
     pub has_timed_out: bool,
+    /// The operation itself was refused, so it would be over another connection too: the memory is not registered for it.
+    pub is_refused: bool,
 }
 
 const SEND: u64 = 1 << 56;
 const RECEIVE: u64 = 2 << 56;
 const WRITE_WORD: u64 = 3 << 56;
 const READ: u64 = 4 << 56;
+const WRITE: u64 = 5 << 56;
+const READ_SLOT: u64 = 6 << 56;
+const WRITE_SLOT: u64 = 7 << 56;
+/// What says of an operation that it was refused.
+const REFUSALS: [c_int; 4] =
+    [IBV_WC_LOC_PROT_ERR, IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_OP_ERR];
 
 struct QueuePair {
     raw: *mut Qp,
@@ -136,6 +154,7 @@ pub struct Adapter {
     room: u32,
     arena: Arena,
     regions: Regions,
+    lasting: LastingMemories,
     words: Vec<Registered>,
     free_words: Vec<usize>,
     queue_pairs: HashMap<u32, QueuePair>,
@@ -175,6 +194,7 @@ impl Drop for Adapter {
                 (symbols.destroy_comp_channel)(self.channel);
             }
             self.regions.free(&self.library);
+            self.lasting.free(&self.library);
             for region in self.words.iter_mut().chain(&mut self.arena.regions) {
                 region.free(&self.library);
             }
@@ -211,6 +231,7 @@ impl Adapter {
             room: first_room,
             arena,
             regions: Regions::default(),
+            lasting: LastingMemories::default(),
             words: Vec::new(),
             free_words: Vec::new(),
             queue_pairs: HashMap::new(),
@@ -295,8 +316,10 @@ impl Adapter {
     /// # Errors
     /// If they cannot be registered: the memory that a process may lock is exhausted (`ulimit -l`), or the device's.
     pub fn more_slots(&mut self) -> Result<Vec<SlotId>, VerbsError> {
-        let Adapter { arena, library, settings, pd, .. } = self;
-        arena.grow(|len| Registered::new(library, (&settings.device, *pd), len, 0))
+        self.with_room(|it| {
+            let Adapter { arena, library, settings, pd, .. } = it;
+            arena.grow(|len| Registered::new(library, (&settings.device, *pd), len, 0))
+        })
     }
 
     /// What a slot has; nothing while it is posted.
@@ -328,12 +351,18 @@ impl Adapter {
                 SEND => Operation::Send(slot),
                 RECEIVE => Operation::Receive(slot, wc.byte_len as usize),
                 READ => Operation::Read(RegionId(wc.wr_id as u32)),
+                WRITE => Operation::Write(RegionId(wc.wr_id as u32)),
+                READ_SLOT => Operation::ReadSlot(slot),
+                WRITE_SLOT => Operation::WriteSlot(slot),
                 _ => Operation::WriteWord,
             };
             let is_own = !matches!(operation, Operation::Receive(..)) || self.srq.is_null();
             match operation {
-                Operation::Send(slot) | Operation::Receive(slot, _) => self.arena.take_back(slot),
-                Operation::Read(region) => self.regions.read_ended(region),
+                Operation::Send(slot)
+                | Operation::Receive(slot, _)
+                | Operation::ReadSlot(slot)
+                | Operation::WriteSlot(slot) => self.arena.take_back(slot),
+                Operation::Read(region) | Operation::Write(region) => self.regions.use_ended(region),
                 Operation::WriteWord => {}
             }
             let error = (wc.status != IBV_WC_SUCCESS).then(|| {
@@ -345,6 +374,7 @@ impl Adapter {
                 operation,
                 error,
                 has_timed_out: wc.status == IBV_WC_RETRY_EXC_ERR,
+                is_refused: REFUSALS.contains(&wc.status),
             });
             if let Some(pair) = self.queue_pairs.get_mut(&wc.qp_num).filter(|_| is_own) {
                 pair.live = pair.live.saturating_sub(1);

@@ -43,6 +43,10 @@ pub(crate) const IBV_WR_RDMA_READ: c_int = 4;
 pub(crate) const IBV_SEND_FENCE: c_uint = 1 << 0;
 pub(crate) const IBV_SEND_SIGNALED: c_uint = 1 << 1;
 pub(crate) const IBV_WC_SUCCESS: c_int = 0;
+pub(crate) const IBV_WC_LOC_PROT_ERR: c_int = 4;
+pub(crate) const IBV_WC_REM_INV_REQ_ERR: c_int = 9;
+pub(crate) const IBV_WC_REM_ACCESS_ERR: c_int = 10;
+pub(crate) const IBV_WC_REM_OP_ERR: c_int = 11;
 pub(crate) const IBV_WC_RETRY_EXC_ERR: c_int = 12;
 
 /// An object of the library of which nothing is read.

@@ -37,6 +37,11 @@ pub(crate) struct FakeLibrary {
     /// Where registered memory begins, and who may do what there.
     pub(crate) registered: Vec<(usize, c_int)>,
     pub(crate) fails_to_register: bool,
+    /// Bytes that may be locked, if that is limited, and those that are.
+    pub(crate) lockable: Option<usize>,
+    pub(crate) locked: usize,
+    /// How often memory was registered.
+    pub(crate) registrations: u32,
     /// What has ended.
     pub(crate) done: VecDeque<Wc>,
     made: u32,
@@ -120,17 +125,26 @@ unsafe extern "C" fn dealloc_pd(pd: *mut Opaque) -> c_int {
     unsafe { free(pd.cast::<u64>()) }
 }
 unsafe extern "C" fn reg_mr(pd: *mut Opaque, addr: *mut c_void, length: size_t, access: c_int) -> *mut Mr {
-    if with(|fake| fake.fails_to_register) {
+    let is_full = with(|fake| fake.lockable.is_some_and(|most| fake.locked + length > most));
+    if is_full || with(|fake| fake.fails_to_register) {
+        // SAFETY: the place of this thread's error number.
+        unsafe { *libc::__errno_location() = libc::ENOMEM };
         return null_mut();
     }
-    with(|fake| fake.registered.push((addr as usize, access)));
+    with(|fake| {
+        fake.registered.push((addr as usize, access));
+        (fake.locked, fake.registrations) = (fake.locked + length, fake.registrations + 1);
+    });
     object(Mr { context: null_mut(), pd, addr, length, handle: 0, lkey: 1, rkey: 2 })
 }
 unsafe extern "C" fn dereg_mr(mr: *mut Mr) -> c_int {
     // SAFETY: it is of `reg_mr`.
     unsafe {
         let start = (*mr).addr as usize;
-        with(|fake| fake.registered.retain(|known| known.0 != start));
+        with(|fake| {
+            fake.locked -= (*mr).length;
+            fake.registered.retain(|known| known.0 != start);
+        });
         free(mr)
     }
 }

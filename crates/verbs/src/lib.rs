@@ -8,7 +8,8 @@
 //! Slots are why this is safe: a device writes only into registered memory, and all of that is the adapter's. A slot that is posted belongs
 //! to the device until its completion is read; [`Adapter::slot`] and [`Adapter::slot_mut`] refuse its bytes until then. What a peer may write
 //! is one word for each connection, read atomically. A *region* is memory of the program that is registered for one message: peers read it, or
-//! what was read from them is stored there. It holds the buffer until the device does not know it any more.
+//! what was read from them is stored there. It holds the buffer until the device does not know it any more. Memory of a window is opened to
+//! peers, which read and write it at any time, as the program has promised that they may.
 //!
 //! [`declarations`] has what libibverbs' own pages say; it is the only foreign interface here.
 

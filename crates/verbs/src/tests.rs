@@ -1,5 +1,8 @@
 //! The adapter over a library in memory.
 
+mod accesses;
+mod lasting;
+
 use crate::adapter::{Adapter, AdapterSettings, DRAIN, Operation};
 use crate::fake::{self, with};
 use crate::library::{Library, VerbsError};

@@ -140,6 +140,16 @@ WITHOUT
     refused "one rank without a port" "host guest has no port for 'ib'" /run/without "$PROGRAMS/p2p_basic"
 }
 
+windows() {
+    local ranks
+    export CHECK_RDMA=1
+    for ranks in 2 4; do job "windows, $ranks ranks" $ranks 200 "$PROGRAMS/win_far"; done
+    job "windows, 1 envelope" 2 200 "$PROGRAMS/win_far" --mca rpi_ib_num_envelopes 1
+    down 2 2 "windows, the port down for 2 seconds" 2 200 "$PROGRAMS/win_far"
+    unset CHECK_RDMA
+    CHECK_RDMA=0 job "windows by messages, rpi_ib_rma 0" 2 200 "$PROGRAMS/win_far" --mca rpi_ib_rma 0
+}
+
 tests() {
     local program
     for program in $TESTS; do job "$program" 2 100 "$PROGRAMS/$program"; done

@@ -27,7 +27,7 @@ const NEEDED: [(&str, &str); 8] = [
 ];
 
 /// The C tests that run there, each with 2 ranks: one for each kind of traffic.
-const TESTS: [&str; 10] = [
+const TESTS: [&str; 14] = [
     "coll_basic",
     "coll_exscan",
     "coll_few_bytes",
@@ -38,9 +38,14 @@ const TESTS: [&str; 10] = [
     "p2p_cancel",
     "p2p_derived",
     "p2p_truncate",
+    "win_accumulate",
+    "win_lock",
+    "win_pscw",
+    "win_put_get",
 ];
-/// The one with long messages, which are read by the adapter, and the one whose port is taken down: they run in ways of their own.
-const OTHERS: [&str; 2] = ["p2p_remapped", "jobs/ib_down"];
+/// Those with long messages and with windows, where the adapter has to do the work, and the one whose port is taken down: they run in ways of
+/// their own.
+const OTHERS: [&str; 3] = ["p2p_remapped", "win_far", "jobs/ib_down"];
 
 /// mpi4py's modules that run there: point-to-point and collective communication.
 const MODULES: [&str; 18] = [
@@ -71,6 +76,8 @@ pub(super) enum IbPart {
     Basic,
     /// Long messages, which the adapter reads.
     Long,
+    /// Windows, to which the adapter puts and from which it gets.
+    Windows,
     /// Ports that are taken down, before the first message and in the middle of one.
     Ports,
     /// The C tests.
@@ -81,14 +88,22 @@ pub(super) enum IbPart {
 }
 
 impl IbPart {
-    pub(super) const ALL: [IbPart; 6] =
-        [IbPart::Basic, IbPart::Long, IbPart::Ports, IbPart::Tests, IbPart::Mpi4py2, IbPart::Mpi4py4];
+    pub(super) const ALL: [IbPart; 7] = [
+        IbPart::Basic,
+        IbPart::Long,
+        IbPart::Windows,
+        IbPart::Ports,
+        IbPart::Tests,
+        IbPart::Mpi4py2,
+        IbPart::Mpi4py4,
+    ];
 
     /// How it is selected, and the function of the script that runs it.
     pub(super) fn name(self) -> &'static str {
         match self {
             IbPart::Basic => "basic",
             IbPart::Long => "long",
+            IbPart::Windows => "windows",
             IbPart::Ports => "ports",
             IbPart::Tests => "tests",
             IbPart::Mpi4py2 => "mpi4py_2",

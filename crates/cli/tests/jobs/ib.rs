@@ -30,6 +30,9 @@ fn the_memory_of_envelopes_is_shown() {
     assert!(info(&[("rpi_ib_library", "/nowhere.so")]).contains("64 x 1084 bytes = 69376 bytes"));
     assert!(info(&[]).contains("rpi_ib_priority 50"));
     assert!(info(&[("rpi_ib_priority", "0")]).contains("never chosen by itself"));
+    assert!(info(&[]).contains("MPI_Put and MPI_Get go by the adapter"));
+    let text = info(&[("rpi_ib_rma", "0")]);
+    assert!(text.contains("MPI_Put and MPI_Get go by messages (rpi_ib_rma 0)"), "{text}");
     let text = info(&[("rpi_ib_timeout", "33"), ("rpi_ib_shm", "0")]);
     assert!(text.contains("about 33 s") && text.contains("the adapter as well"), "{text}");
 }

@@ -93,6 +93,7 @@ const OBSERVED: &[Row] = &[
             "rpi_ib_srq",
             "rpi_ib_timeout",
             "rpi_ib_shm",
+            "rpi_ib_rma",
             "rpi_ib_priority",
         ],
     ),

@@ -159,6 +159,7 @@ fn counted(quantity: Quantity, lane: &Counts, fabric: &oxmpi_fabric::Counts) -> 
         Quantity::RendezvousReceived => lane.rendezvous_received,
         Quantity::CompletionReads => fabric.completion_reads,
         Quantity::RdmaBytes => fabric.rdma_bytes,
+        Quantity::RdmaBytesWritten => fabric.rdma_bytes_written,
         Quantity::ContextPairs => fabric.context_pairs,
         Quantity::NetworkFramesSent => fabric.network_frames_sent,
         Quantity::NetworkFramesReceived => fabric.network_frames_received,

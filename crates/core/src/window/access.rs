@@ -9,7 +9,7 @@ use crate::Process;
 use crate::failure::check_not_revoked;
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Fault, Lane, RequestId};
-use oxmpi_fabric::Fabric;
+use oxmpi_fabric::{Direction, Fabric};
 use oxmpi_mem::atomics::{Accumulator, compare_and_swap};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::Op;
@@ -248,6 +248,11 @@ impl<F: Fabric> Process<F> {
             Way::SingleCopy(address) => self.copy_out(window, target.process, address, origin)?,
             Way::Far => {
                 let wanted = how == How::Request;
+                let by = (target, at.rank as u32);
+                let access = (Direction::Put, origin);
+                if let Some(request) = self.access_by_adapter(window, by, &place, access, wanted)? {
+                    return Ok(request);
+                }
                 return self.ask(window, (target, at.rank), |service, lane| {
                     service.put(lane, (at.rank as u32, place), (origin, len), wanted)
                 });
@@ -281,6 +286,14 @@ impl<F: Fabric> Process<F> {
             Way::SingleCopy(address) => self.copy_in(window, target.process, (address, len), into)?,
             Way::Far => {
                 let wanted = how == How::Request;
+                let by = (target, at.rank as u32);
+                let all = into.packed_range(0, len);
+                if let Some(into) = &all
+                    && let Some(request) =
+                        self.access_by_adapter(window, by, &place, (Direction::Get, into), wanted)?
+                {
+                    return Ok(request);
+                }
                 return self.ask(window, (target, at.rank), |service, lane| {
                     service.get(lane, (at.rank as u32, place), (into, len), wanted)
                 });

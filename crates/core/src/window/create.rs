@@ -63,7 +63,7 @@ pub struct NewWindow {
 }
 
 /// What a rank tells of itself: a status, then its part of the window.
-const WORDS: usize = 5;
+const WORDS: usize = 6;
 
 impl<F: Fabric> Process<F> {
     /// Makes a window. Collective: who has found something wrong with the call makes it all the same, with the error.
@@ -184,17 +184,28 @@ impl<F: Fabric> Process<F> {
         };
         let memory = memory.map_or(new.memory, Exposed::from);
         let size = if new.flavor == Flavor::Create { memory.len() as u64 } else { new.size as u64 };
+        // Memory of a shared window is mapped by all, and what a dynamic one has comes later.
+        let is_opened = matches!(new.flavor, Flavor::Create | Flavor::Allocate) && wrong.is_none();
+        if let Some(memory) = memory.lasting() {
+            self.keep_memory(memory);
+        }
+        let key = if is_opened { self.open_to_adapters(comm, &memory) } else { 0 };
         let words = [
             memory.address() as u64,
             size,
             new.disp_unit.cast_unsigned(),
             if control.1 { control.0.address() } else { 0 },
+            key,
         ];
         let all = self.agree_on_window(comm, wrong, &words).inspect_err(|error| {
             if is_failure(error) {
                 // Others may have made it, and know where the memory is that is given up here.
                 self.revoke(comm);
                 self.wait_for_revoked(comm);
+            }
+            self.close_to_adapters(key);
+            if let Some(memory) = memory.lasting() {
+                self.forget_memory(memory.start().addr().get());
             }
         })?;
         // A process of another launcher has another number there.
@@ -208,6 +219,7 @@ impl<F: Fabric> Process<F> {
                 size: words[2],
                 disp_unit: words[3].cast_signed(),
                 control: words[4],
+                key: words[5],
                 near: OnceLock::new(),
                 open: AtomicU32::new(0),
                 posts_taken: AtomicU64::new(0),
@@ -222,7 +234,7 @@ impl<F: Fabric> Process<F> {
                 base += target.size;
             }
         }
-        Ok(Parts { flavor: new.flavor, hints: new.hints, memory, control: control.0, targets })
+        Ok(Parts { flavor: new.flavor, hints: new.hints, memory, control: control.0, key, targets })
     }
 
     /// Memory for a window: of the heap if it has room, which others can map, else of this process alone.
@@ -354,7 +366,17 @@ impl<F: Fabric> Process<F> {
             let at = domain.windows.iter().position(|service| service.context() == context)?;
             domain.windows[at].is_idle().then(|| _ = domain.windows.swap_remove(at))
         });
+        self.forget_exposed(window);
         self.close(&window.comm);
+    }
+
+    /// The memory that a window was made with goes.
+    pub(super) fn forget_exposed(&self, window: &Window) {
+        self.close_to_adapters(window.key);
+        let whole = window.whole.as_ref().unwrap_or(&window.exposure.memory);
+        if let Some(memory) = whole.lasting() {
+            self.forget_memory(memory.start().addr().get());
+        }
     }
 }
 
@@ -372,12 +394,13 @@ struct Parts {
     hints: WindowHints,
     memory: Exposed,
     control: Control,
+    key: u64,
     targets: Vec<Target>,
 }
 
 impl Parts {
     fn finish(self, comm: Communicator) -> Window {
-        let Parts { flavor, hints, memory, control, targets } = self;
+        let Parts { flavor, hints, memory, control, key, targets } = self;
         let dynamic = flavor == Flavor::Dynamic;
         let own = &targets[comm.team.rank as usize];
         let facts = Facts {
@@ -409,6 +432,7 @@ impl Parts {
             calls: AtomicU32::new(0),
             attributes: Attributes::default(),
             facts,
+            key,
             name: Mutex::default(),
             hints: Mutex::new(hints),
         }

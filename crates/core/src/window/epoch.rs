@@ -205,7 +205,7 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Waits until the service of a window has an answer of a rank; `what` says which.
-    fn wait_for_service<R>(
+    pub(super) fn wait_for_service<R>(
         &self,
         window: &Window,
         (what, need, rank): (&str, Need, u32),
@@ -285,6 +285,7 @@ impl<F: Fabric> Process<F> {
     /// Waits until all is done.
     fn finish_flush(&self, window: &Window, flush: Flush) -> Result<()> {
         let Flush { rank, asked, request, said } = flush;
+        let accessed = self.finish_accesses(window, rank);
         let what = ("to complete accesses to its part of", Need::Attention, rank);
         let answered = match request {
             None => Ok(false),
@@ -304,7 +305,7 @@ impl<F: Fabric> Process<F> {
             }),
         };
         window.targets[rank as usize].complete.fetch_max(asked & !GONE, Ordering::Relaxed);
-        answered.map(drop).and(done)
+        answered.map(drop).and(done).and(accessed)
     }
 
     /// Waits until a rank has answered the request with a number. A put or get of which it takes no notice is copied through the

@@ -133,6 +133,7 @@ impl<F: Fabric> Process<F> {
             }
         });
         self.wait_for_revoked(&window.comm);
+        self.forget_exposed(window);
         self.close(&window.comm);
     }
 }

@@ -11,6 +11,7 @@ mod ask;
 mod data;
 mod loss;
 
+use super::adapter::AdapterAccesses;
 use super::mailbox::Boxes;
 use super::message::{Data, Message, Place};
 use super::{Exposure, Flavor, Target};
@@ -42,6 +43,8 @@ pub(crate) struct Service {
     pub(super) boxes: Option<Boxes>,
     /// What has come from each rank and is not done.
     queues: BTreeMap<u32, VecDeque<Waiting>>,
+    /// What goes by the adapter.
+    pub(super) accesses: AdapterAccesses,
     /// What leaves from memory that is not this window's own to keep.
     sends: Vec<Sending>,
     /// What this process waits for.
@@ -166,6 +169,7 @@ impl Service {
             lost: 0,
             denied: BTreeMap::new(),
             queues: BTreeMap::new(),
+            accesses: AdapterAccesses::default(),
             sends: Vec::new(),
             asked: BTreeMap::new(),
             next: 1,
@@ -181,7 +185,7 @@ impl Service {
     }
 
     /// What a request of this window says that has failed: the window's error handler counts.
-    fn failed(&self, fault: Fault) -> Completion {
+    pub(super) fn failed(&self, fault: Fault) -> Completion {
         Completion { context: self.context(), ..Completion::failed(fault) }
     }
 
@@ -252,7 +256,7 @@ impl Service {
     /// Whether nothing is under way.
     pub(super) fn is_idle(&self) -> bool {
         let messages = self.sends.is_empty() && self.asked.is_empty() && self.queues.is_empty();
-        messages && self.has_no_request()
+        messages && self.accesses.are_over() && self.has_no_request()
     }
 
     /// Whether it waits for something of the lane, or of a lock.
@@ -291,6 +295,9 @@ impl Service {
         }
         if !self.asked.is_empty() {
             self.collect(lane);
+        }
+        if !self.accesses.are_over() {
+            self.end_accesses(lane);
         }
         if !self.locks.is_empty() {
             self.grant(lane);

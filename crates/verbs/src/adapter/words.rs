@@ -12,9 +12,10 @@ const WORDS: usize = 256;
 impl Adapter {
     pub(super) fn new_words(&mut self) -> Result<usize, VerbsError> {
         if self.free_words.is_empty() {
-            let device = (&*self.settings.device, self.pd);
-            let access = IBV_ACCESS_REMOTE_WRITE;
-            let region = Registered::new(&self.library, device, WORDS * 16, access)?;
+            let region = self.with_room(|it| {
+                let device = (&*it.settings.device, it.pd);
+                Registered::new(&it.library, device, WORDS * 16, IBV_ACCESS_REMOTE_WRITE)
+            })?;
             let first = self.words.len() * WORDS * 2;
             self.words.push(region);
             self.free_words.extend((0..WORDS).rev().map(|at| first + 2 * at));

@@ -77,8 +77,10 @@ impl<F: Fabric> Process<F> {
             return complete;
         }
         fence(Ordering::SeqCst);
+        // Who has the lock next must find what was put here.
+        let accessed = self.finish_accesses(window, rank);
         let flush = self.ask_to_flush(window, rank, Some(exclusive))?;
-        self.finish_flush(window, flush)
+        self.finish_flush(window, flush).and(accessed)
     }
 
     /// Wakes those who wait for a lock that is free now.

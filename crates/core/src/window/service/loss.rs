@@ -29,6 +29,7 @@ impl Service {
             target.asked.fetch_or(GONE, Ordering::Relaxed);
             self.far.store(true, Ordering::Relaxed);
         }
+        self.give_up_accesses(lane, rank, fault);
         let failed = self.failed(fault);
         self.asked.retain(|_, asked| match *asked {
             // A receive of its own fails by itself, and whoever waits for the end of something is told when it asks.
@@ -69,6 +70,10 @@ impl Service {
             // The target may still read and write the buffer of this process.
             std::mem::forget(self.exposure.clone());
         }
+        for rank in 0..self.team.size() {
+            self.give_up_accesses(lane, rank, Fault::Revoked);
+        }
+        self.end_accesses(lane);
         let failed = self.failed(Fault::Revoked);
         for asked in std::mem::take(&mut self.asked).into_values() {
             if let Expected::Data { receive, user, .. } = asked.what {

@@ -38,6 +38,7 @@ impl<P: IbPort> Ib<P> {
             }
         }
         self.forget_readings(peer);
+        self.forget_accesses(peer);
         self.forget_lent(peer)
     }
 
@@ -66,10 +67,11 @@ impl<P: IbPort> Ib<P> {
 
     /// Whether all that was sent has arrived (rule 6), and no peer that has not left waits for this process.
     pub(super) fn has_all_arrived(&mut self) -> bool {
-        let Ib { peers, sockets, lending, readings, .. } = self;
+        let Ib { peers, sockets, lending, readings, accesses, .. } = self;
         let mut is_over = |(at, peer): (usize, &Option<Box<IbPeer>>)| {
             let at = at as u32;
-            let is_quiet = |peer: &IbPeer| peer.is_quiet() && !lending.owes(at) && !readings.owes(at);
+            let owes = || lending.owes(at) || readings.owes(at) || accesses.owes(at);
+            let is_quiet = |peer: &IbPeer| peer.is_quiet() && !owes();
             peer.as_ref().is_none_or(|peer| is_quiet(peer) || peer.is_detached) || sockets.has_left(at)
         };
         let has_arrived = peers.iter().enumerate().all(&mut is_over);

@@ -4,7 +4,7 @@ use super::settings::HEAD;
 use super::{Ib, IbPort, lending};
 use crate::{Message, Sent, Sink, Unreachable, dispatch};
 use oxmpi_sys::bytes::Bytes;
-use oxmpi_verbs::{Completion, Operation, SlotId};
+use oxmpi_verbs::{Completion, Operation, SlotId, VerbsError};
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 
 /// Slots from which envelopes are sent, at most.
@@ -17,10 +17,18 @@ impl<P: IbPort> Ib<P> {
             self.give_up(&error);
         }
         for at in before..self.events.len() {
-            if let Completion { operation: Operation::Read(region), error, .. } = &self.events[at] {
-                let (region, has_failed) = (*region, error.is_some());
-                self.read_ended(region, has_failed);
+            let completion = &self.events[at];
+            if matches!(completion.operation, Operation::Send(_) | Operation::Receive(..)) {
+                continue;
             }
+            if let Completion { operation: Operation::Read(region), error, .. } = completion {
+                let (region, has_failed) = (*region, error.is_some());
+                if self.read_ended(region, has_failed) {
+                    continue;
+                }
+            }
+            let completion = self.events[at].clone();
+            self.access_ended(&completion);
         }
         self.reads += u64::from(!self.events.is_empty());
     }
@@ -51,13 +59,14 @@ impl<P: IbPort> Ib<P> {
         }
         any |= self.finish_readings(sink);
         any |= self.send_streams();
+        any |= self.post_accesses();
         any | self.report_gone(sink)
     }
 
     /// An operation is over.
     pub(super) fn end(
         &mut self,
-        Completion { queue_pair, operation, error, has_timed_out }: Completion,
+        Completion { queue_pair, operation, error, has_timed_out, .. }: Completion,
         sink: &mut dyn Sink,
     ) {
         let number = self.numbers.get(&queue_pair).copied();
@@ -82,7 +91,7 @@ impl<P: IbPort> Ib<P> {
                 }
             }
             // It has been counted when it was read from the queue.
-            Operation::Read(_) => {}
+            Operation::Read(_) | Operation::Write(_) | Operation::ReadSlot(_) | Operation::WriteSlot(_) => {}
             Operation::Receive(slot, len) if error.is_none() => {
                 self.take(number, (queue_pair, slot, len), sink)
             }
@@ -96,7 +105,9 @@ impl<P: IbPort> Ib<P> {
             let what = match operation {
                 Operation::Send(_) => "a send",
                 Operation::WriteWord => "the return of envelopes",
-                Operation::Read(_) => "a read of a long message",
+                Operation::Read(_) => "a read of a long message or of a window (MPI_Get)",
+                Operation::ReadSlot(_) => "a one-sided read (MPI_Get)",
+                Operation::Write(_) | Operation::WriteSlot(_) => "a one-sided write (MPI_Put)",
                 Operation::Receive(..) => "a receive",
             };
             self.break_connection(number, format!("{what} has failed: {error}"), has_timed_out);
@@ -199,6 +210,23 @@ impl<P: IbPort> Ib<P> {
         peer.credits() > 0 && peer.in_flight < depth
     }
 
+    /// Makes slots from which envelopes are sent, if none is free and there may be more.
+    fn make_send_slots(&mut self) -> Result<(), VerbsError> {
+        if self.send_slots.is_empty() && self.made_send_slots < SEND_SLOTS {
+            let slots = self.port.more_slots()?;
+            self.made_send_slots += slots.len();
+            self.send_slots.extend(slots);
+        }
+        Ok(())
+    }
+
+    /// A slot for something else than an envelope. `None`: none is free now.
+    pub(super) fn take_send_slot(&mut self) -> Option<SlotId> {
+        // Without more slots the next completion frees one.
+        let _ = self.make_send_slots();
+        self.send_slots.pop()
+    }
+
     /// Sends an envelope with a frame, or an empty one.
     pub(super) fn send_envelope(
         &mut self,
@@ -206,16 +234,11 @@ impl<P: IbPort> Ib<P> {
         message: Option<&Message<'_>>,
     ) -> Result<Sent, Unreachable> {
         let own = self.own;
-        if self.send_slots.is_empty() && self.made_send_slots < SEND_SLOTS {
-            match self.port.more_slots() {
-                Ok(slots) => {
-                    self.made_send_slots += slots.len();
-                    self.send_slots.extend(slots);
-                }
-                // The next completion frees one.
-                Err(_) if self.made_send_slots > 0 => return Ok(Sent::Full),
-                Err(error) => return Err(Unreachable { peer: to, why: error.to_string() }),
-            }
+        match self.make_send_slots() {
+            Ok(()) => {}
+            // The next completion frees one.
+            Err(_) if self.made_send_slots > 0 => return Ok(Sent::Full),
+            Err(error) => return Err(Unreachable { peer: to, why: error.to_string() }),
         }
         let has_room = self.has_room(to);
         let Ib { peers, port, send_slots, .. } = self;

@@ -3,12 +3,12 @@
 
 #![allow(clippy::panic_in_result_fn, clippy::expect_used)] // what a test must not do fails it
 
-use super::settings::READS;
+use super::settings::{ACCESSES, READS};
 use super::{IbPort, IbSettings};
 use crate::sim::Random;
 use crate::{Body, Limits, Membership, Message, Sent, Sink, Statistics, Transport, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_sys::bytes::Bytes;
+use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_verbs::{Completion, LocalEnd, Operation, RegionId, RemoteEnd, RemoteMemory, SlotId, VerbsError};
 use oxmpi_wire::{Envelope, Frame};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -24,6 +24,10 @@ enum Sending {
     /// Of so many bytes into a region, from a place of a peer's.
     Read(RegionId, (usize, u32), (u64, u32)),
     Check(RegionId, u32),
+    /// A part of a region, its bytes, and where they go.
+    Write(RegionId, Vec<u8>, (u64, u32)),
+    WriteSlot(SlotId, Vec<u8>, (u64, u32)),
+    ReadSlot(SlotId, usize, (u64, u32)),
 }
 
 impl Sending {
@@ -32,6 +36,9 @@ impl Sending {
             Sending::Slot(slot, _) => Operation::Send(*slot),
             Sending::Word(_) => Operation::WriteWord,
             Sending::Read(region, ..) | Sending::Check(region, _) => Operation::Read(*region),
+            Sending::Write(region, ..) => Operation::Write(*region),
+            Sending::WriteSlot(slot, ..) => Operation::WriteSlot(*slot),
+            Sending::ReadSlot(slot, ..) => Operation::ReadSlot(*slot),
         }
     }
 }
@@ -41,7 +48,11 @@ struct FakeRegion {
     buffer: UserBuf,
     check: u64,
     is_exposed: bool,
+    /// Peers may write it.
+    is_open: bool,
     uses: u32,
+    /// Where the memory begins that it is of, if that lasts.
+    of: Option<usize>,
 }
 
 #[derive(Default)]
@@ -53,6 +64,7 @@ struct FakeEnd {
     wire: VecDeque<Sending>,
     in_flight: u32,
     reads: u32,
+    accesses: u32,
     is_writing: bool,
     /// An operation has failed, so all others do.
     is_in_error: bool,
@@ -86,12 +98,18 @@ pub(super) struct World {
     pub(super) is_exhausted: bool,
     regions: HashMap<u32, FakeRegion>,
     made_regions: u32,
+    /// Memory of each port that lasts: where it begins, and its length.
+    lasting: [HashMap<usize, usize>; 2],
     /// Whether the ports register nothing.
     pub(super) cannot_register: [bool; 2],
     /// Whether every read of memory is refused.
     pub(super) denies_reads: bool,
+    /// Whether every access to a window is refused.
+    pub(super) denies_accesses: bool,
     /// Bytes that were read.
     pub(super) read: u64,
+    /// Bytes that were written into windows.
+    pub(super) written: u64,
     /// One of so many operations fails, if it is not 0; it has arrived or not.
     pub(super) failures: u64,
     /// No connection can be made.
@@ -139,9 +157,12 @@ impl SharedWorld {
             is_exhausted: false,
             regions: HashMap::new(),
             made_regions: 0,
+            lasting: Default::default(),
             cannot_register: [false; 2],
             denies_reads: false,
+            denies_accesses: false,
             read: 0,
+            written: 0,
             failures: 0,
             refuses: false,
             refusals: 0,
@@ -171,7 +192,7 @@ impl World {
         let slot = self.shared[me].pop_front().expect("the shared queue has a slot");
         let error = Some("Work Request Flushed Error (vendor error 0xf9)".to_string());
         let operation = Operation::Receive(slot, 0);
-        let ended = Completion { queue_pair, operation, error, has_timed_out: false };
+        let ended = Completion { queue_pair, operation, error, has_timed_out: false, is_refused: false };
         self.done[me].push_back((ended, Vec::new()));
     }
 
@@ -198,6 +219,7 @@ impl World {
         let has_peer = self.ends.contains_key(&to);
         let has_timed_out = !is_flushed && (self.is_broken || !has_peer);
         let operation = sending.operation();
+        let mut bytes = Vec::new();
         let mut error =
             has_timed_out.then(|| "transport retry counter exceeded (vendor error 0x81)".to_string());
         if is_flushed {
@@ -205,7 +227,7 @@ impl World {
         } else if error.is_none() {
             let fails = self.failures > 0 && self.random.below(self.failures) == 0;
             if !fails || self.random.below(2) == 0 {
-                error = self.arrive(to, sending);
+                (error, bytes) = self.arrive(to, sending);
             }
             if fails {
                 self.failed += 1;
@@ -217,30 +239,55 @@ impl World {
         }
         // That a peer is gone is found out sooner than the adapter gives up.
         let has_timed_out = has_timed_out && self.is_broken;
-        let ended = Completion { queue_pair: from, operation, error, has_timed_out };
-        self.done[port_of(from)].push_back((ended, Vec::new()));
+        let is_refused = error.as_ref().is_some_and(|error| error.contains("remote access error"));
+        let ended = Completion { queue_pair: from, operation, error, has_timed_out, is_refused };
+        self.done[port_of(from)].push_back((ended, bytes));
     }
 
-    /// An operation arrives. What is wrong with it.
-    fn arrive(&mut self, to: u32, sending: Sending) -> Option<String> {
-        let denied = || Some("remote access error (vendor error 0x88)".to_string());
+    /// The memory of a window, if it is open to peers.
+    fn opened(&self, (address, key): (u64, u32), len: usize) -> Option<BytesMut<'_>> {
+        let region = self.regions.get(&key).filter(|region| region.is_open && !self.denies_accesses)?;
+        Some(region.buffer.as_contiguous_mut()?.into_slice(address as usize, len))
+    }
+
+    /// An operation arrives. What is wrong with it, and the bytes that come back.
+    fn arrive(&mut self, to: u32, sending: Sending) -> (Option<String>, Vec<u8>) {
+        let denied = || (Some("remote access error (vendor error 0x88)".to_string()), Vec::new());
         let shared = &mut self.shared[port_of(to)];
         let end = self.ends.get_mut(&to).expect("the other end is there");
         assert!(end.remote.is_some(), "the receiver is connected before anybody sends to it");
         if end.is_in_error {
-            return Some("transport retry counter exceeded (vendor error 0x81)".to_string());
+            return (Some("transport retry counter exceeded (vendor error 0x81)".to_string()), Vec::new());
         }
         match sending {
+            Sending::Write(_, bytes, there) | Sending::WriteSlot(_, bytes, there) => {
+                let Some(memory) = self.opened(there, bytes.len()) else { return denied() };
+                Bytes::from(&bytes[..]).copy_to(memory);
+                self.written += bytes.len() as u64;
+            }
+            Sending::ReadSlot(_, len, there) => {
+                let Some(memory) = self.opened(there, len) else { return denied() };
+                return (None, memory.as_bytes().to_vec());
+            }
             Sending::Word(value) => end.word = value,
             Sending::Slot(_, bytes) => {
                 let queue = if self.settings.shared.is_some() { shared } else { &mut end.receives };
                 let slot = queue.pop_front().expect("a receiver is always ready (rule 2)");
                 let operation = Operation::Receive(slot, bytes.len());
-                let ended = Completion { queue_pair: to, operation, error: None, has_timed_out: false };
+                let ended = Completion {
+                    queue_pair: to,
+                    operation,
+                    error: None,
+                    has_timed_out: false,
+                    is_refused: false,
+                };
                 self.done[port_of(to)].push_back((ended, bytes));
             }
             Sending::Read(region, (offset, len), (address, key)) => {
-                let source = self.regions.get(&key).filter(|source| source.is_exposed && !self.denies_reads);
+                let may_read = |source: &&FakeRegion| {
+                    source.is_exposed && !self.denies_reads || source.is_open && !self.denies_accesses
+                };
+                let source = self.regions.get(&key).filter(may_read);
                 let Some(source) = source else { return denied() };
                 let bytes = source.buffer.as_contiguous().expect("it lies in one piece");
                 let bytes = bytes.slice(address as usize, len as usize);
@@ -254,7 +301,7 @@ impl World {
                 self.regions.get_mut(&region.0).expect("what is read into is registered").check = check;
             }
         }
-        None
+        (None, Vec::new())
     }
 }
 
@@ -276,13 +323,17 @@ impl FakePort {
         VerbsError::Exhausted { device: self.describe(), what }
     }
 
-    fn add(&mut self, buffer: &UserBuf, is_exposed: bool) -> Result<RegionId, VerbsError> {
+    fn add(&mut self, buffer: &UserBuf, (is_exposed, is_open): (bool, bool)) -> Result<RegionId, VerbsError> {
         self.world.with(|world| {
             if world.cannot_register[self.me] {
                 return Err(self.exhausted("memory that it may lock"));
             }
             world.made_regions += 1;
-            let region = FakeRegion { buffer: buffer.clone(), check: 0, is_exposed, uses: 0 };
+            let (at, len) = (buffer.as_ptr() as usize, buffer.packed_len());
+            let mut lasting = world.lasting[self.me].iter();
+            let of = lasting.find(|(start, room)| **start <= at && at + len <= **start + **room);
+            let of = of.map(|(start, _)| *start);
+            let region = FakeRegion { buffer: buffer.clone(), check: 0, is_exposed, is_open, uses: 0, of };
             world.regions.insert(world.made_regions, region);
             Ok(RegionId(world.made_regions))
         })
@@ -292,9 +343,18 @@ impl FakePort {
         self.world.with(|world| {
             let end = world.ends.get_mut(&queue_pair).expect("it is open");
             end.reads += 1;
-            assert!(end.reads <= READS, "the send queue has room for {READS} reads");
+            assert!(end.reads <= READS + ACCESSES, "the send queue has room for {READS} reads and accesses");
             end.wire.push_back(sending);
             world.regions.get_mut(&region.0).expect("it is registered").uses += 1;
+        });
+    }
+
+    fn post_access(&mut self, queue_pair: u32, sending: Sending) {
+        self.world.with(|world| {
+            let end = world.ends.get_mut(&queue_pair).expect("it is open");
+            end.accesses += 1;
+            assert!(end.accesses <= ACCESSES, "the send queue has room for {ACCESSES} accesses");
+            end.wire.push_back(sending);
         });
     }
 }
@@ -347,7 +407,8 @@ impl IbPort for FakePort {
             let receives = end.receives.iter().map(|slot| Operation::Receive(*slot, 0));
             for operation in end.wire.iter().map(Sending::operation).chain(receives) {
                 let error = Some("Work Request Flushed Error (vendor error 0xf9)".to_string());
-                let ended = Completion { queue_pair, operation, error, has_timed_out: false };
+                let ended =
+                    Completion { queue_pair, operation, error, has_timed_out: false, is_refused: false };
                 world.done[self.me].push_back((ended, Vec::new()));
             }
             world.closed[self.me].push(queue_pair);
@@ -402,10 +463,55 @@ impl IbPort for FakePort {
         Ok(())
     }
     fn expose(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError> {
-        self.add(buffer, true)
+        self.add(buffer, (true, false))
     }
     fn register(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError> {
-        self.add(buffer, false)
+        self.add(buffer, (false, false))
+    }
+    fn open_to_peers(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError> {
+        self.add(buffer, (false, true))
+    }
+    fn source(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError> {
+        self.add(buffer, (false, false))
+    }
+    fn write(
+        &mut self,
+        queue_pair: u32,
+        region: RegionId,
+        (offset, len): (usize, u32),
+        to: (u64, u32),
+    ) -> Result<(), VerbsError> {
+        let bytes = self.world.with(|world| {
+            let region = world.regions.get_mut(&region.0).expect("it is registered");
+            region.uses += 1;
+            let bytes = region.buffer.as_contiguous().expect("it lies in one piece");
+            bytes.slice(offset, len as usize).to_vec()
+        });
+        self.post_access(queue_pair, Sending::Write(region, bytes, to));
+        Ok(())
+    }
+    fn write_slot(
+        &mut self,
+        queue_pair: u32,
+        slot: SlotId,
+        len: usize,
+        to: (u64, u32),
+    ) -> Result<(), VerbsError> {
+        self.lend(slot);
+        let bytes = self.slots[slot.0 as usize][..len].to_vec();
+        self.post_access(queue_pair, Sending::WriteSlot(slot, bytes, to));
+        Ok(())
+    }
+    fn read_into_slot(
+        &mut self,
+        queue_pair: u32,
+        slot: SlotId,
+        len: usize,
+        from: (u64, u32),
+    ) -> Result<(), VerbsError> {
+        self.lend(slot);
+        self.post_access(queue_pair, Sending::ReadSlot(slot, len, from));
+        Ok(())
     }
     fn deregister(&mut self, region: RegionId) -> bool {
         self.world.with(|world| {
@@ -414,6 +520,27 @@ impl IbPort for FakePort {
             world.regions.remove(&region.0);
             true
         })
+    }
+    fn keep(&mut self, memory: &UserBuf) {
+        let (start, len) = (memory.as_ptr() as usize, memory.packed_len());
+        self.world.with(|world| world.lasting[self.me].insert(start, len));
+    }
+    fn forget(&mut self, start: usize) -> bool {
+        self.world.with(|world| {
+            let mut of = world.regions.values_mut().filter(|region| region.of == Some(start));
+            if of.any(|region| region.uses > 0) {
+                return false;
+            }
+            for region in world.regions.values_mut().filter(|region| region.of == Some(start)) {
+                (region.buffer, region.of) = (UserBuf::empty(), None);
+                (region.is_exposed, region.is_open) = (false, false);
+            }
+            world.lasting[self.me].remove(&start);
+            true
+        })
+    }
+    fn is_of(&self, region: RegionId, start: usize) -> bool {
+        self.world.with(|world| world.regions.get(&region.0).is_some_and(|known| known.of == Some(start)))
     }
     fn exposed(&self, region: RegionId) -> Option<RemoteMemory> {
         Some(RemoteMemory { memory: (0, region.0), check: (0, region.0) })
@@ -448,10 +575,13 @@ impl IbPort for FakePort {
                 let Some((ended, bytes)) = world.done[*me].pop_front() else { break };
                 match ended.operation {
                     Operation::WriteWord => {}
-                    Operation::Read(region) => {
+                    Operation::Read(region) | Operation::Write(region) => {
                         world.regions.get_mut(&region.0).expect("it is registered").uses -= 1;
                     }
-                    Operation::Send(slot) | Operation::Receive(slot, _) => {
+                    Operation::Send(slot)
+                    | Operation::Receive(slot, _)
+                    | Operation::ReadSlot(slot)
+                    | Operation::WriteSlot(slot) => {
                         posted.remove(&slot);
                         slots[slot.0 as usize][..bytes.len()].copy_from_slice(&bytes);
                     }
@@ -461,6 +591,9 @@ impl IbPort for FakePort {
                         Operation::WriteWord => end.is_writing = false,
                         Operation::Send(_) => end.in_flight -= 1,
                         Operation::Read(_) => end.reads -= 1,
+                        Operation::Write(_) | Operation::ReadSlot(_) | Operation::WriteSlot(_) => {
+                            end.accesses -= 1;
+                        }
                         Operation::Receive(..) => {}
                     }
                 }

@@ -31,7 +31,17 @@
 //!    ([`Transport::release`], a lost peer) is waited for: they end soon, as no process takes part in them, or else their connection is
 //!    closed, which ends them. What a sender gets back a peer may still read. It finds out: the check of the memory
 //!    ([`RemoteMemory`](oxmpi_verbs::RemoteMemory)), which it reads after the data, is not the number that it was told.
+//! 9. Memory is registered for each message anew, since nobody says when the program unmaps it; but memory that lasts until the process itself
+//!    gives it back stays registered from its first message on ([`LastingMemory`]). Each message has a check of its own there as well. Before
+//!    such memory is given back nothing is read into it any more, and its registration is gone: a peer that still reads fails, and what it
+//!    reads again over the next connection it does not get either.
+//! 10. Windows are accessed by the adapter if they could be registered (`rpi_ib_rma`): data of MPI_Put are written into them, and data of
+//!    MPI_Get read from them, through a slot if they fit one, else out of the registered buffer of the program. What had not ended when a
+//!    connection fails is done again over the next one, from the beginning: that is no harm, since nobody else may use the same bytes before
+//!    the epoch has ended, and it ends when all is done. The next connection is made when the queue pairs of the one before are gone on both
+//!    sides, so nothing of that comes late. What the peer's adapter refuses twice has failed.
 
+mod accesses;
 mod ending;
 mod envelopes;
 #[cfg(test)]
@@ -53,16 +63,18 @@ mod without_port;
 pub use self::port::IbPort;
 pub use self::settings::IbSettings;
 
-use self::lending::{Lending, PIECE_MOST};
+use self::accesses::Accesses;
+use self::lending::{Lending, PIECE_MOST, REGISTER_FROM};
 use self::peer::IbPeer;
 use self::reading::Readings;
 use crate::meetings::Meetings;
 use crate::routes::Nodes;
 use crate::transports::Tell;
 use crate::{
-    Connected, Connections, Counts, Limits, Membership, Message, Sent, Sink, Statistics, Traffic, Transport,
-    Unreachable,
+    Connected, Connections, Counts, LastingMemory, Limits, Membership, Message, RemoteAccess, Sent, Sink,
+    Statistics, Traffic, Transport, Unreachable,
 };
+use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::poller::Poller;
 use oxmpi_verbs::{Completion, SlotId, VerbsError};
 use oxmpi_wire::Frame;
@@ -112,6 +124,7 @@ pub struct Ib<P: IbPort> {
     made_send_slots: usize,
     lending: Lending,
     readings: Readings,
+    accesses: Accesses,
     /// It has said that memory cannot be registered.
     has_warned: bool,
     /// Those whose connection has failed.
@@ -165,6 +178,7 @@ impl<P: IbPort> Ib<P> {
             made_send_slots: 0,
             lending: Lending::default(),
             readings: Readings::default(),
+            accesses: Accesses::default(),
             has_warned: false,
             broken: Vec::new(),
             lost: Vec::new(),
@@ -286,7 +300,8 @@ impl<P: IbPort> Transport for Ib<P> {
     fn sleeps_lightly(&self) -> bool {
         let waits = !(self.unanswered.is_empty() && self.unconfirmed.is_empty() && self.broken.is_empty())
             || self.lending.waits_for_room()
-            || self.readings.waits_for_room();
+            || self.readings.waits_for_room()
+            || self.accesses.wait_for_room();
         self.port.wait_fd().is_none() || waits || self.sockets.sleeps_lightly()
     }
 
@@ -306,6 +321,34 @@ impl<P: IbPort> Transport for Ib<P> {
 
     fn connections(&mut self) -> Option<&mut dyn Connections> {
         None
+    }
+
+    fn remote_access(&mut self) -> Option<&mut dyn RemoteAccess> {
+        if self.settings.rma { Some(self) } else { None }
+    }
+
+    fn lasting_memory(&mut self) -> Option<&mut dyn LastingMemory> {
+        Some(self)
+    }
+}
+
+/// Rule 9.
+impl<P: IbPort> LastingMemory for Ib<P> {
+    fn keep_memory(&mut self, memory: &UserBuf) {
+        if memory.packed_len() >= REGISTER_FROM {
+            self.port.keep(memory);
+        }
+    }
+
+    fn forget_memory(&mut self, start: usize) {
+        if self.port.forget(start) {
+            return;
+        }
+        let into: Vec<_> =
+            self.regions_read_into().filter(|region| self.port.is_of(*region, start)).collect();
+        self.stop_reads_into(&into);
+        let is_forgotten = self.port.forget(start);
+        debug_assert!(is_forgotten, "nothing is read into it any more");
     }
 }
 
@@ -327,7 +370,7 @@ impl<P: IbPort> Membership for Ib<P> {
     }
 
     fn settle(&mut self, peer: u32) -> bool {
-        let owes = self.lending.owes(peer) || self.readings.owes(peer);
+        let owes = self.lending.owes(peer) || self.readings.owes(peer) || self.accesses.owes(peer);
         let is_quiet = !owes && self.peer(peer).is_none_or(|peer| peer.is_quiet());
         (is_quiet || self.sockets.has_left(peer)) && self.sockets.settle(peer)
     }
@@ -365,7 +408,8 @@ impl<P: IbPort> Statistics for Ib<P> {
         counts.network_frames_sent += self.frames_sent;
         counts.network_frames_received += self.frames_received;
         counts.completion_reads += self.reads;
-        counts.rdma_bytes += self.readings.bytes;
+        counts.rdma_bytes += self.readings.bytes + self.accesses.read;
+        counts.rdma_bytes_written += self.accesses.written;
         counts.far_sent += self.sent;
         counts.far_received += self.received;
     }

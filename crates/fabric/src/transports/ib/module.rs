@@ -20,7 +20,9 @@ static IB: Module = Module {
     name: "ib",
     place: 750,
     help: "'ib' is InfiniBand or RoCE through libibverbs, with shared memory within a node.",
-    params: &[&HCA_ID, &PORT, &MTU, &ENVELOPES, &TINY, &SRQ, &TIMEOUT, &SHM, &FALLBACK, &LIBRARY, &PRIORITY],
+    params: &[
+        &HCA_ID, &PORT, &MTU, &ENVELOPES, &TINY, &SRQ, &TIMEOUT, &SHM, &RMA, &FALLBACK, &LIBRARY, &PRIORITY,
+    ],
     priority: Some(&PRIORITY),
     // A connection is the adapter's affair, and an image has none.
     images: false,
@@ -111,6 +113,13 @@ static FALLBACK: Param = Param {
     ..Param::NEW
 };
 
+static RMA: Param = Param::switch(
+    "rpi_ib_rma",
+    true,
+    "Whether MPI_Put and MPI_Get of data in one piece go by the adapter of 'ib' straight into and out of the window (1), or by messages that the \
+     target carries out (0).",
+);
+
 static LIBRARY: Param = Param {
     name: "rpi_ib_library",
     unit: Unit::Text { default: FILE },
@@ -160,8 +169,8 @@ fn settings(params: &Params, processes: u32) -> IbSettings {
     let envelopes = params.count(&ENVELOPES) as u32;
     let shared = params.is_on(&SRQ).then(|| shared_len(envelopes, processes));
     let timeout = Duration::from_secs(params.count(&TIMEOUT) as u64);
-    let (tiny, mtu) = (params.count(&TINY), params.count(&MTU));
-    IbSettings { tiny, envelopes, shared, mtu, timeout, pause: PAUSE }
+    let (tiny, mtu, rma) = (params.count(&TINY), params.count(&MTU), params.is_on(&RMA));
+    IbSettings { tiny, envelopes, shared, mtu, timeout, pause: PAUSE, rma }
 }
 
 /// Whether a process without a port goes over sockets.
@@ -248,10 +257,11 @@ fn use_of(params: &Params, settings: &IbSettings) -> String {
         0 => "it is never chosen by itself (rpi_ib_priority 0)".into(),
         priority => format!("jobs on several hosts choose it by themselves (rpi_ib_priority {priority})"),
     };
+    let windows = if params.is_on(&RMA) { "by the adapter" } else { "by messages (rpi_ib_rma 0)" };
     let near = if params.is_on(&SHM) { "shared memory" } else { "the adapter as well" };
     format!(
         "envelopes: {envelopes} x {len} bytes = {} bytes for each process with which there is contact, {queue}; a peer that does not answer \
-         has failed after about {} s; within a node messages go through {near}; {by_itself}",
+         has failed after about {} s; within a node messages go through {near}; MPI_Put and MPI_Get go {windows}; {by_itself}",
         envelopes * len,
         params.count(&TIMEOUT)
     )

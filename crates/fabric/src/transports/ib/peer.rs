@@ -47,6 +47,8 @@ pub(super) struct IbPeer {
     pub(super) in_flight: u32,
     /// Reads of its memory that are under way.
     pub(super) reads: u32,
+    /// One-sided accesses to its memory that are under way.
+    pub(super) accesses: u32,
 }
 
 impl IbPeer {
@@ -72,6 +74,7 @@ impl IbPeer {
             is_reporting: false,
             in_flight: 0,
             reads: 0,
+            accesses: 0,
         }
     }
 

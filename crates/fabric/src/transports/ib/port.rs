@@ -59,8 +59,57 @@ pub trait IbPort: Debug + Send {
     /// # Errors
     /// It cannot be registered.
     fn register(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError>;
-    /// Ends a region. `false`: a read into it is under way, and nothing happened.
+    /// Registers a buffer in one piece, which peers may read and write.
+    ///
+    /// # Errors
+    /// It cannot be registered.
+    fn open_to_peers(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError>;
+    /// Registers a buffer in one piece, out of which this process writes.
+    ///
+    /// # Errors
+    /// It cannot be registered.
+    fn source(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError>;
+    /// Writes a part of a region into a peer's memory: `place` is the offset there, and how many bytes.
+    ///
+    /// # Errors
+    /// The device refuses that.
+    fn write(
+        &mut self,
+        queue_pair: u32,
+        region: RegionId,
+        place: (usize, u32),
+        to: (u64, u32),
+    ) -> Result<(), VerbsError>;
+    /// Writes the beginning of a slot into a peer's memory.
+    ///
+    /// # Errors
+    /// The device refuses that; the slot is free.
+    fn write_slot(
+        &mut self,
+        queue_pair: u32,
+        slot: SlotId,
+        len: usize,
+        to: (u64, u32),
+    ) -> Result<(), VerbsError>;
+    /// Reads a peer's memory into the beginning of a slot.
+    ///
+    /// # Errors
+    /// As [`IbPort::write_slot`].
+    fn read_into_slot(
+        &mut self,
+        queue_pair: u32,
+        slot: SlotId,
+        len: usize,
+        from: (u64, u32),
+    ) -> Result<(), VerbsError>;
+    /// Ends a region. `false`: a read into it or a write out of it is under way, and nothing happened.
     fn deregister(&mut self, region: RegionId) -> bool;
+    /// This memory stays where it is until [`IbPort::forget`]: it need not be registered anew for each region.
+    fn keep(&mut self, memory: &UserBuf);
+    /// The memory that begins there goes. `false`: a read into it is under way, and nothing happened.
+    fn forget(&mut self, start: usize) -> bool;
+    /// Whether a region is of the memory that begins there.
+    fn is_of(&self, region: RegionId, start: usize) -> bool;
     /// Where a peer finds what is exposed.
     fn exposed(&self, region: RegionId) -> Option<RemoteMemory>;
     /// Writes the check of a region.
@@ -142,8 +191,50 @@ impl IbPort for Adapter {
     fn register(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError> {
         Adapter::register(self, buffer)
     }
+    fn open_to_peers(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError> {
+        Adapter::open_to_peers(self, buffer)
+    }
+    fn source(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError> {
+        Adapter::source(self, buffer)
+    }
+    fn write(
+        &mut self,
+        queue_pair: u32,
+        region: RegionId,
+        place: (usize, u32),
+        to: (u64, u32),
+    ) -> Result<(), VerbsError> {
+        Adapter::write(self, queue_pair, region, place, to)
+    }
+    fn write_slot(
+        &mut self,
+        queue_pair: u32,
+        slot: SlotId,
+        len: usize,
+        to: (u64, u32),
+    ) -> Result<(), VerbsError> {
+        Adapter::write_slot(self, queue_pair, slot, len, to)
+    }
+    fn read_into_slot(
+        &mut self,
+        queue_pair: u32,
+        slot: SlotId,
+        len: usize,
+        from: (u64, u32),
+    ) -> Result<(), VerbsError> {
+        Adapter::read_into_slot(self, queue_pair, slot, len, from)
+    }
     fn deregister(&mut self, region: RegionId) -> bool {
         Adapter::deregister(self, region)
+    }
+    fn keep(&mut self, memory: &UserBuf) {
+        Adapter::keep(self, memory);
+    }
+    fn forget(&mut self, start: usize) -> bool {
+        Adapter::forget(self, start)
+    }
+    fn is_of(&self, region: RegionId, start: usize) -> bool {
+        Adapter::is_of(self, region, start)
     }
     fn exposed(&self, region: RegionId) -> Option<RemoteMemory> {
         Adapter::exposed(self, region)

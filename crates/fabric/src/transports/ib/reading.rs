@@ -10,13 +10,13 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// Bytes that are read at a time: any device takes that.
-const READ_LEN: usize = 1 << 20;
+pub(super) const READ_LEN: usize = 1 << 20;
 /// How often a read that has failed is repeated.
 const REPETITIONS: u32 = 2;
 /// How long a read whose memory is taken back may go on before its connection is closed.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 /// After which time an operation of a closed connection that does not end is a fault of the device, under which nothing is safe.
-const FORCE: Duration = Duration::from_secs(10);
+pub(super) const FORCE: Duration = Duration::from_secs(10);
 
 /// A piece that is read.
 #[derive(Debug)]
@@ -176,14 +176,18 @@ impl<P: IbPort> Ib<P> {
     }
 
     /// A read is over. Nothing is handed up yet, so that this can be heard of where nobody may be called.
-    pub(super) fn read_ended(&mut self, region: RegionId, has_failed: bool) {
-        let Some(one) = self.readings.readings.iter_mut().find(|one| one.region == region) else { return };
+    /// `false`: it was not of a message.
+    pub(super) fn read_ended(&mut self, region: RegionId, has_failed: bool) -> bool {
+        let Some(one) = self.readings.readings.iter_mut().find(|one| one.region == region) else {
+            return false;
+        };
         one.under_way = one.under_way.saturating_sub(1);
         one.has_failed |= has_failed;
         let from = one.from;
         if let Some(peer) = self.peer(from) {
             peer.reads = peer.reads.saturating_sub(1);
         }
+        true
     }
 
     /// Hands up what was read, and goes on. Whether there was anything.
@@ -223,9 +227,25 @@ impl<P: IbPort> Ib<P> {
 
     /// Nothing is written any more into the memory of a receive, which is the program's again.
     pub(super) fn stop_receive(&mut self, receiver: u64) {
-        if !self.give_up_readings(|one| one.receiver == receiver) {
-            return;
+        if self.give_up_readings(|one| one.receiver == receiver) {
+            self.stop_given_up();
         }
+    }
+
+    /// Nothing is written any more into these regions.
+    pub(super) fn stop_reads_into(&mut self, regions: &[RegionId]) {
+        if self.give_up_readings(|one| regions.contains(&one.region)) {
+            self.stop_given_up();
+        }
+    }
+
+    /// The regions into which something is read.
+    pub(super) fn regions_read_into(&self) -> impl Iterator<Item = RegionId> + '_ {
+        self.readings.readings.iter().map(|one| one.region)
+    }
+
+    /// Waits until nothing is read for what was given up; a connection on which that takes long is closed.
+    fn stop_given_up(&mut self) {
         self.await_reads(PATIENCE);
         let stuck: Vec<u32> = self.stuck().collect();
         for peer in stuck {

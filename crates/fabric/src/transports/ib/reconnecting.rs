@@ -106,7 +106,7 @@ impl<P: IbPort> Ib<P> {
         self.numbers.insert(end.queue_pair, number);
         let Some(peer) = self.peer(number) else { return Ok(()) };
         peer.end = end;
-        (peer.in_flight, peer.reads, peer.is_reporting) = (0, 0, false);
+        (peer.in_flight, peer.reads, peer.accesses, peer.is_reporting) = (0, 0, 0, false);
         let granted = peer.granted;
         let introduction = peer.broken.as_mut().and_then(|broken| {
             broken.is_made = true;
@@ -118,6 +118,7 @@ impl<P: IbPort> Ib<P> {
                 .map_err(|error| error.to_string())?;
         }
         self.restart_readings(number);
+        self.restart_accesses(number);
         match introduction {
             Some((its, asks)) => self.meet_again(number, &its, asks),
             None => Ok(()),

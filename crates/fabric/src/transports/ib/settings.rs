@@ -5,6 +5,8 @@ use std::time::Duration;
 
 /// Reads from one peer that may be under way.
 pub(super) const READS: u32 = 8;
+/// One-sided accesses to one peer that may be under way.
+pub(super) const ACCESSES: u32 = 16;
 /// Bytes before the frame in an envelope.
 pub(super) const HEAD: usize = 4;
 
@@ -23,6 +25,8 @@ pub struct IbSettings {
     pub timeout: Duration,
     /// How long a connection that has failed is left alone before its next end is made.
     pub pause: Duration,
+    /// Whether windows are accessed by the adapter.
+    pub rma: bool,
 }
 
 impl IbSettings {
@@ -43,6 +47,6 @@ impl IbSettings {
     /// Operations that may be under way to one peer.
     pub fn send_depth(&self) -> u32 {
         // One more for the word.
-        self.envelopes + 1 + READS
+        self.envelopes + 1 + READS + if self.rma { ACCESSES } else { 0 }
     }
 }

@@ -1,5 +1,6 @@
 //! Two processes over a network in memory, with seeds.
 
+mod accesses;
 mod failing;
 mod long;
 mod without_port;
@@ -55,7 +56,8 @@ struct Rank {
 }
 
 fn settings(envelopes: u32, shared: Option<u32>) -> IbSettings {
-    IbSettings { tiny: 64, envelopes, shared, mtu: 1024, timeout: Duration::from_secs(5), pause: PAUSE }
+    let timeout = Duration::from_secs(5);
+    IbSettings { tiny: 64, envelopes, shared, mtu: 1024, timeout, pause: PAUSE, rma: true }
 }
 
 fn world(seed: u64, settings: IbSettings) -> (SharedWorld, [Rank; 2]) {

@@ -5,7 +5,7 @@ use crate::sim::Random;
 use crate::transports::ib::fake::FakePort;
 use crate::transports::ib::lending::REGISTER_FROM;
 use crate::transports::ib::{Ib, IbSettings};
-use crate::{Body, Membership, Message, Sent, Sink, Statistics, Transport};
+use crate::{Body, LastingMemory, Membership, Message, Sent, Sink, Statistics, Transport};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Owned;
@@ -360,4 +360,93 @@ fn a_peer_that_has_left_leaves_nothing_lent() {
     }
     assert_eq!((&sides[0].sink.sent[..], world.with(|world| world.regions())), (&[7][..], 0));
     assert!(sides[0].ib.leave());
+}
+
+/// Sends messages out of memory that lasts into such memory, both of which go between messages and come again at the same address.
+#[test]
+fn memory_that_goes_and_comes_again_has_the_new_data() {
+    let len = 100_000;
+    for seed in 0..20 {
+        let (world, mut sides) = sides(seed, settings(8, (seed % 2 == 0).then_some(64)));
+        let memory = Owned::new(vec![0u8; len]);
+        let start = memory.buf().as_ptr() as usize;
+        for number in 0..4u64 {
+            sides[1].sink.post(number, len, false);
+            let into = sides[1].sink.all[&number].memory.buf();
+            sides[0].ib.keep_memory(&memory.buf());
+            sides[1].ib.keep_memory(&into);
+            memory.buf().unpack(0, Bytes::from(&pattern(number, len)[..]));
+            until(seed, &mut sides, |sides| send(sides, &memory.buf(), (number, 0), 7).is_some());
+            until(seed, &mut sides, |sides| {
+                sides[1].sink.is_over(number) && std::mem::take(&mut sides[0].sink.sent) == [7]
+            });
+            assert!(sides[1].sink.bytes(number) == pattern(number, len), "seed {seed}: message {number}");
+            sides[0].ib.forget_memory(start);
+            sides[1].ib.forget_memory(into.as_ptr() as usize);
+        }
+        assert_eq!(world.with(|world| world.regions()), 0);
+    }
+}
+
+/// The sender takes its buffer back and gives up the memory while the receiver reads: a read that finds nothing registered fails the
+/// connection, and the message is no message. What is sent after it arrives.
+#[test]
+fn memory_that_a_peer_still_reads_can_go() {
+    let (mut denied, len) = (0, (3 << 20) + 5);
+    for seed in 0..12 {
+        let (world, mut sides) = sides(seed, settings(8, None));
+        let memory = Owned::new(pattern(seed, len));
+        sides[0].ib.keep_memory(&memory.buf());
+        sides[1].sink.post(1, len, false);
+        until(seed, &mut sides, |sides| send(sides, &memory.buf(), (1, 0), 7).is_some());
+        for _ in 0..seed % 4 {
+            sides.iter_mut().for_each(Side::poll);
+        }
+        sides[0].ib.release(7);
+        sides[0].ib.forget_memory(memory.buf().as_ptr() as usize);
+        let memory = memory.into_vec();
+        assert!(memory.is_ok(), "seed {seed}: the transport holds memory that has gone");
+        sides[1].sink.post(2, len, false);
+        let next = Owned::new(pattern(2, len)).buf();
+        patiently(&mut sides, |sides| send(sides, &next, (2, 0), 8).is_some());
+        patiently(&mut sides, |sides| sides[1].sink.is_over(2) && sides[0].sink.sent.contains(&8));
+        assert!(sides[1].sink.bytes(2) == pattern(2, len), "seed {seed}");
+        if sides[1].sink.is_over(1) {
+            assert!(sides[1].sink.bytes(1) == pattern(seed, len), "seed {seed}");
+        } else {
+            assert_eq!(sides[1].sink.all[&1].stored, 0, "seed {seed}");
+            denied += 1;
+        }
+        assert!(sides[0].sink.lost.is_empty() && sides[1].sink.lost.is_empty());
+        patiently(&mut sides, |sides| sides[0].ib.leave() & sides[1].ib.leave());
+        assert_eq!(world.with(|world| world.regions()), 0);
+    }
+    assert!(denied > 2, "{denied}");
+}
+
+/// A receive whose memory goes is over for the adapter.
+#[test]
+fn nothing_is_written_into_memory_that_has_gone() {
+    let mut begun = 0;
+    for seed in 0..60 {
+        let (world, mut sides) = sides(seed, settings(8, None));
+        let len = (3 << 20) + 5;
+        sides[1].sink.post(1, len, false);
+        let into = sides[1].sink.all[&1].memory.buf();
+        sides[1].ib.keep_memory(&into);
+        let buffer = Owned::new(pattern(seed, len)).buf();
+        until(seed, &mut sides, |sides| send(sides, &buffer, (1, 0), 7).is_some());
+        for _ in 0..seed % 4 {
+            sides.iter_mut().for_each(Side::poll);
+        }
+        let is_read = sides[1].ib.regions_read_into().next().is_some();
+        sides[1].ib.forget_memory(into.as_ptr() as usize);
+        begun += u32::from(world.with(|world| world.read) > 0 && is_read);
+        let before = into.as_contiguous().unwrap().to_vec();
+        for _ in 0..50 {
+            sides.iter_mut().for_each(Side::poll);
+        }
+        assert!(!is_read || into.as_contiguous().unwrap().to_vec() == before, "seed {seed}");
+    }
+    assert!(begun > 5, "{begun}");
 }

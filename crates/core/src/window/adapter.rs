@@ -1,0 +1,205 @@
+//! Puts and gets by the adapter of the route to a target, which reads and writes the window without the target's help
+//! ([`RemoteAccess`](oxmpi_fabric::RemoteAccess)).
+//!
+//! Each rank opens its memory when the window is made, if some rank is reached so, and tells all its key; 0 says that it could not. Only data
+//! that lie in one piece at the target go so. An access is complete at the target when it has ended here, so flushes, unlocks and the ends of
+//! epochs wait for that before they say anything to the target.
+
+use super::service::Service;
+use super::{Target, Window};
+use crate::Process;
+use crate::comm::Communicator;
+use crate::window::message::Place;
+use oxmpi_abi::constants as abi;
+use oxmpi_engine::{Completion, Fault, Lane, RequestId};
+use oxmpi_fabric::{Direction, Fabric, RemotePlace};
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::exposed::Exposed;
+use oxmpi_mem::layout::Layout;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_rt::waiting::Need;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// An access that has not ended.
+#[derive(Debug)]
+struct UnderWay {
+    rank: u32,
+    /// The user's request that ends with it.
+    user: Option<RequestId>,
+}
+
+/// The accesses by the adapter in a window.
+#[derive(Debug, Default)]
+pub(super) struct AdapterAccesses {
+    all: HashMap<u64, UnderWay>,
+    /// How many of them go to each rank.
+    to: BTreeMap<u32, u32>,
+    /// What has failed first of those to each rank, until the end of an epoch says so.
+    failed: BTreeMap<u32, String>,
+}
+
+impl AdapterAccesses {
+    /// Whether none is under way.
+    pub(super) fn are_over(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    fn end(&mut self, number: u64) -> Option<UnderWay> {
+        let access = self.all.remove(&number)?;
+        if let Some(count) = self.to.get_mut(&access.rank) {
+            *count -= 1;
+            if *count == 0 {
+                self.to.remove(&access.rank);
+            }
+        }
+        Some(access)
+    }
+}
+
+impl Service {
+    /// Begins an access by the adapter. `None`: this one cannot go so. Otherwise the request that ends with it, if one is wanted.
+    fn access<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        (rank, direction, buffer): (u32, Direction, &UserBuf),
+        at: RemotePlace,
+        wanted: bool,
+    ) -> std::result::Result<Option<Option<RequestId>>, Fault> {
+        self.check(lane, rank)?;
+        let peer = self.team.map.process(rank).ok_or(Fault::Closed)?;
+        let owner = self.context();
+        let remote = lane.fabric_mut().remote_access_to(peer);
+        let Some(number) = remote.and_then(|remote| remote.start(owner, peer, direction, buffer, at)) else {
+            return Ok(None);
+        };
+        let user = wanted.then(|| lane.open_external());
+        self.accesses.all.insert(number, UnderWay { rank, user });
+        *self.accesses.to.entry(rank).or_default() += 1;
+        Ok(Some(user))
+    }
+
+    /// Takes note of accesses that have ended.
+    pub(super) fn end_accesses<F: Fabric>(&mut self, lane: &mut Lane<F>) {
+        let owner = self.context();
+        let ended = lane.fabric_mut().remote_access().map(|remote| remote.ended(owner)).unwrap_or_default();
+        for (number, how) in ended {
+            let Some(UnderWay { rank, user }) = self.accesses.end(number) else { continue };
+            let fault = how.is_err().then_some(Fault::Outside);
+            if let Some(user) = user {
+                lane.complete_external(user, Completion { fault, context: owner, ..Completion::EMPTY });
+            }
+            if let Err(why) = how {
+                self.accesses.failed.entry(rank).or_insert(why);
+            }
+        }
+    }
+
+    /// Whether all accesses to a rank have ended; if so, what has failed of them since this was asked last.
+    fn accessed<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        rank: u32,
+    ) -> Option<std::result::Result<Option<String>, Fault>> {
+        if let Err(fault) = self.check(lane, rank) {
+            return Some(Err(fault));
+        }
+        if self.accesses.to.contains_key(&rank) {
+            self.end_accesses(lane);
+        }
+        (!self.accesses.to.contains_key(&rank)).then(|| Ok(self.accesses.failed.remove(&rank)))
+    }
+
+    /// Nothing is accessed any more at a rank: it is lost, or the window was revoked. No buffer of such accesses is used when this returns.
+    pub(super) fn give_up_accesses<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, fault: Fault) {
+        if !self.accesses.to.contains_key(&rank) {
+            return;
+        }
+        let owner = self.context();
+        if let Some(peer) = self.team.map.process(rank)
+            && let Some(remote) = lane.fabric_mut().remote_access()
+        {
+            remote.abandon(owner, peer);
+        }
+        let failed = self.failed(fault);
+        let to_it: Vec<u64> =
+            self.accesses.all.iter().filter(|(_, one)| one.rank == rank).map(|(number, _)| *number).collect();
+        for number in to_it {
+            if let Some(user) = self.accesses.end(number).and_then(|access| access.user) {
+                lane.complete_external(user, failed);
+            }
+        }
+    }
+}
+
+impl<F: Fabric> Process<F> {
+    /// Opens the memory of a new window to the adapters of others, if some rank is reached by one. The key; 0: it is not open.
+    pub(super) fn open_to_adapters(&self, comm: &Communicator, memory: &Exposed) -> u64 {
+        if memory.is_empty() {
+            return 0;
+        }
+        let mut domain = self.domain.lock();
+        let fabric = domain.lane.fabric_mut();
+        if fabric.remote_access().is_none() {
+            return 0;
+        }
+        let mut processes = (0..comm.team.size()).filter_map(|rank| comm.team.map.process(rank));
+        let is_reached = processes.any(|peer| peer != self.rank && fabric.remote_access_to(peer).is_some());
+        let bytes = memory.elements(0, memory.len(), &Arc::new(Layout::basic(1, 1)));
+        match (fabric.remote_access(), bytes) {
+            (Some(remote), Ok(bytes)) if is_reached => remote.open(&bytes).unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    /// The memory of a window is not accessed by adapters any more.
+    pub(super) fn close_to_adapters(&self, key: u64) {
+        if key != 0
+            && let Some(remote) = self.domain.lock().lane.fabric_mut().remote_access()
+        {
+            remote.close(key);
+        }
+    }
+
+    /// Begins a put or get by the adapter, of all bytes of a buffer. `None`: messages have to do it. Otherwise the request that ends with it,
+    /// if one is wanted.
+    pub(super) fn access_by_adapter(
+        &self,
+        window: &Window,
+        (target, rank): (&Target, u32),
+        place: &Place,
+        (direction, buffer): (Direction, &UserBuf),
+        wanted: bool,
+    ) -> Result<Option<Option<RequestId>>> {
+        let is_reached = target.near.get().is_some_and(|near| near.by_adapter);
+        if !is_reached || !place.layout.is_contiguous() || target.is_gone() {
+            return Ok(None);
+        }
+        let address = target.base.wrapping_add(place.at.cast_unsigned());
+        let at = RemotePlace { address, key: target.key };
+        self.with_service(window, |service, lane| {
+            let begun = service.access(lane, (rank, direction, buffer), at, wanted)?;
+            if begun.is_some() {
+                window.far.store(true, Ordering::Relaxed);
+                target.asked.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(begun)
+        })
+    }
+
+    /// Waits until all accesses to a rank by the adapter have ended.
+    ///
+    /// # Errors
+    /// The rank has failed; what the adapter says of an access that it could not make.
+    pub(super) fn finish_accesses(&self, window: &Window, rank: u32) -> Result<()> {
+        if window.targets[rank as usize].near.get().is_none_or(|near| !near.by_adapter) {
+            return Ok(());
+        }
+        let what = ("to let the adapter end accesses to its part of", Need::Outside, rank);
+        match self.wait_for_service(window, what, |service, lane| service.accessed(lane, rank))? {
+            None => Ok(()),
+            Some(why) => Err(MpiError::new(abi::MPI_ERR_RMA_RANGE, why)),
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! One-sided access to memory that peers have opened (rule 10 of the module).
+
+use super::reading::{FORCE, PATIENCE, READ_LEN};
+use super::settings::ACCESSES;
+use super::{Ib, IbPort};
+use crate::{Direction, RemoteAccess, RemotePlace};
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_sys::bytes::{Bytes, BytesMut};
+use oxmpi_verbs::{Completion, Operation, RegionId, SlotId};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+/// How often an access that the peer's adapter has refused is repeated: over another connection it would be refused as well.
+const REPETITIONS: u32 = 1;
+
+/// Accesses to a peer that wait for room before one more first takes note of what has ended: a program that makes many keeps the adapter busy.
+const QUEUED: usize = 16;
+
+/// An access that has not ended.
+#[derive(Debug)]
+struct Access {
+    owner: u32,
+    peer: u32,
+    direction: Direction,
+    buffer: UserBuf,
+    len: usize,
+    at: (u64, u32),
+    /// The buffer, registered. `None`: the data fit a slot, and go through one.
+    region: Option<RegionId>,
+    /// Bytes whose operation was posted, and operations that are under way.
+    posted: usize,
+    under_way: u32,
+    /// One of them has failed, so all are repeated over the next connection.
+    has_failed: bool,
+    /// How often the peer's adapter has refused it, and in which words.
+    refusals: u32,
+    refused: String,
+    is_given_up: bool,
+}
+
+/// What names an operation when it ends.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum By {
+    Region(RegionId),
+    Slot(SlotId),
+}
+
+/// All accesses of a process.
+#[derive(Debug, Default)]
+pub(super) struct Accesses {
+    all: HashMap<u64, Access>,
+    /// Those of which not all is posted, for each peer in the order in which they came.
+    waiting: BTreeMap<u32, VecDeque<u64>>,
+    under_way: HashMap<By, u64>,
+    /// What has ended, for each owner.
+    ended: HashMap<u32, Vec<(u64, Result<(), String>)>>,
+    /// Of the last one.
+    number: u64,
+    /// Bytes that were read from the memory of peers, and written there.
+    pub(super) read: u64,
+    pub(super) written: u64,
+}
+
+impl Accesses {
+    /// Whether some wait for room.
+    pub(super) fn wait_for_room(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Whether an access to a peer has not ended.
+    pub(super) fn owes(&self, peer: u32) -> bool {
+        !self.all.is_empty() && self.all.values().any(|one| one.peer == peer)
+    }
+
+    fn end(&mut self, number: u64, how: Result<(), String>) -> Option<Access> {
+        let access = self.all.remove(&number)?;
+        if !access.is_given_up {
+            self.ended.entry(access.owner).or_default().push((number, how));
+        }
+        Some(access)
+    }
+}
+
+/// What an access is called in messages for a person.
+fn name(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Put => "a one-sided write (MPI_Put)",
+        Direction::Get => "a one-sided read (MPI_Get)",
+    }
+}
+
+impl<P: IbPort> Ib<P> {
+    /// Posts what waits, as far as there is room. Whether any access has ended by that: its peer cannot be reached.
+    pub(super) fn post_accesses(&mut self) -> bool {
+        if self.accesses.waiting.is_empty() {
+            return false;
+        }
+        let peers: Vec<u32> = self.accesses.waiting.keys().copied().collect();
+        let mut any = false;
+        for peer in peers {
+            any |= self.post_accesses_to(peer);
+        }
+        any
+    }
+
+    fn post_accesses_to(&mut self, number: u32) -> bool {
+        let is_gone = self.peer(number).is_some_and(|peer| peer.is_gone) || self.sockets.has_left(number);
+        if is_gone {
+            return self.end_accesses(number, &format!("process {number} is gone"));
+        }
+        if self.peer(number).is_none_or(|peer| !peer.is_ready && peer.broken.is_none()) {
+            return match self.begin_meeting(number) {
+                Ok(()) => false,
+                Err(unreachable) => self.end_accesses(number, &unreachable.to_string()),
+            };
+        }
+        while self.post_next(number) {} // at most ACCESSES times
+        false
+    }
+
+    /// Posts the next operation to a peer. `false`: there is none, or no room.
+    fn post_next(&mut self, number: u32) -> bool {
+        let Some(at) = self.accesses.waiting.get(&number).and_then(|queue| queue.front().copied()) else {
+            self.accesses.waiting.remove(&number);
+            return false;
+        };
+        let has_room = |peer: &mut super::peer::IbPeer| peer.is_ready && peer.accesses < ACCESSES;
+        if !self.peer(number).is_some_and(has_room) {
+            return false;
+        }
+        let is_short = self.accesses.all.get(&at).is_some_and(|access| access.region.is_none());
+        let slot = if is_short { self.take_send_slot() } else { None };
+        let Ib { peers, port, accesses, send_slots, .. } = self;
+        let known = peers.get_mut(number as usize).and_then(|peer| peer.as_deref_mut());
+        let (Some(access), Some(peer)) = (accesses.all.get_mut(&at), known) else { return false };
+        let queue_pair = peer.end.queue_pair;
+        let (address, key) = access.at;
+        let there = (address.wrapping_add(access.posted as u64), key);
+        let (by, len, posted) = match (access.region, slot) {
+            (Some(region), _) => {
+                let len = READ_LEN.min(access.len - access.posted);
+                let place = (access.posted, len as u32);
+                let posted = match access.direction {
+                    Direction::Put => port.write(queue_pair, region, place, there),
+                    Direction::Get => port.read(queue_pair, region, place, there),
+                };
+                (By::Region(region), len, posted)
+            }
+            (None, Some(slot)) => {
+                let posted = match access.direction {
+                    Direction::Put => {
+                        let room = port.slot_mut(slot);
+                        let room = &mut room[..access.len];
+                        access.buffer.pack(0, BytesMut::from(room));
+                        port.write_slot(queue_pair, slot, access.len, there)
+                    }
+                    Direction::Get => port.read_into_slot(queue_pair, slot, access.len, there),
+                };
+                if posted.is_err() {
+                    send_slots.push(slot);
+                }
+                (By::Slot(slot), access.len, posted)
+            }
+            (None, None) => return false,
+        };
+        if let Err(error) = posted {
+            access.has_failed = true;
+            let why = format!("{} cannot be posted: {error}", name(access.direction));
+            self.fail(number, why);
+            return false;
+        }
+        access.posted += len;
+        access.under_way += 1;
+        peer.accesses += 1;
+        let is_posted = access.posted == access.len;
+        accesses.under_way.insert(by, at);
+        if is_posted && let Some(queue) = accesses.waiting.get_mut(&number) {
+            queue.pop_front();
+        }
+        true
+    }
+
+    /// An operation of an access is over. Nothing is handed up yet, as for reads of messages.
+    pub(super) fn access_ended(&mut self, completion: &Completion) {
+        let Completion { operation, error, is_refused, .. } = completion;
+        let by = match *operation {
+            Operation::Read(region) | Operation::Write(region) => By::Region(region),
+            Operation::ReadSlot(slot) | Operation::WriteSlot(slot) => By::Slot(slot),
+            Operation::Send(_) | Operation::Receive(..) | Operation::WriteWord => return,
+        };
+        let Some(at) = self.accesses.under_way.get(&by).copied() else { return };
+        let Ib { accesses, port, send_slots, peers, .. } = self;
+        let Some(access) = accesses.all.get_mut(&at) else { return };
+        access.under_way -= 1;
+        if let Some(peer) = peers.get_mut(access.peer as usize).and_then(|peer| peer.as_deref_mut()) {
+            peer.accesses = peer.accesses.saturating_sub(1);
+        }
+        if let By::Slot(slot) = by {
+            accesses.under_way.remove(&by);
+            if error.is_none() && access.direction == Direction::Get && !access.is_given_up {
+                access.buffer.unpack(0, Bytes::from(&port.slot(slot)[..access.len]));
+            }
+            send_slots.push(slot);
+        }
+        if let Some(error) = error {
+            access.has_failed = true;
+            if *is_refused {
+                access.refusals += 1;
+                access.refused.clone_from(error);
+            }
+        }
+        if access.under_way > 0 {
+            return;
+        }
+        let peer = access.peer;
+        if access.is_given_up || access.refusals > REPETITIONS {
+            let what = name(access.direction);
+            let why = format!("{what} at process {peer} has failed: {}", access.refused);
+            self.finish_access(at, Err(why));
+        } else if !access.has_failed && access.posted == access.len {
+            match access.direction {
+                Direction::Put => accesses.written += access.len as u64,
+                Direction::Get => accesses.read += access.len as u64,
+            }
+            self.finish_access(at, Ok(()));
+        }
+    }
+
+    /// An access has ended, of which nothing is under way.
+    fn finish_access(&mut self, number: u64, how: Result<(), String>) {
+        let Some(access) = self.accesses.end(number, how) else { return };
+        if let Some(queue) = self.accesses.waiting.get_mut(&access.peer) {
+            queue.retain(|waiting| *waiting != number);
+        }
+        if let Some(region) = access.region {
+            self.accesses.under_way.remove(&By::Region(region));
+            self.port.deregister(region);
+        }
+    }
+
+    /// All accesses to a peer that have not ended go over another connection, from the beginning.
+    pub(super) fn restart_accesses(&mut self, peer: u32) {
+        let mut numbers = Vec::new();
+        for (number, access) in self.accesses.all.iter_mut().filter(|(_, access)| access.peer == peer) {
+            (access.posted, access.has_failed) = (0, false);
+            numbers.push(*number);
+        }
+        numbers.sort_unstable();
+        if !numbers.is_empty() {
+            self.accesses.waiting.insert(peer, numbers.into());
+        }
+    }
+
+    /// The accesses to a peer end with an error, none of which is under way. Whether there were any.
+    fn end_accesses(&mut self, peer: u32, why: &str) -> bool {
+        let to_it =
+            self.accesses.all.iter().filter(|(_, access)| access.peer == peer && access.under_way == 0);
+        let numbers: Vec<u64> = to_it.map(|(number, _)| *number).collect();
+        for number in &numbers {
+            let what = self.accesses.all.get(number).map_or("", |access| name(access.direction));
+            self.finish_access(*number, Err(format!("{what} at process {peer} has failed: {why}")));
+        }
+        self.accesses.waiting.remove(&peer);
+        !numbers.is_empty()
+    }
+
+    /// Nothing is accessed any more at a peer whose connection is closed.
+    pub(super) fn forget_accesses(&mut self, peer: u32) {
+        if !self.accesses.owes(peer) {
+            return;
+        }
+        self.await_accesses(FORCE, |access| access.peer == peer);
+        if self.accesses.all.values().any(|access| access.peer == peer && access.under_way > 0) {
+            self.say("an access over a closed connection does not end, so no memory is safe from it");
+            std::process::abort();
+        }
+        self.end_accesses(peer, "the process is lost");
+    }
+
+    /// Waits until no operation of such accesses is under way. What else ends meanwhile is kept for the next poll.
+    fn await_accesses(&mut self, most: Duration, which: impl Fn(&Access) -> bool) {
+        let start = Instant::now();
+        let is_used =
+            |it: &Self| it.accesses.all.values().any(|access| which(access) && access.under_way > 0);
+        while is_used(self) && start.elapsed() < most {
+            self.read();
+            self.early.append(&mut self.events);
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Rule 10.
+impl<P: IbPort> RemoteAccess for Ib<P> {
+    fn reaches_memory(&mut self, peer: u32) -> bool {
+        self.settings.rma && self.is_of_launcher(peer)
+    }
+
+    fn open(&mut self, memory: &UserBuf) -> Option<u64> {
+        let opened = self.port.open_to_peers(memory).inspect_err(|error| self.warn_of_registration(error));
+        let region = opened.ok()?;
+        let (_, key) = self.port.exposed(region)?.memory;
+        Some(u64::from(region.0) << 32 | u64::from(key))
+    }
+
+    fn close(&mut self, key: u64) {
+        self.port.deregister(RegionId((key >> 32) as u32));
+    }
+
+    fn start(
+        &mut self,
+        owner: u32,
+        peer: u32,
+        direction: Direction,
+        buffer: &UserBuf,
+        at: RemotePlace,
+    ) -> Option<u64> {
+        let len = buffer.packed_len();
+        let is_lost = self.peer(peer).is_some_and(|peer| peer.is_gone);
+        if len == 0 || buffer.is_on_device() || is_lost || !self.reaches_memory(peer) {
+            return None;
+        }
+        let region = if len <= self.settings.envelope_len() {
+            None
+        } else {
+            buffer.as_contiguous()?;
+            let registered = match direction {
+                Direction::Put => self.port.source(buffer),
+                Direction::Get => self.port.register(buffer),
+            };
+            Some(registered.inspect_err(|error| self.warn_of_registration(error)).ok()?)
+        };
+        self.accesses.number += 1;
+        let number = self.accesses.number;
+        let access = Access {
+            owner,
+            peer,
+            direction,
+            buffer: buffer.clone(),
+            len,
+            at: (at.address, at.key as u32),
+            region,
+            posted: 0,
+            under_way: 0,
+            has_failed: false,
+            refusals: 0,
+            refused: String::new(),
+            is_given_up: false,
+        };
+        self.accesses.all.insert(number, access);
+        let queue = self.accesses.waiting.entry(peer).or_default();
+        queue.push_back(number);
+        if queue.len() > QUEUED {
+            self.read();
+            self.early.append(&mut self.events);
+        }
+        self.post_accesses_to(peer);
+        Some(number)
+    }
+
+    fn ended(&mut self, owner: u32) -> Vec<(u64, Result<(), String>)> {
+        self.accesses.ended.remove(&owner).unwrap_or_default()
+    }
+
+    fn abandon(&mut self, owner: u32, peer: u32) {
+        let is_it = move |access: &Access| access.owner == owner && access.peer == peer;
+        let given_up = self.accesses.all.iter_mut().filter(|(_, access)| is_it(access));
+        let given_up: Vec<u64> =
+            given_up.map(|(number, access)| (access.is_given_up = true, *number).1).collect();
+        if given_up.is_empty() {
+            return;
+        }
+        self.await_accesses(PATIENCE, is_it);
+        if self.accesses.all.values().any(|access| is_it(access) && access.under_way > 0) {
+            self.fail(peer, "an access whose memory is needed has not ended".into());
+            self.await_accesses(FORCE, is_it);
+        }
+        for number in given_up {
+            match self.accesses.all.get(&number) {
+                Some(access) if access.under_way > 0 => {
+                    self.say("an access over a closed connection does not end, so no memory is safe from it");
+                    std::process::abort();
+                }
+                Some(_) => self.finish_access(number, Ok(())),
+                None => {}
+            }
+        }
+    }
+}

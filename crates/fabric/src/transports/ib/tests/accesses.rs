@@ -1,0 +1,296 @@
+//! One-sided accesses of rank 0 to a window of rank 1.
+
+use super::{Rank, SharedWorld, TURNS, settings, world};
+use crate::sim::Random;
+use crate::transports::ib::IbSettings;
+use crate::transports::ib::lending::REGISTER_FROM;
+use crate::{Direction, Membership, RemoteAccess, RemotePlace, Statistics, Transport};
+use oxmpi_mem::memory::Owned;
+use oxmpi_sys::bytes::Bytes;
+use std::time::{Duration, Instant};
+
+/// Whose the accesses are.
+const OWNER: u32 = 77;
+
+fn pattern(number: u64, len: usize) -> Vec<u8> {
+    (0..len).map(|at| ((at as u64 * 7 + number * 13 + (at as u64 >> 8)) % 211) as u8).collect()
+}
+
+/// Two ranks, the second of which has opened a window.
+struct Pair {
+    world: SharedWorld,
+    ranks: [Rank; 2],
+    window: Owned<u8>,
+    key: u64,
+    ended: Vec<(u64, Result<(), String>)>,
+}
+
+impl Pair {
+    fn new(seed: u64, settings: IbSettings, window: Vec<u8>) -> Pair {
+        let (world, mut ranks) = world(seed, settings);
+        let window = Owned::new(window);
+        let key = ranks[1].ib.open(&window.buf()).unwrap();
+        Pair { world, ranks, window, key, ended: Vec::new() }
+    }
+
+    /// Begins an access at an offset in the window.
+    fn start(&mut self, direction: Direction, memory: &Owned<u8>, at: usize) -> u64 {
+        let at = RemotePlace { address: at as u64, key: self.key };
+        self.ranks[0].ib.start(OWNER, 1, direction, &memory.buf(), at).unwrap()
+    }
+
+    fn turn(&mut self) {
+        self.ranks.iter_mut().for_each(Rank::poll);
+        self.ended.extend(self.ranks[0].ib.ended(OWNER));
+    }
+
+    /// Waits for the ends of so many accesses, also if connections are left alone for some time, and takes them.
+    fn ends(&mut self, count: usize) -> Vec<(u64, Result<(), String>)> {
+        let (start, mut turns) = (Instant::now(), 0);
+        while self.ended.len() < count {
+            self.turn();
+            let is_waiting = self.ranks.iter().any(|rank| !rank.ib.broken.is_empty());
+            turns += u32::from(!is_waiting);
+            if is_waiting {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert!(turns < TURNS && start.elapsed() < Duration::from_secs(40), "nothing moves");
+        }
+        std::mem::take(&mut self.ended)
+    }
+
+    fn window(&self) -> Vec<u8> {
+        self.window.buf().as_contiguous().unwrap().to_vec()
+    }
+
+    /// Nothing is under way or registered any more when the window is closed.
+    fn finish(mut self) {
+        self.ranks[1].ib.close(self.key);
+        assert_eq!(self.world.with(|world| world.regions()), 0);
+        let mut turns = 0;
+        while !(self.ranks[0].ib.leave() & self.ranks[1].ib.leave()) {
+            self.turn();
+            turns += 1;
+            assert!(turns < TURNS, "the processes cannot leave");
+        }
+    }
+}
+
+/// Lengths around the limits of slots and of operations.
+fn length(random: &mut Random, settings: &IbSettings) -> usize {
+    let slot = settings.envelope_len();
+    let lens = [1, 8, slot - 1, slot, slot + 1, REGISTER_FROM, 100_003, (1 << 20) + 7];
+    lens[random.below(lens.len() as u64) as usize]
+}
+
+#[test]
+fn data_go_into_the_window_and_come_out_of_it_whole() {
+    for seed in 0..24 {
+        let shared = (seed % 2 == 0).then_some(4096);
+        let settings = settings([1, 3, 64][seed as usize % 3], shared);
+        let mut random = Random::new(seed);
+        let lens: Vec<usize> = (0..60).map(|_| length(&mut random, &settings)).collect();
+        let mut pair = Pair::new(seed, settings, pattern(999, lens.iter().sum()));
+        let (mut at, mut all) = (0, Vec::new());
+        for (number, len) in lens.iter().copied().enumerate() {
+            let is_put = random.below(2) == 0;
+            let direction = if is_put { Direction::Put } else { Direction::Get };
+            let memory = Owned::new(if is_put { pattern(number as u64, len) } else { vec![0; len] });
+            all.push((is_put, pair.start(direction, &memory, at), memory, at, len));
+            at += len;
+            if seed % 4 > 1 {
+                pair.ranks[0].send_next();
+                pair.turn();
+            }
+        }
+        let (before, mut ended) = (pattern(999, at), pair.ends(60));
+        ended.sort_by_key(|(number, _)| *number);
+        let (mut put, mut got) = (0, 0);
+        for ((is_put, number, memory, at, len), (ended, how)) in all.into_iter().zip(ended) {
+            assert_eq!((number, how), (ended, Ok(())), "seed {seed}");
+            let here = memory.into_vec().ok().expect("the transport holds it no more");
+            assert!(pair.window()[at..at + len] == here, "seed {seed}: {len} bytes at {at}");
+            assert!(is_put || here == before[at..at + len], "seed {seed}: a window that was read is changed");
+            if is_put { put += len } else { got += len }
+        }
+        let counts = pair.ranks[0].ib.counts();
+        assert_eq!((counts.rdma_bytes_written, counts.rdma_bytes), (put as u64, got as u64));
+        pair.finish();
+    }
+}
+
+#[test]
+fn nothing_is_lost_or_comes_late_over_connections_that_fail() {
+    let mut failed = 0;
+    const APART: usize = (1 << 20) + 64;
+    for seed in 0..4 {
+        let settings = settings(3, (seed % 2 == 0).then_some(64));
+        let mut random = Random::new(seed);
+        let mut pair = Pair::new(seed, settings, vec![0; 5 * APART]);
+        for round in 0..6u64 {
+            pair.world.with(|world| world.failures = 12);
+            let lens: Vec<usize> = (0..5).map(|_| length(&mut random, &settings)).collect();
+            let puts: Vec<_> = lens.iter().map(|len| Owned::new(pattern(round, *len))).collect();
+            for (at, memory) in puts.iter().enumerate() {
+                pair.start(Direction::Put, memory, at * APART);
+            }
+            let begun = pair.ends(5);
+            assert!(begun.iter().all(|(_, how)| how.is_ok()), "seed {seed}: {begun:?}");
+            for (at, len) in lens.iter().enumerate() {
+                let is_there = pair.window()[at * APART..][..*len] == pattern(round, *len);
+                assert!(is_there, "seed {seed}, round {round}: {len} bytes");
+            }
+            // The end of an epoch: what is put now goes over what was put before, whatever became of connections.
+            let small = Owned::new(vec![round as u8; 40]);
+            for at in 0..5 {
+                pair.start(Direction::Put, &small, at * APART);
+            }
+            assert!(pair.ends(5).iter().all(|(_, how)| how.is_ok()));
+            for at in 0..5 {
+                let at = at * APART;
+                assert!(pair.window()[at..at + 40] == [round as u8; 40], "seed {seed}, round {round}");
+            }
+            let back = Owned::new(vec![0; 100]);
+            pair.start(Direction::Get, &back, APART);
+            assert!(pair.ends(1)[0].1.is_ok());
+            let back = back.into_vec().unwrap();
+            assert!(back == pair.window()[APART..APART + 100], "seed {seed}, round {round}");
+        }
+        pair.world.with(|world| world.failures = 0);
+        failed += pair.world.with(|world| world.failed);
+        let lost = pair.ranks.iter().map(|rank| rank.mailbox.lost.len()).sum::<usize>();
+        assert_eq!(lost, 0);
+        // The connection may be made anew just now.
+        let last = Owned::new(vec![1]);
+        pair.start(Direction::Put, &last, 0);
+        pair.ends(1);
+        pair.ranks[1].ib.close(pair.key);
+        assert_eq!(pair.world.with(|world| world.regions()), 0);
+    }
+    assert!(failed > 10, "{failed}");
+}
+
+#[test]
+fn what_the_peers_adapter_refuses_fails_in_its_words_and_no_peer_is_lost() {
+    for (direction, len, word) in [
+        (Direction::Put, 8, "MPI_Put"),
+        (Direction::Put, 5000, "MPI_Put"),
+        (Direction::Get, 70_000, "MPI_Get"),
+    ] {
+        let mut pair = Pair::new(5, settings(4, None), vec![0; 100_000]);
+        pair.world.with(|world| world.denies_accesses = true);
+        let memory = Owned::new(vec![1; len]);
+        let number = pair.start(direction, &memory, 0);
+        let ended = pair.ends(1);
+        let why = ended[0].1.clone().unwrap_err();
+        assert!(ended[0].0 == number && why.contains(word), "{why}");
+        assert!(why.contains("process 1") && why.contains("vendor error 0x88"), "{why}");
+        assert!(memory.into_vec().is_ok(), "the transport holds it no more");
+        // The next one is none the worse for it.
+        pair.world.with(|world| world.denies_accesses = false);
+        let memory = Owned::new(vec![7; 8]);
+        pair.start(Direction::Put, &memory, 16);
+        assert!(pair.ends(1)[0].1.is_ok() && pair.window()[16..24] == [7; 8]);
+        assert!(pair.ranks[0].mailbox.lost.is_empty() && pair.ranks[1].mailbox.lost.is_empty());
+        pair.ranks[1].ib.close(pair.key);
+        assert_eq!(pair.world.with(|world| world.regions()), 0);
+    }
+}
+
+#[test]
+fn accesses_to_a_peer_that_dies_end_with_an_error_and_touch_nothing_afterwards() {
+    for seed in 0..40 {
+        let mut pair = Pair::new(seed, settings(4, (seed % 2 == 0).then_some(64)), pattern(1, 4 << 20));
+        let long = Owned::new(vec![0; 3 << 20]);
+        let short = Owned::new(vec![0; 30]);
+        pair.start(Direction::Get, &long, 0);
+        pair.start(Direction::Get, &short, 0);
+        for _ in 0..seed % 7 {
+            pair.turn();
+        }
+        pair.ranks[0].ib.bury(1);
+        pair.ended.extend(pair.ranks[0].ib.ended(OWNER));
+        assert_eq!(pair.ended.len(), 2, "seed {seed}");
+        for (_, how) in &pair.ended {
+            assert!(how.as_ref().err().is_none_or(|why| why.contains("process 1")), "seed {seed}: {how:?}");
+        }
+        let at = RemotePlace { address: 0, key: pair.key };
+        assert!(pair.ranks[0].ib.start(OWNER, 1, Direction::Get, &short.buf(), at).is_none());
+        let (long, short) = (long.into_vec().unwrap(), short.into_vec().unwrap());
+        assert!(long.len() == 3 << 20 && short.len() == 30);
+        pair.ranks[1].ib.close(pair.key);
+        assert_eq!(pair.world.with(|world| world.regions()), 0);
+        assert!(pair.ranks[0].ib.leave());
+    }
+}
+
+#[test]
+fn what_is_abandoned_uses_no_buffer_any_more() {
+    let mut begun = 0;
+    for seed in 0..60 {
+        let mut pair = Pair::new(seed, settings(4, None), pattern(1, 4 << 20));
+        let (long, short) = (Owned::new(vec![0u8; 3 << 20]), Owned::new(vec![0u8; 30]));
+        pair.start(Direction::Get, &long, 0);
+        pair.start(Direction::Get, &short, 0);
+        for _ in 0..seed {
+            pair.ranks.iter_mut().for_each(Rank::poll);
+        }
+        pair.ranks[0].ib.abandon(OWNER, 1);
+        assert!(!pair.ranks[0].ib.accesses.owes(1));
+        begun += u32::from(pair.world.with(|world| world.read) > 0);
+        let (long, short) = (long.into_vec().unwrap(), short.into_vec().unwrap());
+        let before = (long.clone(), short.clone());
+        for _ in 0..50 {
+            pair.ranks.iter_mut().for_each(Rank::poll);
+        }
+        assert!((long, short) == before, "seed {seed}");
+        pair.ranks[1].ib.close(pair.key);
+        assert_eq!(pair.world.with(|world| world.regions()), 0);
+    }
+    assert!(begun > 5, "{begun}");
+}
+
+#[test]
+fn what_cannot_be_registered_is_left_to_messages() {
+    let mut pair = Pair::new(3, settings(4, None), vec![0; 10_000]);
+    pair.world.with(|world| world.cannot_register = [true; 2]);
+    let other = Owned::new(vec![0u8; 64]);
+    assert_eq!(pair.ranks[1].ib.open(&other.buf()), None);
+    let long = Owned::new(vec![3; 5000]);
+    let at = RemotePlace { address: 0, key: pair.key };
+    for _ in 0..2 {
+        assert_eq!(pair.ranks[0].ib.start(OWNER, 1, Direction::Put, &long.buf(), at), None);
+    }
+    for rank in &pair.ranks {
+        let said = rank.said.lock().unwrap().join("\n");
+        assert!(said.matches("ulimit -l").count() == 1, "{said}");
+    }
+    // What fits a slot needs no registration.
+    let short = Owned::new(vec![3; 50]);
+    pair.start(Direction::Put, &short, 0);
+    assert!(pair.ends(1)[0].1.is_ok() && pair.window()[..50] == [3; 50]);
+    pair.finish();
+}
+
+#[test]
+fn without_the_parameter_no_window_is_opened() {
+    let (_, [mut rank, _]) = world(3, IbSettings { rma: false, ..settings(4, None) });
+    assert!(rank.ib.remote_access().is_none() && !rank.ib.reaches_memory(1));
+    let depth = settings(4, None).send_depth();
+    assert!(IbSettings { rma: false, ..settings(4, None) }.send_depth() < depth);
+}
+
+/// A window in memory that lasts is registered with it.
+#[test]
+fn a_window_is_closed_before_its_memory_goes() {
+    let (world, [_, mut rank]) = world(3, settings(4, None));
+    let memory = Owned::new(vec![0u8; 100_000]);
+    let start = memory.buf().as_ptr() as usize;
+    crate::LastingMemory::keep_memory(&mut rank.ib, &memory.buf());
+    let key = rank.ib.open(&memory.buf()).unwrap();
+    rank.ib.close(key);
+    crate::LastingMemory::forget_memory(&mut rank.ib, start);
+    assert_eq!(world.with(|world| world.regions()), 0);
+    memory.buf().unpack(0, Bytes::from(&[1]));
+    assert!(memory.into_vec().is_ok());
+}

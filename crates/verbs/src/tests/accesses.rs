@@ -1,0 +1,80 @@
+//! Writes into memory of peers, and reads from it.
+
+use super::{device, open, polled};
+use crate::adapter::Operation;
+use crate::fake::{self, with};
+use oxmpi_mem::memory::Owned;
+
+#[test]
+fn memory_that_is_opened_may_be_written_by_peers_until_it_is_deregistered() {
+    device(100, 0, 50_000);
+    let mut adapter = open(None).unwrap();
+    let memory = Owned::new(vec![0u8; 5_000]);
+    let start = memory.buf().as_ptr() as usize;
+    let access = |fake: &mut fake::FakeLibrary| {
+        fake.registered.iter().find(|known| known.0 == start).map(|known| known.1)
+    };
+    let region = adapter.open_to_peers(&memory.buf()).unwrap();
+    assert_eq!(with(access), Some(1 | 2 | 4), "local write, remote write, remote read");
+    assert_eq!(adapter.exposed(region).unwrap().memory.0, start as u64);
+    assert!(adapter.deregister(region));
+    assert_eq!(with(access), None);
+    // Memory that lasts and is opened first is registered once, for messages and peers.
+    adapter.keep(&memory.buf());
+    let region = adapter.open_to_peers(&memory.buf()).unwrap();
+    let message = adapter.expose(&memory.buf()).unwrap();
+    assert!(adapter.is_of(region, start) && adapter.is_of(message, start));
+    assert!(adapter.deregister(region) && adapter.deregister(message) && adapter.forget(start));
+    // If a message was first, a window has a registration of its own: no key of a message lets a peer write.
+    adapter.keep(&memory.buf());
+    let message = adapter.expose(&memory.buf()).unwrap();
+    let region = adapter.open_to_peers(&memory.buf()).unwrap();
+    assert!(adapter.is_of(message, start) && !adapter.is_of(region, start));
+    assert!(adapter.deregister(region) && adapter.deregister(message) && adapter.forget(start));
+    assert_eq!(with(access), None);
+}
+
+#[test]
+fn regions_and_slots_are_the_devices_until_the_ends_of_their_accesses() {
+    device(100, 0, 50_000);
+    let mut adapter = open(None).unwrap();
+    let end = adapter.create(1).unwrap().queue_pair;
+    let memory = Owned::new(vec![0u8; 5_000]);
+    let region = adapter.source(&memory.buf()).unwrap();
+    assert!(adapter.write(end, region, (4_000, 1_001), (7, 7)).is_err(), "that is more than there is");
+    adapter.write(end, region, (0, 5_000), (7, 7)).unwrap();
+    assert!(!adapter.deregister(region));
+    let slots = adapter.more_slots().unwrap();
+    adapter.slot_mut(slots[0])[..3].copy_from_slice(b"abc");
+    adapter.write_slot(end, slots[0], 3, (7, 7)).unwrap();
+    adapter.read_into_slot(end, slots[1], 8, (7, 7)).unwrap();
+    assert!(adapter.write_slot(end, slots[1], 3, (7, 7)).is_err(), "it is the device's");
+    assert!(adapter.slot(slots[0]).is_empty() && adapter.slot_mut(slots[1]).is_empty());
+    let kinds: Vec<_> = with(|fake| fake.sends.iter().map(|(_, kind, _)| *kind).collect());
+    assert_eq!(kinds, [0, 0, 4], "writes and a read");
+    (0..3).for_each(|_| fake::complete(end));
+    let ended = [Operation::Write(region), Operation::WriteSlot(slots[0]), Operation::ReadSlot(slots[1])];
+    assert_eq!(polled(&mut adapter), ended);
+    assert!(adapter.deregister(region) && adapter.slot(slots[0]).len() == 256);
+    // What is not posted leaves the slot with the caller.
+    assert!(adapter.write_slot(77, slots[0], 3, (7, 7)).is_err() && adapter.slot(slots[0]).len() == 256);
+}
+
+#[test]
+fn what_a_peer_refuses_is_told_from_what_the_network_loses() {
+    device(100, 0, 50_000);
+    let mut adapter = open(None).unwrap();
+    let end = adapter.create(1).unwrap().queue_pair;
+    let slots = adapter.more_slots().unwrap();
+    let mut ends = Vec::new();
+    for (slot, status) in slots.iter().zip([0, 5, 10, 12]) {
+        adapter.write_slot(end, *slot, 3, (7, 7)).unwrap();
+        fake::complete(end);
+        with(|fake| fake.done.back_mut().unwrap().status = status);
+        adapter.poll(&mut ends).unwrap();
+    }
+    let said: Vec<_> =
+        ends.iter().map(|end| (end.is_refused, end.has_timed_out, end.error.is_some())).collect();
+    let expected = [(false, false, false), (false, false, true), (true, false, true), (false, true, true)];
+    assert_eq!(said, expected);
+}
