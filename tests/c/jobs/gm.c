@@ -4,6 +4,7 @@
  *   compute    rank 1 computes for some seconds while rank 0 sends it many messages; all come, in order
  *   flood      so do those of all others to rank 0
  *   silent     a port of the two is cut off while rank 1 receives; rank 0 sends and says which error it gets
+ *   moved      rank 0 sends rank 1 long messages, and says how many MiB were put, got and copied; in memory of MPI_Alloc_mem with 'allocated'
  *   spawn      spawns a process */
 #include "../check.h"
 
@@ -78,6 +79,44 @@ static void stream(int to, int from_all)
     }
 }
 
+/* A performance variable, summed up over all ranks. */
+static unsigned long long counted(const char *name)
+{
+    static MPI_T_pvar_session session;
+    MPI_T_pvar_handle handle;
+    unsigned long long own = 0, all = 0;
+    int provided, index, count;
+    CHECK_OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
+    CHECK_OK(MPI_T_pvar_session_create(&session));
+    CHECK_OK(MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_AGGREGATE, &index));
+    CHECK_OK(MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &count));
+    MPI_T_pvar_start(session, handle);
+    CHECK_OK(MPI_T_pvar_read(session, handle, &own));
+    CHECK_OK(MPI_T_pvar_handle_free(session, &handle));
+    CHECK_OK(MPI_T_pvar_session_free(&session));
+    CHECK_OK(MPI_T_finalize());
+    CHECK_OK(MPI_Allreduce(&own, &all, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, MPI_COMM_WORLD));
+    return all;
+}
+
+static void moved(int is_allocated)
+{
+    enum { LENGTH = 1 << 20, ROUNDS = 4 };
+    unsigned char *data;
+    if (is_allocated) CHECK_OK(MPI_Alloc_mem(LENGTH, MPI_INFO_NULL, &data));
+    else data = malloc(LENGTH);
+    for (int i = 0; i < ROUNDS; i++) {
+        for (int at = 0; at < LENGTH; at++) data[at] = rank == 0 ? (unsigned char) (at * 7 + i + (at >> 9)) : 0;
+        if (rank == 0) CHECK_OK(MPI_Send(data, LENGTH, MPI_BYTE, 1, 5, MPI_COMM_WORLD));
+        if (rank == 1) CHECK_OK(MPI_Recv(data, LENGTH, MPI_BYTE, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        for (int at = 0; at < LENGTH && rank == 1; at++) if (data[at] != (unsigned char) (at * 7 + i + (at >> 9))) { CHECK_EQ(at, -1); break; }
+    }
+    if (is_allocated) CHECK_OK(MPI_Free_mem(data));
+    else free(data);
+    unsigned long long put = counted("rdma_bytes_written"), got = counted("rdma_bytes_read"), copied = counted("rdma_bytes_copied");
+    if (rank == 0) printf("%llu MiB put, %llu got, %llu copied\n", put >> 20, got >> 20, copied >> 20);
+}
+
 static void silent(void)
 {
     char data[100] = {0};
@@ -106,6 +145,7 @@ int main(int argc, char **argv)
     else if (!strcmp(mode, "compute")) stream(1, 0);
     else if (!strcmp(mode, "flood")) stream(0, 1);
     else if (!strcmp(mode, "silent")) silent();
+    else if (!strcmp(mode, "moved")) moved(argc > 2);
     else if (!strcmp(mode, "spawn") && parent == MPI_COMM_NULL) {
         CHECK_OK(MPI_Comm_spawn(argv[0], argv + 1, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE));
         /* Else this process has perhaps ended before the other one starts. */

@@ -141,6 +141,39 @@ fn messages_of_up_to_tinymsglen_leave_before_their_receive() {
 }
 
 #[test]
+fn long_messages_are_moved_from_and_to_memory_that_may_be_registered() {
+    let programs = prepared(&["jobs/gm"]);
+    let nopin = ["--mca", "rpi_gm_nopin", "1"];
+    for (options, memory, said) in [
+        (&[][..], &[][..], "4 MiB put, 0 got, 0 copied\n"),
+        (&nopin, &[], "0 MiB put, 0 got, 4 copied\n"),
+        (&nopin, &["allocated"], "4 MiB put, 0 got, 0 copied\n"),
+    ] {
+        let outcome = run(&programs, 2, options, ("gm", &[&["moved"][..], memory].concat()), &[]);
+        let ended = (outcome.code, outcome.out.as_str(), outcome.err.as_str());
+        assert_eq!(ended, (0, &*format!("{said}ok\n"), ""), "{options:?}");
+    }
+}
+
+/// Memory that is unmapped after a message, and mapped anew at its address.
+#[test]
+fn memory_is_registered_for_one_message() {
+    passes(&["p2p_remapped"], &[2, 4], &[], &[]);
+}
+
+#[test]
+fn what_cannot_be_registered_is_copied_and_that_is_said_once() {
+    let programs = prepared(&["jobs/gm"]);
+    let little = [("GM_EMULATION_REGISTERED", "1000000")];
+    let outcome = run(&programs, 2, &[], ("gm", &["moved"]), &little);
+    assert_eq!((outcome.code, &*outcome.out), (0, "0 MiB put, 0 got, 4 copied\nok\n"), "{outcome:?}");
+    assert_eq!(outcome.err.lines().count(), 1, "{outcome:?}");
+    for text in ["rank 0: gm, port ", "gm_register_memory says: out of memory", "rpi_gm_nopin"] {
+        assert!(outcome.err.contains(text), "{outcome:?}");
+    }
+}
+
+#[test]
 fn a_node_that_vanishes_is_a_failed_process() {
     let programs = prepared(&["jobs/gm"]);
     let gone = [("GM_EMULATION_VANISH", "4:50"), ("GM_EMULATION_TIMEOUT_MS", "1000")];

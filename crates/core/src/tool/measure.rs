@@ -159,6 +159,8 @@ fn counted(quantity: Quantity, lane: &Counts, fabric: &oxmpi_fabric::Counts) -> 
         Quantity::RendezvousReceived => lane.rendezvous_received,
         Quantity::CompletionReads => fabric.completion_reads,
         Quantity::RdmaBytes => fabric.rdma_bytes,
+        Quantity::RdmaWrittenBytes => fabric.rdma_written_bytes,
+        Quantity::AuxiliaryBytes => fabric.auxiliary_bytes,
         Quantity::ContextPairs => fabric.context_pairs,
         Quantity::NetworkFramesSent => fabric.network_frames_sent,
         Quantity::NetworkFramesReceived => fabric.network_frames_received,

@@ -17,7 +17,7 @@ static GM: Module = Module {
     name: "gm",
     place: 760,
     help: "'gm' is Myrinet through GM 2, with shared memory within a node.",
-    params: &[&CR, &FAST, &MAXPORT, &PORT, &PRIORITY, &TINY, &LIBRARY],
+    params: &[&CR, &FAST, &MAXPORT, &NOPIN, &PORT, &PRIORITY, &TINY, &LIBRARY],
     priority: Some(&PRIORITY),
     images: false,
     // Its processes meet over sockets.
@@ -50,6 +50,13 @@ static MAXPORT: Param = Param {
     help: "The highest port of the Myrinet interface that a process over 'gm' tries, from 2 on, when it starts.",
     ..Param::NEW
 };
+
+static NOPIN: Param = Param::switch(
+    "rpi_gm_nopin",
+    false,
+    "Whether long messages over 'gm' are copied through auxiliary buffers (1), but for those in memory of MPI_Alloc_mem. With 0 the \
+     program's memory is registered with GM for each long message, and its interface moves the data from and to there.",
+);
 
 static PORT: Param = Param {
     name: "rpi_gm_port",
@@ -123,7 +130,12 @@ fn decide(params: &Params, _is_one_host: bool) -> Result<Decided, String> {
 }
 
 fn settings(params: &Params) -> GmSettings {
-    GmSettings { tiny: params.count(&TINY), is_fast: params.is_on(&FAST) }
+    GmSettings {
+        tiny: params.count(&TINY),
+        is_fast: params.is_on(&FAST),
+        pins: !params.is_on(&NOPIN),
+        gets: params.is_on(&CR),
+    }
 }
 
 /// The ports that may be used: one alone, or a range.
@@ -166,7 +178,7 @@ fn open_port(params: &Params) -> Result<OpenPort, String> {
 /// The library, and the port that a process would get now.
 fn survey(params: &Params) -> Result<Survey, String> {
     let name = params.text(&LIBRARY);
-    let GmSettings { tiny, is_fast } = settings(params);
+    let GmSettings { tiny, is_fast, .. } = settings(params);
     let counted = if is_fast { "are not counted" } else { "are counted" };
     let title = match GmLibrary::open(name) {
         Ok(library) => library.to_string(),
@@ -197,11 +209,12 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     }
     let port = open_port(of.params)?;
     let sockets = meetings::carrier(of, services)?;
-    let (teller, located) = (services.clone(), services.clone());
+    let (teller, located, memory) = (services.clone(), services.clone(), services.clone());
     let tell: Tell = Box::new(move |text| teller.say(text));
     let nodes = Box::new(move |from| located.nodes(from).unwrap_or_default());
     let nodes = Nodes::new(of.node.unwrap_or(0), nodes);
-    let gm = Gm::new(of.rank, port, sockets, settings(of.params), tell, Some(nodes));
+    let is_allocated = Box::new(move |address, len| memory.is_allocated(address, len));
+    let gm = Gm::new(of.rank, port, sockets, settings(of.params), (tell, is_allocated), Some(nodes));
     Ok(Some(Offer::new(gm, Reach::Everybody, Reach::Node)))
 }
 

@@ -1,6 +1,7 @@
 //! What the transport needs of a port: an open one of GM's, or in tests one that a seed makes late or short of tokens.
 
-use oxmpi_gm::{GmError, GmEvent, GmSlot, GmTarget, OpenPort, WordId};
+use oxmpi_gm::{GmError, GmEvent, GmRegion, GmSlot, GmTarget, OpenPort, WordId};
+use oxmpi_mem::buffer::UserBuf;
 use std::fmt::Debug;
 
 /// See [`OpenPort`], whose functions these are.
@@ -59,6 +60,32 @@ pub trait GmPort: Debug + Send {
         word: WordId,
         at_peer: (u64, u64),
     ) -> Result<(), GmError>;
+    /// Changes a word that no peer writes.
+    fn set_word(&mut self, word: WordId, value: u64);
+    /// Reads a word of a peer's into one of this process's.
+    ///
+    /// # Errors
+    /// There is no send token.
+    fn get_word(&mut self, label: u32, to: GmTarget, word: WordId, address: u64) -> Result<(), GmError>;
+    /// Registers a buffer in one piece.
+    ///
+    /// # Errors
+    /// There is not so much memory that may be registered.
+    fn register(&mut self, buffer: &UserBuf) -> Result<GmRegion, GmError>;
+    /// Ends that.
+    fn deregister(&mut self, region: GmRegion);
+    /// Where it lies, for peers.
+    fn region_address(&self, region: GmRegion) -> u64;
+    /// Writes all of a region into registered memory of a peer.
+    ///
+    /// # Errors
+    /// There is no send token.
+    fn put(&mut self, label: u32, to: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError>;
+    /// Fills a region from there.
+    ///
+    /// # Errors
+    /// There is no send token.
+    fn get(&mut self, label: u32, to: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError>;
     /// Drops what is queued for a target to which something has failed.
     ///
     /// # Errors
@@ -119,6 +146,27 @@ impl GmPort for OpenPort {
         at_peer: (u64, u64),
     ) -> Result<(), GmError> {
         OpenPort::put_word(self, label, to, word, at_peer)
+    }
+    fn set_word(&mut self, word: WordId, value: u64) {
+        OpenPort::set_word(self, word, value);
+    }
+    fn get_word(&mut self, label: u32, to: GmTarget, word: WordId, address: u64) -> Result<(), GmError> {
+        OpenPort::get_word(self, label, to, word, address)
+    }
+    fn register(&mut self, buffer: &UserBuf) -> Result<GmRegion, GmError> {
+        OpenPort::register(self, buffer)
+    }
+    fn deregister(&mut self, region: GmRegion) {
+        OpenPort::deregister(self, region);
+    }
+    fn region_address(&self, region: GmRegion) -> u64 {
+        OpenPort::region_address(self, region)
+    }
+    fn put(&mut self, label: u32, to: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError> {
+        OpenPort::put(self, label, to, region, address)
+    }
+    fn get(&mut self, label: u32, to: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError> {
+        OpenPort::get(self, label, to, region, address)
     }
     fn drop_sends(&mut self, label: u32, to: GmTarget) -> Result<(), GmError> {
         OpenPort::drop_sends(self, label, to)
