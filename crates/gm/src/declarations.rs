@@ -58,6 +58,7 @@ type Port = *mut RawPort;
 #[derive(Clone, Copy)]
 pub(crate) struct Symbols {
     pub init: unsafe extern "C" fn() -> c_int,
+    pub finalize: unsafe extern "C" fn(),
     pub open: unsafe extern "C" fn(*mut Port, c_uint, c_uint, *const c_char, c_int) -> c_int,
     pub close: unsafe extern "C" fn(Port),
     pub num_send_tokens: unsafe extern "C" fn(Port) -> c_uint,

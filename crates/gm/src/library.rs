@@ -91,6 +91,7 @@ impl GmLibrary {
         }
         let symbols = Symbols {
             init: function!(c"gm_init"),
+            finalize: function!(c"gm_finalize"),
             open: function!(c"gm_open"),
             close: function!(c"gm_close"),
             num_send_tokens: function!(c"gm_num_send_tokens"),

@@ -142,7 +142,10 @@ impl fmt::Debug for OpenPort {
 impl Drop for OpenPort {
     fn drop(&mut self) {
         // SAFETY: it is open, and closed once. GM calls back only from gm_unknown(), and frees what it has allocated for the port.
-        unsafe { (self.library.symbols.close)(self.raw) };
+        unsafe {
+            (self.library.symbols.close)(self.raw);
+            (self.library.symbols.finalize)();
+        }
     }
 }
 
@@ -158,7 +161,7 @@ impl OpenPort {
         message_len: usize,
     ) -> Result<OpenPort, GmError> {
         let symbols = &library.symbols;
-        // SAFETY: it may be called any number of times.
+        // SAFETY: it may be called any number of times, and is undone as often by gm_finalize(): here or when the port is closed.
         library.check("gm_init", unsafe { (symbols.init)() })?;
         let mut last = None;
         for number in candidates {
@@ -179,6 +182,8 @@ impl OpenPort {
                 break;
             }
         }
+        // SAFETY: for the call of gm_init() above.
+        unsafe { (symbols.finalize)() };
         Err(last.unwrap_or_else(|| library.error("gm_open", GM_INVALID_PARAMETER)))
     }
 

@@ -25,6 +25,9 @@ enum Sending {
 }
 
 impl Sending {
+    fn is_word(&self) -> bool {
+        matches!(self, Sending::Word(..))
+    }
     fn operation(&self) -> GmOperation {
         match self {
             Sending::Slot(slot, _) => GmOperation::Send(*slot),
@@ -44,10 +47,28 @@ struct FakeEnd {
     /// What GM has to send to the other one, in order.
     queue: VecDeque<Sending>,
     is_disabled: bool,
+    is_closed: bool,
     done: VecDeque<(GmEvent, Vec<u8>)>,
     words: Vec<u64>,
     regions: HashMap<u32, UserBuf>,
     meets: VecDeque<(bool, Vec<u8>)>,
+}
+
+impl FakeEnd {
+    fn new(send_tokens: u32, receive_tokens: u32) -> FakeEnd {
+        FakeEnd {
+            send_tokens,
+            receive_tokens,
+            provided: VecDeque::new(),
+            queue: VecDeque::new(),
+            is_disabled: false,
+            is_closed: false,
+            done: VecDeque::new(),
+            words: Vec::new(),
+            regions: HashMap::new(),
+            meets: VecDeque::new(),
+        }
+    }
 }
 
 /// Both ports and the sockets between the two processes.
@@ -64,6 +85,7 @@ pub(super) struct GmWorld {
     /// Who can register no memory.
     pub(super) cannot_register: [bool; 2],
     made_regions: u32,
+    tokens: (u32, u32),
     /// Bytes that were put or got.
     pub(super) moved: u64,
 }
@@ -80,17 +102,7 @@ impl std::fmt::Debug for SharedGmWorld {
 
 impl SharedGmWorld {
     pub(super) fn new(seed: u64, send_tokens: u32, receive_tokens: u32) -> SharedGmWorld {
-        let end = || FakeEnd {
-            send_tokens,
-            receive_tokens,
-            provided: VecDeque::new(),
-            queue: VecDeque::new(),
-            is_disabled: false,
-            done: VecDeque::new(),
-            words: Vec::new(),
-            regions: HashMap::new(),
-            meets: VecDeque::new(),
-        };
+        let end = || FakeEnd::new(send_tokens, receive_tokens);
         SharedGmWorld(Arc::new(Mutex::new(GmWorld {
             random: Random::new(seed),
             ends: [end(), end()],
@@ -100,6 +112,7 @@ impl SharedGmWorld {
             has_left: [false; 2],
             cannot_register: [false; 2],
             made_regions: 0,
+            tokens: (send_tokens, receive_tokens),
             moved: 0,
         })))
     }
@@ -110,6 +123,11 @@ impl SharedGmWorld {
 }
 
 impl GmWorld {
+    /// Whether all that has arrived was polled.
+    pub(super) fn has_delivered(&self) -> bool {
+        self.ends.iter().all(|end| end.done.is_empty())
+    }
+
     /// How much is registered.
     pub(super) fn regions(&self) -> usize {
         self.ends.iter().map(|end| end.regions.len()).sum()
@@ -131,6 +149,12 @@ impl GmWorld {
             return;
         }
         let Some(sending) = from.queue.pop_front() else { return };
+        if to.is_closed {
+            assert!(sending.is_word(), "something goes to a closed port");
+            from.is_disabled = true;
+            let why = "send says: target port was closed (status 17)".to_string();
+            return self.ended(me, sending.operation(), GmStatus::Failed(why));
+        }
         let operation = sending.operation();
         if self.is_broken {
             from.is_disabled = true;
@@ -212,6 +236,24 @@ impl FakeGmPort {
 impl GmPort for FakeGmPort {
     fn describe(&self) -> String {
         format!("port {} of the world", self.me)
+    }
+    fn close(&mut self) {
+        self.slots.clear();
+        self.lent.clear();
+        self.world.with(|world| {
+            let (sends, receives) = world.tokens;
+            let end = &mut world.ends[self.me];
+            assert!(
+                end.queue.iter().all(Sending::is_word) && end.regions.is_empty(),
+                "something is under way"
+            );
+            let meets = std::mem::take(&mut end.meets);
+            *end = FakeEnd { meets, is_closed: true, ..FakeEnd::new(sends, receives) };
+        });
+    }
+    fn reopen(&mut self) -> Result<(), String> {
+        self.end(|end| end.is_closed = false);
+        Ok(())
     }
     fn address(&self) -> (u32, u32) {
         (7, self.me as u32)

@@ -88,6 +88,12 @@ impl Landings {
         self.landings.iter().any(Landing::is_over)
     }
 
+    /// The words of a port that was closed are gone, as is what might have come there.
+    pub(super) fn forget_words(&mut self) {
+        self.free_words.clear();
+        self.abandoned.clear();
+    }
+
     /// Gets that are under way.
     pub(super) fn under_way(&self) -> usize {
         self.landings.iter().filter(|one| one.step.is_under_way()).count()

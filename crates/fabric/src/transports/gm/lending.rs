@@ -96,6 +96,11 @@ impl Lending {
         peers
     }
 
+    /// The words of a port that was closed are gone.
+    pub(super) fn forget_words(&mut self) {
+        self.free_checks.clear();
+    }
+
     /// Puts that are under way.
     pub(super) fn under_way(&self) -> usize {
         self.exposures.iter().filter(|one| matches!(one.step, PutStep::UnderWay(_))).count()
@@ -105,7 +110,7 @@ impl Lending {
 impl<P: GmPort> Gm<P> {
     /// The longest body of a piece in one slot, bytes: a message of GM's has a power of two of bytes, less 8, and a piece fills it.
     pub(super) fn slot_piece(&self) -> usize {
-        self.port.slot_len() - HEAD - MAX_FRAME_LEN
+        self.port.slot_len().saturating_sub(HEAD + MAX_FRAME_LEN)
     }
 
     /// Whether a part of the program's memory may be registered: all may, or what MPI_Alloc_mem gave.
@@ -306,8 +311,8 @@ impl<P: GmPort> Gm<P> {
         !gone.is_empty()
     }
 
-    /// A buffer is the program's again. A peer that gets it finds out by the check, so what it has got is no message; one into which it is put
-    /// is told that it is none.
+    /// A buffer is the program's again. What a peer has got of it is no message, as the check says; nor is what was put there, as the last
+    /// frame about it says.
     pub(super) fn take_back(&mut self, token: u64) {
         let Gm { lending, port, .. } = self;
         for one in &mut lending.exposures {

@@ -27,6 +27,8 @@
 //!    that is not in memory of MPI_Alloc_mem (`lending.rs`, `landing.rs`).
 //! 7. A message has arrived when its callback has come. A process that ends waits for that.
 //! 8. GM has no descriptor to sleep on, so a process sleeps lightly.
+//! 9. With `rpi_gm_cr` the port can be closed when all has arrived (rule 7) and nobody waits for an introduction, and another one be opened
+//!    later: then all meet again (`quiesce.rs`).
 
 #[cfg(test)]
 mod fake;
@@ -37,6 +39,7 @@ mod meeting;
 mod module;
 mod peer;
 mod port;
+mod quiesce;
 mod sending;
 #[cfg(test)]
 mod tests;
@@ -46,6 +49,7 @@ pub use self::port::GmPort;
 use self::landing::{Landings, OwnFrame, read_words};
 use self::lending::{Lending, PIECE_MOST};
 use self::peer::GmPeer;
+use self::port::ReopenedPort;
 use crate::meetings::Meetings;
 use crate::routes::Nodes;
 use crate::transports::Tell;
@@ -150,6 +154,12 @@ pub struct Gm<P: GmPort> {
     landings: Landings,
     /// Frames of the transport itself that wait for room, with an address perhaps.
     owed: VecDeque<(u32, Frame, Option<u64>)>,
+    /// Nothing goes before the port is opened again (rule 9).
+    is_closed: bool,
+    /// All that was sent has arrived, and peers may close their ports: what fails now returns buffers that nobody needs any more.
+    is_resting: bool,
+    /// To how many listeners others connect.
+    listeners: usize,
     /// It has said that memory cannot be registered.
     has_warned: bool,
     failed: Vec<FailedSend>,
@@ -197,6 +207,9 @@ impl<P: GmPort> Gm<P> {
             lending: Lending::default(),
             landings: Landings::default(),
             owed: VecDeque::new(),
+            is_closed: false,
+            is_resting: false,
+            listeners: 1,
             has_warned: false,
             failed: Vec::new(),
             lost: Vec::new(),
@@ -259,6 +272,9 @@ impl<P: GmPort> Gm<P> {
 
     /// Something to a peer has failed, which is no lack of buffers.
     fn fail(&mut self, to: u32, why: String) {
+        if self.is_resting {
+            return;
+        }
         let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else { return };
         if !peer.is_gone && !std::mem::replace(&mut peer.has_failed, true) {
             self.send_slots.extend(peer.gives_up());
@@ -325,6 +341,9 @@ impl<P: GmPort> Gm<P> {
 
     /// Takes all that has happened at the port. Whether there was anything.
     fn drain(&mut self, sink: &mut dyn Sink) -> bool {
+        if self.is_closed {
+            return false;
+        }
         let mut any = false;
         for event in std::mem::take(&mut self.early) {
             any = true;
@@ -492,6 +511,9 @@ impl<P: GmPort> Transport for Gm<P> {
         if !self.is_of_launcher(to) {
             return self.sockets.send(to, message);
         }
+        if self.is_closed {
+            return Ok(Sent::Full);
+        }
         self.begin_meeting(to)?;
         // A process that has left takes nothing.
         Ok(if self.sockets.has_left(to) { Sent::Done } else { Sent::Full })
@@ -524,6 +546,9 @@ impl<P: GmPort> Transport for Gm<P> {
 
     fn before_sleep(&mut self) -> bool {
         self.polls = POLLS;
+        if self.is_closed {
+            return self.sockets.before_sleep();
+        }
         self.read();
         self.early.append(&mut self.events);
         let has_news = self.lending.has_news() || self.landings.has_news() || !self.lost.is_empty();
@@ -543,7 +568,7 @@ impl<P: GmPort> Transport for Gm<P> {
     }
 
     fn connections(&mut self) -> Option<&mut dyn Connections> {
-        None
+        if self.settings.gets { Some(self) } else { None }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What `gm` says of itself: Myrinet through GM 2.
 
-use super::{Gm, GmSettings};
+use super::{Gm, GmSettings, ReopenedPort};
 use crate::constructor::{Constructor, Decided, Offer, Services, Situation, Survey};
 use crate::meetings;
 use crate::routes::{Nodes, Reach};
@@ -19,6 +19,9 @@ static GM: Module = Module {
     help: "'gm' is Myrinet through GM 2, with shared memory within a node.",
     params: &[&CR, &FAST, &MAXPORT, &NOPIN, &PORT, &PRIORITY, &TINY, &LIBRARY],
     priority: Some(&PRIORITY),
+    checkpoints: true,
+    checkpoint_switch: Some(&CR),
+    rests_for_images: true,
     images: false,
     // Its processes meet over sockets.
     needs: Supplies::Listeners,
@@ -31,8 +34,8 @@ static GM: Module = Module {
 static CR: Param = Param::switch(
     "rpi_gm_cr",
     false,
-    "Whether jobs over 'gm' support checkpoints (1). They do not yet: with 1 'gm' is refused, and with 0 as well if 'cr' asks for \
-     checkpoints. Use rpi crtcp for these.",
+    "Whether jobs over 'gm' support checkpoints (1): an image of each rank, with 'cr blcr'. Then receivers get long messages (gm_get) whose \
+     senders put them otherwise (gm_put), and ranks of one host share no memory. With 0 'gm' is refused if 'cr' asks for checkpoints.",
 );
 
 static FAST: Param = Param::switch(
@@ -103,12 +106,10 @@ const FEWEST_TOKENS: u32 = 2;
 
 /// Why this machine has no GM, if so. Where nobody has named a library and there is no device, none is opened.
 fn not_found(params: &Params) -> Option<String> {
-    let checkpoints = "'gm' has no checkpoints yet ('--mca rpi crtcp' has)";
-    if params.is_on(&CR) {
-        return Some(format!("rpi_gm_cr is 1, and {checkpoints}"));
-    }
-    if let Some(cr) = params.cr() {
-        return Some(format!("cr {cr} is asked for, and rpi_gm_cr is 0: {checkpoints}"));
+    if let Some(cr) = params.cr().filter(|_| !params.is_on(&CR)) {
+        return Some(format!(
+            "cr {cr} is asked for, and rpi_gm_cr is 0: set it to 1 ('--mca rpi_gm_cr 1'), or use '--mca rpi crtcp'"
+        ));
     }
     let name = params.text(&LIBRARY);
     if name == FILE && !DEVICES.iter().any(|device| Path::new(device).exists()) {
@@ -207,7 +208,8 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     if services.poller().is_none() {
         return Ok(None);
     }
-    let port = open_port(of.params)?;
+    let params = of.params.clone();
+    let port = ReopenedPort::open(Box::new(move || open_port(&params)))?;
     let sockets = meetings::carrier(of, services)?;
     let (teller, located, memory) = (services.clone(), services.clone(), services.clone());
     let tell: Tell = Box::new(move |text| teller.say(text));
@@ -215,7 +217,9 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     let nodes = Nodes::new(of.node.unwrap_or(0), nodes);
     let is_allocated = Box::new(move |address, len| memory.is_allocated(address, len));
     let gm = Gm::new(of.rank, port, sockets, settings(of.params), (tell, is_allocated), Some(nodes));
-    Ok(Some(Offer::new(gm, Reach::Everybody, Reach::Node)))
+    // What processes share is in no image of one of them.
+    let memory = if of.params.is_on(&CR) { Reach::Nobody } else { Reach::Node };
+    Ok(Some(Offer::new(gm, Reach::Everybody, memory)))
 }
 
 #[cfg(test)]
@@ -245,7 +249,7 @@ mod tests {
 
     #[test]
     fn checkpoints_are_refused_by_name() {
-        assert!(not_found(&with("rpi_gm_cr", "1")).unwrap().contains("rpi_gm_cr is 1"));
+        assert!(!not_found(&with("rpi_gm_cr", "1")).unwrap().contains("rpi_gm_cr"));
         let why = not_found(&with("cr", "blcr")).unwrap();
         assert!(why.contains("rpi_gm_cr is 0") && why.contains("crtcp"), "{why}");
     }

@@ -5,7 +5,7 @@ use crate::sim::Random;
 use crate::transports::gm::fake::{FakeGmPort, GmSockets};
 use crate::transports::gm::lending::REGISTER_FROM;
 use crate::transports::gm::{Gm, GmSettings};
-use crate::{Body, Membership, Message, Sent, Sink, Statistics, Transport};
+use crate::{Body, Connections as _, Membership, Message, Sent, Sink, Statistics, Transport};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Owned;
@@ -323,5 +323,62 @@ fn nothing_is_left_of_what_a_lost_peer_had() {
         }
         assert!(both[1].sink.bytes(1) == before, "seed {seed}");
         assert!(both[0].gm.leave() && both[1].gm.leave());
+    }
+}
+
+/// Long and short messages between two times at which all stand still, begun at any moment.
+#[test]
+fn ports_are_closed_when_all_has_arrived_and_all_meet_again() {
+    for seed in 0..60 {
+        let world = SharedGmWorld::new(seed, 2 + seed as u32 % 5, 1 + seed as u32 % 4);
+        let mut both = sides(&world, true, true);
+        let mut random = Random::new(seed);
+        for round in 0..3u64 {
+            let mut numbers = Vec::new();
+            for at in 0..random.below(4) {
+                let (number, len) = (round * 10 + at, [100, 3000, 20_000, 70_000][random.below(4) as usize]);
+                both[1].sink.post(number, len, false);
+                let buffer = Owned::new(pattern(number, len)).buf();
+                until(seed, &mut both, |sides| send(sides, &buffer, number, number).is_some());
+                numbers.push((number, len));
+            }
+            if random.below(2) == 0 {
+                // The other one has begun to introduce itself.
+                let buffer = Owned::new(vec![1; 10]).buf();
+                let body = Body::of(&buffer, 0, 10);
+                let frame = Frame::Data { receiver: 99, offset: 0 };
+                let message = Message { sequence: 0, frame, body, lent: None, token: 0 };
+                both[1].gm.send(0, &message).unwrap();
+            }
+            // Each takes its step when it can, and goes on to take what comes until all have.
+            let mut is_quiet = [false; 2];
+            until(seed, &mut both, |sides| {
+                for (side, is_quiet) in sides.iter_mut().zip(&mut is_quiet) {
+                    *is_quiet |= side.gm.quiesce();
+                }
+                is_quiet == [true; 2]
+            });
+            // The launcher is asked in between, for longer than anything takes from an interface to its host.
+            until(seed, &mut both, |_| world.with(|world| world.has_delivered()));
+            for side in &mut both {
+                side.gm.give_up_connections(&mut side.sink);
+            }
+            for (number, len) in numbers {
+                assert!(both[1].sink.bytes(number) == pattern(number, len), "seed {seed}: {number}");
+            }
+            // They open their ports one after the other, and meet in between.
+            let first = random.below(2) as usize;
+            both[first].gm.resume().unwrap();
+            let buffer = Owned::new(vec![1; 10]).buf();
+            let frame = Frame::Data { receiver: 99, offset: 0 };
+            let message =
+                Message { sequence: 0, frame, body: Body::of(&buffer, 0, 10), lent: None, token: 0 };
+            let sent = both[first].gm.send(1 - first as u32, &message).unwrap();
+            assert_eq!(sent, Sent::Full, "it is not met yet");
+            (0..random.below(9)).for_each(|_| both.iter_mut().for_each(LongSide::poll));
+            both[1 - first].gm.resume().unwrap();
+        }
+        until(seed, &mut both, |sides| sides[0].gm.leave() & sides[1].gm.leave());
+        assert!(both.iter().all(|side| side.said.lock().unwrap().is_empty()));
     }
 }
