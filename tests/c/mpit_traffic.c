@@ -1,4 +1,5 @@
 // ranks: 1 2 4
+// not over: gm, because it knows the variables of shared memory and sockets alone
 /* What is counted is what was sent: messages and bytes of each transport, protocols, queues, requests, collectives. */
 #include "mpit.h"
 

@@ -1,14 +1,16 @@
 /* The calls of GM 2 (Myrinet) that OxMPI uses, over local sockets between processes: Myrinet hardware and its library cannot be had any more.
  * It follows what GM's manual and the public header gm.h say: tokens, sizes, priorities, callbacks from gm_unknown() alone, order within a
  * priority and a pair of ports, messages that come while the program does not call GM, as a thread stands for the interface's processor.
- * A client that breaks the rules (no token, a message longer than its size) is aborted with a sentence; memory that was not
- * registered is sent as bytes of 0xaa, and what is to be received there is discarded.
+ * A client that breaks the rules (no token, a message longer than its size, a put or get whose own memory is not registered) is aborted
+ * with a sentence. A put or get of memory that is not registered at the target is rejected. Memory that is deregistered while it
+ * is used is sent as bytes of 0xaa, and what is to be received there is discarded. Nothing is left of a port that was closed.
  *
  * What the environment sets:
  *   GM_EMULATION_NETWORK             a name; ports see only those of the same network
  *   GM_EMULATION_PORTS               ports of the interface (16); 0, 1 and 3 are the driver's, the mapper's and IP's
  *   GM_EMULATION_SEND_TOKENS         of each port (16)
  *   GM_EMULATION_RECEIVE_TOKENS      of each port (64)
+ *   GM_EMULATION_REGISTERED          bytes that each port registers at most (no limit)
  *   GM_EMULATION_CALLBACK_MS         how much later a callback comes (0)
  *   GM_EMULATION_TIMEOUT_MS          after which time a send fails that is not accepted (30000)
  *   GM_EMULATION_VANISH=PORT:COUNT   the interface of this port is cut off after that many packets
@@ -16,6 +18,7 @@
 #define _GNU_SOURCE
 #include <endian.h>
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -101,6 +104,7 @@ struct gm_port {
     struct buffer *buffers;
     struct range *ranges;
     unsigned range_count;
+    uint64_t registered;
     struct list out, in;
     struct operation *queue, *done;
     struct received *events, current;
@@ -310,15 +314,17 @@ static void take(struct gm_port *p, const struct packet *head, const char *data)
     char found[FRAGMENT];
     if (head->sequence > order->sequence) {
         if (head->kind == DATA) answer.status = (uint8_t) accept_data(p, head, data, order);
-        else if (head->kind == PUT && p->allows && is_registered(p, here, head->length)) store(here, data, head->length);
-        if (answer.status != NO_BUFFER) order->sequence = head->sequence;
+        else if (!p->allows || !is_registered(p, here, head->length)) answer.status = REJECTED;
+        else if (head->kind == PUT) store(here, data, head->length);
+        if (answer.status == TAKEN) order->sequence = head->sequence;
     }
     if (head->kind == GET) {
-        if (p->allows && is_registered(p, here, head->length)) memcpy(found, here, head->length);
-        else memset(found, 0xaa, head->length);
+        /* Also for a second time, as the first answer may have been lost. */
+        if (!p->allows || !is_registered(p, here, head->length)) answer.status = REJECTED;
+        else memcpy(found, here, head->length);
     }
     /* One that finds no room is made good by the sender's next attempt. */
-    transmit(p, head->port, &answer, head->kind == GET ? found : NULL);
+    transmit(p, head->port, &answer, head->kind == GET && answer.status == TAKEN ? found : NULL);
 }
 
 static void *work(void *of)
@@ -484,15 +490,20 @@ void gm_dma_free(struct gm_port *p, void *start)
 int gm_register_memory(struct gm_port *p, void *start, unsigned long len)
 {
     pthread_mutex_lock(&p->lock);
-    add_range(p, start, len, 0);
+    int fits = p->registered + len <= (uint64_t) setting("GM_EMULATION_REGISTERED", LONG_MAX);
+    if (fits) {
+        p->registered += len;
+        add_range(p, start, len, 0);
+    }
     pthread_mutex_unlock(&p->lock);
-    return GM_SUCCESS;
+    return fits ? GM_SUCCESS : GM_OUT_OF_MEMORY;
 }
 
 int gm_deregister_memory(struct gm_port *p, void *start, unsigned long len)
 {
     pthread_mutex_lock(&p->lock);
     int status = remove_range(p, start, len, 0);
+    if (status == GM_SUCCESS) p->registered -= len;
     pthread_mutex_unlock(&p->lock);
     return status;
 }
@@ -529,6 +540,7 @@ static void enqueue(struct gm_port *p, struct operation what)
     *new = what;
     pthread_mutex_lock(&p->lock);
     if (p->send_tokens == 0) die("something was sent without a send token");
+    if ((what.kind == PUT || what.kind == GET) && !is_registered(p, what.local, what.len)) die("memory of a put or get is not registered");
     p->send_tokens--;
     for (at = &p->queue; *at; at = &(*at)->next) {}
     *at = new;
@@ -630,6 +642,7 @@ const char *gm_strerror(int status)
     case GM_SUCCESS: return "success";
     case GM_BUSY: return "port is busy";
     case GM_INVALID_PARAMETER: return "invalid parameter";
+    case GM_OUT_OF_MEMORY: return "out of memory";
     case GM_SEND_TIMED_OUT: return "send timed out";
     case GM_SEND_REJECTED: return "send was rejected";
     case GM_SEND_TARGET_PORT_CLOSED: return "target port was closed";

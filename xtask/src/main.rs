@@ -25,7 +25,7 @@ const HELP: &str = "\
 cargo xtask demo                            install into target/oxmpi and run an example on 4 ranks
 cargo xtask test                            everything that must hold before a change goes in
 cargo xtask fuzz [--seconds N]              all fuzzers, N seconds (600) each
-cargo xtask soak [--seconds N]              long random tests: N seconds (60) for each of five parts, and a little more
+cargo xtask soak [--seconds N]              long random tests: N seconds (60) for each of five parts, and half an hour
 cargo xtask install --prefix DIR [--debug]  build and install: bin, lib, include
 cargo xtask bench [--help]                  measure beside other MPI libraries: tables and pictures
 cargo xtask conformance [--help]            run mpi4py's test suite and other foreign programs

@@ -37,6 +37,7 @@ pub(crate) fn soak(seconds: u64) -> Result<(), Failure> {
     worlds(Duration::from_secs(seconds), seed)?;
     plans(seconds)?;
     checkpoints(seconds)?;
+    myrinet()?;
     // One time over takes about two seconds.
     Run::cargo()
         .args(["test", "--locked", "--quiet", "-p", "oxmpi-shm", "--test", "stress"])
@@ -94,6 +95,16 @@ fn checkpoints(seconds: u64) -> Result<(), Failure> {
         .args(["--test", "jobs", "comes_back"])
         .env("OXMPI_CHECKPOINT_CYCLES", (seconds / 20).max(2).to_string())
         .env("OXMPI_TEST_CRIU", criu)
+        .env("OXMPI_TEST_PREFIX", root().join("target/soak"))
+        .show()
+}
+
+/// All C tests over the emulation of Myrinet's GM, and receivers that compute for longer than GM waits: some minutes, however long the
+/// other parts take.
+fn myrinet() -> Result<(), Failure> {
+    Run::cargo()
+        .args(["nextest", "run", "--locked", "--no-fail-fast", "--profile", "fuzz", "-p", "oxmpi-cli"])
+        .args(["--test", "jobs", "--run-ignored", "only", "gm::"])
         .env("OXMPI_TEST_PREFIX", root().join("target/soak"))
         .show()
 }

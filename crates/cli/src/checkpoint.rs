@@ -191,7 +191,6 @@ impl Maker {
     /// Makes one of the job of this `mpirun`, which ends with it if that is wanted.
     fn make(&self, mpirun: u32, ends: bool) -> Result<Checkpoint, MakerError> {
         let facts = inquiry::job_of(mpirun)?;
-        check_transport(&facts.transport).map_err(MakerError::Transport)?;
         let of_job = facts.supervision.map(|supervision| Supervision {
             every_ms: supervision.every.map(|time| time.as_millis() as u64),
             on_term: supervision.on_term,
@@ -213,6 +212,9 @@ impl Maker {
             return ranks::save(&request, facts.supervision.is_some());
         }
         let by_rank = !self.is_tree && facts.cr.is_some() && checkpoints;
+        if !by_rank {
+            check_transport(&request.transport).map_err(MakerError::Transport)?;
+        }
         if !by_rank && !facts.is_here {
             return Err(MakerError::Transport(format!(
                 "it is on {} hosts, and an image of all processes together is one of a job on the host of its mpirun alone; images of \

@@ -118,6 +118,8 @@ struct OfJob {
     associative: Option<bool>,
     /// The way of messages.
     rpi: &'static Module,
+    /// Its collectives have shared memory.
+    has_memory: bool,
     /// The message pool of a control section.
     pool: PoolSegments,
 }
@@ -140,7 +142,8 @@ fn settings(asked: &Asked) -> Result<(Settings, OfJob), String> {
     let mut settings = Settings::new(&params, collectives::read_rules).map_err(|error| error.to_string())?;
     collectives::spread(&mut settings.components, &params);
     let pool = control_section_pool(&params);
-    Ok((settings, OfJob { associative: params.coll_base_associative(), rpi: params.rpi(), pool }))
+    let (associative, rpi) = (params.coll_base_associative(), params.rpi());
+    Ok((settings, OfJob { associative, rpi, has_memory: rpi.shares_sections(&params), pool }))
 }
 
 /// Which components serve the call.
@@ -159,14 +162,14 @@ fn served(
     decision: &Result<Decision<'_>, IllegalForced>,
 ) -> Served {
     let (facts, components) = (&asked.facts, &settings.components);
-    let OfJob { associative, rpi, pool } = *of_job;
+    let OfJob { associative, rpi, has_memory, pool } = *of_job;
     let job = 0..facts.ranks;
     let nodes = components.virtual_nodes.as_ref().and_then(|nodes| nodes.nodes(job.clone(), &job));
     let comm = CommFacts {
         ranks: facts.ranks,
         is_inter: matches!(facts.collective, Collective::InterMove | Collective::InterReduce),
         nodes: nodes.as_ref(),
-        has_control_section: has_memory(rpi),
+        has_control_section: has_memory,
     };
     let stack = Stack::new(components, &comm, None);
     let reduces = oxmpi_plan::table::unit(facts.collective) == Unit::Elements;
@@ -194,7 +197,7 @@ fn served(
         }),
         _ => None,
     };
-    let is_without = !has_memory(rpi) && is_small(facts, decision, Form::Blocking, &pool);
+    let is_without = !has_memory && is_small(facts, decision, Form::Blocking, &pool);
     let without_memory = is_without.then_some(rpi);
     Served { by, other: other.map(|(id, why)| (id.algorithm(), why)), without_memory }
 }
@@ -374,11 +377,6 @@ fn in_text(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served
         out += &format!("  Over rpi {} a job has no shared memory for collectives (shmem).\n", rpi.name);
     }
     out
-}
-
-/// Whether a job whose messages take this way has shared memory for its collectives.
-fn has_memory(rpi: &Module) -> bool {
-    rpi.sections
 }
 
 /// Whether a call is one for shared memory.

@@ -246,7 +246,7 @@ fn launch(
         params.set_from("rpi", transport.name, source).map_err(|error| stop(USAGE, error))?;
     }
     let supervision = supervision(options, spread.is_some() && !by_rank)?;
-    if supervision.is_some() && !is_own {
+    if supervision.is_some() && !by_rank {
         crate::checkpoint::check_transport(transport.name)
             .map_err(|why| stop(USAGE, format!("the job cannot be checkpointed: {why}")))?;
     }

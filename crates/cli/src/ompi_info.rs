@@ -231,7 +231,7 @@ fn basic(is_parsable: bool, params: &Params) -> String {
 /// What a module has to do with checkpoints, as the guide has it in the summary of each.
 fn checkpoints(row: &ModuleRow) -> &'static str {
     match (row.framework, row.checkpoints) {
-        (Framework::Rpi, _) if Module::named(row.name).is_some_and(|module| !module.images) => "no",
+        (Framework::Rpi, false) if Module::named(row.name).is_some_and(|module| !module.images) => "no",
         // Whoever does not take part is in an image of all processes.
         (Framework::Between, _) | (_, false) => "whole jobs on one host",
         (_, true) => "yes",

@@ -136,14 +136,14 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
         local_size: boot.local_size,
         is_between: false,
     };
-    let launcher = LauncherServices::new(client.clone(), poller, door.kind());
-    let (routes, door) = assemble(module, &situation, launcher, door)?;
     // Over sockets, too: shared windows are there for all processes of a node.
     let opener = client.clone();
-    let heap = Heap::new(own, Box::new(move || opener.segment_file()));
+    let heap = Arc::new(Heap::new(own, Box::new(move || opener.segment_file())));
+    let launcher = LauncherServices::new(client.clone(), poller, door.kind()).with_heap(heap.clone());
+    let (routes, door) = assemble(module, &situation, launcher, door)?;
     let mut process =
         Process::of_job(boot.rank, job, routes, Some(door)).on_node(node_identity(boot.node)).with_heap(heap);
-    process = process.imaged_alone(module.checkpoints && params.cr() == Some("blcr"));
+    process = process.imaged_alone(module.can_rest(&params) && params.cr() == Some("blcr"));
     // Virtual nodes are all on one host, and share its processors.
     if boot.node.is_some() && params.mpi_virtual_nodes() <= 1 {
         process = process.on_several_hosts();
@@ -213,11 +213,11 @@ fn assemble(
         None if knows_own => routes.knowing(nodes(0, &client)),
         _ => routes,
     };
-    if module.sections && memory == Reach::Nobody {
+    if module.shares_sections(params) && memory == Reach::Nobody {
         routes = routes.with_sections_of(situation.job.clone());
     }
     let own = client.segment().clone();
-    if module.checkpoints {
+    if module.can_rest(params) {
         routes = routes.with_coordinator(own.clone(), Box::new(Coordination(client.clone())));
     }
     if params.mpi_ft_enable() {

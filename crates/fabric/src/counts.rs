@@ -21,8 +21,11 @@ pub struct Counts {
     pub network_frames_received: u64,
     /// Bytes of long messages and of MPI_Get that this process's adapter has read from the memory of peers.
     pub rdma_bytes: u64,
-    /// Bytes of MPI_Put that it has written into the memory of peers.
+    /// Bytes of MPI_Put and of long messages that it has written there.
     pub rdma_bytes_written: u64,
+    /// Bytes of long messages that this process has copied into buffers of its adapter to send them, where that could have read them in the
+    /// program's memory.
+    pub auxiliary_bytes: u64,
     /// What came over sockets, if not all did.
     pub far_received: Traffic,
     /// Peers that have a ring of their own in this process's segment now.

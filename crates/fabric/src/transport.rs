@@ -205,7 +205,7 @@ pub trait Connections {
     fn listeners(&self) -> usize;
 
     /// Sees that all that was sent arrives. Returns whether that is done; if not, poll and ask again. From then on a connection
-    /// that ends is missed by nobody, and stays away. The caller sends nothing before [`Connections::listen_anew`].
+    /// that ends is missed by nobody, and stays away. The caller sends nothing before [`Connections::resume`].
     fn quiesce(&mut self) -> bool;
 
     /// Ends all connections, and listens no more: nothing of them is left with the kernel. All who have a connection with this
@@ -222,4 +222,12 @@ pub trait Connections {
     /// # Errors
     /// If one of them cannot be watched.
     fn listen_anew(&mut self, listeners: Vec<Listener>) -> io::Result<()>;
+
+    /// The process may send again from now on: opens what no image has, if the transport needs such.
+    ///
+    /// # Errors
+    /// Why it cannot, for a person.
+    fn resume(&mut self) -> Result<(), String> {
+        Ok(())
+    }
 }

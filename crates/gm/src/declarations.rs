@@ -58,6 +58,7 @@ type Port = *mut RawPort;
 #[derive(Clone, Copy)]
 pub(crate) struct Symbols {
     pub init: unsafe extern "C" fn() -> c_int,
+    pub finalize: unsafe extern "C" fn(),
     pub open: unsafe extern "C" fn(*mut Port, c_uint, c_uint, *const c_char, c_int) -> c_int,
     pub close: unsafe extern "C" fn(Port),
     pub num_send_tokens: unsafe extern "C" fn(Port) -> c_uint,
@@ -84,6 +85,10 @@ pub(crate) struct Symbols {
     ),
     pub put:
         unsafe extern "C" fn(Port, *mut c_void, u64, c_ulong, c_int, c_uint, c_uint, Callback, *mut c_void),
+    pub get:
+        unsafe extern "C" fn(Port, u64, *mut c_void, c_ulong, c_int, c_uint, c_uint, Callback, *mut c_void),
+    pub register_memory: unsafe extern "C" fn(Port, *mut c_void, c_ulong) -> c_int,
+    pub deregister_memory: unsafe extern "C" fn(Port, *mut c_void, c_ulong) -> c_int,
     pub drop_sends: unsafe extern "C" fn(Port, c_uint, c_uint, c_uint, Callback, *mut c_void),
     pub receive: unsafe extern "C" fn(Port) -> *mut RecvEvent,
     pub unknown: unsafe extern "C" fn(Port, *mut RecvEvent),

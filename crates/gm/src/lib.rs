@@ -9,14 +9,19 @@
 //! reads and writes no other. A slot that is provided or sent belongs to GM until its [`GmEvent`]; [`OpenPort::slot`] and
 //! [`OpenPort::slot_mut`] refuse its bytes until then. Beside slots there are *words* of eight bytes, which peers write by gm_put().
 //!
+//! Long messages need not be copied through slots: a buffer of the program is registered as a *region*, from which or into which an
+//! interface moves bytes of a peer's region, by gm_put() or gm_get() (`regions.rs`).
+//!
 //! [`declarations`] has what the header gm.h and the GM reference manual (2.0) say; it is the only foreign interface here. It was never
 //! tried with a Myrinet interface, only with the emulation in `tests/gm-emulation`.
 
 mod declarations;
 mod library;
 mod port;
+mod regions;
 mod slots;
 
 pub use library::{GmError, GmLibrary, LIBRARY};
 pub use port::{GmEvent, GmOperation, GmStatus, GmTarget, OpenPort, WordId};
+pub use regions::GmRegion;
 pub use slots::GmSlot;

@@ -91,6 +91,7 @@ impl GmLibrary {
         }
         let symbols = Symbols {
             init: function!(c"gm_init"),
+            finalize: function!(c"gm_finalize"),
             open: function!(c"gm_open"),
             close: function!(c"gm_close"),
             num_send_tokens: function!(c"gm_num_send_tokens"),
@@ -106,6 +107,9 @@ impl GmLibrary {
             provide: function!(c"gm_provide_receive_buffer_with_tag"),
             send: function!(c"gm_send_with_callback"),
             put: function!(c"gm_put"),
+            get: function!(c"gm_get"),
+            register_memory: function!(c"gm_register_memory"),
+            deregister_memory: function!(c"gm_deregister_memory"),
             drop_sends: function!(c"gm_drop_sends"),
             receive: function!(c"gm_receive"),
             unknown: function!(c"gm_unknown"),

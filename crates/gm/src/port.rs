@@ -6,6 +6,7 @@ use crate::declarations::{
     GM_SEND_DROPPED, GM_SEND_TIMED_OUT, GM_STILL_SHUTTING_DOWN, GM_SUCCESS, RawPort, RecvEvent,
 };
 use crate::library::{GmError, GmLibrary};
+use crate::regions::{GmRegion, Regions};
 use crate::slots::{GmSlot, Slots};
 use libc::{c_int, c_ulong, c_void};
 use std::cell::UnsafeCell;
@@ -41,6 +42,12 @@ pub enum GmOperation {
     Send(GmSlot),
     /// [`OpenPort::put_word`].
     PutWord,
+    /// [`OpenPort::get_word`].
+    GetWord(WordId),
+    /// [`OpenPort::put`] from this region.
+    Put(GmRegion),
+    /// [`OpenPort::get`] into this region.
+    Get(GmRegion),
     /// [`OpenPort::drop_sends`].
     Drop,
 }
@@ -90,7 +97,7 @@ struct Record {
 }
 
 /// GM calls this from gm_unknown().
-unsafe extern "C" fn callback(_: *mut RawPort, context: *mut c_void, status: c_int) {
+pub(crate) unsafe extern "C" fn callback(_: *mut RawPort, context: *mut c_void, status: c_int) {
     // SAFETY: the context is a record of the port that is being polled. It and the list live as long as the port, and the poll that has
     // called gm_unknown() refers to neither meanwhile.
     unsafe {
@@ -115,6 +122,7 @@ pub struct OpenPort {
     #[allow(clippy::vec_box)] // GM has their addresses
     records: Vec<Box<Record>>,
     free_records: Vec<u32>,
+    regions: Regions,
     /// Callbacks that have come: the record and the status.
     ended: Box<UnsafeCell<Vec<(u32, c_int)>>>,
 }
@@ -134,7 +142,10 @@ impl fmt::Debug for OpenPort {
 impl Drop for OpenPort {
     fn drop(&mut self) {
         // SAFETY: it is open, and closed once. GM calls back only from gm_unknown(), and frees what it has allocated for the port.
-        unsafe { (self.library.symbols.close)(self.raw) };
+        unsafe {
+            (self.library.symbols.close)(self.raw);
+            (self.library.symbols.finalize)();
+        }
     }
 }
 
@@ -150,7 +161,7 @@ impl OpenPort {
         message_len: usize,
     ) -> Result<OpenPort, GmError> {
         let symbols = &library.symbols;
-        // SAFETY: it may be called any number of times.
+        // SAFETY: it may be called any number of times, and is undone as often by gm_finalize(): here or when the port is closed.
         library.check("gm_init", unsafe { (symbols.init)() })?;
         let mut last = None;
         for number in candidates {
@@ -171,6 +182,8 @@ impl OpenPort {
                 break;
             }
         }
+        // SAFETY: for the call of gm_init() above.
+        unsafe { (symbols.finalize)() };
         Err(last.unwrap_or_else(|| library.error("gm_open", GM_INVALID_PARAMETER)))
     }
 
@@ -200,6 +213,7 @@ impl OpenPort {
             made_words: 0,
             records: Vec::new(),
             free_records: Vec::new(),
+            regions: Regions::default(),
             ended: Box::default(),
         };
         let mut node = 0;
@@ -215,6 +229,22 @@ impl OpenPort {
             library.check("gm_allow_remote_memory_access", (symbols.allow_remote_memory_access)(raw))?;
         }
         Ok(it)
+    }
+
+    pub(crate) fn library(&self) -> &Arc<GmLibrary> {
+        &self.library
+    }
+
+    pub(crate) fn raw(&self) -> *mut RawPort {
+        self.raw
+    }
+
+    pub(crate) fn regions(&mut self) -> &mut Regions {
+        &mut self.regions
+    }
+
+    pub(crate) fn known_regions(&self) -> &Regions {
+        &self.regions
     }
 
     /// The number of the port.
@@ -304,7 +334,7 @@ impl OpenPort {
     }
 
     /// A place for what the callback needs, if there is a send token, which it takes.
-    fn record(&mut self, label: u32, operation: GmOperation) -> Result<*mut c_void, GmError> {
+    pub(crate) fn record(&mut self, label: u32, operation: GmOperation) -> Result<*mut c_void, GmError> {
         if self.send_tokens == 0 {
             return Err(GmError::Exhausted { port: self.number, what: "send tokens" });
         }
@@ -365,6 +395,13 @@ impl OpenPort {
         let Some(place) = self.place(word) else { return 0 };
         // SAFETY: eight aligned bytes in memory that lives as long as the port; interfaces and this process alone change them.
         unsafe { AtomicU64::from_ptr(place.cast()) }.load(Ordering::Acquire)
+    }
+
+    /// Changes it, where no peer writes it: peers may read it by its address.
+    pub fn set_word(&mut self, word: WordId, value: u64) {
+        let Some(place) = self.place(word) else { return };
+        // SAFETY: as for `word`.
+        unsafe { AtomicU64::from_ptr(place.cast()) }.store(value, Ordering::SeqCst);
     }
 
     /// At which address the peer writes it.
@@ -433,8 +470,10 @@ impl OpenPort {
             let (label, operation) = (record.label, record.operation);
             self.free_records.push(at);
             self.send_tokens += 1;
-            if let GmOperation::Send(slot) = operation {
-                self.slots.take_back(slot);
+            match operation {
+                GmOperation::Send(slot) => self.slots.take_back(slot),
+                GmOperation::Put(region) | GmOperation::Get(region) => self.regions.ended(region),
+                GmOperation::PutWord | GmOperation::GetWord(_) | GmOperation::Drop => {}
             }
             let status = match status {
                 GM_SUCCESS => GmStatus::Done,

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
 use oxmpi_gm::{GmError, GmEvent, GmLibrary, GmOperation, GmStatus, GmTarget, OpenPort};
+use oxmpi_mem::memory::Owned;
+use oxmpi_sys::bytes::Bytes;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
@@ -24,6 +26,7 @@ fn library() -> Arc<GmLibrary> {
             ("GM_EMULATION_SEND_TOKENS", "4".into()),
             ("GM_EMULATION_RECEIVE_TOKENS", "4".into()),
             ("GM_EMULATION_VANISH", "12:1".into()),
+            ("GM_EMULATION_REGISTERED", "3000000".into()),
         ] {
             // SAFETY: this is done once, before any port is opened, so the emulation's threads do not read the environment yet.
             unsafe { std::env::set_var(name, value) };
@@ -167,6 +170,10 @@ fn a_port_that_is_closed_or_cut_off_fails_what_goes_there() {
     let word = one.new_word().unwrap();
     // The first packet is answered still.
     for label in [2, 3] {
+        if label == 3 {
+            one.drop_sends(0, to).unwrap();
+            events(&mut one, 1);
+        }
         one.put_word(label, to, word, (64, 1)).unwrap();
         let [(got, status)] = &statuses(&events(&mut one, 1))[..] else { panic!() };
         let is_cut = matches!(status, GmStatus::Failed(why) if why.contains("unreachable"));
@@ -182,11 +189,49 @@ fn a_word_is_written_where_its_owner_has_it_and_nowhere_else() {
     for (label, at, value) in [(1, address, 7), (2, 4096, 9)] {
         one.put_word(label, target(&one, 15), own, (at, value)).unwrap();
         let ended = events(&mut one, 1);
-        let (operation, status) = (GmOperation::PutWord, GmStatus::Done);
-        assert_eq!(ended, [GmEvent::Ended { label, operation, status }]);
+        let [GmEvent::Ended { operation: GmOperation::PutWord, status, .. }] = &ended[..] else { panic!() };
+        let is_rejected = matches!(status, GmStatus::Failed(why) if why.contains("send was rejected"));
+        assert_eq!((is_rejected, *status == GmStatus::Done), (at != address, at == address), "{status:?}");
         assert_eq!(two.word(its), 7);
     }
+    // It can be read there as well, while that process does something else.
+    two.set_word(its, 11);
+    one.drop_sends(3, target(&one, 15)).unwrap();
+    events(&mut one, 1);
+    one.get_word(4, target(&one, 15), own, address).unwrap();
+    events(&mut one, 1);
+    assert_eq!(one.word(own), 11);
     let mut none = Vec::new();
     two.poll(&mut none);
     assert!(none.is_empty(), "a word takes no buffer and makes no event");
+    moves_regions(&mut one, &mut two);
+}
+
+/// Regions are moved as long as both are registered, which is possible for so much memory alone.
+fn moves_regions(one: &mut OpenPort, two: &mut OpenPort) {
+    let values: Vec<u8> = (0..1_000_003u32).map(|at| (at * 7 + (at >> 9)) as u8).collect();
+    let (full, empty) = (Owned::new(values.clone()), Owned::new(vec![0u8; values.len()]));
+    let bytes = |of: &Owned<u8>| of.buf().as_contiguous().unwrap().to_vec();
+    let (to, from) = (target(one, 15), target(two, 2));
+    let (own, its) = (one.register(&full.buf()).unwrap(), two.register(&empty.buf()).unwrap());
+    one.put(1, to, own, two.region_address(its)).unwrap();
+    assert_eq!(statuses(&events(one, 1)), [(1, GmStatus::Done)]);
+    assert!(bytes(&empty) == values);
+    full.buf().unpack(0, Bytes::from(&b"changed since"[..]));
+    two.get(2, from, its, one.region_address(own)).unwrap();
+    assert_eq!(statuses(&events(two, 1)), [(2, GmStatus::Done)]);
+    assert!(bytes(&empty) == bytes(&full));
+    let second = one.register(&full.buf()).unwrap();
+    let why = one.register(&full.buf()).unwrap_err().to_string();
+    assert!(why.contains("gm_register_memory says: out of memory"), "{why}");
+    one.deregister(second);
+    // What is registered once more is registered still.
+    two.get(3, from, its, one.region_address(own)).unwrap();
+    assert_eq!(statuses(&events(two, 1)), [(3, GmStatus::Done)]);
+    let address = one.region_address(own);
+    one.deregister(own);
+    assert!(one.put(4, to, own, two.region_address(its)).is_err(), "it is ended");
+    two.get(5, from, its, address).unwrap();
+    let ended = statuses(&events(two, 1));
+    assert!(matches!(&ended[..], [(5, GmStatus::Failed(why))] if why.contains("rejected")), "{ended:?}");
 }

@@ -34,6 +34,10 @@ pub struct Module {
     pub highest: ThreadLevel,
     /// Whether all its messages can be brought to rest and its connections be closed and made again, as a checkpoint needs.
     pub checkpoints: bool,
+    /// The switch that has to be on for that, if it costs something.
+    pub checkpoint_switch: Option<&'static Param>,
+    /// Whether the image of a rank needs that as well, as the connections are of a kind that is in no image.
+    pub rests_for_images: bool,
     /// Whether a job on one host that goes over it can be imaged as a whole, and goes on when it is brought back.
     pub images: bool,
     /// What the launcher makes for the processes of a job.
@@ -176,6 +180,8 @@ impl Module {
         lowest: ThreadLevel::Single,
         highest: ThreadLevel::Multiple,
         checkpoints: false,
+        checkpoint_switch: None,
+        rests_for_images: false,
         images: true,
         needs: Supplies::Segments,
         between: BetweenNodes::Itself,
@@ -194,6 +200,25 @@ impl Module {
             all
         });
         &ALL
+    }
+
+    /// Whether all messages of a job with these parameters can be brought to rest.
+    pub fn can_rest(&self, params: &Params) -> bool {
+        self.checkpoints && self.checkpoint_switch.is_none_or(|switch| params.is_on(switch))
+    }
+
+    /// Whether the processes of a node use shared memory for their collectives in such a job, which is in no image of one of them.
+    pub fn shares_sections(&self, params: &Params) -> bool {
+        self.sections && !self.can_rest(params)
+    }
+
+    /// What of a command line lets the messages of a job be brought to rest that go by this transport and cannot.
+    pub fn advice_to_rest(&self) -> String {
+        let own = self.checkpoint_switch.map(|switch| format!("'--mca {} 1'", switch.name));
+        let always =
+            Module::all().iter().filter(|module| module.checkpoints && module.checkpoint_switch.is_none());
+        let others = always.map(|module| format!("'--mca rpi {}'", module.name));
+        own.into_iter().chain(others).collect::<Vec<_>>().join(" or ")
     }
 
     /// Why a job with these parameters cannot use it on this machine, if it cannot.

@@ -22,7 +22,7 @@ pub(crate) const ENTRANCE_PREFIX: &str = "oxmpi.rank.";
 /// How long an answer may take: a launcher is stopped, or its output is not read.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long it may take until all processes of a job stand still.
-const HOLDING: Duration = Duration::from_secs(30);
+const HOLDING: Duration = Duration::from_secs(90);
 
 /// How long other hosts may make images: as long as the memory of their ranks takes.
 const IMAGING: Duration = Duration::from_secs(24 * 3600);

@@ -1,9 +1,10 @@
 // ranks: 2
 /* gm MODE, over Myrinet's GM or its emulation:
  *   protocol   says up to which length a standard send returns although nothing is received
- *   compute    rank 1 computes for some seconds while rank 0 sends it many messages; all come, in order
+ *   compute    rank 1 computes for some seconds (3) while rank 0 sends it many messages; all come, in order
  *   flood      so do those of all others to rank 0
  *   silent     a port of the two is cut off while rank 1 receives; rank 0 sends and says which error it gets
+ *   moved      rank 0 sends rank 1 long messages, and says how many MiB were put, got and copied; in memory of MPI_Alloc_mem with 'allocated'
  *   spawn      spawns a process */
 #include "../check.h"
 
@@ -12,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MANY = 400, SECONDS = 3 };
+enum { MANY = 400 };
 
 static void compute(double seconds)
 {
@@ -57,7 +58,7 @@ static void protocol(void)
 }
 
 /* Rank 0 sends to rank 1, which takes the messages after a while; or all send to rank 0. */
-static void stream(int to, int from_all)
+static void stream(int to, int from_all, double seconds)
 {
     int word[2], is_sender = from_all ? rank != to : rank == 0;
     if (is_sender) {
@@ -67,7 +68,7 @@ static void stream(int to, int from_all)
             CHECK_OK(MPI_Send(word, 2, MPI_INT, to, 3, MPI_COMM_WORLD));
         }
     } else if (rank == to) {
-        compute(SECONDS);
+        compute(seconds);
         for (int source = 0; source < size; source++) {
             for (int i = 0; i < MANY && source != to && (from_all || source == 0); i++) {
                 CHECK_OK(MPI_Recv(word, 2, MPI_INT, source, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
@@ -76,6 +77,57 @@ static void stream(int to, int from_all)
             }
         }
     }
+}
+
+enum { PUT, GOT, COPIED, VARIABLES };
+
+static MPI_T_pvar_session session;
+static MPI_T_pvar_handle handles[VARIABLES];
+
+/* They count from now on. */
+static void start_counting(void)
+{
+    const char *names[VARIABLES] = {"rdma_bytes_written", "rdma_bytes_read", "rdma_bytes_copied"};
+    int provided, index, count;
+    CHECK_OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
+    CHECK_OK(MPI_T_pvar_session_create(&session));
+    for (int i = 0; i < VARIABLES; i++) {
+        CHECK_OK(MPI_T_pvar_get_index(names[i], MPI_T_PVAR_CLASS_AGGREGATE, &index));
+        CHECK_OK(MPI_T_pvar_handle_alloc(session, index, NULL, &handles[i], &count));
+        CHECK_OK(MPI_T_pvar_start(session, handles[i]));
+    }
+}
+
+/* What they have counted on all ranks, in MiB. */
+static void end_counting(unsigned long long all[VARIABLES])
+{
+    unsigned long long own[VARIABLES] = {0};
+    for (int i = 0; i < VARIABLES; i++) CHECK_OK(MPI_T_pvar_read(session, handles[i], &own[i]));
+    for (int i = 0; i < VARIABLES; i++) CHECK_OK(MPI_T_pvar_handle_free(session, &handles[i]));
+    CHECK_OK(MPI_T_pvar_session_free(&session));
+    CHECK_OK(MPI_T_finalize());
+    CHECK_OK(MPI_Allreduce(own, all, VARIABLES, MPI_UNSIGNED_LONG_LONG, MPI_SUM, MPI_COMM_WORLD));
+    for (int i = 0; i < VARIABLES; i++) all[i] >>= 20;
+}
+
+static void moved(int is_allocated)
+{
+    enum { LENGTH = 1 << 20, ROUNDS = 4 };
+    unsigned char *data;
+    unsigned long long moved[VARIABLES];
+    start_counting();
+    if (is_allocated) CHECK_OK(MPI_Alloc_mem(LENGTH, MPI_INFO_NULL, &data));
+    else data = malloc(LENGTH);
+    for (int i = 0; i < ROUNDS; i++) {
+        for (int at = 0; at < LENGTH; at++) data[at] = rank == 0 ? (unsigned char) (at * 7 + i + (at >> 9)) : 0;
+        if (rank == 0) CHECK_OK(MPI_Send(data, LENGTH, MPI_BYTE, 1, 5, MPI_COMM_WORLD));
+        if (rank == 1) CHECK_OK(MPI_Recv(data, LENGTH, MPI_BYTE, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        for (int at = 0; at < LENGTH && rank == 1; at++) if (data[at] != (unsigned char) (at * 7 + i + (at >> 9))) { CHECK_EQ(at, -1); break; }
+    }
+    if (is_allocated) CHECK_OK(MPI_Free_mem(data));
+    else free(data);
+    end_counting(moved);
+    if (rank == 0) printf("%llu MiB put, %llu got, %llu copied\n", moved[PUT], moved[GOT], moved[COPIED]);
 }
 
 static void silent(void)
@@ -102,10 +154,12 @@ int main(int argc, char **argv)
     check_begin(&argc, &argv);
     CHECK_OK(MPI_Comm_get_parent(&parent));
     const char *mode = argc > 1 ? argv[1] : "";
+    double seconds = argc > 2 && atof(argv[2]) > 0 ? atof(argv[2]) : 3;
     if (!strcmp(mode, "protocol")) protocol();
-    else if (!strcmp(mode, "compute")) stream(1, 0);
-    else if (!strcmp(mode, "flood")) stream(0, 1);
+    else if (!strcmp(mode, "compute")) stream(1, 0, seconds);
+    else if (!strcmp(mode, "flood")) stream(0, 1, seconds);
     else if (!strcmp(mode, "silent")) silent();
+    else if (!strcmp(mode, "moved")) moved(argc > 2 && !strcmp(argv[2], "allocated"));
     else if (!strcmp(mode, "spawn") && parent == MPI_COMM_NULL) {
         CHECK_OK(MPI_Comm_spawn(argv[0], argv + 1, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE));
         /* Else this process has perhaps ended before the other one starts. */

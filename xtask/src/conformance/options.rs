@@ -17,7 +17,7 @@ cargo xtask conformance [options]   run foreign programs on OxMPI: mpi4py's test
   --prefix DIR          judge this installation; otherwise one is built and put into target/conformance/oxmpi
   --patience SECONDS    how long a test may do nothing, 30 if not given
   --ib                  instead: jobs over 'ib' in an emulated machine with soft RoCE devices (hours)
-  --ib=basic,long       only parts of these: basic, long, ports, tests, mpi4py_2, mpi4py_4
+  --ib=basic,long       only parts of these: basic, long, windows, ports, tests, mpi4py_2, mpi4py_4
   --shrink              take what no longer fails off tests/conformance/expected-failures.txt
 
 Exit code 0 if nothing fails but what is expected to, and all of that does.

@@ -3,6 +3,7 @@
 //! They need CRIU and the rights to use it. Each test has a network of its own, so that nobody takes the ports of a job while it is
 //! away.
 
+mod gm;
 mod own;
 mod ranks;
 

@@ -77,13 +77,14 @@ const OBSERVED: &[Row] = &[
         "ports_are_taken_from_2_on_and_who_gets_none_ends_the_job",
         &["rpi_gm_port", "rpi_gm_maxport"],
     ),
-    (
-        "jobs/gm.rs",
-        "what_is_not_there_is_named_and_checkpoints_are_refused",
-        &["rpi_gm_library", "rpi_gm_cr"],
-    ),
+    ("jobs/gm.rs", "what_is_not_there_is_named_and_checkpoints_need_their_switch", &["rpi_gm_library"]),
     ("jobs/gm.rs", "gm_is_selected_by_its_priority_where_there_is_a_library", &["rpi_gm_priority"]),
     ("jobs/gm.rs", "receivers_that_compute_lose_nothing", &["rpi_gm_fast"]),
+    (
+        "jobs/gm.rs",
+        "long_messages_are_moved_from_and_to_memory_that_may_be_registered",
+        &["rpi_gm_nopin", "rpi_gm_cr"],
+    ),
     (
         "jobs/ib.rs",
         "the_memory_of_envelopes_is_shown",

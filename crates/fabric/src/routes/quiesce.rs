@@ -105,10 +105,11 @@ impl Routes {
     /// Goes through the steps until messages may move again. What comes meanwhile is handed up.
     #[cold]
     pub(super) fn stand_still(&mut self, sink: &mut dyn Sink) {
-        if self.is_restored() && !self.begin_again(sink) {
-            return;
-        }
         loop {
+            // It may have been imaged after any step.
+            if self.is_restored() && !self.begin_again(sink) {
+                return;
+            }
             for other in &mut self.others {
                 other.transport.poll(None, sink);
             }
@@ -118,6 +119,9 @@ impl Routes {
             let asked = segment.status().quiesce_step();
             if asked == *taken {
                 if QuiesceStep::of(asked) == QuiesceStep::Resume {
+                    if let Err(why) = connections.resume() {
+                        coordinator.fail(&why);
+                    }
                     return;
                 }
                 std::thread::sleep(LOOK);

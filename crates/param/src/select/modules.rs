@@ -77,7 +77,7 @@ fn rows(params: &Params, job: &Job, ask: &Ask) -> Vec<ModuleRow> {
         priority: module.priority(params),
         lowest: module.lowest,
         highest: module.highest,
-        checkpoints: module.checkpoints || module.images && params.cr().is_some(),
+        checkpoints: module.can_rest(params) || module.images && params.cr().is_some(),
         left_out: left_out(module),
         // What is left out in any case is not searched for on this machine.
         unavailable: match left_out(module) {

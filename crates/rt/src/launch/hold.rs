@@ -1,6 +1,8 @@
 //! The processes of a job stand still while a tool makes an image of each rank.
 //!
 //! Rules
+//! 0. Where a transport needs it ([`Module::rests_for_images`](oxmpi_param::Module)) the messages are brought to rest first, and all connections
+//!    ended (`quiesce.rs`). They go on after rule 4, or after a restart.
 //! 1. All processes of all ranks are stopped (SIGSTOP) before the first image is made, and none goes on before the tool says that all
 //!    images are there. So the images are one moment of the job. Nobody has to call MPI for that: what is with the kernel, on its way
 //!    between two ranks, is kept by its sender as well and is sent again after a restart (rule 11 of the transport tcp).
@@ -17,7 +19,6 @@ use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use oxmpi_param::Module;
 use oxmpi_sys::fdpass;
 use rustix::event::PollFlags;
 use rustix::process::Signal;
@@ -70,6 +71,7 @@ impl Launcher<'_> {
     /// A tool, which has this number at the entrance, wants the processes to stand still.
     pub(super) fn hold(&mut self, id: u32) {
         match self.why_not_held() {
+            None if self.launch.transport.rests_for_images => self.rest_for_images(id),
             // What other hosts have to say to it comes in between.
             None => self.hold_wanted = Some(id),
             Some(reason) => self.end_entrant(id, &Reply::Refused { rank: 0, reason }),
@@ -80,9 +82,15 @@ impl Launcher<'_> {
     pub(super) fn begin_hold(&mut self) -> rustix::io::Result<()> {
         let Some(id) = self.hold_wanted.take() else { return Ok(()) };
         if self.entrance.as_ref().is_none_or(|entrance| entrance.pid_of(id).is_none()) {
+            self.end_rest();
             return Ok(()); // who has asked is gone
         }
-        let held = self.stand_still(id)?;
+        // They may have gone on in MPI until their messages were at rest.
+        let refused = if self.rests_for_images() { self.why_not_held() } else { None };
+        let held = match refused {
+            Some(reason) => Err(reason),
+            None => self.stand_still(id)?,
+        };
         let given = held.and_then(|held| blob::write(&held.encode()).map_err(|error| error.to_string()));
         match given {
             Ok(fd) => self.tell_entrant(id, &Reply::Given, Some(fd.as_fd())),
@@ -96,13 +104,12 @@ impl Launcher<'_> {
 
     /// Why no image can be made of each rank; `None` if one can.
     fn why_not_held(&self) -> Option<String> {
-        if !self.launch.transport.checkpoints {
+        if !self.launch.transport.can_rest(&self.launch.params) {
             let name = self.launch.transport.name;
-            let can = Module::all().iter().filter(|module| module.checkpoints).map(|module| module.name);
-            let can = can.collect::<Vec<_>>().join("' or '--mca rpi ");
+            let can = self.launch.transport.advice_to_rest();
             return Some(format!(
-                "messages over '{name}' are not in an image of one rank alone: start the job with '--mca rpi {can}', or make an image \
-                 of all its processes together (--tree)"
+                "messages over '{name}' are not in an image of one rank alone: start the job with {can}, or make an image of all its \
+                 processes together (--tree)"
             ));
         }
         if self.hold.is_some() || self.hold_wanted.is_some() {
@@ -156,7 +163,7 @@ impl Launcher<'_> {
             if !is_asked && !self.has_unread_answers() {
                 return Ok(self.describe_held());
             }
-            self.go_on_from_hold();
+            self.let_run();
             std::thread::sleep(BETWEEN);
         }
         Ok(Err(format!(
@@ -396,8 +403,13 @@ impl Launcher<'_> {
         self.end_entrant(id, &reply);
     }
 
-    /// The processes go on.
+    /// The processes go on, and so do their messages.
     fn go_on_from_hold(&mut self) {
+        self.let_run();
+        self.end_rest();
+    }
+
+    fn let_run(&mut self) {
         if let Some(hold) = self.hold.take() {
             self.post_all(&ToAgent::GoOn);
             hold.stopped.iter().for_each(|pid| send(*pid, Signal::CONT));
@@ -412,6 +424,7 @@ impl Launcher<'_> {
             hold.broken = Some(why());
             hold.stopped.drain(..).for_each(|pid| send(pid, Signal::CONT));
             self.post_all(&ToAgent::GoOn);
+            self.end_rest();
         }
     }
 }

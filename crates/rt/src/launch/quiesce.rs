@@ -4,7 +4,6 @@
 
 use std::time::{Duration, Instant};
 
-use oxmpi_param::Module;
 use oxmpi_shm::segment::RankState;
 use oxmpi_sys::poller::raise_alarm;
 
@@ -19,6 +18,8 @@ use crate::quiesce::{Next, Quiescence};
 const LOOK: Duration = Duration::from_millis(50);
 /// How long nothing is said of those who are waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the processes may take until their messages are at rest, for who makes images.
+const RESTING: Duration = Duration::from_secs(60);
 /// How long it is awaited that other hosts tell how far their processes are.
 const LOOK_GRACE: Duration = Duration::from_secs(2);
 
@@ -32,6 +33,8 @@ pub(super) struct Standing {
     awaited: Option<Instant>,
     /// Who has asked for it.
     asker: Option<Asker>,
+    /// The step by which they go on when images were made of them.
+    after_images: Option<u32>,
 }
 
 /// A tool that waits for an answer.
@@ -42,6 +45,8 @@ struct Asker {
     /// Until when it waits, and how long that is.
     until: Instant,
     limit: Duration,
+    /// It makes images while they stand still.
+    makes_images: bool,
 }
 
 /// How far a process is on its way through MPI.
@@ -90,15 +95,13 @@ impl Standing {
 impl Launcher<'_> {
     /// A tool, which has this number at the entrance, wants the messages to stand still.
     pub(super) fn quiesce(&mut self, id: u32, limit_ms: u32) {
-        if !self.launch.transport.checkpoints {
+        if !self.launch.transport.can_rest(&self.launch.params) {
             let name = self.launch.transport.name;
-            let can = Module::all().iter().filter(|module| module.checkpoints).map(|module| module.name);
-            let can = can.collect::<Vec<_>>().join("' or '--mca rpi ");
-            let reason =
-                format!("messages over '{name}' cannot be quiesced: start the job with '--mca rpi {can}'");
+            let can = self.launch.transport.advice_to_rest();
+            let reason = format!("messages over '{name}' cannot be quiesced: start the job with {can}");
             return self.end_entrant(id, &Reply::Refused { rank: 0, reason });
         }
-        if self.hold.is_some() {
+        if self.hold.is_some() || self.rests_for_images() {
             let reason = "images of the job are being made: ask again when that is done".into();
             return self.end_entrant(id, &Reply::Refused { rank: 0, reason });
         }
@@ -106,8 +109,29 @@ impl Launcher<'_> {
             let reason = "messages are being quiesced already: ask again when that is done".into();
             return self.end_entrant(id, &Reply::Refused { rank: 0, reason });
         }
-        let (now, limit) = (Instant::now(), Duration::from_millis(limit_ms.into()));
-        self.standing.asker = Some(Asker { id, until: now + limit, limit });
+        self.await_rest(id, Duration::from_millis(limit_ms.into()), false);
+    }
+
+    /// A tool, which has this number at the entrance, makes images of the processes when their messages are at rest.
+    pub(super) fn rest_for_images(&mut self, id: u32) {
+        self.await_rest(id, RESTING, true);
+    }
+
+    /// Whether the messages are at rest for images.
+    pub(super) fn rests_for_images(&self) -> bool {
+        self.standing.after_images.is_some()
+    }
+
+    /// No images are made any more: the messages go on.
+    pub(super) fn end_rest(&mut self) {
+        if let Some(step) = self.standing.after_images.take() {
+            self.ask_step(step, false);
+        }
+    }
+
+    fn await_rest(&mut self, id: u32, limit: Duration, makes_images: bool) {
+        let now = Instant::now();
+        self.standing.asker = Some(Asker { id, until: now + limit, limit, makes_images });
         self.look_far();
         self.standing.awaited = Some(now + LOOK_GRACE);
         self.begin_quiescing(now, self.is_look_over());
@@ -195,6 +219,12 @@ impl Launcher<'_> {
                 self.ask_step(step, true);
             }
             Some(Next::Resume(step)) => {
+                if let Some(asker) = self.standing.asker.take_if(|asker| asker.makes_images) {
+                    self.standing.times = None;
+                    self.standing.after_images = Some(step);
+                    self.hold_wanted = Some(asker.id);
+                    return;
+                }
                 self.ask_step(step, false);
                 if let Some(Times { began, quiet, .. }) = self.standing.times.take() {
                     let all = self.standing.processes.len();

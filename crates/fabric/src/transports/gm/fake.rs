@@ -6,10 +6,11 @@
 use super::GmPort;
 use crate::sim::Random;
 use crate::{Body, Limits, Membership, Message, Sent, Sink, Statistics, Transport, Unreachable};
-use oxmpi_gm::{GmError, GmEvent, GmOperation, GmSlot, GmStatus, GmTarget, WordId};
+use oxmpi_gm::{GmError, GmEvent, GmOperation, GmRegion, GmSlot, GmStatus, GmTarget, WordId};
+use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The length of a slot.
@@ -18,6 +19,24 @@ pub(super) const SLOT: usize = 248;
 enum Sending {
     Slot(GmSlot, Vec<u8>),
     Word(u64, u64),
+    Put(GmRegion, u64),
+    Get(GmRegion, u64),
+    GetWord(WordId, u64),
+}
+
+impl Sending {
+    fn is_word(&self) -> bool {
+        matches!(self, Sending::Word(..))
+    }
+    fn operation(&self) -> GmOperation {
+        match self {
+            Sending::Slot(slot, _) => GmOperation::Send(*slot),
+            Sending::Word(..) => GmOperation::PutWord,
+            Sending::Put(region, _) => GmOperation::Put(*region),
+            Sending::Get(region, _) => GmOperation::Get(*region),
+            Sending::GetWord(word, _) => GmOperation::GetWord(*word),
+        }
+    }
 }
 
 /// One of the two ports.
@@ -28,9 +47,28 @@ struct FakeEnd {
     /// What GM has to send to the other one, in order.
     queue: VecDeque<Sending>,
     is_disabled: bool,
+    is_closed: bool,
     done: VecDeque<(GmEvent, Vec<u8>)>,
     words: Vec<u64>,
+    regions: HashMap<u32, UserBuf>,
     meets: VecDeque<(bool, Vec<u8>)>,
+}
+
+impl FakeEnd {
+    fn new(send_tokens: u32, receive_tokens: u32) -> FakeEnd {
+        FakeEnd {
+            send_tokens,
+            receive_tokens,
+            provided: VecDeque::new(),
+            queue: VecDeque::new(),
+            is_disabled: false,
+            is_closed: false,
+            done: VecDeque::new(),
+            words: Vec::new(),
+            regions: HashMap::new(),
+            meets: VecDeque::new(),
+        }
+    }
 }
 
 /// Both ports and the sockets between the two processes.
@@ -44,6 +82,12 @@ pub(super) struct GmWorld {
     /// Messages that have timed out.
     pub(super) timed_out: u32,
     pub(super) has_left: [bool; 2],
+    /// Who can register no memory.
+    pub(super) cannot_register: [bool; 2],
+    made_regions: u32,
+    tokens: (u32, u32),
+    /// Bytes that were put or got.
+    pub(super) moved: u64,
 }
 
 /// A world that several hold.
@@ -58,16 +102,7 @@ impl std::fmt::Debug for SharedGmWorld {
 
 impl SharedGmWorld {
     pub(super) fn new(seed: u64, send_tokens: u32, receive_tokens: u32) -> SharedGmWorld {
-        let end = || FakeEnd {
-            send_tokens,
-            receive_tokens,
-            provided: VecDeque::new(),
-            queue: VecDeque::new(),
-            is_disabled: false,
-            done: VecDeque::new(),
-            words: Vec::new(),
-            meets: VecDeque::new(),
-        };
+        let end = || FakeEnd::new(send_tokens, receive_tokens);
         SharedGmWorld(Arc::new(Mutex::new(GmWorld {
             random: Random::new(seed),
             ends: [end(), end()],
@@ -75,6 +110,10 @@ impl SharedGmWorld {
             times_out: None,
             timed_out: 0,
             has_left: [false; 2],
+            cannot_register: [false; 2],
+            made_regions: 0,
+            tokens: (send_tokens, receive_tokens),
+            moved: 0,
         })))
     }
 
@@ -84,6 +123,16 @@ impl SharedGmWorld {
 }
 
 impl GmWorld {
+    /// Whether all that has arrived was polled.
+    pub(super) fn has_delivered(&self) -> bool {
+        self.ends.iter().all(|end| end.done.is_empty())
+    }
+
+    /// How much is registered.
+    pub(super) fn regions(&self) -> usize {
+        self.ends.iter().map(|end| end.regions.len()).sum()
+    }
+
     fn ended(&mut self, me: usize, operation: GmOperation, status: GmStatus) {
         self.ends[me]
             .done
@@ -100,17 +149,40 @@ impl GmWorld {
             return;
         }
         let Some(sending) = from.queue.pop_front() else { return };
-        let operation = match &sending {
-            Sending::Slot(slot, _) => GmOperation::Send(*slot),
-            Sending::Word(..) => GmOperation::PutWord,
-        };
+        if to.is_closed {
+            assert!(sending.is_word(), "something goes to a closed port");
+            from.is_disabled = true;
+            let why = "send says: target port was closed (status 17)".to_string();
+            return self.ended(me, sending.operation(), GmStatus::Failed(why));
+        }
+        let operation = sending.operation();
         if self.is_broken {
             from.is_disabled = true;
             let why = "send says: target node was unreachable (status 18)".to_string();
             return self.ended(me, operation, GmStatus::Failed(why));
         }
+        let is_move = !matches!(sending, Sending::Slot(..) | Sending::Word(..));
+        if is_move && self.times_out.is_some_and(|one_of| random.is_multiple_of(one_of)) {
+            from.is_disabled = true;
+            self.timed_out += 1;
+            return self.ended(me, operation, GmStatus::TimedOut);
+        }
         match sending {
             Sending::Word(address, value) => to.words[address as usize] = value,
+            Sending::GetWord(word, address) => from.words[word.0 as usize] = to.words[address as usize],
+            Sending::Put(region, address) | Sending::Get(region, address) => {
+                let Some(other) = to.regions.get(&(address as u32)) else {
+                    from.is_disabled = true;
+                    let why = "send says: send was rejected (status 16)".to_string();
+                    return self.ended(me, operation, GmStatus::Failed(why));
+                };
+                if let Some(own) = from.regions.get(&region.0) {
+                    let is_put = matches!(operation, GmOperation::Put(_));
+                    let (source, into) = if is_put { (own, other) } else { (other, own) };
+                    into.unpack(0, source.as_contiguous().expect("it lies in one piece"));
+                    self.moved += own.packed_len() as u64;
+                }
+            }
             Sending::Slot(slot, bytes) => {
                 let is_late = self.times_out.is_some_and(|one_of| random.is_multiple_of(one_of));
                 if is_late || to.provided.is_empty() {
@@ -149,6 +221,12 @@ impl FakeGmPort {
         self.world.with(|world| of(&mut world.ends[self.me]))
     }
 
+    fn queue(&self, sending: Sending) -> Result<(), GmError> {
+        self.take_token()?;
+        self.end(|end| end.queue.push_back(sending));
+        Ok(())
+    }
+
     fn take_token(&self) -> Result<(), GmError> {
         let exhausted = GmError::Exhausted { port: self.me as u32, what: "send tokens" };
         self.end(|end| end.send_tokens.checked_sub(1).map(|left| end.send_tokens = left)).ok_or(exhausted)
@@ -158,6 +236,24 @@ impl FakeGmPort {
 impl GmPort for FakeGmPort {
     fn describe(&self) -> String {
         format!("port {} of the world", self.me)
+    }
+    fn close(&mut self) {
+        self.slots.clear();
+        self.lent.clear();
+        self.world.with(|world| {
+            let (sends, receives) = world.tokens;
+            let end = &mut world.ends[self.me];
+            assert!(
+                end.queue.iter().all(Sending::is_word) && end.regions.is_empty(),
+                "something is under way"
+            );
+            let meets = std::mem::take(&mut end.meets);
+            *end = FakeEnd { meets, is_closed: true, ..FakeEnd::new(sends, receives) };
+        });
+    }
+    fn reopen(&mut self) -> Result<(), String> {
+        self.end(|end| end.is_closed = false);
+        Ok(())
     }
     fn address(&self) -> (u32, u32) {
         (7, self.me as u32)
@@ -219,6 +315,35 @@ impl GmPort for FakeGmPort {
         self.end(|end| end.queue.push_back(Sending::Word(at_peer.0, at_peer.1)));
         Ok(())
     }
+    fn set_word(&mut self, word: WordId, value: u64) {
+        self.end(|end| end.words[word.0 as usize] = value);
+    }
+    fn get_word(&mut self, _: u32, _: GmTarget, word: WordId, address: u64) -> Result<(), GmError> {
+        self.queue(Sending::GetWord(word, address))
+    }
+    fn register(&mut self, buffer: &UserBuf) -> Result<GmRegion, GmError> {
+        assert!(buffer.as_contiguous().is_some_and(|bytes| !bytes.is_empty()));
+        self.world.with(|world| {
+            if world.cannot_register[self.me] {
+                return Err(GmError::Exhausted { port: self.me as u32, what: "memory to register" });
+            }
+            world.made_regions += 1;
+            world.ends[self.me].regions.insert(world.made_regions, buffer.clone());
+            Ok(GmRegion(world.made_regions))
+        })
+    }
+    fn deregister(&mut self, region: GmRegion) {
+        assert!(self.end(|end| end.regions.remove(&region.0)).is_some(), "a region is deregistered once");
+    }
+    fn region_address(&self, region: GmRegion) -> u64 {
+        region.0.into()
+    }
+    fn put(&mut self, _: u32, _: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError> {
+        self.queue(Sending::Put(region, address))
+    }
+    fn get(&mut self, _: u32, _: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError> {
+        self.queue(Sending::Get(region, address))
+    }
     fn drop_sends(&mut self, _: u32, _: GmTarget) -> Result<(), GmError> {
         self.take_token()?;
         self.world.with(|world| {
@@ -231,11 +356,7 @@ impl GmPort for FakeGmPort {
                 world.ended(self.me, GmOperation::Drop, GmStatus::Done);
             }
             for sending in queue {
-                let operation = match sending {
-                    Sending::Slot(slot, _) => GmOperation::Send(slot),
-                    Sending::Word(..) => GmOperation::PutWord,
-                };
-                world.ended(self.me, operation, GmStatus::Dropped);
+                world.ended(self.me, sending.operation(), GmStatus::Dropped);
             }
             if !is_first {
                 world.ended(self.me, GmOperation::Drop, GmStatus::Done);

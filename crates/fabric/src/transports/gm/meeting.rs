@@ -114,6 +114,7 @@ impl<P: GmPort> Gm<P> {
         self.make_end(from)?;
         let target = self.port.target(its.address).map_err(|error| error.to_string())?;
         let Some(peer) = self.peer(from).filter(|peer| !peer.is_gone) else { return Ok(()) };
+        peer.was_answered |= !asks;
         peer.met.get_or_insert(Met { target, key: its.key, word: its.word, allowed: its.granted });
         if asks {
             self.unanswered.push(from);
@@ -124,6 +125,10 @@ impl<P: GmPort> Gm<P> {
 
     /// Takes in the peers that have introduced themselves, and answers them.
     pub(super) fn end_meetings(&mut self) {
+        if self.is_closed {
+            // They wait until this process has another port.
+            return;
+        }
         for (from, asks, body) in self.meetings.take() {
             if let Err(why) = self.meet(from, asks, &body) {
                 self.say(&format!("process {from} cannot be met: {why}"));

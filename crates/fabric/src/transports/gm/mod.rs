@@ -19,24 +19,37 @@
 //!    half of the tokens are granted; the other half is for peers of one buffer each.
 //! 5. GM stops an order of messages in which one has failed. If the receiver is there (GM_SEND_TIMED_OUT) all that is queued is dropped and
 //!    sent again, in order, before anything else (`sending.rs`). What has failed otherwise names the peer, which is lost if it has not left.
-//! 6. Longer messages are announced; when the receiver requests the data, they come in pieces, each a message.
+//! 6. Longer messages are announced. When the receiver requests the data, the sender registers them and says where they lie
+//!    ([`Frame::DataAt`]), and the receiver registers its buffer. It answers where that is ([`Frame::DataRead`]), the sender puts the data
+//!    there and says so (`DataAt` without an address); with `rpi_gm_cr` the receiver gets them, and then a word that says whether they
+//!    were the message still, and answers that it has them. So a program's memory is registered for one message. What is short, does not
+//!    lie in one piece on both sides or cannot be registered comes in pieces through slots, each a message; with `rpi_gm_nopin` all does
+//!    that is not in memory of MPI_Alloc_mem (`lending.rs`, `landing.rs`).
 //! 7. A message has arrived when its callback has come. A process that ends waits for that.
 //! 8. GM has no descriptor to sleep on, so a process sleeps lightly.
+//! 9. With `rpi_gm_cr` the port can be closed when all has arrived (rule 7) and nobody waits for an introduction, and another one be opened
+//!    later: then all meet again (`quiesce.rs`).
 
 #[cfg(test)]
 mod fake;
 mod introduction;
+mod landing;
+mod lending;
 mod meeting;
 mod module;
 mod peer;
 mod port;
+mod quiesce;
 mod sending;
 #[cfg(test)]
 mod tests;
 
 pub use self::port::GmPort;
 
+use self::landing::{Landings, OwnFrame, read_words};
+use self::lending::{Lending, PIECE_MOST};
 use self::peer::GmPeer;
+use self::port::ReopenedPort;
 use crate::meetings::Meetings;
 use crate::routes::Nodes;
 use crate::transports::Tell;
@@ -47,6 +60,7 @@ use crate::{
 use oxmpi_gm::{GmEvent, GmOperation, GmSlot, GmStatus};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
+use std::collections::VecDeque;
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -66,6 +80,10 @@ pub struct GmSettings {
     pub tiny: usize,
     /// Nobody counts the buffers of receivers.
     pub is_fast: bool,
+    /// The program's memory is registered for long messages; else that of MPI_Alloc_mem alone.
+    pub pins: bool,
+    /// The receiver gets long messages; else their sender puts them.
+    pub gets: bool,
 }
 
 impl GmSettings {
@@ -92,6 +110,18 @@ impl fmt::Debug for Speaker {
     }
 }
 
+/// Says whether memory at an address, of this length, is of MPI_Alloc_mem.
+pub type IsAllocated = Box<dyn Fn(usize, usize) -> bool + Send>;
+
+/// See [`IsAllocated`].
+struct OwnMemory(IsAllocated);
+
+impl fmt::Debug for OwnMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OwnMemory")
+    }
+}
+
 /// The transport of one process over a port.
 #[derive(Debug)]
 pub struct Gm<P: GmPort> {
@@ -100,6 +130,7 @@ pub struct Gm<P: GmPort> {
     sockets: Box<dyn Transport>,
     settings: GmSettings,
     speaker: Speaker,
+    own_memory: OwnMemory,
     /// Which processes belong to this launcher. `None`: all do.
     nodes: Option<Nodes>,
     meetings: Meetings,
@@ -119,6 +150,18 @@ pub struct Gm<P: GmPort> {
     send_slots: Vec<GmSlot>,
     receive_slots: Vec<GmSlot>,
     made_send_slots: u32,
+    lending: Lending,
+    landings: Landings,
+    /// Frames of the transport itself that wait for room, with an address perhaps.
+    owed: VecDeque<(u32, Frame, Option<u64>)>,
+    /// Nothing goes before the port is opened again (rule 9).
+    is_closed: bool,
+    /// All that was sent has arrived, and peers may close their ports: what fails now returns buffers that nobody needs any more.
+    is_resting: bool,
+    /// To how many listeners others connect.
+    listeners: usize,
+    /// It has said that memory cannot be registered.
+    has_warned: bool,
     failed: Vec<FailedSend>,
     lost: Vec<u32>,
     events: Vec<GmEvent>,
@@ -132,13 +175,14 @@ pub struct Gm<P: GmPort> {
 }
 
 impl<P: GmPort> Gm<P> {
-    /// The transport of process `own` over `port` and `sockets`. `nodes`: those of a launcher that has to do with others.
+    /// The transport of process `own` over `port` and `sockets`. `is_allocated` says what memory is of MPI_Alloc_mem. `nodes`: those of a
+    /// launcher that has to do with others.
     pub fn new(
         own: u32,
         port: P,
         sockets: Box<dyn Transport>,
         settings: GmSettings,
-        tell: Tell,
+        (tell, is_allocated): (Tell, IsAllocated),
         nodes: Option<Nodes>,
     ) -> Gm<P> {
         Gm {
@@ -148,6 +192,7 @@ impl<P: GmPort> Gm<P> {
             sockets,
             settings,
             speaker: Speaker(tell),
+            own_memory: OwnMemory(is_allocated),
             nodes,
             meetings: Meetings::default(),
             peers: Vec::new(),
@@ -159,6 +204,13 @@ impl<P: GmPort> Gm<P> {
             send_slots: Vec::new(),
             receive_slots: Vec::new(),
             made_send_slots: 0,
+            lending: Lending::default(),
+            landings: Landings::default(),
+            owed: VecDeque::new(),
+            is_closed: false,
+            is_resting: false,
+            listeners: 1,
+            has_warned: false,
             failed: Vec::new(),
             lost: Vec::new(),
             events: Vec::new(),
@@ -189,6 +241,7 @@ impl<P: GmPort> Gm<P> {
             self.drain(sink);
             self.lose(peer, sink);
         }
+        self.end_sends_to_left();
         for failed in std::mem::take(&mut self.failed) {
             self.settle_failed(failed, sink);
         }
@@ -208,6 +261,8 @@ impl<P: GmPort> Gm<P> {
                 self.spare += granted;
             }
         }
+        self.forget_landings(peer);
+        self.forget_lent(peer);
     }
 
     fn lose(&mut self, peer: u32, sink: &mut dyn Sink) {
@@ -217,6 +272,9 @@ impl<P: GmPort> Gm<P> {
 
     /// Something to a peer has failed, which is no lack of buffers.
     fn fail(&mut self, to: u32, why: String) {
+        if self.is_resting {
+            return;
+        }
         let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else { return };
         if !peer.is_gone && !std::mem::replace(&mut peer.has_failed, true) {
             self.send_slots.extend(peer.gives_up());
@@ -243,12 +301,49 @@ impl<P: GmPort> Gm<P> {
     }
 
     fn read(&mut self) {
+        let before = self.events.len();
         self.port.poll(&mut self.events);
-        self.reads += u64::from(!self.events.is_empty());
+        self.reads += u64::from(self.events.len() > before);
+        // Puts and gets hand up nothing by themselves, so that their ends can be heard of where nobody may be called.
+        let is_move = |event: &mut GmEvent| {
+            let GmEvent::Ended { operation, .. } = event else { return false };
+            matches!(operation, GmOperation::Put(_) | GmOperation::Get(_) | GmOperation::GetWord(_))
+        };
+        let moves: Vec<GmEvent> = self.events.extract_if(before.., is_move).collect();
+        for event in moves {
+            if let GmEvent::Ended { label, operation, status } = event {
+                self.end_move(label, operation, &status);
+            }
+        }
+    }
+
+    /// A put or get is over.
+    fn end_move(&mut self, with: u32, operation: GmOperation, status: &GmStatus) {
+        match operation {
+            GmOperation::Put(region) => self.put_ended(region, status),
+            GmOperation::Get(region) => self.get_ended(region, status),
+            GmOperation::GetWord(word) => self.check_ended(word, status),
+            _ => {}
+        }
+        if matches!(status, GmStatus::TimedOut | GmStatus::Failed(_)) {
+            self.stop(with);
+        }
+    }
+
+    /// GM has stopped the order of messages to a peer (rule 5).
+    fn stop(&mut self, to: u32) {
+        let Some(peer) = self.peer(to) else { return };
+        peer.needs_drop = true;
+        if !self.stopped.contains(&to) {
+            self.stopped.push(to);
+        }
     }
 
     /// Takes all that has happened at the port. Whether there was anything.
     fn drain(&mut self, sink: &mut dyn Sink) -> bool {
+        if self.is_closed {
+            return false;
+        }
         let mut any = false;
         for event in std::mem::take(&mut self.early) {
             any = true;
@@ -266,8 +361,11 @@ impl<P: GmPort> Gm<P> {
             }
             self.events = events;
         }
+        any |= self.finish_landings(sink);
         self.go_on();
-        any
+        any |= self.send_owed();
+        any |= self.send_streams();
+        any | self.report_gone(sink)
     }
 
     fn take(&mut self, event: GmEvent, sink: &mut dyn Sink) {
@@ -282,7 +380,6 @@ impl<P: GmPort> Gm<P> {
         let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else { return };
         let is_done = status == GmStatus::Done;
         let stops = matches!(status, GmStatus::TimedOut | GmStatus::Failed(_));
-        peer.needs_drop |= stops;
         let what = match operation {
             GmOperation::Send(slot) => {
                 // What fails for good is not sent again.
@@ -299,9 +396,10 @@ impl<P: GmPort> Gm<P> {
                 peer.is_dropping = false;
                 "dropping messages"
             }
+            GmOperation::Put(_) | GmOperation::Get(_) | GmOperation::GetWord(_) => return,
         };
-        if stops && !self.stopped.contains(&to) {
-            self.stopped.push(to);
+        if stops {
+            self.stop(to);
         }
         if let GmStatus::Failed(why) = status {
             self.fail(to, format!("{what} has failed: {why}"));
@@ -314,7 +412,7 @@ impl<P: GmPort> Gm<P> {
         let Gm { peers, port, received, frames_received, .. } = self;
         let bytes = port.slot(slot);
         let bytes = &bytes[..len.min(bytes.len())];
-        let mut from = None;
+        let (mut from, mut own) = (None, None);
         if let Some((head, rest)) = bytes.split_first_chunk::<HEAD>()
             && let Ok(got) = Frame::decode(rest)
             && let Some(peer) = peers.get_mut(got.source as usize).and_then(|peer| peer.as_deref_mut())
@@ -327,7 +425,9 @@ impl<P: GmPort> Gm<P> {
                 let body = &rest[got.body_at..];
                 received.note(&got.frame, body.len());
                 *frames_received += 1;
-                let _ = dispatch(got.source, &got, body.len(), Bytes::from(body), sink);
+                let frame = dispatch(got.source, &got, body.len(), Bytes::from(body), sink);
+                own =
+                    frame.map(|frame| OwnFrame { frame, place: read_words(body), address: read_words(body) });
             }
         }
         if let Err(error) = self.port.provide(slot) {
@@ -343,14 +443,19 @@ impl<P: GmPort> Gm<P> {
             peer.frees();
             self.report(from);
         }
+        if let (Some(from), Some(own)) = (from, own) {
+            self.take_own(from, &own, sink);
+        }
     }
 
     /// Whether all that was sent has arrived (rule 7), and no peer that has not left waits for this process.
     fn has_all_arrived(&mut self) -> bool {
-        let Gm { peers, sockets, .. } = self;
+        let Gm { peers, sockets, lending, landings, owed, .. } = self;
         let mut is_over = |(at, peer): (usize, &Option<Box<GmPeer>>)| {
-            peer.as_ref().is_none_or(|peer| peer.is_quiet() || peer.is_detached)
-                || sockets.has_left(at as u32)
+            let at = at as u32;
+            let owes = || lending.owes(at) || landings.owes(at) || owed.iter().any(|(to, ..)| *to == at);
+            peer.as_ref().is_none_or(|peer| peer.is_quiet() && !owes() || peer.is_detached)
+                || sockets.has_left(at)
         };
         let has_arrived = peers.iter().enumerate().all(&mut is_over);
         let waiting = self.unanswered.clone();
@@ -377,14 +482,27 @@ impl<P: GmPort> Transport for Gm<P> {
     }
 
     fn piece_limit(&mut self, to: u32) -> usize {
-        // A message of GM's has a power of two of bytes, less 8: a piece fills it.
-        self.sockets.piece_limit(to).min(self.port.slot_len() - HEAD - MAX_FRAME_LEN)
+        if self.is_of_launcher(to) { PIECE_MOST } else { self.sockets.piece_limit(to) }
     }
 
     fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
         if self.peer(to).is_some_and(|peer| peer.met.is_some() || peer.is_gone) {
-            let sent = if self.sockets.has_left(to) { Sent::Done } else { self.send_message(to, message)? };
-            if sent == Sent::Done {
+            let sent = match (message.frame, message.lent) {
+                _ if self.sockets.has_left(to) => Sent::Done,
+                (Frame::Data { receiver, offset }, Some(buffer))
+                    if message.body.len() > self.slot_piece() =>
+                {
+                    self.lend(to, message, (receiver, offset), buffer)?
+                }
+                (Frame::Data { .. }, _) => {
+                    let sent = self.send_message(to, message)?;
+                    self.lending.copied_bytes +=
+                        if sent == Sent::Done { message.body.len() as u64 } else { 0 };
+                    sent
+                }
+                _ => self.send_message(to, message)?,
+            };
+            if sent != Sent::Full {
                 self.frames_sent += 1;
                 self.sent.note(&message.frame, message.body.len());
             }
@@ -393,6 +511,9 @@ impl<P: GmPort> Transport for Gm<P> {
         if !self.is_of_launcher(to) {
             return self.sockets.send(to, message);
         }
+        if self.is_closed {
+            return Ok(Sent::Full);
+        }
         self.begin_meeting(to)?;
         // A process that has left takes nothing.
         Ok(if self.sockets.has_left(to) { Sent::Done } else { Sent::Full })
@@ -400,6 +521,8 @@ impl<P: GmPort> Transport for Gm<P> {
 
     fn release(&mut self, token: u64) {
         self.sockets.release(token);
+        self.take_back(token);
+        self.stop_receive(token);
     }
 
     fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
@@ -423,9 +546,13 @@ impl<P: GmPort> Transport for Gm<P> {
 
     fn before_sleep(&mut self) -> bool {
         self.polls = POLLS;
+        if self.is_closed {
+            return self.sockets.before_sleep();
+        }
         self.read();
         self.early.append(&mut self.events);
-        self.sockets.before_sleep() && self.early.is_empty() && self.lost.is_empty()
+        let has_news = self.lending.has_news() || self.landings.has_news() || !self.lost.is_empty();
+        self.sockets.before_sleep() && self.early.is_empty() && !has_news
     }
 
     fn sleeps_lightly(&self) -> bool {
@@ -441,7 +568,7 @@ impl<P: GmPort> Transport for Gm<P> {
     }
 
     fn connections(&mut self) -> Option<&mut dyn Connections> {
-        None
+        if self.settings.gets { Some(self) } else { None }
     }
 }
 
@@ -463,7 +590,10 @@ impl<P: GmPort> Membership for Gm<P> {
     }
 
     fn settle(&mut self, peer: u32) -> bool {
-        let is_quiet = self.peer(peer).is_none_or(|peer| peer.is_quiet());
+        let owes = self.lending.owes(peer)
+            || self.landings.owes(peer)
+            || self.owed.iter().any(|(to, ..)| *to == peer);
+        let is_quiet = !owes && self.peer(peer).is_none_or(|peer| peer.is_quiet());
         (is_quiet || self.sockets.has_left(peer)) && self.sockets.settle(peer)
     }
 
@@ -500,6 +630,9 @@ impl<P: GmPort> Statistics for Gm<P> {
         counts.network_frames_sent += self.frames_sent;
         counts.network_frames_received += self.frames_received;
         counts.completion_reads += self.reads;
+        counts.rdma_bytes += self.landings.got_bytes;
+        counts.rdma_bytes_written += self.lending.put_bytes;
+        counts.auxiliary_bytes += self.lending.copied_bytes;
         counts.far_sent += self.sent;
         counts.far_received += self.received;
     }

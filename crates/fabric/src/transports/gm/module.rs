@@ -1,6 +1,6 @@
 //! What `gm` says of itself: Myrinet through GM 2.
 
-use super::{Gm, GmSettings};
+use super::{Gm, GmSettings, ReopenedPort};
 use crate::constructor::{Constructor, Decided, Offer, Services, Situation, Survey};
 use crate::meetings;
 use crate::routes::{Nodes, Reach};
@@ -17,8 +17,11 @@ static GM: Module = Module {
     name: "gm",
     place: 760,
     help: "'gm' is Myrinet through GM 2, with shared memory within a node.",
-    params: &[&CR, &FAST, &MAXPORT, &PORT, &PRIORITY, &TINY, &LIBRARY],
+    params: &[&CR, &FAST, &MAXPORT, &NOPIN, &PORT, &PRIORITY, &TINY, &LIBRARY],
     priority: Some(&PRIORITY),
+    checkpoints: true,
+    checkpoint_switch: Some(&CR),
+    rests_for_images: true,
     images: false,
     // Its processes meet over sockets.
     needs: Supplies::Listeners,
@@ -31,8 +34,8 @@ static GM: Module = Module {
 static CR: Param = Param::switch(
     "rpi_gm_cr",
     false,
-    "Whether jobs over 'gm' support checkpoints (1). They do not yet: with 1 'gm' is refused, and with 0 as well if 'cr' asks for \
-     checkpoints. Use rpi crtcp for these.",
+    "Whether jobs over 'gm' support checkpoints (1): an image of each rank, with 'cr blcr'. Then receivers get long messages (gm_get) whose \
+     senders put them otherwise (gm_put), and ranks of one host share no memory. With 0 'gm' is refused if 'cr' asks for checkpoints.",
 );
 
 static FAST: Param = Param::switch(
@@ -50,6 +53,13 @@ static MAXPORT: Param = Param {
     help: "The highest port of the Myrinet interface that a process over 'gm' tries, from 2 on, when it starts.",
     ..Param::NEW
 };
+
+static NOPIN: Param = Param::switch(
+    "rpi_gm_nopin",
+    false,
+    "Whether long messages over 'gm' are copied through auxiliary buffers (1), but for those in memory of MPI_Alloc_mem. With 0 the \
+     program's memory is registered with GM for each long message, and its interface moves the data from and to there.",
+);
 
 static PORT: Param = Param {
     name: "rpi_gm_port",
@@ -96,12 +106,10 @@ const FEWEST_TOKENS: u32 = 2;
 
 /// Why this machine has no GM, if so. Where nobody has named a library and there is no device, none is opened.
 fn not_found(params: &Params) -> Option<String> {
-    let checkpoints = "'gm' has no checkpoints yet ('--mca rpi crtcp' has)";
-    if params.is_on(&CR) {
-        return Some(format!("rpi_gm_cr is 1, and {checkpoints}"));
-    }
-    if let Some(cr) = params.cr() {
-        return Some(format!("cr {cr} is asked for, and rpi_gm_cr is 0: {checkpoints}"));
+    if let Some(cr) = params.cr().filter(|_| !params.is_on(&CR)) {
+        return Some(format!(
+            "cr {cr} is asked for, and rpi_gm_cr is 0: set it to 1 ('--mca rpi_gm_cr 1'), or use '--mca rpi crtcp'"
+        ));
     }
     let name = params.text(&LIBRARY);
     if name == FILE && !DEVICES.iter().any(|device| Path::new(device).exists()) {
@@ -123,7 +131,12 @@ fn decide(params: &Params, _is_one_host: bool) -> Result<Decided, String> {
 }
 
 fn settings(params: &Params) -> GmSettings {
-    GmSettings { tiny: params.count(&TINY), is_fast: params.is_on(&FAST) }
+    GmSettings {
+        tiny: params.count(&TINY),
+        is_fast: params.is_on(&FAST),
+        pins: !params.is_on(&NOPIN),
+        gets: params.is_on(&CR),
+    }
 }
 
 /// The ports that may be used: one alone, or a range.
@@ -166,7 +179,7 @@ fn open_port(params: &Params) -> Result<OpenPort, String> {
 /// The library, and the port that a process would get now.
 fn survey(params: &Params) -> Result<Survey, String> {
     let name = params.text(&LIBRARY);
-    let GmSettings { tiny, is_fast } = settings(params);
+    let GmSettings { tiny, is_fast, .. } = settings(params);
     let counted = if is_fast { "are not counted" } else { "are counted" };
     let title = match GmLibrary::open(name) {
         Ok(library) => library.to_string(),
@@ -195,14 +208,18 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     if services.poller().is_none() {
         return Ok(None);
     }
-    let port = open_port(of.params)?;
+    let params = of.params.clone();
+    let port = ReopenedPort::open(Box::new(move || open_port(&params)))?;
     let sockets = meetings::carrier(of, services)?;
-    let (teller, located) = (services.clone(), services.clone());
+    let (teller, located, memory) = (services.clone(), services.clone(), services.clone());
     let tell: Tell = Box::new(move |text| teller.say(text));
     let nodes = Box::new(move |from| located.nodes(from).unwrap_or_default());
     let nodes = Nodes::new(of.node.unwrap_or(0), nodes);
-    let gm = Gm::new(of.rank, port, sockets, settings(of.params), tell, Some(nodes));
-    Ok(Some(Offer::new(gm, Reach::Everybody, Reach::Node)))
+    let is_allocated = Box::new(move |address, len| memory.is_allocated(address, len));
+    let gm = Gm::new(of.rank, port, sockets, settings(of.params), (tell, is_allocated), Some(nodes));
+    // What processes share is in no image of one of them.
+    let memory = if of.params.is_on(&CR) { Reach::Nobody } else { Reach::Node };
+    Ok(Some(Offer::new(gm, Reach::Everybody, memory)))
 }
 
 #[cfg(test)]
@@ -232,7 +249,7 @@ mod tests {
 
     #[test]
     fn checkpoints_are_refused_by_name() {
-        assert!(not_found(&with("rpi_gm_cr", "1")).unwrap().contains("rpi_gm_cr is 1"));
+        assert!(!not_found(&with("rpi_gm_cr", "1")).unwrap().contains("rpi_gm_cr"));
         let why = not_found(&with("cr", "blcr")).unwrap();
         assert!(why.contains("rpi_gm_cr is 0") && why.contains("crtcp"), "{why}");
     }

@@ -32,6 +32,8 @@ pub(super) struct GmPeer {
     pub(super) word: WordId,
     /// The introduction of this process was sent, with the request for the peer's.
     pub(super) has_asked: bool,
+    /// The answer to that has come.
+    pub(super) was_answered: bool,
     /// It has introduced itself, so it may be sent to.
     pub(super) met: Option<Met>,
     /// It is lost: nothing goes to it.
@@ -68,6 +70,7 @@ impl GmPeer {
             key,
             word,
             has_asked: false,
+            was_answered: false,
             met: None,
             is_gone: false,
             is_detached: false,

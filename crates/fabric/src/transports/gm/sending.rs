@@ -36,19 +36,25 @@ impl<P: GmPort> Gm<P> {
         Ok(self.send_slots.pop())
     }
 
-    /// Sends a frame to a peer that was met.
-    pub(super) fn send_message(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    /// Whether a peer that was met has room for a message now.
+    pub(super) fn has_room(&mut self, to: u32) -> bool {
         let (has_token, most) = (self.has_token(), self.most_in_flight());
         let Gm { peers, port, .. } = self;
         let known = peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut());
-        let Some(peer) = known.filter(|peer| !peer.is_gone) else {
-            return Err(Unreachable { peer: to, why: "it is gone".into() });
-        };
+        let Some(peer) = known.filter(|peer| !peer.is_gone && peer.met.is_some()) else { return false };
         if peer.credits() == 0 {
             peer.returns(port.word(peer.word));
         }
-        let is_full = peer.credits() == 0 || peer.is_stopped() || peer.in_flight.len() >= most;
-        let (Some(met), false, true) = (peer.met, is_full, has_token) else { return Ok(Sent::Full) };
+        has_token && peer.credits() > 0 && !peer.is_stopped() && peer.in_flight.len() < most
+    }
+
+    /// Sends a frame to a peer that was met.
+    pub(super) fn send_message(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+        let has_room = self.has_room(to);
+        let Some(peer) = self.peer(to).filter(|peer| !peer.is_gone) else {
+            return Err(Unreachable { peer: to, why: "it is gone".into() });
+        };
+        let (Some(met), true) = (peer.met, has_room) else { return Ok(Sent::Full) };
         let slot = self.send_slot().map_err(|why| Unreachable { peer: to, why })?;
         let Some(slot) = slot else { return Ok(Sent::Full) };
         let Some(len) = self.fill(slot, message) else {
@@ -104,6 +110,8 @@ impl<P: GmPort> Gm<P> {
 
     /// Does what waited for a token, or for GM to give back what it had.
     pub(super) fn go_on(&mut self) {
+        self.begin_gets();
+        self.begin_puts();
         for to in std::mem::take(&mut self.stopped) {
             self.start_again(to);
             if self.peer(to).is_some_and(|peer| peer.is_stopped() && !peer.has_failed || peer.needs_drop) {

@@ -1,8 +1,11 @@
 //! Two processes over a network in memory, with seeds.
 
+mod long;
+
 use super::fake::{FakeGmPort, GmSockets, SLOT, SharedGmWorld};
 use super::peer::UNCOUNTED;
-use super::{Gm, GmSettings, HEAD};
+use super::{Gm, GmSettings, HEAD, IsAllocated};
+use crate::transports::Tell;
 use crate::{Body, Membership, Message, Sent, Sink, Statistics, Transport};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Announced, Context, ContextId, Envelope, Frame, MAX_FRAME_LEN};
@@ -55,8 +58,9 @@ fn ranks(world: &SharedGmWorld, is_fast: [bool; 2]) -> [GmRank; 2] {
         let hears = said.clone();
         let tell = Box::new(move |text: &str| hears.lock().unwrap().push(text.to_string()));
         let sockets = Box::new(GmSockets { world: world.clone(), me });
-        let settings = GmSettings { tiny: 64, is_fast: is_fast[me] };
-        let gm = Gm::new(me as u32, FakeGmPort::new(world.clone(), me), sockets, settings, tell, None);
+        let settings = GmSettings { tiny: 64, is_fast: is_fast[me], pins: true, gets: false };
+        let speaks = (tell as Tell, Box::new(|_, _| false) as IsAllocated);
+        let gm = Gm::new(me as u32, FakeGmPort::new(world.clone(), me), sockets, settings, speaks, None);
         GmRank { gm, arrivals: Arrivals::default(), sent: 0, said }
     };
     [rank(0), rank(1)]
@@ -260,7 +264,7 @@ fn a_body_that_fits_no_message_is_refused_and_the_longest_piece_fits() {
     let world = SharedGmWorld::new(7, 8, 8);
     let mut ranks = ranks(&world, [false; 2]);
     meet(&mut ranks);
-    let piece = ranks[0].gm.piece_limit(1);
+    let piece = ranks[0].gm.slot_piece();
     assert_eq!(piece, SLOT - HEAD - MAX_FRAME_LEN);
     let body = [0; SLOT];
     let frame = Frame::Data { receiver: 1, offset: 0 };

@@ -1,0 +1,352 @@
+//! Long pieces of messages on the side of their receiver (rule 6 of the module).
+
+use super::{Gm, GmPort};
+use crate::{Body, Message, Sent, Sink};
+use oxmpi_gm::{GmRegion, GmStatus, GmTarget, WordId};
+use oxmpi_sys::bytes::Bytes;
+use oxmpi_wire::Frame;
+use std::time::{Duration, Instant};
+
+/// How long a get into memory that is taken back may go on before nothing waits for it.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// GM registers whole pages of so many bytes.
+const PAGE: usize = 4096;
+
+/// How far a piece is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum LandingStep {
+    /// Its sender puts it here.
+    AwaitsPut,
+    /// It is to be got when there is a token, and is got.
+    WantsData,
+    GetsData,
+    /// So is the word that says whether it was the message, into a word of this process.
+    WantsCheck(WordId),
+    GetsCheck(WordId),
+    /// It is here. `false`: it is no message, and there will be none.
+    Here(bool),
+    /// It comes through slots.
+    Refused,
+}
+
+impl LandingStep {
+    fn is_under_way(self) -> bool {
+        matches!(self, LandingStep::GetsData | LandingStep::GetsCheck(_))
+    }
+}
+
+/// A piece that comes straight into the memory of a receive.
+#[derive(Debug)]
+struct Landing {
+    from: u32,
+    number: u64,
+    receiver: u64,
+    offset: u64,
+    length: usize,
+    /// Where it and its check lie at the sender.
+    place: [u64; 2],
+    region: GmRegion,
+    /// Where it is to lie, from whole page to whole page.
+    pages: (usize, usize),
+    step: LandingStep,
+    /// The receive was released, or its sender is gone.
+    is_given_up: bool,
+}
+
+impl Landing {
+    fn is_over(&self) -> bool {
+        !self.step.is_under_way()
+            && (self.is_given_up || matches!(self.step, LandingStep::Here(_) | LandingStep::Refused))
+    }
+}
+
+/// All pieces that a process receives so.
+#[derive(Debug, Default)]
+pub(super) struct Landings {
+    landings: Vec<Landing>,
+    /// Given up, while something may come for them still: as long as none of their pages is registered, that finds no memory.
+    abandoned: Vec<Landing>,
+    free_words: Vec<WordId>,
+    /// Bytes that were got.
+    pub(super) got_bytes: u64,
+}
+
+impl Landings {
+    /// Whether what was given up may still come to this memory if it is registered.
+    pub(super) fn is_abandoned(&self, start: usize, len: usize) -> bool {
+        let (first, end) = pages(start, len);
+        self.abandoned.iter().any(|one| first < one.pages.1 && one.pages.0 < end)
+    }
+
+    /// Whether something comes from a peer.
+    pub(super) fn owes(&self, peer: u32) -> bool {
+        self.landings.iter().any(|one| one.from == peer)
+    }
+
+    /// Whether anything is over and not handed up.
+    pub(super) fn has_news(&self) -> bool {
+        self.landings.iter().any(Landing::is_over)
+    }
+
+    /// The words of a port that was closed are gone, as is what might have come there.
+    pub(super) fn forget_words(&mut self) {
+        self.free_words.clear();
+        self.abandoned.clear();
+    }
+
+    /// Gets that are under way.
+    pub(super) fn under_way(&self) -> usize {
+        self.landings.iter().filter(|one| one.step.is_under_way()).count()
+    }
+}
+
+/// The pages of this memory: where the first begins, and the last ends.
+fn pages(start: usize, len: usize) -> (usize, usize) {
+    (start - start % PAGE, start.saturating_add(len).next_multiple_of(PAGE))
+}
+
+/// Addresses, as the bodies of the frames of this transport.
+pub(super) fn words<const N: usize>(all: &[u64; N]) -> Vec<u8> {
+    all.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Reads such a body. `None`: it is none.
+pub(super) fn read_words<const N: usize>(body: &[u8]) -> Option<[u64; N]> {
+    let (chunks, rest) = body.as_chunks::<8>();
+    let all: [[u8; 8]; N] = chunks.try_into().ok().filter(|_| rest.is_empty())?;
+    Some(all.map(u64::from_le_bytes))
+}
+
+/// A frame of the transport itself that has come, and the addresses behind it.
+pub(super) struct OwnFrame {
+    pub(super) frame: Frame,
+    pub(super) place: Option<[u64; 2]>,
+    pub(super) address: Option<[u64; 1]>,
+}
+
+impl<P: GmPort> Gm<P> {
+    /// A frame of the transport itself has come.
+    pub(super) fn take_own(&mut self, from: u32, own: &OwnFrame, sink: &mut dyn Sink) {
+        match (own.frame, own.place) {
+            (Frame::DataAt { receiver, offset, length, number }, Some(place)) => {
+                let length = usize::try_from(length).unwrap_or(usize::MAX);
+                sink.data(from, receiver, offset, length, Bytes::empty());
+                let Some((region, pages)) = self.place_for(from, length, sink) else {
+                    self.owed.push_back((from, Frame::DataRead { number, whole: false }, None));
+                    return;
+                };
+                let step = if self.settings.gets { LandingStep::WantsData } else { LandingStep::AwaitsPut };
+                if step == LandingStep::AwaitsPut {
+                    let address = self.port.region_address(region);
+                    self.owed.push_back((from, Frame::DataRead { number, whole: true }, Some(address)));
+                }
+                self.landings.landings.push(Landing {
+                    from,
+                    number,
+                    receiver,
+                    offset,
+                    length,
+                    place,
+                    region,
+                    pages,
+                    step,
+                    is_given_up: false,
+                });
+            }
+            (Frame::DataAt { length, number, .. }, None) => {
+                let is_it = |one: &Landing| (one.from, one.number) == (from, number);
+                self.landings.abandoned.retain(|one| !is_it(one));
+                if let Some(one) = self.landings.landings.iter_mut().find(|one| is_it(one)) {
+                    let is_here = length == one.length as u64;
+                    one.step = if is_here { LandingStep::Here(true) } else { LandingStep::Refused };
+                }
+            }
+            (Frame::DataRead { number, whole }, _) => {
+                self.was_answered(from, number, whole, own.address.map(|[address]| address));
+            }
+            _ => {}
+        }
+    }
+
+    /// Where the body goes that a peer has begun, registered. `None`: it does not go to one piece of memory, or that cannot be registered.
+    fn place_for(
+        &mut self,
+        from: u32,
+        length: usize,
+        sink: &mut dyn Sink,
+    ) -> Option<(GmRegion, (usize, usize))> {
+        let buffer = sink.place_lent(from, 0, length).filter(|buffer| self.may_register(buffer))?;
+        let region = self.port.register(&buffer).inspect_err(|error| self.warn_of_registration(error));
+        Some((region.ok()?, pages(buffer.as_contiguous()?.as_ptr().addr(), length)))
+    }
+
+    /// Where a put or get to a peer goes, if it may be begun now: the last token is for the return of buffers and for dropping, and half of
+    /// them for messages.
+    pub(super) fn target_of_move(&self, peer: u32) -> Option<GmTarget> {
+        let most = (self.tokens as usize / 2).max(1);
+        if self.port.send_tokens() < 2 || self.lending.under_way() + self.landings.under_way() >= most {
+            return None;
+        }
+        let peer = self.peers.get(peer as usize)?.as_deref()?;
+        peer.met.filter(|_| !peer.is_stopped() && !peer.is_gone).map(|met| met.target)
+    }
+
+    /// Begins the gets for which there are tokens.
+    pub(super) fn begin_gets(&mut self) {
+        for at in 0..self.landings.landings.len() {
+            let Landing { from, region, place: [data, check], step, is_given_up, .. } =
+                self.landings.landings[at];
+            let is_due = matches!(step, LandingStep::WantsData | LandingStep::WantsCheck(_));
+            if !is_due || is_given_up {
+                continue;
+            }
+            let Some(target) = self.target_of_move(from) else { continue };
+            let next = match step {
+                LandingStep::WantsCheck(word) => {
+                    let begun = self.port.get_word(from, target, word, check);
+                    begun.is_ok().then_some(LandingStep::GetsCheck(word))
+                }
+                _ => self.port.get(from, target, region, data).is_ok().then_some(LandingStep::GetsData),
+            };
+            if let Some(next) = next {
+                self.landings.landings[at].step = next;
+            }
+        }
+    }
+
+    /// A get of a piece is over.
+    pub(super) fn get_ended(&mut self, region: GmRegion, status: &GmStatus) {
+        let Gm { landings, port, .. } = self;
+        landings.abandoned.retain(|one| one.region != region);
+        let Some(one) = landings.landings.iter_mut().find(|one| one.region == region) else { return };
+        if one.step != LandingStep::GetsData {
+            return;
+        }
+        one.step = match status {
+            GmStatus::Done => match landings.free_words.pop().map_or_else(|| port.new_word(), Ok) {
+                Ok(word) => LandingStep::WantsCheck(word),
+                Err(_) => LandingStep::Refused,
+            },
+            GmStatus::TimedOut | GmStatus::Dropped => LandingStep::WantsData,
+            GmStatus::Failed(_) => LandingStep::Refused,
+        };
+    }
+
+    /// A get of the word that says whether a piece was the message is over.
+    pub(super) fn check_ended(&mut self, word: WordId, status: &GmStatus) {
+        let Gm { landings, port, .. } = self;
+        let is_it = |one: &&mut Landing| one.step == LandingStep::GetsCheck(word);
+        let Some(one) = landings.landings.iter_mut().find(is_it) else { return };
+        one.step = match status {
+            GmStatus::TimedOut | GmStatus::Dropped => LandingStep::WantsCheck(word),
+            GmStatus::Done | GmStatus::Failed(_) => {
+                landings.free_words.push(word);
+                match status {
+                    GmStatus::Done => LandingStep::Here(port.word(word) == one.number),
+                    _ => LandingStep::Refused,
+                }
+            }
+        };
+    }
+
+    /// Hands up what is here, and answers. Whether there was anything.
+    pub(super) fn finish_landings(&mut self, sink: &mut dyn Sink) -> bool {
+        if self.landings.landings.is_empty() {
+            return false;
+        }
+        let over: Vec<Landing> = self.landings.landings.extract_if(.., |one| one.is_over()).collect();
+        for one in &over {
+            self.port.deregister(one.region);
+            if one.step == LandingStep::Here(true) && !one.is_given_up {
+                sink.data(one.from, one.receiver, one.offset, one.length, Bytes::empty());
+                sink.placed(one.from, 0, one.length);
+            }
+            self.answer(one);
+        }
+        !over.is_empty()
+    }
+
+    /// Says to the sender of a piece what became of it, if that has it still.
+    fn answer(&mut self, one: &Landing) {
+        if let LandingStep::WantsCheck(word) = one.step {
+            self.landings.free_words.push(word);
+        }
+        if !self.settings.gets {
+            return;
+        }
+        if matches!(one.step, LandingStep::Here(_)) {
+            self.landings.got_bytes += one.length as u64;
+        }
+        let whole = one.is_given_up || one.step != LandingStep::Refused;
+        self.owed.push_back((one.from, Frame::DataRead { number: one.number, whole }, None));
+    }
+
+    /// Sends what was to be said and found no room. Whether any went.
+    pub(super) fn send_owed(&mut self) -> bool {
+        let mut any = false;
+        for (to, frame, address) in std::mem::take(&mut self.owed) {
+            let bytes = address.map(|address| words(&[address])).unwrap_or_default();
+            let body = Body::Bytes(Bytes::from(&bytes[..]));
+            let message = Message { sequence: 0, frame, body, lent: None, token: 0 };
+            match self.send_message(to, &message) {
+                Ok(Sent::Full) => self.owed.push_back((to, frame, address)),
+                _ => any = true,
+            }
+        }
+        any
+    }
+
+    /// Nothing is written any more into the memory of a receive, which is the program's again.
+    pub(super) fn stop_receive(&mut self, receiver: u64) {
+        self.give_up_landings(|one| one.receiver == receiver);
+    }
+
+    /// Nothing is written any more for a peer that is gone.
+    pub(super) fn forget_landings(&mut self, peer: u32) {
+        self.give_up_landings(|one| one.from == peer);
+        self.landings.abandoned.retain(|one| one.from != peer || one.step != LandingStep::AwaitsPut);
+        self.owed.retain(|(to, ..)| *to != peer);
+    }
+
+    /// Gives pieces up. Gets end soon, as no process takes part in them; those of a peer that is not there find no registered memory.
+    fn give_up_landings(&mut self, which: impl Fn(&Landing) -> bool) {
+        let mut any = false;
+        for one in self.landings.landings.iter_mut().filter(|one| which(one)) {
+            one.is_given_up = true;
+            any = true;
+        }
+        if !any {
+            return;
+        }
+        let start = Instant::now();
+        let is_stuck = |one: &Landing| one.is_given_up && one.step.is_under_way();
+        while self.landings.landings.iter().any(is_stuck) && start.elapsed() < PATIENCE {
+            self.read();
+            self.early.append(&mut self.events);
+            std::thread::yield_now();
+        }
+        let given_up: Vec<Landing> = self.landings.landings.extract_if(.., |one| one.is_given_up).collect();
+        for one in given_up {
+            self.port.deregister(one.region);
+            self.answer(&one);
+            if matches!(one.step, LandingStep::AwaitsPut | LandingStep::GetsData) {
+                self.landings.abandoned.push(one);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn addresses_survive_the_wire(place: [u64; 2], bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            prop_assert_eq!(read_words(&words(&place)), Some(place));
+            prop_assert_eq!(read_words::<2>(&bytes).is_some(), bytes.len() == 16);
+            prop_assert_eq!(read_words::<1>(&bytes).is_some(), bytes.len() == 8);
+        }
+    }
+}

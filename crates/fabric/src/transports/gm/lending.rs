@@ -1,0 +1,365 @@
+//! Long pieces of messages on the side of their sender (rule 6 of the module).
+
+use super::landing::words;
+use super::{Gm, GmPort, HEAD};
+use crate::{Body, Message, Sent, Sink, Unreachable};
+use oxmpi_gm::{GmError, GmRegion, GmStatus, WordId};
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_sys::bytes::Bytes;
+use oxmpi_wire::{Frame, MAX_FRAME_LEN};
+use std::collections::VecDeque;
+
+/// The shortest piece that is registered, bytes: a shorter one is copied in less time than both sides need to register it.
+pub(super) const REGISTER_FROM: usize = 16 << 10;
+/// The longest piece, bytes: of a longer message only so much is registered at a time.
+pub(super) const PIECE_MOST: usize = 64 << 20;
+
+/// What becomes of an exposed piece.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum PutStep {
+    /// Its receiver gets it, or has not answered yet.
+    Offered,
+    /// It is to be put there, when there is a token.
+    Wanted(u64),
+    /// It is being put there.
+    UnderWay(u64),
+}
+
+/// A piece that lies registered until its receiver has it.
+#[derive(Debug)]
+struct Exposure {
+    to: u32,
+    number: u64,
+    region: GmRegion,
+    /// A word that is `number` as long as the message lies there.
+    check: WordId,
+    receiver: u64,
+    offset: u64,
+    length: u64,
+    step: PutStep,
+    /// What is to be sent if it cannot be moved. `None`: the sender's buffer was released.
+    piece: Option<Stream>,
+}
+
+impl Exposure {
+    /// What says that it is with its receiver (`length`), or does not come so (0).
+    fn ended(&self, length: u64) -> Frame {
+        let Exposure { receiver, offset, number, .. } = *self;
+        Frame::DataAt { receiver, offset, length, number }
+    }
+}
+
+/// A piece that goes through slots.
+#[derive(Debug)]
+struct Stream {
+    to: u32,
+    token: u64,
+    receiver: u64,
+    /// All of the message, and which part of it is still to go.
+    buffer: UserBuf,
+    at: usize,
+    end: usize,
+}
+
+/// All long pieces that a process sends.
+#[derive(Debug, Default)]
+pub(super) struct Lending {
+    exposures: Vec<Exposure>,
+    streams: VecDeque<Stream>,
+    /// Of the piece that was exposed last: no number is used twice, nor is 0.
+    number: u64,
+    free_checks: Vec<WordId>,
+    /// Tokens of pieces that are gone.
+    gone: Vec<u64>,
+    /// Bytes that were put from the program's memory, and that were copied into slots.
+    pub(super) put_bytes: u64,
+    pub(super) copied_bytes: u64,
+}
+
+impl Lending {
+    /// Whether something is to be handed up.
+    pub(super) fn has_news(&self) -> bool {
+        !self.gone.is_empty()
+    }
+
+    /// Whether a peer has not got all yet.
+    pub(super) fn owes(&self, peer: u32) -> bool {
+        self.exposures.iter().any(|one| one.to == peer) || self.streams.iter().any(|one| one.to == peer)
+    }
+
+    /// The peers that have not got all.
+    pub(super) fn peers(&self) -> Vec<u32> {
+        let exposed = self.exposures.iter().map(|one| one.to);
+        let mut peers: Vec<u32> = exposed.chain(self.streams.iter().map(|one| one.to)).collect();
+        peers.sort_unstable();
+        peers.dedup();
+        peers
+    }
+
+    /// The words of a port that was closed are gone.
+    pub(super) fn forget_words(&mut self) {
+        self.free_checks.clear();
+    }
+
+    /// Puts that are under way.
+    pub(super) fn under_way(&self) -> usize {
+        self.exposures.iter().filter(|one| matches!(one.step, PutStep::UnderWay(_))).count()
+    }
+}
+
+impl<P: GmPort> Gm<P> {
+    /// The longest body of a piece in one slot, bytes: a message of GM's has a power of two of bytes, less 8, and a piece fills it.
+    pub(super) fn slot_piece(&self) -> usize {
+        self.port.slot_len().saturating_sub(HEAD + MAX_FRAME_LEN)
+    }
+
+    /// Whether a part of the program's memory may be registered: all may, or what MPI_Alloc_mem gave.
+    pub(super) fn may_register(&self, part: &UserBuf) -> bool {
+        let Some(bytes) = part.as_contiguous() else { return false };
+        let (start, len) = (bytes.as_ptr().addr(), bytes.len());
+        (self.settings.pins || (self.own_memory.0)(start, len)) && !self.landings.is_abandoned(start, len)
+    }
+
+    /// Sends a piece that is longer than a slot, out of a buffer that is lent.
+    pub(super) fn lend(
+        &mut self,
+        to: u32,
+        message: &Message<'_>,
+        (receiver, offset): (u64, u64),
+        buffer: &UserBuf,
+    ) -> Result<Sent, Unreachable> {
+        let at = usize::try_from(offset).unwrap_or(usize::MAX);
+        let len = message.body.len();
+        if at.checked_add(len).is_none_or(|end| end > buffer.packed_len()) {
+            return Err(Unreachable {
+                peer: to,
+                why: format!("a piece lies outside of its message, at {offset}"),
+            });
+        }
+        let piece = Stream { to, token: message.token, receiver, buffer: buffer.clone(), at, end: at + len };
+        let part = buffer.packed_range(at, len).filter(|part| part.as_contiguous().is_some());
+        let part = part.filter(|part| len >= REGISTER_FROM && self.may_register(part));
+        let Some(part) = part else { return Ok(self.stream(piece)) };
+        if !self.has_room(to) {
+            return Ok(Sent::Full);
+        }
+        match self.port.register(&part) {
+            Ok(region) => self.offer(to, region, piece),
+            Err(error) => {
+                self.warn_of_registration(&error);
+                Ok(self.stream(piece))
+            }
+        }
+    }
+
+    /// Says where a piece lies.
+    fn offer(&mut self, to: u32, region: GmRegion, piece: Stream) -> Result<Sent, Unreachable> {
+        let check = match self.lending.free_checks.pop().map_or_else(|| self.port.new_word(), Ok) {
+            Ok(check) => check,
+            Err(error) => {
+                self.port.deregister(region);
+                self.warn_of_registration(&error);
+                return Ok(self.stream(piece));
+            }
+        };
+        self.lending.number += 1;
+        let number = self.lending.number;
+        self.port.set_word(check, number);
+        let (receiver, offset, length) = (piece.receiver, piece.at as u64, (piece.end - piece.at) as u64);
+        let place = words(&[self.port.region_address(region), self.port.word_address(check)]);
+        let body = Body::Bytes(Bytes::from(&place[..]));
+        let frame = Frame::DataAt { receiver, offset, length, number };
+        let sent = self.send_message(to, &Message { sequence: 0, frame, body, lent: None, token: 0 });
+        let one = Exposure {
+            to,
+            number,
+            region,
+            check,
+            receiver,
+            offset,
+            length,
+            step: PutStep::Offered,
+            piece: Some(piece),
+        };
+        if matches!(sent, Ok(Sent::Done)) {
+            self.lending.exposures.push(one);
+            return Ok(Sent::Later);
+        }
+        self.cover(one);
+        sent
+    }
+
+    /// A piece does not lie open any more. What was to be sent of it otherwise.
+    fn cover(&mut self, one: Exposure) -> Option<Stream> {
+        self.port.set_word(one.check, 0);
+        self.lending.free_checks.push(one.check);
+        self.port.deregister(one.region);
+        one.piece
+    }
+
+    /// Sends a piece through slots: now, as far as there is room.
+    fn stream(&mut self, piece: Stream) -> Sent {
+        self.lending.streams.push_back(piece);
+        self.send_streams();
+        Sent::Later
+    }
+
+    /// Goes on with what goes through slots. Whether anything went.
+    pub(super) fn send_streams(&mut self) -> bool {
+        if self.lending.streams.is_empty() {
+            return false;
+        }
+        let mut any = false;
+        let longest = self.slot_piece();
+        for mut one in std::mem::take(&mut self.lending.streams) {
+            while one.at < one.end {
+                let len = longest.min(one.end - one.at);
+                let frame = Frame::Data { receiver: one.receiver, offset: one.at as u64 };
+                let body = Body::of(&one.buffer, one.at, len);
+                let message = Message { sequence: 0, frame, body, lent: None, token: 0 };
+                match self.send_message(one.to, &message) {
+                    Ok(Sent::Done) => {}
+                    Ok(_) => break,
+                    Err(error) => {
+                        self.fail(one.to, error.why);
+                        break;
+                    }
+                }
+                one.at += len;
+                self.lending.copied_bytes += len as u64;
+                any = true;
+            }
+            if one.at < one.end {
+                self.lending.streams.push_back(one);
+            } else {
+                self.lending.gone.push(one.token);
+            }
+        }
+        any
+    }
+
+    /// What a receiver answers: it has got a piece, wants it put at an address, or wants it sent.
+    pub(super) fn was_answered(&mut self, from: u32, number: u64, whole: bool, address: Option<u64>) {
+        let is_it = |one: &Exposure| (one.to, one.number) == (from, number);
+        let Some(at) = self.lending.exposures.iter().position(is_it) else { return };
+        let one = &mut self.lending.exposures[at];
+        if let (Some(address), true) = (address, whole) {
+            if one.step == PutStep::Offered && one.piece.is_some() {
+                one.step = PutStep::Wanted(address);
+            } else if one.piece.is_none() {
+                // The buffer is the program's again.
+                self.end_put(at, 0);
+            }
+            return;
+        }
+        if matches!(one.step, PutStep::UnderWay(_)) {
+            // Nothing asks for this; the end of the put is awaited.
+            return;
+        }
+        let one = self.lending.exposures.swap_remove(at);
+        match self.cover(one) {
+            Some(piece) if whole => self.lending.gone.push(piece.token),
+            Some(piece) => self.lending.streams.push_back(piece),
+            None => {}
+        }
+    }
+
+    /// A piece is with its receiver (`length`), or does not come to where that has registered its memory (0).
+    fn end_put(&mut self, at: usize, length: u64) -> Option<Stream> {
+        let one = self.lending.exposures.swap_remove(at);
+        self.owed.push_back((one.to, one.ended(length), None));
+        self.cover(one)
+    }
+
+    /// Begins the puts for which there are tokens.
+    pub(super) fn begin_puts(&mut self) {
+        for at in 0..self.lending.exposures.len() {
+            let Exposure { to, region, step, .. } = self.lending.exposures[at];
+            let PutStep::Wanted(address) = step else { continue };
+            let Some(target) = self.target_of_move(to) else { continue };
+            if self.port.put(to, target, region, address).is_ok() {
+                self.lending.exposures[at].step = PutStep::UnderWay(address);
+            }
+        }
+    }
+
+    /// A put is over.
+    pub(super) fn put_ended(&mut self, region: GmRegion, status: &GmStatus) {
+        let Some(at) = self.lending.exposures.iter().position(|one| one.region == region) else { return };
+        let one = &mut self.lending.exposures[at];
+        let PutStep::UnderWay(address) = one.step else { return };
+        let (length, is_released) = (one.length, one.piece.is_none());
+        match status {
+            GmStatus::TimedOut | GmStatus::Dropped if !is_released => one.step = PutStep::Wanted(address),
+            GmStatus::Done if !is_released => {
+                self.lending.put_bytes += length;
+                let piece = self.end_put(at, length);
+                self.lending.gone.extend(piece.map(|piece| piece.token));
+            }
+            // The receiver's memory is not registered any more, or this process's is the program's.
+            _ => {
+                let piece = self.end_put(at, 0);
+                self.lending.streams.extend(piece);
+            }
+        }
+    }
+
+    /// Hands up what is gone. Whether anything was.
+    pub(super) fn report_gone(&mut self, sink: &mut dyn Sink) -> bool {
+        let gone = std::mem::take(&mut self.lending.gone);
+        gone.iter().for_each(|token| sink.sent(*token));
+        !gone.is_empty()
+    }
+
+    /// A buffer is the program's again. What a peer has got of it is no message, as the check says; nor is what was put there, as the last
+    /// frame about it says.
+    pub(super) fn take_back(&mut self, token: u64) {
+        let Gm { lending, port, .. } = self;
+        for one in &mut lending.exposures {
+            if one.piece.take_if(|piece| piece.token == token).is_some() {
+                port.set_word(one.check, 0);
+            }
+        }
+        let is_it = |one: &Exposure| one.piece.is_none() && matches!(one.step, PutStep::Wanted(_));
+        while let Some(at) = self.lending.exposures.iter().position(is_it) {
+            self.end_put(at, 0);
+        }
+        self.lending.streams.retain(|one| one.token != token);
+        self.lending.gone.retain(|one| *one != token);
+    }
+
+    /// A peer that is gone gets nothing more. The tokens of what it has not got.
+    pub(super) fn forget_lent(&mut self, peer: u32) -> Vec<u64> {
+        let to_it = |one: &mut Exposure| one.to == peer;
+        let exposed: Vec<_> = self.lending.exposures.extract_if(.., to_it).collect();
+        let mut tokens: Vec<u64> =
+            exposed.into_iter().filter_map(|one| Some(self.cover(one)?.token)).collect();
+        self.lending.streams.retain(|one| {
+            if one.to == peer {
+                tokens.push(one.token);
+            }
+            one.to != peer
+        });
+        tokens
+    }
+
+    /// A peer that has left needs nothing of what it has not taken.
+    pub(super) fn end_sends_to_left(&mut self) {
+        for peer in self.lending.peers() {
+            if self.sockets.has_left(peer) {
+                let tokens = self.forget_lent(peer);
+                self.lending.gone.extend(tokens);
+            }
+        }
+    }
+
+    /// Says once that long messages are copied, as memory cannot be registered.
+    pub(super) fn warn_of_registration(&mut self, error: &GmError) {
+        if !std::mem::replace(&mut self.has_warned, true) {
+            self.say(&format!(
+                "{error}; long messages are copied through auxiliary buffers where memory cannot be registered: let GM's driver pin more \
+                 memory, or set rpi_gm_nopin to 1 to have all copied"
+            ));
+        }
+    }
+}
