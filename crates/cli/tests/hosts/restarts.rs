@@ -28,7 +28,7 @@ pub(crate) fn mpirun_with(bed: &Testbed, criu: &Path, options: &[&str], program:
     // What is open must be of the host itself.
     command.args(["-c", "exec setsid \"$0\" \"$@\" < /dev/null"]);
     let (shell, criu) = (bed.shell(), criu.to_str().unwrap());
-    command.arg(installed("mpirun")).args(["--timeout", "50", "--mca", "plm_rsh_agent", &shell]);
+    command.arg(installed("mpirun")).args(["--timeout", "100", "--mca", "plm_rsh_agent", &shell]);
     command.args(["-n", "4", "--mca", "cr", "blcr", "--mca", "cr_base_dir", "sets"]);
     command.args(["--mca", "cr_blcr_criu", criu]);
     command.args(options).args(program);
@@ -301,7 +301,7 @@ fn programs_on_several_hosts_save_their_state() {
     let Some((bed, criu)) = testbed().zip(criu()) else { return };
     let program = bed.compile("jobs/cr_own");
     let mut command = bed.on(HEAD, installed("mpirun").to_str().unwrap());
-    command.args(["--timeout", "50", "--mca", "plm_rsh_agent", &bed.shell(), "-H", "nodea:2,nodeb:2"]);
+    command.args(["--timeout", "100", "--mca", "plm_rsh_agent", &bed.shell(), "-H", "nodea:2,nodeb:2"]);
     command.args(["--mca", "cr", "self", "--mca", "cr_self_user_prefix", "own", "--mca", "rpi", "tcp"]);
     command.args(["-n", "4", &program, "1500", "1000"]).stdin(Stdio::null());
     let mut job = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -18,7 +18,7 @@ use oxmpi_mem::exposed::Exposed;
 use oxmpi_mem::layout::Layout;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_rt::waiting::Need;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -34,8 +34,8 @@ struct UnderWay {
 #[derive(Debug, Default)]
 pub(super) struct AdapterAccesses {
     all: HashMap<u64, UnderWay>,
-    /// How many of them go to each rank.
-    to: BTreeMap<u32, u32>,
+    /// Those to each rank, the oldest first.
+    to: BTreeMap<u32, BTreeSet<u64>>,
     /// What has failed first of those to each rank, until the end of an epoch says so.
     failed: BTreeMap<u32, String>,
 }
@@ -48,13 +48,23 @@ impl AdapterAccesses {
 
     fn end(&mut self, number: u64) -> Option<UnderWay> {
         let access = self.all.remove(&number)?;
-        if let Some(count) = self.to.get_mut(&access.rank) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(numbers) = self.to.get_mut(&access.rank) {
+            numbers.remove(&number);
+            if numbers.is_empty() {
                 self.to.remove(&access.rank);
             }
         }
         Some(access)
+    }
+
+    /// The newest access to a rank that is under way; 0 if none is.
+    fn newest(&self, rank: u32) -> u64 {
+        self.to.get(&rank).and_then(|numbers| numbers.last().copied()).unwrap_or(0)
+    }
+
+    /// Whether an access to a rank is under way that is no newer than this.
+    fn has_one(&self, rank: u32, newest: u64) -> bool {
+        self.to.get(&rank).and_then(BTreeSet::first).is_some_and(|oldest| *oldest <= newest)
     }
 }
 
@@ -76,7 +86,7 @@ impl Service {
         };
         let user = wanted.then(|| lane.open_external());
         self.accesses.all.insert(number, UnderWay { rank, user });
-        *self.accesses.to.entry(rank).or_default() += 1;
+        self.accesses.to.entry(rank).or_default().insert(number);
         Ok(Some(user))
     }
 
@@ -96,19 +106,20 @@ impl Service {
         }
     }
 
-    /// Whether all accesses to a rank have ended; if so, what has failed of them since this was asked last.
+    /// Whether all accesses to a rank up to a number have ended; if so, what has failed of them since this was asked last.
     fn accessed<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
         rank: u32,
+        newest: u64,
     ) -> Option<std::result::Result<Option<String>, Fault>> {
         if let Err(fault) = self.check(lane, rank) {
             return Some(Err(fault));
         }
-        if self.accesses.to.contains_key(&rank) {
+        if self.accesses.has_one(rank, newest) {
             self.end_accesses(lane);
         }
-        (!self.accesses.to.contains_key(&rank)).then(|| Ok(self.accesses.failed.remove(&rank)))
+        (!self.accesses.has_one(rank, newest)).then(|| Ok(self.accesses.failed.remove(&rank)))
     }
 
     /// Nothing is accessed any more at a rank: it is lost, or the window was revoked. No buffer of such accesses is used when this returns.
@@ -188,7 +199,7 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Waits until all accesses to a rank by the adapter have ended.
+    /// Waits until all accesses to a rank by the adapter have ended that have begun by now: other threads may begin more.
     ///
     /// # Errors
     /// The rank has failed; what the adapter says of an access that it could not make.
@@ -197,7 +208,12 @@ impl<F: Fabric> Process<F> {
             return Ok(());
         }
         let what = ("to let the adapter end accesses to its part of", Need::Outside, rank);
-        match self.wait_for_service(window, what, |service, lane| service.accessed(lane, rank))? {
+        let mut begun = None;
+        let failed = self.wait_for_service(window, what, |service, lane| {
+            let newest = *begun.get_or_insert_with(|| service.accesses.newest(rank));
+            service.accessed(lane, rank, newest)
+        })?;
+        match failed {
             None => Ok(()),
             Some(why) => Err(MpiError::new(abi::MPI_ERR_RMA_RANGE, why)),
         }

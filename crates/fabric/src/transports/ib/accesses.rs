@@ -45,6 +45,9 @@ enum By {
     Slot(SlotId),
 }
 
+/// Accesses that have ended, each with what has failed.
+type Ends = Vec<(u64, Result<(), String>)>;
+
 /// All accesses of a process.
 #[derive(Debug, Default)]
 pub(super) struct Accesses {
@@ -53,7 +56,7 @@ pub(super) struct Accesses {
     waiting: BTreeMap<u32, VecDeque<u64>>,
     under_way: HashMap<By, u64>,
     /// What has ended, for each owner.
-    ended: HashMap<u32, Vec<(u64, Result<(), String>)>>,
+    ended: HashMap<u32, Ends>,
     /// Of the last one.
     number: u64,
     /// Bytes that were read from the memory of peers, and written there.
@@ -358,7 +361,7 @@ impl<P: IbPort> RemoteAccess for Ib<P> {
         Some(number)
     }
 
-    fn ended(&mut self, owner: u32) -> Vec<(u64, Result<(), String>)> {
+    fn ended(&mut self, owner: u32) -> Ends {
         self.accesses.ended.remove(&owner).unwrap_or_default()
     }
 

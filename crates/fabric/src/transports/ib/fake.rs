@@ -177,6 +177,11 @@ impl SharedWorld {
 }
 
 impl World {
+    /// Ends of connections that were made.
+    pub(super) fn ends_made(&self) -> u32 {
+        self.made - 1
+    }
+
     /// Regions that are registered.
     pub(super) fn regions(&self) -> usize {
         self.regions.len()

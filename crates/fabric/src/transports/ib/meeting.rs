@@ -150,7 +150,9 @@ impl<P: IbPort> Ib<P> {
             return Ok(());
         };
         if !peer.is_connected {
-            self.port.connect(&peer.end, &its.end).map_err(|error| error.to_string())?;
+            if let Err(error) = self.port.connect(&peer.end, &its.end) {
+                return self.refused(from, (*its, asks), error.to_string());
+            }
             self.send_slots.extend(peer.connected(its));
         }
         if asks {

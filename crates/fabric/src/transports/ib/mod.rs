@@ -36,10 +36,10 @@
 //!    such memory is given back nothing is read into it any more, and its registration is gone: a peer that still reads fails, and what it
 //!    reads again over the next connection it does not get either.
 //! 10. Windows are accessed by the adapter if they could be registered (`rpi_ib_rma`): data of MPI_Put are written into them, and data of
-//!    MPI_Get read from them, through a slot if they fit one, else out of the registered buffer of the program. What had not ended when a
-//!    connection fails is done again over the next one, from the beginning: that is no harm, since nobody else may use the same bytes before
-//!    the epoch has ended, and it ends when all is done. The next connection is made when the queue pairs of the one before are gone on both
-//!    sides, so nothing of that comes late. What the peer's adapter refuses twice has failed.
+//!     MPI_Get read from them, through a slot if they fit one, else out of the registered buffer of the program. What had not ended when a
+//!     connection fails is done again over the next one, from the beginning: that is no harm, since nobody else may use the same bytes before
+//!     the epoch has ended, and it ends when all is done. The next connection is made when the queue pairs of the one before are gone on both
+//!     sides, so nothing of that comes late. What the peer's adapter refuses twice has failed.
 
 mod accesses;
 mod ending;

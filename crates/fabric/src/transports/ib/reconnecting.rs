@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 /// For how long a peer to which something failed may turn out to have left.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
+/// How often an end is tried before another one is made, as the port may be down, or there may be something wrong with the end.
+const REFUSALS: u32 = 25;
+
 /// The number of no connection: there will be none any more.
 pub(super) const NO_MORE: u32 = u32::MAX;
 
@@ -29,6 +32,8 @@ pub(super) struct BrokenConnection {
     pub(super) is_made: bool,
     /// What the peer has said of the next connection, and whether it has requested an answer.
     introduction: Option<(IbIntroduction, bool)>,
+    /// How often the port has refused to connect the end as it is.
+    refusals: u32,
 }
 
 impl<P: IbPort> Ib<P> {
@@ -58,6 +63,7 @@ impl<P: IbPort> Ib<P> {
             is_closed: false,
             is_made: false,
             introduction: None,
+            refusals: 0,
         });
         let queue_pair = peer.end.queue_pair;
         self.port.close(queue_pair);
@@ -65,6 +71,50 @@ impl<P: IbPort> Ib<P> {
         self.unconfirmed.retain(|to| *to != number);
         if !self.broken.contains(&number) {
             self.broken.push(number);
+        }
+    }
+
+    /// The port has refused to connect an end, which is as it was: it may be down for a while. It is tried again with the same end, since a new
+    /// one would be new to the peer as well.
+    pub(super) fn refused(
+        &mut self,
+        number: u32,
+        introduction: (IbIntroduction, bool),
+        why: String,
+    ) -> Result<(), String> {
+        let now = Instant::now();
+        let due = now + self.settings.pause;
+        let Some(peer) = self.peer(number) else { return Ok(()) };
+        let broken = peer.broken.get_or_insert_with(|| BrokenConnection {
+            why: format!("a connection cannot be made: {why}"),
+            since: now,
+            noticed: now,
+            due,
+            is_closed: false,
+            is_made: true,
+            introduction: None,
+            refusals: 0,
+        });
+        broken.refusals += 1;
+        if broken.refusals > REFUSALS {
+            return Err(why);
+        }
+        (broken.due, broken.introduction) = (due, Some(introduction));
+        if !self.broken.contains(&number) {
+            self.broken.push(number);
+        }
+        Ok(())
+    }
+
+    /// Tries once more to connect the end that the port has refused, if it is time.
+    fn connect_refused(&mut self, number: u32) -> Result<(), String> {
+        let Some(broken) = self.peer(number).and_then(|peer| peer.broken.as_mut()) else { return Ok(()) };
+        if !broken.is_made || Instant::now() < broken.due {
+            return Ok(());
+        }
+        match broken.introduction.take() {
+            Some((its, asks)) => self.meet_again(number, &its, asks),
+            None => Ok(()),
         }
     }
 
@@ -175,7 +225,11 @@ impl<P: IbPort> Ib<P> {
                 continue;
             }
             self.broken.push(number);
-            let made = if !is_made && may_make { self.remake_end(number) } else { Ok(()) };
+            let made = match (is_made, may_make) {
+                (true, _) => self.connect_refused(number),
+                (false, true) => self.remake_end(number),
+                (false, false) => Ok(()),
+            };
             let met = made.and_then(|()| {
                 let is_made = self.peer(number).is_some_and(|peer| !peer.is_closing());
                 if is_made { self.begin_meeting(number).map_err(|error| error.why) } else { Ok(()) }

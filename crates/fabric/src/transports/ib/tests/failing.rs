@@ -1,8 +1,8 @@
 //! Connections that fail.
 
 use super::{MESSAGES, Rank, SharedWorld, meet, settings, world};
-use crate::Membership;
 use crate::transports::ib::IbSettings;
+use crate::Membership;
 use std::time::{Duration, Instant};
 
 /// Lets the ranks poll until a condition comes true.
@@ -135,4 +135,23 @@ fn connections_that_fail_at_any_step_of_their_making_are_made_in_the_end() {
         (refused, failed) = world.with(|world| (refused + world.refused, failed + world.failed));
     }
     assert!(refused > 600 && failed > 300, "{refused} {failed}");
+}
+
+#[test]
+fn ports_that_are_down_before_the_first_message_connect_the_ends_that_were_made() {
+    for seed in 0..4 {
+        let settings = settings(2, (seed % 2 == 0).then_some(64));
+        let (world, mut ranks) = world(seed, settings);
+        world.with(|world| world.refuses = true);
+        let start = Instant::now();
+        until(&mut ranks, |ranks| {
+            ranks.iter_mut().for_each(|rank| assert!(!rank.send_next()));
+            start.elapsed() > Duration::from_millis(300)
+        });
+        assert!(ranks.iter().all(|rank| !rank.ib.broken.is_empty()));
+        world.with(|world| world.refuses = false);
+        exchange(seed, &world, &mut ranks, MESSAGES);
+        assert!(ranks.iter().all(|rank| rank.ib.numbers.len() == 1 && rank.said.lock().unwrap().is_empty()));
+        assert_eq!(world.with(|world| world.ends_made()), 2, "no other ends were needed");
+    }
 }
