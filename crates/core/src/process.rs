@@ -187,8 +187,8 @@ impl<F: Fabric> Process<F> {
     }
 
     /// The process with this heap, which peers can read over its fabric.
-    pub fn with_heap(self, heap: impl Into<Arc<Heap>>) -> Process<F> {
-        Process { heap: Some(heap.into()), ..self }
+    pub fn with_heap(self, heap: Heap) -> Process<F> {
+        Process { heap: Some(Arc::new(heap)), ..self }
     }
 
     /// The process on this node: those on nodes of the same number can share memory.

@@ -136,11 +136,11 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
         local_size: boot.local_size,
         is_between: false,
     };
+    let launcher = LauncherServices::new(client.clone(), poller, door.kind());
+    let (routes, door) = assemble(module, &situation, launcher, door)?;
     // Over sockets, too: shared windows are there for all processes of a node.
     let opener = client.clone();
-    let heap = Arc::new(Heap::new(own, Box::new(move || opener.segment_file())));
-    let launcher = LauncherServices::new(client.clone(), poller, door.kind()).with_heap(heap.clone());
-    let (routes, door) = assemble(module, &situation, launcher, door)?;
+    let heap = Heap::new(own, Box::new(move || opener.segment_file()));
     let mut process =
         Process::of_job(boot.rank, job, routes, Some(door)).on_node(node_identity(boot.node)).with_heap(heap);
     process = process.imaged_alone(module.can_rest(&params) && params.cr() == Some("blcr"));

@@ -162,9 +162,6 @@ pub trait Services: Send + Sync {
     /// The launcher has none for it, or it cannot be mapped.
     fn postboxes(&self) -> Result<(PostboxArea, Vec<i32>), String>;
 
-    /// Whether some of the `len` bytes at an address are of MPI_Alloc_mem, in the heap of this process.
-    fn is_allocated(&self, address: usize, len: usize) -> bool;
-
     /// Has a person told something.
     fn say(&self, text: &str);
 }

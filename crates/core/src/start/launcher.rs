@@ -9,7 +9,6 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_param::{Module, Params};
 use oxmpi_rt::client::{Client, Directory, Found, UniverseError};
 use oxmpi_rt::universe::{Contact, ProcessName};
-use oxmpi_shm::heap::Heap;
 use oxmpi_shm::postbox::PostboxArea;
 use oxmpi_sys::barrier::BarrierKind;
 use oxmpi_sys::net::Listener;
@@ -26,8 +25,6 @@ pub(super) struct LauncherServices {
     client: Arc<Client>,
     poller: Option<Arc<Poller>>,
     kind: BarrierKind,
-    /// The memory of MPI_Alloc_mem, where transports can know it.
-    heap: Option<Arc<Heap>>,
     /// What listens, if it was given before anybody asked for it.
     given: Mutex<Option<Listening>>,
 }
@@ -39,12 +36,7 @@ impl LauncherServices {
         poller: Option<Arc<Poller>>,
         kind: BarrierKind,
     ) -> LauncherServices {
-        LauncherServices { client, poller, kind, heap: None, given: Mutex::new(None) }
-    }
-
-    /// The same, of a process with this heap.
-    pub(super) fn with_heap(self, heap: Arc<Heap>) -> LauncherServices {
-        LauncherServices { heap: Some(heap), ..self }
+        LauncherServices { client, poller, kind, given: Mutex::new(None) }
     }
 
     /// The connection to it.
@@ -146,10 +138,6 @@ impl Services for LauncherServices {
     fn postboxes(&self) -> std::result::Result<(PostboxArea, Vec<i32>), String> {
         let file = self.client.postboxes().map_err(|e| e.to_string())?;
         Ok((file.map().map_err(|e| e.to_string())?, file.semaphores))
-    }
-
-    fn is_allocated(&self, address: usize, len: usize) -> bool {
-        self.heap.as_ref().is_some_and(|heap| heap.overlaps(address, len))
     }
 
     fn say(&self, text: &str) {

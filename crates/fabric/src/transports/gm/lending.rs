@@ -117,7 +117,7 @@ impl<P: GmPort> Gm<P> {
     pub(super) fn may_register(&self, part: &UserBuf) -> bool {
         let Some(bytes) = part.as_contiguous() else { return false };
         let (start, len) = (bytes.as_ptr().addr(), bytes.len());
-        (self.settings.pins || (self.own_memory.0)(start, len)) && !self.landings.is_abandoned(start, len)
+        (self.settings.pins || self.allocated.has(start, len)) && !self.landings.is_abandoned(start, len)
     }
 
     /// Sends a piece that is longer than a slot, out of a buffer that is lent.

@@ -30,6 +30,7 @@
 //! 9. With `rpi_gm_cr` the port can be closed when all has arrived (rule 7) and nobody waits for an introduction, and another one be opened
 //!    later: then all meet again (`quiesce.rs`).
 
+mod allocated;
 #[cfg(test)]
 mod fake;
 mod introduction;
@@ -46,6 +47,7 @@ mod tests;
 
 pub use self::port::GmPort;
 
+use self::allocated::Allocated;
 use self::landing::{Landings, OwnFrame, read_words};
 use self::lending::{Lending, PIECE_MOST};
 use self::peer::GmPeer;
@@ -54,8 +56,8 @@ use crate::meetings::Meetings;
 use crate::routes::Nodes;
 use crate::transports::Tell;
 use crate::{
-    Connected, Connections, Counts, Limits, Membership, Message, Sent, Sink, Statistics, Traffic, Transport,
-    Unreachable, dispatch,
+    Connected, Connections, Counts, LastingMemory, Limits, Membership, Message, Sent, Sink, Statistics,
+    Traffic, Transport, Unreachable, dispatch,
 };
 use oxmpi_gm::{GmEvent, GmOperation, GmSlot, GmStatus};
 use oxmpi_sys::bytes::Bytes;
@@ -110,18 +112,6 @@ impl fmt::Debug for Speaker {
     }
 }
 
-/// Says whether memory at an address, of this length, is of MPI_Alloc_mem.
-pub type IsAllocated = Box<dyn Fn(usize, usize) -> bool + Send>;
-
-/// See [`IsAllocated`].
-struct OwnMemory(IsAllocated);
-
-impl fmt::Debug for OwnMemory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OwnMemory")
-    }
-}
-
 /// The transport of one process over a port.
 #[derive(Debug)]
 pub struct Gm<P: GmPort> {
@@ -130,7 +120,7 @@ pub struct Gm<P: GmPort> {
     sockets: Box<dyn Transport>,
     settings: GmSettings,
     speaker: Speaker,
-    own_memory: OwnMemory,
+    allocated: Allocated,
     /// Which processes belong to this launcher. `None`: all do.
     nodes: Option<Nodes>,
     meetings: Meetings,
@@ -182,7 +172,7 @@ impl<P: GmPort> Gm<P> {
         port: P,
         sockets: Box<dyn Transport>,
         settings: GmSettings,
-        (tell, is_allocated): (Tell, IsAllocated),
+        tell: Tell,
         nodes: Option<Nodes>,
     ) -> Gm<P> {
         Gm {
@@ -192,7 +182,7 @@ impl<P: GmPort> Gm<P> {
             sockets,
             settings,
             speaker: Speaker(tell),
-            own_memory: OwnMemory(is_allocated),
+            allocated: Allocated::default(),
             nodes,
             meetings: Meetings::default(),
             peers: Vec::new(),
@@ -569,6 +559,10 @@ impl<P: GmPort> Transport for Gm<P> {
 
     fn connections(&mut self) -> Option<&mut dyn Connections> {
         if self.settings.gets { Some(self) } else { None }
+    }
+
+    fn lasting_memory(&mut self) -> Option<&mut dyn LastingMemory> {
+        if self.settings.pins { None } else { Some(self) }
     }
 }
 

@@ -211,12 +211,11 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     let params = of.params.clone();
     let port = ReopenedPort::open(Box::new(move || open_port(&params)))?;
     let sockets = meetings::carrier(of, services)?;
-    let (teller, located, memory) = (services.clone(), services.clone(), services.clone());
+    let (teller, located) = (services.clone(), services.clone());
     let tell: Tell = Box::new(move |text| teller.say(text));
     let nodes = Box::new(move |from| located.nodes(from).unwrap_or_default());
     let nodes = Nodes::new(of.node.unwrap_or(0), nodes);
-    let is_allocated = Box::new(move |address, len| memory.is_allocated(address, len));
-    let gm = Gm::new(of.rank, port, sockets, settings(of.params), (tell, is_allocated), Some(nodes));
+    let gm = Gm::new(of.rank, port, sockets, settings(of.params), tell, Some(nodes));
     // What processes share is in no image of one of them.
     let memory = if of.params.is_on(&CR) { Reach::Nobody } else { Reach::Node };
     Ok(Some(Offer::new(gm, Reach::Everybody, memory)))

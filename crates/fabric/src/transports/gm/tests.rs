@@ -4,7 +4,7 @@ mod long;
 
 use super::fake::{FakeGmPort, GmSockets, SLOT, SharedGmWorld};
 use super::peer::UNCOUNTED;
-use super::{Gm, GmSettings, HEAD, IsAllocated};
+use super::{Gm, GmSettings, HEAD};
 use crate::transports::Tell;
 use crate::{Body, Membership, Message, Sent, Sink, Statistics, Transport};
 use oxmpi_sys::bytes::Bytes;
@@ -59,8 +59,7 @@ fn ranks(world: &SharedGmWorld, is_fast: [bool; 2]) -> [GmRank; 2] {
         let tell = Box::new(move |text: &str| hears.lock().unwrap().push(text.to_string()));
         let sockets = Box::new(GmSockets { world: world.clone(), me });
         let settings = GmSettings { tiny: 64, is_fast: is_fast[me], pins: true, gets: false };
-        let speaks = (tell as Tell, Box::new(|_, _| false) as IsAllocated);
-        let gm = Gm::new(me as u32, FakeGmPort::new(world.clone(), me), sockets, settings, speaks, None);
+        let gm = Gm::new(me as u32, FakeGmPort::new(world.clone(), me), sockets, settings, tell, None);
         GmRank { gm, arrivals: Arrivals::default(), sent: 0, said }
     };
     [rank(0), rank(1)]

@@ -1,6 +1,7 @@
 //! Long pieces of messages: put by their sender, got by their receiver, or copied through slots.
 
-use super::{Arc, IsAllocated, Mutex, SharedGmWorld, TURNS, Tell};
+use super::super::allocated::Allocated;
+use super::{Arc, Mutex, SharedGmWorld, TURNS, Tell};
 use crate::sim::Random;
 use crate::transports::gm::fake::{FakeGmPort, GmSockets};
 use crate::transports::gm::lending::REGISTER_FROM;
@@ -101,11 +102,10 @@ fn sides(world: &SharedGmWorld, gets: bool, pins: bool) -> [LongSide; 2] {
         let said = Arc::new(Mutex::new(Vec::new()));
         let hears = said.clone();
         let tell: Tell = Box::new(move |text: &str| hears.lock().unwrap().push(text.to_string()));
-        let nothing: IsAllocated = Box::new(|_, _| false);
         let settings = GmSettings { tiny: 64, is_fast: false, pins, gets };
         let sockets = Box::new(GmSockets { world: world.clone(), me });
         let port = FakeGmPort::new(world.clone(), me);
-        let gm = Gm::new(me as u32, port, sockets, settings, (tell, nothing), None);
+        let gm = Gm::new(me as u32, port, sockets, settings, tell, None);
         LongSide { gm, sink: LongReceives::default(), said }
     })
 }
@@ -202,7 +202,7 @@ fn without_pinning_all_is_copied_but_what_was_allocated() {
         assert!((got, put) == (0, 0) && copied > 100_000, "{copied}");
         let world = SharedGmWorld::new(1, 16, 16);
         let mut both = sides(&world, gets, false);
-        both.iter_mut().for_each(|side| side.gm.own_memory.0 = Box::new(|_, _| true));
+        both.iter_mut().for_each(|side| side.gm.allocated = Allocated::everything());
         let [got, put, _] = exchange(1, &world, &mut both);
         assert!(got + put > 100_000);
     }

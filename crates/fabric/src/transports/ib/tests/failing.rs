@@ -1,8 +1,8 @@
 //! Connections that fail.
 
 use super::{MESSAGES, Rank, SharedWorld, meet, settings, world};
-use crate::transports::ib::IbSettings;
 use crate::Membership;
+use crate::transports::ib::IbSettings;
 use std::time::{Duration, Instant};
 
 /// Lets the ranks poll until a condition comes true.
