@@ -123,10 +123,11 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
 /// CRIU as the parameters name it; else the program that has made the images, or, where that is not, the one in PATH.
 fn criu_for(set: &Set, params: &Params) -> Result<Criu, Stop> {
     let program = set.manifest.made.criu_program.to_string_lossy();
-    if params.cr_blcr_criu().is_empty() && !program.is_empty() {
-        if let Ok(criu) = Criu::find(&program, params.cr_blcr_options()) {
-            return Ok(criu);
-        }
+    if params.cr_blcr_criu().is_empty()
+        && !program.is_empty()
+        && let Ok(criu) = Criu::find(&program, params.cr_blcr_options())
+    {
+        return Ok(criu);
     }
     super::criu(params)
 }

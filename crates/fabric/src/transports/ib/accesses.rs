@@ -296,7 +296,7 @@ impl<P: IbPort> Ib<P> {
 /// Rule 10.
 impl<P: IbPort> RemoteAccess for Ib<P> {
     fn reaches_memory(&mut self, peer: u32) -> bool {
-        self.settings.rma && self.is_of_launcher(peer)
+        self.settings.rma && self.goes_by_port(peer)
     }
 
     fn open(&mut self, memory: &UserBuf) -> Option<u64> {

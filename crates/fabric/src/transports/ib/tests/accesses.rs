@@ -108,7 +108,8 @@ fn data_go_into_the_window_and_come_out_of_it_whole() {
         let (mut put, mut got) = (0, 0);
         for ((is_put, number, memory, at, len), (ended, how)) in all.into_iter().zip(ended) {
             assert_eq!((number, how), (ended, Ok(())), "seed {seed}");
-            let here = memory.into_vec().ok().expect("the transport holds it no more");
+            let here =
+                memory.into_vec().unwrap_or_else(|_| panic!("seed {seed}: the transport holds it still"));
             assert!(pair.window()[at..at + len] == here, "seed {seed}: {len} bytes at {at}");
             assert!(is_put || here == before[at..at + len], "seed {seed}: a window that was read is changed");
             if is_put { put += len } else { got += len }
