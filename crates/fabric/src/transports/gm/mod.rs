@@ -31,6 +31,8 @@
 //!    later: then all meet again (`quiesce.rs`).
 
 mod allocated;
+mod ending;
+mod events;
 #[cfg(test)]
 mod fake;
 mod introduction;
@@ -48,7 +50,8 @@ mod tests;
 pub use self::port::GmPort;
 
 use self::allocated::Allocated;
-use self::landing::{Landings, OwnFrame, read_words};
+use self::ending::FailedSend;
+use self::landing::Landings;
 use self::lending::{Lending, PIECE_MOST};
 use self::peer::GmPeer;
 use self::port::ReopenedPort;
@@ -56,15 +59,14 @@ use crate::meetings::Meetings;
 use crate::routes::Nodes;
 use crate::transports::Tell;
 use crate::{
-    Connected, Connections, Counts, LastingMemory, Limits, Membership, Message, Sent, Sink, Statistics,
-    Traffic, Transport, Unreachable, dispatch,
+    Connected, Connections, Counts, LastingMemory, Limits, Message, Sent, Sink, Statistics, Traffic,
+    Transport, Unreachable,
 };
-use oxmpi_gm::{GmEvent, GmOperation, GmSlot, GmStatus};
-use oxmpi_sys::bytes::Bytes;
+use oxmpi_gm::{GmEvent, GmSlot};
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 use std::collections::VecDeque;
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Polls of the port for one of the sockets, which costs a system call, as long as nothing comes over these.
 const POLLS: u32 = 8;
@@ -93,14 +95,6 @@ impl GmSettings {
     pub fn message_len(&self) -> usize {
         HEAD + MAX_FRAME_LEN + self.tiny
     }
-}
-
-/// Something to a peer that has failed.
-#[derive(Debug)]
-struct FailedSend {
-    peer: u32,
-    why: String,
-    since: Instant,
 }
 
 /// Prints text for the user.
@@ -237,224 +231,6 @@ impl<P: GmPort> Gm<P> {
         }
         came
     }
-
-    /// Nothing is kept of a peer any more.
-    fn forget(&mut self, peer: u32) {
-        self.unanswered.retain(|to| *to != peer);
-        let Some(known) = self.peers.get_mut(peer as usize).and_then(|peer| peer.as_deref_mut()) else {
-            return;
-        };
-        if !std::mem::replace(&mut known.is_gone, true) {
-            let granted = std::mem::take(&mut known.granted);
-            self.send_slots.extend(known.gives_up());
-            if granted != peer::UNCOUNTED {
-                self.spare += granted;
-            }
-        }
-        self.forget_landings(peer);
-        self.forget_lent(peer);
-    }
-
-    fn lose(&mut self, peer: u32, sink: &mut dyn Sink) {
-        self.forget(peer);
-        sink.lost(peer);
-    }
-
-    /// Something to a peer has failed, which is no lack of buffers.
-    fn fail(&mut self, to: u32, why: String) {
-        if self.is_resting {
-            return;
-        }
-        let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else { return };
-        if !peer.is_gone && !std::mem::replace(&mut peer.has_failed, true) {
-            self.send_slots.extend(peer.gives_up());
-            self.failed.push(FailedSend { peer: to, why, since: Instant::now() });
-        }
-        self.polls = POLLS;
-    }
-
-    /// Rule 5.
-    fn settle_failed(&mut self, failed: FailedSend, sink: &mut dyn Sink) {
-        let FailedSend { peer, why, since } = &failed;
-        if self.sockets.has_left(*peer) {
-            // What it had sent comes first.
-            self.drain(sink);
-            self.forget(*peer);
-        } else if self.peer(*peer).is_none_or(|peer| peer.is_gone) {
-            // It is lost by now.
-        } else if since.elapsed() < GRACE {
-            self.failed.push(failed);
-        } else {
-            self.say(&format!("nothing goes to process {peer} any more: {why}"));
-            self.lose(*peer, sink);
-        }
-    }
-
-    fn read(&mut self) {
-        let before = self.events.len();
-        self.port.poll(&mut self.events);
-        self.reads += u64::from(self.events.len() > before);
-        // Puts and gets hand up nothing by themselves, so that their ends can be heard of where nobody may be called.
-        let is_move = |event: &mut GmEvent| {
-            let GmEvent::Ended { operation, .. } = event else { return false };
-            matches!(operation, GmOperation::Put(_) | GmOperation::Get(_) | GmOperation::GetWord(_))
-        };
-        let moves: Vec<GmEvent> = self.events.extract_if(before.., is_move).collect();
-        for event in moves {
-            if let GmEvent::Ended { label, operation, status } = event {
-                self.end_move(label, operation, &status);
-            }
-        }
-    }
-
-    /// A put or get is over.
-    fn end_move(&mut self, with: u32, operation: GmOperation, status: &GmStatus) {
-        match operation {
-            GmOperation::Put(region) => self.put_ended(region, status),
-            GmOperation::Get(region) => self.get_ended(region, status),
-            GmOperation::GetWord(word) => self.check_ended(word, status),
-            _ => {}
-        }
-        if matches!(status, GmStatus::TimedOut | GmStatus::Failed(_)) {
-            self.stop(with);
-        }
-    }
-
-    /// GM has stopped the order of messages to a peer (rule 5).
-    fn stop(&mut self, to: u32) {
-        let Some(peer) = self.peer(to) else { return };
-        peer.needs_drop = true;
-        if !self.stopped.contains(&to) {
-            self.stopped.push(to);
-        }
-    }
-
-    /// Takes all that has happened at the port. Whether there was anything.
-    fn drain(&mut self, sink: &mut dyn Sink) -> bool {
-        if self.is_closed {
-            return false;
-        }
-        let mut any = false;
-        for event in std::mem::take(&mut self.early) {
-            any = true;
-            self.take(event, sink);
-        }
-        loop {
-            self.read();
-            if self.events.is_empty() {
-                break;
-            }
-            any = true;
-            let mut events = std::mem::take(&mut self.events);
-            for event in events.drain(..) {
-                self.take(event, sink);
-            }
-            self.events = events;
-        }
-        any |= self.finish_landings(sink);
-        self.go_on();
-        any |= self.send_owed();
-        any |= self.send_streams();
-        any | self.report_gone(sink)
-    }
-
-    fn take(&mut self, event: GmEvent, sink: &mut dyn Sink) {
-        match event {
-            GmEvent::Received { slot, len, .. } => self.receive(slot, len, sink),
-            GmEvent::Ended { label, operation, status } => self.end(label, operation, status),
-        }
-    }
-
-    /// An operation is over.
-    fn end(&mut self, to: u32, operation: GmOperation, status: GmStatus) {
-        let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else { return };
-        let is_done = status == GmStatus::Done;
-        let stops = matches!(status, GmStatus::TimedOut | GmStatus::Failed(_));
-        let what = match operation {
-            GmOperation::Send(slot) => {
-                // What fails for good is not sent again.
-                if peer.lands(slot, is_done || matches!(status, GmStatus::Failed(_))) {
-                    self.send_slots.push(slot);
-                }
-                "a message"
-            }
-            GmOperation::PutWord => {
-                peer.reported(is_done);
-                "the return of buffers"
-            }
-            GmOperation::Drop => {
-                peer.is_dropping = false;
-                "dropping messages"
-            }
-            GmOperation::Put(_) | GmOperation::Get(_) | GmOperation::GetWord(_) => return,
-        };
-        if stops {
-            self.stop(to);
-        }
-        if let GmStatus::Failed(why) = status {
-            self.fail(to, format!("{what} has failed: {why}"));
-        }
-        self.report(to);
-    }
-
-    /// A message has come.
-    fn receive(&mut self, slot: GmSlot, len: usize, sink: &mut dyn Sink) {
-        let Gm { peers, port, received, frames_received, .. } = self;
-        let bytes = port.slot(slot);
-        let bytes = &bytes[..len.min(bytes.len())];
-        let (mut from, mut own) = (None, None);
-        if let Some((head, rest)) = bytes.split_first_chunk::<HEAD>()
-            && let Ok(got) = Frame::decode(rest)
-            && let Some(peer) = peers.get_mut(got.source as usize).and_then(|peer| peer.as_deref_mut())
-        {
-            let [r0, r1, r2, r3, key @ ..] = *head;
-            // Rule 2.
-            if u32::from_le_bytes(key) == peer.key && !peer.is_gone {
-                from = Some(got.source);
-                peer.returns_lower(u32::from_le_bytes([r0, r1, r2, r3]));
-                let body = &rest[got.body_at..];
-                received.note(&got.frame, body.len());
-                *frames_received += 1;
-                let frame = dispatch(got.source, &got, body.len(), Bytes::from(body), sink);
-                own =
-                    frame.map(|frame| OwnFrame { frame, place: read_words(body), address: read_words(body) });
-            }
-        }
-        if let Err(error) = self.port.provide(slot) {
-            // The token of the message that came is there, so this does not happen.
-            self.receive_slots.push(slot);
-            self.provided = self.provided.saturating_sub(1);
-            self.say(&format!("a buffer cannot be provided again: {error}"));
-            return;
-        }
-        if let Some(from) = from
-            && let Some(peer) = self.peer(from)
-        {
-            peer.frees();
-            self.report(from);
-        }
-        if let (Some(from), Some(own)) = (from, own) {
-            self.take_own(from, &own, sink);
-        }
-    }
-
-    /// Whether all that was sent has arrived (rule 7), and no peer that has not left waits for this process.
-    fn has_all_arrived(&mut self) -> bool {
-        let Gm { peers, sockets, lending, landings, owed, .. } = self;
-        let mut is_over = |(at, peer): (usize, &Option<Box<GmPeer>>)| {
-            let at = at as u32;
-            let owes = || lending.owes(at) || landings.owes(at) || owed.iter().any(|(to, ..)| *to == at);
-            peer.as_ref().is_none_or(|peer| peer.is_quiet() && !owes() || peer.is_detached)
-                || sockets.has_left(at)
-        };
-        let has_arrived = peers.iter().enumerate().all(&mut is_over);
-        let waiting = self.unanswered.clone();
-        has_arrived && !waiting.into_iter().any(|to| self.awaits(to) && !self.is_detached(to))
-    }
-
-    fn is_detached(&mut self, peer: u32) -> bool {
-        self.peer(peer).is_some_and(|peer| peer.is_detached)
-    }
 }
 
 impl<P: GmPort> Transport for Gm<P> {
@@ -563,58 +339,6 @@ impl<P: GmPort> Transport for Gm<P> {
 
     fn lasting_memory(&mut self) -> Option<&mut dyn LastingMemory> {
         if self.settings.pins { None } else { Some(self) }
-    }
-}
-
-impl<P: GmPort> Membership for Gm<P> {
-    fn has_left(&mut self, peer: u32) -> bool {
-        let has_left = self.sockets.has_left(peer);
-        if has_left {
-            // What it had sent comes with the next poll.
-            self.polls = POLLS;
-        }
-        has_left
-    }
-
-    fn attach(&mut self, peer: u32) {
-        if let Some(peer) = self.peer(peer) {
-            peer.is_detached = false;
-        }
-        self.sockets.attach(peer);
-    }
-
-    fn settle(&mut self, peer: u32) -> bool {
-        let owes = self.lending.owes(peer)
-            || self.landings.owes(peer)
-            || self.owed.iter().any(|(to, ..)| *to == peer);
-        let is_quiet = !owes && self.peer(peer).is_none_or(|peer| peer.is_quiet());
-        (is_quiet || self.sockets.has_left(peer)) && self.sockets.settle(peer)
-    }
-
-    fn detach(&mut self, peer: u32) {
-        if let Some(peer) = self.peer(peer) {
-            peer.is_detached = true;
-        }
-        self.sockets.detach(peer);
-    }
-
-    fn leave(&mut self) -> bool {
-        self.has_all_arrived() && self.sockets.leave()
-    }
-
-    fn rest(&mut self) -> bool {
-        self.has_all_arrived() && self.sockets.rest()
-    }
-
-    fn await_end(&mut self, peer: u32, sink: &mut dyn Sink) {
-        self.drain(sink);
-        self.sockets.await_end(peer, &mut self.meetings.watch(sink));
-        self.end_meetings();
-    }
-
-    fn bury(&mut self, peer: u32) {
-        self.forget(peer);
-        self.sockets.bury(peer);
     }
 }
 
