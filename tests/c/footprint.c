@@ -7,7 +7,7 @@
 
 extern char **environ;
 
-enum { STACK_KIB = 64, HEAP_KIB = 64, LIBRARY_KIB = 344, TEXT_KIB = 1 << 20 };
+enum { STACK_KIB = 64, HEAP_KIB = 64, LIBRARY_KIB = 384, TEXT_KIB = 1 << 20 };
 
 /* KiB */
 struct memory {

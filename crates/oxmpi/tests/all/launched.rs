@@ -66,7 +66,7 @@ fn example(name: &str, ranks: &str, args: &[&str]) -> String {
 
 fn rank_in_role(role: &str) -> (i32, String, String) {
     let me = std::env::current_exe().unwrap();
-    mpirun("3", &me, &["--exact", "role", "--nocapture"], role)
+    mpirun("3", &me, &["--exact", "launched::role", "--nocapture"], role)
 }
 
 #[test]
