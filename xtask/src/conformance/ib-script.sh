@@ -26,28 +26,38 @@ fail() {
     { echo "FAIL  $1"; tail -n 12 /run/output | sed 's/^/      /'; } >>"$OUT/report"
 }
 
-# What a rank runs behind MPI_Init. When all $RANKS have come so far, the port of the first device is taken down after $1 seconds, before any
-# message if that is 0, and up again after $2 seconds.
+# What a rank runs behind MPI_Init: it waits until all have come so far, and the port is taken down if that is to be before any message.
 cat >/run/begin <<'BEGIN'
 #!/bin/bash
 echo >>/run/begun
-until [ "$(wc -l </run/begun)" -ge "$RANKS" ]; do sleep 0.1; done
-if [ "$OMPI_COMM_WORLD_RANK" = 0 ]; then
-    [ "$1" != 0 ] || ip link set dummy0 down
-    setsid bash -c "sleep $1; ip link set dummy0 down; sleep $2; ip link set dummy0 up; touch /run/restored" >/dev/null 2>&1 </dev/null &
-    touch /run/taken
-fi
 until [ -e /run/taken ]; do sleep 0.1; done
 BEGIN
 chmod +x /run/begin
 
+# take_down AFTER LENGTH RANKS: when all ranks have begun, takes the port of the first device down after AFTER seconds, before any message if
+# that is 0, and up again after LENGTH seconds. It is no process of the job, whose launcher would end it with the job.
+take_down() {
+    until [ "$(wc -l </run/begun)" -ge "$3" ]; do sleep 0.1; done
+    [ "$1" != 0 ] || ip link set dummy0 down
+    touch /run/taken
+    sleep "$1"
+    ip link set dummy0 down
+    sleep "$2"
+    ip link set dummy0 up
+}
+
 # down AFTER LENGTH NAME RANKS SECONDS PROGRAM [OPTIONS]: a job whose port is taken down.
 down() {
-    local begin="/run/begin $1 $2" name=$3
+    local after=$1 length=$2 name=$3 taker
     shift 3
-    rm -f /run/begun /run/taken /run/restored
-    RANKS=$1 CHECK_BEGIN=$begin job "$name" "$@" --mca rpi_ib_hca_id rxe0
-    until [ ! -e /run/taken ] || [ -e /run/restored ]; do sleep 0.2; done
+    rm -f /run/taken
+    : >/run/begun
+    take_down "$after" "$length" "$1" &
+    taker=$!
+    CHECK_BEGIN=/run/begin job "$name" "$@" --mca rpi_ib_hca_id rxe0
+    # The ranks have not come so far.
+    [ -e /run/taken ] || kill $taker
+    wait $taker
 }
 
 # refused NAME TEXT PROGRAM...: a job that has to end with this text.
