@@ -324,7 +324,7 @@ fn patiently(sides: &mut [Side; 2], mut is_so: impl FnMut(&mut [Side; 2]) -> boo
 #[test]
 fn long_messages_arrive_once_over_connections_that_fail() {
     let mut failed = 0;
-    for seed in 0..6 {
+    for seed in 0..12 {
         let shared = (seed % 2 == 0).then_some(64);
         let (world, mut sides) = sides(seed, IbSettings { tiny: 8192, ..settings(3, shared) });
         let len = 100_000;
@@ -345,7 +345,8 @@ fn long_messages_arrive_once_over_connections_that_fail() {
         assert_eq!(world.with(|world| world.regions()), 0);
         failed += world.with(|world| world.failed);
     }
-    assert!(failed > 10, "{failed}");
+    // How many operations there are depends on how fast they are repeated.
+    assert!(failed > 5, "{failed}");
 }
 
 #[test]
