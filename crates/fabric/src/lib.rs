@@ -34,6 +34,9 @@ mod matching;
 mod meetings;
 mod message;
 pub mod neighbours;
+mod pieces;
+#[cfg(test)]
+mod receives;
 pub mod relay;
 mod remote_access;
 pub mod routes;

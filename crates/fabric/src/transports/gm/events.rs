@@ -73,7 +73,7 @@ impl<P: GmPort> Gm<P> {
         self.go_on();
         any |= self.send_owed();
         any |= self.send_streams();
-        any | self.report_gone(sink)
+        any | self.lending.pieces.report(sink)
     }
 
     pub(super) fn take(&mut self, event: GmEvent, sink: &mut dyn Sink) {

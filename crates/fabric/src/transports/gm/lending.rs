@@ -2,12 +2,12 @@
 
 use super::landing::words;
 use super::{Gm, GmPort, HEAD};
-use crate::{Body, Message, Sent, Sink, Unreachable};
+use crate::pieces::{LentPiece, LentPieces};
+use crate::{Body, Message, Sent, Unreachable};
 use oxmpi_gm::{GmError, GmRegion, GmStatus, WordId};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
-use std::collections::VecDeque;
 
 /// The shortest piece that is registered, bytes: a shorter one is copied in less time than both sides need to register it.
 pub(super) const REGISTER_FROM: usize = 16 << 10;
@@ -38,7 +38,7 @@ struct Exposure {
     length: u64,
     step: PutStep,
     /// What is to be sent if it cannot be moved. `None`: the sender's buffer was released.
-    piece: Option<Stream>,
+    piece: Option<LentPiece>,
 }
 
 impl Exposure {
@@ -49,48 +49,30 @@ impl Exposure {
     }
 }
 
-/// A piece that goes through slots.
-#[derive(Debug)]
-struct Stream {
-    to: u32,
-    token: u64,
-    receiver: u64,
-    /// All of the message, and which part of it is still to go.
-    buffer: UserBuf,
-    at: usize,
-    end: usize,
-}
-
 /// All long pieces that a process sends.
 #[derive(Debug, Default)]
 pub(super) struct Lending {
     exposures: Vec<Exposure>,
-    streams: VecDeque<Stream>,
+    /// What goes in frames of its own, and what is gone.
+    pub(super) pieces: LentPieces,
     /// Of the piece that was exposed last: no number is used twice, nor is 0.
     number: u64,
     free_checks: Vec<WordId>,
-    /// Tokens of pieces that are gone.
-    gone: Vec<u64>,
     /// Bytes that were put from the program's memory, and that were copied into slots.
     pub(super) put_bytes: u64,
     pub(super) copied_bytes: u64,
 }
 
 impl Lending {
-    /// Whether something is to be handed up.
-    pub(super) fn has_news(&self) -> bool {
-        !self.gone.is_empty()
-    }
-
     /// Whether a peer has not got all yet.
     pub(super) fn owes(&self, peer: u32) -> bool {
-        self.exposures.iter().any(|one| one.to == peer) || self.streams.iter().any(|one| one.to == peer)
+        self.exposures.iter().any(|one| one.to == peer) || self.pieces.peers().any(|to| to == peer)
     }
 
     /// The peers that have not got all.
     pub(super) fn peers(&self) -> Vec<u32> {
         let exposed = self.exposures.iter().map(|one| one.to);
-        let mut peers: Vec<u32> = exposed.chain(self.streams.iter().map(|one| one.to)).collect();
+        let mut peers: Vec<u32> = exposed.chain(self.pieces.peers()).collect();
         peers.sort_unstable();
         peers.dedup();
         peers
@@ -125,20 +107,11 @@ impl<P: GmPort> Gm<P> {
         &mut self,
         to: u32,
         message: &Message<'_>,
-        (receiver, offset): (u64, u64),
+        place: (u64, u64),
         buffer: &UserBuf,
     ) -> Result<Sent, Unreachable> {
-        let at = usize::try_from(offset).unwrap_or(usize::MAX);
-        let len = message.body.len();
-        if at.checked_add(len).is_none_or(|end| end > buffer.packed_len()) {
-            return Err(Unreachable {
-                peer: to,
-                why: format!("a piece lies outside of its message, at {offset}"),
-            });
-        }
-        let piece = Stream { to, token: message.token, receiver, buffer: buffer.clone(), at, end: at + len };
-        let part = buffer.packed_range(at, len).filter(|part| part.as_contiguous().is_some());
-        let part = part.filter(|part| len >= REGISTER_FROM && self.may_register(part));
+        let piece = LentPiece::new(to, message, place, buffer)?;
+        let part = piece.contiguous().filter(|part| piece.len() >= REGISTER_FROM && self.may_register(part));
         let Some(part) = part else { return Ok(self.stream(piece)) };
         if !self.has_room(to) {
             return Ok(Sent::Full);
@@ -153,7 +126,7 @@ impl<P: GmPort> Gm<P> {
     }
 
     /// Says where a piece lies.
-    fn offer(&mut self, to: u32, region: GmRegion, piece: Stream) -> Result<Sent, Unreachable> {
+    fn offer(&mut self, to: u32, region: GmRegion, piece: LentPiece) -> Result<Sent, Unreachable> {
         let check = match self.lending.free_checks.pop().map_or_else(|| self.port.new_word(), Ok) {
             Ok(check) => check,
             Err(error) => {
@@ -165,7 +138,7 @@ impl<P: GmPort> Gm<P> {
         self.lending.number += 1;
         let number = self.lending.number;
         self.port.set_word(check, number);
-        let (receiver, offset, length) = (piece.receiver, piece.at as u64, (piece.end - piece.at) as u64);
+        let (receiver, offset, length) = piece.place();
         let place = words(&[self.port.region_address(region), self.port.word_address(check)]);
         let body = Body::Bytes(Bytes::from(&place[..]));
         let frame = Frame::DataAt { receiver, offset, length, number };
@@ -190,7 +163,7 @@ impl<P: GmPort> Gm<P> {
     }
 
     /// A piece does not lie open any more. What was to be sent of it otherwise.
-    fn cover(&mut self, one: Exposure) -> Option<Stream> {
+    fn cover(&mut self, one: Exposure) -> Option<LentPiece> {
         self.port.set_word(one.check, 0);
         self.lending.free_checks.push(one.check);
         self.port.deregister(one.region);
@@ -198,42 +171,25 @@ impl<P: GmPort> Gm<P> {
     }
 
     /// Sends a piece through slots: now, as far as there is room.
-    fn stream(&mut self, piece: Stream) -> Sent {
-        self.lending.streams.push_back(piece);
+    fn stream(&mut self, piece: LentPiece) -> Sent {
+        self.lending.pieces.keep(piece);
         self.send_streams();
         Sent::Later
     }
 
     /// Goes on with what goes through slots. Whether anything went.
     pub(super) fn send_streams(&mut self) -> bool {
-        if self.lending.streams.is_empty() {
-            return false;
-        }
         let mut any = false;
         let longest = self.slot_piece();
-        for mut one in std::mem::take(&mut self.lending.streams) {
-            while one.at < one.end {
-                let len = longest.min(one.end - one.at);
-                let frame = Frame::Data { receiver: one.receiver, offset: one.at as u64 };
-                let body = Body::of(&one.buffer, one.at, len);
-                let message = Message { sequence: 0, frame, body, lent: None, token: 0 };
-                match self.send_message(one.to, &message) {
-                    Ok(Sent::Done) => {}
-                    Ok(_) => break,
-                    Err(error) => {
-                        self.fail(one.to, error.why);
-                        break;
-                    }
-                }
-                one.at += len;
-                self.lending.copied_bytes += len as u64;
-                any = true;
+        for mut one in self.lending.pieces.take() {
+            let before = one.len();
+            if let Err(error) = one.send(longest, |to, message| self.send_message(to, message)) {
+                self.fail(one.to, error.why);
             }
-            if one.at < one.end {
-                self.lending.streams.push_back(one);
-            } else {
-                self.lending.gone.push(one.token);
-            }
+            let copied = before - one.len();
+            self.lending.copied_bytes += copied as u64;
+            any |= copied > 0;
+            self.lending.pieces.keep(one);
         }
         any
     }
@@ -258,14 +214,14 @@ impl<P: GmPort> Gm<P> {
         }
         let one = self.lending.exposures.swap_remove(at);
         match self.cover(one) {
-            Some(piece) if whole => self.lending.gone.push(piece.token),
-            Some(piece) => self.lending.streams.push_back(piece),
+            Some(piece) if whole => self.lending.pieces.end([piece.token]),
+            Some(piece) => self.lending.pieces.keep(piece),
             None => {}
         }
     }
 
     /// A piece is with its receiver (`length`), or does not come to where that has registered its memory (0).
-    fn end_put(&mut self, at: usize, length: u64) -> Option<Stream> {
+    fn end_put(&mut self, at: usize, length: u64) -> Option<LentPiece> {
         let one = self.lending.exposures.swap_remove(at);
         self.owed.push_back((one.to, one.ended(length), None));
         self.cover(one)
@@ -294,21 +250,14 @@ impl<P: GmPort> Gm<P> {
             GmStatus::Done if !is_released => {
                 self.lending.put_bytes += length;
                 let piece = self.end_put(at, length);
-                self.lending.gone.extend(piece.map(|piece| piece.token));
+                self.lending.pieces.end(piece.map(|piece| piece.token));
             }
             // The receiver's memory is not registered any more, or this process's is the program's.
             _ => {
                 let piece = self.end_put(at, 0);
-                self.lending.streams.extend(piece);
+                piece.into_iter().for_each(|piece| self.lending.pieces.keep(piece));
             }
         }
-    }
-
-    /// Hands up what is gone. Whether anything was.
-    pub(super) fn report_gone(&mut self, sink: &mut dyn Sink) -> bool {
-        let gone = std::mem::take(&mut self.lending.gone);
-        gone.iter().for_each(|token| sink.sent(*token));
-        !gone.is_empty()
     }
 
     /// A buffer is the program's again. What a peer has got of it is no message, as the check says; nor is what was put there, as the last
@@ -324,8 +273,7 @@ impl<P: GmPort> Gm<P> {
         while let Some(at) = self.lending.exposures.iter().position(is_it) {
             self.end_put(at, 0);
         }
-        self.lending.streams.retain(|one| one.token != token);
-        self.lending.gone.retain(|one| *one != token);
+        self.lending.pieces.take_back(token);
     }
 
     /// A peer that is gone gets nothing more. The tokens of what it has not got.
@@ -334,12 +282,7 @@ impl<P: GmPort> Gm<P> {
         let exposed: Vec<_> = self.lending.exposures.extract_if(.., to_it).collect();
         let mut tokens: Vec<u64> =
             exposed.into_iter().filter_map(|one| Some(self.cover(one)?.token)).collect();
-        self.lending.streams.retain(|one| {
-            if one.to == peer {
-                tokens.push(one.token);
-            }
-            one.to != peer
-        });
+        tokens.extend(self.lending.pieces.forget(peer));
         tokens
     }
 
@@ -348,7 +291,7 @@ impl<P: GmPort> Gm<P> {
         for peer in self.lending.peers() {
             if self.sockets.has_left(peer) {
                 let tokens = self.forget_lent(peer);
-                self.lending.gone.extend(tokens);
+                self.lending.pieces.end(tokens);
             }
         }
     }

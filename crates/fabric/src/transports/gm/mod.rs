@@ -317,7 +317,7 @@ impl<P: GmPort> Transport for Gm<P> {
         }
         self.read();
         self.early.append(&mut self.events);
-        let has_news = self.lending.has_news() || self.landings.has_news() || !self.lost.is_empty();
+        let has_news = self.lending.pieces.has_news() || self.landings.has_news() || !self.lost.is_empty();
         self.sockets.before_sleep() && self.early.is_empty() && !has_news
     }
 

@@ -60,7 +60,7 @@ impl<P: IbPort> Ib<P> {
         any |= self.finish_readings(sink);
         any |= self.send_streams();
         any |= self.post_accesses();
-        any | self.report_gone(sink)
+        any | self.lending.pieces.report(sink)
     }
 
     /// An operation is over.

@@ -1,12 +1,12 @@
 //! Long pieces of messages on the side of their sender (rule 4 of the module).
 
 use super::{Ib, IbPort};
-use crate::{Body, Message, Sent, Sink, Unreachable};
+use crate::pieces::{LentPiece, LentPieces};
+use crate::{Body, Message, Sent, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_verbs::{RegionId, RemoteMemory};
 use oxmpi_wire::Frame;
-use std::collections::VecDeque;
 
 /// The shortest piece that is registered, bytes: a shorter one is in fewer envelopes than registering it twice takes time for.
 pub(super) const REGISTER_FROM: usize = 16 << 10;
@@ -22,52 +22,29 @@ struct Exposure {
     number: u64,
     region: RegionId,
     /// What is to be sent if the receiver cannot read it. `None`: the sender's buffer was released.
-    piece: Option<Stream>,
-}
-
-/// A piece that goes in envelopes.
-#[derive(Debug)]
-struct Stream {
-    to: u32,
-    token: u64,
-    receiver: u64,
-    /// All of the message, and which part of it is still to go.
-    buffer: UserBuf,
-    at: usize,
-    end: usize,
+    piece: Option<LentPiece>,
 }
 
 /// All pieces that a process sends.
 #[derive(Debug, Default)]
 pub(super) struct Lending {
     exposures: Vec<Exposure>,
-    streams: VecDeque<Stream>,
+    /// What goes in frames of its own, and what is gone.
+    pub(super) pieces: LentPieces,
     /// Of the piece that was exposed last: no number is used twice, nor is 0.
     number: u64,
-    /// Tokens of pieces that are gone.
-    gone: Vec<u64>,
 }
 
 impl Lending {
-    /// Whether pieces wait for room in envelopes.
-    pub(super) fn waits_for_room(&self) -> bool {
-        !self.streams.is_empty()
-    }
-
-    /// Whether something is to be handed up.
-    pub(super) fn has_news(&self) -> bool {
-        !self.gone.is_empty()
-    }
-
     /// Whether a peer has not got all yet.
     pub(super) fn owes(&self, peer: u32) -> bool {
-        self.exposures.iter().any(|one| one.to == peer) || self.streams.iter().any(|one| one.to == peer)
+        self.exposures.iter().any(|one| one.to == peer) || self.pieces.peers().any(|to| to == peer)
     }
 
     /// The peers that have not got all.
     pub(super) fn peers(&self) -> Vec<u32> {
         let exposed = self.exposures.iter().map(|one| one.to);
-        let mut peers: Vec<u32> = exposed.chain(self.streams.iter().map(|one| one.to)).collect();
+        let mut peers: Vec<u32> = exposed.chain(self.pieces.peers()).collect();
         peers.sort_unstable();
         peers.dedup();
         peers
@@ -103,20 +80,13 @@ impl<P: IbPort> Ib<P> {
         &mut self,
         to: u32,
         message: &Message<'_>,
-        (receiver, offset): (u64, u64),
+        place: (u64, u64),
         buffer: &UserBuf,
     ) -> Result<Sent, Unreachable> {
-        let at = usize::try_from(offset).unwrap_or(usize::MAX);
-        let len = message.body.len();
-        if at.checked_add(len).is_none_or(|end| end > buffer.packed_len()) {
-            return Err(Unreachable {
-                peer: to,
-                why: format!("a piece lies outside of its message, at {offset}"),
-            });
-        }
-        let piece = Stream { to, token: message.token, receiver, buffer: buffer.clone(), at, end: at + len };
-        let part = buffer.packed_range(at, len).filter(|part| part.as_contiguous().is_some());
-        let Some(part) = part.filter(|_| len >= REGISTER_FROM) else { return Ok(self.stream(piece)) };
+        let piece = LentPiece::new(to, message, place, buffer)?;
+        let Some(part) = piece.contiguous().filter(|_| piece.len() >= REGISTER_FROM) else {
+            return Ok(self.stream(piece));
+        };
         if !self.has_room(to) {
             return Ok(Sent::Full);
         }
@@ -130,13 +100,13 @@ impl<P: IbPort> Ib<P> {
     }
 
     /// Says where a piece lies.
-    fn offer(&mut self, to: u32, region: RegionId, piece: Stream) -> Result<Sent, Unreachable> {
+    fn offer(&mut self, to: u32, region: RegionId, piece: LentPiece) -> Result<Sent, Unreachable> {
         let Some(place) = self.port.exposed(region) else { return Ok(self.stream(piece)) };
         self.lending.number += 1;
         let number = self.lending.number;
         self.port.set_check(region, number);
-        let (offset, length) = (piece.at as u64, (piece.end - piece.at) as u64);
-        let frame = Frame::DataAt { receiver: piece.receiver, offset, length, number };
+        let (receiver, offset, length) = piece.place();
+        let frame = Frame::DataAt { receiver, offset, length, number };
         let place = encode(&place);
         let body = Body::Bytes(Bytes::from(&place[..]));
         let sent = self.send_envelope(to, Some(&Message { sequence: 0, frame, body, lent: None, token: 0 }));
@@ -149,8 +119,8 @@ impl<P: IbPort> Ib<P> {
     }
 
     /// Sends a piece in envelopes: now, as far as there is room.
-    fn stream(&mut self, piece: Stream) -> Sent {
-        self.lending.streams.push_back(piece);
+    fn stream(&mut self, piece: LentPiece) -> Sent {
+        self.lending.pieces.keep(piece);
         self.send_streams();
         Sent::Later
     }
@@ -159,28 +129,13 @@ impl<P: IbPort> Ib<P> {
     pub(super) fn send_streams(&mut self) -> bool {
         let mut any = false;
         let longest = self.settings.piece_len();
-        for mut one in std::mem::take(&mut self.lending.streams) {
-            while one.at < one.end {
-                let len = longest.min(one.end - one.at);
-                let frame = Frame::Data { receiver: one.receiver, offset: one.at as u64 };
-                let body = Body::of(&one.buffer, one.at, len);
-                let message = Message { sequence: 0, frame, body, lent: None, token: 0 };
-                match self.send_envelope(one.to, Some(&message)) {
-                    Ok(Sent::Done) => {}
-                    Ok(_) => break,
-                    Err(error) => {
-                        self.fail(one.to, error.why);
-                        break;
-                    }
-                }
-                one.at += len;
-                any = true;
+        for mut one in self.lending.pieces.take() {
+            let before = one.len();
+            if let Err(error) = one.send(longest, |to, message| self.send_envelope(to, Some(message))) {
+                self.fail(one.to, error.why);
             }
-            if one.at < one.end {
-                self.lending.streams.push_back(one);
-            } else {
-                self.lending.gone.push(one.token);
-            }
+            any |= one.len() < before;
+            self.lending.pieces.keep(one);
         }
         any
     }
@@ -192,17 +147,10 @@ impl<P: IbPort> Ib<P> {
         let Exposure { region, piece, .. } = self.lending.exposures.swap_remove(at);
         self.port.deregister(region);
         match piece {
-            Some(piece) if whole => self.lending.gone.push(piece.token),
-            Some(piece) => self.lending.streams.push_back(piece),
+            Some(piece) if whole => self.lending.pieces.end([piece.token]),
+            Some(piece) => self.lending.pieces.keep(piece),
             None => {}
         }
-    }
-
-    /// Hands up what is gone. Whether anything was.
-    pub(super) fn report_gone(&mut self, sink: &mut dyn Sink) -> bool {
-        let gone = std::mem::take(&mut self.lending.gone);
-        gone.iter().for_each(|token| sink.sent(*token));
-        !gone.is_empty()
     }
 
     /// A buffer is the program's again. A peer that still reads it finds out by the check, so what it has read is no message.
@@ -212,8 +160,7 @@ impl<P: IbPort> Ib<P> {
                 self.port.set_check(one.region, 0);
             }
         }
-        self.lending.streams.retain(|one| one.token != token);
-        self.lending.gone.retain(|one| *one != token);
+        self.lending.pieces.take_back(token);
     }
 
     /// A peer that is gone gets nothing more; its connection is closed. The tokens of what it has not got.
@@ -224,12 +171,7 @@ impl<P: IbPort> Ib<P> {
             self.port.deregister(one.region);
         }
         let mut tokens: Vec<u64> = exposed.into_iter().filter_map(|one| Some(one.piece?.token)).collect();
-        self.lending.streams.retain(|one| {
-            if one.to == peer {
-                tokens.push(one.token);
-            }
-            one.to != peer
-        });
+        tokens.extend(self.lending.pieces.forget(peer));
         tokens
     }
 
@@ -238,7 +180,7 @@ impl<P: IbPort> Ib<P> {
         for peer in self.lending.peers() {
             if self.sockets.has_left(peer) {
                 let tokens = self.forget_lent(peer);
-                self.lending.gone.extend(tokens);
+                self.lending.pieces.end(tokens);
             }
         }
     }

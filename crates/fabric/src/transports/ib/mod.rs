@@ -291,7 +291,7 @@ impl<P: IbPort> Transport for Ib<P> {
         self.read();
         self.early.append(&mut self.events);
         let has_news = !self.early.is_empty()
-            || self.lending.has_news()
+            || self.lending.pieces.has_news()
             || self.readings.has_news()
             || !self.lost.is_empty();
         self.sockets.before_sleep() && !has_news
@@ -299,7 +299,7 @@ impl<P: IbPort> Transport for Ib<P> {
 
     fn sleeps_lightly(&self) -> bool {
         let waits = !(self.unanswered.is_empty() && self.unconfirmed.is_empty() && self.broken.is_empty())
-            || self.lending.waits_for_room()
+            || self.lending.pieces.wait_for_room()
             || self.readings.waits_for_room()
             || self.accesses.wait_for_room();
         self.port.wait_fd().is_none() || waits || self.sockets.sleeps_lightly()

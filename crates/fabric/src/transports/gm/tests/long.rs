@@ -2,88 +2,20 @@
 
 use super::super::allocated::Allocated;
 use super::{Arc, Mutex, SharedGmWorld, TURNS, Tell};
+use crate::receives::{Receives, pattern, scattered};
 use crate::sim::Random;
 use crate::transports::gm::fake::{FakeGmPort, GmSockets};
 use crate::transports::gm::lending::REGISTER_FROM;
 use crate::transports::gm::{Gm, GmSettings};
-use crate::{Body, Connections as _, Membership, Message, Sent, Sink, Statistics, Transport};
+use crate::{Body, Connections as _, Membership, Message, Sent, Statistics, Transport};
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Owned;
 use oxmpi_sys::bytes::Bytes;
-use oxmpi_wire::{Announced, ContextId, Envelope, Frame};
-use std::collections::HashMap;
-
-/// One receive: its memory, and how much is there.
-struct LongReceive {
-    memory: Owned<u8>,
-    /// It takes bytes only from [`Sink::data`].
-    is_scattered: bool,
-    stored: usize,
-}
-
-/// Receives by their numbers, as the engine has them.
-#[derive(Default)]
-struct LongReceives {
-    all: HashMap<u64, LongReceive>,
-    body: Option<(u64, usize)>,
-    sent: Vec<u64>,
-}
-
-impl LongReceives {
-    fn post(&mut self, number: u64, len: usize, is_scattered: bool) {
-        self.all.insert(number, LongReceive { memory: Owned::new(vec![0xee; len]), is_scattered, stored: 0 });
-    }
-    fn is_over(&self, number: u64) -> bool {
-        self.all.get(&number).is_none_or(|one| one.stored == one.memory.len())
-    }
-    fn bytes(&self, number: u64) -> Vec<u8> {
-        self.all[&number].memory.buf().as_contiguous().unwrap().to_vec()
-    }
-}
-
-impl Sink for LongReceives {
-    fn eager(&mut self, _: u32, _: u8, _: Envelope, _: usize, _: Bytes<'_>) {}
-    fn eager_sync(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: usize, _: Bytes<'_>) {}
-    fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: Announced, _: Bytes<'_>) {}
-    fn sync_ack(&mut self, _: u32, _: u64) {}
-    fn pull(&mut self, _: u32, _: u64, _: u64, _: u64, _: bool) {}
-    fn fin(&mut self, _: u32, _: u64) {}
-    fn withdraw(&mut self, _: u32, _: u64, _: u64) {}
-    fn withdrawn(&mut self, _: u32, _: u64) {}
-    fn learn(&mut self, _: u32, _: ContextId, _: u32) {}
-    fn data(&mut self, _: u32, receiver: u64, offset: u64, total: usize, first: Bytes<'_>) {
-        self.body = Some((receiver, offset as usize));
-        if first.len() == total
-            && let Some(one) = self.all.get_mut(&receiver)
-        {
-            one.memory.buf().unpack(offset as usize, first);
-            one.stored += first.len();
-        }
-    }
-    fn more(&mut self, _: u32, _: usize, _: Bytes<'_>) {
-        panic!("a message has all of its body");
-    }
-    fn place_lent(&mut self, _: u32, offset: usize, len: usize) -> Option<UserBuf> {
-        let (receiver, base) = self.body?;
-        let one = self.all.get(&receiver).filter(|one| !one.is_scattered)?;
-        one.memory.buf().packed_range(base + offset, len)
-    }
-    fn placed(&mut self, _: u32, _: usize, bytes: usize) {
-        let (receiver, _) = self.body.expect("a body was begun");
-        if let Some(one) = self.all.get_mut(&receiver) {
-            one.stored += bytes;
-        }
-    }
-    fn sent(&mut self, token: u64) {
-        self.sent.push(token);
-    }
-    fn lost(&mut self, _: u32) {}
-}
+use oxmpi_wire::Frame;
 
 struct LongSide {
     gm: Gm<FakeGmPort>,
-    sink: LongReceives,
+    sink: Receives,
     said: Arc<Mutex<Vec<String>>>,
 }
 
@@ -106,22 +38,8 @@ fn sides(world: &SharedGmWorld, gets: bool, pins: bool) -> [LongSide; 2] {
         let sockets = Box::new(GmSockets { world: world.clone(), me });
         let port = FakeGmPort::new(world.clone(), me);
         let gm = Gm::new(me as u32, port, sockets, settings, tell, None);
-        LongSide { gm, sink: LongReceives::default(), said }
+        LongSide { gm, sink: Receives::default(), said }
     })
-}
-
-fn pattern(number: u64, len: usize) -> Vec<u8> {
-    (0..len).map(|at| ((at as u64 * 7 + number * 13 + (at as u64 >> 8)) % 211) as u8).collect()
-}
-
-/// The bytes of `values` with a gap between their halves.
-fn scattered(values: &[u8]) -> UserBuf {
-    let half = values.len() / 2;
-    let mut memory = vec![0u8; half * 3];
-    memory[..half].copy_from_slice(&values[..half]);
-    memory[half * 2..].copy_from_slice(&values[half..]);
-    let layout = Arc::new(Layout::hvector(2, half, half as isize * 2, &Layout::basic(1, 1)).unwrap());
-    Owned::new(memory).buf().cast(1, &layout).unwrap()
 }
 
 /// Sends all of a buffer from side 0 to a receive if there is room. What became of it.
