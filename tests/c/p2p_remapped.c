@@ -2,7 +2,8 @@
 /* Long messages of memory that is unmapped after each and mapped anew at the same address, with other data: a transport that keeps memory
  * registered must notice. Private, shared and read-only memory, many at a time, in both directions, with lengths around the limits of pages
  * and pieces. With CHECK_RDMA set the adapter must have read data from the memory of another process (--mca rpi ib). */
-#include "check.h"
+#include "contents.h"
+#include "mpit.h"
 
 #include <sys/mman.h>
 
@@ -10,23 +11,6 @@ enum { ROUNDS = 6, MOST = 3 << 20, MANY = 8, PAGE = 4096 };
 
 static const int lengths[] = {16383, 16384, 16385, 65536, 300001, 1 << 20, (1 << 20) + 1, MOST};
 enum { LENGTHS = sizeof lengths / sizeof *lengths };
-
-static unsigned char value(int who, int round, size_t at)
-{
-    return (unsigned char) (who * 31 + round * 17 + at * 7 + (at >> 11));
-}
-
-static void fill(unsigned char *memory, int who, int round, size_t len)
-{
-    for (size_t at = 0; at < len; at++) memory[at] = value(who, round, at);
-}
-
-static int holds(const unsigned char *memory, int who, int round, size_t len)
-{
-    for (size_t at = 0; at < len; at++)
-        if (memory[at] != value(who, round, at)) return CHECK_EQ(at, -1);
-    return 1;
-}
 
 /* Memory at an address; anywhere if that is NULL. */
 static unsigned char *mapped(void *where, size_t len, int flags)
@@ -116,31 +100,21 @@ static void gaps(void)
     free(back);
 }
 
-/* Bytes that adapters have read from the memory of other processes. */
-static unsigned long long read_bytes(MPI_T_pvar_session session, MPI_T_pvar_handle handle)
-{
-    unsigned long long bytes = 0;
-    MPI_T_pvar_read(session, handle, &bytes);
-    return bytes;
-}
-
 int main(int argc, char **argv)
 {
-    int provided, index, count;
+    int provided;
     check_begin(&argc, &argv);
     MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
     MPI_T_pvar_session session;
-    MPI_T_pvar_handle handle;
     MPI_T_pvar_session_create(&session);
-    CHECK_OK(MPI_T_pvar_get_index("rdma_bytes_read", MPI_T_PVAR_CLASS_AGGREGATE, &index));
-    CHECK_OK(MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &count));
-    MPI_T_pvar_start(session, handle);
+    /* Bytes that adapters have read from the memory of other processes. */
+    MPI_T_pvar_handle handle = started(session, "rdma_bytes_read", NULL);
     remapped(MAP_PRIVATE);
     remapped(MAP_SHARED);
     many();
     gaps();
     check_where("counted bytes");
-    if (getenv("CHECK_RDMA")) CHECK(read_bytes(session, handle) > 10u << 20);
+    if (getenv("CHECK_RDMA")) CHECK(value(session, handle) > 10u << 20);
     MPI_T_pvar_handle_free(session, &handle);
     MPI_T_pvar_session_free(&session);
     MPI_T_finalize();

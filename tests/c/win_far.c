@@ -2,6 +2,8 @@
 /* Puts and gets that a network may carry out without the target's help: lengths around the limits of envelopes and registered pieces, in every
  * kind of epoch, in windows of all kinds of memory, which are freed and made again with other data. Origins are of malloc and MPI_Alloc_mem.
  * With CHECK_RDMA set the adapter must have written into the windows of others (--mca rpi ib); with CHECK_RDMA=0 it must not have. */
+#include "contents.h"
+#include "mpit.h"
 #include "win.h"
 
 enum { MOST = (1 << 20) + 9, ROUNDS = 2 };
@@ -11,23 +13,6 @@ enum { LENGTHS = sizeof lengths / sizeof *lengths, EPOCHS = 8 };
 
 static const char *const epochs[EPOCHS] = {"fence", "post and start", "lock", "lock exclusive", "lock_all and flush",
                                            "flush_local", "Rput and Rget", "flush_all"};
-
-static unsigned char value(int who, int round, size_t at)
-{
-    return (unsigned char) (who * 37 + round * 11 + at * 5 + (at >> 9));
-}
-
-static void fill(unsigned char *memory, int who, int round, size_t len)
-{
-    for (size_t at = 0; at < len; at++) memory[at] = value(who, round, at);
-}
-
-static int holds(const unsigned char *memory, int who, int round, size_t len)
-{
-    for (size_t at = 0; at < len; at++)
-        if (memory[at] != value(who, round, at)) return CHECK_EQ(at, -1);
-    return 1;
-}
 
 /* Opens an epoch to the next rank, accessed by the one before. */
 static void begin(MPI_Win win, int epoch, int to, MPI_Group before, MPI_Group after)
@@ -167,7 +152,7 @@ static void gaps(struct window *w)
         CHECK_OK(MPI_Win_fence(0, w->win));
         for (int at = 0; at < LEN; at++) {
             int source = here ? at / 5 * 10 + at % 5 : at, target = there ? at / 5 * 10 + at % 5 : at;
-            if (own[target] != value(from, kind, (size_t) source)) {
+            if (own[target] != byte_of(from, kind, (size_t) source)) {
                 CHECK_EQ(at, -1);
                 break;
             }
@@ -176,7 +161,7 @@ static void gaps(struct window *w)
         CHECK_OK(MPI_Win_fence(MPI_MODE_NOSUCCEED, w->win));
         for (int at = 0; at < LEN; at++) {
             int source = here ? at / 5 * 10 + at % 5 : at;
-            if (in[source] != value(rank, kind, (size_t) source)) {
+            if (in[source] != byte_of(rank, kind, (size_t) source)) {
                 CHECK_EQ(at, -1);
                 break;
             }
@@ -190,15 +175,12 @@ static void gaps(struct window *w)
 
 int main(int argc, char **argv)
 {
-    int provided, index, count;
+    int provided;
     check_begin(&argc, &argv);
     MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
     MPI_T_pvar_session session;
-    MPI_T_pvar_handle handle;
     MPI_T_pvar_session_create(&session);
-    CHECK_OK(MPI_T_pvar_get_index("rdma_bytes_written", MPI_T_PVAR_CLASS_AGGREGATE, &index));
-    CHECK_OK(MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &count));
-    MPI_T_pvar_start(session, handle);
+    MPI_T_pvar_handle handle = started(session, "rdma_bytes_written", NULL);
     unsigned char *outs[2] = {malloc(MOST), NULL}, *ins[2] = {malloc(MOST), NULL};
     CHECK_OK(MPI_Alloc_mem(MOST, MPI_INFO_NULL, &outs[1]));
     CHECK_OK(MPI_Alloc_mem(MOST, MPI_INFO_NULL, &ins[1]));
@@ -219,8 +201,7 @@ int main(int argc, char **argv)
         }
     check_where("counted bytes");
     const char *rdma = getenv("CHECK_RDMA");
-    unsigned long long bytes = 0;
-    MPI_T_pvar_read(session, handle, &bytes);
+    number bytes = value(session, handle);
     if (rdma) CHECK(*rdma == '0' ? bytes == 0 : bytes > 10u << 20);
     for (int which = 0; which < 2; which++) {
         if (which) MPI_Free_mem(outs[which]), MPI_Free_mem(ins[which]);

@@ -6,7 +6,7 @@
  *   silent     a port of the two is cut off while rank 1 receives; rank 0 sends and says which error it gets
  *   moved      rank 0 sends rank 1 long messages, and says how many MiB were put, got and copied; in memory of MPI_Alloc_mem with 'allocated'
  *   spawn      spawns a process */
-#include "../check.h"
+#include "../mpit.h"
 
 #include <mpi-ext.h>
 
@@ -88,21 +88,17 @@ static MPI_T_pvar_handle handles[VARIABLES];
 static void start_counting(void)
 {
     const char *names[VARIABLES] = {"rdma_bytes_written", "rdma_bytes_read", "rdma_bytes_copied"};
-    int provided, index, count;
+    int provided;
     CHECK_OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
     CHECK_OK(MPI_T_pvar_session_create(&session));
-    for (int i = 0; i < VARIABLES; i++) {
-        CHECK_OK(MPI_T_pvar_get_index(names[i], MPI_T_PVAR_CLASS_AGGREGATE, &index));
-        CHECK_OK(MPI_T_pvar_handle_alloc(session, index, NULL, &handles[i], &count));
-        CHECK_OK(MPI_T_pvar_start(session, handles[i]));
-    }
+    for (int i = 0; i < VARIABLES; i++) handles[i] = started(session, names[i], NULL);
 }
 
 /* What they have counted on all ranks, in MiB. */
 static void end_counting(unsigned long long all[VARIABLES])
 {
-    unsigned long long own[VARIABLES] = {0};
-    for (int i = 0; i < VARIABLES; i++) CHECK_OK(MPI_T_pvar_read(session, handles[i], &own[i]));
+    unsigned long long own[VARIABLES];
+    for (int i = 0; i < VARIABLES; i++) own[i] = value(session, handles[i]);
     for (int i = 0; i < VARIABLES; i++) CHECK_OK(MPI_T_pvar_handle_free(session, &handles[i]));
     CHECK_OK(MPI_T_pvar_session_free(&session));
     CHECK_OK(MPI_T_finalize());

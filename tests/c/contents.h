@@ -1,0 +1,25 @@
+/* What long buffers have in them: other bytes for each rank and round, at each place. */
+#ifndef CONTENTS_H
+#define CONTENTS_H
+
+#include "check.h"
+
+static inline unsigned char byte_of(int who, int round, size_t at)
+{
+    return (unsigned char) (who * 37 + round * 11 + at * 5 + (at >> 9));
+}
+
+static inline void fill(unsigned char *memory, int who, int round, size_t len)
+{
+    for (size_t at = 0; at < len; at++) memory[at] = byte_of(who, round, at);
+}
+
+/* Whether all of it is there; the first byte that is not is a failure. */
+static inline int holds(const unsigned char *memory, int who, int round, size_t len)
+{
+    for (size_t at = 0; at < len; at++)
+        if (memory[at] != byte_of(who, round, at)) return CHECK_EQ(at, -1);
+    return 1;
+}
+
+#endif
