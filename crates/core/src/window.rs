@@ -28,6 +28,7 @@ mod mailbox;
 mod message;
 mod now;
 mod service;
+mod words;
 
 pub use access::{Accumulate, At, How};
 pub use create::{Flavor, NewWindow};
@@ -52,6 +53,7 @@ use oxmpi_shm::door::Bell;
 use oxmpi_sys::bytes::BytesMut;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use words::WordOwner;
 
 /// A window.
 #[derive(Debug)]
@@ -82,6 +84,8 @@ pub struct Window {
     pub facts: Facts,
     /// By which key adapters of others reach the exposed memory; 0 if they do not.
     key: u64,
+    /// The adapter changes the words of all ranks, so the processor must not.
+    words_are_the_adapters: bool,
     name: Mutex<Box<[u8]>>,
     hints: Mutex<WindowHints>,
 }
@@ -117,6 +121,8 @@ struct Target {
     control: u64,
     /// By which key adapters reach its memory; 0 if they do not.
     key: u64,
+    /// Who changes its words.
+    words: WordOwner,
     near: OnceLock<Near>,
     /// Whether an epoch is open to this target alone: one of the constants of `epoch`.
     open: AtomicU32,

@@ -52,7 +52,7 @@ pub use counts::{Connected, Counts, InUse, Traffic};
 pub use fabric::{Announcements, Fabric, OneSided, Sections};
 pub use matching::{MatchingTransport, Probed, TaggedReceive, TaggedSend};
 pub use message::{Body, Fetching, Message, Sent, SentNow, Taken, Unreachable};
-pub use remote_access::{Direction, RemoteAccess, RemotePlace};
+pub use remote_access::{AccessEnd, AtomicOperation, AtomicScope, Direction, RemoteAccess, RemotePlace};
 pub use sink::{Sink, dispatch};
 pub use transport::{Connections, LastingMemory, Limits, Membership, Statistics, Transport};
 pub use transports::{lamd, postboxes, tcp};

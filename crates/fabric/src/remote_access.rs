@@ -1,6 +1,7 @@
 //! Access to windows by an adapter, which reads and writes the memory of peers without their help.
 
 use oxmpi_mem::buffer::UserBuf;
+pub use oxmpi_verbs::AtomicScope;
 
 /// Where an access goes: an address in the peer's memory, and the key by which the peer has opened it ([`RemoteAccess::open`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,11 +21,30 @@ pub enum Direction {
     Get,
 }
 
+/// What is done at once to eight bytes of a peer's memory, whose address is a multiple of 8, in the byte order of its host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AtomicOperation {
+    /// This is added to them.
+    FetchAdd(u64),
+    /// If they are equal to `compare` they become `new`.
+    CompareSwap {
+        /// The value that they are compared with.
+        compare: u64,
+        /// The value that they get.
+        new: u64,
+    },
+}
+
+/// An access that has ended: its number, and the value from before an atomic operation (0 of another access), or what has failed, for a
+/// person.
+pub type AccessEnd = (u64, Result<u64, String>);
+
 /// What a transport can do that has direct access to the memory of peers, as far as they open it.
 ///
-/// An access that has begun ends well or with an error, whatever becomes of connections. It is carried out at least once, and only until
-/// its end is handed up: so it must be one that does no harm if it is repeated. Whose the accesses are is a number of the caller's, the
-/// *owner*.
+/// An access that has begun ends well or with an error, whatever becomes of connections. A put or get is carried out at least once, and only
+/// until its end is handed up: so it must be one that does no harm if it is repeated. An atomic operation is carried out once if it ends
+/// well. Those to one peer are carried out in the order in which they have begun. Whose the accesses are is a number of the caller's,
+/// the *owner*.
 pub trait RemoteAccess {
     /// Whether it reaches memory that this peer opens.
     fn reaches_memory(&mut self, peer: u32) -> bool;
@@ -46,9 +66,22 @@ pub trait RemoteAccess {
         at: RemotePlace,
     ) -> Option<u64>;
 
-    /// Takes the accesses of an owner that have ended since the last time, each with what has failed, for a person. Those to a peer that is
-    /// lost have ended, too.
-    fn ended(&mut self, owner: u32) -> Vec<(u64, Result<(), String>)>;
+    /// To what atomic operations of other processes on memory that this one opens are atomic. Where that is the adapter alone, this process
+    /// accesses its own memory by the adapter, too: as a peer with its own number.
+    fn atomics(&mut self) -> AtomicScope;
+
+    /// Begins an atomic operation on memory of a peer or of this process. The number of the access. `None`: nothing can be done to that peer's
+    /// memory, and nothing has happened.
+    fn start_atomic(
+        &mut self,
+        owner: u32,
+        peer: u32,
+        operation: AtomicOperation,
+        at: RemotePlace,
+    ) -> Option<u64>;
+
+    /// Takes the accesses of an owner that have ended since the last time. Those to a peer that is lost have ended, too.
+    fn ended(&mut self, owner: u32) -> Vec<AccessEnd>;
 
     /// Gives up the accesses of an owner to a peer: when this returns no buffer of theirs is used any more. They end no more.
     fn abandon(&mut self, owner: u32, peer: u32);

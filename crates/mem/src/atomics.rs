@@ -128,8 +128,9 @@ impl Accumulator {
         self.size == self.extent
     }
 
+    /// Whether the elements are integers.
     #[inline(always)]
-    fn is_integer(&self) -> bool {
+    pub fn is_integer(&self) -> bool {
         use Scalar::*;
         matches!(self.scalar, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64)
     }

@@ -86,6 +86,11 @@ impl WindowHints {
         Ok(self)
     }
 
+    /// Whether accumulates change few bytes each, so that each word may be changed by itself (`mpi_accumulate_granularity` of 1 to 8).
+    pub fn has_short_accumulates(&self) -> bool {
+        (1..=8).contains(&self.granularity)
+    }
+
     /// All hints with the values that are in force (`MPI_Win_get_info`).
     pub fn info(&self) -> Info {
         let mut info = Info::new();

@@ -11,6 +11,7 @@ mod words;
 pub(crate) use self::connections::DRAIN;
 pub use self::connections::RETRIES;
 pub use self::regions::{RegionId, RemoteMemory};
+pub use crate::limits::AtomicScope;
 
 use self::lasting::LastingMemories;
 use self::regions::Regions;
@@ -21,7 +22,7 @@ use crate::declarations::{
     IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, Opaque, Qp, Srq, SrqInitAttr, Wc,
 };
 use crate::library::{Library, OpenContext, Port, VerbsError, last_errno};
-use crate::limits::QueueLimits;
+use crate::limits::DeviceLimits;
 use libc::c_int;
 use std::collections::HashMap;
 use std::fmt;
@@ -100,6 +101,8 @@ pub enum Operation {
     ReadSlot(SlotId),
     /// A slot was written into a peer's memory ([`Adapter::write_slot`]).
     WriteSlot(SlotId),
+    /// A slot has the value from before an atomic operation ([`Adapter::fetch_add`], [`Adapter::compare_swap`]).
+    AtomicSlot(SlotId),
 }
 
 /// The end of an operation.
@@ -124,6 +127,7 @@ const READ: u64 = 4 << 56;
 const WRITE: u64 = 5 << 56;
 const READ_SLOT: u64 = 6 << 56;
 const WRITE_SLOT: u64 = 7 << 56;
+const ATOMIC_SLOT: u64 = 8 << 56;
 /// What says of an operation that it was refused.
 const REFUSALS: [c_int; 4] =
     [IBV_WC_LOC_PROT_ERR, IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_OP_ERR];
@@ -143,7 +147,7 @@ struct QueuePair {
 pub struct Adapter {
     library: Arc<Library>,
     settings: AdapterSettings,
-    limits: QueueLimits,
+    limits: DeviceLimits,
     port: Port,
     pd: *mut Opaque,
     channel: *mut Channel,
@@ -212,7 +216,7 @@ impl Adapter {
     /// What the library says.
     pub fn open(library: &Arc<Library>, settings: AdapterSettings) -> Result<Adapter, VerbsError> {
         let context = library.open_named(&settings.device)?;
-        let limits = QueueLimits::of(&library.query_device(&settings.device, &context)?);
+        let limits = DeviceLimits::of(&library.query_device(&settings.device, &context)?);
         let settings = AdapterSettings { shared: limits.check(&settings)?, ..settings };
         let first_room = FIRST_ROOM.min(limits.completions);
         let ports = library.ports(&settings.device, &context)?;
@@ -354,6 +358,7 @@ impl Adapter {
                 WRITE => Operation::Write(RegionId(wc.wr_id as u32)),
                 READ_SLOT => Operation::ReadSlot(slot),
                 WRITE_SLOT => Operation::WriteSlot(slot),
+                ATOMIC_SLOT => Operation::AtomicSlot(slot),
                 _ => Operation::WriteWord,
             };
             let is_own = !matches!(operation, Operation::Receive(..)) || self.srq.is_null();
@@ -361,7 +366,8 @@ impl Adapter {
                 Operation::Send(slot)
                 | Operation::Receive(slot, _)
                 | Operation::ReadSlot(slot)
-                | Operation::WriteSlot(slot) => self.arena.take_back(slot),
+                | Operation::WriteSlot(slot)
+                | Operation::AtomicSlot(slot) => self.arena.take_back(slot),
                 Operation::Read(region) | Operation::Write(region) => self.regions.use_ended(region),
                 Operation::WriteWord => {}
             }

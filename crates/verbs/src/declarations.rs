@@ -36,10 +36,15 @@ pub(crate) const IBV_QP_DEST_QPN: c_int = 1 << 20;
 pub(crate) const IBV_ACCESS_LOCAL_WRITE: c_int = 1;
 pub(crate) const IBV_ACCESS_REMOTE_WRITE: c_int = 1 << 1;
 pub(crate) const IBV_ACCESS_REMOTE_READ: c_int = 1 << 2;
+pub(crate) const IBV_ACCESS_REMOTE_ATOMIC: c_int = 1 << 3;
 
 pub(crate) const IBV_WR_RDMA_WRITE: c_int = 0;
 pub(crate) const IBV_WR_SEND: c_int = 2;
 pub(crate) const IBV_WR_RDMA_READ: c_int = 4;
+pub(crate) const IBV_WR_ATOMIC_CMP_AND_SWP: c_int = 5;
+pub(crate) const IBV_WR_ATOMIC_FETCH_AND_ADD: c_int = 6;
+pub(crate) const IBV_ATOMIC_HCA: c_int = 1;
+pub(crate) const IBV_ATOMIC_GLOB: c_int = 2;
 pub(crate) const IBV_SEND_FENCE: c_uint = 1 << 0;
 pub(crate) const IBV_SEND_SIGNALED: c_uint = 1 << 1;
 pub(crate) const IBV_WC_SUCCESS: c_int = 0;
@@ -202,9 +207,27 @@ pub(crate) struct SendWr {
     pub send_flags: c_uint,
     pub imm_data: u32,
     pub remote_addr: u64,
-    pub rkey: u32,
+    pub operands: Operands,
     /// What other kinds of operations need.
-    pub unused: [u64; 9],
+    pub unused: [u64; 7],
+}
+
+/// What follows the address at the peer.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) union Operands {
+    /// Of reads and writes: the remote key.
+    pub rkey: u32,
+    /// Of atomic operations.
+    pub atomic: AtomicOperands,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct AtomicOperands {
+    pub compare_add: u64,
+    pub swap: u64,
+    pub rkey: u32,
 }
 
 #[repr(C)]
@@ -352,6 +375,7 @@ mod tests {
         assert_eq!(offset_of!(QpAttr, timeout), 130);
         assert_eq!((size_of::<SrqInitAttr>(), size_of::<Sge>()), (24, 16));
         assert_eq!((size_of::<SendWr>(), offset_of!(SendWr, remote_addr)), (128, 40));
+        assert_eq!((offset_of!(SendWr, operands), offset_of!(AtomicOperands, rkey)), (48, 16));
         assert_eq!((size_of::<RecvWr>(), size_of::<Wc>()), (32, 48));
         assert_eq!((offset_of!(Wc, byte_len), offset_of!(Wc, qp_num)), (20, 28));
         assert_eq!(size_of::<ContextOps>(), 256);

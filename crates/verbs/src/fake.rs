@@ -2,8 +2,9 @@
 //! its own.
 
 use crate::declarations::{
-    Channel, Context, ContextOps, Cq, DeviceAttr, IBV_QPS_ERR, IBV_QPS_RTS, Mr, Opaque, PortAttr, Qp, QpAttr,
-    QpInitAttr, RecvWr, SendWr, Srq, SrqInitAttr, Symbols, Wc,
+    Channel, Context, ContextOps, Cq, DeviceAttr, IBV_QPS_ERR, IBV_QPS_INIT, IBV_QPS_RTS,
+    IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, Mr, Opaque, PortAttr, Qp, QpAttr, QpInitAttr,
+    RecvWr, SendWr, Srq, SrqInitAttr, Symbols, Wc,
 };
 use libc::{c_char, c_int, c_uint, c_void, size_t};
 use std::cell::RefCell;
@@ -34,6 +35,12 @@ pub(crate) struct FakeLibrary {
     pub(crate) receives: VecDeque<u64>,
     /// The names of posted sends, writes and reads, with their kinds and flags.
     pub(crate) sends: VecDeque<(u64, c_int, c_uint)>,
+    /// The operands and remote keys of atomic operations among them.
+    pub(crate) atomics: Vec<(u64, u64, u32)>,
+    /// What the device says of those.
+    pub(crate) atomic_cap: c_int,
+    /// Who may do what over each queue pair that was made.
+    pub(crate) access: Vec<c_uint>,
     /// Where registered memory begins, and who may do what there.
     pub(crate) registered: Vec<(usize, c_int)>,
     pub(crate) fails_to_register: bool,
@@ -105,6 +112,7 @@ unsafe extern "C" fn query_device(_: *mut Context, attr: *mut DeviceAttr) -> c_i
     let attr = unsafe { &mut *attr };
     (attr.max_qp_wr, attr.max_srq_wr, attr.max_cqe) =
         with(|fake| (fake.max_qp_wr, fake.max_srq_wr, fake.max_cqe));
+    attr.atomic_cap = with(|fake| fake.atomic_cap);
     attr.phys_port_cnt = 1;
     0
 }
@@ -211,8 +219,12 @@ unsafe extern "C" fn create_qp(_: *mut Opaque, init: *mut QpInitAttr) -> *mut Qp
 }
 unsafe extern "C" fn modify_qp(qp: *mut Qp, attr: *mut QpAttr, _: c_int) -> c_int {
     // SAFETY: the caller gives an open queue pair, and such a structure.
-    let (number, state, repetitions) = unsafe { ((*qp).qp_num, (*attr).qp_state, (*attr).retry_cnt) };
+    let (number, attr) = unsafe { ((*qp).qp_num, &*attr) };
+    let (state, repetitions) = (attr.qp_state, attr.retry_cnt);
     with(|fake| {
+        if state == IBV_QPS_INIT {
+            fake.access.push(attr.qp_access_flags);
+        }
         if state == IBV_QPS_ERR {
             fake.broken.push(number);
         }
@@ -257,7 +269,15 @@ unsafe extern "C" fn post_srq_recv(_: *mut Srq, wr: *mut RecvWr, _: *mut *mut Re
 }
 unsafe extern "C" fn post_send(_: *mut Qp, wr: *mut SendWr, _: *mut *mut SendWr) -> c_int {
     // SAFETY: the caller gives such a structure.
-    with(|fake| fake.sends.push_back(unsafe { ((*wr).wr_id, (*wr).opcode, (*wr).send_flags) }));
+    let wr = unsafe { &*wr };
+    with(|fake| {
+        fake.sends.push_back((wr.wr_id, wr.opcode, wr.send_flags));
+        if matches!(wr.opcode, IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD) {
+            // SAFETY: operations of these kinds have such operands.
+            let operands = unsafe { wr.operands.atomic };
+            fake.atomics.push((operands.compare_add, operands.swap, operands.rkey));
+        }
+    });
     0
 }
 unsafe extern "C" fn post_recv(_: *mut Qp, wr: *mut RecvWr, _: *mut *mut RecvWr) -> c_int {

@@ -3,6 +3,7 @@
 use crate::declarations::{
     Context, DeviceAttr, IBV_LINK_LAYER_ETHERNET, IBV_PORT_ACTIVE, Opaque, PortAttr, Symbols,
 };
+use crate::limits::AtomicScope;
 use libc::c_int;
 use oxmpi_sys::foreign::{ForeignLibrary, text};
 use std::ffi::CStr;
@@ -142,6 +143,8 @@ pub struct Device {
     pub name: String,
     /// Its ports; none if it could not be opened.
     pub ports: Vec<Port>,
+    /// With what its operations on words of this host are atomic.
+    pub atomics: AtomicScope,
     /// Why it could not be opened.
     pub trouble: Option<String>,
 }
@@ -191,12 +194,13 @@ impl Library {
     /// If the library lists none because of an error. An empty list is none.
     pub fn devices(self: &Arc<Library>) -> Result<Vec<Device>, VerbsError> {
         self.each_device(|name, raw| {
-            Some(match self.open_context(name, raw).and_then(|context| self.ports(name, &context)) {
-                Ok(ports) => Device { name: name.to_string(), ports, trouble: None },
-                Err(error) => {
-                    Device { name: name.to_string(), ports: Vec::new(), trouble: Some(error.to_string()) }
-                }
-            })
+            let found = self.open_context(name, raw).and_then(|context| {
+                let atomics = AtomicScope::of(&self.query_device(name, &context)?);
+                Ok((self.ports(name, &context)?, atomics, None))
+            });
+            let nothing = |error: VerbsError| (Vec::new(), AtomicScope::None, Some(error.to_string()));
+            let (ports, atomics, trouble) = found.unwrap_or_else(nothing);
+            Some(Device { name: name.to_string(), ports, atomics, trouble })
         })
     }
 

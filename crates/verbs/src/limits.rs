@@ -1,12 +1,42 @@
 //! What a device can do, and what is used of it.
 
 use crate::adapter::AdapterSettings;
-use crate::declarations::DeviceAttr;
+use crate::declarations::{DeviceAttr, IBV_ATOMIC_GLOB, IBV_ATOMIC_HCA};
 use crate::library::VerbsError;
 
-/// The lengths of queues that a device supports at most.
+/// To what operations of an adapter on words of its host are atomic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AtomicScope {
+    /// It has no such operations.
+    None,
+    /// To those of the same adapter.
+    Adapter,
+    /// To all, also those of the host's processors.
+    Everything,
+}
+
+impl AtomicScope {
+    pub(crate) fn of(attr: &DeviceAttr) -> AtomicScope {
+        match attr.atomic_cap {
+            IBV_ATOMIC_HCA => AtomicScope::Adapter,
+            IBV_ATOMIC_GLOB => AtomicScope::Everything,
+            _ => AtomicScope::None,
+        }
+    }
+
+    /// With what such operations are atomic, for a person.
+    pub fn partners(self) -> &'static str {
+        match self {
+            AtomicScope::None => "nothing",
+            AtomicScope::Adapter => "adapters",
+            AtomicScope::Everything => "adapters and processors",
+        }
+    }
+}
+
+/// The lengths of queues that a device supports at most, and what it can do to words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct QueueLimits {
+pub(crate) struct DeviceLimits {
     /// Operations in a queue of a queue pair.
     pub(crate) queue_pair: u32,
     /// Receives in a shared receive queue; 0 if there are none.
@@ -15,19 +45,21 @@ pub(crate) struct QueueLimits {
     pub(crate) completions: u32,
     /// RDMA reads of a queue pair that are under way at the same time, in each direction.
     pub(crate) reads: u8,
+    pub(crate) atomics: AtomicScope,
 }
 
 /// As many reads under way suffice for any distance within a machine room.
 const READS: i32 = 16;
 
-impl QueueLimits {
-    pub(crate) fn of(attr: &DeviceAttr) -> QueueLimits {
+impl DeviceLimits {
+    pub(crate) fn of(attr: &DeviceAttr) -> DeviceLimits {
         let limit = |number| u32::try_from(number).unwrap_or(0);
-        QueueLimits {
+        DeviceLimits {
             queue_pair: limit(attr.max_qp_wr),
             shared: limit(attr.max_srq_wr),
             completions: limit(attr.max_cqe),
             reads: attr.max_qp_rd_atom.min(attr.max_qp_init_rd_atom).clamp(1, READS) as u8,
+            atomics: AtomicScope::of(attr),
         }
     }
 
@@ -70,7 +102,13 @@ impl QueueLimits {
 mod tests {
     use super::*;
 
-    const DEVICE: QueueLimits = QueueLimits { queue_pair: 100, shared: 1000, completions: 5000, reads: 1 };
+    const DEVICE: DeviceLimits = DeviceLimits {
+        queue_pair: 100,
+        shared: 1000,
+        completions: 5000,
+        reads: 1,
+        atomics: AtomicScope::None,
+    };
 
     fn settings(envelopes: u32, shared: Option<u32>) -> AdapterSettings {
         AdapterSettings {
@@ -92,13 +130,13 @@ mod tests {
         assert_eq!(DEVICE.check(&settings(64, Some(500))), Ok(Some(500)));
         assert_eq!(DEVICE.check(&settings(64, None)), Ok(None));
         // The completion queue has room for sends too.
-        let small = QueueLimits { completions: 600, ..DEVICE };
+        let small = DeviceLimits { completions: 600, ..DEVICE };
         assert_eq!(small.check(&settings(64, Some(4096))), Ok(Some(300)));
     }
 
     #[test]
     fn envelopes_that_do_not_fit_are_refused_with_the_parameter_and_both_numbers() {
-        let why = |limits: QueueLimits, envelopes, shared| {
+        let why = |limits: DeviceLimits, envelopes, shared| {
             limits.check(&settings(envelopes, shared)).unwrap_err().to_string()
         };
         for shared in [None, Some(4096)] {
@@ -106,9 +144,9 @@ mod tests {
             let why = why(DEVICE, 100, shared);
             assert!(why.contains("rpi_ib_num_envelopes is 100") && why.contains("at most 99"), "{why}");
         }
-        let no_shared = why(QueueLimits { shared: 0, ..DEVICE }, 64, Some(4096));
+        let no_shared = why(DeviceLimits { shared: 0, ..DEVICE }, 64, Some(4096));
         assert!(no_shared.contains("at most 0") && no_shared.contains("rpi_ib_srq to 0"), "{no_shared}");
-        let few = why(QueueLimits { completions: 100, ..DEVICE }, 64, Some(4096));
+        let few = why(DeviceLimits { completions: 100, ..DEVICE }, 64, Some(4096));
         assert!(few.contains("is 64") && few.contains("at most 35") && few.contains("a0"), "{few}");
     }
 
@@ -118,7 +156,7 @@ mod tests {
         assert_eq!(DEVICE.completion_queue(4097), Some([5000, 4097]));
         assert_eq!(DEVICE.completion_queue(5000), Some([5000, 5000]));
         assert_eq!(DEVICE.completion_queue(5001), None);
-        let all = QueueLimits { completions: u32::MAX, ..DEVICE };
+        let all = DeviceLimits { completions: u32::MAX, ..DEVICE };
         assert_eq!(all.completion_queue(u32::MAX), Some([u32::MAX; 2]));
     }
 }

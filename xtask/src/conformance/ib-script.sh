@@ -151,13 +151,22 @@ WITHOUT
 }
 
 windows() {
-    local ranks
+    local ranks program
     export CHECK_RDMA=1
     for ranks in 2 4; do job "windows, $ranks ranks" $ranks 200 "$PROGRAMS/win_far"; done
     job "windows, 1 envelope" 2 200 "$PROGRAMS/win_far" --mca rpi_ib_num_envelopes 1
     down 2 2 "windows, the port down for 2 seconds" 2 200 "$PROGRAMS/win_far"
     unset CHECK_RDMA
     CHECK_RDMA=0 job "windows by messages, rpi_ib_rma 0" 2 200 "$PROGRAMS/win_far" --mca rpi_ib_rma 0
+    for ranks in 2 4; do CHECK_ATOMICS=1 job "words, $ranks ranks" $ranks 200 "$PROGRAMS/win_words"; done
+    CHECK_ATOMICS=1 job "words, 1 envelope" 2 200 "$PROGRAMS/win_words" --mca rpi_ib_num_envelopes 1
+    CHECK_ATOMICS=1 down 1 2 "words, the port down for 2 seconds" 2 200 "$PROGRAMS/win_words"
+    CHECK_ATOMICS=0 job "words by messages, rpi_ib_rma 0" 2 200 "$PROGRAMS/win_words" --mca rpi_ib_rma 0
+    # Ranks that share memory leave words to the processor.
+    CHECK_ATOMICS=0 job "words in shared memory" 2 200 "$PROGRAMS/win_words" --mca rpi_ib_shm 1
+    export CHECK_SHORT_ACCUMULATES=1
+    for program in win_atomics win_accumulate win_lock win_pscw; do job "$program, words" 2 200 "$PROGRAMS/$program"; done
+    unset CHECK_SHORT_ACCUMULATES
 }
 
 tests() {

@@ -45,7 +45,7 @@ const TESTS: [&str; 14] = [
 ];
 /// Those with long messages and with windows, where the adapter has to do the work, and the one whose port is taken down: they run in ways of
 /// their own.
-const OTHERS: [&str; 3] = ["p2p_remapped", "win_far", "jobs/ib_down"];
+const OTHERS: [&str; 5] = ["p2p_remapped", "win_far", "win_words", "win_atomics", "jobs/ib_down"];
 
 /// mpi4py's modules that run there: point-to-point and collective communication.
 const MODULES: [&str; 18] = [
@@ -76,7 +76,7 @@ pub(super) enum IbPart {
     Basic,
     /// Long messages, which the adapter reads.
     Long,
-    /// Windows, to which the adapter puts and from which it gets.
+    /// Windows, to which the adapter puts, from which it gets, and whose words it changes.
     Windows,
     /// Ports that are taken down, before the first message and in the middle of one.
     Ports,

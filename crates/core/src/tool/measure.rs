@@ -160,6 +160,7 @@ fn counted(quantity: Quantity, lane: &Counts, fabric: &oxmpi_fabric::Counts) -> 
         Quantity::CompletionReads => fabric.completion_reads,
         Quantity::RdmaBytes => fabric.rdma_bytes,
         Quantity::RdmaBytesWritten => fabric.rdma_bytes_written,
+        Quantity::RdmaAtomics => fabric.rdma_atomics,
         Quantity::AuxiliaryBytes => fabric.auxiliary_bytes,
         Quantity::ContextPairs => fabric.context_pairs,
         Quantity::NetworkFramesSent => fabric.network_frames_sent,

@@ -4,6 +4,7 @@ use super::control::Listed;
 use super::mailbox::{Asking, Fetch, What};
 use super::message::Place;
 use super::service::Accumulating;
+use super::words::{Change, WORD, WordChanges, WordOwner};
 use super::{Control, Flavor, Service, Target, Window};
 use crate::Process;
 use crate::failure::check_not_revoked;
@@ -383,6 +384,18 @@ impl<F: Fabric> Process<F> {
             return Ok(None);
         }
         let (target, place) = self.begin(window, at, how)?;
+        self.accumulate_at(window, what, (target, at.rank), place, how)
+    }
+
+    /// As [`Process::accumulate`], at a place that was found.
+    fn accumulate_at(
+        &self,
+        window: &Window,
+        what: Accumulate,
+        (target, rank): (&Target, i32),
+        place: Place,
+        how: How,
+    ) -> Result<Option<RequestId>> {
         let Accumulate { operands, fetch, accumulator } = what;
         let room = place.count * place.layout.size();
         let len = if accumulator.op() == Op::NoOp { room } else { operands.packed_len() };
@@ -400,6 +413,23 @@ impl<F: Fabric> Process<F> {
         if len == 0 || (accumulator.op() == Op::NoOp && fetch.is_none()) {
             return Ok(None);
         }
+        if target.words != WordOwner::Processor && accumulator.is_plain() && accumulator.size() == WORD {
+            let wanted = how == How::Request;
+            match self.words(window, target, &place, len) {
+                Ok(None) => {}
+                Ok(Some(addresses)) => {
+                    let mut bytes = vec![0; if accumulator.op() == Op::NoOp { 0 } else { len }];
+                    operands.pack(0, BytesMut::from(&mut bytes[..]));
+                    let change = Change::Accumulate(accumulator, bytes);
+                    let changes = WordChanges::new(addresses, target.key, change, fetch);
+                    return self.change_by_adapter(window, (target, rank), changes, wanted);
+                }
+                Err(addresses) => {
+                    let what = Accumulate { operands, fetch, accumulator };
+                    return self.accumulate_each(window, &what, rank, addresses);
+                }
+            }
+        }
         match self.way(window, target, &place, true)? {
             Way::Mapped(buffer, control) => {
                 let what = Accumulate { operands, fetch, accumulator };
@@ -413,16 +443,54 @@ impl<F: Fabric> Process<F> {
                     let kind = if fetch.is_some() { Fetch::Yes } else { Fetch::No };
                     let what = What::Accumulate(accumulator, kind);
                     let asking = Asking { what, at: place.at, len, data: &operands, into: fetch.clone() };
-                    if self.post(window, (target, at.rank), asking)? {
+                    if self.post(window, (target, rank), asking)? {
                         return Ok(None);
                     }
                 }
                 let what = Accumulating { operands, fetch, accumulator };
-                self.ask(window, (target, at.rank), |service, lane| {
-                    service.accumulate(lane, (at.rank as u32, place), (what, len), wanted)
+                self.ask(window, (target, rank), |service, lane| {
+                    service.accumulate(lane, (rank as u32, place), (what, len), wanted)
                 })
             }
         }
+    }
+
+    /// Accumulates each element by itself, as some of them are words that the adapter changes, and others are none. It waits for all.
+    fn accumulate_each(
+        &self,
+        window: &Window,
+        what: &Accumulate,
+        rank: i32,
+        addresses: Vec<u64>,
+    ) -> Result<Option<RequestId>> {
+        let Accumulate { operands, fetch, accumulator } = what;
+        let (target, layout) = (window.target(rank)?, Arc::new(Layout::basic(WORD, 1)));
+        let part = |buffer: &UserBuf, at: usize| {
+            let whole = buffer.packed_range(at * WORD, WORD);
+            whole.unwrap_or_else(|| {
+                let mut bytes = vec![0; WORD];
+                buffer.pack(at * WORD, BytesMut::from(&mut bytes[..]));
+                Owned::new(bytes).buf()
+            })
+        };
+        for (at, address) in addresses.into_iter().enumerate() {
+            let operands = if accumulator.op() == Op::NoOp { UserBuf::empty() } else { part(operands, at) };
+            let into = fetch.as_ref().map(|_| Owned::new(vec![0; WORD]));
+            let one =
+                Accumulate { operands, fetch: into.as_ref().map(Owned::buf), accumulator: *accumulator };
+            let place = Place {
+                at: address.wrapping_sub(target.base).cast_signed(),
+                count: 1,
+                layout: layout.clone(),
+            };
+            self.accumulate_at(window, one, (target, rank), place, How::Plain)?;
+            self.complete_target(window, rank as u32)?;
+            if let (Some(fetch), Some(into)) = (fetch, into) {
+                let bytes = into.into_vec().unwrap_or_default();
+                fetch.unpack(at * WORD, Bytes::from(&bytes[..]));
+            }
+        }
+        Ok(None)
     }
 
     /// Acquires the element lock of a target whose memory is mapped here.
@@ -454,6 +522,13 @@ impl<F: Fabric> Process<F> {
             return Ok(());
         }
         let (target, place) = self.begin(window, at, How::Plain)?;
+        if let (Some(new), Some(compare)) = (word(new), word(compare))
+            && let Ok(Some(addresses)) = self.words(window, target, &place, WORD)
+        {
+            let change = Change::Swap { compare, new };
+            let changes = WordChanges::new(addresses, target.key, change, Some(old.clone()));
+            return self.change_by_adapter(window, (target, at.rank), changes, false).map(drop);
+        }
         match self.way(window, target, &place, true)? {
             Way::Mapped(buffer, control) => {
                 let (element, old) = (buffer.as_contiguous_mut(), old.as_contiguous_mut());
@@ -477,6 +552,13 @@ impl<F: Fabric> Process<F> {
             }
         }
     }
+}
+
+/// The word that these bytes are, if they are one.
+fn word(bytes: Bytes<'_>) -> Option<u64> {
+    let mut word = [0; WORD];
+    (bytes.len() == WORD).then(|| bytes.copy_to(BytesMut::from(&mut word[..])))?;
+    Some(u64::from_ne_bytes(word))
 }
 
 /// Accumulates to memory that is mapped here. `lock` acquires its element lock.

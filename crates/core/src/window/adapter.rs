@@ -1,11 +1,12 @@
-//! Puts and gets by the adapter of the route to a target, which reads and writes the window without the target's help
+//! Accesses by the adapter of the route to a target, which reads and writes the window without the target's help
 //! ([`RemoteAccess`](oxmpi_fabric::RemoteAccess)).
 //!
 //! Each rank opens its memory when the window is made, if some rank is reached so, and tells all its key; 0 says that it could not. Only data
-//! that lie in one piece at the target go so. An access is complete at the target when it has ended here, so flushes, unlocks and the ends of
+//! that lie in one piece at the target go so; accumulates have rules of their own (`words.rs`). An access is complete at the target when it has ended here, so flushes, unlocks and the ends of
 //! epochs wait for that before they say anything to the target.
 
 use super::service::Service;
+use super::words::{Accumulates, Part, WordOwner};
 use super::{Target, Window};
 use crate::Process;
 use crate::comm::Communicator;
@@ -24,10 +25,10 @@ use std::sync::atomic::Ordering;
 
 /// An access that has not ended.
 #[derive(Debug)]
-struct UnderWay {
-    rank: u32,
+pub(super) struct UnderWay {
+    pub(super) rank: u32,
     /// The user's request that ends with it.
-    user: Option<RequestId>,
+    pub(super) user: Option<RequestId>,
 }
 
 /// The accesses by the adapter in a window.
@@ -37,13 +38,28 @@ pub(super) struct AdapterAccesses {
     /// Those to each rank, the oldest first.
     to: BTreeMap<u32, BTreeSet<u64>>,
     /// What has failed first of those to each rank, until the end of an epoch says so.
-    failed: BTreeMap<u32, String>,
+    pub(super) failed: BTreeMap<u32, String>,
+    /// The puts and gets, by the transport's numbers, and the operations of accumulates.
+    data: HashMap<u64, u64>,
+    pub(super) parts: HashMap<u64, Part>,
+    /// The accumulates to each rank.
+    pub(super) accumulates: BTreeMap<u32, Accumulates>,
+    /// The number of the last one.
+    last: u64,
 }
 
 impl AdapterAccesses {
     /// Whether none is under way.
     pub(super) fn are_over(&self) -> bool {
         self.all.is_empty()
+    }
+
+    /// Begins an access. Its number.
+    pub(super) fn begin(&mut self, access: UnderWay) -> u64 {
+        self.last += 1;
+        self.to.entry(access.rank).or_default().insert(self.last);
+        self.all.insert(self.last, access);
+        self.last
     }
 
     fn end(&mut self, number: u64) -> Option<UnderWay> {
@@ -85,8 +101,8 @@ impl Service {
             return Ok(None);
         };
         let user = wanted.then(|| lane.open_external());
-        self.accesses.all.insert(number, UnderWay { rank, user });
-        self.accesses.to.entry(rank).or_default().insert(number);
+        let at = self.accesses.begin(UnderWay { rank, user });
+        self.accesses.data.insert(number, at);
         Ok(Some(user))
     }
 
@@ -95,14 +111,24 @@ impl Service {
         let owner = self.context();
         let ended = lane.fabric_mut().remote_access().map(|remote| remote.ended(owner)).unwrap_or_default();
         for (number, how) in ended {
-            let Some(UnderWay { rank, user }) = self.accesses.end(number) else { continue };
+            if let Some(part) = self.accesses.parts.remove(&number) {
+                self.word_ended(lane, part, how);
+                continue;
+            }
+            let Some(at) = self.accesses.data.remove(&number) else { continue };
             let fault = how.is_err().then_some(Fault::Outside);
-            if let Some(user) = user {
-                lane.complete_external(user, Completion { fault, context: owner, ..Completion::EMPTY });
+            if let (Some(access), Err(why)) = (self.accesses.all.get(&at), how) {
+                self.accesses.failed.entry(access.rank).or_insert(why);
             }
-            if let Err(why) = how {
-                self.accesses.failed.entry(rank).or_insert(why);
-            }
+            self.end_access(lane, at, fault);
+        }
+    }
+
+    /// Ends an access, and the request that ends with it.
+    pub(super) fn end_access<F: Fabric>(&mut self, lane: &mut Lane<F>, at: u64, fault: Option<Fault>) {
+        let context = self.context();
+        if let Some(user) = self.accesses.end(at).and_then(|access| access.user) {
+            lane.complete_external(user, Completion { fault, context, ..Completion::EMPTY });
         }
     }
 
@@ -136,6 +162,10 @@ impl Service {
         let failed = self.failed(fault);
         let to_it: Vec<u64> =
             self.accesses.all.iter().filter(|(_, one)| one.rank == rank).map(|(number, _)| *number).collect();
+        let AdapterAccesses { parts, data, accumulates, .. } = &mut self.accesses;
+        parts.retain(|_, part| part.rank != rank);
+        data.retain(|_, at| !to_it.contains(at));
+        accumulates.remove(&rank);
         for number in to_it {
             if let Some(user) = self.accesses.end(number).and_then(|access| access.user) {
                 lane.complete_external(user, failed);
@@ -173,6 +203,11 @@ impl<F: Fabric> Process<F> {
         }
     }
 
+    /// Whether the adapter reaches a target.
+    pub(super) fn is_by_adapter(&self, window: &Window, target: &Target) -> bool {
+        self.near(window, target).by_adapter
+    }
+
     /// Begins a put or get by the adapter, of all bytes of a buffer. `None`: messages have to do it. Otherwise the request that ends with it,
     /// if one is wanted.
     pub(super) fn access_by_adapter(
@@ -204,7 +239,8 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// The rank has failed; what the adapter says of an access that it could not make.
     pub(super) fn finish_accesses(&self, window: &Window, rank: u32) -> Result<()> {
-        if window.targets[rank as usize].near.get().is_none_or(|near| !near.by_adapter) {
+        let target = &window.targets[rank as usize];
+        if target.words == WordOwner::Processor && target.near.get().is_none_or(|near| !near.by_adapter) {
             return Ok(());
         }
         let what = ("to let the adapter end accesses to its part of", Need::Outside, rank);

@@ -4,6 +4,7 @@
 
 use super::control::Control;
 use super::epoch::Epochs;
+use super::words::{WordFacts, WordOwner, owners};
 use super::{Exposure, Facts, Near, Service, Target, Window, locked};
 use crate::Process;
 use crate::awaited::others;
@@ -63,7 +64,7 @@ pub struct NewWindow {
 }
 
 /// What a rank tells of itself: a status, then its part of the window.
-const WORDS: usize = 6;
+const WORDS: usize = 7;
 
 impl<F: Fabric> Process<F> {
     /// Makes a window. Collective: who has found something wrong with the call makes it all the same, with the error.
@@ -84,7 +85,9 @@ impl<F: Fabric> Process<F> {
                 let window = parts.finish(own);
                 let mut service = window.service();
                 let (base, len) = (window.exposure.memory.address(), window.exposure.memory.len());
+                let own_words = window.targets[window.rank() as usize].words;
                 service.is_alone = window.flavor == Flavor::Create
+                    && own_words == WordOwner::Processor
                     && !self.is_threaded()
                     && self.heap().is_none_or(|heap| !heap.overlaps(base, len));
                 let mut domain = self.domain.lock();
@@ -190,12 +193,15 @@ impl<F: Fabric> Process<F> {
             self.keep_memory(memory);
         }
         let key = if is_opened { self.open_to_adapters(comm, &memory) } else { 0 };
+        let are_short = is_opened && new.hints.has_short_accumulates();
+        let facts = self.word_facts(comm, are_short, (key, memory.len()));
         let words = [
             memory.address() as u64,
             size,
             new.disp_unit.cast_unsigned(),
             if control.1 { control.0.address() } else { 0 },
             key,
+            facts.encode(),
         ];
         let all = self.agree_on_window(comm, wrong, &words).inspect_err(|error| {
             if is_failure(error) {
@@ -208,11 +214,13 @@ impl<F: Fabric> Process<F> {
                 self.forget_memory(memory.start().addr().get());
             }
         })?;
+        let facts: Vec<_> = all.chunks(WORDS).map(|words| WordFacts::decode(words[6])).collect();
         // A process of another launcher has another number there.
         let process = |rank: u32| comm.team.map.process(rank).unwrap_or(self.rank);
         let mut targets: Vec<Target> = (0..)
             .zip(all.chunks(WORDS))
-            .map(|(rank, words)| Target {
+            .zip(owners(&facts))
+            .map(|((rank, words), owner)| Target {
                 process: process(rank),
                 owner: process(rank),
                 base: words[1],
@@ -220,6 +228,7 @@ impl<F: Fabric> Process<F> {
                 disp_unit: words[3].cast_signed(),
                 control: words[4],
                 key: words[5],
+                words: owner,
                 near: OnceLock::new(),
                 open: AtomicU32::new(0),
                 posts_taken: AtomicU64::new(0),
@@ -402,6 +411,7 @@ impl Parts {
     fn finish(self, comm: Communicator) -> Window {
         let Parts { flavor, hints, memory, control, key, targets } = self;
         let dynamic = flavor == Flavor::Dynamic;
+        let words_are_the_adapters = targets.iter().any(|target| target.words == WordOwner::Adapter);
         let own = &targets[comm.team.rank as usize];
         let facts = Facts {
             base: if dynamic { 0 } else { memory.address() },
@@ -433,6 +443,7 @@ impl Parts {
             attributes: Attributes::default(),
             facts,
             key,
+            words_are_the_adapters,
             name: Mutex::default(),
             hints: Mutex::new(hints),
         }

@@ -31,6 +31,12 @@ impl Window {
         (!target.is_gone() && self.may_access(target)).then_some((bytes, control))
     }
 
+    /// As [`Window::bytes_now`], of an element that the processor may change.
+    #[inline(always)]
+    fn elements_now(&self, rank: i32, disp: i64, len: usize) -> Option<(BytesMut<'_>, &Control)> {
+        if self.words_are_the_adapters { None } else { self.bytes_now(rank, disp, len) }
+    }
+
     /// Notes that mapped memory was stored to. Release: the note is not seen before what was stored.
     #[inline(always)]
     pub(super) fn has_stored(&self) {
@@ -102,7 +108,7 @@ impl<F: Fabric> Process<F> {
         old: BytesMut<'_>,
         (rank, disp): (i32, i64),
     ) -> bool {
-        match window.bytes_now(rank, disp, old.len()) {
+        match window.elements_now(rank, disp, old.len()) {
             Some((target, _)) => instruction.apply(operand, target, old),
             None => false,
         }
@@ -118,7 +124,7 @@ impl<F: Fabric> Process<F> {
         old: BytesMut<'_>,
         (rank, disp): (i32, i64),
     ) -> bool {
-        match window.bytes_now(rank, disp, old.len()) {
+        match window.elements_now(rank, disp, old.len()) {
             Some((target, control)) => {
                 accumulator.apply(operand, target, Some(old), || self.hold_elements(window, control));
                 window.has_stored();
@@ -137,7 +143,7 @@ impl<F: Fabric> Process<F> {
         old: BytesMut<'_>,
         (rank, disp): (i32, i64),
     ) -> bool {
-        match window.bytes_now(rank, disp, old.len()) {
+        match window.elements_now(rank, disp, old.len()) {
             Some((target, control)) => {
                 compare_and_swap(new, compare, target, old, || self.hold_elements(window, control));
                 window.has_stored();

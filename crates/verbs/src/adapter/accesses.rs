@@ -1,19 +1,22 @@
-//! Access to memory of peers that they have opened: writes into it and reads from it, out of regions or slots.
+//! Access to memory of peers that they have opened: writes into it and reads from it, out of regions or slots, and atomic operations on words
+//! of it.
 //!
 //! Memory that is opened is written by peers at any time until its region is deregistered; who opens it has promised that it may be.
 
 use super::regions::RegionId;
-use super::{Adapter, READ_SLOT, SlotId, WRITE, WRITE_SLOT};
+use super::{ATOMIC_SLOT, Adapter, AtomicScope, READ_SLOT, SlotId, WRITE, WRITE_SLOT};
 use crate::declarations::{
-    IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE, IBV_WR_RDMA_READ,
-    IBV_WR_RDMA_WRITE,
+    AtomicOperands, IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_REMOTE_READ,
+    IBV_ACCESS_REMOTE_WRITE, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_RDMA_READ,
+    IBV_WR_RDMA_WRITE, Operands,
 };
 use crate::library::VerbsError;
 use libc::c_int;
 use oxmpi_mem::buffer::UserBuf;
 
 impl Adapter {
-    /// Registers a buffer in one piece, which peers may read and write from now on ([`Adapter::exposed`] says where it lies).
+    /// Registers a buffer in one piece, which peers may read and write from now on ([`Adapter::exposed`] says where it lies), and whose words they
+    /// may change by atomic operations if the device has some.
     ///
     /// # Errors
     /// As for [`Adapter::expose`].
@@ -22,7 +25,59 @@ impl Adapter {
     /// If the buffer is read-only.
     pub fn open_to_peers(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError> {
         let _ = buffer.as_contiguous_mut();
-        self.add(buffer, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
+        let access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+        self.add(buffer, access | self.atomic_access())
+    }
+
+    /// To what the device's operations on words of its host are atomic.
+    pub fn atomics(&self) -> AtomicScope {
+        self.limits.atomics
+    }
+
+    /// What lets peers change words by atomic operations, if there are some.
+    pub(super) fn atomic_access(&self) -> c_int {
+        if self.limits.atomics == AtomicScope::None { 0 } else { IBV_ACCESS_REMOTE_ATOMIC }
+    }
+
+    /// Adds to eight bytes of a peer's memory, whose address is a multiple of 8. Their value from before comes into the slot, in the byte order of
+    /// this host. The slot is the device's until [`Operation::AtomicSlot`](super::Operation::AtomicSlot).
+    ///
+    /// # Errors
+    /// As for [`Adapter::write_slot`].
+    pub fn fetch_add(
+        &mut self,
+        queue_pair: u32,
+        slot: SlotId,
+        add: u64,
+        at: (u64, u32),
+    ) -> Result<(), VerbsError> {
+        self.atomic(queue_pair, slot, (IBV_WR_ATOMIC_FETCH_AND_ADD, add, 0), at)
+    }
+
+    /// Compares eight bytes of a peer's memory with the first word, and replaces them by the second one if they are equal. Otherwise as
+    /// [`Adapter::fetch_add`].
+    ///
+    /// # Errors
+    /// As for [`Adapter::write_slot`].
+    pub fn compare_swap(
+        &mut self,
+        queue_pair: u32,
+        slot: SlotId,
+        (compare, new): (u64, u64),
+        at: (u64, u32),
+    ) -> Result<(), VerbsError> {
+        self.atomic(queue_pair, slot, (IBV_WR_ATOMIC_CMP_AND_SWP, compare, new), at)
+    }
+
+    fn atomic(
+        &mut self,
+        queue_pair: u32,
+        slot: SlotId,
+        (opcode, compare_add, swap): (c_int, u64, u64),
+        (address, rkey): (u64, u32),
+    ) -> Result<(), VerbsError> {
+        let operands = Operands { atomic: AtomicOperands { compare_add, swap, rkey } };
+        self.access_by_slot(queue_pair, (slot, size_of::<u64>()), (opcode, ATOMIC_SLOT), (address, operands))
     }
 
     /// Registers a buffer in one piece, out of which this process writes into the memory of peers.
@@ -65,7 +120,12 @@ impl Adapter {
         len: usize,
         to: (u64, u32),
     ) -> Result<(), VerbsError> {
-        self.access_by_slot(queue_pair, (slot, len), (IBV_WR_RDMA_WRITE, WRITE_SLOT), to)
+        self.access_by_slot(
+            queue_pair,
+            (slot, len),
+            (IBV_WR_RDMA_WRITE, WRITE_SLOT),
+            (to.0, Operands { rkey: to.1 }),
+        )
     }
 
     /// Reads `len` bytes of a peer's memory into a slot, which is the device's until
@@ -80,6 +140,7 @@ impl Adapter {
         len: usize,
         from: (u64, u32),
     ) -> Result<(), VerbsError> {
+        let from = (from.0, Operands { rkey: from.1 });
         self.access_by_slot(queue_pair, (slot, len), (IBV_WR_RDMA_READ, READ_SLOT), from)
     }
 
@@ -88,12 +149,12 @@ impl Adapter {
         queue_pair: u32,
         (slot, len): (SlotId, usize),
         (opcode, kind): (c_int, u64),
-        there: (u64, u32),
+        there: (u64, Operands),
     ) -> Result<(), VerbsError> {
         let Some(sge) = self.arena.lend(slot, len) else {
             return Err(self.error("ibv_post_send", libc::EBUSY));
         };
-        let posted = self.post(queue_pair, (opcode, 0, kind | u64::from(slot.0)), sge, there);
+        let posted = self.post_with(queue_pair, (opcode, 0, kind | u64::from(slot.0)), sge, there);
         if posted.is_err() {
             self.arena.take_back(slot);
         }

@@ -86,7 +86,8 @@ impl Adapter {
         let mut attr: QpAttr = unsafe { zeroed() };
         attr.qp_state = IBV_QPS_INIT;
         attr.port_num = self.settings.port;
-        attr.qp_access_flags = (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ) as u32;
+        let access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | self.atomic_access();
+        attr.qp_access_flags = access as u32;
         let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
         if let Err(error) = self.modify(raw, attr, mask) {
             // SAFETY: it is open, and nothing was posted on it.

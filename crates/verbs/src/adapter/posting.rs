@@ -1,7 +1,7 @@
 //! Sends and receives of an adapter.
 
 use super::{Adapter, RECEIVE, SEND, SlotId};
-use crate::declarations::{IBV_SEND_SIGNALED, IBV_WR_SEND, RecvWr, SendWr, Sge};
+use crate::declarations::{IBV_SEND_SIGNALED, IBV_WR_SEND, Operands, RecvWr, SendWr, Sge};
 use crate::library::VerbsError;
 use libc::{c_int, c_uint};
 use std::ptr::null_mut;
@@ -10,9 +10,20 @@ impl Adapter {
     pub(super) fn post(
         &mut self,
         queue_pair: u32,
+        what: (c_int, c_uint, u64),
+        sge: Sge,
+        (remote_addr, rkey): (u64, u32),
+    ) -> Result<(), VerbsError> {
+        self.post_with(queue_pair, what, sge, (remote_addr, Operands { rkey }))
+    }
+
+    /// As [`Adapter::post`], with all that follows the address at the peer.
+    pub(super) fn post_with(
+        &mut self,
+        queue_pair: u32,
         (opcode, flags, name): (c_int, c_uint, u64),
         mut sge: Sge,
-        (remote_addr, rkey): (u64, u32),
+        (remote_addr, operands): (u64, Operands),
     ) -> Result<(), VerbsError> {
         let Some(pair) = self.queue_pairs.get_mut(&queue_pair) else {
             return Err(self.error("ibv_post_send", libc::ENOTCONN));
@@ -26,8 +37,8 @@ impl Adapter {
             send_flags: IBV_SEND_SIGNALED | flags,
             imm_data: 0,
             remote_addr,
-            rkey,
-            unused: [0; 9],
+            operands,
+            unused: [0; 7],
         };
         let mut bad = null_mut();
         // SAFETY: the queue pair is open; the request is copied during the call, and the memory that it names is registered and stays

@@ -1,7 +1,7 @@
 //! Writes into memory of peers, and reads from it.
 
 use super::{device, open, polled};
-use crate::adapter::Operation;
+use crate::adapter::{AtomicScope, Operation};
 use crate::fake::{self, with};
 use oxmpi_mem::memory::Owned;
 
@@ -77,4 +77,37 @@ fn what_a_peer_refuses_is_told_from_what_the_network_loses() {
         ends.iter().map(|end| (end.is_refused, end.has_timed_out, end.error.is_some())).collect();
     let expected = [(false, false, false), (false, false, true), (true, false, true), (false, true, true)];
     assert_eq!(said, expected);
+}
+
+#[test]
+fn atomic_operations_change_words_of_peers_where_the_device_has_them() {
+    device(100, 0, 50_000);
+    let adapter = open(None).unwrap();
+    assert_eq!(adapter.atomics(), AtomicScope::None);
+    drop(adapter);
+    for (cap, scope) in [(1, AtomicScope::Adapter), (2, AtomicScope::Everything)] {
+        with(|fake| {
+            fake.atomic_cap = cap;
+            fake.access.clear();
+            fake.atomics.clear();
+        });
+        let mut adapter = open(None).unwrap();
+        assert_eq!(adapter.atomics(), scope);
+        let memory = Owned::new(vec![0u8; 64]);
+        let region = adapter.open_to_peers(&memory.buf()).unwrap();
+        let rights = with(|fake| fake.registered.last().map(|known| known.1));
+        assert_eq!(rights, Some(1 | 2 | 4 | 8), "local write, remote write, read and atomic operations");
+        let end = adapter.create(1).unwrap().queue_pair;
+        assert_eq!(with(|fake| fake.access.clone()), [2 | 4 | 8]);
+        let slots = adapter.more_slots().unwrap();
+        adapter.fetch_add(end, slots[0], 5, (64, 7)).unwrap();
+        adapter.compare_swap(end, slots[1], (1, 2), (72, 9)).unwrap();
+        assert!(adapter.fetch_add(end, slots[1], 5, (64, 7)).is_err(), "it is the device's");
+        let kinds: Vec<_> = with(|fake| fake.sends.iter().map(|(_, kind, _)| *kind).collect());
+        assert_eq!(kinds, [6, 5], "a fetch-and-add and a compare-and-swap");
+        assert_eq!(with(|fake| fake.atomics.clone()), [(5, 0, 7), (1, 2, 9)]);
+        (0..2).for_each(|_| fake::complete(end));
+        assert_eq!(polled(&mut adapter), [Operation::AtomicSlot(slots[0]), Operation::AtomicSlot(slots[1])]);
+        assert!(adapter.deregister(region));
+    }
 }

@@ -3,7 +3,7 @@
 use super::reading::{FORCE, PATIENCE, READ_LEN};
 use super::settings::ACCESSES;
 use super::{Ib, IbPort};
-use crate::{Direction, RemoteAccess, RemotePlace};
+use crate::{AccessEnd, AtomicOperation, AtomicScope, Direction, RemoteAccess, RemotePlace};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_verbs::{Completion, Operation, RegionId, SlotId};
@@ -13,15 +13,36 @@ use std::time::{Duration, Instant};
 /// How often an access that the peer's adapter has refused is repeated: over another connection it would be refused as well.
 const REPETITIONS: u32 = 1;
 
+/// What an atomic operation changes, bytes.
+const WORD: usize = size_of::<u64>();
+
 /// Accesses to a peer that wait for room before one more first takes note of what has ended: a program that makes many keeps the adapter busy.
 const QUEUED: usize = 16;
+
+/// What an access does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Data(Direction),
+    Atomic(AtomicOperation),
+}
+
+impl Kind {
+    /// What it is called in messages for a person.
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Data(Direction::Put) => "a one-sided write (MPI_Put)",
+            Kind::Data(Direction::Get) => "a one-sided read (MPI_Get)",
+            Kind::Atomic(_) => "an atomic operation (MPI_Accumulate and its like)",
+        }
+    }
+}
 
 /// An access that has not ended.
 #[derive(Debug)]
 struct Access {
     owner: u32,
     peer: u32,
-    direction: Direction,
+    kind: Kind,
     buffer: UserBuf,
     len: usize,
     at: (u64, u32),
@@ -32,6 +53,10 @@ struct Access {
     under_way: u32,
     /// One of them has failed, so all are repeated over the next connection.
     has_failed: bool,
+    /// Why nobody knows whether an atomic operation was carried out, if so.
+    unknown: Option<String>,
+    /// The value from before it.
+    before: u64,
     /// How often the peer's adapter has refused it, and in which words.
     refusals: u32,
     refused: String,
@@ -45,9 +70,6 @@ enum By {
     Slot(SlotId),
 }
 
-/// Accesses that have ended, each with what has failed.
-type Ends = Vec<(u64, Result<(), String>)>;
-
 /// All accesses of a process.
 #[derive(Debug, Default)]
 pub(super) struct Accesses {
@@ -56,12 +78,13 @@ pub(super) struct Accesses {
     waiting: BTreeMap<u32, VecDeque<u64>>,
     under_way: HashMap<By, u64>,
     /// What has ended, for each owner.
-    ended: HashMap<u32, Ends>,
+    ended: HashMap<u32, Vec<AccessEnd>>,
     /// Of the last one.
     number: u64,
-    /// Bytes that were read from the memory of peers, and written there.
+    /// Bytes that were read from the memory of peers, and written there, and atomic operations that were carried out.
     pub(super) read: u64,
     pub(super) written: u64,
+    pub(super) atomics: u64,
 }
 
 impl Accesses {
@@ -75,20 +98,12 @@ impl Accesses {
         !self.all.is_empty() && self.all.values().any(|one| one.peer == peer)
     }
 
-    fn end(&mut self, number: u64, how: Result<(), String>) -> Option<Access> {
+    fn end(&mut self, number: u64, how: Result<u64, String>) -> Option<Access> {
         let access = self.all.remove(&number)?;
         if !access.is_given_up {
             self.ended.entry(access.owner).or_default().push((number, how));
         }
         Some(access)
-    }
-}
-
-/// What an access is called in messages for a person.
-fn name(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Put => "a one-sided write (MPI_Put)",
-        Direction::Get => "a one-sided read (MPI_Get)",
     }
 }
 
@@ -111,11 +126,9 @@ impl<P: IbPort> Ib<P> {
         if is_gone {
             return self.end_accesses(number, &format!("process {number} is gone"));
         }
-        if self.peer(number).is_none_or(|peer| !peer.is_ready && peer.broken.is_none()) {
-            return match self.begin_meeting(number) {
-                Ok(()) => false,
-                Err(unreachable) => self.end_accesses(number, &unreachable.to_string()),
-            };
+        let is_new = self.peer(number).is_none_or(|peer| !peer.is_ready && peer.broken.is_none());
+        if is_new && let Err(unreachable) = self.begin_meeting(number) {
+            return self.end_accesses(number, &unreachable.to_string());
         }
         while self.post_next(number) {} // at most ACCESSES times
         false
@@ -143,21 +156,28 @@ impl<P: IbPort> Ib<P> {
             (Some(region), _) => {
                 let len = READ_LEN.min(access.len - access.posted);
                 let place = (access.posted, len as u32);
-                let posted = match access.direction {
-                    Direction::Put => port.write(queue_pair, region, place, there),
-                    Direction::Get => port.read(queue_pair, region, place, there),
+                let posted = match access.kind {
+                    Kind::Data(Direction::Put) => port.write(queue_pair, region, place, there),
+                    Kind::Data(Direction::Get) => port.read(queue_pair, region, place, there),
+                    Kind::Atomic(_) => return false, // these go through slots
                 };
                 (By::Region(region), len, posted)
             }
             (None, Some(slot)) => {
-                let posted = match access.direction {
-                    Direction::Put => {
+                let posted = match access.kind {
+                    Kind::Data(Direction::Put) => {
                         let room = port.slot_mut(slot);
                         let room = &mut room[..access.len];
                         access.buffer.pack(0, BytesMut::from(room));
                         port.write_slot(queue_pair, slot, access.len, there)
                     }
-                    Direction::Get => port.read_into_slot(queue_pair, slot, access.len, there),
+                    Kind::Data(Direction::Get) => port.read_into_slot(queue_pair, slot, access.len, there),
+                    Kind::Atomic(AtomicOperation::FetchAdd(add)) => {
+                        port.fetch_add(queue_pair, slot, add, there)
+                    }
+                    Kind::Atomic(AtomicOperation::CompareSwap { compare, new }) => {
+                        port.compare_swap(queue_pair, slot, (compare, new), there)
+                    }
                 };
                 if posted.is_err() {
                     send_slots.push(slot);
@@ -168,7 +188,7 @@ impl<P: IbPort> Ib<P> {
         };
         if let Err(error) = posted {
             access.has_failed = true;
-            let why = format!("{} cannot be posted: {error}", name(access.direction));
+            let why = format!("{} cannot be posted: {error}", access.kind.name());
             self.fail(number, why);
             return false;
         }
@@ -188,7 +208,9 @@ impl<P: IbPort> Ib<P> {
         let Completion { operation, error, is_refused, .. } = completion;
         let by = match *operation {
             Operation::Read(region) | Operation::Write(region) => By::Region(region),
-            Operation::ReadSlot(slot) | Operation::WriteSlot(slot) => By::Slot(slot),
+            Operation::ReadSlot(slot) | Operation::WriteSlot(slot) | Operation::AtomicSlot(slot) => {
+                By::Slot(slot)
+            }
             Operation::Send(_) | Operation::Receive(..) | Operation::WriteWord => return,
         };
         let Some(at) = self.accesses.under_way.get(&by).copied() else { return };
@@ -200,8 +222,15 @@ impl<P: IbPort> Ib<P> {
         }
         if let By::Slot(slot) = by {
             accesses.under_way.remove(&by);
-            if error.is_none() && access.direction == Direction::Get && !access.is_given_up {
-                access.buffer.unpack(0, Bytes::from(&port.slot(slot)[..access.len]));
+            let bytes = &port.slot(slot);
+            match access.kind {
+                Kind::Data(Direction::Get) if error.is_none() && !access.is_given_up => {
+                    access.buffer.unpack(0, Bytes::from(&bytes[..access.len]));
+                }
+                Kind::Atomic(_) if error.is_none() => {
+                    access.before = bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
+                }
+                Kind::Data(_) | Kind::Atomic(_) => {}
             }
             send_slots.push(slot);
         }
@@ -210,6 +239,8 @@ impl<P: IbPort> Ib<P> {
             if *is_refused {
                 access.refusals += 1;
                 access.refused.clone_from(error);
+            } else if matches!(access.kind, Kind::Atomic(_)) {
+                access.unknown = Some(error.clone());
             }
         }
         if access.under_way > 0 {
@@ -217,20 +248,39 @@ impl<P: IbPort> Ib<P> {
         }
         let peer = access.peer;
         if access.is_given_up || access.refusals > REPETITIONS {
-            let what = name(access.direction);
+            let what = access.kind.name();
             let why = format!("{what} at process {peer} has failed: {}", access.refused);
             self.finish_access(at, Err(why));
+        } else if let Some(error) = &access.unknown {
+            let what = access.kind.name();
+            let why = format!("{what} at process {peer} was perhaps carried out, and perhaps not: {error}");
+            self.finish_access(at, Err(why.clone()));
+            self.lose_track(peer, &why);
         } else if !access.has_failed && access.posted == access.len {
-            match access.direction {
-                Direction::Put => accesses.written += access.len as u64,
-                Direction::Get => accesses.read += access.len as u64,
+            let before = access.before;
+            match access.kind {
+                Kind::Data(Direction::Put) => accesses.written += access.len as u64,
+                Kind::Data(Direction::Get) => accesses.read += access.len as u64,
+                Kind::Atomic(_) => accesses.atomics += 1,
             }
-            self.finish_access(at, Ok(()));
+            self.finish_access(at, Ok(before));
         }
     }
 
+    /// Nobody knows any more what the memory of a peer has, so it has failed: what was lost cannot be sent again. This process itself goes on,
+    /// and knows that an operation of its own has failed.
+    fn lose_track(&mut self, peer: u32, why: &str) {
+        let is_known = self.peer(peer).is_some_and(|peer| !peer.is_gone) && !self.sockets.has_left(peer);
+        if peer == self.own || !is_known || self.lost.contains(&peer) {
+            return;
+        }
+        self.say(&format!("nothing goes to process {peer} any more: {why}"));
+        self.take_leave(peer);
+        self.lost.push(peer);
+    }
+
     /// An access has ended, of which nothing is under way.
-    fn finish_access(&mut self, number: u64, how: Result<(), String>) {
+    fn finish_access(&mut self, number: u64, how: Result<u64, String>) {
         let Some(access) = self.accesses.end(number, how) else { return };
         if let Some(queue) = self.accesses.waiting.get_mut(&access.peer) {
             queue.retain(|waiting| *waiting != number);
@@ -260,7 +310,7 @@ impl<P: IbPort> Ib<P> {
             self.accesses.all.iter().filter(|(_, access)| access.peer == peer && access.under_way == 0);
         let numbers: Vec<u64> = to_it.map(|(number, _)| *number).collect();
         for number in &numbers {
-            let what = self.accesses.all.get(number).map_or("", |access| name(access.direction));
+            let what = self.accesses.all.get(number).map_or("", |access| access.kind.name());
             self.finish_access(*number, Err(format!("{what} at process {peer} has failed: {why}")));
         }
         self.accesses.waiting.remove(&peer);
@@ -278,6 +328,45 @@ impl<P: IbPort> Ib<P> {
             std::process::abort();
         }
         self.end_accesses(peer, "the process is lost");
+    }
+
+    /// Begins an access. Its number.
+    fn begin_access(
+        &mut self,
+        owner: u32,
+        peer: u32,
+        (kind, buffer, region): (Kind, UserBuf, Option<RegionId>),
+        at: RemotePlace,
+    ) -> u64 {
+        self.accesses.number += 1;
+        let number = self.accesses.number;
+        let len = if matches!(kind, Kind::Atomic(_)) { WORD } else { buffer.packed_len() };
+        let access = Access {
+            owner,
+            peer,
+            kind,
+            buffer,
+            len,
+            at: (at.address, at.key as u32),
+            region,
+            posted: 0,
+            under_way: 0,
+            has_failed: false,
+            unknown: None,
+            before: 0,
+            refusals: 0,
+            refused: String::new(),
+            is_given_up: false,
+        };
+        self.accesses.all.insert(number, access);
+        let queue = self.accesses.waiting.entry(peer).or_default();
+        queue.push_back(number);
+        if queue.len() > QUEUED {
+            self.read();
+            self.early.append(&mut self.events);
+        }
+        self.post_accesses_to(peer);
+        number
     }
 
     /// Waits until no operation of such accesses is under way. What else ends meanwhile is kept for the next poll.
@@ -333,35 +422,30 @@ impl<P: IbPort> RemoteAccess for Ib<P> {
             };
             Some(registered.inspect_err(|error| self.warn_of_registration(error)).ok()?)
         };
-        self.accesses.number += 1;
-        let number = self.accesses.number;
-        let access = Access {
-            owner,
-            peer,
-            direction,
-            buffer: buffer.clone(),
-            len,
-            at: (at.address, at.key as u32),
-            region,
-            posted: 0,
-            under_way: 0,
-            has_failed: false,
-            refusals: 0,
-            refused: String::new(),
-            is_given_up: false,
-        };
-        self.accesses.all.insert(number, access);
-        let queue = self.accesses.waiting.entry(peer).or_default();
-        queue.push_back(number);
-        if queue.len() > QUEUED {
-            self.read();
-            self.early.append(&mut self.events);
-        }
-        self.post_accesses_to(peer);
-        Some(number)
+        Some(self.begin_access(owner, peer, (Kind::Data(direction), buffer.clone(), region), at))
     }
 
-    fn ended(&mut self, owner: u32) -> Ends {
+    fn atomics(&mut self) -> AtomicScope {
+        let scope = if self.settings.rma { self.port.atomics() } else { AtomicScope::None };
+        let is_ready = scope != AtomicScope::Adapter || self.join_itself().is_ok();
+        if is_ready { scope } else { AtomicScope::None }
+    }
+
+    fn start_atomic(
+        &mut self,
+        owner: u32,
+        peer: u32,
+        operation: AtomicOperation,
+        at: RemotePlace,
+    ) -> Option<u64> {
+        let is_lost = self.peer(peer).is_some_and(|peer| peer.is_gone);
+        if is_lost || !at.address.is_multiple_of(WORD as u64) || !self.reaches_memory(peer) {
+            return None;
+        }
+        Some(self.begin_access(owner, peer, (Kind::Atomic(operation), UserBuf::empty(), None), at))
+    }
+
+    fn ended(&mut self, owner: u32) -> Vec<AccessEnd> {
         self.accesses.ended.remove(&owner).unwrap_or_default()
     }
 
@@ -384,7 +468,7 @@ impl<P: IbPort> RemoteAccess for Ib<P> {
                     self.say("an access over a closed connection does not end, so no memory is safe from it");
                     std::process::abort();
                 }
-                Some(_) => self.finish_access(number, Ok(())),
+                Some(_) => self.finish_access(number, Ok(0)),
                 None => {}
             }
         }

@@ -62,7 +62,10 @@ impl<P: IbPort> Ib<P> {
 
     pub(super) fn lose(&mut self, peer: u32, sink: &mut dyn Sink) {
         self.forget(peer);
-        sink.lost(peer);
+        // What it can do no more is to reach its own memory by the adapter.
+        if peer != self.own {
+            sink.lost(peer);
+        }
     }
 
     /// Whether all that was sent has arrived (rule 6), and no peer that has not left waits for this process.

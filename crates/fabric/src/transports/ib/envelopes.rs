@@ -91,7 +91,11 @@ impl<P: IbPort> Ib<P> {
                 }
             }
             // It has been counted when it was read from the queue.
-            Operation::Read(_) | Operation::Write(_) | Operation::ReadSlot(_) | Operation::WriteSlot(_) => {}
+            Operation::Read(_)
+            | Operation::Write(_)
+            | Operation::ReadSlot(_)
+            | Operation::WriteSlot(_)
+            | Operation::AtomicSlot(_) => {}
             Operation::Receive(slot, len) if error.is_none() => {
                 self.take(number, (queue_pair, slot, len), sink)
             }
@@ -108,6 +112,7 @@ impl<P: IbPort> Ib<P> {
                 Operation::Read(_) => "a read of a long message or of a window (MPI_Get)",
                 Operation::ReadSlot(_) => "a one-sided read (MPI_Get)",
                 Operation::Write(_) | Operation::WriteSlot(_) => "a one-sided write (MPI_Put)",
+                Operation::AtomicSlot(_) => "an atomic operation (MPI_Accumulate and its like)",
                 Operation::Receive(..) => "a receive",
             };
             self.break_connection(number, format!("{what} has failed: {error}"), has_timed_out);

@@ -6,7 +6,10 @@
 use super::settings::{ACCESSES, READS};
 use super::{IbPort, IbSettings};
 use crate::sim::Random;
-use crate::{Body, Limits, Membership, Message, Sent, Sink, Statistics, Transport, Unreachable};
+use crate::{
+    AtomicOperation, AtomicScope, Body, Limits, Membership, Message, Sent, Sink, Statistics, Transport,
+    Unreachable,
+};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_verbs::{Completion, LocalEnd, Operation, RegionId, RemoteEnd, RemoteMemory, SlotId, VerbsError};
@@ -28,6 +31,7 @@ enum Sending {
     Write(RegionId, Vec<u8>, (u64, u32)),
     WriteSlot(SlotId, Vec<u8>, (u64, u32)),
     ReadSlot(SlotId, usize, (u64, u32)),
+    Atomic(SlotId, AtomicOperation, (u64, u32)),
 }
 
 impl Sending {
@@ -39,6 +43,7 @@ impl Sending {
             Sending::Write(region, ..) => Operation::Write(*region),
             Sending::WriteSlot(slot, ..) => Operation::WriteSlot(*slot),
             Sending::ReadSlot(slot, ..) => Operation::ReadSlot(*slot),
+            Sending::Atomic(slot, ..) => Operation::AtomicSlot(*slot),
         }
     }
 }
@@ -106,10 +111,14 @@ pub(super) struct World {
     pub(super) denies_reads: bool,
     /// Whether every access to a window is refused.
     pub(super) denies_accesses: bool,
+    /// To what atomic operations are atomic.
+    pub(super) atomics: AtomicScope,
     /// Bytes that were read.
     pub(super) read: u64,
     /// Bytes that were written into windows.
     pub(super) written: u64,
+    /// Atomic operations that were carried out.
+    pub(super) changes: u64,
     /// One of so many operations fails, if it is not 0; it has arrived or not.
     pub(super) failures: u64,
     /// No connection can be made.
@@ -161,8 +170,10 @@ impl SharedWorld {
             cannot_register: [false; 2],
             denies_reads: false,
             denies_accesses: false,
+            atomics: AtomicScope::Adapter,
             read: 0,
             written: 0,
+            changes: 0,
             failures: 0,
             refuses: false,
             refusals: 0,
@@ -273,6 +284,19 @@ impl World {
             Sending::ReadSlot(_, len, there) => {
                 let Some(memory) = self.opened(there, len) else { return denied() };
                 return (None, memory.as_bytes().to_vec());
+            }
+            Sending::Atomic(_, operation, there) => {
+                let Some(memory) = self.opened(there, size_of::<u64>()) else { return denied() };
+                let before = memory.as_bytes().to_vec();
+                let value = u64::from_ne_bytes(before[..].try_into().expect("it has eight bytes"));
+                let new = match operation {
+                    AtomicOperation::FetchAdd(add) => value.wrapping_add(add),
+                    AtomicOperation::CompareSwap { compare, new } if value == compare => new,
+                    AtomicOperation::CompareSwap { .. } => value,
+                };
+                Bytes::from(&new.to_ne_bytes()[..]).copy_to(memory);
+                self.changes += 1;
+                return (None, before);
             }
             Sending::Word(value) => end.word = value,
             Sending::Slot(_, bytes) => {
@@ -518,6 +542,32 @@ impl IbPort for FakePort {
         self.post_access(queue_pair, Sending::ReadSlot(slot, len, from));
         Ok(())
     }
+    fn atomics(&self) -> AtomicScope {
+        self.world.with(|world| world.atomics)
+    }
+    fn fetch_add(
+        &mut self,
+        queue_pair: u32,
+        slot: SlotId,
+        add: u64,
+        at: (u64, u32),
+    ) -> Result<(), VerbsError> {
+        self.lend(slot);
+        self.post_access(queue_pair, Sending::Atomic(slot, AtomicOperation::FetchAdd(add), at));
+        Ok(())
+    }
+    fn compare_swap(
+        &mut self,
+        queue_pair: u32,
+        slot: SlotId,
+        (compare, new): (u64, u64),
+        at: (u64, u32),
+    ) -> Result<(), VerbsError> {
+        self.lend(slot);
+        let operation = AtomicOperation::CompareSwap { compare, new };
+        self.post_access(queue_pair, Sending::Atomic(slot, operation, at));
+        Ok(())
+    }
     fn deregister(&mut self, region: RegionId) -> bool {
         self.world.with(|world| {
             let is_used = world.regions.get(&region.0).is_some_and(|region| region.uses > 0);
@@ -586,7 +636,8 @@ impl IbPort for FakePort {
                     Operation::Send(slot)
                     | Operation::Receive(slot, _)
                     | Operation::ReadSlot(slot)
-                    | Operation::WriteSlot(slot) => {
+                    | Operation::WriteSlot(slot)
+                    | Operation::AtomicSlot(slot) => {
                         posted.remove(&slot);
                         slots[slot.0 as usize][..bytes.len()].copy_from_slice(&bytes);
                     }
@@ -596,9 +647,10 @@ impl IbPort for FakePort {
                         Operation::WriteWord => end.is_writing = false,
                         Operation::Send(_) => end.in_flight -= 1,
                         Operation::Read(_) => end.reads -= 1,
-                        Operation::Write(_) | Operation::ReadSlot(_) | Operation::WriteSlot(_) => {
-                            end.accesses -= 1;
-                        }
+                        Operation::Write(_)
+                        | Operation::ReadSlot(_)
+                        | Operation::WriteSlot(_)
+                        | Operation::AtomicSlot(_) => end.accesses -= 1,
                         Operation::Receive(..) => {}
                     }
                 }

@@ -45,8 +45,9 @@ impl<P: IbPort> Ib<P> {
         if self.peer(to).is_some() {
             return Ok(());
         }
-        let granted = self.grant();
-        if granted == 0 {
+        // What a process does to its own memory takes no envelope.
+        let granted = if to == self.own { 0 } else { self.grant() };
+        if granted == 0 && to != self.own {
             let limit = self.settings.shared.unwrap_or(0);
             return Err(format!(
                 "all {limit} envelopes of the shared receive queue are granted to others: lower rpi_ib_num_envelopes, or set rpi_ib_srq to 0"
@@ -95,12 +96,31 @@ impl<P: IbPort> Ib<P> {
 
     /// Introduces this process to a peer, and requests its introduction, once.
     pub(super) fn begin_meeting(&mut self, to: u32) -> Result<(), Unreachable> {
+        if to == self.own {
+            return self.join_itself();
+        }
         self.make_end(to).map_err(|why| Unreachable { peer: to, why })?;
         let is_due =
             self.peer(to).is_some_and(|peer| !peer.has_asked && !peer.is_connected && !peer.is_closing());
         let has_asked = is_due && self.introduce(to, true)?;
         if let Some(peer) = self.peer(to) {
             peer.has_asked |= has_asked;
+        }
+        Ok(())
+    }
+
+    /// Connects an end with itself, by which the adapter changes words of this process's own memory (rule 11).
+    pub(super) fn join_itself(&mut self) -> Result<(), Unreachable> {
+        let own = self.own;
+        let unreachable = |why| Unreachable { peer: own, why };
+        self.make_end(own).map_err(unreachable)?;
+        let Ib { peers, port, .. } = self;
+        let Some(peer) = peers.get_mut(own as usize).and_then(|peer| peer.as_deref_mut()) else {
+            return Ok(());
+        };
+        if !peer.is_gone && !peer.is_connected && !peer.is_closing() {
+            port.connect(&peer.end, &peer.end).map_err(|error| unreachable(error.to_string()))?;
+            (peer.is_connected, peer.is_ready, peer.broken) = (true, true, None);
         }
         Ok(())
     }

@@ -40,6 +40,9 @@
 //!     connection fails is done again over the next one, from the beginning: that is no harm, since nobody else may use the same bytes before
 //!     the epoch has ended, and it ends when all is done. The next connection is made when the queue pairs of the one before are gone on both
 //!     sides, so nothing of that comes late. What the peer's adapter refuses twice has failed.
+//! 11. Atomic operations on words of windows are carried out by the adapter of the peer, each through a slot. They must not be repeated: if a
+//!     connection fails with one under way, nobody knows whether it was carried out, and the peer is lost. Where they are atomic to each
+//!     other alone, and not to the processor, a process changes its own words so as well, over a queue pair that is connected with itself.
 
 mod accesses;
 mod ending;
@@ -410,6 +413,7 @@ impl<P: IbPort> Statistics for Ib<P> {
         counts.completion_reads += self.reads;
         counts.rdma_bytes += self.readings.bytes + self.accesses.read;
         counts.rdma_bytes_written += self.accesses.written;
+        counts.rdma_atomics += self.accesses.atomics;
         counts.far_sent += self.sent;
         counts.far_received += self.received;
     }

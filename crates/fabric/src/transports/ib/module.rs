@@ -116,8 +116,9 @@ static FALLBACK: Param = Param {
 static RMA: Param = Param::switch(
     "rpi_ib_rma",
     true,
-    "Whether MPI_Put and MPI_Get of data in one piece go by the adapter of 'ib' straight into and out of the window (1), or by messages that the \
-     target carries out (0).",
+    "Whether MPI_Put and MPI_Get of data in one piece go by the adapter of 'ib' straight into and out of the window, and accumulates to \
+     elements of 8 bytes where the window has the hint that they are short (mpi_accumulate_granularity) (1), or all by messages that the target \
+     carries out (0).",
 );
 
 static LIBRARY: Param = Param {
@@ -227,7 +228,7 @@ fn suits_hosts(params: &Params) -> Option<String> {
     is_suited.then(|| format!("port {} of device {device} is active, by {library}", port.number))
 }
 
-const COLUMNS: [&str; 6] = ["device", "port", "state", "MTU", "link", "address"];
+const COLUMNS: [&str; 7] = ["device", "port", "state", "MTU", "link", "atomic with", "address"];
 
 /// The row of a port.
 fn row(device: &Device, port: &oxmpi_verbs::Port) -> Vec<String> {
@@ -238,6 +239,7 @@ fn row(device: &Device, port: &oxmpi_verbs::Port) -> Vec<String> {
         port.state_name().into(),
         format!("{} of {}", port.mtu, port.max_mtu),
         if port.is_ethernet { "Ethernet".into() } else { format!("InfiniBand, LID {}", port.lid) },
+        device.atomics.partners().into(),
         gid,
     ]
 }

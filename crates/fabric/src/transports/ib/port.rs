@@ -1,7 +1,9 @@
 //! What the transport needs of a port: a port of a device, or in tests one that a seed makes late, full or faulty.
 
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_verbs::{Adapter, Completion, LocalEnd, RegionId, RemoteEnd, RemoteMemory, SlotId, VerbsError};
+use oxmpi_verbs::{
+    Adapter, AtomicScope, Completion, LocalEnd, RegionId, RemoteEnd, RemoteMemory, SlotId, VerbsError,
+};
 use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
 
@@ -101,6 +103,30 @@ pub trait IbPort: Debug + Send {
         slot: SlotId,
         len: usize,
         from: (u64, u32),
+    ) -> Result<(), VerbsError>;
+    /// To what atomic operations are atomic.
+    fn atomics(&self) -> AtomicScope;
+    /// Adds to eight bytes of a peer's memory; their value from before comes into the slot.
+    ///
+    /// # Errors
+    /// As [`IbPort::write_slot`].
+    fn fetch_add(
+        &mut self,
+        queue_pair: u32,
+        slot: SlotId,
+        add: u64,
+        at: (u64, u32),
+    ) -> Result<(), VerbsError>;
+    /// Compares eight bytes of a peer's memory with the first word, and replaces them by the second if they are equal.
+    ///
+    /// # Errors
+    /// As [`IbPort::write_slot`].
+    fn compare_swap(
+        &mut self,
+        queue_pair: u32,
+        slot: SlotId,
+        words: (u64, u64),
+        at: (u64, u32),
     ) -> Result<(), VerbsError>;
     /// Ends a region. `false`: a read into it or a write out of it is under way, and nothing happened.
     fn deregister(&mut self, region: RegionId) -> bool;
@@ -223,6 +249,27 @@ impl IbPort for Adapter {
         from: (u64, u32),
     ) -> Result<(), VerbsError> {
         Adapter::read_into_slot(self, queue_pair, slot, len, from)
+    }
+    fn atomics(&self) -> AtomicScope {
+        Adapter::atomics(self)
+    }
+    fn fetch_add(
+        &mut self,
+        queue_pair: u32,
+        slot: SlotId,
+        add: u64,
+        at: (u64, u32),
+    ) -> Result<(), VerbsError> {
+        Adapter::fetch_add(self, queue_pair, slot, add, at)
+    }
+    fn compare_swap(
+        &mut self,
+        queue_pair: u32,
+        slot: SlotId,
+        words: (u64, u64),
+        at: (u64, u32),
+    ) -> Result<(), VerbsError> {
+        Adapter::compare_swap(self, queue_pair, slot, words, at)
     }
     fn deregister(&mut self, region: RegionId) -> bool {
         Adapter::deregister(self, region)

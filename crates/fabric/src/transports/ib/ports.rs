@@ -82,13 +82,19 @@ pub(super) fn choose<'a>(devices: &'a [Device], asked: &PortRequest) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use oxmpi_verbs::AtomicScope;
 
     fn port(number: u8, state: i32) -> Port {
         Port { number, state, mtu: 1024, max_mtu: 4096, lid: 1, is_ethernet: false, gid: None }
     }
 
     fn devices() -> Vec<Device> {
-        let device = |name: &str, ports| Device { name: name.into(), ports, trouble: None };
+        let device = |name: &str, ports| Device {
+            name: name.into(),
+            ports,
+            atomics: AtomicScope::None,
+            trouble: None,
+        };
         vec![device("a0", vec![port(1, 1)]), device("b0", vec![port(1, 1), port(2, 4)])]
     }
 

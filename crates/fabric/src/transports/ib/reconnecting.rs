@@ -251,9 +251,10 @@ impl<P: IbPort> Ib<P> {
     }
 
     /// Tells a peer that is given up that it is, as far as it can be reached: it may have noticed nothing, and wait for this process.
-    fn take_leave(&mut self, number: u32) {
+    pub(super) fn take_leave(&mut self, number: u32) {
         let envelope = self.settings.envelope_len() as u32;
-        let Some(peer) = self.peer(number) else { return };
+        let is_itself = number == self.own;
+        let Some(peer) = self.peer(number).filter(|_| !is_itself) else { return };
         let granted = peer.granted.max(1);
         let last = IbIntroduction { connection: NO_MORE, granted, ..peer.introduction(envelope) }.encode();
         let body = Body::Bytes(Bytes::from(&last[..]));

@@ -4,7 +4,10 @@ use super::{Rank, SharedWorld, TURNS, settings, world};
 use crate::sim::Random;
 use crate::transports::ib::IbSettings;
 use crate::transports::ib::lending::REGISTER_FROM;
-use crate::{Direction, Membership, RemoteAccess, RemotePlace, Statistics, Transport};
+use crate::{
+    AccessEnd, AtomicOperation, AtomicScope, Direction, Membership, RemoteAccess, RemotePlace, Statistics,
+    Transport,
+};
 use oxmpi_mem::memory::Owned;
 use oxmpi_sys::bytes::Bytes;
 use std::time::{Duration, Instant};
@@ -22,7 +25,7 @@ struct Pair {
     ranks: [Rank; 2],
     window: Owned<u8>,
     key: u64,
-    ended: Vec<(u64, Result<(), String>)>,
+    ended: Vec<AccessEnd>,
 }
 
 impl Pair {
@@ -39,13 +42,23 @@ impl Pair {
         self.ranks[0].ib.start(OWNER, 1, direction, &memory.buf(), at).unwrap()
     }
 
+    /// Begins an atomic operation of a rank on a word of the window.
+    fn start_atomic(&mut self, rank: usize, operation: AtomicOperation, word: usize) -> u64 {
+        let at = RemotePlace { address: word as u64 * 8, key: self.key };
+        self.ranks[rank].ib.start_atomic(OWNER, 1, operation, at).unwrap()
+    }
+
+    fn word(&self, at: usize) -> u64 {
+        u64::from_ne_bytes(self.window()[at * 8..at * 8 + 8].try_into().unwrap())
+    }
+
     fn turn(&mut self) {
         self.ranks.iter_mut().for_each(Rank::poll);
         self.ended.extend(self.ranks[0].ib.ended(OWNER));
     }
 
     /// Waits for the ends of so many accesses, also if connections are left alone for some time, and takes them.
-    fn ends(&mut self, count: usize) -> Vec<(u64, Result<(), String>)> {
+    fn ends(&mut self, count: usize) -> Vec<AccessEnd> {
         let (start, mut turns) = (Instant::now(), 0);
         while self.ended.len() < count {
             self.turn();
@@ -107,7 +120,7 @@ fn data_go_into_the_window_and_come_out_of_it_whole() {
         ended.sort_by_key(|(number, _)| *number);
         let (mut put, mut got) = (0, 0);
         for ((is_put, number, memory, at, len), (ended, how)) in all.into_iter().zip(ended) {
-            assert_eq!((number, how), (ended, Ok(())), "seed {seed}");
+            assert_eq!((number, how), (ended, Ok(0)), "seed {seed}");
             let here =
                 memory.into_vec().unwrap_or_else(|_| panic!("seed {seed}: the transport holds it still"));
             assert!(pair.window()[at..at + len] == here, "seed {seed}: {len} bytes at {at}");
@@ -294,4 +307,155 @@ fn a_window_is_closed_before_its_memory_goes() {
     assert_eq!(world.with(|world| world.regions()), 0);
     memory.buf().unpack(0, Bytes::from(&[1]));
     assert!(memory.into_vec().is_ok());
+}
+
+#[test]
+fn atomic_operations_tell_the_values_from_before_in_their_order() {
+    for seed in 0..12 {
+        let settings = settings([1, 3, 64][seed as usize % 3], (seed % 2 == 0).then_some(4096));
+        let mut pair = Pair::new(seed, settings, vec![0; 64]);
+        assert_eq!(pair.ranks[0].ib.atomics(), AtomicScope::Adapter);
+        let mut random = Random::new(seed);
+        let (mut words, mut numbers, mut values) = ([0u64; 8], Vec::new(), Vec::new());
+        for _ in 0..200 {
+            let word = random.below(8) as usize;
+            let operation = match random.below(3) {
+                0 => AtomicOperation::CompareSwap { compare: words[word], new: random.below(100) },
+                1 => AtomicOperation::CompareSwap { compare: words[word] + 1, new: 7 },
+                _ => AtomicOperation::FetchAdd(random.below(u64::MAX)),
+            };
+            numbers.push(pair.start_atomic(0, operation, word));
+            values.push(words[word]);
+            match operation {
+                AtomicOperation::FetchAdd(add) => words[word] = words[word].wrapping_add(add),
+                AtomicOperation::CompareSwap { compare, new } if compare == words[word] => words[word] = new,
+                AtomicOperation::CompareSwap { .. } => {}
+            }
+        }
+        let mut ended = pair.ends(200);
+        ended.sort_by_key(|(number, _)| *number);
+        let expected: Vec<AccessEnd> = numbers.into_iter().zip(values.into_iter().map(Ok)).collect();
+        assert_eq!(ended, expected, "seed {seed}");
+        assert_eq!([0, 1, 2, 3, 4, 5, 6, 7].map(|word| pair.word(word)), words, "seed {seed}");
+        assert_eq!(pair.ranks[0].ib.counts().rdma_atomics, 200);
+        pair.finish();
+    }
+}
+
+/// A process changes its own words by the adapter as well, over a connection with itself.
+#[test]
+fn a_process_and_its_peer_change_the_same_word() {
+    for seed in 0..12 {
+        let settings = settings(3, (seed % 2 == 0).then_some(64));
+        let mut pair = Pair::new(seed, settings, vec![0; 64]);
+        assert_eq!(pair.ranks[1].ib.atomics(), AtomicScope::Adapter);
+        let mut own = Vec::new();
+        for round in 0..50 {
+            pair.start_atomic(0, AtomicOperation::FetchAdd(1), 3);
+            pair.start_atomic(1, AtomicOperation::FetchAdd(1 << 32), 3);
+            if round % 10 == seed % 10 {
+                pair.turn();
+            }
+            own.extend(pair.ranks[1].ib.ended(OWNER));
+        }
+        let start = Instant::now();
+        while pair.word(3) != 50 << 32 | 50 || own.len() < 50 {
+            pair.turn();
+            own.extend(pair.ranks[1].ib.ended(OWNER));
+            assert!(start.elapsed() < Duration::from_secs(20), "seed {seed}: {:#x}", pair.word(3));
+        }
+        let mut halves: Vec<u64> = own.into_iter().map(|(_, how)| how.unwrap() >> 32).collect();
+        halves.sort_unstable();
+        assert!(halves.into_iter().eq(0..50), "seed {seed}");
+        assert_eq!(pair.world.with(|world| world.ends_made()), 3, "one to itself");
+        pair.finish();
+    }
+}
+
+#[test]
+fn an_atomic_operation_is_never_repeated_and_its_peer_is_lost_with_it() {
+    let (mut lost, mut unharmed) = (0, 0);
+    for seed in 0..60 {
+        let mut pair = Pair::new(seed, settings(3, (seed % 2 == 0).then_some(64)), vec![0; 64]);
+        pair.world.with(|world| world.failures = 60);
+        let (mut begun, mut well) = (0, 0);
+        for _ in 0..40 {
+            let at = RemotePlace { address: 16, key: pair.key };
+            let operation = AtomicOperation::FetchAdd(1);
+            // A peer that is lost is not accessed any more.
+            let Some(_) = pair.ranks[0].ib.start_atomic(OWNER, 1, operation, at) else { break };
+            begun += 1;
+            pair.turn();
+        }
+        let ended = pair.ends(begun);
+        for (_, how) in &ended {
+            match how {
+                Ok(_) => well += 1,
+                Err(why) => assert!(why.contains("process 1") && why.contains("MPI_Accumulate"), "{why}"),
+            }
+        }
+        let (changes, word) = (pair.world.with(|world| world.changes), pair.word(2));
+        assert!(
+            changes == word && (well..=begun as u64).contains(&word),
+            "seed {seed}: {well} {word} {begun}"
+        );
+        pair.turn();
+        if well == begun as u64 {
+            unharmed += 1;
+            assert!(pair.ranks[0].mailbox.lost.is_empty() && word == well, "seed {seed}");
+        } else {
+            lost += 1;
+            assert_eq!(pair.ranks[0].mailbox.lost, [1], "seed {seed}");
+            let said = pair.ranks[0].said.lock().unwrap().join("\n");
+            assert!(said.contains("process 1"), "{said}");
+        }
+    }
+    assert!(lost > 5 && unharmed > 5, "{lost} {unharmed}");
+}
+
+#[test]
+fn an_atomic_operation_that_is_refused_fails_and_no_peer_is_lost() {
+    let mut pair = Pair::new(3, settings(4, None), vec![0; 64]);
+    pair.world.with(|world| world.denies_accesses = true);
+    let number = pair.start_atomic(0, AtomicOperation::FetchAdd(1), 0);
+    let ended = pair.ends(1);
+    let why = ended[0].1.clone().unwrap_err();
+    assert!(ended[0].0 == number && why.contains("process 1") && why.contains("0x88"), "{why}");
+    pair.world.with(|world| world.denies_accesses = false);
+    pair.start_atomic(0, AtomicOperation::FetchAdd(5), 0);
+    assert_eq!((pair.ends(1)[0].1.clone(), pair.word(0)), (Ok(0), 5));
+    let odd = RemotePlace { address: 4, key: pair.key };
+    let started = pair.ranks[0].ib.start_atomic(OWNER, 1, AtomicOperation::FetchAdd(5), odd);
+    assert_eq!(started, None, "no word");
+    assert!(pair.ranks.iter().all(|rank| rank.mailbox.lost.is_empty()));
+    pair.finish();
+}
+
+/// What fails on the way to itself fails, and the process goes on.
+#[test]
+fn a_process_that_cannot_reach_itself_is_not_lost() {
+    let mut pair = Pair::new(9, settings(4, None), vec![0; 64]);
+    pair.world.with(|world| world.refuses = true);
+    assert_eq!(pair.ranks[1].ib.atomics(), AtomicScope::None, "then messages do it");
+    pair.world.with(|world| world.refuses = false);
+    assert_eq!(pair.ranks[1].ib.atomics(), AtomicScope::Adapter);
+    let mut failed = 0;
+    let start = Instant::now();
+    while failed < 3 {
+        pair.world.with(|world| world.failures = 3);
+        pair.start_atomic(1, AtomicOperation::FetchAdd(1), 0);
+        let ended = loop {
+            pair.turn();
+            if let Some(ended) = pair.ranks[1].ib.ended(OWNER).pop() {
+                break ended;
+            }
+            assert!(start.elapsed() < Duration::from_secs(20), "nothing moves");
+        };
+        failed += u32::from(ended.1.is_err());
+        pair.world.with(|world| world.failures = 0);
+    }
+    assert!(pair.ranks[1].mailbox.lost.is_empty());
+    // Others reach it as before.
+    pair.start_atomic(0, AtomicOperation::FetchAdd(1), 1);
+    assert_eq!((pair.ends(1)[0].1.clone(), pair.word(1)), (Ok(0), 1));
 }

@@ -1,0 +1,657 @@
+//! Accumulates by the adapter, which changes words of eight bytes at the target at once
+//! ([`AtomicOperation`](oxmpi_fabric::AtomicOperation)).
+//!
+//! Rules
+//! 1. All accumulates to a word have to be atomic with each other, and the processor's and the adapter's are not always. So the words of a
+//!    target belong to the adapter or to the processor for as long as there is the window ([`owners`]): to the adapter only if all ranks that
+//!    accumulate there do it by theirs, the target itself among them, or if the adapter is atomic with processors too.
+//! 2. Each word costs a round trip or more, so it is done only where the program has said that accumulates are short: by the hint
+//!    `mpi_accumulate_granularity` of 1 to 8 bytes at all ranks (MPI-5.0 section 12.2.1).
+//! 3. A word is an element of eight bytes without padding at an address that is a multiple of 8, whatever its type. All other elements are
+//!    changed by the processor of the target, which depends on the element alone.
+//! 4. Sums of integers and reads are one operation of the adapter (fetch-and-add), and so is MPI_Compare_and_swap. Anything else is a compare
+//!    and swap that is repeated until the word was what it was taken for.
+//! 5. Accumulates of one origin to a target keep their order (`accumulate_ordering`): those of one operation for each word follow each other at
+//!    once, and one that is repeated is alone.
+
+use super::adapter::{AdapterAccesses, UnderWay};
+use super::message::Place;
+use super::service::Service;
+use super::{Target, Window};
+use crate::Process;
+use oxmpi_engine::{Fault, Lane, RequestId};
+use oxmpi_fabric::{AtomicOperation, AtomicScope, Fabric, RemotePlace};
+use oxmpi_mem::atomics::Accumulator;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::kernels::Op;
+use oxmpi_objects::error::Result;
+use oxmpi_sys::bytes::{Bytes, BytesMut};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::Ordering;
+
+/// The bytes of a word.
+pub(super) const WORD: usize = size_of::<u64>();
+/// Operations to one target that are under way at a time: as many as a transport posts.
+const UNDER_WAY_MOST: usize = 16;
+
+/// What a rank says of the words of a new window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct WordFacts {
+    /// The hint says that accumulates are short.
+    pub(super) are_short: bool,
+    /// The adapters of all others are in reach of its own.
+    pub(super) reaches_all: bool,
+    /// To what its adapter's operations on its memory are atomic.
+    pub(super) scope: AtomicScope,
+}
+
+impl WordFacts {
+    /// As a number for the other ranks.
+    pub(super) fn encode(self) -> u64 {
+        let scope = match self.scope {
+            AtomicScope::None => 0,
+            AtomicScope::Adapter => 1,
+            AtomicScope::Everything => 2,
+        };
+        scope | u64::from(self.are_short) << 2 | u64::from(self.reaches_all) << 3
+    }
+
+    /// The reverse. Numbers that mean nothing are those of a rank without an adapter.
+    pub(super) fn decode(number: u64) -> WordFacts {
+        let scope = match number & 3 {
+            1 => AtomicScope::Adapter,
+            2 => AtomicScope::Everything,
+            _ => AtomicScope::None,
+        };
+        WordFacts { are_short: number & 4 != 0, reaches_all: number & 8 != 0, scope }
+    }
+}
+
+/// Who changes the words of a rank's part of a window (rule 1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WordOwner {
+    /// The processors of those that have mapped it, and its own by messages.
+    Processor,
+    /// The adapter for those that reach it so, and processors for the others.
+    Both,
+    /// The adapter alone, also for the rank itself.
+    Adapter,
+}
+
+/// Who changes the words of each rank, as all ranks find from what all have said.
+pub(super) fn owners(facts: &[WordFacts]) -> Vec<WordOwner> {
+    let are_short = facts.iter().all(|rank| rank.are_short);
+    let are_alone = facts.iter().all(|rank| rank.reaches_all && rank.scope != AtomicScope::None);
+    let owner = |rank: &WordFacts| match rank.scope {
+        _ if !are_short => WordOwner::Processor,
+        AtomicScope::Everything => WordOwner::Both,
+        AtomicScope::Adapter if are_alone => WordOwner::Adapter,
+        AtomicScope::Adapter | AtomicScope::None => WordOwner::Processor,
+    };
+    facts.iter().map(owner).collect()
+}
+
+/// What becomes of each word.
+#[derive(Debug)]
+pub(super) enum Change {
+    /// The operation, and its operands one after the other; none of MPI_NO_OP.
+    Accumulate(Accumulator, Vec<u8>),
+    /// The new value, if it is this one.
+    Swap {
+        /// The value that the word is compared with.
+        compare: u64,
+        /// The value that it gets.
+        new: u64,
+    },
+}
+
+impl Change {
+    /// Whether a word is changed by one operation of the adapter (rule 4).
+    fn is_direct(&self) -> bool {
+        match self {
+            Change::Accumulate(accumulator, _) => {
+                accumulator.op() == Op::NoOp || accumulator.op() == Op::Sum && accumulator.is_integer()
+            }
+            Change::Swap { .. } => true,
+        }
+    }
+
+    fn operand(operands: &[u8], at: usize) -> [u8; WORD] {
+        operands.get(at * WORD..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default()
+    }
+
+    /// The first operation for word number `at`.
+    fn first(&self, at: usize) -> AtomicOperation {
+        match self {
+            Change::Accumulate(accumulator, _) if accumulator.op() == Op::NoOp => {
+                AtomicOperation::FetchAdd(0)
+            }
+            Change::Accumulate(_, operands) if self.is_direct() => {
+                AtomicOperation::FetchAdd(u64::from_ne_bytes(Change::operand(operands, at)))
+            }
+            Change::Accumulate(..) => self.attempt(at, 0),
+            Change::Swap { compare, new } => AtomicOperation::CompareSwap { compare: *compare, new: *new },
+        }
+    }
+
+    /// Replaces the word by what it becomes if it is this one.
+    fn attempt(&self, at: usize, compare: u64) -> AtomicOperation {
+        let mut new = compare.to_ne_bytes();
+        if let Change::Accumulate(accumulator, operands) = self {
+            let operand = Change::operand(operands, at);
+            accumulator.apply_alone(Bytes::from(&operand[..]), BytesMut::from(&mut new[..]), None);
+        }
+        AtomicOperation::CompareSwap { compare, new: u64::from_ne_bytes(new) }
+    }
+
+    /// What follows an operation for word number `at` that has found this value. `None`: the word is done.
+    fn next(&self, at: usize, operation: AtomicOperation, before: u64) -> Option<AtomicOperation> {
+        match operation {
+            AtomicOperation::CompareSwap { compare, .. } if !self.is_direct() && compare != before => {
+                Some(self.attempt(at, before))
+            }
+            AtomicOperation::CompareSwap { .. } | AtomicOperation::FetchAdd(_) => None,
+        }
+    }
+}
+
+/// Changes of words by one call.
+#[derive(Debug)]
+pub(super) struct WordChanges {
+    /// Where the words are: their addresses at the target, and the key of its memory.
+    addresses: Vec<u64>,
+    key: u64,
+    change: Change,
+    /// Where the values from before go, if they are wanted.
+    fetch: Option<UserBuf>,
+    /// Words whose changes have begun, and those of them that have not ended.
+    begun: usize,
+    under_way: usize,
+    has_failed: bool,
+}
+
+impl WordChanges {
+    pub(super) fn new(addresses: Vec<u64>, key: u64, change: Change, fetch: Option<UserBuf>) -> WordChanges {
+        WordChanges { addresses, key, change, fetch, begun: 0, under_way: 0, has_failed: false }
+    }
+
+    fn has_begun_all(&self) -> bool {
+        self.begun == self.addresses.len()
+    }
+}
+
+/// An operation that changes a word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Part {
+    /// The access that it belongs to.
+    pub(super) access: u64,
+    /// The rank.
+    pub(super) rank: u32,
+    word: usize,
+    operation: AtomicOperation,
+    at: RemotePlace,
+}
+
+/// What follows the end of an operation.
+#[derive(PartialEq, Eq, Debug)]
+enum After {
+    /// The word is to be changed by another one.
+    Again(Part),
+    /// Others of the access are not over.
+    Nothing,
+    /// The access has ended, well or not.
+    Ended { access: u64, is_well: bool },
+}
+
+/// The accumulates to one rank that have not ended.
+#[derive(Debug, Default)]
+pub(super) struct Accumulates {
+    all: HashMap<u64, WordChanges>,
+    /// Those of which not all has begun, in order.
+    waiting: VecDeque<u64>,
+    /// Operations that are under way.
+    under_way: usize,
+    /// They are those of an accumulate that is alone (rule 5).
+    are_repeated: bool,
+}
+
+impl Accumulates {
+    fn push(&mut self, access: u64, changes: WordChanges) {
+        self.all.insert(access, changes);
+        self.waiting.push_back(access);
+    }
+
+    /// Begins to change the next word, if its turn has come.
+    fn begin(&mut self, rank: u32) -> Option<Part> {
+        let access = *self.waiting.front()?;
+        let changes = self.all.get_mut(&access)?;
+        let is_direct = changes.change.is_direct();
+        let is_its_turn = self.under_way == 0 || changes.begun > 0 || is_direct && !self.are_repeated;
+        if !is_its_turn || self.under_way == UNDER_WAY_MOST {
+            return None;
+        }
+        let word = changes.begun;
+        let at = RemotePlace { address: changes.addresses[word], key: changes.key };
+        (changes.begun, changes.under_way) = (changes.begun + 1, changes.under_way + 1);
+        (self.under_way, self.are_repeated) = (self.under_way + 1, !is_direct);
+        let operation = changes.change.first(word);
+        if changes.has_begun_all() {
+            self.waiting.pop_front();
+        }
+        Some(Part { access, rank, word, operation, at })
+    }
+
+    /// An operation has ended: the value that it has found. `None`: it has failed.
+    fn end(&mut self, part: Part, before: Option<u64>) -> After {
+        let Part { access, word, operation, .. } = part;
+        let Some(changes) = self.all.get_mut(&access) else { return After::Nothing };
+        match before.map(|before| (before, changes.change.next(word, operation, before))) {
+            Some((_, Some(operation))) => return After::Again(Part { operation, ..part }),
+            Some((before, None)) => {
+                if let Some(fetch) = &changes.fetch {
+                    fetch.unpack(word * WORD, Bytes::from(&before.to_ne_bytes()[..]));
+                }
+            }
+            None => changes.has_failed = true,
+        }
+        changes.under_way -= 1;
+        self.under_way -= 1;
+        if !changes.has_begun_all() || changes.under_way > 0 {
+            return After::Nothing;
+        }
+        let is_well = self.all.remove(&access).is_some_and(|changes| !changes.has_failed);
+        After::Ended { access, is_well }
+    }
+}
+
+impl Service {
+    /// Begins to change words of a rank. The request that ends with it, if one is wanted.
+    pub(super) fn change_words<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        rank: u32,
+        changes: WordChanges,
+        wanted: bool,
+    ) -> std::result::Result<Option<RequestId>, Fault> {
+        self.check(lane, rank)?;
+        let user = wanted.then(|| lane.open_external());
+        let access = self.accesses.begin(UnderWay { rank, user });
+        self.accesses.accumulates.entry(rank).or_default().push(access, changes);
+        self.begin_words(lane, rank);
+        Ok(user)
+    }
+
+    /// Begins what may begin at a rank.
+    fn begin_words<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32) {
+        while let Some(part) = self.accesses.accumulates.get_mut(&rank).and_then(|line| line.begin(rank)) {
+            self.begin_operation(lane, part);
+        }
+    }
+
+    fn begin_operation<F: Fabric>(&mut self, lane: &mut Lane<F>, part: Part) {
+        let (owner, Part { rank, operation, at, .. }) = (self.context(), part);
+        let is_own = rank == self.team.rank;
+        let started = self.team.map.process(rank).and_then(|peer| {
+            let fabric = lane.fabric_mut();
+            let remote = if is_own { fabric.remote_access() } else { fabric.remote_access_to(peer) };
+            remote?.start_atomic(owner, peer, operation, at)
+        });
+        match started {
+            Some(number) => _ = self.accesses.parts.insert(number, part),
+            None => {
+                let why = format!("the adapter does not reach the memory of rank {rank} any more");
+                self.end_operation(lane, part, Err(why));
+            }
+        }
+    }
+
+    /// An operation has ended, and others may begin.
+    pub(super) fn word_ended<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        part: Part,
+        how: std::result::Result<u64, String>,
+    ) {
+        self.end_operation(lane, part, how);
+        self.begin_words(lane, part.rank);
+    }
+
+    fn end_operation<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        part: Part,
+        how: std::result::Result<u64, String>,
+    ) {
+        let AdapterAccesses { accumulates, failed, .. } = &mut self.accesses;
+        let before = how.map_err(|why| _ = failed.entry(part.rank).or_insert(why)).ok();
+        let Some(line) = accumulates.get_mut(&part.rank) else { return };
+        match line.end(part, before) {
+            After::Again(part) => self.begin_operation(lane, part),
+            After::Nothing => {}
+            After::Ended { access, is_well } => {
+                self.end_access(lane, access, (!is_well).then_some(Fault::Outside));
+            }
+        }
+    }
+}
+
+/// The addresses of the words at a place of a target, for so many bytes of data.
+fn addresses(target: &Target, place: &Place, len: usize) -> Vec<u64> {
+    let start = target.base.wrapping_add(place.at.cast_unsigned());
+    let (mut all, layout) = (Vec::with_capacity(len / WORD), &place.layout);
+    for element in (0..place.count).map(|at| layout.extent().wrapping_mul(at.cast_signed())) {
+        for block in layout.blocks_from(0) {
+            if all.len() == len / WORD {
+                return all;
+            }
+            let first = start.wrapping_add(element.wrapping_add(block.offset) as u64);
+            let words = (0..block.len / WORD).map(|word| first.wrapping_add((word * WORD) as u64));
+            all.extend(words.take(len / WORD - all.len()));
+        }
+    }
+    all
+}
+
+impl<F: Fabric> Process<F> {
+    /// What this process says of the words of its part of a new window, whose memory has this key and length.
+    pub(super) fn word_facts(
+        &self,
+        comm: &crate::comm::Communicator,
+        are_short: bool,
+        (key, len): (u64, usize),
+    ) -> WordFacts {
+        let mut facts = WordFacts { are_short, reaches_all: false, scope: AtomicScope::None };
+        if !are_short || comm.team.size() == 1 {
+            return facts;
+        }
+        let mut domain = self.domain.lock();
+        let fabric = domain.lane.fabric_mut();
+        let mut processes = (0..comm.team.size()).map(|rank| comm.team.map.process(rank));
+        facts.reaches_all = processes.all(|peer| {
+            peer.is_some_and(|peer| peer == self.rank || fabric.remote_access_to(peer).is_some())
+        });
+        // A part without memory has no words, and is in nobody's way.
+        if key != 0 || len == 0 {
+            facts.scope = fabric.remote_access().map_or(AtomicScope::None, |remote| remote.atomics());
+        }
+        facts
+    }
+
+    /// The changes of the adapter, if it is to change all elements of an accumulate (rules 1 and 3). `Err`: it changes some of them, which are
+    /// those that have an address here.
+    pub(super) fn words(
+        &self,
+        window: &Window,
+        target: &Target,
+        place: &Place,
+        len: usize,
+    ) -> std::result::Result<Option<Vec<u64>>, Vec<u64>> {
+        let is_its = match target.words {
+            WordOwner::Processor => false,
+            WordOwner::Adapter => true,
+            WordOwner::Both => target.process != self.rank && self.is_by_adapter(window, target),
+        };
+        if !is_its || window.comm.is_revoked() {
+            return Ok(None);
+        }
+        let all = addresses(target, place, len);
+        match all.iter().filter(|address| address.is_multiple_of(WORD as u64)).count() {
+            0 => Ok(None),
+            words if words == all.len() => Ok(Some(all)),
+            _ => Err(all),
+        }
+    }
+
+    /// Has the adapter change words of a target. The request, if there is one to wait for.
+    pub(super) fn change_by_adapter(
+        &self,
+        window: &Window,
+        (target, rank): (&Target, i32),
+        changes: WordChanges,
+        wanted: bool,
+    ) -> Result<Option<RequestId>> {
+        self.with_service(window, |service, lane| {
+            window.far.store(true, Ordering::Relaxed);
+            target.asked.fetch_add(1, Ordering::Relaxed);
+            service.change_words(lane, rank as u32, changes, wanted)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oxmpi_fabric::sim::Random;
+    use oxmpi_mem::kernels::Scalar;
+    use oxmpi_mem::memory::Owned;
+
+    fn facts(are_short: bool, reaches_all: bool, scope: AtomicScope) -> WordFacts {
+        WordFacts { are_short, reaches_all, scope }
+    }
+
+    #[test]
+    fn facts_survive_the_wire() {
+        for scope in [AtomicScope::None, AtomicScope::Adapter, AtomicScope::Everything] {
+            for (are_short, reaches_all) in [(false, false), (true, false), (false, true), (true, true)] {
+                let one = facts(are_short, reaches_all, scope);
+                assert_eq!(WordFacts::decode(one.encode()), one);
+            }
+        }
+        assert_eq!(WordFacts::decode(u64::MAX).scope, AtomicScope::None);
+    }
+
+    #[test]
+    fn words_have_one_owner() {
+        use AtomicScope as Scope;
+        use WordOwner::{Adapter, Both, Processor};
+        let all = |scopes: [Scope; 3], reach: [bool; 3]| {
+            let ranks: Vec<_> = scopes.into_iter().zip(reach).map(|(s, r)| facts(true, r, s)).collect();
+            owners(&ranks)
+        };
+        assert_eq!(all([Scope::Adapter; 3], [true; 3]), [Adapter; 3]);
+        // A rank that shares memory with another one, or has no adapter, changes words by its processor.
+        assert_eq!(all([Scope::Adapter; 3], [true, false, true]), [Processor; 3]);
+        assert_eq!(all([Scope::Adapter, Scope::None, Scope::Adapter], [true; 3]), [Processor; 3]);
+        // Where adapters and processors are atomic with each other that is no harm.
+        assert_eq!(
+            all([Scope::Everything, Scope::None, Scope::Adapter], [false, true, true]),
+            [Both, Processor, Processor]
+        );
+        assert_eq!(
+            all([Scope::Everything, Scope::Adapter, Scope::Adapter], [true; 3]),
+            [Both, Adapter, Adapter]
+        );
+        // All ranks give the hint, or none.
+        let mut some = vec![facts(true, true, Scope::Everything); 3];
+        some[1].are_short = false;
+        assert_eq!(owners(&some), [Processor; 3]);
+    }
+
+    /// Words of a target, whose operations are carried out late.
+    struct Target {
+        words: Vec<u64>,
+        carried_out: usize,
+    }
+
+    impl Target {
+        fn carry_out(&mut self, part: Part) -> u64 {
+            self.carried_out += 1;
+            let word = &mut self.words[part.at.address as usize / WORD];
+            let before = *word;
+            match part.operation {
+                AtomicOperation::FetchAdd(add) => *word = before.wrapping_add(add),
+                AtomicOperation::CompareSwap { compare, new } if compare == before => *word = new,
+                AtomicOperation::CompareSwap { .. } => {}
+            }
+            before
+        }
+    }
+
+    /// An origin, and its operations on the way to the target and back.
+    #[derive(Default)]
+    struct Origin {
+        line: Accumulates,
+        there: VecDeque<Part>,
+        back: VecDeque<(Part, u64)>,
+        ended: Vec<u64>,
+        most: usize,
+    }
+
+    impl Origin {
+        fn begin(&mut self) {
+            while let Some(part) = self.line.begin(0) {
+                self.there.push_back(part);
+            }
+            self.most = self.most.max(self.line.under_way);
+        }
+
+        fn turn(&mut self, target: &mut Target, random: &mut Random) {
+            if random.below(2) == 0
+                && let Some(part) = self.there.pop_front()
+            {
+                self.back.push_back((part, target.carry_out(part)));
+            }
+            if random.below(2) == 0
+                && let Some((part, before)) = self.back.pop_front()
+            {
+                match self.line.end(part, Some(before)) {
+                    After::Again(part) => self.there.push_back(part),
+                    After::Nothing => {}
+                    After::Ended { access, is_well } => {
+                        assert!(is_well);
+                        self.ended.push(access);
+                    }
+                }
+                self.begin();
+            }
+        }
+
+        fn is_over(&self) -> bool {
+            self.there.is_empty() && self.back.is_empty() && self.line.waiting.is_empty()
+        }
+    }
+
+    fn change(op: Op, operands: &[i64]) -> Change {
+        let bytes = operands.iter().flat_map(|operand| operand.to_ne_bytes()).collect();
+        Change::Accumulate(Accumulator::new(op, Scalar::I64).unwrap(), bytes)
+    }
+
+    fn words(from: u64, count: u64) -> Vec<u64> {
+        (from..from + count).map(|word| word * WORD as u64).collect()
+    }
+
+    fn run(origins: &mut [Origin], target: &mut Target, seed: u64) {
+        let mut random = Random::new(seed);
+        origins.iter_mut().for_each(Origin::begin);
+        let mut turns = 0;
+        while !origins.iter().all(Origin::is_over) {
+            let at = random.below(origins.len() as u64) as usize;
+            origins[at].turn(target, &mut random);
+            turns += 1;
+            assert!(turns < 1_000_000, "nothing ends");
+        }
+    }
+
+    #[test]
+    fn accumulates_of_several_origins_are_atomic_whatever_their_operations() {
+        for seed in 0..20 {
+            let mut target = Target { words: vec![1; 40], carried_out: 0 };
+            let mut origins: Vec<Origin> = (0..3).map(|_| Origin::default()).collect();
+            for (number, origin) in origins.iter_mut().enumerate() {
+                for access in 0..30u64 {
+                    let (op, operands) = match access % 3 {
+                        0 => (Op::Sum, [1i64; 20]),
+                        1 => (Op::Prod, [1; 20]),
+                        _ => (Op::Bxor, [1 << (40 + number); 20]),
+                    };
+                    origin.line.push(access, WordChanges::new(words(5, 20), 7, change(op, &operands), None));
+                }
+            }
+            run(&mut origins, &mut target, seed);
+            for (at, word) in target.words.iter().enumerate() {
+                let expected = if (5..25).contains(&at) { 1 + 30 } else { 1 };
+                assert_eq!(*word, expected, "seed {seed}: word {at} has {word:#x}");
+            }
+            for origin in &origins {
+                assert!(origin.ended.iter().copied().eq(0..30), "seed {seed}: {:?}", origin.ended);
+                assert_eq!((origin.most, origin.line.all.len()), (UNDER_WAY_MOST, 0));
+            }
+        }
+    }
+
+    #[test]
+    fn accumulates_of_an_origin_keep_their_order_and_tell_the_values_from_before() {
+        for seed in 0..30 {
+            let mut random = Random::new(1000 + seed);
+            let mut target = Target { words: vec![0; 4], carried_out: 0 };
+            let mut origin = Origin::default();
+            let (mut value, mut results) = ([0u64; 4], Vec::new());
+            for access in 0..40u64 {
+                let into = Owned::new(vec![0u8; 4 * WORD]);
+                let operand = random.below(1000);
+                let kinds = [Op::Sum, Op::Replace, Op::Max, Op::NoOp];
+                let op = kinds[random.below(4) as usize];
+                let change = change(op, &[operand.cast_signed(); 4]);
+                origin.line.push(access, WordChanges::new(words(0, 4), 7, change, Some(into.buf())));
+                results.push((into, value));
+                for word in &mut value {
+                    *word = match op {
+                        Op::Sum => *word + operand,
+                        Op::Replace => operand,
+                        Op::Max => (*word).max(operand),
+                        _ => *word,
+                    };
+                }
+                // The newest value is what it is compared with.
+                let into = Owned::new(vec![0u8; WORD]);
+                let swap = Change::Swap { compare: value[0], new: access };
+                origin.line.push(100 + access, WordChanges::new(words(0, 1), 7, swap, Some(into.buf())));
+                results.push((into, value));
+                value[0] = access;
+            }
+            run(std::slice::from_mut(&mut origin), &mut target, seed);
+            assert_eq!(target.words, value, "seed {seed}");
+            for (at, (into, before)) in results.into_iter().enumerate() {
+                let bytes = into.into_vec().unwrap();
+                let fetched = bytes.chunks(WORD).map(|word| u64::from_ne_bytes(word.try_into().unwrap()));
+                let expected = before.into_iter().take(bytes.len() / WORD);
+                assert!(fetched.eq(expected), "seed {seed}: number {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn sums_and_reads_take_one_operation_for_each_word() {
+        let mut target = Target { words: vec![3; 2], carried_out: 0 };
+        let mut origin = Origin::default();
+        let sum = change(Op::Sum, &[-1, 2]);
+        origin.line.push(1, WordChanges::new(words(0, 2), 7, sum, None));
+        let into = Owned::new(vec![0u8; 2 * WORD]);
+        let read = Change::Accumulate(Accumulator::new(Op::NoOp, Scalar::F64).unwrap(), Vec::new());
+        origin.line.push(2, WordChanges::new(words(0, 2), 7, read, Some(into.buf())));
+        run(std::slice::from_mut(&mut origin), &mut target, 1);
+        assert_eq!((target.words, target.carried_out), (vec![2, 5], 4));
+        assert_eq!(into.into_vec().unwrap(), [2u64.to_ne_bytes(), 5u64.to_ne_bytes()].concat());
+        // Of numbers with a point no adapter makes a sum.
+        let sum = Change::Accumulate(Accumulator::new(Op::Sum, Scalar::F64).unwrap(), vec![0; WORD]);
+        assert!(!sum.is_direct());
+        let (half, two) = (0.5f64.to_bits(), 2.0f64.to_ne_bytes().to_vec());
+        let sum = Change::Accumulate(Accumulator::new(Op::Sum, Scalar::F64).unwrap(), two);
+        let next = AtomicOperation::CompareSwap { compare: half, new: 2.5f64.to_bits() };
+        assert_eq!(sum.next(0, sum.first(0), half), Some(next));
+        assert_eq!(sum.next(0, next, half), None);
+    }
+
+    #[test]
+    fn what_has_failed_ends_with_its_access_alone() {
+        let mut line = Accumulates::default();
+        line.push(1, WordChanges::new(words(0, 2), 7, change(Op::Sum, &[1, 1]), None));
+        line.push(2, WordChanges::new(words(0, 1), 7, change(Op::Sum, &[1]), None));
+        let parts: Vec<Part> = std::iter::from_fn(|| line.begin(3)).collect();
+        assert_eq!(parts.len(), 3);
+        assert_eq!(line.end(parts[0], None), After::Nothing);
+        assert_eq!(line.end(parts[2], Some(0)), After::Ended { access: 2, is_well: true });
+        assert_eq!(line.end(parts[1], Some(0)), After::Ended { access: 1, is_well: false });
+        assert!(line.all.is_empty() && line.under_way == 0);
+    }
+}
