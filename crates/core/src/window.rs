@@ -84,8 +84,10 @@ pub struct Window {
     pub facts: Facts,
     /// By which key adapters of others reach the exposed memory; 0 if they do not.
     key: u64,
-    /// The adapter changes the words of all ranks, so the processor must not.
+    /// The adapter alone changes the words of some rank, so that no element is changed on the fast path.
     words_are_the_adapters: bool,
+    /// The adapter of this process has atomic operations.
+    has_atomics: bool,
     name: Mutex<Box<[u8]>>,
     hints: Mutex<WindowHints>,
 }

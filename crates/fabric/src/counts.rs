@@ -23,7 +23,7 @@ pub struct Counts {
     pub rdma_bytes: u64,
     /// Bytes of MPI_Put and of long messages that it has written there.
     pub rdma_bytes_written: u64,
-    /// Atomic operations on memory of peers that it has had their adapters carry out.
+    /// Atomic operations that adapters have carried out on windows for it.
     pub rdma_atomics: u64,
     /// Bytes of long messages that this process has copied into buffers of its adapter to send them, where that could have read them in the
     /// program's memory.

@@ -116,6 +116,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn accumulates_of_up_to_a_word_are_short() {
+        for (bytes, are_short) in [("0", false), ("1", true), ("8", true), ("9", false), ("-1", false)] {
+            let mut info = Info::new();
+            info.set(b"mpi_accumulate_granularity", bytes.as_bytes()).unwrap();
+            let hints = WindowHints::default().updated(&info).unwrap();
+            assert_eq!(hints.has_short_accumulates(), are_short, "{bytes}");
+        }
+        assert!(!WindowHints::default().has_short_accumulates());
+    }
+
+    #[test]
     fn hints_come_back_as_they_were_set() {
         let mut info = Info::new();
         info.set(b"no_locks", b"true").unwrap();

@@ -116,8 +116,18 @@ pub struct Completion {
     pub error: Option<String>,
     /// The peer has not answered for as long as the adapter repeats packets.
     pub has_timed_out: bool,
-    /// The operation itself was refused, so it would be over another connection too: the memory is not registered for it.
-    pub is_refused: bool,
+    /// The operation itself was refused, so it would be over another connection too.
+    pub refusal: Option<Refusal>,
+}
+
+/// How an operation was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// By the peer's adapter, which has done nothing: its memory is not registered for that. It carries out nothing that follows on the
+    /// connection either (InfiniBand Architecture Specification, volume 1, "Responder error behavior").
+    Untouched,
+    /// By one of the two adapters; how far it had got by then is not known.
+    Unclear,
 }
 
 const SEND: u64 = 1 << 56;
@@ -128,9 +138,15 @@ const WRITE: u64 = 5 << 56;
 const READ_SLOT: u64 = 6 << 56;
 const WRITE_SLOT: u64 = 7 << 56;
 const ATOMIC_SLOT: u64 = 8 << 56;
-/// What says of an operation that it was refused.
-const REFUSALS: [c_int; 4] =
-    [IBV_WC_LOC_PROT_ERR, IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_OP_ERR];
+
+/// Whether this status says that an operation was refused.
+fn refusal(status: c_int) -> Option<Refusal> {
+    match status {
+        IBV_WC_REM_INV_REQ_ERR | IBV_WC_REM_ACCESS_ERR => Some(Refusal::Untouched),
+        IBV_WC_LOC_PROT_ERR | IBV_WC_REM_OP_ERR => Some(Refusal::Unclear),
+        _ => None,
+    }
+}
 
 struct QueuePair {
     raw: *mut Qp,
@@ -380,7 +396,7 @@ impl Adapter {
                 operation,
                 error,
                 has_timed_out: wc.status == IBV_WC_RETRY_EXC_ERR,
-                is_refused: REFUSALS.contains(&wc.status),
+                refusal: refusal(wc.status),
             });
             if let Some(pair) = self.queue_pairs.get_mut(&wc.qp_num).filter(|_| is_own) {
                 pair.live = pair.live.saturating_sub(1);

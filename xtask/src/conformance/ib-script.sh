@@ -179,7 +179,7 @@ modules() {
     local module
     export PYTHONNOUSERSITE=1 PYTHONDONTWRITEBYTECODE=1 OPENBLAS_NUM_THREADS=1
     for module in $MODULES; do
-        PROGRAM_ARGUMENTS="-m mpi4py $SUITE/main.py -q -f $module" job "mpi4py $module, $1 ranks" "$1" 400 "$PYTHON"
+        PROGRAM_ARGUMENTS="-m mpi4py $SUITE/main.py -q -f $module" job "mpi4py $module, $1 ranks" "$1" 1200 "$PYTHON"
     done
 }
 mpi4py_2() { modules 2; }

@@ -121,7 +121,7 @@ impl IbPart {
 
     /// The longest that its machine runs, seconds.
     fn limit(self) -> u32 {
-        if self.needs_mpi4py() { 3600 } else { 1500 }
+        if self.needs_mpi4py() { 3 * 3600 } else { 1500 }
     }
 }
 

@@ -328,7 +328,7 @@ const TABLE: &[Row] = &[
     Row("rdma_bytes_written", Aggregate, Nothing, User, Category::Messages, Quantity::RdmaBytesWritten,
         "Bytes that it has written into the memory of others: of MPI_Put into windows (rpi ib), of long messages into receive buffers (rpi gm)."),
     Row("rdma_atomics", Counter, Nothing, User, Category::Messages, Quantity::RdmaAtomics,
-        "Atomic operations on windows that it has had adapters carry out, those that were repeated among them (rpi ib)."),
+        "Atomic operations that adapters have carried out on windows for this process (rpi ib)."),
     Row("rdma_bytes_copied", Aggregate, Nothing, User, Category::Messages, Quantity::AuxiliaryBytes,
         "Bytes of long messages that this process has copied into the adapter's buffers to send them (rpi gm)."),
     Row("unexpected_messages", Counter, Nothing, User, Category::Messages, Quantity::Unexpected,

@@ -4,7 +4,8 @@ use super::control::Listed;
 use super::mailbox::{Asking, Fetch, What};
 use super::message::Place;
 use super::service::Accumulating;
-use super::words::{Change, WORD, WordChanges, WordOwner};
+use super::service::zeros;
+use super::words::{AdapterWords, Change, WORD, WordChanges, WordOwner, no_memory};
 use super::{Control, Flavor, Service, Target, Window};
 use crate::Process;
 use crate::failure::check_not_revoked;
@@ -415,18 +416,19 @@ impl<F: Fabric> Process<F> {
         }
         if target.words != WordOwner::Processor && accumulator.is_plain() && accumulator.size() == WORD {
             let wanted = how == How::Request;
-            match self.words(window, target, &place, len) {
-                Ok(None) => {}
-                Ok(Some(addresses)) => {
-                    let mut bytes = vec![0; if accumulator.op() == Op::NoOp { 0 } else { len }];
+            match self.adapter_words(window, target, &place, len)? {
+                AdapterWords::Nowhere => {}
+                AdapterWords::Everywhere(addresses) => {
+                    let reads = if accumulator.op() == Op::NoOp { 0 } else { len };
+                    let mut bytes = zeros(reads).ok_or_else(|| no_memory(len))?;
                     operands.pack(0, BytesMut::from(&mut bytes[..]));
                     let change = Change::Accumulate(accumulator, bytes);
                     let changes = WordChanges::new(addresses, target.key, change, fetch);
                     return self.change_by_adapter(window, (target, rank), changes, wanted);
                 }
-                Err(addresses) => {
+                AdapterWords::Somewhere(addresses) => {
                     let what = Accumulate { operands, fetch, accumulator };
-                    return self.accumulate_each(window, &what, rank, addresses);
+                    return self.accumulate_each(window, &what, (target, rank), addresses, how);
                 }
             }
         }
@@ -455,39 +457,45 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Accumulates each element by itself, as some of them are words that the adapter changes, and others are none. It waits for all.
+    /// Accumulates each element by itself, as some of them are words that the adapter changes, and others are none. It waits for all if there is
+    /// a request, which is over then, or if results do not go where they belong by themselves.
     fn accumulate_each(
         &self,
         window: &Window,
         what: &Accumulate,
-        rank: i32,
+        (target, rank): (&Target, i32),
         addresses: Vec<u64>,
+        how: How,
     ) -> Result<Option<RequestId>> {
         let Accumulate { operands, fetch, accumulator } = what;
-        let (target, layout) = (window.target(rank)?, Arc::new(Layout::basic(WORD, 1)));
-        let part = |buffer: &UserBuf, at: usize| {
-            let whole = buffer.packed_range(at * WORD, WORD);
-            whole.unwrap_or_else(|| {
-                let mut bytes = vec![0; WORD];
-                buffer.pack(at * WORD, BytesMut::from(&mut bytes[..]));
-                Owned::new(bytes).buf()
-            })
-        };
+        let layout = Arc::new(Layout::basic(WORD, 1));
+        let mut results = Vec::new();
         for (at, address) in addresses.into_iter().enumerate() {
-            let operands = if accumulator.op() == Op::NoOp { UserBuf::empty() } else { part(operands, at) };
-            let into = fetch.as_ref().map(|_| Owned::new(vec![0; WORD]));
-            let one =
-                Accumulate { operands, fetch: into.as_ref().map(Owned::buf), accumulator: *accumulator };
-            let place = Place {
-                at: address.wrapping_sub(target.base).cast_signed(),
-                count: 1,
-                layout: layout.clone(),
+            let operand = |whole: &UserBuf| {
+                let mut bytes = vec![0; WORD];
+                whole.pack(at * WORD, BytesMut::from(&mut bytes[..]));
+                Owned::new(bytes).buf()
             };
+            let reads = accumulator.op() != Op::NoOp;
+            let operands = if reads { operand(operands) } else { UserBuf::empty() };
+            let into = fetch.as_ref().map(|fetch| {
+                fetch.packed_range(at * WORD, WORD).unwrap_or_else(|| {
+                    let apart = Owned::new(vec![0; WORD]).buf();
+                    results.push((at, apart.clone()));
+                    apart
+                })
+            });
+            let one = Accumulate { operands, fetch: into, accumulator: *accumulator };
+            let offset = address.wrapping_sub(target.base).cast_signed();
+            let place = Place { at: offset, count: 1, layout: layout.clone() };
             self.accumulate_at(window, one, (target, rank), place, How::Plain)?;
+        }
+        if how == How::Request || !results.is_empty() {
             self.complete_target(window, rank as u32)?;
-            if let (Some(fetch), Some(into)) = (fetch, into) {
-                let bytes = into.into_vec().unwrap_or_default();
-                fetch.unpack(at * WORD, Bytes::from(&bytes[..]));
+        }
+        if let Some(fetch) = fetch {
+            for (at, apart) in results {
+                fetch.copy_from(at * WORD, &apart, 0, WORD);
             }
         }
         Ok(None)
@@ -523,7 +531,7 @@ impl<F: Fabric> Process<F> {
         }
         let (target, place) = self.begin(window, at, How::Plain)?;
         if let (Some(new), Some(compare)) = (word(new), word(compare))
-            && let Ok(Some(addresses)) = self.words(window, target, &place, WORD)
+            && let AdapterWords::Everywhere(addresses) = self.adapter_words(window, target, &place, WORD)?
         {
             let change = Change::Swap { compare, new };
             let changes = WordChanges::new(addresses, target.key, change, Some(old.clone()));

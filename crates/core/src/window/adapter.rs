@@ -13,7 +13,7 @@ use crate::comm::Communicator;
 use crate::window::message::Place;
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Completion, Fault, Lane, RequestId};
-use oxmpi_fabric::{Direction, Fabric, RemotePlace};
+use oxmpi_fabric::{AccessEnd, Direction, Fabric, RemotePlace};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::exposed::Exposed;
 use oxmpi_mem::layout::Layout;
@@ -109,19 +109,27 @@ impl Service {
     /// Takes note of accesses that have ended.
     pub(super) fn end_accesses<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         let owner = self.context();
-        let ended = lane.fabric_mut().remote_access().map(|remote| remote.ended(owner)).unwrap_or_default();
-        for (number, how) in ended {
-            if let Some(part) = self.accesses.parts.remove(&number) {
-                self.word_ended(lane, part, how);
-                continue;
+        loop {
+            // What is begun meanwhile may have ended at once.
+            let ended =
+                lane.fabric_mut().remote_access().map(|remote| remote.ended(owner)).unwrap_or_default();
+            if ended.is_empty() {
+                return;
             }
-            let Some(at) = self.accesses.data.remove(&number) else { continue };
-            let fault = how.is_err().then_some(Fault::Outside);
-            if let (Some(access), Err(why)) = (self.accesses.all.get(&at), how) {
-                self.accesses.failed.entry(access.rank).or_insert(why);
-            }
-            self.end_access(lane, at, fault);
+            ended.into_iter().for_each(|end| self.access_ended(lane, end));
         }
+    }
+
+    fn access_ended<F: Fabric>(&mut self, lane: &mut Lane<F>, (number, how): AccessEnd) {
+        if let Some(part) = self.accesses.parts.remove(&number) {
+            return self.word_ended(lane, part, how);
+        }
+        let Some(at) = self.accesses.data.remove(&number) else { return };
+        let fault = how.is_err().then_some(Fault::Outside);
+        if let (Some(access), Err(why)) = (self.accesses.all.get(&at), how) {
+            self.accesses.failed.entry(access.rank).or_insert(why);
+        }
+        self.end_access(lane, at, fault);
     }
 
     /// Ends an access, and the request that ends with it.
@@ -162,9 +170,9 @@ impl Service {
         let failed = self.failed(fault);
         let to_it: Vec<u64> =
             self.accesses.all.iter().filter(|(_, one)| one.rank == rank).map(|(number, _)| *number).collect();
-        let AdapterAccesses { parts, data, accumulates, .. } = &mut self.accesses;
+        let AdapterAccesses { all, parts, data, accumulates, .. } = &mut self.accesses;
         parts.retain(|_, part| part.rank != rank);
-        data.retain(|_, at| !to_it.contains(at));
+        data.retain(|_, at| all.get(at).is_some_and(|access| access.rank != rank));
         accumulates.remove(&rank);
         for number in to_it {
             if let Some(user) = self.accesses.end(number).and_then(|access| access.user) {

@@ -14,7 +14,7 @@ use crate::failure::is_failure;
 use crate::handler::{ErrorHandler, HandlerCell};
 use crate::process::Domain;
 use oxmpi_abi::constants as abi;
-use oxmpi_fabric::Fabric;
+use oxmpi_fabric::{AtomicScope, Fabric};
 use oxmpi_mem::exposed::Exposed;
 use oxmpi_objects::attribute::Attributes;
 use oxmpi_objects::error::{MpiError, Result};
@@ -243,7 +243,9 @@ impl<F: Fabric> Process<F> {
                 base += target.size;
             }
         }
-        Ok(Parts { flavor: new.flavor, hints: new.hints, memory, control: control.0, key, targets })
+        let has_atomics = facts[own_rank as usize].scope != AtomicScope::None;
+        let (flavor, hints) = (new.flavor, new.hints);
+        Ok(Parts { flavor, hints, memory, control: control.0, key, has_atomics, targets })
     }
 
     /// Memory for a window: of the heap if it has room, which others can map, else of this process alone.
@@ -404,12 +406,13 @@ struct Parts {
     memory: Exposed,
     control: Control,
     key: u64,
+    has_atomics: bool,
     targets: Vec<Target>,
 }
 
 impl Parts {
     fn finish(self, comm: Communicator) -> Window {
-        let Parts { flavor, hints, memory, control, key, targets } = self;
+        let Parts { flavor, hints, memory, control, key, has_atomics, targets } = self;
         let dynamic = flavor == Flavor::Dynamic;
         let words_are_the_adapters = targets.iter().any(|target| target.words == WordOwner::Adapter);
         let own = &targets[comm.team.rank as usize];
@@ -444,6 +447,7 @@ impl Parts {
             facts,
             key,
             words_are_the_adapters,
+            has_atomics,
             name: Mutex::default(),
             hints: Mutex::new(hints),
         }

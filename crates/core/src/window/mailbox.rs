@@ -65,7 +65,7 @@ pub(super) struct Boxes {
     is_denied: bool,
 }
 
-/// The requests and messages of this process at a target.
+/// The requests of this process at a target.
 #[derive(Debug, Default)]
 struct Sent {
     /// The number of the last request.
@@ -73,9 +73,6 @@ struct Sent {
     pending: Option<Pending>,
     /// The fault of a completed request, until a flush reports it.
     fault: Option<Fault>,
-    /// Operations that went by messages, and how many of these are known to be complete.
-    messages: u64,
-    complete: u64,
 }
 
 #[derive(Debug)]
@@ -217,29 +214,27 @@ impl Service {
 
     /// An operation goes to a rank by messages.
     pub(super) fn note_messages(&mut self, rank: u32) {
-        if let Some(boxes) = &mut self.boxes {
-            boxes.sent[rank as usize].messages += 1;
-        }
+        self.by_messages.entry(rank).or_default().said += 1;
+    }
+
+    /// How many operations went to a rank by messages, if not all of them are known to be complete.
+    fn messages_at(&self, rank: u32) -> Option<u64> {
+        let counts = self.by_messages.get(&rank).filter(|counts| counts.said > counts.complete)?;
+        Some(counts.said)
     }
 
     /// What may not be complete at a rank: the number of the last request, and how many operations went by messages.
     pub(super) fn asked_of(&self, rank: u32) -> (Option<u64>, Option<u64>) {
-        match &self.boxes {
-            None => (None, Some(0)),
-            Some(boxes) => {
-                let sent = &boxes.sent[rank as usize];
-                let number = (sent.pending.is_some() || sent.fault.is_some()).then_some(sent.number);
-                (number, (sent.messages > sent.complete).then_some(sent.messages))
-            }
-        }
+        let sent = self.boxes.as_ref().map(|boxes| &boxes.sent[rank as usize]);
+        let number =
+            sent.filter(|sent| sent.pending.is_some() || sent.fault.is_some()).map(|sent| sent.number);
+        (number, self.messages_at(rank))
     }
 
     /// So many messages to a rank are known to be complete.
     pub(super) fn note_complete(&mut self, rank: u32, messages: u64) {
-        if let Some(boxes) = &mut self.boxes {
-            let complete = &mut boxes.sent[rank as usize].complete;
-            *complete = messages.max(*complete);
-        }
+        let complete = &mut self.by_messages.entry(rank).or_default().complete;
+        *complete = messages.max(*complete);
     }
 
     /// Takes the answer to the request at a rank, if it is there. Whether none is pending any more.
@@ -353,7 +348,7 @@ impl Service {
         let Some(boxes) = &self.boxes else { return Ok(false) };
         let sent = &boxes.sent[rank as usize];
         let number = sent.number + 1;
-        if sent.messages > sent.complete || self.targets[own as usize].control == 0 {
+        if self.messages_at(rank).is_some() || self.targets[own as usize].control == 0 {
             return Ok(false);
         }
         let Some(near) = self.near(lane, rank) else { return Ok(false) };
@@ -400,6 +395,7 @@ impl Service {
     ) -> Option<Result<bool, Fault>> {
         let is_answered = self.take_answer(lane, rank);
         let fault = self.check(lane, rank).err();
+        let by_messages = self.messages_at(rank).is_some();
         let boxes = self.boxes.as_mut()?;
         let sent = &mut boxes.sent[rank as usize];
         if !is_answered && sent.number <= number {
@@ -408,7 +404,7 @@ impl Service {
             boxes.give_back_buffer(rank);
             return Some(Err(fault));
         }
-        Some(sent.fault.take().map_or(Ok(sent.messages > sent.complete), Err))
+        Some(sent.fault.take().map_or(Ok(by_messages), Err))
     }
 
     /// Withdraws the put or get that is pending at a rank, if the target has not begun with it, and copies through the kernel.

@@ -31,7 +31,7 @@ impl Window {
         (!target.is_gone() && self.may_access(target)).then_some((bytes, control))
     }
 
-    /// As [`Window::bytes_now`], of an element that the processor may change.
+    /// As [`Window::bytes_now`], to be changed. In a window with words that only an adapter changes each element takes the full way.
     #[inline(always)]
     fn elements_now(&self, rank: i32, disp: i64, len: usize) -> Option<(BytesMut<'_>, &Control)> {
         if self.words_are_the_adapters { None } else { self.bytes_now(rank, disp, len) }

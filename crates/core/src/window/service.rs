@@ -39,6 +39,8 @@ pub(crate) struct Service {
     pub(super) flavor: Flavor,
     /// Whether the exposed memory is mapped in this process alone, which has one thread: nobody else changes elements.
     pub(super) is_alone: bool,
+    /// Operations that go to each rank by messages.
+    pub(super) by_messages: BTreeMap<u32, MessageCounts>,
     /// What goes by mailboxes, in a window that has some.
     pub(super) boxes: Option<Boxes>,
     /// What has come from each rank and is not done.
@@ -63,6 +65,15 @@ pub(crate) struct Service {
     far: Arc<AtomicBool>,
     /// How many of the lane's lost processes were seen to.
     lost: usize,
+}
+
+/// Operations that go to a rank by messages.
+#[derive(Debug, Default)]
+pub(super) struct MessageCounts {
+    /// How many were asked for.
+    pub(super) said: u64,
+    /// How many of these are known to be complete.
+    pub(super) complete: u64,
 }
 
 /// Something that came and is not done.
@@ -133,7 +144,7 @@ const fn tag_of_answer(id: u64) -> i32 {
 }
 
 /// So many zeros; `None`: there is no room for them.
-fn zeros(len: usize) -> Option<Vec<u8>> {
+pub(super) fn zeros(len: usize) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(len).ok()?;
     bytes.resize(len, 0);
@@ -163,6 +174,7 @@ impl Service {
             exposure,
             flavor,
             is_alone: false,
+            by_messages: BTreeMap::new(),
             boxes,
             targets,
             far,

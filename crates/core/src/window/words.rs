@@ -19,19 +19,20 @@ use super::message::Place;
 use super::service::Service;
 use super::{Target, Window};
 use crate::Process;
+use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Fault, Lane, RequestId};
 use oxmpi_fabric::{AtomicOperation, AtomicScope, Fabric, RemotePlace};
 use oxmpi_mem::atomics::Accumulator;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::Op;
-use oxmpi_objects::error::Result;
+use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 
 /// The bytes of a word.
 pub(super) const WORD: usize = size_of::<u64>();
-/// Operations to one target that are under way at a time: as many as a transport posts.
+/// Operations to one target that are under way at a time: as many as keep a connection busy. A transport may post fewer.
 const UNDER_WAY_MOST: usize = 16;
 
 /// What a rank says of the words of a new window.
@@ -41,7 +42,9 @@ pub(super) struct WordFacts {
     pub(super) are_short: bool,
     /// The adapters of all others are in reach of its own.
     pub(super) reaches_all: bool,
-    /// To what its adapter's operations on its memory are atomic.
+    /// Its memory is open to adapters.
+    pub(super) is_open: bool,
+    /// To what its adapter's operations are atomic.
     pub(super) scope: AtomicScope,
 }
 
@@ -53,7 +56,9 @@ impl WordFacts {
             AtomicScope::Adapter => 1,
             AtomicScope::Everything => 2,
         };
-        scope | u64::from(self.are_short) << 2 | u64::from(self.reaches_all) << 3
+        let [are_short, reaches_all, is_open] =
+            [self.are_short, self.reaches_all, self.is_open].map(u64::from);
+        scope | are_short << 2 | reaches_all << 3 | is_open << 4
     }
 
     /// The reverse. Numbers that mean nothing are those of a rank without an adapter.
@@ -63,7 +68,8 @@ impl WordFacts {
             2 => AtomicScope::Everything,
             _ => AtomicScope::None,
         };
-        WordFacts { are_short: number & 4 != 0, reaches_all: number & 8 != 0, scope }
+        let [are_short, reaches_all, is_open] = [4, 8, 16].map(|bit| number & bit != 0);
+        WordFacts { are_short, reaches_all, is_open, scope }
     }
 }
 
@@ -72,7 +78,7 @@ impl WordFacts {
 pub(super) enum WordOwner {
     /// The processors of those that have mapped it, and its own by messages.
     Processor,
-    /// The adapter for those that reach it so, and processors for the others.
+    /// The adapter for those that reach it so by one that has such operations, and processors for the others.
     Both,
     /// The adapter alone, also for the rank itself.
     Adapter,
@@ -81,9 +87,10 @@ pub(super) enum WordOwner {
 /// Who changes the words of each rank, as all ranks find from what all have said.
 pub(super) fn owners(facts: &[WordFacts]) -> Vec<WordOwner> {
     let are_short = facts.iter().all(|rank| rank.are_short);
-    let are_alone = facts.iter().all(|rank| rank.reaches_all && rank.scope != AtomicScope::None);
+    let are_alone =
+        facts.iter().all(|rank| rank.reaches_all && rank.is_open && rank.scope != AtomicScope::None);
     let owner = |rank: &WordFacts| match rank.scope {
-        _ if !are_short => WordOwner::Processor,
+        _ if !are_short || !rank.is_open => WordOwner::Processor,
         AtomicScope::Everything => WordOwner::Both,
         AtomicScope::Adapter if are_alone => WordOwner::Adapter,
         AtomicScope::Adapter | AtomicScope::None => WordOwner::Processor,
@@ -335,32 +342,51 @@ impl Service {
     }
 }
 
-/// The addresses of the words at a place of a target, for so many bytes of data.
-fn addresses(target: &Target, place: &Place, len: usize) -> Vec<u64> {
+#[cold]
+pub(super) fn no_memory(len: usize) -> MpiError {
+    MpiError::new(abi::MPI_ERR_NO_MEM, format!("there is no memory for an accumulate of {len} bytes"))
+}
+
+/// Which elements of an accumulate are words that the adapter changes.
+#[derive(Debug)]
+pub(super) enum AdapterWords {
+    /// None.
+    Nowhere,
+    /// All, with their addresses at the target.
+    Everywhere(Vec<u64>),
+    /// Some of those at these addresses.
+    Somewhere(Vec<u64>),
+}
+
+/// The addresses of all elements of eight bytes at a place of a target, for so many bytes of data. `None`: there is no memory for them.
+fn addresses(target: &Target, place: &Place, len: usize) -> Option<Vec<u64>> {
     let start = target.base.wrapping_add(place.at.cast_unsigned());
-    let (mut all, layout) = (Vec::with_capacity(len / WORD), &place.layout);
+    let (mut all, layout) = (Vec::new(), &place.layout);
+    all.try_reserve_exact(len / WORD).ok()?;
     for element in (0..place.count).map(|at| layout.extent().wrapping_mul(at.cast_signed())) {
         for block in layout.blocks_from(0) {
             if all.len() == len / WORD {
-                return all;
+                return Some(all);
             }
             let first = start.wrapping_add(element.wrapping_add(block.offset) as u64);
             let words = (0..block.len / WORD).map(|word| first.wrapping_add((word * WORD) as u64));
             all.extend(words.take(len / WORD - all.len()));
         }
     }
-    all
+    Some(all)
 }
 
 impl<F: Fabric> Process<F> {
-    /// What this process says of the words of its part of a new window, whose memory has this key and length.
+    /// What this process says of the words of its part of a new window, whose memory has this key and length. A part without memory has no
+    /// words, and is in nobody's way.
     pub(super) fn word_facts(
         &self,
         comm: &crate::comm::Communicator,
         are_short: bool,
         (key, len): (u64, usize),
     ) -> WordFacts {
-        let mut facts = WordFacts { are_short, reaches_all: false, scope: AtomicScope::None };
+        let is_open = key != 0 || len == 0;
+        let mut facts = WordFacts { are_short, reaches_all: false, is_open, scope: AtomicScope::None };
         if !are_short || comm.team.size() == 1 {
             return facts;
         }
@@ -370,36 +396,37 @@ impl<F: Fabric> Process<F> {
         facts.reaches_all = processes.all(|peer| {
             peer.is_some_and(|peer| peer == self.rank || fabric.remote_access_to(peer).is_some())
         });
-        // A part without memory has no words, and is in nobody's way.
-        if key != 0 || len == 0 {
-            facts.scope = fabric.remote_access().map_or(AtomicScope::None, |remote| remote.atomics());
-        }
+        facts.scope = fabric.remote_access().map_or(AtomicScope::None, |remote| remote.atomics());
         facts
     }
 
-    /// The changes of the adapter, if it is to change all elements of an accumulate (rules 1 and 3). `Err`: it changes some of them, which are
-    /// those that have an address here.
-    pub(super) fn words(
+    /// Which elements of eight bytes at a place of a target the adapter changes (rules 1 and 3), for so many bytes of data.
+    ///
+    /// # Errors
+    /// MPI_ERR_NO_MEM.
+    pub(super) fn adapter_words(
         &self,
         window: &Window,
         target: &Target,
         place: &Place,
         len: usize,
-    ) -> std::result::Result<Option<Vec<u64>>, Vec<u64>> {
+    ) -> Result<AdapterWords> {
         let is_its = match target.words {
             WordOwner::Processor => false,
             WordOwner::Adapter => true,
-            WordOwner::Both => target.process != self.rank && self.is_by_adapter(window, target),
+            WordOwner::Both => {
+                window.has_atomics && target.process != self.rank && self.is_by_adapter(window, target)
+            }
         };
-        if !is_its || window.comm.is_revoked() {
-            return Ok(None);
+        if !is_its {
+            return Ok(AdapterWords::Nowhere);
         }
-        let all = addresses(target, place, len);
-        match all.iter().filter(|address| address.is_multiple_of(WORD as u64)).count() {
-            0 => Ok(None),
-            words if words == all.len() => Ok(Some(all)),
-            _ => Err(all),
-        }
+        let all = addresses(target, place, len).ok_or_else(|| no_memory(len))?;
+        Ok(match all.iter().filter(|address| address.is_multiple_of(WORD as u64)).count() {
+            0 => AdapterWords::Nowhere,
+            words if words == all.len() => AdapterWords::Everywhere(all),
+            _ => AdapterWords::Somewhere(all),
+        })
     }
 
     /// Has the adapter change words of a target. The request, if there is one to wait for.
@@ -426,15 +453,17 @@ mod tests {
     use oxmpi_mem::memory::Owned;
 
     fn facts(are_short: bool, reaches_all: bool, scope: AtomicScope) -> WordFacts {
-        WordFacts { are_short, reaches_all, scope }
+        WordFacts { are_short, reaches_all, is_open: true, scope }
     }
 
     #[test]
     fn facts_survive_the_wire() {
         for scope in [AtomicScope::None, AtomicScope::Adapter, AtomicScope::Everything] {
             for (are_short, reaches_all) in [(false, false), (true, false), (false, true), (true, true)] {
-                let one = facts(are_short, reaches_all, scope);
-                assert_eq!(WordFacts::decode(one.encode()), one);
+                for is_open in [false, true] {
+                    let one = WordFacts { is_open, ..facts(are_short, reaches_all, scope) };
+                    assert_eq!(WordFacts::decode(one.encode()), one);
+                }
             }
         }
         assert_eq!(WordFacts::decode(u64::MAX).scope, AtomicScope::None);
@@ -464,6 +493,13 @@ mod tests {
         // All ranks give the hint, or none.
         let mut some = vec![facts(true, true, Scope::Everything); 3];
         some[1].are_short = false;
+        assert_eq!(owners(&some), [Processor; 3]);
+        // What could not be registered no adapter reaches.
+        let mut some = vec![facts(true, true, Scope::Everything); 3];
+        some[1].is_open = false;
+        assert_eq!(owners(&some), [Both, Processor, Both]);
+        let mut some = vec![facts(true, true, Scope::Adapter); 3];
+        some[1].is_open = false;
         assert_eq!(owners(&some), [Processor; 3]);
     }
 

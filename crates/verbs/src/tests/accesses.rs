@@ -1,7 +1,7 @@
 //! Writes into memory of peers, and reads from it.
 
 use super::{device, open, polled};
-use crate::adapter::{AtomicScope, Operation};
+use crate::adapter::{AtomicScope, Operation, Refusal};
 use crate::fake::{self, with};
 use oxmpi_mem::memory::Owned;
 
@@ -67,15 +67,20 @@ fn what_a_peer_refuses_is_told_from_what_the_network_loses() {
     let end = adapter.create(1).unwrap().queue_pair;
     let slots = adapter.more_slots().unwrap();
     let mut ends = Vec::new();
-    for (slot, status) in slots.iter().zip([0, 5, 10, 12]) {
+    for (slot, status) in slots.iter().zip([0, 5, 10, 12, 11]) {
         adapter.write_slot(end, *slot, 3, (7, 7)).unwrap();
         fake::complete(end);
         with(|fake| fake.done.back_mut().unwrap().status = status);
         adapter.poll(&mut ends).unwrap();
     }
-    let said: Vec<_> =
-        ends.iter().map(|end| (end.is_refused, end.has_timed_out, end.error.is_some())).collect();
-    let expected = [(false, false, false), (false, false, true), (true, false, true), (false, true, true)];
+    let said: Vec<_> = ends.iter().map(|end| (end.refusal, end.has_timed_out, end.error.is_some())).collect();
+    let expected = [
+        (None, false, false),
+        (None, false, true),
+        (Some(Refusal::Untouched), false, true),
+        (None, true, true),
+        (Some(Refusal::Unclear), false, true),
+    ];
     assert_eq!(said, expected);
 }
 

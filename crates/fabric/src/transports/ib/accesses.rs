@@ -6,7 +6,7 @@ use super::{Ib, IbPort};
 use crate::{AccessEnd, AtomicOperation, AtomicScope, Direction, RemoteAccess, RemotePlace};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
-use oxmpi_verbs::{Completion, Operation, RegionId, SlotId};
+use oxmpi_verbs::{Completion, Operation, Refusal, RegionId, SlotId};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -205,7 +205,7 @@ impl<P: IbPort> Ib<P> {
 
     /// An operation of an access is over. Nothing is handed up yet, as for reads of messages.
     pub(super) fn access_ended(&mut self, completion: &Completion) {
-        let Completion { operation, error, is_refused, .. } = completion;
+        let Completion { queue_pair, operation, error, refusal, .. } = completion;
         let by = match *operation {
             Operation::Read(region) | Operation::Write(region) => By::Region(region),
             Operation::ReadSlot(slot) | Operation::WriteSlot(slot) | Operation::AtomicSlot(slot) => {
@@ -236,11 +236,16 @@ impl<P: IbPort> Ib<P> {
         }
         if let Some(error) = error {
             access.has_failed = true;
-            if *is_refused {
-                access.refusals += 1;
-                access.refused.clone_from(error);
-            } else if matches!(access.kind, Kind::Atomic(_)) {
-                access.unknown = Some(error.clone());
+            let is_atomic = matches!(access.kind, Kind::Atomic(_));
+            match refusal {
+                Some(refusal) if !is_atomic || *refusal == Refusal::Untouched => {
+                    access.refusals += 1;
+                    access.refused.clone_from(error);
+                }
+                _ if is_atomic && !self.untouched.contains(queue_pair) => {
+                    access.unknown = Some(error.clone());
+                }
+                _ => {}
             }
         }
         if access.under_way > 0 {

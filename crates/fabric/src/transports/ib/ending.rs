@@ -46,6 +46,7 @@ impl<P: IbPort> Ib<P> {
     pub(super) fn regain(&mut self) {
         for queue_pair in self.port.take_closed() {
             let number = self.numbers.remove(&queue_pair);
+            self.untouched.remove(&queue_pair);
             if let Some(number) = number
                 && self.peer(number).is_some_and(|peer| !peer.is_gone)
             {

@@ -4,7 +4,7 @@ use super::settings::HEAD;
 use super::{Ib, IbPort, lending};
 use crate::{Message, Sent, Sink, Unreachable, dispatch};
 use oxmpi_sys::bytes::Bytes;
-use oxmpi_verbs::{Completion, Operation, SlotId, VerbsError};
+use oxmpi_verbs::{Completion, Operation, Refusal, SlotId, VerbsError};
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 
 /// Slots from which envelopes are sent, at most.
@@ -18,6 +18,9 @@ impl<P: IbPort> Ib<P> {
         }
         for at in before..self.events.len() {
             let completion = &self.events[at];
+            if completion.refusal == Some(Refusal::Untouched) {
+                self.untouched.insert(completion.queue_pair);
+            }
             if matches!(completion.operation, Operation::Send(_) | Operation::Receive(..)) {
                 continue;
             }

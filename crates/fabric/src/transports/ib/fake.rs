@@ -12,7 +12,9 @@ use crate::{
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
-use oxmpi_verbs::{Completion, LocalEnd, Operation, RegionId, RemoteEnd, RemoteMemory, SlotId, VerbsError};
+use oxmpi_verbs::{
+    Completion, LocalEnd, Operation, Refusal, RegionId, RemoteEnd, RemoteMemory, SlotId, VerbsError,
+};
 use oxmpi_wire::{Envelope, Frame};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::BorrowedFd;
@@ -208,7 +210,7 @@ impl World {
         let slot = self.shared[me].pop_front().expect("the shared queue has a slot");
         let error = Some("Work Request Flushed Error (vendor error 0xf9)".to_string());
         let operation = Operation::Receive(slot, 0);
-        let ended = Completion { queue_pair, operation, error, has_timed_out: false, is_refused: false };
+        let ended = Completion { queue_pair, operation, error, has_timed_out: false, refusal: None };
         self.done[me].push_back((ended, Vec::new()));
     }
 
@@ -256,7 +258,8 @@ impl World {
         // That a peer is gone is found out sooner than the adapter gives up.
         let has_timed_out = has_timed_out && self.is_broken;
         let is_refused = error.as_ref().is_some_and(|error| error.contains("remote access error"));
-        let ended = Completion { queue_pair: from, operation, error, has_timed_out, is_refused };
+        let refusal = is_refused.then_some(Refusal::Untouched);
+        let ended = Completion { queue_pair: from, operation, error, has_timed_out, refusal };
         self.done[port_of(from)].push_back((ended, bytes));
     }
 
@@ -308,7 +311,7 @@ impl World {
                     operation,
                     error: None,
                     has_timed_out: false,
-                    is_refused: false,
+                    refusal: None,
                 };
                 self.done[port_of(to)].push_back((ended, bytes));
             }
@@ -436,8 +439,7 @@ impl IbPort for FakePort {
             let receives = end.receives.iter().map(|slot| Operation::Receive(*slot, 0));
             for operation in end.wire.iter().map(Sending::operation).chain(receives) {
                 let error = Some("Work Request Flushed Error (vendor error 0xf9)".to_string());
-                let ended =
-                    Completion { queue_pair, operation, error, has_timed_out: false, is_refused: false };
+                let ended = Completion { queue_pair, operation, error, has_timed_out: false, refusal: None };
                 world.done[self.me].push_back((ended, Vec::new()));
             }
             world.closed[self.me].push(queue_pair);

@@ -118,7 +118,10 @@ impl<P: IbPort> Ib<P> {
         let Some(peer) = peers.get_mut(own as usize).and_then(|peer| peer.as_deref_mut()) else {
             return Ok(());
         };
-        if !peer.is_gone && !peer.is_connected && !peer.is_closing() {
+        if peer.is_gone {
+            return Err(unreachable("its connection with itself was given up".into()));
+        }
+        if !peer.is_connected && !peer.is_closing() {
             port.connect(&peer.end, &peer.end).map_err(|error| unreachable(error.to_string()))?;
             (peer.is_connected, peer.is_ready, peer.broken) = (true, true, None);
         }

@@ -40,9 +40,11 @@
 //!     connection fails is done again over the next one, from the beginning: that is no harm, since nobody else may use the same bytes before
 //!     the epoch has ended, and it ends when all is done. The next connection is made when the queue pairs of the one before are gone on both
 //!     sides, so nothing of that comes late. What the peer's adapter refuses twice has failed.
-//! 11. Atomic operations on words of windows are carried out by the adapter of the peer, each through a slot. They must not be repeated: if a
-//!     connection fails with one under way, nobody knows whether it was carried out, and the peer is lost. Where they are atomic to each
-//!     other alone, and not to the processor, a process changes its own words so as well, over a queue pair that is connected with itself.
+//! 11. Atomic operations on words of windows are carried out by the adapter of the peer, each through a slot. Only those go over the next
+//!     connection of which it is known that nothing was done: what the peer's adapter has refused (once more, as in rule 10), and what follows
+//!     that on its connection. If a connection fails otherwise with one under way, also because this process closes it, nobody knows whether
+//!     it was carried out, and the peer is lost. Where they are atomic to each other alone, and not to the processor, a process changes its own
+//!     words so as well, over a queue pair that is connected with itself; if that fails the operation has failed, and nobody is lost.
 
 mod accesses;
 mod ending;
@@ -115,6 +117,8 @@ pub struct Ib<P: IbPort> {
     peers: Vec<Option<Box<IbPeer>>>,
     /// By the numbers of their queue pairs.
     numbers: HashMap<u32, u32>,
+    /// Queue pairs on which a peer's adapter has refused something, so that nothing behind it was carried out (rule 11).
+    untouched: HashSet<u32>,
     /// Those to whom this process owes an answer.
     unanswered: Vec<u32>,
     /// Those to whom it owes an empty envelope (rule 1).
@@ -172,6 +176,7 @@ impl<P: IbPort> Ib<P> {
             portless: HashSet::new(),
             peers: Vec::new(),
             numbers: HashMap::new(),
+            untouched: HashSet::new(),
             unanswered: Vec::new(),
             unconfirmed: Vec::new(),
             posted: 0,
@@ -263,13 +268,14 @@ impl<P: IbPort> Transport for Ib<P> {
     }
 
     fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
-        for peer in std::mem::take(&mut self.lost) {
-            self.lose(peer, sink);
-        }
         if std::mem::take(&mut self.is_armed) {
             self.port.take_events();
         }
         let came = self.drain(sink);
+        // Behind what they had sent, and before anybody hears that an access to one of them has ended.
+        for peer in std::mem::take(&mut self.lost) {
+            self.lose(peer, sink);
+        }
         self.polls += 1;
         if self.polls < POLLS {
             return came;

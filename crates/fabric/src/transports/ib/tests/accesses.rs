@@ -416,11 +416,15 @@ fn an_atomic_operation_is_never_repeated_and_its_peer_is_lost_with_it() {
 #[test]
 fn an_atomic_operation_that_is_refused_fails_and_no_peer_is_lost() {
     let mut pair = Pair::new(3, settings(4, None), vec![0; 64]);
+    // What is behind the first one was carried out by nobody either, as that was refused.
     pair.world.with(|world| world.denies_accesses = true);
-    let number = pair.start_atomic(0, AtomicOperation::FetchAdd(1), 0);
-    let ended = pair.ends(1);
-    let why = ended[0].1.clone().unwrap_err();
-    assert!(ended[0].0 == number && why.contains("process 1") && why.contains("0x88"), "{why}");
+    let numbers: Vec<u64> = (0..5).map(|_| pair.start_atomic(0, AtomicOperation::FetchAdd(1), 0)).collect();
+    let mut ended = pair.ends(5);
+    ended.sort_by_key(|(number, _)| *number);
+    for (number, (at, how)) in numbers.into_iter().zip(ended) {
+        let why = how.unwrap_err();
+        assert!(number == at && why.contains("process 1") && why.contains("0x88"), "{why}");
+    }
     pair.world.with(|world| world.denies_accesses = false);
     pair.start_atomic(0, AtomicOperation::FetchAdd(5), 0);
     assert_eq!((pair.ends(1)[0].1.clone(), pair.word(0)), (Ok(0), 5));
@@ -429,6 +433,64 @@ fn an_atomic_operation_that_is_refused_fails_and_no_peer_is_lost() {
     assert_eq!(started, None, "no word");
     assert!(pair.ranks.iter().all(|rank| rank.mailbox.lost.is_empty()));
     pair.finish();
+}
+
+/// What is behind a put that was refused goes over the next connection, once.
+#[test]
+fn what_follows_a_refusal_is_carried_out_over_the_next_connection() {
+    for seed in 0..20 {
+        let mut pair = Pair::new(seed, settings(4, None), vec![0; 64]);
+        let small = Owned::new(vec![1; 8]);
+        let nowhere = RemotePlace { address: 0, key: pair.key + 99 };
+        pair.ranks[0].ib.start(OWNER, 1, Direction::Put, &small.buf(), nowhere).unwrap();
+        for _ in 0..6 {
+            pair.start_atomic(0, AtomicOperation::FetchAdd(1), 7);
+        }
+        let ended = pair.ends(7);
+        assert_eq!(ended.iter().filter(|(_, how)| how.is_ok()).count(), 6, "seed {seed}: {ended:?}");
+        assert_eq!(pair.word(7), 6, "seed {seed}");
+        assert!(pair.ranks[0].mailbox.lost.is_empty(), "seed {seed}");
+    }
+}
+
+#[test]
+fn who_hears_that_an_operation_is_lost_knows_that_its_peer_is() {
+    let mut lost = 0;
+    for seed in 0..40 {
+        let mut pair = Pair::new(seed, settings(3, None), vec![0; 64]);
+        pair.start_atomic(0, AtomicOperation::FetchAdd(1), 0);
+        pair.ends(1);
+        pair.world.with(|world| world.failures = 2);
+        let number = pair.start_atomic(0, AtomicOperation::FetchAdd(1), 0);
+        let how = pair.ends(1).pop().unwrap();
+        assert_eq!(how.0, number);
+        assert_eq!(pair.ranks[0].mailbox.lost.is_empty(), how.1.is_ok(), "seed {seed}");
+        lost += u32::from(how.1.is_err());
+    }
+    assert!(lost > 5, "{lost}");
+}
+
+#[test]
+fn what_is_abandoned_under_way_loses_no_peer() {
+    let mut changed = 0;
+    for seed in 0..40 {
+        let mut pair = Pair::new(seed, settings(4, None), vec![0; 64]);
+        pair.start_atomic(0, AtomicOperation::FetchAdd(1), 0);
+        (0..seed).for_each(|_| pair.ranks.iter_mut().for_each(Rank::poll));
+        pair.ranks[0].ib.abandon(OWNER, 1);
+        assert!(!pair.ranks[0].ib.accesses.owes(1));
+        // It may have ended before.
+        pair.ranks[0].ib.ended(OWNER);
+        changed += pair.word(0);
+        let before = pair.word(0);
+        for _ in 0..50 {
+            pair.turn();
+        }
+        assert!(pair.word(0) == before && pair.ended.is_empty(), "seed {seed}");
+        assert!(pair.ranks[0].mailbox.lost.is_empty(), "seed {seed}");
+        pair.finish();
+    }
+    assert!(changed > 5, "{changed}");
 }
 
 /// What fails on the way to itself fails, and the process goes on.
@@ -454,6 +516,17 @@ fn a_process_that_cannot_reach_itself_is_not_lost() {
         failed += u32::from(ended.1.is_err());
         pair.world.with(|world| world.failures = 0);
     }
+    assert!(pair.ranks[1].mailbox.lost.is_empty());
+    // When that connection is given up, messages do it in windows that are made from then on.
+    pair.world.with(|world| world.refuses = true);
+    pair.ranks[1].ib.fail(1, "the port is down".into());
+    while pair.ranks[1].ib.atomics() != AtomicScope::None || !pair.ranks[1].ib.broken.is_empty() {
+        pair.turn();
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(start.elapsed() < Duration::from_secs(30), "it is never given up");
+    }
+    pair.world.with(|world| world.refuses = false);
+    assert_eq!(pair.ranks[1].ib.atomics(), AtomicScope::None);
     assert!(pair.ranks[1].mailbox.lost.is_empty());
     // Others reach it as before.
     pair.start_atomic(0, AtomicOperation::FetchAdd(1), 1);
