@@ -149,7 +149,7 @@ int main(int argc, char **argv)
     check_begin(&argc, &argv);
     return_all_errors();
     CHECK_OK(MPI_Comm_group(MPI_COMM_WORLD, &world));
-    int many = scaled(10000), fewer = scaled(size > 2 ? 2000 : 10000);
+    int many = scaled(10000), fewer = scaled(size > 2 ? 2000 : 5000);
     flat("groups", groups, many);
     flat("dup", duplicate, fewer);
     flat("idup", begin_duplicate, fewer);

@@ -339,7 +339,7 @@ fn sweep(collective: Collective) {
         // Each rank combines the blocks of all others: the work grows with the square of the size as well.
         let is_scattered = matches!(collective, Collective::ReduceScatter | Collective::ReduceScatterBlock);
         for size in LARGE {
-            if is_scattered && size > 256 && !thorough() {
+            if is_scattered && size > 129 && !thorough() {
                 continue;
             }
             if !all_to_all {
