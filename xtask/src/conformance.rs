@@ -56,8 +56,8 @@ pub(crate) fn conformance(words: &[&str]) -> Result<(), Failure> {
 /// Modules whose ranks do not speak to each other and answer a very long list of questions: the quick part runs them once.
 const LONG_AND_LOCAL: [&str; 3] = ["test_datatype", "test_pack", "test_util_dtlib"];
 
-/// The part for every change: the suite alone, with few ranks, and [`LONG_AND_LOCAL`] with one alone; and by its own runner. It judges the
-/// installation in `prefix`.
+/// The part for every change: the suite alone, with few ranks, and [`LONG_AND_LOCAL`] with one alone; and by its own runner; and some jobs over
+/// InfiniBand. It judges the installation in `prefix`.
 pub(crate) fn quick(prefix: &Path) -> Result<(), Failure> {
     let options = Options {
         module: Some("^(test_|bench_|mpi4py_runner)".to_owned()),
@@ -70,7 +70,8 @@ pub(crate) fn quick(prefix: &Path) -> Result<(), Failure> {
         Round { place: Place { ranks, rpi }, without }
     };
     let rounds: Vec<Round> = places.into_iter().map(round).collect();
-    judge(&options, &rounds)
+    judge(&options, &rounds)?;
+    ib::short(prefix)
 }
 
 /// Once through the modules.

@@ -1,4 +1,5 @@
-//! Packages of a newer Debian for tests, unpacked apart from the system with all that they need: nothing is installed.
+//! Packages of Debian for tests: those of this machine's release, which are installed, and those of a newer one, which are unpacked apart from the
+//! system with all that they need.
 
 use std::fs;
 use std::io;
@@ -8,6 +9,19 @@ use crate::run::{Failure, Run};
 
 /// Where Debian's packages are, if this machine does not say otherwise.
 const MIRROR: &str = "http://deb.debian.org/debian";
+
+/// Installs packages.
+pub(crate) fn install(packages: &[&str]) -> Result<(), Failure> {
+    let install = || {
+        let words = ["install", "-y", "-q", "--no-install-recommends"];
+        Run::new("apt-get").args(words).args(packages.iter().copied()).show()
+    };
+    // A new machine may not know yet what packages there are.
+    install().or_else(|_| {
+        Run::new("apt-get").arg("update").show()?;
+        install()
+    })
+}
 
 /// Puts packages of a suite, and all that they need, in the place of a directory. Until all of it is there it has another name, so that an
 /// interrupted one does not count.

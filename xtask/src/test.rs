@@ -7,6 +7,7 @@ use crate::bench;
 use crate::conformance;
 use crate::criu;
 use crate::install::{install, target_directory};
+use crate::packages;
 use crate::root;
 use crate::run::{Failure, Run};
 use crate::ucc;
@@ -85,13 +86,7 @@ fn install_programs() -> Result<(), Failure> {
         if is_there(program) {
             continue;
         }
-        let install =
-            || Run::new("apt-get").args(["install", "-y", "--no-install-recommends", package]).show();
-        // A new machine may not know yet what packages there are.
-        let installed = install().or_else(|_| {
-            Run::new("apt-get").arg("update").show()?;
-            install()
-        });
+        let installed = packages::install(&[package]);
         if installed.is_err() || !is_there(program) {
             return Err(Failure::new(format!(
                 "the tests need '{program}', and 'apt-get install {package}' does not bring it here: install it by hand"

@@ -68,7 +68,14 @@ INIT
     touch complete
 }
 
-[ -e "$directory/complete" ] || (make_machine)
+if [ ! -e "$directory/complete" ]; then
+    # Behind `||` it would go on after a command that fails.
+    set +e
+    (set -e; make_machine)
+    made=$?
+    set -e
+    [ $made = 0 ] || exit 125
+fi
 rm -f "$directory/out/status"
 cp "$script" "$directory/out/script"
 timeout "${LIMIT:-600}" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 2048 -nographic -no-reboot -nic none \

@@ -74,6 +74,15 @@ refused() {
 heat=$PROGRAMS/heat
 long=$PROGRAMS/p2p_remapped
 
+short() {
+    job "heat, 4 ranks" 4 100 "$heat"
+    CHECK_RDMA=1 job "long messages" 2 200 "$long"
+    CHECK_ATOMICS=1 job "words of windows" 2 100 "$PROGRAMS/win_words"
+    job "puts and gets" 2 100 "$PROGRAMS/win_put_get"
+    job "collectives" 2 100 "$PROGRAMS/coll_basic"
+    down 1 2 "short messages, the port down for 2 seconds" 2 100 "$PROGRAMS/p2p_basic"
+}
+
 basic() {
     local ranks envelopes srq mtu
     for ranks in 2 4; do job "heat, $ranks ranks" $ranks 100 "$heat"; done

@@ -17,7 +17,8 @@ cargo xtask conformance [options]   run foreign programs on OxMPI: mpi4py's test
   --prefix DIR          judge this installation; otherwise one is built and put into target/conformance/oxmpi
   --patience SECONDS    how long a test may do nothing, 30 if not given
   --ib                  instead: jobs over 'ib' in an emulated machine with soft RoCE devices (hours)
-  --ib=basic,long       only parts of these: basic, long, windows, ports, tests, mpi4py_2, mpi4py_4
+  --ib=basic,long       only parts of these: basic, long, windows, ports, tests, mpi4py_2, mpi4py_4; or
+                        short, some of each kind, which every change is tried with
   --shrink              take what no longer fails off tests/conformance/expected-failures.txt
 
 Exit code 0 if nothing fails but what is expected to, and all of that does.
@@ -153,6 +154,7 @@ mod tests {
         assert_eq!(read(&["--five", "--ranks", "2"]).unwrap().unwrap().ranks, [2, 5]);
         assert_eq!(read(&["--five"]).unwrap().unwrap().ranks, [1, 2, 3, 5]);
         assert_eq!(read(&["--ib"]).unwrap().unwrap().ib, IbPart::ALL);
+        assert_eq!(read(&["--ib=short"]).unwrap().unwrap().ib, [IbPart::Short]);
         assert_eq!(read(&["--ib=long,ports"]).unwrap().unwrap().ib, [IbPart::Long, IbPart::Ports]);
         assert!(read(&[]).unwrap().unwrap().ib.is_empty());
     }
