@@ -584,6 +584,7 @@ all_programs! {
     win_requests
     win_shared
     win_threads
+    win_words
 }
 
 #[test]
