@@ -1,7 +1,7 @@
 //! Access to windows by an adapter, which reads and writes the memory of peers without their help.
 
 use oxmpi_mem::buffer::UserBuf;
-pub use oxmpi_verbs::AtomicScope;
+pub use oxmpi_verbs::{AtomicOperation, AtomicScope};
 
 /// Where an access goes: an address in the peer's memory, and the key by which the peer has opened it ([`RemoteAccess::open`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,20 +19,6 @@ pub enum Direction {
     Put,
     /// Out of it (MPI_Get).
     Get,
-}
-
-/// What is done at once to eight bytes of a peer's memory, whose address is a multiple of 8, in the byte order of its host.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AtomicOperation {
-    /// This is added to them.
-    FetchAdd(u64),
-    /// If they are equal to `compare` they become `new`.
-    CompareSwap {
-        /// The value that they are compared with.
-        compare: u64,
-        /// The value that they get.
-        new: u64,
-    },
 }
 
 /// An access that has ended: its number, and the value from before an atomic operation (0 of another access), or what has failed, for a

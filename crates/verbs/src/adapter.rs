@@ -7,6 +7,7 @@ mod posting;
 mod regions;
 mod words;
 
+pub use self::accesses::AtomicOperation;
 #[cfg(test)]
 pub(crate) use self::connections::DRAIN;
 pub use self::connections::RETRIES;
@@ -101,7 +102,7 @@ pub enum Operation {
     ReadSlot(SlotId),
     /// A slot was written into a peer's memory ([`Adapter::write_slot`]).
     WriteSlot(SlotId),
-    /// A slot has the value from before an atomic operation ([`Adapter::fetch_add`], [`Adapter::compare_swap`]).
+    /// A slot has the value from before an atomic operation ([`Adapter::atomic`]).
     AtomicSlot(SlotId),
 }
 

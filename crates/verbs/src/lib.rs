@@ -24,7 +24,7 @@ mod limits;
 mod tests;
 
 pub use adapter::{
-    Adapter, AdapterSettings, AtomicScope, Completion, LocalEnd, Operation, RETRIES, Refusal, RegionId,
-    RemoteEnd, RemoteMemory, SlotId,
+    Adapter, AdapterSettings, AtomicOperation, AtomicScope, Completion, LocalEnd, Operation, RETRIES,
+    Refusal, RegionId, RemoteEnd, RemoteMemory, SlotId,
 };
 pub use library::{Device, LIBRARY, Library, Port, VerbsError};

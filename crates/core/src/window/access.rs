@@ -3,9 +3,8 @@
 use super::control::Listed;
 use super::mailbox::{Asking, Fetch, What};
 use super::message::Place;
-use super::service::Accumulating;
-use super::service::zeros;
-use super::words::{AdapterWords, Change, WORD, WordChanges, WordOwner, no_memory};
+use super::service::{Accumulating, zeros};
+use super::words::{AdapterWords, Change, WORD, WordChanges, no_memory};
 use super::{Control, Flavor, Service, Target, Window};
 use crate::Process;
 use crate::failure::check_not_revoked;
@@ -81,6 +80,12 @@ fn outside(what: impl std::fmt::Display) -> MpiError {
 }
 
 impl Window {
+    /// Something was asked of a target that may take time. The lane is locked when it is counted: a flush counts what was asked before it.
+    pub(super) fn note_asked(&self, target: &Target) {
+        self.far.store(true, Ordering::Relaxed);
+        target.asked.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// The place in the target's memory, checked as far as it is known here.
     fn place(&self, target: &Target, at: &At) -> Result<Place> {
         let At { rank, disp, count, layout } = at;
@@ -193,7 +198,7 @@ impl<F: Fabric> Process<F> {
         Ok(if single_copy { Way::SingleCopy(at.cast_unsigned()) } else { Way::Far })
     }
 
-    /// Asks something of a target by messages. The lane is locked when it is counted: a flush counts what was asked before it.
+    /// Asks something of a target by messages.
     fn ask<R>(
         &self,
         window: &Window,
@@ -201,8 +206,7 @@ impl<F: Fabric> Process<F> {
         ask: impl FnOnce(&mut Service, &mut Lane<F>) -> std::result::Result<R, Fault>,
     ) -> Result<R> {
         self.with_service(window, |service, lane| {
-            window.far.store(true, Ordering::Relaxed);
-            target.asked.fetch_add(1, Ordering::Relaxed);
+            window.note_asked(target);
             service.note_messages(rank as u32);
             ask(service, lane)
         })
@@ -216,8 +220,7 @@ impl<F: Fabric> Process<F> {
         self.with_service(window, |service, lane| {
             let posted = service.post(lane, rank as u32, asking)?;
             if posted {
-                window.far.store(true, Ordering::Relaxed);
-                target.asked.fetch_add(1, Ordering::Relaxed);
+                window.note_asked(target);
             }
             Ok(posted)
         })
@@ -414,7 +417,7 @@ impl<F: Fabric> Process<F> {
         if len == 0 || (accumulator.op() == Op::NoOp && fetch.is_none()) {
             return Ok(None);
         }
-        if target.words != WordOwner::Processor && accumulator.is_plain() && accumulator.size() == WORD {
+        if accumulator.is_plain() && accumulator.size() == WORD {
             let wanted = how == How::Request;
             match self.adapter_words(window, target, &place, len)? {
                 AdapterWords::Nowhere => {}

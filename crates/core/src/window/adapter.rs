@@ -21,7 +21,6 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_rt::waiting::Need;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// An access that has not ended.
 #[derive(Debug)]
@@ -235,8 +234,7 @@ impl<F: Fabric> Process<F> {
         self.with_service(window, |service, lane| {
             let begun = service.access(lane, (rank, direction, buffer), at, wanted)?;
             if begun.is_some() {
-                window.far.store(true, Ordering::Relaxed);
-                target.asked.fetch_add(1, Ordering::Relaxed);
+                window.note_asked(target);
             }
             Ok(begun)
         })

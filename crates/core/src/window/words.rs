@@ -19,6 +19,7 @@ use super::message::Place;
 use super::service::Service;
 use super::{Target, Window};
 use crate::Process;
+use crate::comm::Communicator;
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Fault, Lane, RequestId};
 use oxmpi_fabric::{AtomicOperation, AtomicScope, Fabric, RemotePlace};
@@ -28,7 +29,6 @@ use oxmpi_mem::kernels::Op;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::Ordering;
 
 /// The bytes of a word.
 pub(super) const WORD: usize = size_of::<u64>();
@@ -381,7 +381,7 @@ impl<F: Fabric> Process<F> {
     /// words, and is in nobody's way.
     pub(super) fn word_facts(
         &self,
-        comm: &crate::comm::Communicator,
+        comm: &Communicator,
         are_short: bool,
         (key, len): (u64, usize),
     ) -> WordFacts {
@@ -438,8 +438,7 @@ impl<F: Fabric> Process<F> {
         wanted: bool,
     ) -> Result<Option<RequestId>> {
         self.with_service(window, |service, lane| {
-            window.far.store(true, Ordering::Relaxed);
-            target.asked.fetch_add(1, Ordering::Relaxed);
+            window.note_asked(target);
             service.change_words(lane, rank as u32, changes, wanted)
         })
     }

@@ -14,6 +14,20 @@ use crate::library::VerbsError;
 use libc::c_int;
 use oxmpi_mem::buffer::UserBuf;
 
+/// What is done at once to eight bytes of a peer's memory, whose address is a multiple of 8, in the byte order of its host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AtomicOperation {
+    /// This is added to them.
+    FetchAdd(u64),
+    /// If they are equal to `compare` they become `new`.
+    CompareSwap {
+        /// The value that they are compared with.
+        compare: u64,
+        /// The value that they get.
+        new: u64,
+    },
+}
+
 impl Adapter {
     /// Registers a buffer in one piece, which peers may read and write from now on ([`Adapter::exposed`] says where it lies), and whose words they
     /// may change by atomic operations if the device has some.
@@ -39,43 +53,22 @@ impl Adapter {
         if self.limits.atomics == AtomicScope::None { 0 } else { IBV_ACCESS_REMOTE_ATOMIC }
     }
 
-    /// Adds to eight bytes of a peer's memory, whose address is a multiple of 8. Their value from before comes into the slot, in the byte order of
-    /// this host. The slot is the device's until [`Operation::AtomicSlot`](super::Operation::AtomicSlot).
+    /// Changes eight bytes of a peer's memory. Their value from before comes into the slot, in the byte order of this host. The slot is the
+    /// device's until [`Operation::AtomicSlot`](super::Operation::AtomicSlot).
     ///
     /// # Errors
     /// As for [`Adapter::write_slot`].
-    pub fn fetch_add(
+    pub fn atomic(
         &mut self,
         queue_pair: u32,
         slot: SlotId,
-        add: u64,
-        at: (u64, u32),
-    ) -> Result<(), VerbsError> {
-        self.atomic(queue_pair, slot, (IBV_WR_ATOMIC_FETCH_AND_ADD, add, 0), at)
-    }
-
-    /// Compares eight bytes of a peer's memory with the first word, and replaces them by the second one if they are equal. Otherwise as
-    /// [`Adapter::fetch_add`].
-    ///
-    /// # Errors
-    /// As for [`Adapter::write_slot`].
-    pub fn compare_swap(
-        &mut self,
-        queue_pair: u32,
-        slot: SlotId,
-        (compare, new): (u64, u64),
-        at: (u64, u32),
-    ) -> Result<(), VerbsError> {
-        self.atomic(queue_pair, slot, (IBV_WR_ATOMIC_CMP_AND_SWP, compare, new), at)
-    }
-
-    fn atomic(
-        &mut self,
-        queue_pair: u32,
-        slot: SlotId,
-        (opcode, compare_add, swap): (c_int, u64, u64),
+        operation: AtomicOperation,
         (address, rkey): (u64, u32),
     ) -> Result<(), VerbsError> {
+        let (opcode, compare_add, swap) = match operation {
+            AtomicOperation::FetchAdd(add) => (IBV_WR_ATOMIC_FETCH_AND_ADD, add, 0),
+            AtomicOperation::CompareSwap { compare, new } => (IBV_WR_ATOMIC_CMP_AND_SWP, compare, new),
+        };
         let operands = Operands { atomic: AtomicOperands { compare_add, swap, rkey } };
         self.access_by_slot(queue_pair, (slot, size_of::<u64>()), (opcode, ATOMIC_SLOT), (address, operands))
     }

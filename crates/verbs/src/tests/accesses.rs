@@ -1,7 +1,7 @@
 //! Writes into memory of peers, and reads from it.
 
 use super::{device, open, polled};
-use crate::adapter::{AtomicScope, Operation, Refusal};
+use crate::adapter::{AtomicOperation, AtomicScope, Operation, Refusal};
 use crate::fake::{self, with};
 use oxmpi_mem::memory::Owned;
 
@@ -105,9 +105,10 @@ fn atomic_operations_change_words_of_peers_where_the_device_has_them() {
         let end = adapter.create(1).unwrap().queue_pair;
         assert_eq!(with(|fake| fake.access.clone()), [2 | 4 | 8]);
         let slots = adapter.more_slots().unwrap();
-        adapter.fetch_add(end, slots[0], 5, (64, 7)).unwrap();
-        adapter.compare_swap(end, slots[1], (1, 2), (72, 9)).unwrap();
-        assert!(adapter.fetch_add(end, slots[1], 5, (64, 7)).is_err(), "it is the device's");
+        let (add, swap) = (AtomicOperation::FetchAdd(5), AtomicOperation::CompareSwap { compare: 1, new: 2 });
+        adapter.atomic(end, slots[0], add, (64, 7)).unwrap();
+        adapter.atomic(end, slots[1], swap, (72, 9)).unwrap();
+        assert!(adapter.atomic(end, slots[1], add, (64, 7)).is_err(), "it is the device's");
         let kinds: Vec<_> = with(|fake| fake.sends.iter().map(|(_, kind, _)| *kind).collect());
         assert_eq!(kinds, [6, 5], "a fetch-and-add and a compare-and-swap");
         assert_eq!(with(|fake| fake.atomics.clone()), [(5, 0, 7), (1, 2, 9)]);

@@ -172,12 +172,7 @@ impl<P: IbPort> Ib<P> {
                         port.write_slot(queue_pair, slot, access.len, there)
                     }
                     Kind::Data(Direction::Get) => port.read_into_slot(queue_pair, slot, access.len, there),
-                    Kind::Atomic(AtomicOperation::FetchAdd(add)) => {
-                        port.fetch_add(queue_pair, slot, add, there)
-                    }
-                    Kind::Atomic(AtomicOperation::CompareSwap { compare, new }) => {
-                        port.compare_swap(queue_pair, slot, (compare, new), there)
-                    }
+                    Kind::Atomic(operation) => port.atomic(queue_pair, slot, operation, there),
                 };
                 if posted.is_err() {
                     send_slots.push(slot);

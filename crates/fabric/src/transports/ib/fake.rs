@@ -547,26 +547,14 @@ impl IbPort for FakePort {
     fn atomics(&self) -> AtomicScope {
         self.world.with(|world| world.atomics)
     }
-    fn fetch_add(
+    fn atomic(
         &mut self,
         queue_pair: u32,
         slot: SlotId,
-        add: u64,
+        operation: AtomicOperation,
         at: (u64, u32),
     ) -> Result<(), VerbsError> {
         self.lend(slot);
-        self.post_access(queue_pair, Sending::Atomic(slot, AtomicOperation::FetchAdd(add), at));
-        Ok(())
-    }
-    fn compare_swap(
-        &mut self,
-        queue_pair: u32,
-        slot: SlotId,
-        (compare, new): (u64, u64),
-        at: (u64, u32),
-    ) -> Result<(), VerbsError> {
-        self.lend(slot);
-        let operation = AtomicOperation::CompareSwap { compare, new };
         self.post_access(queue_pair, Sending::Atomic(slot, operation, at));
         Ok(())
     }

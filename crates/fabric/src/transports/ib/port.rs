@@ -2,7 +2,8 @@
 
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_verbs::{
-    Adapter, AtomicScope, Completion, LocalEnd, RegionId, RemoteEnd, RemoteMemory, SlotId, VerbsError,
+    Adapter, AtomicOperation, AtomicScope, Completion, LocalEnd, RegionId, RemoteEnd, RemoteMemory, SlotId,
+    VerbsError,
 };
 use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
@@ -106,26 +107,15 @@ pub trait IbPort: Debug + Send {
     ) -> Result<(), VerbsError>;
     /// To what atomic operations are atomic.
     fn atomics(&self) -> AtomicScope;
-    /// Adds to eight bytes of a peer's memory; their value from before comes into the slot.
+    /// Changes eight bytes of a peer's memory; their value from before comes into the slot.
     ///
     /// # Errors
     /// As [`IbPort::write_slot`].
-    fn fetch_add(
+    fn atomic(
         &mut self,
         queue_pair: u32,
         slot: SlotId,
-        add: u64,
-        at: (u64, u32),
-    ) -> Result<(), VerbsError>;
-    /// Compares eight bytes of a peer's memory with the first word, and replaces them by the second if they are equal.
-    ///
-    /// # Errors
-    /// As [`IbPort::write_slot`].
-    fn compare_swap(
-        &mut self,
-        queue_pair: u32,
-        slot: SlotId,
-        words: (u64, u64),
+        operation: AtomicOperation,
         at: (u64, u32),
     ) -> Result<(), VerbsError>;
     /// Ends a region. `false`: a read into it or a write out of it is under way, and nothing happened.
@@ -253,23 +243,14 @@ impl IbPort for Adapter {
     fn atomics(&self) -> AtomicScope {
         Adapter::atomics(self)
     }
-    fn fetch_add(
+    fn atomic(
         &mut self,
         queue_pair: u32,
         slot: SlotId,
-        add: u64,
+        operation: AtomicOperation,
         at: (u64, u32),
     ) -> Result<(), VerbsError> {
-        Adapter::fetch_add(self, queue_pair, slot, add, at)
-    }
-    fn compare_swap(
-        &mut self,
-        queue_pair: u32,
-        slot: SlotId,
-        words: (u64, u64),
-        at: (u64, u32),
-    ) -> Result<(), VerbsError> {
-        Adapter::compare_swap(self, queue_pair, slot, words, at)
+        Adapter::atomic(self, queue_pair, slot, operation, at)
     }
     fn deregister(&mut self, region: RegionId) -> bool {
         Adapter::deregister(self, region)
