@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* Memory from the library: allocated, used in messages of all lengths and from its middle, freed, used again. */
 #include "check.h"
 

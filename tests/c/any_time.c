@@ -1,4 +1,5 @@
 // ranks: 1 2 4
+// transports: one
 /* What needs no MPI_Init gives the same before it, between, after MPI_Finalize and beside a session: the binary interface,
  * versions, arithmetic of addresses, fields of statuses, the environment. */
 #include "sessions.h"

@@ -1,4 +1,5 @@
 // ranks: 1 2 4
+// transports: one
 /* Attributes of communicators: copied by dup as their functions say, deleted in the reverse of their order, kept when a
  * function fails. */
 #include "check.h"

@@ -1,4 +1,5 @@
 // ranks: 1 2 4
+// transports: one
 /* The attributes that the library sets. Programs can read them, and nothing else. */
 #include "check.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2 4
+// transports: one
 /* The attributes of MPI_COMM_SELF are deleted first thing in MPI_Finalize, the last one set first, and MPI still works. */
 #include "check.h"
 

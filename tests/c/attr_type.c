@@ -1,4 +1,5 @@
 // ranks: 1 2
+// transports: one
 /* Attributes of datatypes: copied by MPI_Type_dup alone, deleted by MPI_Type_free, and possible on predefined ones. */
 #include "check.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: one
 /* Cartesian topologies: creation, coordinates, shifts, inheritance by dup, grids without dimensions and of fewer ranks. */
 #include "check.h"
 

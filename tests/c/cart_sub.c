@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: one
 /* MPI_Cart_sub: rows, columns, the whole and single ranks of a grid; each part is a grid of its own. */
 #include "check.h"
 

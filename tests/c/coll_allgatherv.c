@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: shm-denied nodes
 /* MPI_Allgatherv: short and long blocks, with gaps, out of order, with derived types, in place, all forms. */
 #include "check.h"
 

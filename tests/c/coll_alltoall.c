@@ -1,4 +1,5 @@
 // ranks: 1 2 3 4 7
+// transports: all
 /* Alltoall: every pair has its own block, in place too, different types on both sides. */
 #include "check.h"
 

@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: shm-single-copy
 /* MPI_Alltoallv: each pair has a count of its own, in both directions; gaps, in place, all forms. */
 #include "check.h"
 

@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: shm-single-copy
 /* MPI_Alltoallw: a datatype for each partner, displacements in bytes, in place, all forms; a transposition. */
 #include "check.h"
 

@@ -1,4 +1,6 @@
 // ranks: 1 2 3 4 7
+// transports: all
+// every day: usysv sysv tcp-encrypted nodes lamd ofi
 /* Barrier, Bcast, Reduce, Allreduce, Gather and Allgather: every root, short and long, with and without MPI_IN_PLACE. */
 #include "check.h"
 

@@ -1,4 +1,6 @@
 // ranks: 2 3 4 7
+// transports: all
+// every day: usysv sysv nodes lamd ofi
 // Ranks call a nonblocking and a blocking collective of one communicator in different orders. By the letter (MPI-5.0, section
 // "Nonblocking Collective Operations") such a program is wrong, but programs do it, and elsewhere it ends: neither kind waits for
 // the other, and no data are mixed up.

@@ -1,4 +1,5 @@
 // ranks: 2 3
+// transports: all
 /* Collectives whose data go one way, now one and now the other, of lengths that change: of two ranks who has read last may write
  * where it has read. Between them others, which use the same segments, and ranks that come late. */
 #include "check.h"

@@ -1,4 +1,5 @@
 // ranks: 2 3
+// transports: all
 // not over: gm, because it makes more calls than the emulation has time for
 /* Collectives of up to 12 bytes in any order, with any roots, by the straight line of short ones, and in between beside a nonblocking
  * collective, with which all go another way through the library. Each rank by itself does so, too, as it describes its bytes by a

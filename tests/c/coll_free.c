@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* A communicator freed while collectives run on it: they complete as if it were there (MPI-5.0 section 7.4.3). */
 #include "check.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* Types, operations and communicators freed while nonblocking collectives use them: the calls complete as if they were there. */
 #include "check.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* MPI_Gatherv: blocks of different lengths, types and places, all forms; what matters at the root only is garbage elsewhere. */
 #include "check.h"
 

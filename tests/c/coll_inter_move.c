@@ -1,4 +1,5 @@
 // ranks: 2 3 4 7
+// transports: all
 /* Collectives of intercommunicators that move data: groups of all sizes, every root, blocking and not, v and w forms. What a rank
  * that has no part gives is not looked at. */
 #include "inter.h"

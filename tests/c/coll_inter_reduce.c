@@ -1,4 +1,6 @@
 // ranks: 2 3 4 7
+// transports: all
+// every day: nodes lamd ofi
 /* Reductions of intercommunicators: each group gets what the other contributes, combined in the order of its ranks. */
 #include "inter.h"
 

@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: nodes
 /* Nonblocking collectives that shared memory serves: many open at a time, ended in any order, between blocking ones, of all
  * lengths up to where plans take over, in place, of strided elements; a communicator that is freed with some open. */
 #include "check.h"

@@ -1,5 +1,5 @@
 // ranks: 2 4 7
-// not over: gm, because ranks on nodes of their own have no memory in which their lengths are compared
+// transports: near
 /* Ranks call collectives with different lengths, in shared memory: an error of class MPI_ERR_TRUNCATE where more comes than a rank
  * names, of class MPI_ERR_COUNT where less comes; no byte is written behind what it names; the communicator stays of use. */
 #include "check.h"

@@ -1,5 +1,5 @@
 // ranks: 2 4
-// not over: gm, because ranks on nodes of their own have no memory in which their lengths are compared
+// transports: near
 /* As coll_lengths, where several threads may call. */
 #define LEVEL MPI_THREAD_MULTIPLE
 #include "coll_lengths.c"

@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: nodes
 /* One signature by different datatypes: what is one vector or struct at the root is n numbers at the leaves, in the v and w
  * forms and in broadcasts of all lengths, whichever algorithm they take. */
 #include "check.h"

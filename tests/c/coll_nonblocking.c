@@ -1,4 +1,6 @@
 // ranks: 1 2 3 4 7
+// transports: all
+// every day: tcp-encrypted nodes lamd ofi
 /* Nonblocking collectives: many outstanding, completed in any order, together with messages and blocking collectives. */
 #include "check.h"
 

@@ -1,4 +1,6 @@
 // ranks: 1 2 3 4 5 7
+// transports: all
+// every day: nodes lamd ofi
 /* User operations: an associative, non-commutative one (the product of 2 by 2 matrices) must be applied in rank order, to
  * every root, in place or not, blocking or not; on types with gaps and a lower bound that is not zero. */
 #include "check.h"

@@ -1,4 +1,5 @@
 // ranks: 2 4 7
+// transports: all
 /* A nonblocking collective goes on in whichever call the process waits or tests: one rank, which the others need, starts it and goes
  * to wait for something else, which it gets only when the collective is complete on all others. */
 #include "places.h"

@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: nodes
 /* MPI_Reduce_scatter: uneven counts with zeros, in place, an operation that does not commute, all forms. */
 #include "check.h"
 

@@ -1,4 +1,6 @@
 // ranks: 1 2 3 4 5 7
+// transports: all
+// every day: nodes
 /* Scan: rank r gets the reduction over ranks 0 to r, in rank order, in place too. */
 #define PREFIX_REDUCTION MPI_Scan
 #define INCLUSIVE 1

@@ -1,4 +1,5 @@
 // ranks: 1 2 3 4 7
+// transports: all
 /* Scatter: every root, in place, root-only arguments ignored elsewhere, different types on both sides. */
 #include "check.h"
 

@@ -1,4 +1,5 @@
 // ranks: 2 4 7
+// transports: near
 /* The memory of collectives goes from one team to the next: to larger and smaller ones, while it is full of what the last one
  * has left there. */
 #include "check.h"

@@ -1,4 +1,5 @@
 // ranks: 1 2 3 4 7 8
+// transports: near
 /* Blocking collectives of one node around the sizes at which their way through shared memory changes: what rides in a line, what
  * fills a segment of the pool for one rank or for all, and several segments. Each with every root, in place, and with elements that have gaps. */
 #include "check.h"

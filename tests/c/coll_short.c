@@ -1,4 +1,5 @@
 // ranks: 1 2 3 4 7
+// transports: all
 /* Collectives of a few bytes, whose data ride in a line of shared memory or lie in its pool: while some ranks describe the
  * same bytes by a datatype with a gap and so go another way through the library, on communicators that the program has made,
  * with many operations in turn, and with wrong arguments in between. */

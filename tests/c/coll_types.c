@@ -1,4 +1,6 @@
 // ranks: 1 2 3 4 7
+// transports: all
+// every day: tcp-encrypted nodes lamd ofi
 /* Collectives whose ranks describe the same data by different types. */
 #include "check.h"
 

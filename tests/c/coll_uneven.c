@@ -1,4 +1,5 @@
 // ranks: 1 2 3 4 7
+// transports: all
 /* Collectives whose blocks have different lengths, some of which have room in shared memory and some of which have not: the
  * data arrive, whoever gives and takes how much, in place or not, and calls of all kinds follow each other. */
 #include "check.h"

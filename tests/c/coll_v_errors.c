@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* Bad arguments of the v and w forms: the class of each, and nothing is lost by a call that fails on all ranks alike. */
 #include "check.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2 4
+// transports: all
 /* In the w forms of collectives the datatype of an empty block may be MPI_DATATYPE_NULL: nobody looks at it. Each rank sends to
  * the next one alone. An error about a datatype names the array of datatypes. */
 #include "check.h"

@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: ofi
 /* Many nonblocking collectives on one communicator: three at a time waited for in reverse, 2^17 of them, so that any numbering
  * of 16 bits inside goes round twice; and all kinds mixed. */
 #include "check.h"

@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: one
 /* MPI_Comm_compare, MPI_Comm_test_inter, MPI_Comm_remote_size: for both kinds of communicators. */
 #include "comms.h"
 

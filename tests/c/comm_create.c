@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* MPI_Comm_create: one group, several disjoint groups at a time, none; groups that do not fit are errors, not hangs. */
 #include "comms.h"
 

@@ -1,5 +1,6 @@
 // ranks: 1 2 4 7
-// flags: -pthread
+// transports: all
+// every day: nodes lamd ofi
 /* MPI_Comm_create_group: only the members call; two threads at a time, told apart by the tag. */
 #include "comms.h"
 

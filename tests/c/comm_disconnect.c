@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: tcp-encrypted lamd ofi
 /* MPI_Comm_free with messages under way, which arrive all the same, and MPI_Comm_disconnect, which waits for them. */
 #include "comms.h"
 

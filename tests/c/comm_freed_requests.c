@@ -1,4 +1,5 @@
 // ranks: 2 4
+// transports: all
 /* What still refers to a communicator when it is freed: persistent requests, failed ones, error handlers. And what one
  * rank does wrong in a collective call must not make the others wait. */
 #include "comms.h"

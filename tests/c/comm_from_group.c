@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* Communicators and intercommunicators from groups alone, with hints and an error handler. */
 #include "comms.h"
 

@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: lamd ofi
 /* MPI_Comm_idup: the handle comes with the request; several at a time, mixed with other traffic, in both kinds. */
 #include "comms.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* Groups and communicators of every kind, made and freed very many times: memory stays flat, and nothing runs out. */
 #include "comms.h"
 

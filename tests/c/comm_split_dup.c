@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: nodes
 /* Communicators: split, dup, free; their messages and collectives never mix. */
 #include "check.h"
 

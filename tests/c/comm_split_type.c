@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 // not over: gm, because each rank is on a node of its own there, and shares memory with nobody
 /* MPI_Comm_split_type: processes that can share memory; resources that are not known give no communicator. */
 #include "comms.h"

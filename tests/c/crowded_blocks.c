@@ -1,4 +1,5 @@
 // ranks: 3 4 7 8
+// transports: near
 /* Blocks that are longer together than a segment of the message pool, among collectives that take one segment each: with more
  * ranks than processors such blocks take several segments at a time. And pairs that talk while others do. */
 #include "check.h"

@@ -1,4 +1,5 @@
 // ranks: 1 2
+// transports: one
 /* MPI_Dims_create: balanced, in order, respecting what is given; its errors. */
 #include "check.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: one
 /* Distributed graphs: edges named by their ends, by anybody, several between the same two ranks; weights; errors. */
 #include "check.h"
 

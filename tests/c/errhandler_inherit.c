@@ -1,4 +1,5 @@
 // ranks: 1 2 4
+// transports: one
 /* Which error handler a new communicator has, and how long a handler lives that only communicators have. */
 #include "check.h"
 

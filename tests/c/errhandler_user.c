@@ -1,4 +1,5 @@
 // ranks: 1 2 4
+// transports: one
 /* Error handlers of the program's: what they are told, that they may leave by longjmp, and how long they live. */
 #include "check.h"
 

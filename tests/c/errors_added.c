@@ -1,4 +1,5 @@
 // ranks: 1 2
+// transports: one
 /* Error classes, codes and texts that a program adds, before MPI_Init, between, and after MPI_Finalize. */
 #include "check.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: one
 /* Wrong arguments: with MPI_ERRORS_RETURN each gives its error class and changes nothing; messages flow afterwards. */
 #include "check.h"
 

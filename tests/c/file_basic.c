@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* Files: opened, written and read at offsets and by the individual pointer, blocking and not, contiguous and strided in memory;
  * counts at the end of the file; sizes; MPI_BOTTOM; info; delete on close. */
 #include "files.h"

@@ -1,4 +1,5 @@
 // ranks: 1 2 4
+// transports: all
 /* Data representations: external32 is big-endian with its own sizes, native and internal as in memory; registered ones are converted
  * by the program's functions. */
 #include "files.h"

@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: nodes
 /* What goes wrong with files: the same class on every rank, no hang, and the file is usable afterwards. The handler is that of
  * the file, and that of MPI_FILE_NULL before there is one. */
 #include "files.h"

@@ -1,4 +1,5 @@
 // ranks: 1 2 4
+// transports: all
 /* Seeking with each whence, in views with holes, and where the file ends in them. */
 #include "files.h"
 

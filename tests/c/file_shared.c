@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: nodes lamd ofi
 /* The shared file pointer: every write gets a place of its own; ordered writes lie in the order of the ranks; the pointer goes on
  * while other ranks compute; sequential files; appending. */
 #include "files.h"

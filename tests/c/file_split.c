@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* Split collective access: all pairs, work in between, and what must not be mixed. */
 #include "files.h"
 

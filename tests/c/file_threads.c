@@ -1,5 +1,5 @@
 // ranks: 1 2 4
-// flags: -pthread
+// transports: all
 /* Four threads a rank, each with a file of its own, all in collective access at the same time; what one thread finds to be done for
  * another's file it does. */
 #include "files.h"

@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* Views: holes, displacements, nested types, filetypes that overlap the next one, the end of the file in a hole, what get_view
  * tells, where offsets lie; and collective access through interleaved views in all modes of the hints, with buffers so small that
  * there are many rounds. */

@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* MPI_Finalize right after a first message on each of several new communicators: what ranks still tell one another about
  * the communicators does not keep anybody from ending. */
 #include "check.h"

@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* A rank that goes on for long after MPI_Finalize, or after its last session, keeps nobody from ending: rank 0 stays until
  * all others are gone. What ranks tell one another about new communicators just before is not waited for. */
 #include "sessions.h"

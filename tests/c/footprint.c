@@ -1,5 +1,5 @@
 // ranks: 2 8
-// not over: tcp, because a rank with sockets has more to come up with: the bounds are those of shared memory
+// transports: one
 /* What MPI_Init costs each rank in memory of its own, and of the library's text: by what the kernel says of the mappings before
  * and afterwards. Who passes a bound has made all programs larger, and sees where. 'footprint STACK HEAP LIBRARY TEXT' names other
  * bounds, in KiB: the usual ones are those of a debug build, in which the text is no matter. */

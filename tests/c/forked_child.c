@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: lamd
 /* A child that a rank forks off is not the rank: MPI refuses it, the rank and its job go on. */
 #include "check.h"
 

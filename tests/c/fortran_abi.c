@@ -1,4 +1,5 @@
 // ranks: 1
+// transports: one
 /* What a Fortran layer tells the library is told to others; what disagrees is refused. It works before MPI_Init. */
 #include "check.h"
 

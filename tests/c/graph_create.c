@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: one
 /* Graph topologies: creation, what is told of them, double edges, inheritance, errors. */
 #include "check.h"
 

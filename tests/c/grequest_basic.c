@@ -1,4 +1,5 @@
 // ranks: 1 2
+// transports: one
 /* Generalized requests in all wait and test calls: which of the program's functions is called when, and whose error counts. */
 #include "check.h"
 

@@ -1,5 +1,5 @@
 // ranks: 1 2 4
-// flags: -pthread
+// transports: one
 /* A generalized request that another thread completes wakes whoever sleeps in a wait for it. */
 #include "check.h"
 

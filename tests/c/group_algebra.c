@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: one
 /* Groups: the algebra of ordered sets, ranks, translation, comparison, and the integer forms of handles. */
 #include "comms.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: one
 /* Wrong arguments of the calls on groups: the class is that of the standard, and nothing is written. */
 #include "comms.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2
+// transports: one
 /* Handles as integers: each kind there and back, also for the predefined ones; and the integer of an object that is gone
  * does not stand for the next one in its place. */
 #include "check.h"

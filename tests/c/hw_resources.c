@@ -1,4 +1,5 @@
 // ranks: 1 2
+// transports: one
 /* What MPI_Get_hw_resource_info says of the processors that a process may run on. */
 #define _GNU_SOURCE
 #include "check.h"

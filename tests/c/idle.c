@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: lamd
 // not over: gm, because its processes wake up now and then, as GM has no descriptor to sleep on
 /* Waiting costs no processor time: ranks that wait in blocking calls leave the cores to others. */
 #include "check.h"

@@ -1,4 +1,5 @@
 // ranks: 1 2
+// transports: one
 /* Infos: order of keys, limits, wrong arguments, before MPI_Init and after MPI_Finalize. */
 #include "check.h"
 

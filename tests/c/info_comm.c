@@ -1,4 +1,5 @@
 // ranks: 1 2 4
+// transports: one
 /* Hints of communicators: what is set is in force, what is not known is ignored, and a dup does not inherit. */
 #include "check.h"
 

@@ -1,5 +1,5 @@
 // ranks: 1 3
-// not over: gm, because its tests start programs with an argument
+// transports: one
 /* What MPI_INFO_ENV and MPI_Info_create_env say of how the program was started. */
 #include "check.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 3
+// transports: one
 /* MPI_Info_create_env before MPI_Init says what it says afterwards, and MPI_INFO_ENV too (MPI-5.0 section 11.2.1). */
 #include "check.h"
 

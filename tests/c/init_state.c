@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: one
 /* What may be called before MPI_Init and after MPI_Finalize, and what initialization reports. */
 #include "check.h"
 

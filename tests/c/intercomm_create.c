@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* MPI_Intercomm_create: groups of all kinds, wildcards of the program that see nothing of it, and every wrong argument. */
 #include "comms.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* Intercommunicators out of intercommunicators: dup, split, create. */
 #include "comms.h"
 

@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: tcp-encrypted nodes lamd ofi
 /* MPI_Intercomm_merge: who comes first, also when both groups say the same; what one group must agree on. */
 #include "comms.h"
 

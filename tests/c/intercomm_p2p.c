@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* Messages in an intercommunicator: ranks are those of the remote group, of all lengths, modes and wildcards. */
 #include "comms.h"
 

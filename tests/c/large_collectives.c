@@ -1,5 +1,6 @@
 // ranks: 2
-// not over: tcp, because it moves 6 GB through one connection; large_places.c is over sockets too
+// transports: one
+// every day: none
 // Collectives with more than 2^31 elements in each block, blocking and not. (large_counts.c has those that reduce.)
 #include "large.h"
 

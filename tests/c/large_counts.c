@@ -1,5 +1,6 @@
 // ranks: 2
-// not over: tcp, because it moves 16 GB through one connection; large_message.c moves 2
+// transports: one
+// every day: none
 // More than 2^31 elements in one call.
 #include "large.h"
 

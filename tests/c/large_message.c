@@ -1,4 +1,5 @@
 // ranks: 2
+// transports: all
 // A message of more than 2^31 elements.
 #include "large.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2 4
+// transports: all
 /* Few data at places that an int does not count: displacements, extents, offsets in windows and files. */
 #include "files.h"
 

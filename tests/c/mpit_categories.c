@@ -1,4 +1,5 @@
 // ranks: 1
+// transports: one
 /* Categories: everything is in one, their counts and lists agree, wrong arguments; the list of all variables and events. */
 #include "mpit.h"
 

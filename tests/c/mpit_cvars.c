@@ -1,4 +1,5 @@
 // ranks: 1 2
+// transports: one
 /* Control variables: their description, reading, who may be written and when, wrong arguments; enumerations and strings. */
 #include "mpit.h"
 

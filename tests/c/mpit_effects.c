@@ -1,4 +1,5 @@
 // ranks: 2
+// transports: all
 // not over: gm, because it knows the variables of shared memory and sockets alone
 /* What is written to a control variable while the program runs has its effect. */
 #include "mpit.h"

@@ -1,4 +1,5 @@
 // ranks: 1 2
+// transports: one
 /* The tool interface before MPI_Init, between, and after MPI_Finalize; counts of its initialization; what needs it. */
 #include "mpit.h"
 

@@ -1,5 +1,5 @@
 // ranks: 1 2
-// flags: -pthread
+// transports: all
 /* A tool's thread in a program whose only thread that calls MPI is another one: what belongs to that thread is not
  * accessible, all else is. */
 #include "mpit.h"

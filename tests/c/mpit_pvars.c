@@ -1,4 +1,5 @@
 // ranks: 1 2
+// transports: one
 /* Performance variables: their description, sessions, handles, starting, stopping, writing, resetting, wrong arguments. */
 #include "mpit.h"
 

@@ -1,5 +1,5 @@
 // ranks: 1 2 4
-// flags: -pthread
+// transports: all
 /* The tool interface from several threads: variables are read and events are told while other threads send and receive; a
  * thread that may not call MPI is told so. */
 #include "mpit.h"

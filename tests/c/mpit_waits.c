@@ -1,4 +1,5 @@
 // ranks: 2
+// transports: all
 // A tool's function may wait in MPI, whatever this process waits for meanwhile.
 #include "must.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2
+// transports: one
 /* Names of communicators. */
 #include "check.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* Neighbourhood collectives of grids: borders leave their blocks alone, and in periodic dimensions of one or two ranks,
  * where both neighbours are one process, what goes to the left still arrives from the right. All forms. */
 #include "check.h"

@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* Neighbourhood collectives of graphs with several edges between the same ranks, and from a rank to itself: the first message
  * of a rank to another belongs to the first edge that the other has from it, and so on. */
 #include "check.h"

@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: lamd ofi
 /* MPI_Neighbor_alltoallw: the halo of a matrix without copies: faces as derived types, places in bytes; what lies beyond the
  * border is not touched, whatever the arguments say of it. All forms. */
 #include "check.h"

@@ -1,4 +1,5 @@
 // ranks: 1 2
+// transports: one
 /* Making and freeing objects ten thousand times leaves no memory behind. */
 #include "check.h"
 

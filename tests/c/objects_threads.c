@@ -1,5 +1,5 @@
 // ranks: 1 2
-// flags: -pthread
+// transports: one
 /* Several threads make, use and free infos, error handlers, keys, error codes and attributes at the same time. */
 #include "check.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2 3 4 7
+// transports: one
 /* Every predefined operation on every C type for which it is defined. */
 #include "check.h"
 

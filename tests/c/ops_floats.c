@@ -1,4 +1,5 @@
 // ranks: 1 3
+// transports: all
 /* Arithmetic on numbers of 16 and 128 bits, which the library does by itself, against the compiler's, bit by bit. */
 #include "check.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1
+// transports: one
 /* MPI_Reduce_local: every operation on every predefined type is either right or MPI_ERR_OP; user functions; what is refused. */
 #include "check.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2 3 4 7
+// transports: all
 /* A user's operation on a strided type whose lower bound is not zero: the function sees each element where its type says,
  * never the bytes between; type and operation are freed before the reduction is complete. */
 #include "check.h"

@@ -1,4 +1,6 @@
 // ranks: 1 2 3 4 7
+// transports: all
+// every day: shm-denied shm-single-copy lamd ofi
 /* Every send mode with every way to receive, around the ring, at sizes on both sides of every likely protocol change. */
 #include "check.h"
 

@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: shm-single-copy usysv sysv tcp-encrypted lamd ofi
 /* Buffered sends: they return whether or not anyone receives, detach and finalize deliver, and space is given back. */
 #include "check.h"
 

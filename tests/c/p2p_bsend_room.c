@@ -1,5 +1,5 @@
 // ranks: 2 4
-// not over: tcp, because a barrier goes through memory, and may end before a socket has brought that messages are delivered
+// transports: near
 /* The room of buffered messages is free again when they have been received, although no call has looked for that since. */
 #include "check.h"
 

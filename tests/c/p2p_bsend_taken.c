@@ -1,5 +1,5 @@
 // ranks: 2
-// not over: tcp, because the rank that sends sees in memory, without a call of MPI, that its message was received
+// transports: near
 /* Room in the buffer for buffered sends is taken by the call that finds it: a tool's function that is called when the call has made
  * progress, and sends as well, comes too late. (So does another thread in that moment, which seldom hits it.) */
 #include "mpit.h"

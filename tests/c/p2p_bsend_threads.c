@@ -1,6 +1,5 @@
 // ranks: 2
-// flags: -pthread
-// not over: tcp, because a barrier goes through memory, and may end before a socket has brought that messages are delivered
+// transports: near
 /* Buffered sends of several threads at once: none is refused while the buffer has room for all that is not delivered. */
 #include "check.h"
 

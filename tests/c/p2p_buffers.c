@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: shm-single-copy
 /* Buffers of the process and of communicators: which one counts, that flushing waits, automatic ones. */
 #include "check.h"
 

@@ -1,4 +1,6 @@
 // ranks: 1 2 4
+// transports: all
+// every day: shm-single-copy usysv sysv tcp-encrypted lamd
 /* MPI_Cancel of sends: a message that nobody has matched comes back, and nobody gets it; one that was matched goes on. */
 #include "check.h"
 

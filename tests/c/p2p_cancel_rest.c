@@ -1,4 +1,6 @@
 // ranks: 2 4
+// transports: all
+// every day: shm-single-copy usysv sysv
 // not over: gm, because a process hears over sockets of the end of another one alone, for which this waits
 /* MPI_Cancel of sends to a process that is past MPI_Finalize and does not end before they have come back: where ranks share
  * memory. The even ranks send to the next one; what that has received is not cancelled. */

@@ -1,4 +1,6 @@
 // ranks: 2 4 7
+// transports: all
+// every day: shm-denied shm-single-copy usysv sysv tcp-encrypted nodes lamd
 /* Every kind of point-to-point call on communicators of every kind, more of them at a time than the library remembers: ranks in
  * another order, duplicates, an intercommunicator, and communicators that get the handle's place of a freed one. */
 #include "check.h"

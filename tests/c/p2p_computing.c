@@ -1,4 +1,6 @@
 // ranks: 2 4
+// transports: all
+// every day: shm-single-copy
 /* 100000 sends are complete, then their sender computes for as long as it takes: all of them are received meanwhile, and none waits
  * for a call of the sender's, let alone for its MPI_Finalize. */
 #define _GNU_SOURCE

@@ -1,4 +1,6 @@
 // ranks: 2 3
+// transports: all
+// every day: shm-single-copy ofi
 /* Thousands of unexpected messages and of posted receives, matched in the order of arrival, in reverse, at random and by wildcards:
  * beyond some dozens of them the queues are indexed. */
 #include "check.h"

@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: shm-denied shm-single-copy usysv sysv tcp-encrypted nodes lamd ofi
 /* Derived types in messages: layouts of both sides differ, the signature is one; gaps stay untouched. */
 #include "check.h"
 

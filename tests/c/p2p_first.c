@@ -1,4 +1,6 @@
 // ranks: 2 4
+// transports: all
+// every day: usysv sysv tcp-encrypted lamd ofi
 /* The first messages between any two ranks: MPI_Send of a few thousand bytes returns before anybody receives, as programs expect
  * that send to each other first and receive then. */
 #include "check.h"

@@ -1,4 +1,5 @@
 // ranks: 2 8
+// transports: all
 // not over: gm, because a first contact needs both processes in the library
 /* The first message between two ranks leaves at once: its send is complete while the receiver computes, and the receiver, when it comes
  * into the library, gets it while the sender computes in turn. Each pair of ranks sends in another mode. */

@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: shm-single-copy tcp-encrypted lamd ofi
 /* Floods: far more messages in flight than any ring or queue holds, while the receiver looks elsewhere. */
 #include "check.h"
 

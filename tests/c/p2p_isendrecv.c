@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: shm-denied shm-single-copy ofi
 /* MPI_Isendrecv and MPI_Isendrecv_replace: one request for both halves, in every length. */
 #include "check.h"
 

@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: shm-denied shm-single-copy usysv sysv tcp-encrypted nodes lamd ofi
 /* Long messages, contiguous and strided, several at once and in both directions. */
 #include "check.h"
 

@@ -1,5 +1,6 @@
 // ranks: 2
-// not over: tcp, because the kernel takes no more of a long message than its receiver makes room for
+// transports: near
+// every day: shm-single-copy
 /* A long message whose sender has just waited in the library for something else, and leaves it: its receiver, which may have asked for
  * the data meanwhile, gets them all the same, while the sender computes until then. */
 #define _GNU_SOURCE

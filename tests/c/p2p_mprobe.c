@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: shm-single-copy usysv sysv ofi
 /* Matched probes: what is found is nobody else's, in every length, from anybody, cancelled by nothing, received once. */
 #include "check.h"
 

@@ -1,5 +1,6 @@
 // ranks: 2
-// flags: -pthread
+// transports: all
+// every day: shm-single-copy nodes lamd ofi
 /* Threads that probe for the same messages: each message is found by one of them, whole. */
 #include "check.h"
 

@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: shm-single-copy usysv sysv tcp-encrypted lamd ofi
 /* Messages of one tag between one pair match in the order sent, whatever protocol each takes; tags may be asked for in
  * any order. */
 #include "check.h"

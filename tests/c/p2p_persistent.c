@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: shm-single-copy tcp-encrypted lamd ofi
 /* Persistent requests: started again and again in all modes, inactive ones in the wait families, freed and cancelled. */
 #include "check.h"
 

@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: shm-single-copy tcp-encrypted lamd ofi
 /* Probe and Iprobe: they tell source, tag and length of the message that the same receive would take, and take nothing. */
 #include "check.h"
 

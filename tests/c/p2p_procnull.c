@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* MPI_PROC_NULL: sends and receives that do nothing, with their exact statuses. */
 #include "check.h"
 

@@ -1,4 +1,5 @@
 // ranks: 2 4
+// transports: all
 /* Long messages of memory that is unmapped after each and mapped anew at the same address, with other data: a transport that keeps memory
  * registered must notice. Private, shared and read-only memory, many at a time, in both directions, with lengths around the limits of pages
  * and pieces. With CHECK_RDMA set the adapter must have read data from the memory of another process (--mca rpi ib). */

@@ -1,4 +1,5 @@
 // ranks: 2
+// transports: all
 /* A long message from memory that no other process can read (memfd_secret; that of a device is like it), while its
  * sender computes: the receiver cannot copy it and must wait for the sender, who is not dead. Where the kernel has no
  * such memory this is a message like any other. */

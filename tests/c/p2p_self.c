@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: one
 /* Messages to oneself: every mode, short and long, expected and unexpected. */
 #include "check.h"
 

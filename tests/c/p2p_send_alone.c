@@ -1,5 +1,6 @@
 // ranks: 2 4
-// not over: tcp, because the kernel takes no more of a long message than its receiver makes room for
+// transports: near
+// every day: shm-denied shm-single-copy
 /* A standard send of up to 256 KiB (shm_eager_limit_bytes) does not depend on its receiver: two ranks that both send first end, and a
  * send returns while its receiver computes until then, from the first message on. */
 #define _GNU_SOURCE

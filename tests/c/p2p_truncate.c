@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: shm-single-copy usysv sysv tcp-encrypted lamd ofi
 /* A message longer than its receive: MPI_ERR_TRUNCATE at the receiver, nothing written past the buffer, and the messages
  * that follow are whole. */
 #include "check.h"

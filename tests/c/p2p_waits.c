@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: shm-single-copy nodes lamd
 /* The completion calls over mixtures of active, completed and null requests; statuses; freeing; cancelling. */
 #include "check.h"
 

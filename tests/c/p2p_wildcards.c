@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: shm-single-copy usysv sysv tcp-encrypted nodes lamd ofi
 /* Any source and any tag: what they match, in which order, and that no fast path overtakes them. */
 #include "check.h"
 

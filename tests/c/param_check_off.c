@@ -1,4 +1,5 @@
 // ranks: 1 2 4
+// transports: one
 /* mpi_param_check=0: what is right works as ever, and handles that name nothing are errors still, in whatever place. */
 #include "check.h"
 

@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: usysv sysv ofi
 /* Partitioned messages around a ring: other numbers of partitions on both sides, ready in any order, started again and again,
  * of all lengths and of derived types; with ordinary messages of the same tag between them. */
 #include "check.h"

@@ -1,4 +1,5 @@
 // ranks: 1 2 4
+// transports: all
 /* What is wrong with partitioned messages is said, and nothing else happens then; MPI_PROC_NULL; messages that are too long or
  * shorter than their place; other communicators. */
 #include "inter.h"

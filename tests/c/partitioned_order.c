@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* Partitioned messages with the same tag between the same ranks are matched in the order of their initialization, whatever is
  * started first; other tags, communicators and directions do not disturb them. */
 #include "check.h"

@@ -1,5 +1,6 @@
 // ranks: 1 2 4 7
-// flags: -pthread
+// transports: all
+// every day: tcp-encrypted lamd ofi
 /* MPI_THREAD_MULTIPLE: threads of a rank make partitions of one message ready, in any order and at the same time, while its main
  * thread waits for the message; threads of the receiver use partitions as they come. */
 #include "check.h"

@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: usysv sysv
 /* Every persistent collective of one group, started again and again with other contents each time, also in place. */
 #include "check.h"
 

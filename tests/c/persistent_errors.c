@@ -1,4 +1,5 @@
 // ranks: 1 2 4
+// transports: all
 /* What is wrong with a persistent collective is said when it is made; and what must not be done with its request. */
 #include "check.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* Persistent collectives are matched in the order of their calls of MPI_*_init, whatever the order of their starts, which is
  * another on each rank and in each round; nonblocking and blocking collectives go on between them. */
 #include "check.h"

@@ -1,5 +1,6 @@
 // ranks: 1 2 4 7
-// flags: -pthread
+// transports: all
+// every day: lamd ofi
 /* MPI_THREAD_MULTIPLE: each thread starts persistent collectives and neighbourhood collectives on a communicator of its own, in
  * its own order, with operations of the program, beside nonblocking ones; and threads start requests that one thread made. */
 #include "check.h"

@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* Persistent v and w forms and neighbourhood collectives: arrays are the program's again after the call, types may be freed;
  * and those of intercommunicators. */
 #include "inter.h"

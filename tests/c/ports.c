@@ -1,4 +1,6 @@
 // ranks: 2 3 5
+// transports: all
+// every day: tcp-encrypted lamd ofi
 // Rank 0 serves at a port, the others connect: all together, one after the other, while nobody accepts; names are published,
 // looked up and taken back; errors name what is wrong.
 #include "must.h"

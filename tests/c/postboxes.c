@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: near
+// every day: usysv sysv
 /* Messages around the lengths at which the guide's shared memory changes its protocol, many long ones at once, more than the
  * pool can hold; and that what is counted is what the parameters say: the size of the segment by the guide's formula, which
  * messages are announced, which pieces go through the pool. Other transports only carry the messages. */

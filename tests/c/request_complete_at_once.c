@@ -1,4 +1,5 @@
 // ranks: 2
+// transports: all
 /* Receives that are complete when they are started, in all calls that take a request, also by its integer: what they say, and that
  * none is complete twice. */
 #include "check.h"

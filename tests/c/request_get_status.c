@@ -1,4 +1,5 @@
 // ranks: 1 2 4
+// transports: one
 /* Asking for the status of requests that stay: one, any, all, some. */
 #include "check.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2
+// transports: one
 /* A request that was freed while it goes on is no request any more, for any call: none waits for it. */
 #include "check.h"
 

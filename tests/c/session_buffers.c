@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* Buffers of sessions for buffered sends: whose buffer counts, and that all is delivered. */
 #include "sessions.h"
 

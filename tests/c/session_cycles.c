@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: tcp-encrypted lamd ofi
 /* Sessions before, during and after the World Model, many times, and what MPI_Initialized and its like say meanwhile. */
 #include "sessions.h"
 

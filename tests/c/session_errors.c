@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: one
 /* Whose error handler counts: the session's, that of a call which makes something, and who counts without any object. */
 #include "sessions.h"
 

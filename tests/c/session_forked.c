@@ -1,4 +1,5 @@
 // ranks: 1 2
+// transports: one
 // A child that a rank forks off between two sessions is not the rank: it has no sessions, and takes no messages.
 #include "must.h"
 #include <sys/wait.h>

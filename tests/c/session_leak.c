@@ -1,5 +1,5 @@
 // ranks: 1 2 4
-// not over: gm, because it needs all its rounds, and there are a tenth of them for the emulation
+// transports: one
 /* Two thousand sessions, one after the other, each with all that a session can have, leave nothing behind: no memory, no
  * descriptor, no mapping, no thread. Some programs begin with sessions, others with MPI_Init; this one does both. */
 #include "sessions.h"

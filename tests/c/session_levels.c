@@ -1,5 +1,5 @@
 // ranks: 1 2 4 7
-// flags: -pthread
+// transports: one
 /* Sessions that another thread makes beside a World Model that was initialised for one thread, whose thread is in the library
  * meanwhile: whatever they ask for, they have the level of the process, and the World Model's thread uses them. Once a session of that
  * thread has asked for more, those of other threads have it, too. */

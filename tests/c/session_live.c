@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* What is there still at MPI_Session_finalize, and at MPI_Finalize while a session lives. */
 #include "sessions.h"
 

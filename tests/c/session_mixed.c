@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* Objects of different sessions, and of a session and the World Model, are not mixed in a call. */
 #include "sessions.h"
 

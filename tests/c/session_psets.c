@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: one
 /* Process sets and what is known of them; groups and communicators of them, before MPI_Init. */
 #include "sessions.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2
+// transports: all
 // The process set mpi://WORLD of a spawned job is that job.
 #include "must.h"
 #include <string.h>

@@ -1,5 +1,5 @@
 // ranks: 1 2 4 7
-// flags: -pthread
+// transports: all
 /* Sessions of several threads at the same time, before, during and after the World Model; and communicators that threads
  * make of one group at the same time, told apart by their tags. */
 #include "sessions.h"

@@ -1,5 +1,5 @@
 // ranks: 1 2 4 7
-// flags: -pthread
+// transports: one
 /* A session that asks for threads, beside a World Model that was initialised without. */
 #include "sessions.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 3
+// transports: near
 /* MPI_Init names who has started this rank as one that may trace it (PR_SET_PTRACER): where Yama guards processes, its other ranks may
  * read this one's memory then. A filter of system calls hands the call to a handler, whether the kernel has Yama or not. */
 #define _GNU_SOURCE

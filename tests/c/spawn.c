@@ -1,4 +1,6 @@
 // ranks: 1 2 3 5
+// transports: all
+// every day: tcp-encrypted lamd ofi
 // Spawns itself: messages and collectives between parents and children, a root that is not 0, arguments with blanks, error
 // codes, attributes, a program that is not there, what is left after a disconnect.
 #include "must.h"

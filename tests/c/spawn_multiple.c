@@ -1,4 +1,5 @@
 // ranks: 1 2 3
+// transports: all
 // Spawns several programs at once: their numbers and arguments, working directory, environment, a soft number, an initial
 // error handler, grandchildren; and intercommunicators of processes of three jobs.
 #include "must.h"

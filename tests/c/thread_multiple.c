@@ -1,5 +1,6 @@
 // ranks: 1 2 4 7
-// flags: -pthread
+// transports: all
+// every day: shm-single-copy usysv sysv tcp-encrypted ofi
 /* MPI_THREAD_MULTIPLE: several threads of a rank send, receive, wait and reduce at the same time. */
 #include "check.h"
 

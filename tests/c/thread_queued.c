@@ -1,5 +1,5 @@
 // ranks: 2 4
-// flags: -pthread
+// transports: all
 /* MPI_THREAD_MULTIPLE: a thread leaves more messages behind than there is room for and calls MPI no more; the thread that sleeps
  * in a receive has to send them as room comes. */
 #include "check.h"

@@ -1,5 +1,6 @@
 // ranks: 1 2 4
-// flags: -pthread
+// transports: all
+// every day: shm-single-copy
 /* MPI_THREAD_MULTIPLE under load: four threads of each rank play random rounds at the same time.
  *
  * thread_stress [SECONDS [SEED]]: a fixed number of rounds, or batches of rounds until the time is over. What a round

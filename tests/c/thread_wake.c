@@ -1,5 +1,5 @@
 // ranks: 1 2 4 7
-// flags: -pthread
+// transports: all
 /* MPI_THREAD_MULTIPLE: what one thread completes wakes the thread of the same rank that sleeps for it. */
 #include "check.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2 4
+// transports: one
 /* MPI_BOTTOM with types of absolute addresses, in messages and collectives; several variables as one message. */
 #include "check.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1
+// transports: one
 /* How each kind of datatype says what it was made of, in both forms; the types it gives out are the program's to free. */
 #include "check.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2 4 6
+// transports: one
 /* Distributed arrays: the pieces of all ranks are the whole, each element once and at its place. */
 #include "check.h"
 

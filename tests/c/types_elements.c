@@ -1,4 +1,5 @@
 // ranks: 1 2
+// transports: one
 /* How many elements and basic elements were received: whole, partial, none, and more than an int holds. */
 #include "check.h"
 

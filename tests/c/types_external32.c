@@ -1,4 +1,5 @@
 // ranks: 1
+// transports: one
 /* The representation "external32": the exact bytes of each type, there and back, and what is refused. The compiler's
  * __float128 says what a long double is. */
 #include "check.h"

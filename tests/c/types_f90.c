@@ -1,4 +1,5 @@
 // ranks: 1 2
+// transports: one
 /* Fortran's types by precision, range and size, and pairs by their members. */
 #include "check.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2 3
+// transports: all
 /* Types that are freed while messages of them are under way, and types of freed types. */
 #include "check.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2
+// transports: one
 /* Many blocks at no regular pattern, of one length and of several: packed, sent in whatever pieces, and received as they are
  * and into one piece. */
 #include "check.h"

@@ -1,5 +1,5 @@
 // ranks: 1
-// flags: -ldl
+// transports: one
 /* Making, committing and freeing a type takes one piece of memory, and one more where the arguments are many or of several
  * types; everything else is made by the first use, and by no other. */
 #define _GNU_SOURCE

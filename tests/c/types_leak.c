@@ -1,4 +1,5 @@
 // ranks: 1
+// transports: one
 /* Ten thousand rounds of making, asking, using and freeing each kind of datatype leave the memory as large as it was. */
 #include "check.h"
 

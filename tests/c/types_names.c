@@ -1,4 +1,5 @@
 // ranks: 1
+// transports: one
 /* Names of datatypes: the predefined ones', what a program sets, and how long they may be. */
 #include "check.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2
+// transports: all
 /* Packing by hand: several things behind each other, sent as MPI_PACKED, unpacked piece by piece; what is refused. */
 #include "check.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1
+// transports: one
 /* Every predefined datatype: its size, extent and true extent against the compiler's; it may not be freed. */
 #include "check.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2 3
+// transports: all
 /* Bounds of structs: the padding of C, negative bounds and extents, resized of resized, what is marked in a member. */
 #include "check.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2 4
+// transports: one
 /* Boxes cut out of arrays, in both orders, sent to plain memory and back; bounds; what is refused. */
 #include "check.h"
 

@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: tcp-encrypted ofi
 // Going on after failures, without one: revoke, agree, shrink, and their errors (mpi-ext.h).
 #include "must.h"
 #include <mpi-ext.h>

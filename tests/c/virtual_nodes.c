@@ -1,4 +1,6 @@
 // ranks: 1 2 4 5 7
+// transports: all
+// every day: nodes lamd ofi
 /* A job on several nodes: messages within a node go through shared memory, all others over sockets. On one node, or over
  * sockets alone, one kind of peers is missing, and the rest holds as well. */
 #include "mpit.h"

@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: shm-denied tcp-encrypted nodes lamd ofi
 /* Accumulates of all ranks to the same elements: none is lost, whatever the datatype and the memory; order is kept. */
 #include "win.h"
 

@@ -1,4 +1,6 @@
 // ranks: 2 4
+// transports: all
+// every day: nodes
 /* What one accumulate changes in one piece of up to a cache line, other accumulates see whole, whatever its elements are. (The
  * standard promises that for each element alone; programs keep structs in such memory.) */
 #include "win.h"

@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* Compare-and-swap of all lengths, a lock made of it, and tickets by fetch-and-op. */
 #include "win.h"
 

@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: shm-denied
 /* Windows of all flavors come and go; what they tell of themselves; displacement units that differ. */
 #include "win.h"
 

@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* Dynamic windows: memory of both kinds comes and goes, is accessed by its address, also in the middle; what is not attached
  * is refused. */
 #include "win.h"

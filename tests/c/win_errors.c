@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: one
 /* What is wrong is said, on the window, and nothing is lost by it; a wrong collective call fails at all ranks. */
 #include "win.h"
 

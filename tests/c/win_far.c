@@ -1,4 +1,5 @@
 // ranks: 2 4
+// transports: all
 /* Puts and gets that a network may carry out without the target's help: lengths around the limits of envelopes and registered pieces, in every
  * kind of epoch, in windows of all kinds of memory, which are freed and made again with other data. Origins are of malloc and MPI_Alloc_mem.
  * With CHECK_RDMA set the adapter must have written into the windows of others (--mca rpi ib); with CHECK_RDMA=0 it must not have. */

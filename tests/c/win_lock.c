@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: tcp-encrypted nodes lamd ofi
 /* Passive target: locks exclude each other, flushes complete, the target sits in any call or none; both lock each other. */
 #include "win.h"
 

@@ -1,4 +1,6 @@
 // ranks: 2 3 4
+// transports: near
+// every day: shm-denied
 /* Accumulates to memory of the program's own, of all lengths and without a flush between them, keep their order and are atomic; and
  * puts and gets end while the target computes, or sits in something else. */
 #include "win.h"

@@ -1,4 +1,5 @@
 // ranks: 1 2 4
+// transports: one
 /* Windows as objects: names, hints, groups, attributes and their functions, handles as integers. */
 #include "win.h"
 

@@ -1,4 +1,5 @@
 // ranks: 2 3
+// transports: all
 /* The target of one-sided access helps in whichever call it waits or tests: accumulates, gets, compare-and-swaps and locks of the
  * others are complete before it is let go. */
 #include "places.h"

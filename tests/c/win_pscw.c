@@ -1,4 +1,6 @@
 // ranks: 1 2 4 7
+// transports: all
+// every day: nodes lamd ofi
 /* Post, start, complete, wait and test: rings, all to one, groups that are empty, a rank with itself. */
 #include "win.h"
 

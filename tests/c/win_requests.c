@@ -1,4 +1,5 @@
 // ranks: 1 2 4 7
+// transports: all
 /* Accesses with requests: many at once, waited for in any order, tested, long and short. */
 #include "win.h"
 

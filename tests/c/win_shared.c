@@ -1,5 +1,5 @@
 // ranks: 1 2 4 7
-// not over: gm, because each rank is on a node of its own there, and shares memory with nobody
+// transports: near
 /* Windows in shared memory: in one piece or not, loads and stores, queries, sizes that differ, none at all. */
 #include "win.h"
 

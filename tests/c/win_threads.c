@@ -1,5 +1,5 @@
 // ranks: 1 2 4
-// flags: -pthread
+// transports: all
 /* Threads of all ranks use the same windows at once: direct accesses and messages meet at the same elements. */
 #include "win.h"
 

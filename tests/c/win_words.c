@@ -1,4 +1,5 @@
 // ranks: 1 2 4
+// transports: all
 /* Accumulates to words of eight bytes, which an adapter may carry out, in windows that are made with the hint that accumulates are short: counters
  * of all ranks at all ranks, their own among them, all operations and types of that length, elements at odd places next to words, and requests.
  * With CHECK_ATOMICS set the adapter must have changed words (--mca rpi ib); with CHECK_ATOMICS=0 it must not have. */

@@ -48,7 +48,7 @@ pub(crate) fn conformance(words: &[&str]) -> Result<(), Failure> {
             let ways = options.rpis.iter();
             let places = ways.flat_map(|&rpi| options.ranks.iter().map(move |&ranks| Place { ranks, rpi }));
             let rounds: Vec<Round> = places.map(|place| Round { place, without: &[] }).collect();
-            judge(&options, &rounds)
+            judge(&options, &rounds, |_| true)
         }
     }
 }
@@ -56,21 +56,47 @@ pub(crate) fn conformance(words: &[&str]) -> Result<(), Failure> {
 /// Modules whose ranks do not speak to each other and answer a very long list of questions: the quick part runs them once.
 const LONG_AND_LOCAL: [&str; 3] = ["test_datatype", "test_pack", "test_util_dtlib"];
 
-/// The part for every change: the suite alone, with few ranks, and [`LONG_AND_LOCAL`] with one alone; and by its own runner; and some jobs over
-/// InfiniBand. It judges the installation in `prefix`.
-pub(crate) fn quick(prefix: &Path) -> Result<(), Failure> {
+/// mpi4py's suite by its own runner, after a plain `pip install`, on 2 ranks over shared memory. It judges the installation in `prefix`.
+pub(crate) fn runner(prefix: &Path) -> Result<(), Failure> {
+    run_by_itself(prefix, Rpi::Shm)
+}
+
+/// The same over sockets.
+pub(crate) fn runner_over_tcp(prefix: &Path) -> Result<(), Failure> {
+    run_by_itself(prefix, Rpi::Tcp)
+}
+
+fn run_by_itself(prefix: &Path, rpi: Rpi) -> Result<(), Failure> {
+    let directory = root().join("target/conformance");
+    let client = Client::download(prefix, &directory)?;
+    let made = directory.join("programs");
+    make_directory(&made)?;
+    let mut results = Results { mpi4py: client::MPI4PY, parts: Vec::new() };
+    let place = Place { ranks: 2, rpi };
+    demos::RUNNER.make(prefix, &made)?;
+    println!("\n{}", report::head());
+    add(&mut results, demos::RUNNER.run(&client, &made, &directory, place)?)?;
+    conclude(&results, false, &directory)
+}
+
+/// A share of the nightly run: each module of the suite with 1, 2 and 3 ranks over shared memory, and with 2 and 3 over sockets.
+pub(crate) fn share(prefix: &Path, share: usize, shares: usize) -> Result<(), Failure> {
     let options = Options {
-        module: Some("^(test_|bench_|mpi4py_runner)".to_owned()),
+        module: Some("^(test_|bench_)".to_owned()),
         prefix: Some(prefix.to_owned()),
         ..Options::default()
     };
-    let places = [(1, Rpi::Shm), (2, Rpi::Shm), (2, Rpi::Tcp)];
+    let places = [(1, Rpi::Shm), (2, Rpi::Shm), (3, Rpi::Shm), (2, Rpi::Tcp), (3, Rpi::Tcp)];
     let round = |(ranks, rpi)| {
         let without: &[&str] = if ranks == 1 { &[] } else { &LONG_AND_LOCAL };
         Round { place: Place { ranks, rpi }, without }
     };
     let rounds: Vec<Round> = places.into_iter().map(round).collect();
-    judge(&options, &rounds)?;
+    judge(&options, &rounds, |at| at % shares == share)
+}
+
+/// Some jobs of each kind over InfiniBand in an emulated machine.
+pub(crate) fn infiniband(prefix: &Path) -> Result<(), Failure> {
     ib::short(prefix)
 }
 
@@ -88,7 +114,9 @@ struct Plan {
     programs: Vec<&'static programs::Program>,
 }
 
-fn judge(options: &Options, rounds: &[Round]) -> Result<(), Failure> {
+/// Runs the modules and programs that the options name. `takes` says of each module, by a number that goes on over all of them, whether it
+/// is run now.
+fn judge(options: &Options, rounds: &[Round], takes: impl Fn(usize) -> bool) -> Result<(), Failure> {
     let begin = Instant::now();
     let directory = root().join("target/conformance");
     make_directory(&directory.join("records"))?;
@@ -118,9 +146,12 @@ fn judge(options: &Options, rounds: &[Round]) -> Result<(), Failure> {
     }
     let before_suite = Instant::now();
     let suite = Suite { client: &client, witness, directory: &directory, patience: options.patience };
+    let mut number = 0;
     for module in &plan.modules {
         for round in rounds {
-            if runnable.contains(&round.place.rpi) && !round.without.contains(&module.as_str()) {
+            number += 1;
+            let is_wanted = takes(number) && !round.without.contains(&module.as_str());
+            if is_wanted && runnable.contains(&round.place.rpi) {
                 add(&mut results, suite.run(module, round.place)?)?;
             }
         }

@@ -6,13 +6,16 @@ mod bench;
 mod conformance;
 mod criu;
 mod decisions;
-mod docs;
 mod footprint;
 mod install;
+mod junit;
+mod needs;
+mod nightly;
 mod order;
 mod packages;
 mod run;
 mod soak;
+mod steps;
 mod test;
 mod ucc;
 
@@ -23,7 +26,11 @@ use run::{Failure, Run};
 
 const HELP: &str = "\
 cargo xtask demo                            install into target/oxmpi and run an example on 4 ranks
-cargo xtask test                            everything that must hold before a change goes in
+cargo xtask test [--allow-skips] [--json FILE]
+                                            the everyday run: what must hold before a change goes in, with a table of
+                                            times; a check that this machine does not allow fails unless skips are allowed
+cargo xtask nightly [--share K/10] [--resume] [--allow-skips] [--json FILE]
+                                            what the everyday run leaves out, or one of its ten shares
 cargo xtask fuzz [--seconds N]              all fuzzers, N seconds (600) each
 cargo xtask soak [--seconds N]              long random tests: N seconds (60) for each of five parts, and half an hour
 cargo xtask install --prefix DIR [--debug]  build and install: bin, lib, include
@@ -36,14 +43,17 @@ cargo xtask docs                            make tables and pictures in docs/ ne
 ";
 
 fn main() -> ExitCode {
+    // A descriptor of the caller, perhaps opened in another mount namespace, would be in every rank, where CRIU cannot look it up.
+    oxmpi_sys::spawn::close_others(&[]);
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match words[..] {
         ["demo"] => demo(),
-        ["test"] => test::test(),
-        ["fuzz"] => test::fuzz(600),
+        ["test", ref words @ ..] => test::test(words),
+        ["nightly", ref words @ ..] => nightly::nightly(words),
+        ["fuzz"] => fuzz(600),
         ["fuzz", "--seconds", seconds] => match seconds.parse() {
-            Ok(seconds) => test::fuzz(seconds),
+            Ok(seconds) => fuzz(seconds),
             Err(_) => Err(Failure::new(format!("--seconds {seconds}: not a number of seconds"))),
         },
         ["soak"] => soak::soak(60),
@@ -60,7 +70,7 @@ fn main() -> ExitCode {
         ["decisions"] => decisions::decisions(),
         ["decisions", "--check"] => decisions::check(),
         ["order"] => order::order(),
-        ["docs"] => docs::docs(),
+        ["docs"] => docs(),
         [] | ["help" | "-h" | "--help"] => {
             print!("{HELP}");
             Ok(())
@@ -74,6 +84,18 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Writes what `docs/` has from the tables of the code.
+fn docs() -> Result<(), Failure> {
+    let documents = ["-p", "oxmpi-cli", "--test", "command_line", "documents::"];
+    Run::cargo().args(["nextest", "run", "--locked"]).args(documents).env("OXMPI_WRITE_DOCS", "1").show()
+}
+
+/// All fuzzers, with an installation of their own.
+fn fuzz(seconds: u64) -> Result<(), Failure> {
+    test::make_installation(&test::prefix())?;
+    test::fuzz(seconds, None)
 }
 
 /// Installs, compiles an unmodified C program and runs it on 4 ranks.

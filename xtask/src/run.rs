@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Why a verb failed, for the person who called it.
 #[derive(Debug)]
@@ -62,10 +62,14 @@ impl Run {
         self
     }
 
-    /// Prints the command, runs it, and fails if it does.
+    /// Prints the command, runs it without a standard input, and fails if it does.
     pub(crate) fn show(mut self) -> Result<(), Failure> {
         println!("$ {}", self.text());
-        let status = self.0.status().map_err(Failure::io(format!("cannot run '{}'", self.text())))?;
+        let status = self
+            .0
+            .stdin(Stdio::null())
+            .status()
+            .map_err(Failure::io(format!("cannot run '{}'", self.text())))?;
         if status.success() { Ok(()) } else { Err(Failure(format!("'{}' failed: {status}", self.text()))) }
     }
 

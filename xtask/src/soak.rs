@@ -1,12 +1,14 @@
 //! `cargo xtask soak`: what finds rare defects, for as long as one likes to wait. Each run plays other seeds, and says
 //! which.
 
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::criu;
 use crate::install::install;
+use crate::needs::{Needs, Skips};
 use crate::root;
 use crate::run::{Failure, Run};
+use crate::test::{nextest, prepare};
 
 /// Worlds that the simulator plays between two looks at the clock.
 const WORLDS: u64 = 5000;
@@ -32,23 +34,34 @@ const WAYS: [(u32, &[&str]); 8] = [
 
 /// Soaks: each of the parts takes about `seconds`.
 pub(crate) fn soak(seconds: u64) -> Result<(), Failure> {
-    let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |t| t.as_secs()) % 1_000_000_000;
-    threads(seconds, seed)?;
-    worlds(Duration::from_secs(seconds), seed)?;
-    plans(seconds)?;
-    checkpoints(seconds)?;
-    myrinet()?;
-    // One time over takes about two seconds.
+    let needs = prepare(Skips::Refused)?;
+    let prefix = root().join("target/soak");
+    install(&prefix, true)?;
+    threads(&prefix, seconds)?;
+    worlds(Duration::from_secs(seconds))?;
+    deadly_worlds(Duration::from_secs(seconds))?;
+    plans()?;
+    random_plans(seconds)?;
+    checkpoints(&needs, seconds)?;
+    stress(seconds)
+}
+
+/// Rings and doors of shared memory. One time over takes about two seconds.
+pub(crate) fn stress(seconds: u64) -> Result<(), Failure> {
     Run::cargo()
         .args(["test", "--locked", "--quiet", "-p", "oxmpi-shm", "--test", "stress"])
         .env("OXMPI_STRESS_TIMES", (seconds / 2).max(1).to_string())
         .show()
 }
 
+/// What the random parts begin with.
+fn seed() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |t| t.as_secs()) % 1_000_000_000
+}
+
 /// Four threads a rank do everything at once.
-fn threads(seconds: u64, seed: u64) -> Result<(), Failure> {
-    let prefix = root().join("target/soak");
-    install(&prefix, true)?;
+pub(crate) fn threads(prefix: &Path, seconds: u64) -> Result<(), Failure> {
+    let seed = seed();
     let program = prefix.join("thread_stress");
     Run::new(prefix.join("bin/mpicc"))
         .args(["-O1", "-g", "-pthread"])
@@ -68,13 +81,17 @@ fn threads(seconds: u64, seed: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Every algorithm of collectives with every size, and random calls of all of them, verified: some hundreds take a second.
-fn plans(seconds: u64) -> Result<(), Failure> {
+/// Every algorithm of collectives with every size to 64, verified.
+pub(crate) fn plans() -> Result<(), Failure> {
     Run::cargo()
         .args(["nextest", "run", "--locked", "--no-fail-fast", "--profile", "fuzz", "-p", "oxmpi-plan"])
-        .args(["--test", "sweep"])
+        .args(["--test", "sweep", "--run-ignored", "all"])
         .env("OXMPI_PLAN_SWEEP", "all")
-        .show()?;
+        .show()
+}
+
+/// Random calls of all collectives, verified: some hundreds take a second.
+pub(crate) fn random_plans(seconds: u64) -> Result<(), Failure> {
     Run::cargo()
         .args(["test", "--locked", "--quiet", "-p", "oxmpi-plan", "--test", "sweep", "anything_goes"])
         .env("OXMPI_PLAN_CASES", (seconds * 300).max(1000).to_string())
@@ -82,45 +99,30 @@ fn plans(seconds: u64) -> Result<(), Failure> {
 }
 
 /// Jobs over all transports are lost and brought back again and again: each time takes some seconds.
-fn checkpoints(seconds: u64) -> Result<(), Failure> {
-    let criu = match criu::find_or_unpack() {
-        Ok(criu) => criu,
-        Err(failure) => {
-            println!("no job is lost and brought back: {failure}");
-            return Ok(());
-        }
-    };
-    Run::cargo()
-        .args(["nextest", "run", "--locked", "--no-fail-fast", "--profile", "fuzz", "-p", "oxmpi-cli"])
-        .args(["--test", "jobs", "comes_back"])
+pub(crate) fn checkpoints(needs: &Needs, seconds: u64) -> Result<(), Failure> {
+    needs
+        .environment(nextest())
+        .args(["--profile", "fuzz", "-E", "test(/^jobs::checkpoints::.*comes_back/)"])
         .env("OXMPI_CHECKPOINT_CYCLES", (seconds / 20).max(2).to_string())
-        .env("OXMPI_TEST_CRIU", criu)
-        .env("OXMPI_TEST_PREFIX", root().join("target/soak"))
-        .show()
-}
-
-/// All C tests over the emulation of Myrinet's GM, and receivers that compute for longer than GM waits: some minutes, however long the
-/// other parts take.
-fn myrinet() -> Result<(), Failure> {
-    Run::cargo()
-        .args(["nextest", "run", "--locked", "--no-fail-fast", "--profile", "fuzz", "-p", "oxmpi-cli"])
-        .args(["--test", "jobs", "--run-ignored", "only", "gm::"])
-        .env("OXMPI_TEST_PREFIX", root().join("target/soak"))
         .show()
 }
 
 /// The simulated world, with seeds of its own.
-fn worlds(time: Duration, seed: u64) -> Result<(), Failure> {
-    let start = Instant::now();
+pub(crate) fn worlds(time: Duration) -> Result<(), Failure> {
+    play_for(time, "sim::random_programs", WORLDS)
+}
+
+/// The same, and ranks die.
+pub(crate) fn deadly_worlds(time: Duration) -> Result<(), Failure> {
+    play_for(time, "failures::", DEADLY_WORLDS)
+}
+
+fn play_for(time: Duration, test: &str, worlds: u64) -> Result<(), Failure> {
+    let (start, seed) = (Instant::now(), seed());
     for part in 0.. {
-        play(&["--test", "all", "sim::random_programs"], seed + part * WORLDS, WORLDS)?;
-        play(&["--test", "all", "failures::"], seed + part * DEADLY_WORLDS, DEADLY_WORLDS)?;
+        play(test, seed + part * worlds, worlds)?;
         if start.elapsed() >= time {
-            println!(
-                "{} worlds, and {} in which ranks die, from seed {seed}",
-                (part + 1) * WORLDS,
-                (part + 1) * DEADLY_WORLDS
-            );
+            println!("{} worlds of {test} from seed {seed}", (part + 1) * worlds);
             break;
         }
     }
@@ -128,10 +130,9 @@ fn worlds(time: Duration, seed: u64) -> Result<(), Failure> {
 }
 
 /// Runs a test of the simulated world with `count` seeds from `base` on.
-fn play(test: &[&str], base: u64, count: u64) -> Result<(), Failure> {
+fn play(test: &str, base: u64, count: u64) -> Result<(), Failure> {
     Run::cargo()
-        .args(["test", "--locked", "--quiet", "-p", "oxmpi-core"])
-        .args(test)
+        .args(["test", "--locked", "--quiet", "-p", "oxmpi-core", "--test", "all", test])
         .env("OXMPI_SIM_BASE", base.to_string())
         .env("OXMPI_SIM_COUNT", count.to_string())
         .show()

@@ -1,99 +1,132 @@
-//! `cargo xtask test`: everything that must hold before a change goes in.
+//! `cargo xtask test`: the everyday run, with every change. `cargo xtask nightly` has what it leaves out (`docs/testing.md`).
 
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::bench;
 use crate::conformance;
-use crate::criu;
 use crate::install::{install, target_directory};
-use crate::packages;
+use crate::needs::{Needs, Skips};
 use crate::root;
 use crate::run::{Failure, Run};
-use crate::ucc;
+use crate::steps::Steps;
 
-pub(crate) fn test() -> Result<(), Failure> {
+/// How a run is called.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) skips: Skips,
+    /// Where the times go, as JSON.
+    pub(crate) json: Option<PathBuf>,
+}
+
+impl Call {
+    /// Takes `--allow-skips` and `--json FILE` out of the words; the others are left for the verb.
+    pub(crate) fn read<'w>(words: &[&'w str]) -> Result<(Call, Vec<&'w str>), Failure> {
+        let mut call = Call { skips: Skips::Refused, json: None };
+        let (mut others, mut words) = (Vec::new(), words.iter().copied());
+        while let Some(word) = words.next() {
+            match word {
+                "--allow-skips" => call.skips = Skips::Allowed,
+                "--json" => {
+                    let file = words.next().ok_or_else(|| Failure::new("--json needs a file"))?;
+                    call.json = Some(file.into());
+                }
+                other => others.push(other),
+            }
+        }
+        Ok((call, others))
+    }
+}
+
+/// The everyday run.
+pub(crate) fn test(words: &[&str]) -> Result<(), Failure> {
+    let (call, others) = Call::read(words)?;
+    if let Some(word) = others.first() {
+        return Err(Failure::new(format!("'cargo xtask test' has no option '{word}'")));
+    }
+    let mut steps = Steps::new();
+    let mut needs = None;
+    let result = everyday(&mut steps, call.skips, &mut needs);
+    let skips = needs.map(|needs| needs.skips()).unwrap_or_default();
+    let written = steps.conclude(call.json.as_deref(), &skips);
+    result.and(written)
+}
+
+fn everyday(steps: &mut Steps, skips: Skips, needs: &mut Option<Needs>) -> Result<(), Failure> {
+    steps.run("what the tests need", || {
+        *needs = Some(prepare(skips)?);
+        Ok(())
+    })?;
+    let Some(needs) = needs else { return Ok(()) };
+    steps.run("rustfmt", || Run::cargo().args(["fmt", "--all", "--check"]).show())?;
+    steps.run("clippy", || {
+        let lint = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+        Run::cargo().args(lint).show()
+    })?;
+    steps.run("installation", || make_installation(&prefix()))?;
+    steps.run("build of the tests", build_tests)?;
+    steps.run_tests("tests", "default", || needs.environment(nextest()).show())?;
+    steps.run("doc tests", || {
+        Run::cargo().args(["test", "--workspace", "--locked", "--doc", "--quiet"]).show()
+    })?;
+    steps.run("loom", || loom(1))?;
+    steps.run("mpi4py by its own runner", || conformance::runner(&prefix()))
+}
+
+/// The installation under test.
+pub(crate) fn prefix() -> PathBuf {
+    root().join("target/test-prefix")
+}
+
+/// nextest, and what the tests need of the machine.
+pub(crate) fn prepare(skips: Skips) -> Result<Needs, Failure> {
     if !Run::cargo().args(["nextest", "--version"]).succeeds() {
         Run::cargo().args(["install", "--locked", "cargo-nextest"]).show()?;
     }
-    install_programs()?;
-    Run::cargo().args(["fmt", "--all", "--check"]).show()?;
+    Needs::prepare(skips)
+}
+
+/// Makes the installation anew: a test compares it with its list of files.
+pub(crate) fn make_installation(prefix: &Path) -> Result<(), Failure> {
+    remove_directory(prefix)?;
+    install(prefix, false)?;
+    bench::compile_programs(prefix, &root().join("target/bench-programs"))
+}
+
+pub(crate) fn build_tests() -> Result<(), Failure> {
+    nextest().arg("--no-run").show()
+}
+
+/// Runs the tests of the workspace; more arguments select some.
+pub(crate) fn nextest() -> Run {
     Run::cargo()
-        .args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
-        .show()?;
-    let prefix = root().join("target/test-prefix");
-    // What an earlier run left there is no part of this installation: a test compares it with its list of files.
-    remove_directory(&prefix)?;
-    install(&prefix, false)?;
-    bench::compile_programs(&prefix, &root().join("target/bench-programs"))?;
-    // All tests at once, the C programs among them: they need the installation.
-    let mut all = Run::cargo()
         .args(["nextest", "run", "--workspace", "--locked", "--no-fail-fast"])
-        .env("OXMPI_TEST_PREFIX", &prefix);
-    if is_root() {
-        // Tests on several hosts fail where there cannot be any, instead of being skipped.
-        all = all.env("OXMPI_TEST_HOSTS", "1");
-    } else {
-        println!("tests on several hosts are skipped: only root makes network namespaces");
-    }
-    match criu::find_or_unpack() {
-        Ok(criu) => all = all.env("OXMPI_TEST_CRIU", criu),
-        Err(failure) => println!("tests of checkpoints are skipped: {failure}"),
-    }
-    match ucc::find_or_unpack() {
-        Ok(libraries) => all = all.env("OXMPI_TEST_UCC", libraries),
-        Err(failure) => println!("tests of collectives over UCC are skipped: {failure}"),
-    }
-    all.show()?;
-    Run::cargo().args(["test", "--workspace", "--locked", "--doc", "--quiet"]).show()?;
-    loom()?;
-    fuzz(8)?;
-    conformance::quick(&prefix)
+        .env("OXMPI_TEST_PREFIX", prefix())
 }
 
-/// All fuzzers for so many seconds each, with new seeds: what is on the wire, files of parameters, datatypes against a naive
-/// model, matching against its rule, calls of the C interface.
-pub(crate) fn fuzz(seconds: u64) -> Result<(), Failure> {
-    let prefix = root().join("target/test-prefix");
-    install(&prefix, false)?;
+/// Runs fuzzers for so many seconds each, with new seeds: what is on the wire, files of parameters, datatypes against a naive model, matching
+/// against its rule, calls of the C interface. `partition` selects some of them.
+pub(crate) fn fuzz(seconds: u64, partition: Option<&str>) -> Result<(), Failure> {
     // A test that runs longer than those of every other kind has no time limit but its own.
-    Run::cargo()
-        .args(["nextest", "run", "--workspace", "--locked", "--no-fail-fast", "--profile", "fuzz"])
-        .args(["-E", "binary(/^fuzz/)"])
-        .env("OXMPI_FUZZ_SECONDS", seconds.to_string())
-        .env("OXMPI_TEST_PREFIX", &prefix)
-        .show()
+    let fuzzers = ["--profile", "fuzz", "-E", "binary(/^fuzz/) | test(/^fuzz_calls::/)"];
+    let run = nextest().args(fuzzers).env("OXMPI_FUZZ_SECONDS", seconds.to_string());
+    match partition {
+        Some(partition) => run.args(["--partition", partition]),
+        None => run,
+    }
+    .show()
 }
 
-/// Programs and files that tests need, and the package of Debian that has each: those of the compiler wrappers, those of several hosts,
-/// and libraries that are opened at run time.
-const PROGRAMS: [(&str, &str); 9] = [
-    ("cc", "gcc"),
-    ("c++", "g++"),
-    ("cmake", "cmake"),
-    ("pkg-config", "pkg-config"),
-    ("ip", "iproute2"),
-    ("ssh", "openssh-client"),
-    ("sshd", "openssh-server"),
-    ("fi_info", "libfabric-bin"),
-    // It brings libfabric.
-    ("/usr/include/rdma/fabric.h", "libfabric-dev"),
-];
-
-/// Installs the programs that are missing: no test is skipped for want of one.
-fn install_programs() -> Result<(), Failure> {
-    for (program, package) in PROGRAMS {
-        if is_there(program) {
-            continue;
-        }
-        let installed = packages::install(&[package]);
-        if installed.is_err() || !is_there(program) {
-            return Err(Failure::new(format!(
-                "the tests need '{program}', and 'apt-get install {package}' does not bring it here: install it by hand"
-            )));
-        }
-    }
-    Ok(())
+/// The model checker on the lane lock and the protocols in shared memory, with at most so many preemptions. It wants another standard
+/// library underneath, so a directory of its own.
+pub(crate) fn loom(preemptions: u32) -> Result<(), Failure> {
+    Run::cargo()
+        .args(["test", "--locked", "-p", "oxmpi-sys", "-p", "oxmpi-shm"])
+        .args(["--profile", "loom", "--test", "loom", "--target-dir"])
+        .arg(target_directory().join("loom"))
+        .env("RUSTFLAGS", "--cfg loom")
+        .env("LOOM_MAX_PREEMPTIONS", preemptions.to_string())
+        .show()
 }
 
 fn remove_directory(directory: &Path) -> Result<(), Failure> {
@@ -105,27 +138,15 @@ fn remove_directory(directory: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Whether this process belongs to root.
-fn is_root() -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Whether a program is in PATH, or where those are that only root uses; a file with its whole path is there or not.
-fn is_there(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut directories = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
-    directories.any(|directory| directory.join(program).is_file())
-}
-
-/// The model checker on the lane lock and the protocols in shared memory. It wants another standard library underneath, so a
-/// directory of its own.
-fn loom() -> Result<(), Failure> {
-    Run::cargo()
-        .args(["test", "--locked", "-p", "oxmpi-sys", "-p", "oxmpi-shm"])
-        .args(["--release", "--test", "loom", "--target-dir"])
-        .arg(target_directory().join("loom"))
-        .env("RUSTFLAGS", "--cfg loom")
-        .env("LOOM_MAX_PREEMPTIONS", "2")
-        .show()
+    #[test]
+    fn options_of_all_runs_are_taken_out() {
+        let (call, others) = Call::read(&["--share", "3/10", "--json", "times", "--allow-skips"]).unwrap();
+        assert_eq!(call, Call { skips: Skips::Allowed, json: Some("times".into()) });
+        assert_eq!(others, ["--share", "3/10"]);
+        assert!(Call::read(&["--json"]).is_err());
+    }
 }

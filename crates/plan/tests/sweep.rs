@@ -1,4 +1,5 @@
-//! Every algorithm of the table, verified for every size to 33 and sampled sizes to 1024.
+//! Every algorithm of the table, verified every day for every size to 17 and some samples, and at night for every size to 33 and sampled
+//! sizes to 1024.
 //!
 //! `OXMPI_PLAN_SWEEP=all` takes every size and every root to 64 and, to size 17, every parameter with every other: some
 //! minutes. `OXMPI_PLAN_CASES` is how many random calls are tried (1000).
@@ -17,6 +18,9 @@ const LARGE: [u32; 12] = [65, 96, 100, 127, 128, 129, 251, 256, 384, 500, 1000, 
 
 /// Sizes between 34 and 64 that are always taken: around half and all of a power of two, a prime, and a round number.
 const AROUND_64: [u32; 6] = [40, 47, 48, 49, 63, 64];
+
+/// Sizes above 17 that are tried every day, with one count and one segment: on both sides of a power of two, and none.
+const SAMPLES: [u32; 4] = [31, 33, 64, 100];
 
 /// Whether to take all the time there is.
 fn thorough() -> bool {
@@ -314,7 +318,16 @@ fn verify_size(algorithm: AlgorithmId, size: u32, counts: &[usize], segments: &[
     runs
 }
 
-fn sweep(collective: Collective) {
+/// Which sizes a sweep verifies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sizes {
+    /// To 17, where roots and parameters are all tried, and a few samples above.
+    EveryDay,
+    /// Those above 17.
+    Night,
+}
+
+fn sweep(collective: Collective, sizes: Sizes) {
     // Where every rank speaks with every other, a team of a thousand is a million messages.
     let all_to_all = matches!(
         collective,
@@ -325,27 +338,44 @@ fn sweep(collective: Collective) {
             | Collective::Neighbor
             | Collective::InterMove
     );
+    // Each rank combines the blocks of all others: the work grows with the square of the size as well.
+    let is_scattered = matches!(collective, Collective::ReduceScatter | Collective::ReduceScatterBlock);
     for algorithm in algorithms(collective) {
         let all_to_all = all_to_all || algorithm.algorithm().name == "allgather_reduce";
+        let counts = |size: u32| match (size, all_to_all) {
+            (..=17, _) => &[0, 1, 2, 7, 16, 33][..],
+            (..=64, true) => &[0, 1, 7],
+            (..=64, false) => &[0, 1, 2, 7, 16],
+            (_, true) => &[1],
+            (_, false) => &[3],
+        };
+        let segments = |size: u32| match (size, all_to_all) {
+            (..=64, _) => &[0, 1, 3, 16][..],
+            (_, true) => &[0],
+            (_, false) => &[2],
+        };
+        let most = match (all_to_all, is_scattered && !thorough()) {
+            (false, false) => u32::MAX,
+            _ => 129,
+        };
+        let sampled = SAMPLES.into_iter().map(|size| (size, &counts(100)[..1], &segments(100)[..1]));
+        let all = (1..=64)
+            .filter(|size| thorough() || *size <= 33 || AROUND_64.contains(size))
+            .chain(LARGE)
+            .filter(|size| *size <= most)
+            .map(|size| (size, counts(size), segments(size)));
+        let is_small = |size: u32| size <= 17;
         let mut runs = 0;
-        for size in (1..=64).filter(|size| thorough() || *size <= 33 || AROUND_64.contains(size)) {
-            let counts: &[usize] = match size {
-                1..=17 => &[0, 1, 2, 7, 16, 33],
-                _ if all_to_all => &[0, 1, 7],
-                _ => &[0, 1, 2, 7, 16],
-            };
-            runs += verify_size(algorithm, size, counts, &[0, 1, 3, 16]);
-        }
-        // Each rank combines the blocks of all others: the work grows with the square of the size as well.
-        let is_scattered = matches!(collective, Collective::ReduceScatter | Collective::ReduceScatterBlock);
-        for size in LARGE {
-            if is_scattered && size > 129 && !thorough() {
-                continue;
+        match sizes {
+            Sizes::EveryDay => {
+                for (size, counts, segments) in all.filter(|all| is_small(all.0)).chain(sampled) {
+                    runs += verify_size(algorithm, size, counts, segments);
+                }
             }
-            if !all_to_all {
-                runs += verify_size(algorithm, size, &[3], &[2]);
-            } else if size <= 129 {
-                runs += verify_size(algorithm, size, &[1], &[0]);
+            Sizes::Night => {
+                for (size, counts, segments) in all.filter(|all| !is_small(all.0)) {
+                    runs += verify_size(algorithm, size, counts, segments);
+                }
             }
         }
         println!("{algorithm}: {runs} runs");
@@ -356,8 +386,18 @@ macro_rules! sweeps {
     ($($name:ident $collective:ident;)*) => {
         $(#[test]
         fn $name() {
-            sweep(Collective::$collective);
+            sweep(Collective::$collective, Sizes::EveryDay);
         })*
+
+        mod night {
+            use super::*;
+
+            $(#[test]
+            #[ignore = "cargo xtask nightly"]
+            fn $name() {
+                sweep(Collective::$collective, Sizes::Night);
+            })*
+        }
 
         #[test]
         fn every_collective_is_swept() {

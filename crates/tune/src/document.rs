@@ -145,24 +145,6 @@ fn sent(id: AlgorithmId) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
-
-    fn docs() -> std::path::PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
-    }
-
-    #[test]
-    fn the_chapter_and_its_pictures_are_those_of_the_tables() {
-        let hint = "'cargo xtask docs' makes it new";
-        let chapter = std::fs::read_to_string(docs().join("collectives.md")).unwrap();
-        assert!(refreshed(&chapter).unwrap() == chapter, "docs/collectives.md is not current: {hint}");
-        for (name, wanted) in pictures() {
-            let found = std::fs::read_to_string(docs().join("img").join(&name)).unwrap_or_default();
-            assert!(found == wanted, "docs/img/{name} is not current: {hint}");
-            assert!(found.len() < 20_000, "{name}");
-            assert!(chapter.contains(&format!("(img/{name})")));
-        }
-    }
 
     #[test]
     fn a_chapter_without_the_place_is_an_error() {

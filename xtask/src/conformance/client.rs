@@ -10,6 +10,10 @@ pub(super) const MPI4PY: &str = "4.1.2";
 /// What mpi4py's build and its tests want besides.
 const PACKAGES: [&str; 6] = ["setuptools>=77", "build", "cython>=3.0.1", "numpy", "cffi", "pyyaml"];
 
+/// A wheel, also one from a cache, was made for another MPI.
+const FROM_SOURCE: [&str; 5] =
+    ["--no-cache-dir", "--no-deps", "--no-build-isolation", "--no-binary", "mpi4py"];
+
 /// What of `mpi-ext.h` it can use, but looks for only in Open MPI.
 const FAULT_TOLERANCE: [&str; 11] = [
     "ERR_REVOKED",
@@ -31,6 +35,11 @@ fn compiler_flags() -> String {
     format!("-O0 -include mpi-ext.h{have}")
 }
 
+/// The source distribution.
+fn archive(directory: &Path) -> PathBuf {
+    directory.join(format!("mpi4py-{MPI4PY}.tar.gz"))
+}
+
 /// The client that is ready to run, and the directories it needs.
 #[derive(Debug)]
 pub(super) struct Client {
@@ -46,6 +55,18 @@ impl Client {
     /// Builds the client in `directory` unless it is there. It is built again when mpi4py's version, `mpi.h` or Python
     /// changes, not when the library does: that is found when a program starts.
     pub(super) fn prepare(prefix: &Path, directory: &Path) -> Result<Client, Failure> {
+        let client = Client::download(prefix, directory)?;
+        let mark = client.environment.join("built-for");
+        let wanted = client.mark()?;
+        if !fs::read_to_string(&mark).is_ok_and(|found| found == wanted) {
+            client.build(directory)?;
+            super::write(&mark, &wanted)?;
+        }
+        Ok(client)
+    }
+
+    /// Unpacks the source distribution in `directory` unless it is there: for what brings an mpi4py of its own.
+    pub(super) fn download(prefix: &Path, directory: &Path) -> Result<Client, Failure> {
         let client = Client {
             prefix: prefix.to_owned(),
             environment: directory.join("venv"),
@@ -53,13 +74,12 @@ impl Client {
             scratch: directory.join("scratch"),
         };
         super::make_directory(&client.scratch)?;
-        let mark = client.environment.join("built-for");
-        let wanted = client.mark()?;
-        if fs::read_to_string(&mark).is_ok_and(|found| found == wanted) && client.suite.is_dir() {
-            return Ok(client);
+        if !client.suite.is_dir() {
+            let request = format!("mpi4py=={MPI4PY}");
+            let pip = Run::new("python3").args(["-m", "pip", "download", "--quiet"]).args(FROM_SOURCE);
+            pip.arg("-d").arg(directory).arg(request).env("TMPDIR", &client.scratch).show()?;
+            Run::new("tar").arg("-xf").arg(archive(directory)).arg("-C").arg(directory).show()?;
         }
-        client.build(directory)?;
-        super::write(&mark, &wanted)?;
         Ok(client)
     }
 
@@ -78,16 +98,10 @@ impl Client {
         Run::new("python3").args(["-m", "venv", "--clear"]).arg(&self.environment).show()?;
         let pip = || Run::new(self.environment.join("bin/pip")).env("TMPDIR", &self.scratch);
         pip().args(["install", "--quiet"]).args(PACKAGES).show()?;
-        let request = format!("mpi4py=={MPI4PY}");
-        // A wheel, also one from a cache, was made for another MPI.
-        let from_source = ["--no-cache-dir", "--no-deps", "--no-build-isolation", "--no-binary", "mpi4py"];
-        pip().args(["download", "--quiet"]).args(from_source).arg("-d").arg(directory).arg(request).show()?;
-        let archive = directory.join(format!("mpi4py-{MPI4PY}.tar.gz"));
-        Run::new("tar").arg("-xf").arg(&archive).arg("-C").arg(directory).show()?;
         pip()
             .args(["install", "--quiet"])
-            .args(from_source)
-            .arg(&archive)
+            .args(FROM_SOURCE)
+            .arg(archive(directory))
             .env("MPI4PY_BUILD_MPICC", self.prefix.join("bin/mpicc"))
             .env("CFLAGS", compiler_flags())
             .show()

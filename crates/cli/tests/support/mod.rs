@@ -1,8 +1,11 @@
 //! Where tests find what they run.
 #![allow(dead_code)] // each test uses its part
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The process among these that another one of them did not start; a launcher and its guard, for one, have the same arguments.
 /// Their numbers say nothing of it: they begin again where there is no larger one.
@@ -43,6 +46,74 @@ pub(crate) fn installed(name: &str) -> PathBuf {
     program
 }
 
+/// A C program of the project, compiled with the installed `mpicc`: once for all tests that run it.
+///
+/// # Errors
+/// What the compiler says.
+pub(crate) fn compiled(source: &Path) -> Result<PathBuf, String> {
+    let mut mpicc = Command::new(installed("mpicc"));
+    mpicc.args(["-O1", "-g", "-Wall", "-Wno-unused", "-pthread"]).arg(source).args(["-lm", "-ldl"]);
+    compile_once(source, mpicc, &source.file_stem().unwrap_or_default().to_string_lossy())
+}
+
+/// A library in the place of somebody else's, of one C file below `tests`, compiled once for all tests that use it.
+pub(crate) fn compiled_library(source: &str, name: &str) -> PathBuf {
+    let source = root().join("tests").join(source);
+    let mut cc = Command::new("cc");
+    cc.args(["-Wall", "-Werror", "-O1", "-g", "-shared", "-fPIC", "-pthread"]).arg(&source).arg("-ldl");
+    cc.arg(format!("-Wl,-soname,{name}"));
+    compile_once(&source, cc, name).unwrap()
+}
+
+/// Runs a compiler whose result depends on its arguments, the source, the headers beside it and those of the installation.
+fn compile_once(source: &Path, mut compiler: Command, name: &str) -> Result<PathBuf, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", source.display());
+    let mut key = DefaultHasher::new();
+    format!("{compiler:?}").hash(&mut key);
+    let mut inputs = vec![source.to_path_buf()];
+    let shared = [root().join("tests/c"), prefix().join("include")];
+    for place in shared.iter().map(PathBuf::as_path).chain(source.parent()) {
+        let files = std::fs::read_dir(place).map_err(failed)?.flatten().map(|entry| entry.path());
+        inputs.extend(files.filter(|path| path.extension().is_some_and(|extension| extension == "h")));
+    }
+    inputs[1..].sort();
+    let text = std::fs::read_to_string(source).map_err(failed)?;
+    let sources = text.lines().filter_map(|line| line.strip_prefix("#include \"")?.strip_suffix(".c\""));
+    inputs.extend(sources.map(|name| source.with_file_name(name).with_extension("c")));
+    for input in inputs {
+        std::fs::read(&input).map_err(failed)?.hash(&mut key);
+    }
+    let directory = root().join(format!("target/test-programs/{:016x}", key.finish()));
+    let made = directory.join(name);
+    if made.exists() {
+        return Ok(made);
+    }
+    std::fs::create_dir_all(&directory).map_err(failed)?;
+    // Another test may do the same at the same time: each makes a file of its own, and the last one stays.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let part = directory.join(format!("{}.{number}", std::process::id()));
+    let output = compiler.arg("-o").arg(&part).output().map_err(failed)?;
+    if !output.status.success() {
+        return Err(format!("{compiler:?}: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    std::fs::rename(&part, &made).map_err(failed)?;
+    Ok(made)
+}
+
+/// Says that this machine does not allow a check. That fails the test, unless OXMPI_TEST_ALLOW_SKIPS names a file, to which a line goes
+/// (`cargo xtask test --allow-skips`).
+pub(crate) fn skip(why: &str) {
+    let Some(file) = std::env::var_os("OXMPI_TEST_ALLOW_SKIPS") else {
+        panic!(
+            "this machine does not allow this test: {why} ('cargo xtask test --allow-skips' goes on without it)"
+        );
+    };
+    eprintln!("skipped: {why}");
+    let log = std::fs::OpenOptions::new().create(true).append(true).open(file);
+    log.and_then(|mut log| log.write_all(format!("{why}\n").as_bytes())).unwrap();
+}
+
 /// The directory with the library UCC, all that it needs, and the loader that they need: `cargo xtask test` names it, and has it unpacked in
 /// `target/ucc`.
 pub(crate) fn ucc() -> Option<PathBuf> {
@@ -51,7 +122,7 @@ pub(crate) fn ucc() -> Option<PathBuf> {
     let found = named.clone().or(Some(own)).filter(|directory| directory.join("libucc.so.1").exists());
     assert!(found.is_some() || named.is_none(), "OXMPI_TEST_UCC names no directory with libucc.so.1");
     if found.is_none() {
-        eprintln!("skipped: there is no UCC for the tests ('cargo xtask test' has it unpacked)");
+        skip("there is no UCC for the tests ('cargo xtask test' has it unpacked)");
     }
     found
 }
@@ -64,7 +135,6 @@ pub(crate) fn installed_libraries() -> PathBuf {
 /// The CRIU that the tests use: `cargo xtask test` names it, and has it installed in `target/criu`.
 pub(crate) fn criu() -> Option<PathBuf> {
     let named = std::env::var_os("OXMPI_TEST_CRIU").map(PathBuf::from);
-    let is_required = named.is_some();
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
     let in_path = || directories.map(|directory| directory.join("criu")).find(|file| file.is_file());
@@ -78,10 +148,9 @@ pub(crate) fn criu() -> Option<PathBuf> {
             .is_ok_and(|output| output.status.success())
     };
     let found = criu.filter(is_well);
-    assert!(found.is_some() || !is_required, "OXMPI_TEST_CRIU names no CRIU that works here");
     if found.is_none() {
-        eprintln!(
-            "skipped: there is no CRIU that may make images here ('criu check' as root; 'cargo xtask test' installs it)"
+        skip(
+            "there is no CRIU that may make images here ('criu check' as root; 'cargo xtask test' installs it)",
         );
     }
     found

@@ -1,0 +1,177 @@
+//! The C programs of `tests/c`, compiled once with the installed `mpicc` and run by the installed `mpirun`.
+//!
+//! A program says in its first lines ([`head`]) with how many ranks it runs and which transports can change what it shows. It exits
+//! with 0 and prints `ok` as its last line. Each program, way ([`ways`]) and number of ranks is a test of its own, `WAY::PROGRAM::RANKS`.
+//! The everyday run takes two numbers of ranks over shared memory and, of programs that send messages, over sockets, and one over each way
+//! that a program names for every day. The others are `night::WAY::PROGRAM::RANKS`, which are ignored unless they are asked for
+//! (`cargo xtask nightly`, or `cargo nextest run --run-ignored all`).
+//!
+//! `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
+#![allow(clippy::unwrap_used)] // a test may panic anywhere
+
+mod head;
+#[path = "../support/mod.rs"]
+mod support;
+mod ways;
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use head::Head;
+use support::{compiled, compiled_library, installed, root};
+use ways::Way;
+
+/// Checked at compile time by crates/abi; has no main of the kind above.
+const NOT_RUN: &[&str] = &["abi_assert"];
+
+/// The programs of `examples`, their numbers of ranks, and a part of their output.
+const EXAMPLES: [(&str, &[u32], &str); 4] = [
+    ("hello", &[1, 4], "hello from rank 0"),
+    ("ring", &[2, 4], "(right)"),
+    ("pi", &[1, 4], "pi is about 3.14159265359"),
+    ("heat", &[1, 2, 4, 6], "the result is right"),
+];
+
+/// What an emulated Myrinet may be like: short of tokens, slow, short of memory that it can register.
+const NETWORKS: [(&str, &str); 3] = [
+    // Half of the receive tokens are for peers of one each, of which some programs that spawn have eight.
+    ("GM_EMULATION_RECEIVE_TOKENS", "16"),
+    ("GM_EMULATION_CALLBACK_MS", "3"),
+    ("GM_EMULATION_REGISTERED", "100000"),
+];
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let mut trials = Vec::new();
+    for name in names() {
+        let source = std::fs::read_to_string(path_of(&name)).unwrap();
+        match Head::read(&source) {
+            Ok(head) => trials.extend(trials_of(&name, &head)),
+            Err(error) => trials.push(Trial::test(format!("head::{name}"), move || Err(error.into()))),
+        }
+    }
+    trials.extend(EXAMPLES.iter().flat_map(trials_of_example));
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// The programs, by the names of their files.
+fn names() -> Vec<String> {
+    let entries = std::fs::read_dir(root().join("tests/c")).unwrap().map(|entry| entry.unwrap().path());
+    let sources = entries.filter(|path| path.extension().is_some_and(|extension| extension == "c"));
+    let mut names: Vec<String> =
+        sources.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect();
+    names.retain(|name| !NOT_RUN.contains(&name.as_str()));
+    names.sort();
+    names
+}
+
+fn path_of(name: &str) -> PathBuf {
+    root().join("tests/c").join(name).with_extension("c")
+}
+
+/// All tests of a program.
+fn trials_of(name: &str, head: &Head) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for way in Way::ALL.into_iter().filter(|way| head.takes(*way)) {
+        let every_day = every_day(head, way);
+        for &ranks in head.ranks.iter().filter(|ranks| **ranks <= way.most_ranks()) {
+            let is_nightly = !every_day.contains(&ranks);
+            let night = if is_nightly { "night::" } else { "" };
+            let program = name.to_string();
+            let title = format!("{night}{}::{name}::{ranks}", way.name());
+            trials.push(
+                Trial::test(title, move || says_ok(&program, way, ranks)).with_ignored_flag(is_nightly),
+            );
+        }
+    }
+    trials
+}
+
+/// The numbers of ranks of the everyday run: over shared memory and sockets the smallest with messages between ranks and the largest, on other
+/// ways the largest.
+fn every_day(head: &Head, way: Way) -> Vec<u32> {
+    if !head.every_day.contains(&way) {
+        return Vec::new();
+    }
+    let possible = || head.ranks.iter().copied().filter(|ranks| *ranks <= way.most_ranks());
+    let fewest = possible().find(|ranks| *ranks > 1 && matches!(way, Way::Shm | Way::Tcp));
+    fewest.into_iter().chain(possible().last()).collect()
+}
+
+/// An example runs every day with the most ranks over shared memory and over sockets.
+fn trials_of_example((name, sizes, text): &'static (&str, &[u32], &str)) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for way in [Way::Shm, Way::Tcp] {
+        for &ranks in *sizes {
+            let is_nightly = Some(&ranks) != sizes.last();
+            let night = if is_nightly { "night::" } else { "" };
+            let run = move || {
+                let program = compiled(&root().join("examples").join(name).with_extension("c"))?;
+                let out = output_of(mpirun(way, ranks).arg(program))?;
+                if out.contains(text) { Ok(()) } else { Err(format!("no '{text}' in:\n{out}").into()) }
+            };
+            let title = format!("{night}{}::examples::{name}::{ranks}", way.name());
+            trials.push(Trial::test(title, run).with_ignored_flag(is_nightly));
+        }
+    }
+    trials
+}
+
+/// `mpirun -n RANKS` over a way, with a time limit.
+fn mpirun(way: Way, ranks: u32) -> Command {
+    let mut command = Command::new(installed("mpirun"));
+    command.args(["-n", &ranks.to_string(), "--timeout", "60"]).args(way.options());
+    command
+}
+
+/// The standard output of a job that ends well.
+fn output_of(command: &mut Command) -> Result<String, Failed> {
+    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("mpirun: {error}"))?;
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        return Ok(out);
+    }
+    let err = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{command:?}: {}\n--- output\n{out}--- errors\n{err}", output.status).into())
+}
+
+/// Compiles a program, unless that is done, and runs it.
+fn says_ok(name: &str, way: Way, ranks: u32) -> Result<(), Failed> {
+    let program = compiled(&path_of(name))?;
+    let mut command = mpirun(way, ranks);
+    if let Some(counters) = way.counters() {
+        command.env("CHECK_MOVED", counters);
+    }
+    match way {
+        Way::ShmDenied => {
+            // EPERM.
+            command.arg(compiled(&root().join("tests/c/jobs/deny.c"))?).arg("1");
+            command.arg("process_vm_readv,process_vm_writev");
+        }
+        Way::Gm => over_emulation(&mut command, name, ranks)?,
+        _ => {}
+    }
+    let out = output_of(command.arg(&program))?;
+    match out.lines().last() {
+        Some("ok") => Ok(()),
+        _ => Err(format!("{command:?}: the last line is not 'ok':\n{out}").into()),
+    }
+}
+
+/// Puts a job onto an emulated Myrinet of its own, each rank on a virtual node.
+fn over_emulation(command: &mut Command, name: &str, ranks: u32) -> Result<(), Failed> {
+    let library = compiled_library("gm-emulation/gm.c", "libgm-of-tests.so");
+    command.args(["--mca", "mpi_virtual_nodes", "64", "--mca", "rpi_gm_library"]).arg(library);
+    // Some send messages of 4000 bytes to each other before they receive, which the guide's 1024 are too few for.
+    command.args(["--mca", "rpi_gm_tinymsglen", "4096"]);
+    command.env("GM_EMULATION_NETWORK", format!("{name}-{ranks}-{}", std::process::id()));
+    // The emulation has a few thousand messages a second where processors are scarce.
+    command.env("CHECK_DIVISOR", "10");
+    if ranks <= 2 {
+        let (variable, value) = NETWORKS[name.len() % NETWORKS.len()];
+        command.env(variable, value);
+    }
+    Ok(())
+}

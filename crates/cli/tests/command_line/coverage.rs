@@ -1,0 +1,245 @@
+//! Each of the 664 functions is called, with success and with an error.
+//!
+//! Programs are composed of the snippets in `tests/c/coverage` (module `compose`), and of a wrong call of each function made
+//! from its prototype (module `wrong`). They run under a tool of the profiling interface, made from the table of the ABI
+//! (module `tool`), which counts what comes of each call. A function that the library has must have succeeded, and
+//! failed if it can. Of one that it does not have (`oxmpi info --missing`) nothing is asked, nor of what a snippet would
+//! have called behind it. The same programs count their calls themselves: the tool sees each one once, and none of the
+//! library's own.
+//!
+//! `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
+
+mod compose;
+mod tool;
+mod wrong;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::support::{installed, root};
+use compose::Source;
+use oxmpi_abi::FuncId;
+use tool::Counts;
+
+/// A directory that goes when the test does.
+struct Directory(PathBuf);
+
+impl Directory {
+    /// With the tool in it.
+    fn new(name: &str) -> Directory {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir_all(path.join("counts")).unwrap();
+        let directory = Directory(path);
+        directory.write("own_calls.h", &tool::own_calls());
+        let tool = directory.write("tool.c", &tool::source());
+        directory.compile(&tool, &["-shared", "-fPIC"], "tool.so");
+        directory
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Compiles a program or library and says what is wrong with it.
+    fn compile(&self, source: &Path, flags: &[&str], name: &str) -> PathBuf {
+        let to = self.0.join(name);
+        let mut command = Command::new(installed("mpicc"));
+        command.args(["-O0", "-g", "-Wno-unused"]).args(flags).arg("-I").arg(&self.0);
+        command.arg("-I").arg(root().join("tests/c/coverage")).arg("-o").arg(&to).arg(source);
+        let output = command.output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && errors.is_empty(), "{}: {errors}", source.display());
+        to
+    }
+
+    /// Runs a program under the tool.
+    fn run(&self, ranks: u32, program: &Path, arguments: &[&str]) -> Output {
+        let assignment = |name: &str, value: PathBuf| format!("{name}={}", value.display());
+        Command::new(installed("mpirun"))
+            .args([
+                "-n",
+                &ranks.to_string(),
+                "--timeout",
+                "60",
+                "--mca",
+                "mpi_initial_errhandler",
+                "mpi_errors_return",
+            ])
+            .args(["-x", &assignment("LD_PRELOAD", self.0.join("tool.so"))])
+            .args(["-x", &assignment("TOOL_DIRECTORY", self.0.join("counts"))])
+            .arg(program)
+            .args(arguments)
+            .current_dir(&self.0)
+            .output()
+            .unwrap()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What `oxmpi info --missing` names.
+fn missing() -> BTreeSet<FuncId> {
+    let output = Command::new(installed("oxmpi")).args(["info", "--missing"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.split_whitespace().filter_map(FuncId::from_name).collect()
+}
+
+/// What all programs have shown.
+#[derive(Default)]
+struct Shown {
+    /// By function.
+    counts: Vec<Counts>,
+    /// Functions that a snippet names which ran to its end.
+    reached: BTreeSet<FuncId>,
+    failures: Vec<String>,
+}
+
+impl Shown {
+    /// Runs the program of a file of snippets with each of its numbers of ranks.
+    fn run(&mut self, directory: &Directory, source: &Source) {
+        let text = directory.write(&format!("{}.c", source.name), &source.program());
+        let program = directory.compile(&text, &[], &source.name);
+        let mut cut = BTreeSet::new();
+        for &ranks in &source.ranks {
+            let output = directory.run(ranks, &program, &[]);
+            let out = String::from_utf8_lossy(&output.stdout);
+            if !output.status.success() {
+                let errors = String::from_utf8_lossy(&output.stderr);
+                let failed: Vec<_> = out.lines().filter(|line| line.starts_with("FAILED")).collect();
+                self.failures.push(format!(
+                    "{} on {ranks} ranks: {}\n{}\n{errors}",
+                    source.name,
+                    output.status,
+                    failed.join("\n")
+                ));
+            }
+            let names = out.lines().filter_map(|line| line.strip_prefix("CUT ")?.split(' ').next());
+            cut.extend(names.map(str::to_owned));
+        }
+        let whole = source.snippets.iter().filter(|snippet| !cut.contains(&snippet.name));
+        let mut names: BTreeSet<&str> = whole.flat_map(compose::Snippet::names).collect();
+        if cut.is_empty() {
+            names.extend(source.shared_names());
+        }
+        self.reached.extend(names.into_iter().filter_map(FuncId::from_name));
+    }
+}
+
+/// MPI_Abort does not return: it has done what it is for if the job ends so.
+fn abort(directory: &Directory, shown: &mut Shown) {
+    let source = directory.write(
+        "abort.c",
+        "#include <mpi.h>\nint main(void) { MPI_Init(0, 0); MPI_Abort(MPI_COMM_WORLD, 42); return 0; }\n",
+    );
+    let output = directory.run(2, &directory.compile(&source, &[], "abort"), &[]);
+    if output.status.code() != Some(42) {
+        shown.failures.push(format!("abort: {}, not exit code 42", output.status));
+    }
+}
+
+#[test]
+fn every_function_succeeds_and_fails() {
+    let directory = Directory::new("coverage");
+    let mut shown = Shown::default();
+    let data = root().join("tests/c/coverage");
+    let mut files: Vec<_> = std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let mut named = BTreeSet::from([FuncId::MPI_Abort]);
+    for path in files.iter().filter(|path| path.extension().is_some_and(|extension| extension == "snippets"))
+    {
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let source = Source::parse(name, &std::fs::read_to_string(path).unwrap());
+        let names = source.snippets.iter().flat_map(compose::Snippet::names).chain(source.shared_names());
+        named.extend(names.filter_map(FuncId::from_name));
+        shown.run(&directory, &source);
+    }
+    let rules = wrong::rules(&std::fs::read_to_string(data.join("wrong.txt")).unwrap());
+    let (must_fail, wrong_calls) = wrong::snippets(&rules);
+    // What is reached counts for success.
+    let reached = std::mem::take(&mut shown.reached);
+    shown.run(&directory, &Source::parse("wrong", &wrong_calls));
+    shown.reached = reached;
+    abort(&directory, &mut shown);
+    shown.counts = tool::counted(&directory.0.join("counts"));
+    let report = report(&shown, &missing(), &must_fail.into_iter().collect(), &named);
+    println!("{}", report.text);
+    let all: Vec<_> = shown.failures.iter().chain(&report.failures).map(String::as_str).collect();
+    assert!(all.is_empty(), "{}", all.join("\n"));
+}
+
+#[test]
+fn a_call_that_the_program_does_not_count_is_found() {
+    let directory = Directory::new("coverage-hidden");
+    // In parentheses it is no call of the macro that counts: as if the library had called it.
+    let source = Source::parse("hidden", "// ranks: 1\n== hidden\n(MPI_Barrier)(MPI_COMM_WORLD);\n");
+    let mut shown = Shown::default();
+    shown.run(&directory, &source);
+    assert_eq!(shown.failures.len(), 1);
+    let told = "MPI_Barrier was called 0 times, the tool saw 1 calls";
+    assert!(shown.failures[0].contains(told), "{}", shown.failures[0]);
+}
+
+/// The table of all functions, and what is wrong with it.
+struct Report {
+    text: String,
+    failures: Vec<String>,
+}
+
+fn report(
+    shown: &Shown,
+    missing: &BTreeSet<FuncId>,
+    must_fail: &BTreeSet<FuncId>,
+    named: &BTreeSet<FuncId>,
+) -> Report {
+    let mut report = Report { text: String::new(), failures: Vec::new() };
+    let (mut succeeded, mut failed, mut absent, mut behind) = (0, 0, 0, 0);
+    for id in FuncId::all() {
+        let counts = shown.counts[usize::from(id.index())];
+        let good = if id == FuncId::MPI_Abort { counts.called } else { counts.good };
+        let is_missing = missing.contains(&id);
+        let success = match (good, is_missing) {
+            (0, true) => "missing",
+            (0, false) if named.contains(&id) && !shown.reached.contains(&id) => "behind a missing one",
+            (0, false) => "NOT CALLED",
+            _ => "called",
+        };
+        let error = match (counts.bad, is_missing) {
+            (0, true) => "missing",
+            (0, false) if must_fail.contains(&id) => "NOT CALLED",
+            (0, false) => "cannot fail",
+            _ => "called",
+        };
+        succeeded += usize::from(success == "called");
+        failed += usize::from(error == "called");
+        absent += usize::from(is_missing);
+        behind += usize::from(success == "behind a missing one");
+        let _ = writeln!(report.text, "{id}: success {success}, error {error}");
+        if !named.contains(&id) {
+            report.failures.push(format!("no file in tests/c/coverage names {id}"));
+        } else if success == "NOT CALLED" {
+            report.failures.push(format!("{id} never succeeded"));
+        }
+        if error == "NOT CALLED" {
+            report
+                .failures
+                .push(format!("{id} never failed: say in wrong.txt how it does, or why it cannot"));
+        }
+        if is_missing && counts.good > 0 {
+            report.failures.push(format!("{id} is said to be missing, and succeeded"));
+        }
+    }
+    let _ = writeln!(
+        report.text,
+        "{} functions: {succeeded} succeeded, {failed} failed as they should, {absent} are missing, {behind} are behind a missing one",
+        FuncId::all().len()
+    );
+    report
+}

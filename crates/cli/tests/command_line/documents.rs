@@ -1,0 +1,51 @@
+//! The parts of `docs/` that the tables of the code say: each test compares one file with them. `cargo xtask docs` sets OXMPI_WRITE_DOCS, with
+//! which they write it instead.
+
+mod parameters;
+mod transports;
+
+use std::fs;
+use std::path::PathBuf;
+
+// Its transports contribute parameters and pages.
+use oxmpi_fabric as _;
+
+use crate::support::root;
+
+fn docs(name: &str) -> PathBuf {
+    root().join("docs").join(name)
+}
+
+/// The file is this text, or becomes it.
+fn is_current(name: &str, wanted: &str) {
+    let file = docs(name);
+    if std::env::var_os("OXMPI_WRITE_DOCS").is_some() {
+        fs::write(&file, wanted).unwrap();
+    }
+    let found = fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        found == wanted,
+        "docs/{name} is not what the tables of the code say: 'cargo xtask docs' writes it"
+    );
+}
+
+#[test]
+fn the_chapter_on_collectives_has_the_tables_and_pictures_of_the_plans() {
+    let chapter = fs::read_to_string(docs("collectives.md")).unwrap();
+    is_current("collectives.md", &oxmpi_tune::document::refreshed(&chapter).unwrap());
+    for (name, picture) in oxmpi_tune::document::pictures() {
+        is_current(&format!("img/{name}"), &picture);
+        assert!(picture.len() < 20_000, "{name}");
+        assert!(chapter.contains(&format!("(img/{name})")));
+    }
+}
+
+/// Each name in back ticks that has `/src/` in it is a file or folder of a crate.
+#[test]
+fn the_glossary_names_files_that_are_there() {
+    let text = fs::read_to_string(docs("glossary.md")).unwrap();
+    let names = text.split('`').skip(1).step_by(2).filter(|name| name.contains("/src/"));
+    let (there, missing): (Vec<_>, Vec<_>) =
+        names.partition(|name| root().join("crates").join(name).exists());
+    assert!(missing.is_empty() && there.len() > 30, "{missing:?}, {} are there", there.len());
+}

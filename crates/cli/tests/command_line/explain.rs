@@ -1,0 +1,322 @@
+//! `oxmpi explain` and `oxmpi info --collectives`.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+fn oxmpi(line: &str) -> (i32, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oxmpi"));
+    let output = command.env("OXMPI_PARAM_FILES", "none").args(line.split_whitespace()).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn the_fixed_rules_are_explained() {
+    let (code, out, err) = oxmpi("explain coll allreduce --ranks 64 --bytes 4096 --type-size 8");
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(
+        out.starts_with(
+            "allreduce: 64 ranks, 4096 bytes, commutative operation, a processor for each rank\n  algorithm:     "
+        ),
+        "{out}"
+    );
+    assert!(out.contains("\n  chosen by:     the fixed rules (up to "), "{out}");
+    assert!(
+        out.contains("\n  message size:  4096 in rules files (datatype size x count); collective 2\n"),
+        "{out}"
+    );
+    assert!(out.contains(" 4 ring                     legal\n"), "{out}");
+    assert!(out.contains("go through shared memory (shmem)"), "{out}");
+
+    let (_, out, _) = oxmpi("explain coll allreduce --ranks 64 --bytes 4096 --noncommutative");
+    assert!(out.contains(", operation not commutative, a processor for each rank\n"), "{out}");
+    assert!(out.contains("Calls (blocking) of so many bytes on one node go through shared memory"), "{out}");
+    assert!(out.contains(" 4 ring                     illegal: it needs a commutative operation\n"), "{out}");
+    let (_, out, _) = oxmpi("explain coll allreduce --ranks 64 --bytes 8 --type-size 8");
+    assert!(out.contains("Calls (blocking and nonblocking) of so many bytes on one node go"), "{out}");
+    for (ranks, algorithm, which) in
+        [(64, "6 rabenseifner", "powers of two"), (65, "4 ring", "no powers of two")]
+    {
+        let call = format!("explain coll allreduce --ranks {ranks} --bytes 1m --type-size 8");
+        let (_, out, _) = oxmpi(&call);
+        assert!(out.contains(&format!("\n  algorithm:     {algorithm}: ")), "{out}");
+        let reason = out.lines().find(|line| line.starts_with("  chosen by:     the fixed rules (")).unwrap();
+        assert!(reason.split(&[',', '(', ')']).any(|word| word.trim() == which), "{out}");
+    }
+    let (_, out, _) = oxmpi("explain coll gatherv --ranks 3");
+    assert!(!out.contains("message size"), "{out}");
+}
+
+#[test]
+fn the_component_is_explained() {
+    let (code, out, _) = oxmpi("explain coll allreduce --ranks 4 --bytes 8 --type-size 8");
+    assert_eq!(code, 0);
+    let plain = "  component:     shmem (blocking), shmem (nonblocking), tuned (persistent)\n";
+    assert!(out.contains(plain), "{out}");
+    for collective in ["scatter", "alltoall", "scan", "exscan", "reduce_scatter_block"] {
+        let (_, out, _) = oxmpi(&format!("explain coll {collective} --ranks 4 --bytes 1k --type-size 8"));
+        assert!(out.contains(plain), "{out}");
+    }
+    let (_, long, _) = oxmpi("explain coll allreduce --ranks 4 --bytes 512k --type-size 8");
+    let long_later = "  component:     shmem (blocking), tuned (nonblocking), tuned (persistent)\n";
+    assert!(long.contains(long_later), "{long}");
+    // All pieces of a nonblocking call must have room in half of the pool.
+    let many = "explain coll alltoall --ranks 32 --bytes 16k";
+    let (_, out_of_room, _) = oxmpi(many);
+    assert!(out_of_room.contains(long_later), "{out_of_room}");
+    let (_, in_more, _) = oxmpi(&format!("{many} --mca coll_base_shmem_message_pool_size 4m"));
+    assert!(in_more.contains(plain), "{in_more}");
+    for rpi in ["crtcp", "lamd"] {
+        let (_, out, _) =
+            oxmpi(&format!("explain coll allreduce --ranks 4 --bytes 8 --type-size 8 --mca rpi {rpi}"));
+        let without = "  component:     tuned (blocking), tuned (nonblocking), tuned (persistent)\n";
+        let why = format!("Over rpi {rpi} a job has no shared memory for collectives (shmem).");
+        assert!(out.contains(without) && out.contains(&why), "{out}");
+    }
+    let (_, over_tcp, _) = oxmpi("explain coll allreduce --ranks 4 --bytes 8 --type-size 8 --mca rpi tcp");
+    assert_eq!(over_tcp, out);
+    let nodes = "explain coll allreduce --ranks 6 --bytes 8k --type-size 8 --mca coll_smp_virtual_nodes 2";
+    let (_, out, _) = oxmpi(nodes);
+    assert!(
+        out.contains("  algorithm:     32 smp: ") && out.contains("  chosen by:     the 2 nodes, by smp\n"),
+        "{out}"
+    );
+    assert!(out.contains("  component:     smp (blocking), smp (nonblocking), smp (persistent)\n"), "{out}");
+    let (_, cut, _) = oxmpi(&format!("{nodes} --mca coll_smp_segmentsize 1024"));
+    assert!(cut.contains("  chosen by:     the 2 nodes, in segments of 1024 bytes, by smp\n"), "{cut}");
+    let (_, cut, _) = oxmpi(&nodes.replace("8k", "4m"));
+    assert!(cut.contains("  chosen by:     the 2 nodes, in segments of 65536 bytes, by smp\n"), "{cut}");
+    let (_, of_job, _) = oxmpi(&nodes.replace("coll_smp", "mpi"));
+    assert!(
+        of_job.contains("  component:     smp (blocking), smp (nonblocking), smp (persistent)\n"),
+        "{of_job}"
+    );
+    let (_, out, _) = oxmpi(&format!("{nodes} --inexact"));
+    assert!(out.contains("  component:     tuned (blocking), "), "{out}");
+    let (_, out, _) = oxmpi(&format!("{nodes} --inexact --mca coll_base_associative 1"));
+    assert!(out.contains("  component:     smp (blocking), "), "{out}");
+    let (_, out, _) = oxmpi("explain coll reduce --ranks 9 --bytes 1m --mca coll_base_associative 0 --json");
+    let told: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&told["by"], &told["algorithm"]["name"]), (&"component".into(), &"linear".into()));
+    assert_eq!(told["components"]["persistent"], "basic");
+    let (code, out, _) = oxmpi("explain coll bcast --ranks 9 --mca coll libnbc,self");
+    assert_eq!(code, 1);
+    assert!(
+        out.contains("  component:     none (blocking), libnbc (nonblocking), libnbc (persistent)\n"),
+        "{out}"
+    );
+    assert!(
+        out.contains("  error:         no collective component serves a blocking bcast here: libnbc: "),
+        "{out}"
+    );
+    let (code, _, err) = oxmpi("explain coll bcast --ranks 9 --mca coll libnb");
+    assert_eq!(code, 2);
+    assert!(err.contains("there is no collective component 'libnb' (did you mean 'libnbc'?)"), "{err}");
+}
+
+#[test]
+fn every_collective_of_mpi_is_explained_in_any_form() {
+    let plain = [
+        "barrier",
+        "bcast",
+        "gather",
+        "gatherv",
+        "scatter",
+        "scatterv",
+        "allgather",
+        "allgatherv",
+        "alltoall",
+        "alltoallv",
+        "alltoallw",
+        "reduce",
+        "allreduce",
+        "reduce_scatter",
+        "reduce_scatter_block",
+        "scan",
+        "exscan",
+        "neighbor_allgather",
+        "neighbor_allgatherv",
+        "neighbor_alltoall",
+        "neighbor_alltoallv",
+        "neighbor_alltoallw",
+    ];
+    for name in plain {
+        let (code, told, err) = oxmpi(&format!("explain coll {name} --ranks 4 --bytes 64"));
+        assert_eq!((code, err.as_str()), (0, ""), "{name}");
+        let (title, _) = told.split_once(':').unwrap();
+        assert!(title == name || title.starts_with(&format!("{name} (as ")), "{told}");
+        for form in [
+            format!("MPI_{name}"),
+            format!("MPI_I{name}"),
+            format!("{name}_init"),
+            format!("MPI_{name}_INIT"),
+        ] {
+            let (_, other, err) = oxmpi(&format!("explain coll {form} --ranks 4 --bytes 64"));
+            assert_eq!((other.as_str(), err.as_str()), (told.as_str(), ""), "{form}");
+        }
+    }
+    let (code, _, err) = oxmpi("explain coll neighbour_allgather --ranks 4");
+    assert!(code == 2 && err.contains("did you mean 'neighbor_allgather'?"), "{err}");
+}
+
+#[test]
+fn what_not_all_ranks_know_is_not_looked_at() {
+    // Neither is known to all ranks, so a job that calls it does not look at it.
+    let short = "  component:     shmem (blocking), shmem (nonblocking), tuned (persistent)\n";
+    let (_, out, _) = oxmpi("explain coll barrier --ranks 4 --bytes 1m");
+    assert!(out.starts_with("barrier: 4 ranks, a processor for each rank\n") && out.contains(short), "{out}");
+    assert_eq!(
+        oxmpi("explain coll alltoallv --ranks 4 --bytes 1m"),
+        oxmpi("explain coll alltoallv --ranks 4")
+    );
+}
+
+#[test]
+fn other_decisions_hold_where_ranks_share_processors() {
+    let call = "explain coll reduce --ranks 4 --bytes 4k --type-size 8";
+    let (_, roomy, _) = oxmpi(call);
+    let (_, crowded, _) = oxmpi(&format!("{call} --crowded"));
+    assert!(
+        crowded
+            .starts_with("reduce: 4 ranks, 4096 bytes, commutative operation, more ranks than processors\n"),
+        "{crowded}"
+    );
+    assert!(
+        roomy.contains("algorithm:     2 chain") && crowded.contains("algorithm:     1 linear"),
+        "{roomy}{crowded}"
+    );
+    let (_, json, _) = oxmpi(&format!("{call} --crowded --json"));
+    let told: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&told["crowded"], &told["algorithm"]["id"]), (&true.into(), &1.into()));
+}
+
+#[test]
+fn parameters_and_rules_are_explained_and_their_order() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("explain-{}.conf", std::process::id()));
+    std::fs::write(&file, "rule-file-version-2\n1 2 1 8 2\n0 3 0 0\n4096 4 0 1024 7\n").unwrap();
+    let name = file.display().to_string();
+    let line = format!("explain coll allreduce --ranks 9 --bytes 5k --rules {name} --json");
+    let (code, out, err) = oxmpi(&line);
+    let (_, text, _) = oxmpi(&line.replace(" --json", ""));
+    let not_legal = oxmpi(&format!("{line} --noncommutative"));
+    let forced = "--mca coll_tuned_allreduce_algorithm nonoverlapping";
+    let stronger = oxmpi(&format!("{line} {forced}"));
+    std::fs::remove_file(&file).unwrap();
+
+    assert_eq!((code, err.as_str()), (0, ""));
+    let told: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&told["by"], &told["algorithm"]["name"]), (&"rule".into(), &"ring".into()));
+    assert_eq!(told["reason"], format!("the rule at {name}:4:1 (from 8 ranks and 4096 bytes on)"));
+    assert_eq!((&told["segment_size"], &told["max_requests"]), (&1024.into(), &7.into()));
+    assert!(text.contains("\n  not looked at: segment size 1024, max requests 7\n"), "{text}");
+
+    let told: Value = serde_json::from_str(&not_legal.1).unwrap();
+    assert_eq!(told["by"], "fixed");
+    let passed = told["passed_over"].as_str().unwrap();
+    assert!(
+        passed.starts_with(&format!("{name}:4:1: the rule asks for allreduce algorithm 4 ring")),
+        "{passed}"
+    );
+
+    let told: Value = serde_json::from_str(&stronger.1).unwrap();
+    assert_eq!((&told["by"], &told["algorithm"]["id"]), (&"parameter".into(), &2.into()));
+    assert_eq!(told["reason"], format!("coll_tuned_allreduce_algorithm ({forced})"));
+}
+
+#[test]
+fn a_forced_algorithm_that_is_illegal_is_an_error_with_the_reason() {
+    let on = "--mca coll_tuned_use_dynamic_rules 1";
+    let line = format!("explain coll allgather --ranks 6 {on} --mca coll_tuned_allgather_algorithm 3");
+    let (code, out, _) = oxmpi(&line);
+    assert_eq!(code, 1);
+    let text = "error:         coll_tuned_allgather_algorithm forces the algorithm 3 recursive_doubling (--mca \
+                coll_tuned_allgather_algorithm 3), which cannot serve this call of 6 ranks: it needs a power of two ranks\n";
+    assert!(out.contains(text), "{out}");
+    assert_eq!(oxmpi(&line.replace("ranks 6", "ranks 8")).0, 0);
+    let (code, _, err) = oxmpi(&line.replace("algorithm 3", "algorithm rink"));
+    assert_eq!(code, 2);
+    assert!(err.contains("'rink' is no algorithm of allgather (did you mean 'ring'?)"), "{err}");
+    let (code, _, err) = oxmpi("explain coll bcast --ranks 4 --rules /nowhere");
+    assert_eq!((code, err.ends_with("/nowhere: there is no such file\n")), (2, true), "{err}");
+}
+
+#[test]
+fn all_algorithms_are_listed() {
+    let (code, out, _) = oxmpi("info --collectives --parsable");
+    assert_eq!(code, 0);
+    for line in
+        ["allreduce:4:ring:it needs a commutative operation:", "allgather:1:linear::", "scatter:2:binomial::"]
+    {
+        assert!(out.lines().any(|l| l.starts_with(line)), "{line}\n{out}");
+    }
+    assert!(out.starts_with("allgather:1:"), "{out}");
+    let (_, text, _) = oxmpi("info --collectives");
+    assert!(
+        text.starts_with("components of collectives (coll, coll_NAME_priority):\n    78 accelerator "),
+        "{text}"
+    );
+    assert!(text.contains(
+        "\n  scan (coll_tuned_scan_algorithm; in rules files 14, message size: datatype size x ranks)\n"
+    ));
+    let (_, text, _) = oxmpi("info --collectives --json");
+    let all: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(all["collectives"].as_array().unwrap().len(), out.lines().count());
+    let (_, text, _) = oxmpi("info --param coll_tuned_alltoall_max_requests");
+    assert!(text.contains("coll_tuned_alltoall_algorithm_max_requests = 0\n"), "{text}");
+}
+
+/// The guide: the last numbers of a rule may or may not be used. What the algorithm does not look at is told apart.
+#[test]
+fn what_an_algorithm_does_not_look_at_is_told_apart() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("unheeded-{}.conf", std::process::id()));
+    std::fs::write(&file, "rule-file-version-2\n1\n7\n1\n2\n2\n0 6 3 4096 9\n8 1 0 0\n").unwrap();
+    let call = format!("explain coll bcast --ranks 4 --bytes 0 --rules {}", file.display());
+    let (_, out, _) = oxmpi(&call);
+    assert!(out.contains("\n  with:          segment size 4096\n"), "{out}");
+    assert!(out.contains("\n  not looked at: fan-out 3, max requests 9\n"), "{out}");
+    let (_, json, _) = oxmpi(&format!("{call} --json"));
+    std::fs::remove_file(&file).unwrap();
+    let told: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&told["segment_size"], &told["fan_out"]), (&4096.into(), &3.into()));
+    assert_eq!(told["not_looked_at"], serde_json::json!(["fan-out 3", "max requests 9"]));
+}
+
+#[test]
+fn the_way_of_a_message_is_explained_by_facts() {
+    let (code, out, err) = oxmpi("explain copy --bytes 64k --processor AMDfamily25");
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(err.contains("--processor AMDfamily25: there are sheets of AMD family 25, "), "{err}");
+    let copy = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oxmpi"));
+        let words = ["explain", "copy", "--bytes", "64k"].iter().chain(words);
+        let output = command.env("OXMPI_PARAM_FILES", "none").args(words).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let intel = copy(&["--processor", "Intel family 6"]);
+    assert!(
+        intel.contains("65536 bytes")
+            && intel.contains(": copied by its receiver from the sender's memory\n"),
+        "{intel}"
+    );
+    assert!(intel.contains("it takes the message back"), "{intel}");
+    let denied = copy(&["--processor", "Intel family 6", "--denied"]);
+    assert!(denied.contains(": through the sender's pool, "), "{denied}");
+    assert_eq!(
+        denied.split_once("  facts:").unwrap().1,
+        intel.split_once("  facts:").unwrap().1,
+        "the same facts"
+    );
+    let amd = copy(&["--processor", "AMD family 25", "--place", "far", "--denied"]);
+    assert!(amd.contains("share no cache: through the sender's pool, copied in past the caches\n"), "{amd}");
+    let near = copy(&["--processor", "AMD family 25", "--place", "near"]);
+    assert!(near.contains("through the sender's pool, by plain copies\n"), "{near}");
+    let on = copy(&["--processor", "AMD family 25", "--mca", "single_copy", "on", "--json"]);
+    let on: Value = serde_json::from_str(&on).unwrap();
+    assert_eq!(on["way"], "copied by its receiver from the sender's memory");
+    assert_eq!(on["predicted"].as_array().unwrap().len(), 3);
+    let (code, _, err) = oxmpi("explain copy --place near");
+    assert!(code == 2 && err.contains("--bytes is needed"), "{err}");
+}

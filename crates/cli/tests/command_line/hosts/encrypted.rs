@@ -1,0 +1,105 @@
+//! What somebody on the network sees of the messages of a job.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+use super::testbed::{A, testbed};
+
+/// Writes what passes the network of its host into a file, until it is ended.
+const LISTEN: &str = r#"
+#include <stdio.h>
+#include <sys/socket.h>
+#include <arpa/inet.h>
+#include <linux/if_ether.h>
+int main(int argc, char **argv)
+{
+    static char bytes[1 << 20];
+    FILE *file = fopen(argv[1], "w");
+    int all = socket(AF_PACKET, SOCK_RAW, htons(ETH_P_ALL)), buffer = 64 << 20;
+    setsockopt(all, SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof buffer);
+    puts("listening");
+    fflush(stdout);
+    for (;;) {
+        ssize_t length = recv(all, bytes, sizeof bytes, 0);
+        if (length > 0)
+            fwrite(bytes, 1, length, file);
+        fflush(file);
+    }
+}
+"#;
+
+/// A word goes from rank 0 to rank 1 and back: alone, often in one message, and announced.
+const SPEAK: &str = r#"
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+static char out[300000], in[300000];
+int main(int argc, char **argv)
+{
+    int rank, lengths[] = { 24, 4800, 60000, 300000 };
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    for (int i = 0; i < 300000; i += 12)
+        memcpy(out + i, "open sesame!", 12);
+    for (int i = 0; i < 4; i++) {
+        MPI_Sendrecv(out, lengths[i], MPI_CHAR, 1 - rank, 1, in, lengths[i], MPI_CHAR, 1 - rank, 1, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+        if (memcmp(out, in, lengths[i]))
+            return 1;
+    }
+    MPI_Finalize();
+    if (rank == 0)
+        puts("ok");
+    return 0;
+}
+"#;
+
+#[test]
+fn messages_between_hosts_cannot_be_read_unless_somebody_wants_that() {
+    let Some(bed) = testbed() else { return };
+    let (listen, speak) = (bed.compile_text("listen", LISTEN), bed.compile_text("speak", SPEAK));
+    for (options, is_seen) in [
+        (&[][..], false),
+        (&["--mca", "mpi_encrypt", "0"], true),
+        (&["--mca", "mpi_encrypt", "1"], false),
+        (&["--mca", "rpi", "tcp"], false),
+        (&["--mca", "rpi", "lamd"], false),
+        (&["--mca", "rpi", "lamd", "--mca", "mpi_encrypt", "0"], true),
+    ] {
+        let heard = bed.directory.join("heard");
+        let mut command = bed.on(A, &listen);
+        let mut listener = command.arg(&heard).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(listener.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "listening\n");
+        let (code, out, err) = bed.run(&[options, &["-n", "2", "-H", "nodea,nodeb", &speak]].concat());
+        listener.kill().unwrap();
+        listener.wait().unwrap();
+        assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "ok\n", ""), "{options:?}");
+        let bytes = fs::read(&heard).unwrap();
+        assert!(bytes.len() > 500_000, "{options:?}: {} bytes were heard", bytes.len());
+        let word = b"open sesame!";
+        let seen = bytes.windows(word.len()).filter(|window| window == word).count();
+        assert_eq!(seen > 10_000, is_seen, "{options:?}: {seen}");
+        assert!(is_seen || seen == 0, "{options:?}: {seen}");
+    }
+    bed.is_clean();
+}
+
+#[test]
+fn a_job_on_several_hosts_is_refused_if_the_way_between_them_is_left_out() {
+    let Some(bed) = testbed() else { return };
+    let speak = bed.compile_text("speak", SPEAK);
+    for list in ["^tcp", "self,sm"] {
+        let (code, out, err) = bed.run(&["--mca", "btl", list, "-n", "2", "-H", "nodea,nodeb", &speak]);
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{list}: {err}");
+        let said = format!("parameter 'btl' is '{list}' (from --mca btl {list})");
+        for text in [&said, "2 hosts", "'--mca btl self,sm,tcp'", "run all ranks on one host"] {
+            assert!(err.contains(text), "{list}: {err}");
+        }
+        let (code, out, err) = bed.run(&["--mca", "btl", list, "-n", "2", "-H", "nodea:2", &speak]);
+        assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "ok\n", ""), "{list}");
+    }
+    bed.is_clean();
+}

@@ -1,0 +1,49 @@
+//! How long an agent may say nothing.
+
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::testbed::{B, LIMIT, outcome, testbed};
+
+/// Shorter than the agents' own time between two signs of life, so they must have heard of it.
+const SILENCE: &[&str] = &["--timeout", "120", "--mca", "mpi_agent_silence_s", "5"];
+
+/// Agents whose ranks say nothing tell in time that they are there.
+#[test]
+fn agents_of_quiet_ranks_are_not_taken_for_lost() {
+    let Some(bed) = testbed() else { return };
+    let (code, _, err) = bed.run(&[SILENCE, &["-n", "2", "-H", "nodea,nodeb", "sleep", "12"]].concat());
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    bed.is_clean();
+}
+
+/// One that is stopped says nothing, while its connection stays as it is.
+#[test]
+fn an_agent_that_is_stopped_is_taken_for_lost() {
+    let Some(bed) = testbed() else { return };
+    let words = [SILENCE, &["-n", "2", "-H", "nodea,nodeb", "sleep", "100"]].concat();
+    let child = bed.mpirun(&words).spawn().unwrap();
+    bed.await_process(B, "sleep 100");
+    let agents: Vec<Pid> = bed
+        .processes(B)
+        .into_iter()
+        .filter(|(_, words)| words.contains("oxmpi agent"))
+        .filter_map(|(pid, _)| Pid::from_raw(pid))
+        .collect();
+    assert!(!agents.is_empty());
+    let signal = |signal| {
+        for pid in &agents {
+            // It may have ended by then.
+            let _ = kill_process(*pid, signal);
+        }
+    };
+    let began = Instant::now();
+    signal(Signal::STOP);
+    let (code, _, err) = outcome(child.wait_with_output().unwrap());
+    signal(Signal::CONT);
+    assert!(code.is_some_and(|code| ![0, 124].contains(&code)) && began.elapsed() < 2 * LIMIT, "{err}");
+    assert!(err.contains("host nodeb") && err.contains("nothing has come from it for 5 s"), "{err}");
+    // Its ranks end with it, when it goes on.
+    bed.is_clean();
+}

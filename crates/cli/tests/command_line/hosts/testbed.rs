@@ -1,0 +1,426 @@
+//! Hosts for tests: network namespaces with a name, a /dev/shm and an sshd each, joined by a bridge in a namespace of its own.
+//! Nothing of it is seen outside, and all of it goes with the [`Testbed`].
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Lines};
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::LinkNameSpaceType;
+
+use crate::support::{compiled, eldest, installed, root, skip};
+
+/// Where sshd keeps an empty directory.
+const PRIVILEGE_SEPARATION: &str = "/run/sshd";
+/// What nothing here takes.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// The head and two other hosts, `nodea` and `nodeb`.
+pub(crate) struct Testbed {
+    /// A directory that all hosts see. In it is one, [`PRIVATE`], that each of the others has for itself.
+    pub(crate) directory: PathBuf,
+    servers: Vec<Child>,
+    has_made_run: bool,
+    /// Whether the other hosts have process numbers of their own, as containers have.
+    numbers_itself: bool,
+}
+
+/// A host: its name, its letter in names of namespaces, its address.
+#[derive(Clone, Copy)]
+pub(crate) struct Machine {
+    pub(crate) name: &'static str,
+    letter: char,
+    pub(crate) address: &'static str,
+}
+
+pub(crate) const HEAD: Machine = Machine { name: "head", letter: 'h', address: "10.77.0.10" };
+pub(crate) const A: Machine = Machine { name: "nodea", letter: 'a', address: "10.77.0.1" };
+pub(crate) const B: Machine = Machine { name: "nodeb", letter: 'b', address: "10.77.0.2" };
+/// A directory in that of the testbed: that of the head is on its disk, each other host has a file system of its own there.
+pub(crate) const PRIVATE: &str = "private";
+const ALL: [Machine; 3] = [HEAD, A, B];
+
+impl Machine {
+    pub(crate) fn namespace(self) -> String {
+        format!("oxmpi-{}{}", std::process::id(), self.letter)
+    }
+}
+
+/// A job that has begun to write.
+pub(crate) struct Begun {
+    pub(crate) child: Child,
+    /// The lines that were waited for.
+    pub(crate) first: Vec<String>,
+    pub(crate) lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Begun {
+    /// All lines that were waited for end so.
+    pub(crate) fn all_end_with(&self, text: &str) {
+        assert!(self.first.iter().all(|line| line.ends_with(text)), "{:?}", self.first);
+    }
+
+    /// Waits for its end; its exit code, its other lines, and what it wrote to the standard error.
+    pub(crate) fn end(self) -> (Option<i32>, Vec<String>, String) {
+        // Both at the same time: whoever cannot write the one does not come to the end of the other.
+        let errors = std::thread::spawn(move || outcome(self.child.wait_with_output().unwrap()));
+        let rest = self.lines.map(|line| line.unwrap()).collect();
+        let (code, _, err) = errors.join().unwrap();
+        (code, rest, err)
+    }
+}
+
+pub(crate) fn switch() -> String {
+    format!("oxmpi-{}s", std::process::id())
+}
+
+/// The hosts, or `None` where they cannot be made and that is allowed.
+pub(crate) fn testbed() -> Option<Testbed> {
+    testbed_with(false)
+}
+
+/// The same, and each but the head has process numbers of its own (a PID namespace), if that is wanted.
+pub(crate) fn testbed_with(numbers_itself: bool) -> Option<Testbed> {
+    match why_not() {
+        None => Some(Testbed::new(numbers_itself)),
+        Some(why) => {
+            skip(&format!("there are no hosts for this test: {why}"));
+            None
+        }
+    }
+}
+
+fn why_not() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("only root may make network namespaces".into());
+    }
+    for program in ["ip", "unshare", "ssh", "ssh-keygen", "sshd"] {
+        let there =
+            ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(|directory| Path::new(directory).join(program));
+        if !there.iter().any(|path| path.exists()) {
+            return Some(format!("'{program}' is missing"));
+        }
+    }
+    let name = format!("oxmpi-{}t", std::process::id());
+    let made = Command::new("ip").args(["netns", "add", &name]).output().unwrap();
+    let _ = Command::new("ip").args(["netns", "del", &name]).output();
+    (!made.status.success())
+        .then(|| format!("'ip netns add' says: {}", String::from_utf8_lossy(&made.stderr).trim()))
+}
+
+pub(crate) fn run(words: &str) {
+    let mut words = words.split(' ');
+    let output = Command::new(words.next().unwrap()).args(words.clone()).output().unwrap();
+    let all: Vec<&str> = words.collect();
+    assert!(output.status.success(), "{all:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+impl Testbed {
+    fn new(numbers_itself: bool) -> Testbed {
+        sweep();
+        let directory =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("oxmpi-hosts-{}", std::process::id()));
+        fs::create_dir_all(directory.join(PRIVATE)).unwrap();
+        let has_made_run = fs::create_dir(PRIVILEGE_SEPARATION).is_ok();
+        let mut bed = Testbed { directory, servers: Vec::new(), has_made_run, numbers_itself };
+        bed.make_network();
+        bed.make_keys();
+        for machine in [A, B] {
+            bed.serve(machine);
+        }
+        for machine in [A, B] {
+            bed.await_server(machine);
+        }
+        bed
+    }
+
+    fn make_network(&self) {
+        let switch = switch();
+        run(&format!("ip netns add {switch}"));
+        run(&format!("ip -n {switch} link add br0 type bridge"));
+        run(&format!("ip -n {switch} link set br0 up"));
+        for machine in ALL {
+            let (name, letter, address) = (machine.namespace(), machine.letter, machine.address);
+            run(&format!("ip netns add {name}"));
+            run(&format!("ip -n {switch} link add {letter}0 type veth peer name eth0 netns {name}"));
+            run(&format!("ip -n {switch} link set {letter}0 master br0 up"));
+            run(&format!("ip -n {name} address add {address}/24 dev eth0"));
+            run(&format!("ip -n {name} link set eth0 up"));
+            run(&format!("ip -n {name} link set lo up"));
+        }
+    }
+
+    fn make_keys(&self) {
+        let at = |name: &str| self.directory.join(name);
+        for key in ["host_key", "user_key"] {
+            let mut keygen = Command::new("ssh-keygen");
+            keygen.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(at(key));
+            assert!(keygen.status().unwrap().success());
+        }
+        fs::rename(at("user_key.pub"), at("authorized_keys")).unwrap();
+        let directory = self.directory.display();
+        let server = format!(
+            "Port 2222\nHostKey {directory}/host_key\nAuthorizedKeysFile {directory}/authorized_keys\nStrictModes no\nUsePAM \
+             no\nPidFile none\nPermitRootLogin yes\nPasswordAuthentication no\nMaxStartups 100\n"
+        );
+        fs::write(at("sshd_config"), server).unwrap();
+        let mut client = format!(
+            "Host *\n Port 2222\n User root\n IdentityFile {directory}/user_key\n IdentitiesOnly yes\n StrictHostKeyChecking no\n \
+             UserKnownHostsFile /dev/null\n LogLevel ERROR\n"
+        );
+        for machine in [A, B] {
+            client = format!("Host {}\n HostName {}\n{client}", machine.name, machine.address);
+        }
+        fs::write(at("ssh_config"), client).unwrap();
+    }
+
+    /// A command that runs on a host.
+    pub(crate) fn on(&self, machine: Machine, program: &str) -> Command {
+        let private = match machine.name {
+            name if name == HEAD.name => String::new(),
+            _ => format!("mount -t tmpfs t {}; ", self.directory.join(PRIVATE).display()),
+        };
+        let script = format!(
+            "hostname {}; mount -t tmpfs t /dev/shm; {private}exec ip netns exec {} \"$@\"",
+            machine.name,
+            machine.namespace()
+        );
+        let mut command = Command::new("unshare");
+        command.args(["--uts", "--mount", "--propagation", "private", "sh", "-c", &script, "sh", program]);
+        command.current_dir(&self.directory);
+        command
+    }
+
+    fn serve(&mut self, machine: Machine) {
+        let mut sshd = match self.numbers_itself {
+            true => self.on(machine, "unshare"),
+            false => self.on(machine, "env"),
+        };
+        sshd.args(
+            self.numbers_itself
+                .then_some(["--pid", "--fork", "--kill-child", "--mount-proc"])
+                .iter()
+                .flatten(),
+        );
+        sshd.arg("/usr/sbin/sshd");
+        sshd.args(["-D", "-e", "-f"]).arg(self.directory.join("sshd_config"));
+        let log = fs::File::create(self.directory.join(format!("{}.log", machine.name))).unwrap();
+        sshd.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        self.servers.push(sshd.spawn().unwrap());
+    }
+
+    fn await_server(&self, machine: Machine) {
+        let end = Instant::now() + LIMIT;
+        let log = self.directory.join(format!("{}.log", machine.name));
+        while !fs::read_to_string(&log).unwrap().contains("Server listening on") {
+            assert!(Instant::now() < end, "sshd: {}", fs::read_to_string(&log).unwrap());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// What mpirun is to use in place of ssh.
+    pub(crate) fn shell(&self) -> String {
+        format!("ssh -F {}", self.directory.join("ssh_config").display())
+    }
+
+    /// `mpirun` on the head.
+    pub(crate) fn mpirun(&self, words: &[&str]) -> Command {
+        let mut command = self.on(HEAD, installed("mpirun").to_str().unwrap());
+        command.args(["--timeout", "50", "--mca", "plm_rsh_agent", &self.shell()]).args(words);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn run(&self, words: &[&str]) -> (Option<i32>, String, String) {
+        outcome(self.mpirun(words).output().unwrap())
+    }
+
+    /// Starts it, and waits until it has written so many lines.
+    pub(crate) fn begin(&self, words: &[&str], count: usize) -> Begun {
+        let mut child = self.mpirun(words).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let first: Vec<String> = lines.by_ref().take(count).map(|line| line.unwrap()).collect();
+        if first.len() < count {
+            panic!("{first:?} is all: {:?}", outcome(child.wait_with_output().unwrap()));
+        }
+        Begun { child, first, lines }
+    }
+
+    /// `oxmpi` on a host, to its end.
+    pub(crate) fn oxmpi_on(&self, machine: Machine, words: &[&str]) -> (Option<i32>, String, String) {
+        let mut command = self.on(machine, "timeout");
+        command.args(["-k", "1", "50", installed("oxmpi").to_str().unwrap()]).args(words);
+        outcome(command.stdin(Stdio::null()).output().unwrap())
+    }
+
+    /// `oxmpi` on the head, which has to succeed. What it says besides.
+    fn oxmpi(&self, words: &[&str]) -> String {
+        let (code, out, err) = self.oxmpi_on(HEAD, words);
+        assert_eq!(code, Some(0), "{words:?}: {out}{err}");
+        err
+    }
+
+    /// Makes the hosts of a file a universe. What that says of its steps.
+    pub(crate) fn boot(&self, lines: &str) -> String {
+        let file = self.directory.join("universe");
+        fs::write(&file, lines).unwrap();
+        self.oxmpi(&["boot", "-v", "--mca", "plm_rsh_agent", &self.shell(), file.to_str().unwrap()])
+    }
+
+    /// Ends it.
+    pub(crate) fn halt(&self) {
+        self.oxmpi(&["halt"]);
+    }
+
+    /// The programs that run on a host, by their arguments; not its sshd.
+    pub(crate) fn processes(&self, machine: Machine) -> Vec<(i32, String)> {
+        let all = pids(&machine.namespace()).into_iter().filter_map(|pid| {
+            let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+            let words = String::from_utf8_lossy(&words).replace('\0', " ");
+            Some((pid, words.trim().to_string())).filter(|(_, words)| !words.is_empty())
+        });
+        all.filter(|(_, words)| !words.contains("sshd")).collect()
+    }
+
+    /// Waits until a program runs on a host, whose arguments have this text; its number. Of an agent and its guard it is the agent's.
+    pub(crate) fn await_process(&self, machine: Machine, text: &str) -> i32 {
+        let end = Instant::now() + LIMIT;
+        loop {
+            let all = self.processes(machine);
+            let those = all.iter().filter(|(_, words)| words.contains(text)).map(|(pid, _)| *pid);
+            if let Some(pid) = eldest(&those.collect::<Vec<_>>()) {
+                return pid;
+            }
+            assert!(Instant::now() < end, "no '{text}' on {}: {all:?}", machine.name);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Nothing is left of a job, on any host.
+    pub(crate) fn is_clean(&self) {
+        let end = Instant::now() + Duration::from_secs(10);
+        for machine in ALL {
+            loop {
+                let left = self.processes(machine);
+                if left.is_empty() {
+                    break;
+                }
+                assert!(Instant::now() < end, "left on {}: {left:?}", machine.name);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+
+    /// What a host has in its private directory.
+    pub(crate) fn private_files(&self, machine: Machine) -> Vec<PathBuf> {
+        let at = [A, B].iter().position(|other| other.name == machine.name).unwrap();
+        let root = format!("/proc/{}/root", self.servers[at].id());
+        let directory = self.directory.join(PRIVATE);
+        let entries = fs::read_dir(Path::new(&root).join(directory.strip_prefix("/").unwrap())).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    }
+
+    /// Cuts the link of a host, or joins it again.
+    pub(crate) fn set_link(&self, machine: Machine, is_up: bool) {
+        let state = if is_up { "up" } else { "down" };
+        run(&format!("ip -n {} link set {}0 {state}", switch(), machine.letter));
+    }
+
+    /// Takes the loopback of a host away.
+    pub(crate) fn take_loopback(&self, machine: Machine) {
+        run(&format!("ip -n {} link set lo down", machine.namespace()));
+    }
+
+    /// Gives a host one more address, before its own.
+    pub(crate) fn put_address_first(&self, machine: Machine, address: &str) {
+        let name = machine.namespace();
+        run(&format!("ip -n {name} address flush dev eth0"));
+        run(&format!("ip -n {name} address add {address}/24 dev eth0"));
+        run(&format!("ip -n {name} address add {}/24 dev eth0", machine.address));
+    }
+
+    /// Compiles `tests/c/NAME.c` for all hosts.
+    pub(crate) fn compile(&self, name: &str) -> String {
+        self.compile_file(&root().join("tests/c").join(name).with_extension("c"))
+    }
+
+    /// Compiles a program of this text.
+    pub(crate) fn compile_text(&self, name: &str, text: &str) -> String {
+        let source = self.directory.join(name).with_extension("c");
+        fs::write(&source, text).unwrap();
+        self.compile_file(&source)
+    }
+
+    fn compile_file(&self, source: &Path) -> String {
+        let program = self.directory.join(source.file_stem().unwrap());
+        // Tests find the job's processes by the directory.
+        fs::hard_link(compiled(source).unwrap(), &program).unwrap();
+        program.to_str().unwrap().to_string()
+    }
+}
+
+/// Does something in a network namespace, where its sockets stay.
+pub(crate) fn inside<T: Send>(namespace: &str, act: impl FnOnce() -> T + Send) -> T {
+    let at = fs::File::open(Path::new("/run/netns").join(namespace)).unwrap();
+    let within = || {
+        rustix::thread::move_into_link_name_space(at.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+        act()
+    };
+    std::thread::scope(|scope| scope.spawn(within).join().unwrap())
+}
+
+/// Removes what tests have left that were killed.
+fn sweep() {
+    let output = Command::new("ip").args(["netns", "list"]).output().unwrap();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let name = line.split_whitespace().next().unwrap_or_default();
+        let Some(pid) = name.strip_prefix("oxmpi-").map(|rest| rest.trim_end_matches(char::is_alphabetic))
+        else {
+            continue;
+        };
+        if pid.parse::<u32>().is_ok() && !Path::new("/proc").join(pid).exists() {
+            pids(name).into_iter().for_each(kill);
+            let _ = Command::new("ip").args(["netns", "del", name]).output();
+            let left = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("oxmpi-hosts-{pid}"));
+            let _ = fs::remove_dir_all(left);
+        }
+    }
+}
+
+pub(crate) fn outcome(output: Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+fn pids(namespace: &str) -> Vec<i32> {
+    let output = Command::new("ip").args(["netns", "pids", namespace]).output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+pub(crate) fn kill(pid: i32) {
+    let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+}
+
+impl Drop for Testbed {
+    fn drop(&mut self) {
+        for machine in ALL {
+            pids(&machine.namespace()).into_iter().for_each(kill);
+        }
+        for server in &mut self.servers {
+            let _ = server.kill();
+            let _ = server.wait();
+        }
+        for name in ALL.map(Machine::namespace).into_iter().chain([switch()]) {
+            let _ = Command::new("ip").args(["netns", "del", &name]).output();
+        }
+        let _ = fs::remove_dir_all(&self.directory);
+        if self.has_made_run {
+            let _ = fs::remove_dir(PRIVILEGE_SEPARATION);
+        }
+    }
+}

@@ -1,0 +1,987 @@
+//! Jobs that are imaged as a whole, lost, and brought back: over each transport, at random moments, with crashes between any two steps.
+//!
+//! They need CRIU and the rights to use it. Each test has a network of its own, so that nobody takes the ports of a job while it is
+//! away.
+
+mod gm;
+mod own;
+mod ranks;
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use oxmpi_checkpoint::tree::session_of;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::harness::{Programs, compile, installed, kill, processes_with};
+use crate::support::{criu, eldest};
+
+/// What nothing here takes, on the slowest machine.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// A network of its own, as long as this lives; and a directory for sets.
+struct Place {
+    criu: PathBuf,
+    holder: Child,
+    programs: Programs,
+}
+
+impl Place {
+    /// `None`: the test is skipped.
+    fn new(programs: &[&str]) -> Option<Place> {
+        let criu = criu()?;
+        let mut holder = Command::new("unshare")
+            .args(["-n", "sh", "-c", "ip link set lo up && echo up && exec sleep 600"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "up\n", "a network of its own");
+        Some(Place { criu, holder, programs: compile(programs) })
+    }
+
+    /// A program of the installation, in the network.
+    fn command(&self, program: &str) -> Command {
+        let is_outside = session_of(std::process::id()).unwrap() == 0;
+        // CRIU images no process whose session was begun outside, as where these tests themselves run in such a container.
+        let mut command = Command::new(if is_outside { "setsid" } else { "nsenter" });
+        command.args(is_outside.then_some("nsenter"));
+        command.arg(format!("--net=/proc/{}/ns/net", self.holder.id())).arg("--").arg(installed(program));
+        command.env("OXMPI_MCA_cr_base_dir", self.sets()).env("OXMPI_MCA_cr_blcr_criu", &self.criu);
+        command.env("OXMPI_PARAM_FILES", "none").current_dir(&self.programs.directory).stdin(Stdio::null());
+        command
+    }
+
+    fn oxmpi(&self, args: &[&str]) -> Command {
+        let mut command = self.command("oxmpi");
+        command.args(args);
+        command
+    }
+
+    fn sets(&self) -> PathBuf {
+        self.programs.directory.join("sets")
+    }
+
+    /// The names in the directory for sets.
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.sets()).into_iter().flatten();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// `mpirun -n 4 OPTIONS PROGRAM ARGS MARKER`, with its output in a file.
+    fn start(&self, options: &[&str], program: &str, args: &[&str]) -> Running<'_> {
+        self.start_by(self.command("mpirun"), options, program, args)
+    }
+
+    /// The same, by this command.
+    fn start_by(&self, mut command: Command, options: &[&str], program: &str, args: &[&str]) -> Running<'_> {
+        let out = self.programs.directory.join("out");
+        let file = File::create(&out).unwrap();
+        command.args(["-n", "4", "--timeout", "85"]).args(options);
+        command.arg(self.programs.path(program)).args(args).arg(self.programs.marker());
+        let child = command.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
+        Running { place: self, out, child }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        processes_of(self.programs.marker()).into_iter().for_each(kill_if_there);
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}
+
+/// The numbers of the processes with a word among their arguments.
+fn processes_of(marker: &str) -> Vec<i32> {
+    processes_with(marker).iter().filter_map(|line| line.split_once(':')?.0.parse().ok()).collect()
+}
+
+fn kill_if_there(pid: i32) {
+    // It may have ended, or be another one's zombie.
+    let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+}
+
+/// A job that runs: under mpirun, or under `oxmpi restart`.
+struct Running<'a> {
+    place: &'a Place,
+    out: PathBuf,
+    child: Child,
+}
+
+impl Running<'_> {
+    fn mpirun(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    fn text(&self) -> String {
+        fs::read_to_string(&self.out).unwrap()
+    }
+
+    /// Sends a signal to its mpirun, or to `oxmpi restart`.
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits until the output has another line with a word than those before.
+    fn await_line(&mut self, word: &str) {
+        let (start, before) = (Instant::now(), self.text().matches(word).count());
+        while self.text().matches(word).count() <= before {
+            assert!(start.elapsed() < LIMIT, "no line '{word}':\n{}", self.text());
+            assert!(self.child.try_wait().unwrap().is_none(), "the job has ended:\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Waits until something holds, while the job runs.
+    fn await_that(&mut self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
+        let start = Instant::now();
+        while !is_so(self) {
+            assert!(start.elapsed() < LIMIT, "{what}:\n{}{}", self.text(), restarted(self.place));
+            assert!(self.child.try_wait().unwrap().is_none(), "the job has ended:\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Waits until a job that was brought back prints something; whether it has not ended by then.
+    fn goes_on(&mut self) -> bool {
+        let (start, before) = (Instant::now(), self.text().len());
+        while self.child.try_wait().unwrap().is_none() {
+            // What it had printed after the checkpoint is cut off first.
+            if self.text().len() > before {
+                return true;
+            }
+            assert!(start.elapsed() < LIMIT, "no job comes back: {}", restarted(self.place));
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        false
+    }
+
+    /// Waits for the end; the exit code.
+    fn end(mut self) -> (i32, String) {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                let code = status
+                    .code()
+                    .unwrap_or_else(|| -std::os::unix::process::ExitStatusExt::signal(&status).unwrap());
+                return (code, self.text());
+            }
+            assert!(start.elapsed() < LIMIT, "the job does not end:\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Kills all of it at once, as if the machine were gone.
+    fn lose(mut self) {
+        let marker = self.place.programs.marker();
+        while !processes_of(marker).is_empty() {
+            processes_of(marker).into_iter().for_each(kill_if_there);
+        }
+        let _ = self.child.kill();
+        self.child.wait().unwrap();
+    }
+}
+
+fn run(mut command: Command) -> Output {
+    command.output().unwrap()
+}
+
+fn with(mut command: Command, args: &[&str]) -> Command {
+    command.args(args);
+    command
+}
+
+fn words(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// The set that a checkpoint has made.
+fn set_of(output: &Output) -> String {
+    assert!(output.status.success(), "{}", words(output));
+    String::from_utf8_lossy(&output.stdout).lines().next().unwrap().to_string()
+}
+
+/// Refused, with these words.
+fn refused(output: &Output, code: i32, texts: &[&str]) {
+    let said = words(output);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    texts.iter().for_each(|text| assert!(said.contains(text), "not '{text}' in: {said}"));
+}
+
+/// The lines that rank 0 prints of its work: each must come once, in order.
+fn results(out: &str) -> Vec<&str> {
+    let is_result =
+        |line: &&str| ["step ", "round ", "sum ", "whole"].iter().any(|word| line.starts_with(word));
+    out.lines().filter(is_result).collect()
+}
+
+/// Whole numbers at random, of which the first is told by a failing test.
+struct Random(u64);
+
+impl Random {
+    fn new() -> Random {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+        println!("seed {now}");
+        Random(now | 1)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+
+    fn nap(&mut self, ms: u64) {
+        std::thread::sleep(Duration::from_micros(self.below(ms * 1000)));
+    }
+}
+
+/// How often a job is lost and brought back: `cargo xtask soak` wants it more often.
+fn cycles() -> u32 {
+    std::env::var("OXMPI_CHECKPOINT_CYCLES").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
+}
+
+/// A job goes through checkpoints at random moments; after each it is lost a little later, and goes on from there. What it prints
+/// in the end is what it prints when it is left alone.
+fn comes_back(transport: &str, program: &str, args: &[&str]) {
+    comes_back_by(&["--tree"], &["--mca", "rpi", transport], program, args);
+}
+
+/// The same by a command `oxmpi checkpoint` with these words, and a job with these options.
+fn comes_back_by(words: &[&str], options: &[&str], program: &str, args: &[&str]) {
+    let Some(place) = Place::new(&["jobs/cr_heat", "jobs/cr_traffic"]) else { return };
+    let asks = [&["checkpoint"], words].concat();
+    let (code, alone) = place.start(options, program, args).end();
+    assert_eq!(code, 0, "{alone}");
+    let (mut random, mut restarts) = (Random::new(), 0);
+    while restarts < cycles() {
+        let mut job = place.start(options, program, args);
+        let mut mpirun = job.mpirun();
+        // No rank waits for the others in MPI_Init.
+        let has_begun = |job: &Running<'_>| (0..4).all(|rank| job.text().contains(&format!("rank {rank} ")));
+        job.await_that("not all ranks have begun", has_begun);
+        for _ in 0..2 {
+            random.nap(250);
+            let ends = random.below(3) == 0;
+            let words: &[&str] = if ends { &["--kill"] } else { &[] };
+            let output = run(place.oxmpi(&[&asks[..], &[&mpirun], words].concat()));
+            if self::words(&output).contains("has called MPI_Finalize")
+                || self::words(&output).contains("No such")
+            {
+                break; // the moment was too late
+            }
+            let set = set_of(&output);
+            if !ends {
+                random.nap(150);
+            }
+            job.lose();
+            restarts += 1;
+            job = restart(&place, &set, &[]);
+            mpirun = job.mpirun();
+            if !job.goes_on() {
+                break;
+            }
+        }
+        let (code, out) = job.end();
+        assert_eq!(code, 0, "{out}\n{}", restarted(&place));
+        assert_eq!(results(&out), results(&alone), "{}", restarted(&place));
+    }
+}
+
+/// Brings a set back; what `oxmpi restart` says goes to a file, and the output of the job to the one that it has open.
+fn restart<'a>(place: &'a Place, set: &str, options: &[&str]) -> Running<'a> {
+    let said = File::create(place.programs.directory.join("restarted")).unwrap();
+    let mut command = place.oxmpi(&[&["restart", set], options].concat());
+    // The set names the program that has made it.
+    command.env_remove("OXMPI_MCA_cr_blcr_criu");
+    let child = command.stdout(said.try_clone().unwrap()).stderr(said).spawn().unwrap();
+    Running { place, out: place.programs.directory.join("out"), child }
+}
+
+/// What `oxmpi restart` has said.
+fn restarted(place: &Place) -> String {
+    fs::read_to_string(place.programs.directory.join("restarted")).unwrap_or_default()
+}
+
+/// So many steps and rounds that a checkpoint falls in between.
+const HEAT: [&str; 2] = ["300", "6000"];
+const TRAFFIC: [&str; 3] = ["250", "7", "data"];
+
+macro_rules! comes_back {
+    ($($name:ident: $transport:literal;)*) => {
+        $(mod $name {
+            #[test]
+            fn heat_comes_back() {
+                super::comes_back($transport, "cr_heat", &super::HEAT);
+            }
+
+            #[test]
+            fn traffic_comes_back() {
+                super::comes_back($transport, "cr_traffic", &super::TRAFFIC);
+            }
+        })*
+    };
+}
+
+comes_back! {
+    shm: "shm";
+    usysv: "usysv";
+    sysv: "sysv";
+    tcp: "tcp";
+    lamd: "lamd";
+    crtcp: "crtcp";
+}
+
+/// Whoever makes a set is killed between any two acts: in the process of the command if the job goes on, in the one that CRIU calls if
+/// it is to end.
+#[test]
+fn a_crash_at_any_step_leaves_the_old_set_or_the_new_one() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let mut job = place.start(&[], "cr_heat", &["6000", "6000"]);
+    job.await_line("step");
+    let (mpirun, pause) = (job.mpirun(), place.programs.path("pause"));
+    let mut newest = set_of(&run(place.oxmpi(&["checkpoint", "--tree", &mpirun])));
+    for ends in [false, true] {
+        for step in ["begun", "imaged", "synced", "sealed", "renamed", "published", "retired"] {
+            let mut command = place.oxmpi(&["checkpoint", "--tree", &mpirun, "--mca", "cr_keep", "0"]);
+            if ends {
+                command.arg("--kill");
+            }
+            command.env("OXMPI_CHECKPOINT_PAUSE", format!("{step}:{}", pause.display()));
+            let mut asked = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            let start = Instant::now();
+            let victim = loop {
+                match fs::read_to_string(&pause).ok().and_then(|text| text.parse().ok()) {
+                    Some(pid) => break pid,
+                    None => assert!(start.elapsed() < LIMIT, "{step} is not reached"),
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            };
+            kill(victim);
+            assert!(!asked.wait().unwrap().success(), "{step}");
+            fs::remove_file(&pause).unwrap();
+            job.await_line("step");
+            let is_new = ["renamed", "published", "retired"].contains(&step);
+            let name = newest.rsplit_once('.').unwrap().0.to_string();
+            let output = run(place.oxmpi(&["info", "--checkpoint", &name]));
+            assert!(output.status.success(), "{step}: {}", words(&output));
+            let is_old = words(&output).contains(&format!("{newest}\n"));
+            assert_eq!(is_old, !is_new, "{step}: {}", words(&output));
+            newest = set_of(&run(place.oxmpi(&["checkpoint", "--tree", &mpirun, "--mca", "cr_keep", "0"])));
+            assert_eq!(place.names(), [newest.rsplit('/').next().unwrap()], "{step} leaves something");
+        }
+    }
+    job.lose();
+    let mut job = restart(&place, &newest, &[]);
+    job.await_line("step");
+    job.lose();
+}
+
+/// The numbers of the sets that are there.
+fn numbers(place: &Place) -> Vec<u64> {
+    let number = |name: &String| name.rsplit_once('.')?.1.parse().ok();
+    let mut all: Vec<u64> = set_names(place).iter().filter_map(number).collect();
+    all.sort_unstable();
+    all
+}
+
+/// The names of the sets that are there, without those that are being made.
+fn set_names(place: &Place) -> Vec<String> {
+    place.names().into_iter().filter(|name| !name.starts_with('.')).collect()
+}
+
+/// Waits until no process of the job is left.
+fn await_nobody(place: &Place) {
+    let start = Instant::now();
+    while !processes_of(place.programs.marker()).is_empty() {
+        assert!(start.elapsed() < LIMIT, "{:?}", processes_with(place.programs.marker()));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn a_job_is_checkpointed_at_intervals_also_after_a_restart() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let args = ["700", "6000"];
+    let (code, alone) = place.start(&[], "cr_heat", &args).end();
+    assert_eq!(code, 0, "{alone}");
+    let mut job = place.start(&["--every", "0.3s", "--mca", "cr_keep", "1"], "cr_heat", &args);
+    job.await_that("no third set", |_| numbers(&place).last().is_some_and(|last| *last >= 3));
+    let (told, name) = (job.text(), place.sets().join(set_names(&place)[0].rsplit_once('.').unwrap().0));
+    let line = format!("mpirun: the job is checkpointed every 0.3s; 'oxmpi restart {}'", name.display());
+    assert_eq!(told.matches(&line).count(), 1, "{told}");
+    job.lose();
+    let last = numbers(&place).pop().unwrap();
+    let described = run(place.oxmpi(&["info", "--checkpoint", name.to_str().unwrap()]));
+    assert!(words(&described).contains("every 0.3s by itself"), "{}", words(&described));
+    let mut job = restart(&place, name.to_str().unwrap(), &[]);
+    job.await_that("no set after the restart", |_| numbers(&place).last().is_some_and(|new| *new > last));
+    // By the number of the process that looks after the job, too.
+    set_of(&run(place.oxmpi(&["checkpoint", "--tree", &job.mpirun()])));
+    let (code, out) = job.end();
+    assert_eq!((code, results(&out)), (0, results(&alone)), "{}", restarted(&place));
+    let told = restarted(&place);
+    assert!(told.contains("oxmpi restart: the job is checkpointed every 0.3s"), "{told}");
+    let count = numbers(&place).len();
+    assert!(count == 2, "the newest set and one before it: {:?}", place.names());
+}
+
+#[test]
+fn the_parent_that_makes_checkpoints_is_mpirun_to_everybody() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let heat = ["2000", "6000"];
+    // It is killed, and the job with it.
+    let mut job = place.start(&["--every", "1h"], "cr_heat", &heat);
+    job.await_line("step");
+    let set = set_of(&run(place.oxmpi(&["checkpoint", "--tree", &job.mpirun()])));
+    job.signal(Signal::KILL);
+    await_nobody(&place);
+    job.lose();
+    let mut job = restart(&place, &set, &[]);
+    assert!(job.goes_on());
+    job.signal(Signal::KILL);
+    await_nobody(&place);
+    job.lose();
+    // Signals come to the job once, also after a restart that changes the interval. The jobs below begin the
+    // file of the output anew, so the set is of no use after them.
+    let mut job = restart(&place, &set, &["--every", "none"]);
+    assert!(job.goes_on());
+    job.signal(Signal::INT);
+    let (code, out) = job.end();
+    assert_eq!((code, out.matches("mpirun: SIGINT").count()), (130, 1), "{out}\n{}", restarted(&place));
+    await_nobody(&place);
+    // They also come once where the process group gets them.
+    let grouped = |mut command: Command| {
+        // setsid(1) makes a group as well, and would fork if it led one.
+        if session_of(std::process::id()).unwrap() != 0 {
+            std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        }
+        command
+    };
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut job = place.start_by(grouped(place.command("mpirun")), &["--every", "1h"], "cr_heat", &heat);
+        job.await_line("step");
+        rustix::process::kill_process_group(Pid::from_child(&job.child), signal).unwrap();
+        let (code, out) = job.end();
+        assert_eq!(code, 128 + signal.as_raw(), "{out}");
+        assert_eq!(out.matches("mpirun: SIG").count(), 1, "{out}");
+    }
+}
+
+#[test]
+fn checkpoints_that_fail_are_told_once_and_what_is_wrong_from_the_start_at_once() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let options = ["--every", "0.2s", "--mca", "cr_blcr_options", "--no-such-option"];
+    let (code, out) = place.start(&options, "cr_heat", &["500", "6000"]).end();
+    assert_eq!(code, 0, "{out}");
+    let told = "mpirun: there is no new set, and the job goes on: ";
+    assert_eq!(out.matches(told).count(), 1, "{out}");
+    assert!(out.contains("; the next one is made in 0.2s\n"), "{out}");
+    assert!(place.names().is_empty(), "{:?}", place.names());
+    let refused_at = |options: &[&str], code: i32, text: &str| {
+        let mut command = place.command("mpirun");
+        command.args(options).args(["echo", "started"]);
+        let output = run(command);
+        refused(&output, code, &[text]);
+        assert!(!words(&output).contains("started\n"), "{}", words(&output));
+    };
+    for wrong in ["0", "30x", "m", "-5s", "1e12h", ""] {
+        refused_at(&["--every", wrong], 2, "not a time of 0.1s or more");
+    }
+    refused_at(&["--every", "1h", "--mca", "cr_blcr_criu", "/nowhere/criu"], 1, "names /nowhere/criu");
+    refused_at(&["--checkpoint-on-term", "--mca", "cr_base_dir", "/proc/no"], 1, "/proc/no cannot be used");
+    refused_at(&["--every", "1h", "-H", "a.invalid"], 2, "--every: an image of the whole tree");
+    refused_at(&["-nw", "--every", "1h", "--mca", "cr_blcr_criu", "/nowhere/criu"], 1, "names /nowhere/criu");
+}
+
+#[test]
+fn sigterm_makes_a_checkpoint_and_ends_the_job_if_that_is_wanted() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let args = ["600", "6000"];
+    let (code, alone) = place.start(&[], "cr_heat", &args).end();
+    assert_eq!(code, 0, "{alone}");
+    let mut job = place.start(&["--checkpoint-on-term"], "cr_heat", &args);
+    job.await_line("step");
+    job.signal(Signal::TERM);
+    let (code, out) = job.end();
+    assert_eq!(code, 75, "{out}");
+    await_nobody(&place);
+    let set = place.sets().join(&set_names(&place)[0]).display().to_string();
+    let line = |name, set| {
+        format!(
+            "{name}: SIGTERM: the job was checkpointed and has ended; 'oxmpi restart {set}' brings it back\n"
+        )
+    };
+    assert!(out.ends_with(&line("mpirun", &set)), "{out}");
+    // It goes on, and SIGTERM means the same.
+    let mut job = restart(&place, &set, &[]);
+    assert!(job.goes_on());
+    job.signal(Signal::TERM);
+    let (code, out) = job.end();
+    assert_eq!(code, 75, "{out} {}", restarted(&place));
+    let set = set.replace(".1", ".2");
+    assert_eq!(numbers(&place), [1, 2]);
+    assert!(restarted(&place).ends_with(&line("oxmpi restart", &set)), "{}", restarted(&place));
+    let (code, out) = restart(&place, &set, &[]).end();
+    assert_eq!((code, results(&out)), (0, results(&alone)), "{}", restarted(&place));
+}
+
+#[test]
+fn sigterm_ends_a_job_that_cannot_be_checkpointed_and_the_second_one_at_once() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let mut command = place.command("mpirun");
+    command.args(["-n", "2", "--checkpoint-on-term", "sleep", "80"]).stderr(Stdio::piped());
+    let job = command.spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    kill_process(Pid::from_child(&job), Signal::TERM).unwrap();
+    let output = job.wait_with_output().unwrap();
+    let why = "mpirun: SIGTERM: no checkpoint can be made, and the job ends without one: rank 0 has not called MPI_Init";
+    refused(&output, 143, &[why, "mpirun: SIGTERM"]);
+    let mut command = place.command("mpirun");
+    let pause = place.programs.path("pause");
+    command.env("OXMPI_CHECKPOINT_PAUSE", format!("begun:{}", pause.display()));
+    let mut job = place.start_by(command, &["--checkpoint-on-term"], "cr_heat", &["6000", "6000"]);
+    job.await_line("step");
+    job.signal(Signal::TERM);
+    job.await_that("no checkpoint is begun", |_| pause.exists());
+    // One that comes at once is taken for the same one, by way of the whole group.
+    std::thread::sleep(Duration::from_millis(700));
+    job.signal(Signal::TERM);
+    let start = Instant::now();
+    let (code, out) = job.end();
+    assert_eq!(code, 143, "{out}");
+    assert!(start.elapsed() < Duration::from_secs(10) && out.contains("SIGTERM once more"), "{out}");
+    await_nobody(&place);
+    assert!(numbers(&place).is_empty(), "{:?}", place.names());
+}
+
+/// The parameter cr, as the components guide has it.
+#[test]
+fn a_module_for_checkpoints_is_selected_with_what_it_needs() {
+    let Some(place) = Place::new(&["jobs/cr_heat", "jobs/level"]) else { return };
+    // The transport that takes part in checkpoints, and its thread level; another one if it is named.
+    let told = |options: &[&str]| {
+        let command = with(place.command("mpirun"), &["-n", "2", "--mca", "mpi_show_select", "1"]);
+        let command = with(command, options);
+        let output = run(with(command, &[place.programs.path("level").to_str().unwrap(), "0"]));
+        assert!(output.status.success(), "{}", words(&output));
+        words(&output)
+    };
+    let by_cr = told(&["--mca", "cr", "blcr"]);
+    assert!(by_cr.contains("level 2\n") && by_cr.contains("rpi crtcp is selected"), "{by_cr}");
+    assert!(by_cr.contains("8. cr blcr is selected"), "{by_cr}");
+    let named = told(&["--mca", "cr", "blcr", "--mca", "rpi", "shm"]);
+    assert!(named.contains("rpi shm is selected") && named.contains("8. cr blcr is selected"), "{named}");
+    let by_itself = told(&["--mca", "rpi", "crtcp"]);
+    assert!(by_itself.contains("cr blcr is dropped: it runs from MPI_THREAD_SERIALIZED on"), "{by_itself}");
+    let none = told(&["--mca", "cr", "none"]);
+    assert!(
+        none.contains("rpi shm is selected") && none.contains("cr blcr is dropped: 'cr' is 'none'"),
+        "{none}"
+    );
+    let refuses = |options: &[&str], code, text: &str| {
+        let mut command = place.command("mpirun");
+        command.args(["-n", "2"]).args(options).args(["echo", "started"]);
+        let output = run(command);
+        refused(&output, code, &[text]);
+        assert!(!words(&output).contains("started\n"), "{}", words(&output));
+    };
+    refuses(&["--mca", "cr", "self"], 1, "parameter 'cr' is 'self': symbol lookup failed");
+    refuses(&["--mca", "cr", "bcr"], 2, "'bcr'");
+    refuses(&["--mca", "cr", "blcr", "--mca", "cr_blcr_criu", "/nowhere/criu"], 1, "names /nowhere/criu");
+    refuses(
+        &["--mca", "cr", "blcr", "--mca", "rpi", "tcp", "-H", "a.invalid"],
+        2,
+        "parameter 'cr' is 'blcr': an image of the whole tree",
+    );
+    let hosts = ["--mca", "cr", "blcr", "--mca", "rpi", "tcp", "-H", "a.invalid,b.invalid"];
+    refuses(&hosts, 2, "parameter 'cr' is 'blcr': an image of the whole tree");
+    // Then no more has to be said.
+    let mut job = place.start(&["--mca", "cr", "blcr"], "cr_heat", &["2000", "6000"]);
+    job.await_line("step");
+    let set = set_of(&run(place.oxmpi(&["checkpoint", &job.mpirun()])));
+    job.lose();
+    let mut job = restart(&place, &set, &[]);
+    job.await_line("step");
+    job.lose();
+    for name in ["laminfo", "ompi_info"] {
+        let said = words(&run(place.command(name)));
+        for (module, state) in [
+            ("rpi: crtcp", "yes"),
+            ("rpi: shm", "whole jobs on one host"),
+            ("cr: blcr", "yes"),
+            ("cr: self", "yes"),
+        ] {
+            let is_it = |line: &&str| line.contains(&format!("MCA {module} (priority"));
+            let line = said.lines().find(is_it).unwrap_or_default();
+            assert!(line.ends_with(&format!("checkpoint/restart: {state})")), "{module}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_goes_where_the_parameters_of_its_job_say() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let options = ["--mca", "cr", "blcr", "--mca", "cr_base_dir", "own = 1", "--mca", "cr_keep", "0"];
+    let mut job = place.start(&options, "cr_heat", &["2000", "6000"]);
+    job.await_line("step");
+    let asked = |options: &[&str]| {
+        let mut command = place.oxmpi(&["checkpoint"]);
+        command.args(options).arg(job.mpirun()).current_dir("/");
+        command.env_remove("OXMPI_MCA_cr_base_dir").env_remove("OXMPI_MCA_cr_blcr_criu");
+        set_of(&run(command))
+    };
+    let own = place.programs.directory.join("own = 1").canonicalize().unwrap();
+    for options in [&[][..], &["--tree"], &["--mca", "cr_keep", "1"]] {
+        let set = asked(options);
+        assert!(Path::new(&set).starts_with(&own), "{set}");
+    }
+    let sets = fs::read_dir(&own)
+        .unwrap()
+        .filter(|entry| !entry.as_ref().unwrap().file_name().to_str().unwrap().starts_with('.'));
+    // The newest one, and the one before it, which the tool wants to be kept.
+    assert_eq!(sets.count(), 2);
+    let there = place.sets().join("there");
+    let named = asked(&["--dir", there.to_str().unwrap()]);
+    assert!(Path::new(&named).starts_with(&there), "what the tool is given counts: {named}");
+    job.signal(Signal::TERM);
+    job.end();
+}
+
+/// As the components guide has them, by the names of LAM/MPI and of BLCR.
+#[test]
+fn the_commands_of_the_guide_make_sets_and_bring_them_back() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let args = ["500", "6000"];
+    let (code, alone) = place.start(&[], "cr_heat", &args).end();
+    assert_eq!(code, 0, "{alone}");
+    let by = |name: &str, words: &[&str]| {
+        let mut command = place.command(name);
+        command.args(words);
+        command
+    };
+    let mut job = place.start(&[], "cr_heat", &args);
+    job.await_line("step");
+    let pid = job.mpirun();
+    set_of(&run(by("lamcheckpoint", &["-ssi", "cr", "blcr", "-pid", &pid])));
+    let own = by("lamcheckpoint", &["-ssi", "cr", "self", "-pid", &pid]);
+    refused(&run(own), 2, &["the job was started without 'cr self'"]);
+    refused(
+        &run(by("cr_checkpoint", &["-f", "file", &pid])),
+        2,
+        &["cr_checkpoint: -f: a set is a directory"],
+    );
+    let there = place.sets().join("there").display().to_string();
+    let set = set_of(&run(by("cr_checkpoint", &["-d", &there, "--kill", &pid])));
+    assert!(set.starts_with(&there), "{set}");
+    job.lose();
+    let out = place.programs.directory.join("out");
+    let restart_by = |mut command: Command| {
+        let said = File::create(place.programs.directory.join("restarted")).unwrap();
+        let child = command.stdout(said.try_clone().unwrap()).stderr(said).spawn().unwrap();
+        Running { place: &place, out: out.clone(), child }
+    };
+    let mut job = restart_by(by("cr_restart", &[&set]));
+    assert!(job.goes_on());
+    job.lose();
+    let words = [
+        "-ssi",
+        "cr",
+        "blcr",
+        "-ssi",
+        "cr_blcr_context_file",
+        &set,
+        "-ssi",
+        "cr_restart_args",
+        "--files cut",
+    ];
+    let (code, out) = restart_by(by("lamrestart", &words)).end();
+    assert_eq!((code, results(&out)), (0, results(&alone)), "{}", restarted(&place));
+}
+
+/// CRIU itself goes on when who asked is killed while it works; only what it has written is lost.
+#[test]
+fn a_full_disk_is_told_and_leaves_the_job_and_the_old_set() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let small = place.programs.directory.join("small");
+    fs::create_dir(&small).unwrap();
+    let mount =
+        |args: &[&str]| Command::new(args[0]).args(&args[1..]).arg(&small).status().unwrap().success();
+    assert!(mount(&["mount", "-t", "tmpfs", "-o", "size=3m", "none"]), "a small disk");
+    let mut job = place.start(&[], "cr_heat", &["2000", "6000"]);
+    job.await_line("step");
+    let dir = small.to_str().unwrap();
+    let full = run(place.oxmpi(&["checkpoint", "--tree", &job.mpirun(), "--dir", dir]));
+    let left = fs::read_dir(&small).unwrap().count();
+    let unmounted = mount(&["umount"]);
+    refused(&full, 1, &["there is no new set, and the job goes on", "o space left on device", "'--dir DIR'"]);
+    assert_eq!((left, unmounted), (0, true));
+    job.await_line("step");
+    let set = set_of(&run(place.oxmpi(&["checkpoint", "--tree", "--kill", &job.mpirun()])));
+    job.lose();
+    let mut job = restart(&place, &set, &[]);
+    job.await_line("step");
+    job.lose();
+}
+
+#[test]
+fn a_damaged_set_is_refused_by_the_name_of_its_file() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let mut job = place.start(&[], "cr_heat", &["2000", "6000"]);
+    job.await_line("step");
+    let old = set_of(&run(place.oxmpi(&["checkpoint", "--tree", &job.mpirun()])));
+    let new = set_of(&run(place.oxmpi(&["checkpoint", "--tree", "--kill", &job.mpirun()])));
+    job.lose();
+    let page = Path::new(&new).join("image/pages-1.img");
+    let mut bytes = fs::read(&page).unwrap();
+    bytes[1000] ^= 4;
+    fs::write(&page, &bytes).unwrap();
+    for command in [vec!["restart", &new], vec!["info", "--checkpoint", &new]] {
+        refused(&run(place.oxmpi(&command)), 1, &["image/pages-1.img is damaged: its contents"]);
+    }
+    refused(
+        &run(place.oxmpi(&["restart", "/nowhere/heat-1.1"])),
+        1,
+        &["/nowhere/heat-1.1: there is no such set"],
+    );
+    fs::write(Path::new(&new).join("manifest"), "oxmpi checkpoint, format 99, blake3 0\n").unwrap();
+    refused(&run(place.oxmpi(&["restart", &new])), 1, &["/manifest: it has format 99"]);
+    let mut job = restart(&place, &old, &[]);
+    job.await_line("step");
+    job.lose();
+}
+
+#[test]
+fn files_that_have_grown_are_cut_back_or_refused_and_others_are_refused() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let mut job = place.start(&[], "cr_heat", &["2000", "6000"]);
+    job.await_line("step");
+    let set = set_of(&run(place.oxmpi(&["checkpoint", "--tree", "--kill", &job.mpirun()])));
+    job.lose();
+    let (out, aside) = (place.programs.path("out"), place.programs.path("aside"));
+    let was = fs::read(&out).unwrap();
+    let grow = || File::options().append(true).open(&out).unwrap().write_all(b"more\n").unwrap();
+    grow();
+    refused(
+        &run(place.oxmpi(&["restart", &set, "--files", "refuse"])),
+        1,
+        &["/out has grown from", "--files cut"],
+    );
+    assert_eq!(fs::read(&out).unwrap().len(), was.len() + 5, "a refusal changes nothing");
+    fs::rename(&out, &aside).unwrap();
+    refused(&run(place.oxmpi(&["restart", &set])), 1, &["/out was open in the job, and is not there"]);
+    fs::write(&out, &was).unwrap();
+    refused(&run(place.oxmpi(&["restart", &set])), 1, &["/out is another file than at the checkpoint"]);
+    fs::rename(&aside, &out).unwrap();
+    File::options().write(true).open(&out).unwrap().set_len(3).unwrap();
+    refused(&run(place.oxmpi(&["restart", &set])), 1, &["/out has 3 bytes, and had"]);
+    fs::write(&out, &was).unwrap();
+    refused(
+        &run(place.oxmpi(&["restart", &set, "--mca", "cr_files", "refuse"])),
+        1,
+        &["/out was written to since"],
+    );
+    grow();
+    let program = place.programs.path("cr_heat");
+    fs::copy(&program, &aside).unwrap();
+    fs::write(&program, "another build").unwrap();
+    refused(&run(place.oxmpi(&["restart", &set])), 1, &["/cr_heat is another build than at the checkpoint"]);
+    fs::rename(&aside, &program).unwrap();
+    let mut job = restart(&place, &set, &["--files", "cut"]);
+    job.await_line("step");
+    assert!(restarted(&place).contains(&format!("/out is cut back to {} bytes", was.len())));
+    assert!(!job.text().contains("more"));
+    job.lose();
+}
+
+/// Brings a job with these options of mpirun twice back, which leaves with a code of its own, or is sent a signal. `file`: how its ranks
+/// open their file; `form`: which images are made.
+fn keeps_code_signals_and_streams(options: &[&str], file: &str, form: &[&str]) {
+    let Some(place) = Place::new(&["jobs/cr_traffic"]) else { return };
+    let mut command = place.command("mpirun");
+    command.args(["-n", "4", "--timeout", "85"]).args(options).arg(place.programs.path("cr_traffic"));
+    command.args(["200", "3", file, "7", place.programs.marker()]);
+    let mut job = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.starts_with("round 10 ")));
+    let pid = job.id().to_string();
+    let set = set_of(&run(place.oxmpi(&[&["checkpoint"], form, &["--kill", &pid]].concat())));
+    job.wait().unwrap();
+    let output = run(place.oxmpi(&["restart", &set]));
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(7), "{}", words(&output));
+    assert!(out.contains("whole, sum") && !out.contains("round 10 "), "{out}");
+    let mut job =
+        place.oxmpi(&["restart", &set]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = Pid::from_child(&job);
+    let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.starts_with("round ")));
+    kill_process(pid, Signal::TERM).unwrap();
+    let rest: Vec<String> = lines.collect();
+    let output = job.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(143), "{rest:?} {}", words(&output));
+    assert!(words(&output).contains("mpirun: SIGTERM"), "{}", words(&output));
+    await_nobody(&place);
+}
+
+#[test]
+fn the_exit_code_the_signals_and_the_streams_are_those_of_the_job() {
+    keeps_code_signals_and_streams(&[], "data", &["--tree"]);
+}
+
+/// As where `nsenter` or `bwrap` have entered a container: the leader of the session is a process that nobody sees there.
+#[test]
+fn a_session_from_outside_is_told_and_a_restart_makes_its_own() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let mut command = place.command("oxmpi");
+    let script = r#"
+        start() { "$@" -n 2 --timeout 85 "$heat" 600 6000 "$mark" > out 2>&1 & job=$!; until grep -q '^step 20 ' out; do sleep 0.01; done; }
+        start "$mpirun"
+        "$oxmpi" checkpoint --tree $job; echo "code $?"
+        kill $job; wait $job
+        start setsid "$mpirun"
+        "$oxmpi" checkpoint --tree --kill $job; echo "code $?"
+        wait $job
+        "$oxmpi" restart sets/*.1; echo "code $?"; tail -n 1 out"#;
+    command.env("oxmpi", installed("oxmpi")).env("mpirun", installed("mpirun"));
+    command.env("heat", place.programs.path("cr_heat")).env("mark", place.programs.marker());
+    let mut inside = Command::new("nsenter");
+    inside.arg(format!("--net=/proc/{}/ns/net", place.holder.id()));
+    inside.args(["--", "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script]);
+    inside.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?)))).stdin(Stdio::null());
+    inside.current_dir(&place.programs.directory);
+    let output = run(inside);
+    let text = words(&output);
+    assert!(
+        text.contains("begun outside of this container") && text.contains("setsid --wait mpirun"),
+        "{text}"
+    );
+    let codes: Vec<_> = text.lines().filter(|line| line.starts_with("code ")).collect();
+    assert_eq!(codes, ["code 1", "code 0", "code 0"], "{text}");
+    assert!(text.lines().any(|line| line.starts_with("sum ")), "{text}");
+}
+
+/// By script(1), which gives a terminal to what it runs.
+#[test]
+fn a_job_with_a_terminal_goes_on_without_one() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let mpirun = installed("mpirun").display().to_string();
+    let line = format!(
+        "set -m; {mpirun} -n 4 --timeout 85 {} 600 6000 {}; true",
+        place.programs.path("cr_heat").display(),
+        place.programs.marker()
+    );
+    let mut command = Command::new("nsenter");
+    command
+        .arg(format!("--net=/proc/{}/ns/net", place.holder.id()))
+        .args(["--", "script", "-qfec"])
+        .arg(line);
+    command
+        .arg("/dev/null")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .current_dir(&place.programs.directory);
+    let mut shell = command.spawn().unwrap();
+    let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.starts_with("step 20 ")));
+    let all = processes_with(place.programs.marker());
+    let of_mpirun =
+        all.iter().filter(|line| line.split_once(": ").is_some_and(|(_, args)| args.starts_with(&mpirun)));
+    let pids: Vec<i32> = of_mpirun.map(|line| line.split_once(':').unwrap().0.parse().unwrap()).collect();
+    let pid = eldest(&pids).unwrap().to_string();
+    let set = set_of(&run(place.oxmpi(&["checkpoint", "--tree", "--kill", &pid])));
+    shell.wait().unwrap();
+    let output = run(place.oxmpi(&["restart", &set]));
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && out.contains("\nsum ") && !out.contains('\r'), "{}", words(&output));
+}
+
+#[test]
+fn what_cannot_be_checkpointed_is_told_with_the_remedy() {
+    let Some(place) = Place::new(&["jobs/cr_heat", "jobs/cr_left"]) else { return };
+    let own = std::process::id().to_string();
+    let ask = |pid: &str, more: &[&str]| run(place.oxmpi(&[&["checkpoint", "--tree", pid], more].concat()));
+    refused(&ask(&own, &[]), 1, &["not mpirun of this installation"]);
+    refused(&ask("nobody", &[]), 2, &["'nobody' is no process number"]);
+    let mut job = place.start(&[], "cr_heat", &["2000", "6000"]);
+    job.await_line("step");
+    let mpirun = job.mpirun();
+    let without = format!("'mpirun --mca cr blcr'); 'oxmpi checkpoint --tree {mpirun}'");
+    refused(&run(place.oxmpi(&["checkpoint", &mpirun])), 2, &[&without]);
+    let ranks = processes_with(place.programs.marker());
+    let rank = ranks.iter().find(|line| !line.contains("mpirun")).unwrap().split_once(':').unwrap().0;
+    refused(&ask(rank, &[]), 1, &[&format!("its mpirun is process {mpirun}")]);
+    refused(
+        &ask(&mpirun, &["--mca", "cr_blcr_criu", "/nowhere/criu"]),
+        1,
+        &["cr_blcr_criu names /nowhere/criu"],
+    );
+    // From outside of its network.
+    let mut outside = Command::new(installed("oxmpi"));
+    outside.args(["checkpoint", "--tree", &mpirun, "--mca", "cr_blcr_criu"]).arg(&place.criu);
+    refused(
+        &run(outside),
+        1,
+        &["another network namespace", &format!("nsenter --net=/proc/{mpirun}/ns/net")],
+    );
+    let odd = ask(&mpirun, &["--mca", "cr_blcr_options", "--no-such-option"]);
+    refused(&odd, 1, &["there is no new set, and the job goes on"]);
+    refused(&ask(&mpirun, &["--dir", "/proc/nowhere"]), 1, &["/proc/nowhere cannot be used", "cr_base_dir"]);
+    // The job names a CRIU, which would be taken otherwise.
+    let mut missing = Command::new("nsenter");
+    missing.arg(format!("--net=/proc/{}/ns/net", place.holder.id()));
+    missing.args(["--", "/usr/bin/env", "PATH=/nowhere", "OXMPI_PARAM_FILES=none"]).arg(installed("oxmpi"));
+    missing.args(["checkpoint", "--tree", &mpirun, "--mca", "cr_blcr_criu", ""]);
+    if !["/usr/sbin/criu", "/sbin/criu"].iter().any(|file| Path::new(file).exists()) {
+        refused(
+            &run(missing),
+            1,
+            &["no program 'criu' in PATH (/nowhere", "apt-get install criu", "cr_blcr_criu"],
+        );
+    }
+    // The directory by the parameter, and so many old sets as another one says.
+    let there = place.programs.directory.join("there");
+    let base = ["--mca", "cr_base_dir", there.to_str().unwrap(), "--mca", "cr_keep", "1"];
+    let sets: Vec<String> = (0..3).map(|_| set_of(&ask(&mpirun, &base))).collect();
+    assert_eq!(sets.iter().map(|set| Path::new(set).exists()).collect::<Vec<_>>(), [false, true, true]);
+    let advice = run(place.oxmpi(&[&["checkpoint", "--advise", "3600"], &base[..3]].concat()));
+    assert!(
+        words(&advice).contains("by Daly's formula, for a machine that fails every 3600 s"),
+        "{}",
+        words(&advice)
+    );
+    refused(&run(place.oxmpi(&["checkpoint", "--advise"])), 1, &["what one costs is not known"]);
+    refused(&run(place.oxmpi(&["restart", &sets[2]])), 1, &["these are in use", "mpirun"]);
+    assert!(place.names().is_empty(), "{:?}", place.names());
+    job.lose();
+    let left = place.programs.path("cr_left").display().to_string();
+    for (program, reason) in [
+        (["sleep", "60"], "rank 0 has not called MPI_Init yet: try again when it has"),
+        ([&left, place.programs.marker()], "rank 1 has called MPI_Finalize"),
+    ] {
+        let mut job = place.command("mpirun");
+        job.args(["-n", "2"]).args(program).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut job = job.spawn().unwrap();
+        let start = Instant::now();
+        loop {
+            let output = ask(&job.id().to_string(), &[]);
+            if words(&output).contains(reason) {
+                assert_eq!(output.status.code(), Some(1));
+                break;
+            }
+            assert!(start.elapsed() < LIMIT, "{}", words(&output));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        job.kill().unwrap();
+        job.wait().unwrap();
+    }
+}

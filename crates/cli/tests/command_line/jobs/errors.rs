@@ -1,0 +1,224 @@
+//! MPI_Abort, calls with wrong arguments, at a wrong time, or of functions that are not there.
+
+use std::process::Command;
+
+use super::harness::{Outcome, Programs, compile, installed};
+
+const FATAL: &str = "\nThe error handler is MPI_ERRORS_ARE_FATAL, so the job ends";
+const OUTSIDE: &str = "\nBefore MPI_Init has returned, and after MPI_Finalize, the initial error handler counts, which is \
+                       MPI_ERRORS_ARE_FATAL (parameter mpi_initial_errhandler): the job ends.\n";
+
+fn errors(programs: &Programs, arguments: &[&str]) -> Outcome {
+    programs.run(3, &[], "errors", arguments)
+}
+
+/// The job ends with `code` and one report, though all ranks make the mistake; it contains `text`.
+fn fails(programs: &Programs, what: &str, code: i32, text: &str) {
+    let outcome = errors(programs, &[what]);
+    outcome.reports(code, "rank ");
+    assert!(outcome.err.contains(&format!(") ended the job:\n{text}")), "{outcome:?}");
+    assert!(!outcome.out.contains("still here"), "{outcome:?}");
+}
+
+#[test]
+fn abort_ends_the_job_with_its_code() {
+    let p = compile(&["jobs/errors"]);
+    let outcome = errors(&p, &["abort-one", "7"]);
+    outcome.reports(7, "rank 1 (pid ");
+    assert!(outcome.err.contains(") called MPI_Abort with code 7\n"), "{outcome:?}");
+    // As with other libraries it is the last 8 bits; the report has all of them.
+    let outcome = errors(&p, &["abort-one", "300"]);
+    outcome.reports(44, "rank 1 (pid ");
+    assert!(outcome.err.contains(") called MPI_Abort with code 300, of which"), "{outcome:?}");
+    // Without a launcher.
+    for (code, status) in [("300", 44), ("0", 1)] {
+        let alone = Command::new(p.path("errors")).args(["abort-all", code]).output().unwrap();
+        let err = String::from_utf8_lossy(&alone.stderr);
+        assert_eq!(
+            (alone.status.code(), &*err),
+            (Some(status), &*format!("MPI_Abort was called with code {code}\n"))
+        );
+    }
+    errors(&p, &["abort-all", "7"]).reports(7, "rank ");
+    // An exit code has 8 bits, and an aborted job must not look like a good one.
+    errors(&p, &["abort-one", "0"]).reports(1, "rank 1 ");
+    errors(&p, &["abort-all", "256"]).reports(1, "rank ");
+    errors(&p, &["abort-one", "-1"]).reports(255, "rank 1 ");
+}
+
+#[test]
+fn abort_before_init() {
+    let p = compile(&["jobs/errors"]);
+    let outcome = errors(&p, &["abort-before", "7"]);
+    outcome.reports(7, "rank ");
+    assert!(
+        outcome.err.contains("MPI_Abort was called with code 7 while MPI was not initialised\n"),
+        "{outcome:?}"
+    );
+}
+
+#[test]
+fn wrong_arguments_are_named_with_their_values() {
+    let p = compile(&["jobs/errors"]);
+    let peer = "MPI_Send: MPI_ERR_RANK: dest is 99; the communicator has the ranks 0 to 2";
+    fails(&p, "peer", 6, &format!("{peer}{FATAL}"));
+    fails(&p, "tag", 4, "MPI_Send: MPI_ERR_TAG: tag is -5;");
+    fails(&p, "count", 2, "MPI_Bcast: MPI_ERR_COUNT: count is -3;");
+    fails(
+        &p,
+        "truncate",
+        15,
+        "MPI_Sendrecv: MPI_ERR_TRUNCATE: a message of 8 bytes arrived for a receive buffer of 4 bytes",
+    );
+    errors(&p, &["peer-one"]).reports(6, "rank 1 (pid ");
+}
+
+#[test]
+fn calls_at_a_wrong_time() {
+    let p = compile(&["jobs/errors"]);
+    let early =
+        "MPI_Comm_rank: MPI_ERR_OTHER: called before MPI_Init or MPI_Init_thread, and there is no session";
+    fails(&p, "before", 16, &format!("{early}{OUTSIDE}"));
+    let twice = "MPI_Init: MPI_ERR_OTHER: MPI was initialised before; it can be only once";
+    fails(&p, "double", 16, &format!("{twice}{FATAL}"));
+    fails(
+        &p,
+        "after",
+        16,
+        &format!("MPI_Send: MPI_ERR_OTHER: called after MPI_Finalize, and there is no session{OUTSIDE}"),
+    );
+    fails(&p, "after-init", 16, &format!("{twice}{OUTSIDE}"));
+    fails(&p, "after-finalize", 16, "MPI_Finalize: MPI_ERR_OTHER: called after MPI_Finalize");
+}
+
+#[test]
+fn the_initial_error_handler_is_what_the_user_says() {
+    let p = compile(&["jobs/errors"]);
+    let with = |handler: &'static str| p.run(2, &["--initial-errhandler", handler], "errors", &["initial"]);
+    with("mpi_errors_return").is_fine(2, "before 16, between 6, after 16, handlers return return");
+    for handler in ["mpi_errors_are_fatal", "mpi_errors_abort"] {
+        let outcome = with(handler);
+        outcome.reports(16, "rank ");
+        assert!(outcome.err.contains(&handler.to_uppercase()), "{outcome:?}");
+    }
+    let outcome = with("mpi_errors_perhaps");
+    assert_eq!(outcome.code, 2, "{outcome:?}");
+    assert!(outcome.err.contains("'mpi_errors_perhaps' is not one of mpi_errors_are_fatal"), "{outcome:?}");
+}
+
+#[test]
+fn without_the_world_model_the_initial_error_handler_counts() {
+    let p = compile(&["jobs/errors"]);
+    let text = "MPI_Comm_rank: MPI_ERR_COMM: the communicator is MPI_COMM_WORLD, which is there between MPI_Init and \
+                MPI_Finalize only";
+    fails(&p, "session", 5, &format!("{text}{FATAL}"));
+    let with =
+        |arguments: &[&str]| p.run(2, &["--initial-errhandler", "mpi_errors_return"], "errors", arguments);
+    with(&["session"]).is_fine(2, "early 5");
+    with(&["session", "7"]).reports(7, "rank ");
+}
+
+#[test]
+fn an_error_of_no_object_is_for_the_handler_of_self_or_else_of_world() {
+    let p = compile(&["jobs/errors"]);
+    // The marker is an argument, too.
+    errors(&p, &["no-object"]).is_fine(3, "returned 3");
+    let self_is_set = errors(&p, &["no-object", "0"]);
+    self_is_set.reports(3, "rank ");
+    assert!(self_is_set.out.contains("returned 3"), "{self_is_set:?}");
+    let strict = p.run(2, &["--mca", "mpi_strict", "1"], "errors", &["no-object"]);
+    strict.reports(3, "rank ");
+    assert!(!strict.out.contains("returned"), "{strict:?}");
+}
+
+#[test]
+fn a_call_from_a_handler_of_a_signal_is_told_in_one_report() {
+    let p = compile(&["jobs/errors"]);
+    let outcome = errors(&p, &["signal"]);
+    outcome.reports(1, "rank 1 ");
+    assert!(outcome.err.contains("MPI_Iprobe: this thread is inside the library already"), "{outcome:?}");
+    assert!(!outcome.err.contains("panicked") && outcome.err.lines().count() < 12, "{outcome:?}");
+}
+
+#[test]
+fn a_user_handler_may_end_the_program() {
+    let p = compile(&["jobs/errors"]);
+    errors(&p, &["handler-exits", "9"]).reports(9, "rank ");
+    // MPI_ERRORS_ABORT ends the job, and says which handler it was.
+    let outcome = errors(&p, &["handler-abort"]);
+    outcome.reports(6, "rank 1 ");
+    assert!(outcome.err.contains("The error handler is MPI_ERRORS_ABORT"), "{outcome:?}");
+}
+
+#[test]
+fn a_returned_error_tells_function_and_value() {
+    let p = compile(&["jobs/errors"]);
+    errors(&p, &["return"]).is_fine(3, "MPI_Send: dest is 99; the communicator has the ranks 0 to 2");
+}
+
+#[test]
+fn a_singleton_tells_its_errors_itself() {
+    let p = compile(&["jobs/errors"]);
+    for (what, code, text) in [
+        ("peer", 6, "MPI_Send: MPI_ERR_RANK: dest is 99; the communicator has the ranks 0 to 0"),
+        ("before", 16, "MPI_Comm_rank: MPI_ERR_OTHER: called before MPI_Init"),
+        ("after", 16, "MPI_Send: MPI_ERR_OTHER: called after MPI_Finalize"),
+    ] {
+        let output = Command::new(p.path("errors")).arg(what).output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(code) && err.starts_with(text), "{what}: {err}");
+        assert_eq!(err.matches(text).count(), 1, "{err}");
+    }
+}
+
+#[test]
+fn a_misspelt_parameter_is_told_with_the_nearest_name() {
+    let p = compile(&["jobs/many"]);
+    let text = "there is no parameter 'shm_ring_slot' (did you mean 'shm_ring_slots'?)";
+    let variable = ("OXMPI_MCA_shm_ring_slot", "256");
+    // For mpirun, which starts nothing then.
+    let mut command = p.mpirun(2, &[], "many", &["init"]);
+    command.env(variable.0, variable.1);
+    let outcome = p.start(command).end();
+    assert_eq!((outcome.code, outcome.out.as_str()), (2, ""));
+    assert!(outcome.err.starts_with("mpirun: environment variable OXMPI_MCA_shm_ring_slot: "), "{outcome:?}");
+    assert!(outcome.err.contains(text), "{outcome:?}");
+    // For the ranks: one report.
+    let script = format!("{}={} exec {} init", variable.0, variable.1, p.path("many").display());
+    let mut command = Command::new(installed("mpirun"));
+    command.args(["-n", "4", "--timeout", "50", "sh", "-c", &script]);
+    let outcome = p.start(command).end();
+    outcome.reports(16, "rank ");
+    assert!(
+        outcome.err.contains(") ended the job:\nMPI_Init: ") && outcome.err.contains(text),
+        "{outcome:?}"
+    );
+    // For a singleton.
+    let output = Command::new(p.path("many")).arg("init").env(variable.0, variable.1).output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(16) && err.starts_with("MPI_Init: ") && err.contains(text), "{err}");
+}
+
+#[test]
+fn a_parameter_far_from_all_is_refused_too() {
+    let p = compile(&["jobs/many"]);
+    let mut command = p.mpirun(2, &[], "many", &["init"]);
+    command.env("OXMPI_MCA_unknown", "1");
+    let outcome = p.start(command).end();
+    assert!(outcome.code == 2 && outcome.err.contains("there is no parameter 'unknown'"), "{outcome:?}");
+    assert!(outcome.err.contains("'oxmpi info --params' lists them all"), "{outcome:?}");
+    let outcome = p.run(2, &["--mca", "shm_max_rings", "many"], "many", &["init"]);
+    assert_eq!((outcome.code, outcome.out.as_str()), (2, ""));
+    let text =
+        "mpirun: --mca shm_max_rings many: parameter 'shm_max_rings': 'many' is not a number from 0 to 1024";
+    assert!(outcome.err.starts_with(text), "{outcome:?}");
+}
+
+/// Where both take the way of the plans: the error is in the message that the receiver gets.
+#[test]
+fn a_shorter_length_at_a_receiver_of_a_collective_is_an_error() {
+    let p = compile(&["jobs/shorter"]);
+    for rpi in ["shm", "tcp"] {
+        p.run(2, &["--mca", "coll", "^shmem", "--mca", "rpi", rpi], "shorter", &[]).is_fine(1, "ok");
+    }
+}

@@ -1,0 +1,151 @@
+//! Programs that something else than `mpirun` of OxMPI has started, or that belong to another MPI library: no jobs of one rank
+//! where one of several was wanted, and none refused that is right.
+
+use std::net::TcpListener;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+
+use rustix::io::{FdFlags, fcntl_setfd};
+
+use super::harness::{Outcome, Programs, compile, installed};
+
+/// The program itself, with these variables.
+fn alone(p: &Programs, env: &[(&str, &str)], arguments: &[&str]) -> Outcome {
+    let mut command = Command::new(p.path("world"));
+    command.args(arguments).arg(p.marker()).envs(env.iter().copied());
+    p.start(command).end()
+}
+
+fn is_alone(outcome: &Outcome, lines_of_stderr: usize) {
+    assert_eq!((outcome.code, outcome.out.as_str()), (0, "rank 0 of 1\n"), "{outcome:?}");
+    assert_eq!(outcome.err.lines().count(), lines_of_stderr, "{outcome:?}");
+}
+
+fn is_refused(outcome: &Outcome, parts: &[&str]) {
+    assert!(outcome.code != 0 && !outcome.out.contains("rank"), "{outcome:?}");
+    let parts = parts.iter().chain(&["PROGRAM", "OXMPI_MCA_mpi_allow_singletons=1"]);
+    parts.for_each(|part| assert!(outcome.err.contains(part), "{part}: {outcome:?}"));
+}
+
+#[test]
+fn variables_of_a_batch_script_make_a_singleton_and_one_line() {
+    let p = compile(&["jobs/world"]);
+    is_alone(&alone(&p, &[], &[]), 0);
+    is_alone(&alone(&p, &[("SLURM_NTASKS", "1")], &[]), 0);
+    let outcome = alone(&p, &[("SLURM_NTASKS", "4")], &[]);
+    is_alone(&outcome, 1);
+    assert!(outcome.err.contains("SLURM_NTASKS=4") && outcome.err.contains("mpirun -n 4"), "{outcome:?}");
+    is_alone(&alone(&p, &[("SLURM_NTASKS", "4"), ("OXMPI_MCA_mpi_allow_singletons", "1")], &[]), 0);
+    // Neither a socket that is none, nor a server that has ended, nor a task that is no ancestor.
+    is_alone(&alone(&p, &[("PMI_FD", "0"), ("PMI_SIZE", "4")], &[]), 1);
+    let gone = [
+        ("PMIX_NAMESPACE", "a"),
+        ("PMIX_SERVER_URI2", "a.0;tcp4://127.0.0.1:1"),
+        ("OMPI_COMM_WORLD_SIZE", "4"),
+    ];
+    is_alone(&alone(&p, &gone, &[]), 1);
+    let elsewhere = [("SLURM_STEP_NUM_TASKS", "4"), ("SLURM_TASK_PID", "1999999999")];
+    is_alone(&alone(&p, &elsewhere, &[]), 1);
+}
+
+#[test]
+fn variables_of_a_batch_script_do_not_change_a_job() {
+    let p = compile(&["jobs/world"]);
+    let mut command = p.mpirun(2, &[], "world", &[]);
+    command.env("SLURM_NTASKS", "4").env("SLURM_STEP_NUM_TASKS", "4");
+    p.start(command).end().is_fine(2, "of 2");
+}
+
+#[test]
+fn a_task_of_pmi_is_refused_and_its_own_job_is_not() {
+    let p = compile(&["jobs/world"]);
+    let (_server, task) = UnixStream::pair().unwrap();
+    fcntl_setfd(&task, FdFlags::empty()).unwrap();
+    let socket = task.as_raw_fd().to_string();
+    let env = [("PMI_FD", &*socket), ("PMI_SIZE", "4"), ("PMI_RANK", "1")];
+    let found = [&*format!("PMI_FD={socket}"), "PMI_SIZE=4", "mpirun -n 4"];
+    is_refused(&alone(&p, &env, &[]), &found);
+    let by_session = alone(&p, &env, &["session"]);
+    assert_eq!((by_session.code, by_session.out.as_str()), (3, "no session\n"), "{by_session:?}");
+    is_alone(&alone(&p, &[&env[..], &[("OXMPI_MCA_mpi_allow_singletons", "1")]].concat(), &[]), 0);
+    is_alone(&alone(&p, &[env[0], ("PMI_SIZE", "1")], &[]), 0);
+    let mut command = p.mpirun(2, &[], "world", &[]);
+    command.envs(env);
+    p.start(command).end().is_fine(2, "of 2");
+}
+
+#[test]
+fn a_task_of_pmix_is_refused() {
+    let p = compile(&["jobs/world"]);
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let uri = format!("a.0;tcp4://{}", server.local_addr().unwrap());
+    let env = [("PMIX_NAMESPACE", "a"), ("PMIX_RANK", "0"), ("PMIX_SERVER_URI41", &*uri)];
+    is_refused(&alone(&p, &env, &[]), &["PMIx server", "several processes", "mpirun -n N"]);
+    let four = [&env[..], &[("OMPI_COMM_WORLD_SIZE", "4")]].concat();
+    is_refused(&alone(&p, &four, &[]), &["OMPI_COMM_WORLD_SIZE=4", "mpirun -n 4"]);
+    let one = [&env[..], &[("OMPI_COMM_WORLD_SIZE", "1")]].concat();
+    is_alone(&alone(&p, &one, &[]), 0);
+}
+
+#[test]
+fn a_task_of_slurm_is_refused() {
+    let p = compile(&["jobs/world"]);
+    let run = |script: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("export SLURM_TASK_PID=$$; {script}"), "sh", p.marker()]);
+        p.start(command).end()
+    };
+    let found = ["SLURM_STEP_NUM_TASKS=3", "mpirun -n 3"];
+    is_refused(&run("export SLURM_STEP_NUM_TASKS=3; exec ./world $1"), &found);
+    is_refused(&run("export SLURM_STEP_NUM_TASKS=3; ./world $1; exit $?"), &found);
+    is_alone(&run("export SLURM_STEP_NUM_TASKS=1; ./world $1; exit $?"), 0);
+    is_alone(&run("export SLURM_NTASKS=3; ./world $1; exit $?"), 1);
+}
+
+#[test]
+fn ranks_do_not_inherit_who_mpirun_is_to_another_launcher() {
+    let p = compile(&[]);
+    let mut command = Command::new(installed("mpirun"));
+    command.args(["-n", "1", "--timeout", "50", "sh", "-c", "env", p.marker()]);
+    let others =
+        ["PMI_FD", "PMI_RANK", "PMIX_RANK", "PMI2_A", "OMPI_COMM_WORLD_NODE_RANK", "HYDI_CONTROL_FD"];
+    command.envs(others.map(|name| (name, "7"))).env("SLURM_NTASKS", "7").env("OMPI_MCA_x", "7");
+    let outcome = p.start(command).end();
+    let has = |name: &str| outcome.out.lines().any(|line| line.starts_with(&format!("{name}=")));
+    assert!(!others.iter().any(|name| has(name)), "{outcome:?}");
+    assert!(has("SLURM_NTASKS") && has("OMPI_MCA_x") && has("OMPI_COMM_WORLD_RANK"), "{outcome:?}");
+}
+
+/// Compiles a program that needs a library of this name, which has a function of MPI.
+fn of_other_library(p: &Programs, library: &str) {
+    let source = p.file("other.c", b"int MPI_Initialized(int *flag) { *flag = 0; return 0; }\n", 0o644);
+    let program = b"int MPI_Initialized(int *), puts(const char *);\nint main(void) { int f; puts(\"ran\"); return MPI_Initialized(&f); }\n";
+    let program = p.file("main.c", program, 0o644);
+    let cc = |arguments: &[&str]| {
+        let done = Command::new("cc").args(arguments).current_dir(&p.directory).status().unwrap();
+        assert!(done.success(), "cc {arguments:?}");
+    };
+    let soname = format!("-Wl,-soname,{library}");
+    cc(&["-shared", "-fPIC", source.to_str().unwrap(), "-o", library, &soname]);
+    cc(&[program.to_str().unwrap(), library, "-Wl,-rpath,$ORIGIN", "-o", "foreign"]);
+}
+
+#[test]
+fn a_program_of_another_mpi_library_is_refused() {
+    let p = compile(&[]);
+    for (library, owner) in [("libmpi.so.40", "Open MPI"), ("libmpi.so.12", "MPICH")] {
+        of_other_library(&p, library);
+        let outcome = p.run(2, &[], "foreign", &[]);
+        assert_eq!((outcome.code, outcome.out.as_str()), (1, ""), "{outcome:?}");
+        for part in ["foreign", library, owner, "mpicc", "mpi_allow_singletons"] {
+            assert!(outcome.err.contains(part), "{part}: {outcome:?}");
+        }
+        p.run(2, &["--mca", "mpi_allow_singletons", "1"], "foreign", &[]).is_fine(2, "ran");
+    }
+    // A library that only sounds like one, a script, and a program without MPI.
+    of_other_library(&p, "libmpimodel.so.40");
+    p.run(2, &[], "foreign", &[]).is_fine(2, "ran");
+    p.file("script", b"#!/bin/sh\necho script\n", 0o755);
+    p.run(2, &[], "script", &[]).is_fine(2, "script");
+}

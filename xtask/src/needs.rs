@@ -1,0 +1,159 @@
+//! What the tests need of the machine: installed by package name, or the run fails and says what is missing. A run with
+//! `--allow-skips` goes on without it, and lists each check that it left out.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+
+use crate::criu;
+use crate::install::target_directory;
+use crate::packages;
+use crate::run::{Failure, Run};
+use crate::ucc;
+
+/// Programs and files that tests need, and the package of Debian that has each: those of the compiler wrappers, those of several hosts,
+/// and libraries that are opened at run time.
+const PROGRAMS: [(&str, &str); 10] = [
+    ("cc", "gcc"),
+    ("c++", "g++"),
+    ("cmake", "cmake"),
+    ("pkg-config", "pkg-config"),
+    ("ip", "iproute2"),
+    ("ssh", "openssh-client"),
+    ("sshd", "openssh-server"),
+    ("fi_info", "libfabric-bin"),
+    // It brings libfabric.
+    ("/usr/include/rdma/fabric.h", "libfabric-dev"),
+    ("ipcs", "util-linux"),
+];
+
+/// Whether a run may leave out what the machine does not allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Skips {
+    Refused,
+    Allowed,
+}
+
+/// What was found, for the tests.
+#[derive(Debug)]
+pub(crate) struct Needs {
+    skips: Skips,
+    variables: Vec<(&'static str, OsString)>,
+    missing: Vec<String>,
+}
+
+impl Needs {
+    /// Installs and looks up all of it.
+    pub(crate) fn prepare(skips: Skips) -> Result<Needs, Failure> {
+        let mut needs = Needs { skips, variables: Vec::new(), missing: Vec::new() };
+        // Of an earlier run.
+        let _ = fs::remove_file(skip_file());
+        if skips == Skips::Allowed {
+            needs.variables.push(("OXMPI_TEST_ALLOW_SKIPS", skip_file().into_os_string()));
+        }
+        for (program, package) in PROGRAMS {
+            needs.require(install_program(program, package))?;
+        }
+        if !is_root() {
+            needs.require(Err(Failure::new(
+                "jobs on several hosts, checkpoints and other users need root, which makes network namespaces",
+            )))?;
+        }
+        needs.provide("OXMPI_TEST_CRIU", criu::find_or_unpack())?;
+        needs.provide("OXMPI_TEST_UCC", ucc::find_or_unpack())?;
+        Ok(needs)
+    }
+
+    /// Names what was found to the tests, by a variable.
+    fn provide(&mut self, variable: &'static str, found: Result<PathBuf, Failure>) -> Result<(), Failure> {
+        match found {
+            Ok(path) => {
+                self.variables.push((variable, path.into_os_string()));
+                Ok(())
+            }
+            Err(failure) => self.require(Err(failure)),
+        }
+    }
+
+    /// Takes what is missing for a failure, unless skips are allowed.
+    pub(crate) fn require(&mut self, found: Result<(), Failure>) -> Result<(), Failure> {
+        match (found, self.skips) {
+            (Ok(()), _) => Ok(()),
+            (Err(failure), Skips::Refused) => {
+                Err(Failure::new(format!("{failure}\n'--allow-skips' goes on without it")))
+            }
+            (Err(failure), Skips::Allowed) => {
+                println!("missing: {failure}");
+                self.missing.push(failure.to_string());
+                Ok(())
+            }
+        }
+    }
+
+    /// A command that runs tests.
+    pub(crate) fn environment(&self, mut command: Run) -> Run {
+        for (variable, value) in &self.variables {
+            command = command.env(variable, value);
+        }
+        command
+    }
+
+    /// All that was left out: what is missing, and what tests said.
+    pub(crate) fn skips(&self) -> Vec<String> {
+        let said = fs::read_to_string(skip_file()).unwrap_or_default();
+        let said: BTreeSet<&str> = said.lines().collect();
+        self.missing.iter().cloned().chain(said.into_iter().map(str::to_owned)).collect()
+    }
+}
+
+/// Where tests write what they skip.
+fn skip_file() -> PathBuf {
+    target_directory().join("test-skips.txt")
+}
+
+fn install_program(program: &str, package: &str) -> Result<(), Failure> {
+    if is_there(program) || packages::install(&[package]).is_ok() && is_there(program) {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "the tests need '{program}', and 'apt-get install {package}' does not bring it here: install it by hand"
+    )))
+}
+
+/// Whether this process belongs to root.
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
+
+/// Whether a program is in PATH, or where those are that only root uses; a file with its whole path is there or not.
+fn is_there(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut directories = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    directories.any(|directory| directory.join(program).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn needs(skips: Skips) -> Needs {
+        Needs { skips, variables: Vec::new(), missing: Vec::new() }
+    }
+
+    #[test]
+    fn what_is_missing_fails_the_run_unless_that_is_allowed() {
+        let missing = || Err(Failure::new("there is no CRIU"));
+        let error = needs(Skips::Refused).require(missing()).unwrap_err().to_string();
+        assert!(error.contains("no CRIU") && error.contains("--allow-skips"), "{error}");
+        let mut allowed = needs(Skips::Allowed);
+        assert!(allowed.require(missing()).is_ok());
+        assert!(allowed.skips().contains(&"there is no CRIU".to_owned()));
+    }
+
+    #[test]
+    fn programs_are_found_by_name_and_by_path() {
+        assert!(is_there("sh") && is_there("/bin/sh") && !is_there("no-such-program"));
+    }
+}

@@ -1,0 +1,176 @@
+//! `cargo xtask nightly`: what the everyday run leaves out, in ten shares, of which each change runs one after the everyday run
+//! (`.ci/run`). Ten changes in a row have run all of it.
+//!
+//! Each share has a tenth of the tests in modules `night`, of the fuzzers and of mpi4py's modules, and one longer part of its own
+//! ([`own_part`]). A run goes on after a failure, and tells all at the end.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::conformance;
+use crate::install::target_directory;
+use crate::needs::Needs;
+use crate::run::{Failure, Run};
+use crate::soak;
+use crate::steps::Steps;
+use crate::test::{Call, build_tests, fuzz, loom, make_installation, nextest, prefix, prepare};
+
+const SHARES: u32 = 10;
+/// How long each fuzzer runs.
+const FUZZ_SECONDS: u64 = 20;
+
+/// Which shares run.
+#[derive(Debug, PartialEq, Eq)]
+struct Shares {
+    numbers: Vec<u32>,
+    /// Steps that have passed in an earlier run of the same tree are left out.
+    is_resumed: bool,
+}
+
+impl Shares {
+    fn read(words: &[&str]) -> Result<Shares, Failure> {
+        let mut shares = Shares { numbers: (0..SHARES).collect(), is_resumed: false };
+        let mut words = words.iter().copied();
+        while let Some(word) = words.next() {
+            match word {
+                "--resume" => shares.is_resumed = true,
+                "--share" => {
+                    let text = words.next().unwrap_or_default();
+                    let number = text.strip_suffix("/10").and_then(|number| number.parse().ok());
+                    let number = number.filter(|number| *number < SHARES).ok_or_else(|| {
+                        Failure::new(format!("--share '{text}' is not one of 0/10, 1/10, ... 9/10"))
+                    })?;
+                    shares.numbers = vec![number];
+                }
+                other => return Err(Failure::new(format!("'cargo xtask nightly' has no option '{other}'"))),
+            }
+        }
+        Ok(shares)
+    }
+}
+
+/// The steps that have passed, for `--resume`.
+#[derive(Debug, Default, Deserialize, Serialize)]
+struct Passed {
+    /// The commit, and what differs from it.
+    tree: String,
+    steps: BTreeSet<String>,
+}
+
+impl Passed {
+    fn file() -> PathBuf {
+        target_directory().join("nightly.json")
+    }
+
+    /// Those of an earlier run, if that was of the same tree and is to be resumed.
+    fn load(is_resumed: bool) -> Result<Passed, Failure> {
+        let git = |words: &[&str]| Run::new("git").args(words).output();
+        let parts = [git(&["rev-parse", "HEAD"])?, git(&["diff", "HEAD"])?].concat();
+        let tree = String::from_utf8_lossy(&parts).into_owned();
+        let text = fs::read_to_string(Passed::file()).unwrap_or_default();
+        let earlier: Passed = serde_json::from_str(&text).unwrap_or_default();
+        let is_same = is_resumed && earlier.tree == tree;
+        Ok(if is_same { earlier } else { Passed { tree, steps: BTreeSet::new() } })
+    }
+
+    fn add(&mut self, step: &str) -> Result<(), Failure> {
+        self.steps.insert(step.to_owned());
+        let text = serde_json::to_string(self).map_err(|error| Failure::new(error.to_string()))?;
+        fs::write(Passed::file(), text).map_err(Failure::io("what has passed cannot be noted"))
+    }
+}
+
+/// The nightly run, or one of its shares.
+pub(crate) fn nightly(words: &[&str]) -> Result<(), Failure> {
+    let (call, others) = Call::read(words)?;
+    let shares = Shares::read(&others)?;
+    let mut steps = Steps::new();
+    let mut needs = None;
+    let result = steps
+        .run("what the tests need", || {
+            needs = Some(prepare(call.skips)?);
+            make_installation(&prefix())?;
+            build_tests()
+        })
+        .and_then(|()| match &mut needs {
+            Some(needs) => run_shares(&mut steps, needs, &shares),
+            None => Ok(()),
+        });
+    let skips = needs.map(|needs| needs.skips()).unwrap_or_default();
+    let written = steps.conclude(call.json.as_deref(), &skips);
+    result.and(written)?;
+    let failures = steps.failures();
+    if failures.is_empty() { Ok(()) } else { Err(Failure::new(failures.join("\n"))) }
+}
+
+fn run_shares(steps: &mut Steps, needs: &mut Needs, shares: &Shares) -> Result<(), Failure> {
+    let mut passed = Passed::load(shares.is_resumed)?;
+    for &share in &shares.numbers {
+        let partition = format!("slice:{}/{SHARES}", share + 1);
+        let mut run = |part: &str, profile: Option<&str>, act: &mut dyn FnMut() -> Result<(), Failure>| {
+            let name = format!("share {share}/{SHARES}: {part}");
+            if passed.steps.contains(&name) {
+                println!("{name}: it has passed before");
+                return Ok(());
+            }
+            let done = match profile {
+                Some(profile) => steps.run_tests(&name, profile, act),
+                None => steps.run(&name, act),
+            };
+            // A failure is told at the end.
+            if done.is_ok() { passed.add(&name) } else { Ok(()) }
+        };
+        run("tests of the night", Some("night"), &mut || {
+            let night = ["--profile", "night", "--run-ignored", "only", "--partition", &partition];
+            needs.environment(nextest().args(night)).show()
+        })?;
+        run("fuzzers", Some("fuzz"), &mut || fuzz(FUZZ_SECONDS, Some(&partition)))?;
+        run("mpi4py", None, &mut || conformance::share(&prefix(), share as usize, SHARES as usize))?;
+        let (name, mut act) = own_part(share, needs);
+        run(name, None, &mut act)?;
+    }
+    Ok(())
+}
+
+/// What a step does.
+type Act<'a> = Box<dyn FnMut() -> Result<(), Failure> + 'a>;
+
+/// The part that only this share has.
+fn own_part(share: u32, needs: &mut Needs) -> (&'static str, Act<'_>) {
+    match share {
+        0 => ("four threads a rank", Box::new(|| soak::threads(&prefix(), 30))),
+        1 => ("simulated worlds", Box::new(|| soak::worlds(Duration::from_secs(60)))),
+        2 => (
+            "InfiniBand in an emulated machine",
+            Box::new(|| needs.require(conformance::infiniband(&prefix()))),
+        ),
+        3 => ("long series of checkpoints", Box::new(|| soak::checkpoints(needs, 80))),
+        4 => ("loom with two preemptions", Box::new(|| loom(2))),
+        5 => ("random plans", Box::new(|| soak::random_plans(60))),
+        6 => ("stress of rings and doors", Box::new(|| soak::stress(60))),
+        7 => ("every plan to 64 ranks", Box::new(soak::plans)),
+        8 => ("mpi4py by its own runner over tcp", Box::new(|| conformance::runner_over_tcp(&prefix()))),
+        _ => {
+            ("simulated worlds in which ranks die", Box::new(|| soak::deadly_worlds(Duration::from_secs(60))))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_read() {
+        assert_eq!(Shares::read(&[]).unwrap().numbers, (0..10).collect::<Vec<_>>());
+        let shares = Shares::read(&["--resume", "--share", "3/10"]).unwrap();
+        assert_eq!(shares, Shares { numbers: vec![3], is_resumed: true });
+        for wrong in [&["--share", "10/10"][..], &["--share", "3"], &["--share"], &["--all"]] {
+            assert!(Shares::read(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

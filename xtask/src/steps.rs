@@ -1,0 +1,157 @@
+//! The steps of a run: each is announced, timed, and has a line in the table at the end, also if the run fails.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::junit::{self, SlowTest};
+use crate::root;
+use crate::run::Failure;
+
+/// How many tests the table lists.
+const SLOWEST: usize = 30;
+
+/// One step that has ended.
+#[derive(Debug, Serialize)]
+pub(crate) struct Step {
+    name: String,
+    seconds: f64,
+    /// Why it failed.
+    failure: Option<String>,
+}
+
+/// A run of steps.
+#[derive(Debug)]
+pub(crate) struct Steps {
+    begin: Instant,
+    done: Vec<Step>,
+    slowest: Vec<SlowTest>,
+}
+
+/// What `--json FILE` writes.
+#[derive(Serialize)]
+struct Report<'a> {
+    seconds: f64,
+    steps: &'a [Step],
+    slowest_tests: &'a [SlowTest],
+    skips: &'a [String],
+}
+
+impl Steps {
+    pub(crate) fn new() -> Steps {
+        Steps { begin: Instant::now(), done: Vec::new(), slowest: Vec::new() }
+    }
+
+    /// Runs a step, and prints its name before and its time after it.
+    pub(crate) fn run(
+        &mut self,
+        name: &str,
+        act: impl FnOnce() -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        println!("\n== {} | {name}", clock(self.begin.elapsed()));
+        let begin = Instant::now();
+        let result = act();
+        let seconds = begin.elapsed().as_secs_f64();
+        let verdict = if result.is_ok() { "done" } else { "FAILED" };
+        println!("== {} | {name}: {verdict} in {}", clock(self.begin.elapsed()), clock(begin.elapsed()));
+        let failure = result.as_ref().err().map(ToString::to_string);
+        self.done.push(Step { name: name.into(), seconds, failure });
+        result
+    }
+
+    /// A step that runs tests by nextest with this profile: its slowest tests go into the table.
+    pub(crate) fn run_tests(
+        &mut self,
+        name: &str,
+        profile: &str,
+        act: impl FnOnce() -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        // Of an earlier run.
+        let _ = fs::remove_file(junit::file(profile));
+        let result = self.run(name, act);
+        if let Ok(text) = fs::read_to_string(junit::file(profile)) {
+            self.slowest.extend(junit::tests_in(&text));
+            self.slowest.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+            self.slowest.truncate(SLOWEST);
+        }
+        result
+    }
+
+    /// The failures of all steps, by the names of these.
+    pub(crate) fn failures(&self) -> Vec<String> {
+        let failed = self.done.iter().filter_map(|step| Some((&step.name, step.failure.as_ref()?)));
+        failed.map(|(name, failure)| format!("{name}: {failure}")).collect()
+    }
+
+    /// Prints the table and writes it to `json`. `skips`: checks that the machine did not allow.
+    pub(crate) fn conclude(&self, json: Option<&Path>, skips: &[String]) -> Result<(), Failure> {
+        print!("\n{}", self.table(skips));
+        let Some(json) = json else { return Ok(()) };
+        let report = Report {
+            seconds: self.begin.elapsed().as_secs_f64(),
+            steps: &self.done,
+            slowest_tests: &self.slowest,
+            skips,
+        };
+        let failed = |error: &dyn std::fmt::Display| {
+            Failure::new(format!("the times cannot be written to {}: {error}", json.display()))
+        };
+        let text = serde_json::to_string_pretty(&report).map_err(|error| failed(&error))?;
+        fs::write(root().join(json), text).map_err(|error| failed(&error))
+    }
+
+    fn table(&self, skips: &[String]) -> String {
+        let mut text = String::new();
+        for step in &self.done {
+            let time = clock(Duration::from_secs_f64(step.seconds));
+            let verdict = if step.failure.is_some() { "  FAILED" } else { "" };
+            let _ = writeln!(text, "{time:>8}  {}{verdict}", step.name);
+        }
+        let _ = writeln!(text, "{:>8}  all", clock(self.begin.elapsed()));
+        if !self.slowest.is_empty() {
+            let _ = writeln!(text, "\nThe slowest tests:");
+        }
+        for test in &self.slowest {
+            let _ = writeln!(text, "{:>6.1} s  {} {}", test.seconds, test.binary, test.name);
+        }
+        if !skips.is_empty() {
+            let _ = writeln!(text, "\nSkipped, as --allow-skips allows:");
+        }
+        for skip in skips {
+            let _ = writeln!(text, "  {skip}");
+        }
+        text
+    }
+}
+
+/// Minutes and seconds.
+fn clock(time: Duration) -> String {
+    let seconds = time.as_secs_f64().round() as u64;
+    format!("{}:{:02}", seconds / 60, seconds % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_timed_and_failures_named() {
+        let mut steps = Steps::new();
+        assert!(steps.run("first", || Ok(())).is_ok());
+        assert!(steps.run("second", || Err(Failure::new("it broke"))).is_err());
+        assert_eq!(steps.failures(), ["second: it broke"]);
+        let table = steps.table(&["no CRIU".into()]);
+        for line in ["0:00  first\n", "0:00  second  FAILED\n", "0:00  all\n", "  no CRIU\n"] {
+            assert!(table.contains(line), "{table}");
+        }
+    }
+
+    #[test]
+    fn times_are_minutes_and_seconds() {
+        assert_eq!(clock(Duration::from_secs_f64(59.7)), "1:00");
+        assert_eq!(clock(Duration::from_secs(3671)), "61:11");
+    }
+}
