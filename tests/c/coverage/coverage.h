@@ -1,4 +1,4 @@
-/* What the programs composed of the snippets here share. See crates/cli/tests/coverage/main.rs.
+/* What the programs composed of the snippets here share. See crates/cli/tests/command_line/coverage.rs.
  *
  * OK(call) must succeed. FAILS(call, class) must give an error of that class. If the function is not there yet
  * (MPI_ERR_UNSUPPORTED_OPERATION), OK leaves the snippet, and says so: what stands behind it cannot be asked for yet. */

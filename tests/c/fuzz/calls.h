@@ -1,4 +1,4 @@
-/* What the fuzzer of calls draws its arguments from. See crates/cli/tests/fuzz_calls/main.rs, which makes a function that
+/* What the fuzzer of calls draws its arguments from. See crates/cli/tests/command_line/fuzz_calls.rs, which makes a function that
  * draws and calls for each function of the interface.
  *
  * The rules of memory: a pointer is valid, with more room than any count that is drawn needs, or it is null, where that is
