@@ -66,8 +66,8 @@ pub(crate) fn fuzz(seconds: u64) -> Result<(), Failure> {
 }
 
 /// Programs and files that tests need, and the package of Debian that has each: those of the compiler wrappers, those of several hosts,
-/// and libraries that are opened at run time.
-const PROGRAMS: [(&str, &str); 9] = [
+/// those that take the environment from a rank, and libraries that are opened at run time.
+const PROGRAMS: [(&str, &str); 10] = [
     ("cc", "gcc"),
     ("c++", "g++"),
     ("cmake", "cmake"),
@@ -75,6 +75,7 @@ const PROGRAMS: [(&str, &str); 9] = [
     ("ip", "iproute2"),
     ("ssh", "openssh-client"),
     ("sshd", "openssh-server"),
+    ("sudo", "sudo"),
     ("fi_info", "libfabric-bin"),
     // It brings libfabric.
     ("/usr/include/rdma/fabric.h", "libfabric-dev"),

@@ -20,6 +20,7 @@ mod harness;
 mod hcoll;
 mod ib;
 mod launcher;
+mod lost;
 mod mpiruns;
 mod observed;
 mod ofi;
