@@ -13,8 +13,8 @@ use crate::run::{Failure, Run};
 use crate::ucc;
 
 /// Programs and files that tests need, and the package of Debian that has each: those of the compiler wrappers, those of several hosts,
-/// and libraries that are opened at run time.
-const PROGRAMS: [(&str, &str); 10] = [
+/// those that take the environment from a rank, and libraries that are opened at run time.
+const PROGRAMS: [(&str, &str); 11] = [
     ("cc", "gcc"),
     ("c++", "g++"),
     ("cmake", "cmake"),
@@ -22,6 +22,7 @@ const PROGRAMS: [(&str, &str); 10] = [
     ("ip", "iproute2"),
     ("ssh", "openssh-client"),
     ("sshd", "openssh-server"),
+    ("sudo", "sudo"),
     ("fi_info", "libfabric-bin"),
     // It brings libfabric.
     ("/usr/include/rdma/fabric.h", "libfabric-dev"),

@@ -17,7 +17,7 @@ use oxmpi_param::Accelerator;
 use oxmpi_param::module::{BetweenNodes, Module};
 use oxmpi_param::{ParamError, Params, SelectError, SingleCopy};
 use oxmpi_rt::client::{BootError, Client};
-use oxmpi_rt::foreign::{ForeignTask, may_be_singleton};
+use oxmpi_rt::foreign::{NotAlone, may_be_singleton};
 use oxmpi_rt::universe::Parent;
 use oxmpi_shm::door::{Door, Policy};
 use oxmpi_shm::heap::Heap;
@@ -57,8 +57,8 @@ pub enum StartError {
     Select(SelectError),
     /// What the launcher has handed over is unusable.
     Boot(BootError),
-    /// Another launcher has started the process as one of several.
-    OtherLauncher(ForeignTask),
+    /// The process is no rank, and was started as one of several.
+    NotAlone(NotAlone),
     /// A parameter names an algorithm of a collective that is none, or a rules file is wrong.
     Tuned(SettingsError),
     /// The process has not got what its transport needs. The text is for a person.
@@ -78,7 +78,7 @@ impl fmt::Display for StartError {
             StartError::Param(e) => write!(f, "{e}"),
             StartError::Select(e) => write!(f, "{e}"),
             StartError::Boot(e) => write!(f, "{e}"),
-            StartError::OtherLauncher(e) => write!(f, "{e}"),
+            StartError::NotAlone(e) => write!(f, "{e}"),
             StartError::Parent(why) => write!(f, "cannot find out who has spawned this process: {why}"),
             StartError::Tuned(e) => write!(f, "{e}"),
             StartError::Transport { what, why } => write!(f, "no {what} for this rank: {why}"),
@@ -110,7 +110,7 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     let client = match Client::from_env().map_err(StartError::Boot)? {
         Some(client) => client,
         None => {
-            may_be_singleton(&params).map_err(StartError::OtherLauncher)?;
+            may_be_singleton(&params).map_err(StartError::NotAlone)?;
             Client::singleton(&params).map_err(StartError::Boot)?
         }
     };

@@ -3,7 +3,8 @@
 use crate::declarations::*;
 use libc::{c_int, c_uint, c_void};
 use oxmpi_mem::memory::Scratch;
-use std::ffi::{CStr, CString};
+use oxmpi_sys::foreign::{ForeignLibrary, keep_signals, text};
+use std::ffi::CStr;
 use std::fmt;
 use std::path::Path;
 use std::ptr::null_mut;
@@ -133,15 +134,6 @@ pub fn loads() -> u64 {
     count
 }
 
-/// What the loader has said of the last failure of this thread.
-fn loader_error() -> String {
-    // SAFETY: dlerror(3) gives a string of this thread's, or null.
-    unsafe {
-        let text = libc::dlerror();
-        if text.is_null() { String::new() } else { CStr::from_ptr(text).to_string_lossy().into_owned() }
-    }
-}
-
 impl Driver {
     /// Loads the library `name`, a file name as the loader takes it. The driver is not initialised by that.
     ///
@@ -149,13 +141,7 @@ impl Driver {
     /// See [`DriverError`].
     pub fn open(name: &str) -> Result<Arc<Driver>, DriverError> {
         let missing = |why: String| DriverError::Missing { library: name.to_string(), why };
-        let file = CString::new(name).map_err(|_| missing("that is no file name".to_string()))?;
-        // SAFETY: the name ends with a zero. What runs when the library is loaded is the library's.
-        let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
-        if handle.is_null() {
-            return Err(missing(loader_error()));
-        }
-        Driver::of_handle(handle, name)
+        Driver::of_library(&ForeignLibrary::open(name).map_err(missing)?, name)
     }
 
     /// The driver that the program itself has loaded by this name or file; `None`: it has loaded none. Nothing is loaded here.
@@ -163,26 +149,17 @@ impl Driver {
     /// # Errors
     /// The program has loaded something else under this name.
     pub fn of_program(name: &str) -> Result<Option<Arc<Driver>>, DriverError> {
-        let Ok(file) = CString::new(name) else { return Ok(None) };
-        // SAFETY: the name ends with a zero. With this flag nothing is loaded. It may not be unloaded as long as it is used here.
-        let handle =
-            unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) };
-        if handle.is_null() {
-            return Ok(None);
-        }
-        Driver::of_handle(handle, name).map(Some)
+        ForeignLibrary::of_program(name).map(|opened| Driver::of_library(&opened, name)).transpose()
     }
 
-    fn of_handle(handle: *mut c_void, name: &str) -> Result<Arc<Driver>, DriverError> {
+    fn of_library(opened: &ForeignLibrary, name: &str) -> Result<Arc<Driver>, DriverError> {
         macro_rules! function {
             ($symbol:literal) => {{
                 let symbol: &'static CStr = $symbol;
-                // SAFETY: the handle is open, the name ends with a zero.
-                let found: *mut c_void = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
-                if found.is_null() {
+                let Some(found) = opened.symbol(symbol) else {
                     let symbol = symbol.to_str().unwrap_or_default();
                     return Err(DriverError::Symbol { library: name.to_string(), symbol });
-                }
+                };
                 // SAFETY: the field that this initialises has the type of the driver's function of this name.
                 unsafe { std::mem::transmute_copy::<*mut c_void, _>(&found) }
             }};
@@ -219,7 +196,7 @@ impl Driver {
     /// The driver refuses: there is no device, or it does not fit the kernel's part of it.
     pub fn initialise(&self) -> Result<(), DriverError> {
         // SAFETY: no flag is defined.
-        let status = unsafe { (self.symbols.init)(0) };
+        let status = keep_signals(|| unsafe { (self.symbols.init)(0) });
         if status == CUDA_SUCCESS {
             return Ok(());
         }
@@ -237,15 +214,15 @@ impl Driver {
 
     /// An error of the driver in words.
     pub fn describe(&self, status: i32) -> String {
-        let mut text = std::ptr::null();
+        let mut words = std::ptr::null();
         // SAFETY: it writes the address of a constant string, or null for what is no error of its own.
-        let known = unsafe { (self.symbols.get_error_string)(status, &mut text) };
+        let known = unsafe { (self.symbols.get_error_string)(status, &mut words) };
         let name = error_name(status);
-        if known != CUDA_SUCCESS || text.is_null() {
+        if known != CUDA_SUCCESS || words.is_null() {
             return format!("{name} ({status})");
         }
         // SAFETY: a string of the driver's, which ends with a zero.
-        format!("{name} ({status}, {})", unsafe { CStr::from_ptr(text) }.to_string_lossy())
+        format!("{name} ({status}, {})", unsafe { text(words) })
     }
 
     /// Where `address` lies. It costs some hundred nanoseconds. A driver that is not initialised has no memory.

@@ -9,6 +9,7 @@ use crate::library::{GmError, GmLibrary};
 use crate::regions::{GmRegion, Regions};
 use crate::slots::{GmSlot, Slots};
 use libc::{c_int, c_ulong, c_void};
+use oxmpi_sys::foreign::keep_signals;
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::ptr::null_mut;
@@ -155,6 +156,15 @@ impl OpenPort {
     /// # Errors
     /// What GM says; that of the last candidate, if all are in use.
     pub fn open(
+        library: &Arc<GmLibrary>,
+        unit: u32,
+        candidates: impl Iterator<Item = u32>,
+        message_len: usize,
+    ) -> Result<OpenPort, GmError> {
+        keep_signals(|| OpenPort::start(library, unit, candidates, message_len))
+    }
+
+    fn start(
         library: &Arc<GmLibrary>,
         unit: u32,
         candidates: impl Iterator<Item = u32>,

@@ -6,7 +6,7 @@ use crate::declarations::{Collectives, HCOLL_SUCCESS, InitOpts, Symbols};
 use crate::runtime::{HcollGroup, HcollMembers, MAX_TAG, runtime};
 use crate::turn::HcollTurn;
 use libc::{c_int, c_void};
-use oxmpi_sys::foreign::{ForeignLibrary, text};
+use oxmpi_sys::foreign::{ForeignLibrary, keep_signals, text};
 use std::ffi::CStr;
 use std::fmt;
 use std::ptr::null_mut;
@@ -168,7 +168,7 @@ impl Hcoll {
 
     /// Initialises it, the first time: it is called by the thread that makes a context, as it may wait.
     pub(crate) fn initialise(&self, _turn: &HcollTurn) -> Result<(), HcollError> {
-        self.initialised.get_or_init(|| self.initialise_once()).clone()
+        self.initialised.get_or_init(|| keep_signals(|| self.initialise_once())).clone()
     }
 
     fn initialise_once(&self) -> Result<(), HcollError> {

@@ -18,6 +18,7 @@ use crate::declarations::{
 use crate::library::{Library, LibraryError, Provider};
 use libc::{c_int, ssize_t};
 use oxmpi_mem::buffer::UserBuf;
+use oxmpi_sys::foreign::keep_signals;
 use std::fmt;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr::{null, null_mut};
@@ -242,6 +243,11 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
     /// # Errors
     /// What libfabric says.
     pub fn open(provider: &Provider) -> Result<Endpoint<T, GROUPED>, LibraryError> {
+        // A provider starts what it stands on when its first fabric or endpoint is opened.
+        keep_signals(|| Endpoint::start(provider))
+    }
+
+    fn start(provider: &Provider) -> Result<Endpoint<T, GROUPED>, LibraryError> {
         let library = provider.library.clone();
         let most = if GROUPED { (provider.contexts as u32).clamp(1, MOST_PAIRS) } else { 1 };
         // A power of two, so that bits of a context name its pair.

@@ -6,7 +6,7 @@ use crate::declarations::{
     OpenFabric, StrError, Symbols, VERSION_1_14, Version,
 };
 use libc::{c_int, c_void};
-use oxmpi_sys::foreign::{ForeignLibrary, text};
+use oxmpi_sys::foreign::{ForeignLibrary, keep_signals, text};
 use std::ffi::{CStr, CString};
 use std::fmt;
 use std::ptr::{null, null_mut};
@@ -196,6 +196,11 @@ impl Library {
     /// # Errors
     /// If libfabric refuses to look. That there is none is no error.
     pub fn providers(self: &Arc<Library>, wish: &ProviderQuery) -> Result<Vec<Provider>, LibraryError> {
+        // The first query starts libfabric, which opens the libraries of its providers.
+        keep_signals(|| self.query(wish))
+    }
+
+    fn query(self: &Arc<Library>, wish: &ProviderQuery) -> Result<Vec<Provider>, LibraryError> {
         let no_memory = || LibraryError::Call { call: "fi_dupinfo", why: "no memory".into() };
         // SAFETY: of nothing it makes an empty description, as fi_allocinfo does.
         let hints = unsafe { (self.symbols.dupinfo)(null()) };

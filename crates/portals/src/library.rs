@@ -5,7 +5,7 @@ use crate::declarations::{
     RETURN_CODES, Symbols,
 };
 use libc::{c_int, c_void};
-use oxmpi_sys::foreign::ForeignLibrary;
+use oxmpi_sys::foreign::{ForeignLibrary, keep_signals};
 use std::fmt;
 use std::ptr::null;
 use std::sync::Arc;
@@ -141,6 +141,10 @@ impl Library {
 
     /// Initializes the library, and its default interface. Each success is undone by [`Library::close_interface`].
     pub(crate) fn open_interface(&self) -> Result<(u32, InterfaceLimits), LibraryError> {
+        keep_signals(|| self.start_interface())
+    }
+
+    fn start_interface(&self) -> Result<(u32, InterfaceLimits), LibraryError> {
         // SAFETY: it may be called any number of times.
         self.check("PtlInit", unsafe { (self.symbols.init)() })?;
         // A library whose handles are longer than those of the reference implementation shows it here, where there is room for them.

@@ -31,7 +31,6 @@ use oxmpi_sys::{cpus, fdpass, local, spawn, tracer};
 use self::entering::Entered;
 use crate::control::{DecodeError, MAX_MESSAGE, Reply, Request};
 use crate::foreign::is_alive;
-use crate::lost;
 use crate::postboxes::{SharedPostboxes, heard};
 use crate::universe::{Contact, decode_words};
 
@@ -167,13 +166,7 @@ impl Client {
         }
         match Client::enter()? {
             Entered::Rank(client) => Ok(Some(client)),
-            Entered::Singleton => Ok(None),
-            Entered::NoLauncher => {
-                if let Some(text) = lost::warning(segment, control) {
-                    oxmpi_sys::complain!("{text}");
-                }
-                Ok(None)
-            }
+            Entered::Singleton | Entered::NoLauncher => Ok(None),
         }
     }
 

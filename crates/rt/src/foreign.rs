@@ -23,6 +23,8 @@ use oxmpi_param::Params;
 
 use self::evidence::Evidence;
 pub(crate) use self::evidence::{is_alive, line_of, parent_of};
+pub use crate::lost::LostRank;
+use crate::lost::lost_rank;
 
 /// Variables by which other launchers tell a process who it is: one that starts with any of these belongs to them.
 /// Those by which a user sets them (OMPI_MCA_, HYDRA_, MPIR_CVAR_, I_MPI_) do not, nor does SLURM_, which scripts read.
@@ -102,14 +104,28 @@ impl ForeignTask {
     }
 }
 
-/// Refuses to let this process, which no `mpirun` of ours has started as a rank, be a job of one if another launcher has
-/// started it as one of several tasks.
+/// Why a process must not be a job of one rank.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotAlone {
+    /// Another launcher has started it as one of several tasks.
+    #[error(transparent)]
+    OtherLauncher(#[from] ForeignTask),
+    /// An `mpirun` of ours has started it as one of several ranks, and it cannot find that.
+    #[error(transparent)]
+    Lost(#[from] LostRank),
+}
+
+/// Refuses to let this process, which is no rank, be a job of one if it was started as one of several: by an `mpirun` of ours
+/// or by another launcher.
 ///
 /// # Errors
-/// The task that it is.
-pub fn may_be_singleton(params: &Params) -> Result<(), ForeignTask> {
+/// What it was to be.
+pub fn may_be_singleton(params: &Params) -> Result<(), NotAlone> {
     if params.mpi_allow_singletons() {
         return Ok(());
+    }
+    if let Some(lost) = lost_rank() {
+        return Err(lost.into());
     }
     match verdict(&Evidence::gather()) {
         SingletonVerdict::Alone => Ok(()),
@@ -117,7 +133,7 @@ pub fn may_be_singleton(params: &Params) -> Result<(), ForeignTask> {
             oxmpi_sys::complain!("{line}");
             Ok(())
         }
-        SingletonVerdict::OneOfSeveral(task) => Err(task),
+        SingletonVerdict::OneOfSeveral(task) => Err(task.into()),
     }
 }
 

@@ -331,7 +331,7 @@ fn check_mpirun(pid: u32) -> Result<(), InquiryError> {
     Err(InquiryError::NotMpirun { pid, program: program.display().to_string(), parent })
 }
 
-fn program_of(pid: u32) -> io::Result<PathBuf> {
+pub(crate) fn program_of(pid: u32) -> io::Result<PathBuf> {
     std::fs::read_link(format!("/proc/{pid}/exe"))
 }
 
@@ -341,17 +341,22 @@ fn is_of_this_installation(pid: u32) -> io::Result<bool> {
 }
 
 /// How the program is called that runs jobs.
-const LAUNCHERS: [&str; 2] = ["mpirun", "mpiexec"];
+pub(crate) const LAUNCHERS: [&str; 2] = ["mpirun", "mpiexec"];
 /// How it is called where it brings a job back.
-const RESTARTS: [&str; 3] = ["restart", "lamrestart", "cr_restart"];
+pub(crate) const RESTARTS: [&str; 3] = ["restart", "lamrestart", "cr_restart"];
 
 /// Whether the command line of a process has one of these names.
 fn has_name(pid: u32, names: &[&str]) -> bool {
-    std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|command| is_named(&command, names))
+    is_named(&command_of(pid), names)
+}
+
+/// The command line of a process, its words ended by zeros; empty, if it cannot be read.
+pub(crate) fn command_of(pid: u32) -> Vec<u8> {
+    std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()
 }
 
 /// Whether a command line, its words ended by zeros, has one of these names: by its program, or behind that (`oxmpi mpirun`).
-fn is_named(command: &[u8], names: &[&str]) -> bool {
+pub(crate) fn is_named(command: &[u8], names: &[&str]) -> bool {
     let mut words = command.split(|byte| *byte == 0);
     let mut is = || {
         let word = words.next().map(|word| Path::new(std::ffi::OsStr::from_bytes(word)));

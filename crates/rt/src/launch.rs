@@ -23,6 +23,7 @@ mod environment;
 mod far;
 mod files;
 mod functions;
+mod heirs;
 mod held;
 mod hold;
 mod input;
@@ -82,7 +83,7 @@ pub use self::output::OutputStyle;
 pub use self::plugs::network;
 pub use self::relay::{RELAY_CONTROL, RELAY_WORD};
 pub use self::resume::{ApartOf, ApartRanks, FilesOf, NAMESPACE_WORD, Restore, Restored, Source, resume};
-pub(crate) use self::start::kernel;
+pub(crate) use self::start::{CONTROL_NUMBER, SEGMENT_NUMBER, kernel};
 
 use self::binding::Binding;
 use self::files::Files;

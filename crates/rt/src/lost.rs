@@ -1,64 +1,468 @@
-//! Why a process under `mpirun` finds no descriptors, and so is a job of one rank.
+//! Whether a process that would be a job of one rank was to be a rank of a job: a program between
+//! it and `mpirun` has taken away what a rank finds its `mpirun` by.
 //!
-//! Usually because a rank started it, which is as it should be. But if a program between `mpirun` and this process has
-//! closed all descriptors (Python's subprocess does), no process will ever be the rank, and N jobs of one rank run where
-//! one of N was wanted. The results are wrong without an error, so that is worth a word.
+//! `env -i`, `sudo` and `su -` empty the environment, `sudo` and others close descriptors. Then N
+//! jobs of one rank would run where one job of N ranks was wanted, with wrong results and exit code
+//! 0. So MPI_Init fails and names that program. What is left as evidence:
+//!
+//! 1. The launcher is an ancestor. Who was left by its parent is the launcher's child, as that is a
+//!    subreaper.
+//! 2. The launcher, `mpirun` or the agent of its host, holds the segments of its ranks, and each
+//!    says which process is the rank.
+//! 3. The segment of the rank may be inherited, where no ancestor is visible: in a PID namespace.
+//!
+//! A job of one rank is right all the same
+//!
+//! - if the user has taken OXMPI_BOOT alone out of the environment (`env -u OXMPI_BOOT`),
+//! - if the rank lives: then this is a tool that it has started,
+//! - if the launcher has a job of one rank.
+//!
+//! [`verdict`] is pure; [`Facts::gather`] reads /proc.
 
-use std::fs::OpenOptions;
+use std::ffi::OsStr;
+use std::fmt;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::process::id;
 
 use oxmpi_shm::segment::Segment;
+use oxmpi_sys::fdpass;
+use oxmpi_sys::spawn::{inherited_is_control, inherited_is_segment, take_inherited};
+use rustix::process::{Pid, geteuid, getpgid, getsid};
 
-use crate::client::SIZE_VARIABLE;
-use crate::foreign::parent_of;
+use crate::client::{BOOT_VARIABLE, SIZE_VARIABLE, WAY_IN_VARIABLE};
+use crate::control::Request;
+use crate::foreign::{is_alive, line_of, parent_of};
+use crate::inquiry::{LAUNCHERS, RESTARTS, command_of, is_named, program_of};
+use crate::launch::{CONTROL_NUMBER, SEGMENT_NUMBER};
 
 /// The environment variable with the launcher's process number.
 pub(crate) const LAUNCHER_VARIABLE: &str = "OXMPI_LAUNCHER";
 
 /// Ancestors that are looked at.
 const GENERATIONS: usize = 64;
+/// How the program of this installation is called that is `mpirun` and all other commands.
+const PROGRAM: &str = "oxmpi";
+/// How it is called where it starts ranks for the `mpirun` of another host.
+const AGENT: &str = "agent";
 
-/// What to say to the user, if a program in between has closed the descriptors. Only rank 0 says it.
-pub(crate) fn warning(segment: i32, control: i32) -> Option<String> {
-    let variable = |name| std::env::var(name).ok();
-    let launcher = variable(LAUNCHER_VARIABLE)?.parse().ok()?;
-    if variable("OXMPI_COMM_WORLD_RANK")? != "0" || !is_lost(launcher, segment) {
-        return None;
-    }
-    let size = variable(SIZE_VARIABLE)?;
-    Some(format!(
-        "OxMPI: warning: mpirun has started {size} ranks, but this process (pid {}) is a job of one, because a program \
-         between the two has closed the descriptors {segment} and {control}.\n  Next:    leave them open: in Python \
-         subprocess.run(..., close_fds=False); or start mpirun inside that program.",
-        id()
-    ))
+/// Programs that give the program which they start another environment, and how they are told not
+/// to.
+const TAKERS: [(&str, &str); 10] = [
+    ("sudo", "sudo -E PROGRAM keeps them"),
+    ("doas", "name them in doas.conf (setenv), or run mpirun itself by doas"),
+    ("su", "su -m -c PROGRAM, without '-', keeps them"),
+    ("runuser", "runuser -m, without '-', keeps them"),
+    ("env", "leave out -i; env -u NAME takes out single ones"),
+    ("apptainer", "leave out --cleanenv"),
+    ("singularity", "leave out --cleanenv"),
+    ("docker", "start mpirun inside the container"),
+    ("podman", "start mpirun inside the container"),
+    ("systemd-run", "start mpirun by systemd-run"),
+];
+
+/// A process that was to be a rank and cannot find its launcher.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostRank {
+    /// The launcher; `None`: it is in another PID namespace.
+    launcher: Option<u32>,
+    /// How many ranks its job has, if that is known.
+    ranks: Option<u32>,
+    cause: Cause,
 }
 
-/// Whether the rank is nobody: this process should have been it, or an ancestor still has the segment for somebody.
-fn is_lost(launcher: u32, segment: i32) -> bool {
-    let mut process = id();
-    for _ in 0..GENERATIONS {
-        let number = format!("/proc/{process}/fd/{segment}");
-        let held = OpenOptions::new().read(true).write(true).open(number);
-        if let Some(held) = held.ok().and_then(|file| Segment::map(file).ok()) {
-            return held.status().pid().is_none();
+/// Why it cannot find it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Cause {
+    /// The variables of OxMPI are gone.
+    NoEnvironment(Taker),
+    /// It belongs to another user than the launcher.
+    OtherUser,
+    /// The descriptors are closed, and the launcher cannot be asked.
+    Closed,
+}
+
+/// Who has taken the variables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Taker {
+    /// This program, which is known for it.
+    Known(&'static str, &'static str),
+    /// This one, or what it has run.
+    Below(String),
+    /// It cannot be seen.
+    Unknown,
+}
+
+impl fmt::Display for LostRank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mpirun = self.launcher.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+        let what = match self.ranks {
+            Some(ranks) => format!("{ranks} ranks, of which this process is to be one"),
+            None => "this process as a rank".into(),
+        };
+        write!(f, "mpirun{mpirun} has started {what}, but it would be a job of one rank, because ")?;
+        match &self.cause {
+            Cause::NoEnvironment(taker) => {
+                let (who, remedy) = match taker {
+                    Taker::Known(name, remedy) => (format!("'{name}' has"), *remedy),
+                    Taker::Below(name) => (format!("'{name}', or a command that it has run, has"), ""),
+                    Taker::Unknown => ("a program between the two has".into(), ""),
+                };
+                write!(f, "{who} taken the variables of OxMPI out of its environment. ")?;
+                match remedy {
+                    "" => f.write_str("Keep those whose names begin with OXMPI_")?,
+                    remedy => write!(f, "Keep those whose names begin with OXMPI_: {remedy}")?,
+                }
+            }
+            Cause::OtherUser => f.write_str(
+                "it belongs to another user than mpirun. Ranks belong to the user of mpirun: start mpirun itself as that user \
+                 (sudo mpirun ...)",
+            )?,
+            Cause::Closed => write!(
+                f,
+                "a program between the two has closed the descriptors {SEGMENT_NUMBER} and {CONTROL_NUMBER}. Leave them open: in \
+                 Python subprocess.run(..., close_fds=False); or start mpirun inside that program"
+            )?,
         }
-        match parent_of(process) {
-            Some(parent) if parent == launcher => return process == id(),
-            Some(parent) => process = parent,
-            None => return false,
-        }
+        f.write_str(
+            ". If jobs of one rank are what you want, set OXMPI_MCA_mpi_allow_singletons=1 for PROGRAM",
+        )
     }
-    false
+}
+
+impl std::error::Error for LostRank {}
+
+/// Whether this process, which has not become a rank, was to be one.
+pub(crate) fn lost_rank() -> Option<LostRank> {
+    let facts = Facts::gather()?;
+    let is_waited_for = facts.is_started;
+    let lost = verdict(facts)?;
+    if !is_waited_for {
+        end_job(&lost);
+    }
+    Some(lost)
+}
+
+/// Nobody hears how a process ends that its parent has left. So it has the launcher end the job, by
+/// the control socket of its rank.
+fn end_job(lost: &LostRank) {
+    let control = inherited_is_control(CONTROL_NUMBER).then(|| take_inherited(CONTROL_NUMBER)).flatten();
+    if let Some(control) = control {
+        let request = Request::Abort { code: 1, text: format!("MPI_Init: {lost}") };
+        // If the launcher is gone there is no job to end.
+        let _ = fdpass::send(&control, &request.encode(), None);
+    }
+}
+
+/// A process between this one and its launcher, or this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Ancestor {
+    pid: u32,
+    name: String,
+    /// Whether it was started with the variables of OxMPI; `None`: that cannot be read.
+    has_variables: Option<bool>,
+}
+
+/// A rank, by its segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seat {
+    /// How many ranks its job has.
+    size: u32,
+    owner: Owner,
+}
+
+/// Which process is a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    /// None has been yet.
+    Nobody,
+    /// One that has ended, or has become the program that runs here.
+    Gone,
+    /// One that lives.
+    Lives {
+        /// Whether it descends from the same child of the launcher as this process.
+        is_of_this_line: bool,
+    },
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Facts {
+    /// Whether the variables of OxMPI are in the environment.
+    has_variables: bool,
+    /// How many ranks they say that there are.
+    size: Option<u32>,
+    launcher: Option<u32>,
+    is_other_user: bool,
+    /// This process, its parent, and so on, up to but without the launcher.
+    line: Vec<Ancestor>,
+    /// Whether the last of them is a process that the launcher has started, or else one that its
+    /// parent has left.
+    is_started: bool,
+    /// The words by which the launcher was started.
+    command: Vec<String>,
+    /// Those of the launcher; `None`: they cannot be read.
+    seats: Option<Vec<Seat>>,
+    /// The one whose segment is inherited.
+    inherited: Option<Seat>,
+}
+
+fn verdict(facts: Facts) -> Option<LostRank> {
+    let Facts { launcher, inherited, .. } = facts;
+    let ranks = match (&facts.seats, launcher) {
+        (Some(seats), Some(_)) => {
+            let ranks = seats.iter().map(|seat| seat.size).max().unwrap_or(0);
+            let is_tool = |seat: &Seat| seat.owner == Owner::Lives { is_of_this_line: true };
+            // Of a process that was left by its parent it is not known which rank it belongs to:
+            // the tool of one that has ended is none.
+            let is_missing = |seat: &Seat| match seat.owner {
+                Owner::Nobody => true,
+                Owner::Gone => facts.is_started,
+                Owner::Lives { .. } => false,
+            };
+            if ranks < 2 || seats.iter().any(is_tool) || !seats.iter().any(is_missing) {
+                return None;
+            }
+            Some(ranks)
+        }
+        (None, Some(_)) if facts.size == Some(1) => return None,
+        (None, Some(_)) => facts.size,
+        (_, None) => {
+            let is_missing = |seat: &Seat| seat.size > 1 && !matches!(seat.owner, Owner::Lives { .. });
+            Some(inherited.filter(is_missing)?.size)
+        }
+    };
+    let cause = match (facts.has_variables, facts.is_other_user) {
+        (_, true) => Cause::OtherUser,
+        (true, _) => Cause::Closed,
+        (false, _) => Cause::NoEnvironment(taker(&facts)),
+    };
+    Some(LostRank { launcher, ranks, cause })
+}
+
+/// Who has taken the variables: the nearest ancestor that is known for it; or one that is named in
+/// the command of the nearest process that had them, as `env` is no process any more when its
+/// program runs.
+fn taker(facts: &Facts) -> Taker {
+    let known = |name: &str| TAKERS.iter().find(|(taker, _)| *taker == name);
+    let mut ancestors = facts.line.iter().skip(1);
+    if let Some((name, remedy)) = ancestors.clone().find_map(|ancestor| known(&ancestor.name)) {
+        return Taker::Known(name, remedy);
+    }
+    let holder = ancestors.find(|ancestor| ancestor.has_variables == Some(true));
+    let command = match holder {
+        Some(holder) => words_of(&command_of(holder.pid)),
+        None => facts.command.clone(),
+    };
+    let words = command.iter().flat_map(|word| word.split_ascii_whitespace());
+    let mut names = words.filter_map(|word| Path::new(word).file_name().and_then(OsStr::to_str));
+    match (names.find_map(known), holder) {
+        (Some((name, remedy)), _) => Taker::Known(name, remedy),
+        (None, Some(holder)) => Taker::Below(holder.name.clone()),
+        (None, None) => Taker::Unknown,
+    }
+}
+
+impl Facts {
+    /// Looks at this process; `None`: there is nothing that it could be a rank of, or the user has
+    /// said that it is none.
+    fn gather() -> Option<Facts> {
+        let variable = |name| std::env::var_os(name).is_some();
+        let has_variables = variable(BOOT_VARIABLE);
+        if !has_variables && (variable(LAUNCHER_VARIABLE) || variable(WAY_IN_VARIABLE)) {
+            return None;
+        }
+        let mut line = vec![Ancestor::of(id())];
+        let mut next = parent_of(id());
+        let mut launcher = None;
+        while let Some(pid) = next.filter(|pid| *pid > 0 && line.len() < GENERATIONS) {
+            if is_launcher(pid) {
+                launcher = Some(pid);
+                break;
+            }
+            line.push(Ancestor::of(pid));
+            next = parent_of(pid);
+        }
+        let first = line.last().map_or(0, |first| first.pid);
+        let is_started = launcher.is_some_and(|launcher| is_started_by(first, launcher));
+        Some(Facts {
+            has_variables,
+            size: std::env::var(SIZE_VARIABLE).ok().and_then(|size| size.parse().ok()),
+            launcher,
+            is_other_user: launcher.and_then(user_of).is_some_and(|user| user != geteuid().as_raw()),
+            line,
+            is_started,
+            command: launcher.map(|pid| words_of(&command_of(pid))).unwrap_or_default(),
+            seats: launcher.and_then(|launcher| seats_of(launcher, first)),
+            inherited: inherited_seat(),
+        })
+    }
+}
+
+impl Ancestor {
+    fn of(pid: u32) -> Ancestor {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let variables = std::fs::read(format!("/proc/{pid}/environ"));
+        let is_ours = |text: &[u8]| text.starts_with(LAUNCHER_VARIABLE.as_bytes());
+        let has_variables = variables.ok().map(|text| text.split(|byte| *byte == 0).any(is_ours));
+        Ancestor { pid, name: name.trim_end().to_string(), has_variables }
+    }
+}
+
+/// Whether a process starts ranks. The program of one that belongs to another user cannot be read:
+/// its name has to do.
+fn is_launcher(pid: u32) -> bool {
+    let command = command_of(pid);
+    match program_of(pid) {
+        Ok(program) => {
+            let name = program.file_name().and_then(OsStr::to_str).unwrap_or_default();
+            // Of a file that was replaced since the kernel says so.
+            name.trim_end_matches(" (deleted)") == PROGRAM
+                && (is_named(&command, &LAUNCHERS)
+                    || is_named(&command, &RESTARTS)
+                    || is_named(&command, &[AGENT]))
+        }
+        Err(_) => is_named(&command, &LAUNCHERS),
+    }
+}
+
+/// Whether a child of a launcher was started by it: such a one leads a process group in the session
+/// of the launcher.
+fn is_started_by(child: u32, launcher: u32) -> bool {
+    let pid = |pid: u32| Pid::from_raw(pid.cast_signed());
+    let leads_a_group = getpgid(pid(child)).is_ok_and(|group| Some(group) == pid(child));
+    leads_a_group && getsid(pid(child)).ok() == getsid(pid(launcher)).ok()
+}
+
+fn user_of(pid: u32) -> Option<u32> {
+    std::fs::metadata(format!("/proc/{pid}")).ok().map(|of| of.uid())
+}
+
+fn words_of(command: &[u8]) -> Vec<String> {
+    command.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+/// The ranks of a launcher, by the segments that it holds. `first` is the child of the launcher
+/// that this process descends from.
+fn seats_of(launcher: u32, first: u32) -> Option<Vec<Seat>> {
+    let folder = std::fs::read_dir(format!("/proc/{launcher}/fd")).ok()?;
+    let is_nameless = |path: &Path| {
+        std::fs::read_link(path).is_ok_and(|to| to.as_os_str().as_encoded_bytes().ends_with(b"(deleted)"))
+    };
+    let nameless = folder.flatten().map(|entry| entry.path()).filter(|path| is_nameless(path));
+    Some(nameless.filter_map(|path| seat_at(&path, |owner| descends(owner, first, launcher))).collect())
+}
+
+fn descends(owner: u32, first: u32, launcher: u32) -> bool {
+    line_of(owner, Some(launcher)).0.contains(&first.cast_signed())
+}
+
+/// The rank whose segment this process has inherited.
+fn inherited_seat() -> Option<Seat> {
+    let is_there = inherited_is_segment(SEGMENT_NUMBER) && inherited_is_control(CONTROL_NUMBER);
+    is_there.then(|| seat_at(Path::new(&format!("/proc/self/fd/{SEGMENT_NUMBER}")), |_| false))?
+}
+
+/// The rank whose segment a file is, if it is one.
+fn seat_at(path: &Path, is_of_this_line: impl Fn(u32) -> bool) -> Option<Seat> {
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(path).ok()?;
+    let segment = Segment::map(file).ok()?;
+    let owner = match segment.status().pid() {
+        None => Owner::Nobody,
+        Some(owner) if owner != id() && is_alive(owner) => {
+            Owner::Lives { is_of_this_line: is_of_this_line(owner) }
+        }
+        Some(_) => Owner::Gone,
+    };
+    Some(Seat { size: segment.boot().size, owner })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const FREE: Seat = Seat { size: 2, owner: Owner::Nobody };
+    const LEFT: Seat = Seat { size: 2, owner: Owner::Gone };
+    const OTHER: Seat = Seat { size: 2, owner: Owner::Lives { is_of_this_line: false } };
+    const OWN: Seat = Seat { size: 2, owner: Owner::Lives { is_of_this_line: true } };
+
+    fn ancestor(name: &str, has_variables: Option<bool>) -> Ancestor {
+        Ancestor { pid: 4_000_000, name: name.into(), has_variables }
+    }
+
+    /// A process below this line, whose environment is empty.
+    fn below(line: &[(&str, Option<bool>)], seats: Option<&[Seat]>) -> Facts {
+        let line = std::iter::once(&("a.out", Some(false))).chain(line);
+        Facts {
+            has_variables: false,
+            size: None,
+            launcher: Some(7),
+            is_other_user: false,
+            is_started: true,
+            line: line.map(|(name, has_variables)| ancestor(name, *has_variables)).collect(),
+            command: ["mpirun", "-n", "2", "/usr/bin/env", "-i", "./a.out"].map(String::from).into(),
+            seats: seats.map(<[Seat]>::to_vec),
+            inherited: None,
+        }
+    }
+
+    fn is_lost(facts: Facts) -> bool {
+        verdict(facts).is_some()
+    }
+
     #[test]
-    fn a_process_right_below_the_launcher_should_have_been_the_rank() {
-        assert!(is_lost(std::os::unix::process::parent_id(), 62));
-        assert!(!is_lost(u32::MAX, 9990), "no ancestor has the segment");
+    fn who_was_to_be_a_rank_is_known_by_the_ranks_that_are_missing() {
+        let seats: [(&[Seat], bool); 8] = [
+            (&[LEFT, FREE], true),
+            (&[LEFT, OTHER], true),
+            (&[FREE, FREE], true),
+            (&[FREE, OTHER], true),
+            (&[OWN, FREE], false),
+            (&[OTHER, OTHER], false),
+            (&[], false),
+            (&[Seat { size: 1, ..FREE }], false),
+        ];
+        for (seats, wanted) in seats {
+            assert_eq!(is_lost(below(&[], Some(seats))), wanted, "{seats:?}");
+        }
+        let orphan = |seats| Facts { is_started: false, ..below(&[], Some(seats)) };
+        assert!(is_lost(orphan(&[FREE, OTHER])) && !is_lost(orphan(&[LEFT, OTHER])));
+        let unread = |size| Facts { size, ..below(&[("sudo", None)], None) };
+        assert!(is_lost(unread(Some(2))) && !is_lost(unread(Some(1))));
+        assert!(is_lost(below(&[("sudo", None)], None)), "its segments cannot be read");
+        let alone = |inherited| Facts { launcher: None, inherited, ..below(&[], None) };
+        assert!(!is_lost(alone(None)) && !is_lost(alone(Some(OTHER))));
+        assert!(!is_lost(alone(Some(Seat { size: 1, ..FREE }))) && is_lost(alone(Some(FREE))));
+    }
+
+    #[test]
+    fn the_program_that_has_emptied_the_environment_is_named_with_the_remedy() {
+        let said = |facts| verdict(facts).unwrap().to_string();
+        let seats = Some(&[FREE, FREE][..]);
+        let no_words = |line: &[(&str, Option<bool>)]| Facts { command: Vec::new(), ..below(line, seats) };
+        let table = [
+            (below(&[], seats), "'env' has", "leave out -i"),
+            (below(&[("sudo", Some(true))], seats), "'sudo' has", "sudo -E"),
+            (below(&[("sudo", None)], None), "'sudo' has", "sudo -E"),
+            (below(&[("sh", Some(false)), ("su", Some(true))], seats), "'su' has", "su -m"),
+            (no_words(&[("sh", Some(true))]), "'sh', or a command that it has run, has", "OXMPI_"),
+            (no_words(&[]), "a program between the two has", "OXMPI_"),
+            (Facts { is_other_user: true, ..below(&[], seats) }, "another user", "sudo mpirun"),
+            (Facts { has_variables: true, ..below(&[], seats) }, "closed the descriptors", "close_fds=False"),
+        ];
+        for (facts, who, remedy) in table {
+            let text = said(facts);
+            let parts = ["mpirun (pid 7) has started", who, remedy, "OXMPI_MCA_mpi_allow_singletons=1"];
+            parts.iter().for_each(|part| assert!(text.contains(part), "{part}: {text}"));
+        }
+    }
+
+    #[test]
+    fn a_process_under_no_mpirun_is_not_lost() {
+        assert_eq!(lost_rank(), None);
+        assert!(!is_launcher(id()) && !is_launcher(u32::MAX));
+        assert_eq!(user_of(id()), Some(geteuid().as_raw()));
+        let own = Ancestor::of(id());
+        assert!(own.pid == id() && !own.name.is_empty() && own.has_variables.is_some());
     }
 }

@@ -5,7 +5,7 @@ use crate::declarations::{
     UCC_LIB_PARAM_FIELD_THREAD_MODE, UCC_THREAD_MULTIPLE, UCC_THREAD_SINGLE,
 };
 use libc::c_void;
-use oxmpi_sys::foreign::{ForeignLibrary, text};
+use oxmpi_sys::foreign::{ForeignLibrary, keep_signals, text};
 use std::ffi::{CStr, CString};
 use std::fmt;
 use std::ptr::{null, null_mut};
@@ -163,6 +163,11 @@ impl Context {
     /// # Errors
     /// What UCC says.
     pub fn new(library: &Arc<Library>, is_threaded: bool, cls: &str) -> Result<Context, LibraryError> {
+        // UCC opens its components and UCX only here.
+        keep_signals(|| Context::start(library, is_threaded, cls))
+    }
+
+    fn start(library: &Arc<Library>, is_threaded: bool, cls: &str) -> Result<Context, LibraryError> {
         let symbols = &library.symbols;
         let mut config = null_mut();
         // SAFETY: neither prefix nor file is given; the place is one for a pointer.

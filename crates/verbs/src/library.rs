@@ -5,7 +5,7 @@ use crate::declarations::{
 };
 use crate::limits::AtomicScope;
 use libc::c_int;
-use oxmpi_sys::foreign::{ForeignLibrary, text};
+use oxmpi_sys::foreign::{ForeignLibrary, keep_signals, text};
 use std::ffi::CStr;
 use std::fmt;
 use std::mem::{transmute_copy, zeroed};
@@ -178,7 +178,7 @@ impl Library {
         }
         let opened = ForeignLibrary::open(name).map_err(VerbsError::Missing)?;
         let symbols = symbols(&opened, name)?;
-        fork_safely(&opened);
+        keep_signals(|| fork_safely(&opened));
         Ok(Arc::new(Library { symbols, name: name.to_string() }))
     }
 
@@ -214,6 +214,14 @@ impl Library {
     }
 
     fn each_device<T>(
+        self: &Arc<Library>,
+        of: impl FnMut(&str, *mut Opaque) -> Option<T>,
+    ) -> Result<Vec<T>, VerbsError> {
+        // The first list starts libibverbs, which opens the drivers of the devices; a driver starts with its first device.
+        keep_signals(|| self.list_devices(of))
+    }
+
+    fn list_devices<T>(
         self: &Arc<Library>,
         mut of: impl FnMut(&str, *mut Opaque) -> Option<T>,
     ) -> Result<Vec<T>, VerbsError> {

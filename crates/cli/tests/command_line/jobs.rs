@@ -19,6 +19,7 @@ mod harness;
 mod hcoll;
 mod ib;
 mod launcher;
+mod lost;
 mod mpiruns;
 mod observed;
 mod ofi;

@@ -17,8 +17,11 @@ pub(crate) fn signal_group(rank: &Rank, signal: Signal) {
     // It fails if nobody is left.
     if !rank.is_child {
         let _ = pidfd_send_signal(&rank.process.pidfd, signal);
-    } else if let Some(group) = Pid::from_raw(rank.process.pid) {
-        let _ = kill_process_group(group, signal);
+    } else if let Some(group) = Pid::from_raw(rank.process.pid)
+        && kill_process_group(group, signal).is_err()
+    {
+        // One that goes on in place of the one that was started may lead no group.
+        let _ = pidfd_send_signal(&rank.process.pidfd, signal);
     }
 }
 

@@ -14,6 +14,7 @@ use super::entrance::{ENTRANCE, ENTRANT, Entrance};
 use super::far::{FarInput, hosts_of, own_node};
 use super::files::Files;
 use super::functions::Calling;
+use super::heirs::Heirs;
 use super::hold::Hold;
 use super::input::Feed;
 use super::lifelines::Lifelines;
@@ -35,7 +36,7 @@ use crate::universe::Parent;
 /// What an event of the poll set is about, packed into its 64 bits.
 const OUTPUT: [u64; 2] = [0, 1];
 pub(super) const CONTROL: u64 = 2;
-const ENDED: u64 = 3;
+pub(super) const ENDED: u64 = 3;
 const SIGNALS: u64 = 4;
 /// A connection with another launcher.
 pub(super) const LINK: u64 = 5;
@@ -142,6 +143,7 @@ pub(super) struct Launcher<'a> {
     pub(super) ended_by_checkpoint: Option<i32>,
     pub(super) grace: Option<Instant>,
     orphans: Orphans,
+    pub(super) heirs: Heirs,
     timeout: Option<Instant>,
     watch: Option<Instant>,
     pub(super) watchdogs: Vec<Watchdog>,
@@ -205,6 +207,7 @@ impl<'a> Launcher<'a> {
             ended_by_checkpoint: None,
             grace: None,
             orphans: Orphans::default(),
+            heirs: Heirs::default(),
             timeout: deadline.map(|deadline| Instant::now() + deadline.left()),
             watch: None,
             watchdogs: Watchdog::all(&launch.params),
@@ -370,6 +373,7 @@ impl<'a> Launcher<'a> {
             self.far_time(),
             self.standing.time(),
             self.orphans.time(),
+            self.heirs.time(),
             self.hold_until,
             self.calling_time(),
             self.entrance.as_ref().and_then(Entrance::time),
@@ -406,7 +410,7 @@ impl<'a> Launcher<'a> {
         self.sinks.iter_mut().for_each(Sink::write);
         self.look_after_far();
         self.reap_orphans(Instant::now());
-        Ok(())
+        self.look_for_heirs(Instant::now())
     }
 
     fn take_events(&mut self, urgent: bool) -> rustix::io::Result<()> {
@@ -440,10 +444,15 @@ impl<'a> Launcher<'a> {
         Ok(())
     }
 
-    fn ended(&mut self, rank: u32) -> rustix::io::Result<()> {
+    pub(super) fn ended(&mut self, rank: u32) -> rustix::io::Result<()> {
         let Some(ended) = self.rank(rank) else { return Ok(()) };
         let Some(exit) = start::exit_of(ended)? else { return Ok(()) };
-        epoll::delete(&self.events, &ended.process.pidfd)?;
+        if !self.heirs.is_awaited(rank) {
+            epoll::delete(&self.events, &ended.process.pidfd)?;
+        }
+        if self.is_succeeded(rank, exit)? {
+            return Ok(());
+        }
         // Its last words come before its end.
         while self.control_once(rank) {}
         for kind in [0, 1] {
@@ -579,11 +588,9 @@ impl<'a> Launcher<'a> {
 
     /// Reaps what ranks have left behind.
     fn reap_orphans(&mut self, now: Instant) {
-        let ranks = self.members.values().filter_map(|member| member.rank.as_ref());
-        let ranks = ranks.filter(|rank| rank.is_child).map(|rank| rank.process.pid);
-        let others = self.relays.pids().chain([self.guard.pid()]);
-        let carriers = self.far.iter().flatten().filter_map(Far::carrier);
-        self.orphans.reap(now, || ranks.chain(others).chain(carriers).collect());
+        let mut orphans = std::mem::take(&mut self.orphans);
+        orphans.reap(now, || self.own_children());
+        self.orphans = orphans;
     }
 
     pub(super) fn glimpses(&self) -> Vec<(u32, Glimpse)> {

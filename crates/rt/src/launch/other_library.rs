@@ -14,7 +14,7 @@ use object::{Endianness, FileKind};
 use super::LaunchError;
 
 /// What every name of this library begins with, and of any other that has the standard ABI: with those a program runs here.
-const STANDARD: &str = "libmpi_abi.so";
+pub(super) const STANDARD: &str = "libmpi_abi.so";
 
 /// How the names of other MPI libraries begin, the longer ones first, and whose they are. The numbers are those of the
 /// library's binary interface: 12 is that of MPICH and of those that keep to it, and was once Open MPI's.
@@ -36,6 +36,11 @@ const OTHERS: [(&str, &str); 11] = [
 pub(super) fn refuse(program: &Path) -> Result<(), LaunchError> {
     let Some((library, owner)) = other_of(needed(program)) else { return Ok(()) };
     Err(LaunchError::OtherLibrary { program: program.to_path_buf(), library, owner })
+}
+
+/// Whether a program is linked against a library of the standard ABI.
+pub(super) fn is_standard(program: &Path) -> bool {
+    needed(program).iter().any(|name| name.starts_with(STANDARD))
 }
 
 /// The library of another MPI among those that a program needs, and whose it is.

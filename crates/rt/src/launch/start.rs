@@ -36,9 +36,9 @@ use crate::postboxes::{PostboxFile, postbox_sizes};
 
 /// The number that the segment has in a rank: high enough to be out of the way of scripts, low enough to fit the
 /// descriptor table that every process has.
-pub(super) const SEGMENT_NUMBER: i32 = 62;
+pub(crate) const SEGMENT_NUMBER: i32 = 62;
 /// The number that the control socket has in a rank.
-pub(super) const CONTROL_NUMBER: i32 = 63;
+pub(crate) const CONTROL_NUMBER: i32 = 63;
 /// Descriptors that the launcher keeps for a rank: segment, control, two outputs, the process.
 const FDS_PER_RANK: u64 = 5;
 /// Descriptors that the launcher keeps for a rank with sockets, beside those: the one that listens, the alarm.

@@ -197,3 +197,19 @@ fn messages_of_a_dead_rank_can_be_received_and_no_others_instead() {
         assert_eq!(outcome.out, "ok\n", "{provider}: {outcome:?}");
     }
 }
+
+/// Debian's libfabric brings libinfinipath, whose constructor takes six signals over.
+#[test]
+fn signals_are_the_programs_and_not_those_of_a_library_that_is_loaded() {
+    let programs = compile(&["jobs/own_signals"]);
+    let outcome = programs.run(2, &ALONE, "own_signals", &["keep"]);
+    outcome.is_fine(2, "is done");
+}
+
+#[test]
+fn a_crash_is_reported_as_one_although_a_library_takes_the_signal() {
+    let programs = compile(&["jobs/own_signals"]);
+    let outcome = programs.run(2, &ALONE, "own_signals", &["crash"]);
+    outcome.reports(139, "rank 1 ");
+    assert!(outcome.err.contains("SIGSEGV") && !outcome.out.contains("handler"), "{outcome:?}");
+}

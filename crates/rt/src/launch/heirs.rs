@@ -1,0 +1,169 @@
+//! A program that goes on in another process than that which was started as the rank: `setsid -f
+//! PROGRAM`, and one that puts itself into the background. The process that was started ends at
+//! once, with code 0, and has not called MPI; the one that it has left, its *heir*, is the rank.
+//! Otherwise the job would be over, and the program be killed in the middle, with exit code 0.
+//!
+//! 1. A rank has an heir only if its process has ended with code 0 and has not called MPI_Init
+//!    itself.
+//! 2. Who was left by its parent is the launcher's child, as that is a subreaper. It belongs to the
+//!    rank whose control socket it has inherited, or whose number is in its environment.
+//! 3. Such a child is the heir if it is a program of MPI, or if it, or a process that descends from
+//!    it, has become the rank.
+//! 4. Any other such child may execute or start a program of MPI in a moment, as a shell does. So
+//!    it is looked at again, for [`PATIENCE`]; then it ends with the job, as what ranks leave does.
+
+use std::collections::{BTreeMap, HashSet};
+use std::os::fd::AsFd as _;
+use std::time::{Duration, Instant};
+
+use oxmpi_sys::spawn::Process;
+use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, getpgid, pidfd_open, waitid};
+
+use super::launcher::{ENDED, Launcher};
+use super::other_library::{STANDARD, is_standard};
+use super::start::{CONTROL_NUMBER, Rank};
+use crate::client::{BOOT_VARIABLE, WAY_IN_VARIABLE, WayIn};
+use crate::foreign::{is_alive, line_of};
+use crate::hosts::head::Far;
+use crate::inquiry::program_of;
+use crate::job::Exit;
+use crate::lost::LAUNCHER_VARIABLE;
+use crate::orphans::children;
+
+/// How long it may take from fork(2) to the program of MPI, on a busy machine. A job whose programs
+/// leave something else ends so much later.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often the children are checked meanwhile.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Ranks whose process has ended, and which may have an heir.
+#[derive(Debug, Default)]
+pub(super) struct Heirs {
+    awaited: BTreeMap<u32, Instant>,
+    look: Option<Instant>,
+}
+
+impl Heirs {
+    /// When to look again.
+    pub(super) fn time(&self) -> Option<Instant> {
+        self.look.filter(|_| !self.awaited.is_empty())
+    }
+
+    /// Whether the end of this rank's process was seen before.
+    pub(super) fn is_awaited(&self, rank: u32) -> bool {
+        self.awaited.contains_key(&rank)
+    }
+
+    /// Whether to look again.
+    fn waits(&mut self, rank: u32, now: Instant) -> bool {
+        let since = *self.awaited.entry(rank).or_insert(now);
+        self.look = Some(now + LOOK);
+        now.duration_since(since) < PATIENCE
+    }
+}
+
+/// Who goes on as a rank whose process has ended.
+enum Heir {
+    Nobody,
+    /// This child of the launcher.
+    Is(Pid),
+    /// Somebody may (rule 4).
+    MayCome,
+}
+
+impl Launcher<'_> {
+    /// The process of a rank has ended: whether another one goes on as the rank, or may.
+    pub(super) fn is_succeeded(&mut self, number: u32, exit: Exit) -> rustix::io::Result<bool> {
+        let heir = match self.job.is_ending() {
+            true => Heir::Nobody,
+            false => self.heir_of(number, exit),
+        };
+        if matches!(heir, Heir::MayCome) && self.heirs.waits(number, Instant::now()) {
+            return Ok(true);
+        }
+        self.heirs.awaited.remove(&number);
+        let Heir::Is(pid) = heir else { return Ok(false) };
+        // It has ended meanwhile, and was reaped: nobody goes on.
+        let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return Ok(false) };
+        let heir = Process { pid: pid.as_raw_pid(), pidfd };
+        let Some(rank) = self.members.get_mut(&number).and_then(|member| member.rank.as_mut()) else {
+            return Ok(false);
+        };
+        let before = std::mem::replace(&mut rank.process, heir);
+        // If the guard is gone it kills nobody.
+        let _ = self.guard.forget(before.pid);
+        if getpgid(Some(pid)).ok() == Some(pid) {
+            let _ = self.guard.watch(pid.as_raw_pid());
+        }
+        let _ = waitid(WaitId::PidFd(before.pidfd.as_fd()), WaitIdOptions::EXITED);
+        let Some(rank) = self.rank(number) else { return Ok(false) };
+        self.listen(&self.events, rank.process.pidfd.as_fd(), ENDED, u64::from(number))?;
+        Ok(true)
+    }
+
+    fn heir_of(&self, number: u32, exit: Exit) -> Heir {
+        let Some(member) = self.members.get(&number) else { return Heir::Nobody };
+        let Some(rank) = member.rank.as_ref().filter(|rank| rank.is_child && exit == Exit::Code(0)) else {
+            return Heir::Nobody;
+        };
+        // Rule 1.
+        let owner = rank.owner();
+        if owner.is_some_and(|owner| owner == rank.process.pid.cast_unsigned() || !is_alive(owner)) {
+            return Heir::Nobody;
+        }
+        let own = self.own_children();
+        let left = children().into_iter().filter(|pid| !own.contains(&pid.as_raw_pid()));
+        let mut heir = Heir::Nobody;
+        for pid in left.filter(|pid| is_of(*pid, number, rank)) {
+            let child = pid.as_raw_pid().cast_unsigned();
+            let has_owner = |owner| line_of(owner, Some(std::process::id())).0.contains(&pid.as_raw_pid());
+            let is_program = |pid| program_of(pid).is_ok_and(|program| is_standard(&program));
+            if owner.is_some_and(has_owner) || is_program(child) || has_library(child) {
+                return Heir::Is(pid);
+            }
+            heir = Heir::MayCome;
+        }
+        heir
+    }
+
+    /// The children that the launcher has started itself.
+    pub(super) fn own_children(&self) -> HashSet<i32> {
+        let ranks = self.members.values().filter_map(|member| member.rank.as_ref());
+        let ranks = ranks.filter(|rank| rank.is_child).map(|rank| rank.process.pid);
+        let others = self.relays.pids().chain([self.guard.pid()]);
+        let carriers = self.far.iter().flatten().filter_map(Far::carrier);
+        ranks.chain(others).chain(carriers).collect()
+    }
+
+    /// Looks again at what may become an heir.
+    pub(super) fn look_for_heirs(&mut self, now: Instant) -> rustix::io::Result<()> {
+        if self.heirs.time().is_none_or(|look| look > now) {
+            return Ok(());
+        }
+        let awaited: Vec<u32> = self.heirs.awaited.keys().copied().collect();
+        awaited.into_iter().try_for_each(|rank| self.ended(rank))
+    }
+}
+
+/// Whether a process was left by that of a rank (rule 2).
+fn is_of(pid: Pid, number: u32, rank: &Rank) -> bool {
+    let folder = format!("/proc/{}", pid.as_raw_pid());
+    let environment = std::fs::read(format!("{folder}/environ")).unwrap_or_default();
+    let texts: Vec<&str> =
+        environment.split(|byte| *byte == 0).filter_map(|text| std::str::from_utf8(text).ok()).collect();
+    let value = |name| texts.iter().find_map(|text| text.strip_prefix(name)?.strip_prefix('='));
+    if value(LAUNCHER_VARIABLE).is_some() && value(BOOT_VARIABLE).is_none() {
+        // The user has made it a job of its own.
+        return false;
+    }
+    let control = std::fs::read_link(format!("{folder}/fd/{CONTROL_NUMBER}"));
+    let socket = rank.peer.map(|peer| format!("socket:[{peer}]"));
+    let has_socket = control.is_ok_and(|control| socket.is_some() && control.to_str() == socket.as_deref());
+    let way_in = value(WAY_IN_VARIABLE).and_then(WayIn::read);
+    has_socket || way_in.is_some_and(|way_in| way_in.number == number)
+}
+
+/// Whether a process has loaded the library, as an interpreter does.
+fn has_library(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|maps| maps.contains(STANDARD))
+}
