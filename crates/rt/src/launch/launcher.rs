@@ -138,6 +138,8 @@ pub(super) struct Launcher<'a> {
     pub(super) hold: Option<Hold>,
     /// Who wants that, by its number at the entrance; how often it was tried, and until when others are waited for.
     pub(super) hold_wanted: Option<u32>,
+    /// Those who want it when CRIU has ended that a tool which is gone has left behind.
+    pub(super) hold_next: Vec<u32>,
     pub(super) hold_rounds: u32,
     pub(super) hold_until: Option<Instant>,
     /// The exit code, once the job ends because there is a set of images to go on from.
@@ -201,6 +203,7 @@ impl<'a> Launcher<'a> {
             standing: Standing::default(),
             hold: None,
             hold_wanted: None,
+            hold_next: Vec::new(),
             hold_rounds: 0,
             hold_until: None,
             calling: None,
