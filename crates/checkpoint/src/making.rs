@@ -117,6 +117,17 @@ pub enum MakeError {
          transport"
     )]
     UnderWay,
+    /// CRIU was killed while it made an image.
+    #[error(
+        "CRIU was ended by signal {signal} while it made the image of {image}: processes that it had its code in may end by that (SIGPIPE, \
+         SIGTRAP, SIGSEGV), of which mpirun reports the first"
+    )]
+    Killed {
+        /// Of all processes or of one rank.
+        image: String,
+        /// The number of the signal.
+        signal: i32,
+    },
     /// CRIU has failed to make the image of one rank.
     #[error("rank {0}: {text}{quoted}", text = .1.text, quoted = quoted(&.1.quoted))]
     Rank(u32, Failure),
@@ -202,8 +213,7 @@ pub fn make(request: &Request, criu: &Criu, action: &Path) -> Result<Checkpoint,
     let mut attempts = 1..=ATTEMPTS;
     let is_well = loop {
         let command = criu.dump(request.mpirun, &places, &plan.job.streams, request.ends);
-        let done = run(command, &work.join(OUTPUT), None);
-        let is_well = done.map_err(|error| MakeError::Start(criu.program.clone(), error))?;
+        let is_well = run(criu, command, &work.join(OUTPUT), None, || "all processes".into())?;
         let is_again = fs::remove_file(work.join(AGAIN)).is_ok() && attempts.next().is_some();
         if is_well || !is_again {
             break is_well;
@@ -270,16 +280,32 @@ pub(crate) fn turn(process: u32) -> Option<fs::File> {
     Some(file)
 }
 
-/// Runs CRIU; its output goes to a file, because it must not end with whoever reads a pipe.
-/// `namespace` is the one in which it runs, if that is not the PID namespace of this process.
-pub(crate) fn run(mut command: Command, output: &Path, namespace: Option<&PidNamespace>) -> io::Result<bool> {
-    let file = fs::File::create(output)?;
-    command.stdout(file.try_clone()?).stderr(file);
-    let mut child = match namespace {
-        Some(namespace) => namespace.spawn(&mut command)?,
-        None => command.spawn()?,
+/// Has CRIU make an image; whether it has. Its output goes to a file, because it must not end with whoever reads a pipe.
+/// `namespace` is the one in which it runs, if that is not the PID namespace of this process; `image` names the image.
+///
+/// # Errors
+/// [`MakeError::Start`] and [`MakeError::Killed`].
+pub(crate) fn run(
+    criu: &Criu,
+    mut command: Command,
+    output: &Path,
+    namespace: Option<&PidNamespace>,
+    image: impl FnOnce() -> String,
+) -> Result<bool, MakeError> {
+    let mut wait = || {
+        let file = fs::File::create(output)?;
+        command.stdout(file.try_clone()?).stderr(file);
+        let mut child = match namespace {
+            Some(namespace) => namespace.spawn(&mut command)?,
+            None => command.spawn()?,
+        };
+        child.wait()
     };
-    Ok(child.wait()?.success())
+    let status = wait().map_err(|error| MakeError::Start(criu.program.clone(), error))?;
+    match std::os::unix::process::ExitStatusExt::signal(&status) {
+        Some(signal) => Err(MakeError::Killed { image: image(), signal }),
+        None => Ok(status.success()),
+    }
 }
 
 /// Waits until whoever has the processes of an ended job has noticed their end.

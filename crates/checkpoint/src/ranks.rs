@@ -66,6 +66,9 @@ pub struct Part {
 /// Has other hosts make their images in the directory of a draft, which has a file with this word; what each host has made.
 pub type Elsewhere<'a> = dyn Fn(&Path, &str) -> Result<Vec<(String, Part)>, String> + Sync + 'a;
 
+/// Whether the images may still be of use, or why not: no further one is begun then.
+pub type GoesOn<'a> = dyn Fn() -> Result<(), String> + Sync + 'a;
+
 /// What the launcher of a job says while its ranks stand still.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StillJob {
@@ -121,7 +124,13 @@ impl Making {
     ///
     /// # Errors
     /// See [`MakeError`]; then nothing is left of the set.
-    pub fn image(self, criu: &Criu, still: &StillJob, elsewhere: &Elsewhere<'_>) -> Result<Made, MakeError> {
+    pub fn image(
+        self,
+        criu: &Criu,
+        still: &StillJob,
+        elsewhere: &Elsewhere<'_>,
+        goes_on: &GoesOn<'_>,
+    ) -> Result<Made, MakeError> {
         let mpirun = self.request.mpirun;
         let (image, work) = (self.draft.image(), self.draft.work());
         let write = |path: PathBuf, bytes: &[u8]| {
@@ -144,7 +153,7 @@ impl Making {
         }
         let (own, parts) = std::thread::scope(|scope| {
             let asked = scope.spawn(ask);
-            let own = image_ranks(directory, criu, &near);
+            let own = image_ranks(directory, criu, &near, goes_on);
             (own, asked.join().unwrap_or_else(|_| Err("the thread that asked other hosts has failed".into())))
         });
         let (mut images, parts) = (own?, parts.map_err(MakeError::Standing)?);
@@ -232,11 +241,16 @@ pub fn save<S, E: From<MakeError>>(
 ///
 /// # Errors
 /// See [`MakeError`].
-pub fn image_part(directory: &Path, criu: &Criu, ranks: &[StillRank]) -> Result<Part, MakeError> {
+pub fn image_part(
+    directory: &Path,
+    criu: &Criu,
+    ranks: &[StillRank],
+    goes_on: &GoesOn<'_>,
+) -> Result<Part, MakeError> {
     for within in [IMAGE, WORK].map(|name| directory.join(name)) {
         fs::create_dir_all(&within).map_err(|error| CommitError::Write(within, error))?;
     }
-    let images = image_ranks(directory, criu, ranks)?;
+    let images = image_ranks(directory, criu, ranks, goes_on)?;
     let (mut processes, mut tasks) = (Vec::new(), Vec::new());
     for rank in ranks {
         let tree = Tree::of(rank.process).map_err(|error| MakeError::Job(rank.process, error))?;
@@ -256,7 +270,12 @@ pub fn image_part(directory: &Path, criu: &Criu, ranks: &[StillRank]) -> Result<
 }
 
 /// Makes the images of ranks of this host, as many at once as there are processors.
-fn image_ranks(directory: &Path, criu: &Criu, ranks: &[StillRank]) -> Result<Vec<RankImage>, MakeError> {
+fn image_ranks(
+    directory: &Path,
+    criu: &Criu,
+    ranks: &[StillRank],
+    goes_on: &GoesOn<'_>,
+) -> Result<Vec<RankImage>, MakeError> {
     let (mut trees, mut spaces) = (Vec::new(), Vec::new());
     for rank in ranks {
         let of_rank = |error| MakeError::Job(rank.process, error);
@@ -276,7 +295,10 @@ fn image_ranks(directory: &Path, criu: &Criu, ranks: &[StillRank]) -> Result<Vec
             let at = next.fetch_add(1, Ordering::Relaxed);
             ranks.get(at).zip(spaces.get(at))
         })
-        .try_for_each(|(rank, space)| image_one(directory, criu, rank, space))
+        .try_for_each(|(rank, space)| {
+            goes_on().map_err(MakeError::Standing)?;
+            image_one(directory, criu, rank, space)
+        })
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..at_once).map(|_| scope.spawn(work)).collect();
@@ -329,8 +351,8 @@ fn image_one(directory: &Path, criu: &Criu, rank: &StillRank, space: &NumberSpac
     let process = space.inside(rank.process).map_err(|error| MakeError::Job(rank.process, error))?;
     // CRIU sees its numbers only from within.
     let command = criu.dump(process, &places, &outside, false);
-    let done = run(command, &work.join(OUTPUT), space.namespace.as_ref());
-    if !done.map_err(|error| MakeError::Start(criu.program.clone(), error))? {
+    let named = || format!("rank {}", rank.number);
+    if !run(criu, command, &work.join(OUTPUT), space.namespace.as_ref(), named)? {
         return Err(MakeError::Rank(rank.number, criu.failure(&work, true)));
     }
     if has_descriptor_under_way(&image) {

@@ -160,6 +160,9 @@ enum MakerError {
     /// The set is there, but not what else was wanted.
     #[error("{0}")]
     GoesOn(MakeError),
+    /// It was tried in vain, and the job may have been damaged.
+    #[error("there is no new set: {0}")]
+    Killed(MakeError),
     /// It was tried in vain.
     #[error("there is no new set, and the job goes on: {0}")]
     Make(MakeError),
@@ -171,6 +174,7 @@ impl From<MakeError> for MakerError {
             MakeError::GoesOn { .. } | MakeError::NotEnded { .. } | MakeError::Continued { .. } => {
                 MakerError::GoesOn(error)
             }
+            MakeError::Killed { .. } => MakerError::Killed(error),
             _ => MakerError::Make(error),
         }
     }
@@ -182,7 +186,9 @@ impl MakerError {
         match self {
             MakerError::Job(error) => error.to_string(),
             MakerError::Transport(why) => why.clone(),
-            MakerError::GoesOn(error) | MakerError::Make(error) => error.to_string(),
+            MakerError::GoesOn(error) | MakerError::Killed(error) | MakerError::Make(error) => {
+                error.to_string()
+            }
         }
     }
 }

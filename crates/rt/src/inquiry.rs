@@ -7,10 +7,13 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use oxmpi_sys::{fdpass, local};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::net::{RecvFlags, recv};
 
 use crate::blob;
 use crate::codec::Reader;
@@ -173,9 +176,13 @@ pub struct Hold {
     socket: OwnedFd,
     held: Held,
     bytes: Vec<u8>,
+    /// Why the images are worth nothing.
+    refusal: OnceLock<String>,
 }
 
-/// Has all processes of the job of this `mpirun` stand still, so that an image of each rank can be made.
+/// Has all processes of the job of this `mpirun` stand still, so that an image of each rank can be made. Programs that this process
+/// starts meanwhile inherit the connection with `mpirun`: the ranks go on when it and all CRIUs that it has started have ended,
+/// however that comes.
 ///
 /// # Errors
 /// See [`InquiryError`]; also if the job cannot be imaged so, or not now.
@@ -186,7 +193,9 @@ pub fn hold(pid: u32) -> Result<Hold, InquiryError> {
         (Reply::Given, Some(fd)) => {
             let bytes = blob::read(fd).map_err(|error| InquiryError::Unreachable(pid, error))?;
             let held = Held::decode(&bytes).ok_or(InquiryError::Nonsense(pid))?;
-            Ok(Hold { pid, socket, held, bytes })
+            let inherited = fcntl_setfd(&socket, FdFlags::empty());
+            inherited.map_err(|error| InquiryError::Unreachable(pid, error.into()))?;
+            Ok(Hold { pid, socket, held, bytes, refusal: OnceLock::new() })
         }
         (Reply::Refused { reason, .. }, _) => Err(InquiryError::Refused(reason)),
         _ => Err(InquiryError::Nonsense(pid)),
@@ -204,6 +213,26 @@ impl Hold {
         &self.bytes
     }
 
+    /// Whether the images may still be of use.
+    ///
+    /// # Errors
+    /// Why not; then no further image is begun.
+    pub fn goes_on(&self) -> Result<(), String> {
+        if let Some(refusal) = self.refusal.get() {
+            return Err(refusal.clone());
+        }
+        let mut bytes = [0; MAX_MESSAGE];
+        // Whatever else has come is read by whoever waits for it.
+        match recv(&self.socket, &mut bytes, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+            Ok((_, 0)) => Err(InquiryError::Ended(self.pid).to_string()),
+            Ok((read, _)) => match Reply::decode(&bytes[..read]) {
+                Ok(Reply::Refused { reason, .. }) => Err(reason),
+                _ => Ok(()),
+            },
+            Err(_) => Ok(()),
+        }
+    }
+
     /// Has the processes on other hosts imaged there, at a place that their agents' program understands. Returns what that says of it, by
     /// host. Waits as long as it takes.
     ///
@@ -216,7 +245,10 @@ impl Hold {
                 let mut from = Reader::new(&bytes);
                 from.list(|from| from.text().zip(from.bytes())).ok_or(InquiryError::Nonsense(self.pid))
             }
-            (Reply::Refused { reason, .. }, _) => Err(InquiryError::Refused(reason)),
+            (Reply::Refused { reason, .. }, _) => {
+                let reason = self.refusal.get_or_init(|| reason);
+                Err(InquiryError::Refused(reason.clone()))
+            }
             _ => Err(InquiryError::Nonsense(self.pid)),
         }
     }

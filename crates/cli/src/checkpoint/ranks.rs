@@ -12,6 +12,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use oxmpi_checkpoint::criu::Criu;
@@ -71,11 +72,15 @@ pub(super) fn make(request: &Request, criu: &Criu, is_supervised: bool) -> Resul
         };
         made.into_iter().map(part).collect::<Result<Vec<_>, String>>()
     };
-    let made = making.image(criu, &still, &elsewhere)?;
+    let made = making.image(criu, &still, &elsewhere, &|| hold.goes_on())?;
     let moved = |error: inquiry::InquiryError| MakerError::Make(MakeError::Standing(error.to_string()));
     hold.imaged(request.ends).map_err(moved)?;
     if !request.ends {
-        return Ok(made.publish(Some(start.elapsed().as_secs_f64()))?);
+        let checkpoint = made.publish(Some(start.elapsed().as_secs_f64()))?;
+        return match stopped_before(hold.held()) {
+            None => Ok(checkpoint),
+            Some(why) => Err(MakeError::Continued { path: checkpoint.set.path, why }.into()),
+        };
     }
     let running = made.running().to_vec();
     let checkpoint = made.publish(None)?;
@@ -83,6 +88,23 @@ pub(super) fn make(request: &Request, criu: &Criu, is_supervised: bool) -> Resul
     hold.end(&path).map_err(|error| MakeError::NotEnded { path, why: error.to_string() })?;
     ranks::await_gone(&running);
     Ok(checkpoint)
+}
+
+/// The ranks that were stopped before mpirun has stopped them, if there are some: they do not go on, nor when they come back.
+fn stopped_before(held: &Held) -> Option<String> {
+    let stopped = held.ranks.iter().filter(|rank| rank.was_stopped());
+    let named = |rank: &launch::HeldRank| match &rank.host {
+        Some(host) => format!("rank {} (process {}, host {host})", rank.number, rank.imaged),
+        None => format!("rank {} (process {})", rank.number, rank.imaged),
+    };
+    let all: Vec<String> = stopped.map(named).collect();
+    let were = if all.len() == 1 { "was" } else { "were" };
+    (!all.is_empty()).then(|| {
+        format!(
+            "{} {were} stopped already (SIGSTOP), and not by mpirun: 'kill -CONT' lets a process go on",
+            all.join(", ")
+        )
+    })
 }
 
 /// Has a program save its state by its own functions.
@@ -122,7 +144,11 @@ pub(crate) fn image_here(task: &ImageTask) -> Result<ImagesMade, String> {
     let scratch =
         scratch.transpose().map_err(|error| format!("there is no directory for images: {error}"))?;
     let place = scratch.as_ref().map_or(directory, ImageDirectory::path);
-    let part = ranks::image_part(place, &criu, &ranks).map_err(|error| error.to_string())?;
+    let goes_on = || match task.is_given_up.load(Ordering::Relaxed) {
+        true => Err("mpirun does not want the images any longer".into()),
+        false => Ok(()),
+    };
+    let part = ranks::image_part(place, &criu, &ranks, &goes_on).map_err(|error| error.to_string())?;
     if let Some(scratch) = &scratch {
         // Logs.
         std::fs::remove_dir_all(scratch.path().join("work")).map_err(|error| error.to_string())?;

@@ -93,6 +93,18 @@ fn await_lines(child: &mut Child, count: usize) {
     }
 }
 
+/// Reads from an output until it has brought just this.
+fn await_text(out: &mut impl std::io::Read, wanted: &str) {
+    let mut came = Vec::new();
+    while came != wanted.as_bytes() {
+        let mut byte = [0];
+        let count = out.read(&mut byte).unwrap();
+        came.extend_from_slice(&byte[..count]);
+        let came = String::from_utf8_lossy(&came);
+        assert!(count == 1 && wanted.starts_with(&*came), "'{came}' instead of '{wanted}'");
+    }
+}
+
 fn send(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
@@ -537,7 +549,8 @@ fn ranks_are_bound_to_their_share_of_the_cores() {
 
 #[test]
 fn output_is_tagged_by_whole_lines() {
-    let script = "for i in 1 2 3; do printf 'a%s ' $i; printf 'b\n'; done; printf end";
+    // The pause is longer than a line without a tag waits for its end.
+    let script = "for i in 1 2 3; do printf 'a%s ' $i; sleep 0.3; printf 'b\n'; done; printf end";
     let (code, out, _) = run(&["-n", "2", "--tag-output", "sh", "-c", script]);
     assert_eq!(code, 0);
     assert_eq!(
@@ -596,6 +609,65 @@ fn standard_input_goes_to_rank_0() {
     let (code, out, _) = parts(finish(child));
     assert_eq!(code, 0);
     assert_eq!(sorted(&out), ["0", "0", "5"]);
+}
+
+/// Whoever talks with a rank over pipes and waits for its question gets it, on which output and from which host it may come.
+#[test]
+fn a_question_without_the_end_of_a_line_is_passed_on() {
+    let room = Room::new("question");
+    let shell = room.write("shell", "#!/bin/sh\nshift; exec sh -c \"$*\"\n");
+    let ask = room.write(
+        "ask",
+        "[ $OXMPI_COMM_WORLD_RANK = $1 ] || exit 0
+         for i in 1 2 3; do printf 'N = ' >&$2; read n; echo $((n * 2)) >&$2; done",
+    );
+    let files = format!("{}/files", room.path());
+    let far = ["--mca", "plm_rsh_agent", &shell, "-H", "a.invalid,b.invalid"];
+    let asks = |options: &[&str], rank: &str, output: &str| {
+        let options = [&["-n", "2", "--timeout", "20"], options, &["sh", &ask, rank, output]].concat();
+        let mut child = mpirun(&options).stdin(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let mut out: Box<dyn std::io::Read> = match output {
+            "1" => Box::new(child.stdout.take().unwrap()),
+            _ => Box::new(child.stderr.take().unwrap()),
+        };
+        for _ in 0..3 {
+            await_text(&mut out, "N = ");
+            stdin.write_all(b"21\n").unwrap();
+            await_text(&mut out, "42\n");
+        }
+        assert!(finish(child).status.success());
+    };
+    asks(&[], "0", "1");
+    asks(&["-stdin", "1"], "1", "2");
+    asks(&["-stdin", "all"], "1", "1");
+    asks(&["--output-filename", &files], "0", "1");
+    asks(&[&far[..], &["-stdin", "0"]].concat(), "0", "1");
+    asks(&[&far[..], &["-stdin", "1"]].concat(), "1", "2");
+}
+
+#[test]
+fn dots_are_passed_on_and_other_ranks_do_not_wait_for_their_line() {
+    let room = Room::new("dots");
+    let script = format!(
+        "cd {}
+         if [ $OXMPI_COMM_WORLD_RANK = 1 ]; then until [ -e go ]; do sleep 0.02; done; echo other; exit; fi
+         for i in 1 2 3; do printf .; read x; done; echo done",
+        room.path()
+    );
+    let mut child =
+        mpirun(&["-n", "2", "--timeout", "20", "sh", "-c", &script]).stdin(Stdio::piped()).spawn().unwrap();
+    let (mut stdin, mut out) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    await_text(&mut out, ".");
+    room.write("go", "");
+    await_text(&mut out, "other\n");
+    for _ in 0..2 {
+        stdin.write_all(b"\n").unwrap();
+        await_text(&mut out, ".");
+    }
+    stdin.write_all(b"\n").unwrap();
+    await_text(&mut out, "done\n");
+    assert!(finish(child).status.success());
 }
 
 #[test]

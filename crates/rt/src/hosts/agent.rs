@@ -13,6 +13,8 @@ use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use oxmpi_param::Params;
@@ -100,6 +102,8 @@ pub struct ImageTask {
     pub params: Params,
     /// The ranks.
     pub ranks: Vec<HeldRank>,
+    /// Whether nobody wants them any more: no further one is begun then.
+    pub is_given_up: Arc<AtomicBool>,
 }
 
 /// Serves the head at the other end of the standard input and output until that, or the job, has ended. Returns the exit code.
@@ -405,8 +409,7 @@ impl<'a> Agent<'a> {
             ToAgent::Answer { rank, reply, blob } => self.pass_answer(rank, &reply, blob),
             ToAgent::Signal { number, ranks } => {
                 if let Some(signal) = Signal::from_named_raw(number) {
-                    let ranks = ranks.iter().filter_map(|rank| self.members.get(rank));
-                    ranks.for_each(|member| end::signal_group(&member.rank, signal));
+                    self.signal(signal, ranks);
                 }
             }
             ToAgent::Relay { order } => {

@@ -82,7 +82,7 @@ impl Launcher<'_> {
     /// Sends a signal to processes, here and on other hosts.
     fn signal(&mut self, signal: Signal, ranks: impl Iterator<Item = u32> + Clone) {
         self.break_hold(|| "mpirun had a signal for them".into());
-        ranks.clone().filter_map(|rank| self.rank(rank)).for_each(|rank| end::signal_group(rank, signal));
+        self.signal_here(signal, ranks.clone());
         self.signal_far(signal, ranks);
     }
 }

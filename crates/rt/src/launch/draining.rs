@@ -46,13 +46,39 @@ impl Launcher<'_> {
         } else {
             let has_file = self.files.as_ref().is_some_and(|files| files.has(rank));
             if !has_file || self.launch.output_files.as_ref().is_none_or(|files| files.print) {
-                lines.take(bytes, self.sinks[sink].queue());
+                lines.take(bytes, Instant::now(), self.sinks[sink].queue());
             }
             if let Some(text) = self.files.as_mut().and_then(|files| files.write(rank, kind, bytes)) {
                 self.tell(Event::Say { text });
             }
         }
         self.sinks[sink].write();
+        self.note_half_line(rank, kind);
+    }
+
+    /// Takes note of whether an output has a line that waits for its end, but not for ever.
+    pub(super) fn note_half_line(&mut self, rank: u32, kind: usize) {
+        let due = self.members.get(&rank).and_then(|member| member.lines[kind].due());
+        match due {
+            Some(_) => self.half_lines.insert((rank, kind)),
+            None => self.half_lines.remove(&(rank, kind)),
+        };
+    }
+
+    /// When a line without an end is to be passed on.
+    pub(super) fn half_lines_time(&self) -> Option<Instant> {
+        let due = |(rank, kind): &(u32, usize)| self.members.get(rank)?.lines[*kind].due();
+        self.half_lines.iter().filter_map(due).min()
+    }
+
+    /// Passes on the lines without an end that have waited long enough.
+    pub(super) fn pass_half_lines(&mut self, now: Instant) {
+        let (members, sinks, style) = (&mut self.members, &mut self.sinks, self.launch.output);
+        self.half_lines.retain(|(rank, kind)| {
+            let Some(Member { lines, .. }) = members.get_mut(rank) else { return false };
+            lines[*kind].pass_half(now, sinks[style.sink(*kind)].queue());
+            lines[*kind].due().is_some()
+        });
     }
 
     pub(super) fn close(&mut self, rank: u32, kind: usize) {

@@ -85,6 +85,13 @@ pub struct HeldRank {
     pub(crate) partial: [Vec<u8>; 2],
 }
 
+impl HeldRank {
+    /// Whether its owner was stopped before the launcher has stopped it: the launcher lets it go on neither now nor after a restart.
+    pub fn was_stopped(&self) -> bool {
+        !self.stopped.contains(&self.owner)
+    }
+}
+
 /// The places in [`HeldRank::outside`].
 pub(crate) const CONTROL: usize = 0;
 pub(crate) const INPUT: usize = 1;

@@ -9,8 +9,11 @@
 //! 2. Nothing is under way between a rank and the launcher: all its requests are read, and so are all replies to it. A rank that
 //!    was stopped between a request and its reply runs for a moment more, and then all are stopped again.
 //! 3. What they have written is read from the pipes, and passed on.
-//! 4. They go on when the tool says so, when it is gone, or when something has to be done to them (a signal, an end). In the last case
-//!    the tool gets an error, and its images are worth nothing.
+//! 4. They go on when the tool says so, or when its connection has ended. CRIU inherits that connection, so it ends with the last of
+//!    them, also if the tool was killed. Until then nobody wakes the ranks: a process that runs while CRIU has its code in it makes CRIU
+//!    fail, is ended by SIGPIPE where it writes to CRIU, or is stopped for good, because CRIU stops what it has found stopped.
+//! 5. When something has to be done to the ranks (a signal, an end), the images are worth nothing, and the tool gets an error. If images
+//!    are under way, it begins no further one and ends its connection, and signals but SIGKILL wait for that. Else the ranks go on at once.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,6 +26,7 @@ use oxmpi_sys::fdpass;
 use rustix::event::PollFlags;
 use rustix::process::Signal;
 
+use super::end::signal_group;
 use super::held::{Held, HeldProgram, HeldRank};
 use super::launcher::Launcher;
 use super::output::is_ready;
@@ -32,6 +36,7 @@ use super::still::{self, Input, STOPPING, send, unread};
 use crate::blob;
 use crate::codec::Writer;
 use crate::control::{Reply, Request};
+use crate::foreign::is_alive;
 use crate::hosts::message::{FromAgent, ToAgent};
 use crate::hosts::pieces::FileReceiver;
 
@@ -48,8 +53,12 @@ pub(super) struct Hold {
     holder: u32,
     /// Those of this host that run when they are sent SIGCONT.
     stopped: Vec<u32>,
-    /// Why they have gone on meanwhile, if they have.
+    /// Whether images may be under way: from when the tool hears that they stand still to when it says that all images are there.
+    is_imaging: bool,
+    /// Why the images are worth nothing, if they are.
     broken: Option<String>,
+    /// Signals for the ranks of this host that wait until no image is under way.
+    signals: Vec<(Signal, Vec<u32>)>,
     /// The attempt; agents name it in their answers.
     round: u32,
     /// How many hosts have stopped their processes.
@@ -74,6 +83,7 @@ impl Launcher<'_> {
             None if self.launch.transport.rests_for_images => self.rest_for_images(id),
             // What other hosts have to say to it comes in between.
             None => self.hold_wanted = Some(id),
+            Some(_) if self.is_left_to_criu() => self.hold_next.push(id),
             Some(reason) => self.end_entrant(id, &Reply::Refused { rank: 0, reason }),
         }
     }
@@ -93,13 +103,23 @@ impl Launcher<'_> {
         };
         let given = held.and_then(|held| blob::write(&held.encode()).map_err(|error| error.to_string()));
         match given {
-            Ok(fd) => self.tell_entrant(id, &Reply::Given, Some(fd.as_fd())),
+            Ok(fd) => {
+                self.hold.iter_mut().for_each(|hold| hold.is_imaging = true);
+                self.tell_entrant(id, &Reply::Given, Some(fd.as_fd()));
+            }
             Err(reason) => {
                 self.go_on_from_hold();
                 self.end_entrant(id, &Reply::Refused { rank: 0, reason });
             }
         }
         Ok(())
+    }
+
+    /// Whether the tool that holds the processes is gone, and CRIU is not.
+    fn is_left_to_criu(&self) -> bool {
+        let holder = self.hold.as_ref().map(|hold| hold.holder);
+        let holder = holder.and_then(|id| self.entrance.as_ref()?.pid_of(id));
+        holder.is_some_and(|pid| !is_alive(pid))
     }
 
     /// Why no image can be made of each rank; `None` if one can.
@@ -369,16 +389,15 @@ impl Launcher<'_> {
         self.hold.as_ref().is_some_and(|hold| hold.holder == id)
     }
 
-    /// Hears what the tool says; nothing: it is gone.
+    /// Hears what the tool says; nothing: it is gone, and so are all CRIUs that it has started.
     pub(super) fn hear_holder(&mut self, id: u32, said: Option<&Request>) {
-        let broken = self.hold.as_ref().and_then(|hold| hold.broken.clone());
-        let done = Reply::Done { number: 0, text: String::new() };
-        let reply = match broken {
-            None => done,
-            Some(why) => Reply::Refused { rank: 0, reason: format!("its processes have gone on: {why}") },
-        };
-        match (said, &reply) {
-            (Some(Request::EndHeld { set }), Reply::Done { .. }) => {
+        if let (Some(_), Some(refusal)) = (said, self.refusal_of_holder()) {
+            // CRIUs that it has started may still be at work: its end is awaited.
+            return self.tell_entrant(id, &refusal, None);
+        }
+        let reply = Reply::Done { number: 0, text: String::new() };
+        match said {
+            Some(Request::EndHeld { set }) => {
                 // What waits to be written is in the set.
                 self.ended_by_checkpoint = Some(CHECKPOINTED);
                 if self.launch.supervision.is_none() {
@@ -387,7 +406,7 @@ impl Launcher<'_> {
                     );
                 }
             }
-            (Some(Request::ImageFar { place }), Reply::Done { .. }) => {
+            Some(Request::ImageFar { place }) => {
                 let Some(hold) = &mut self.hold else { return };
                 // A word that only the set knows, and its directory.
                 hold.directory =
@@ -395,7 +414,8 @@ impl Launcher<'_> {
                 let round = hold.round;
                 return self.post_all(&ToAgent::Image { round, place: place.clone() });
             }
-            (Some(Request::Imaged { ends: true }), Reply::Done { .. }) => {
+            Some(Request::Imaged { ends: true }) => {
+                self.hold.iter_mut().for_each(|hold| hold.is_imaging = false);
                 return self.tell_entrant(id, &reply, None);
             }
             _ => self.go_on_from_hold(),
@@ -403,28 +423,55 @@ impl Launcher<'_> {
         self.end_entrant(id, &reply);
     }
 
-    /// The processes go on, and so do their messages.
+    /// What the tool is told once its images are worth nothing.
+    fn refusal_of_holder(&self) -> Option<Reply> {
+        let why = self.hold.as_ref()?.broken.as_ref()?;
+        Some(Reply::Refused {
+            rank: 0,
+            reason: format!("its processes do not stand still any longer: {why}"),
+        })
+    }
+
+    /// The processes go on, and so do their messages; or the next tool has them stand still.
     fn go_on_from_hold(&mut self) {
         self.let_run();
         self.end_rest();
+        std::mem::take(&mut self.hold_next).into_iter().for_each(|id| self.hold(id));
     }
 
     fn let_run(&mut self) {
-        if let Some(hold) = self.hold.take() {
-            self.post_all(&ToAgent::GoOn);
-            hold.stopped.iter().for_each(|pid| send(*pid, Signal::CONT));
+        let Some(hold) = self.hold.take() else { return };
+        for (signal, ranks) in hold.signals {
+            ranks.iter().filter_map(|rank| self.rank(*rank)).for_each(|rank| signal_group(rank, signal));
         }
+        self.post_all(&ToAgent::GoOn);
+        hold.stopped.iter().for_each(|pid| send(*pid, Signal::CONT));
     }
 
-    /// Something has to be done to the processes: they go on (rule 4).
+    /// Something has to be done to the processes (rule 5).
     pub(super) fn break_hold(&mut self, why: impl FnOnce() -> String) {
-        if let Some(hold) = &mut self.hold
-            && hold.broken.is_none()
-        {
-            hold.broken = Some(why());
+        let Some(hold) = &mut self.hold else { return };
+        if hold.broken.is_some() {
+            return;
+        }
+        hold.broken = Some(why());
+        let holder = hold.holder;
+        if !hold.is_imaging {
             hold.stopped.drain(..).for_each(|pid| send(pid, Signal::CONT));
             self.post_all(&ToAgent::GoOn);
             self.end_rest();
+        } else if let Some(refusal) = self.refusal_of_holder() {
+            self.tell_entrant(holder, &refusal, None);
+        }
+    }
+
+    /// Sends a signal to processes of this host, at once or when no image of them is under way.
+    pub(super) fn signal_here(&mut self, signal: Signal, ranks: impl Iterator<Item = u32>) {
+        match &mut self.hold {
+            Some(hold) if hold.is_imaging && signal != Signal::KILL => {
+                hold.signals.push((signal, ranks.collect()));
+            }
+            _ => ranks.filter_map(|rank| self.rank(rank)).for_each(|rank| signal_group(rank, signal)),
         }
     }
 }

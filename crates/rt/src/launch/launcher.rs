@@ -1,6 +1,6 @@
 //! The launcher's loop: it sleeps in poll(2) until a rank writes, asks or ends, a signal comes, or a time is over.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ use super::quiesce::Standing;
 use super::relays::{RELAY, RELAY_ENDED, Relays};
 use super::start::{Outputs, Rank, Started, app_of};
 use super::watching::Watchdog;
-use super::{Launch, LaunchError, Stdin, end, start};
+use super::{Launch, LaunchError, end, start};
 use crate::hosts::agent::stage;
 use crate::hosts::head::Far;
 use crate::job::{Event, Exit, Glimpse, Job, Stage, WATCH_INTERVAL};
@@ -122,6 +122,8 @@ pub(super) struct Launcher<'a> {
     pub(super) outputs: OwnedFd,
     pub(super) open_count: usize,
     pub(super) sinks: [Sink<'static>; 2],
+    /// The outputs of processes with a line that waits for its end, but not for ever.
+    pub(super) half_lines: BTreeSet<(u32, usize)>,
     pub(super) feed: Feed,
     pub(super) files: Option<Files>,
     /// Processes that abort, while all that others have said is heard.
@@ -137,6 +139,8 @@ pub(super) struct Launcher<'a> {
     pub(super) hold: Option<Hold>,
     /// Who wants that, by its number at the entrance; how often it was tried, and until when others are waited for.
     pub(super) hold_wanted: Option<u32>,
+    /// Those who want it when CRIU has ended that a tool which is gone has left behind.
+    pub(super) hold_next: Vec<u32>,
     pub(super) hold_rounds: u32,
     pub(super) hold_until: Option<Instant>,
     /// The exit code, once the job ends because there is a set of images to go on from.
@@ -193,6 +197,7 @@ impl<'a> Launcher<'a> {
             outputs: epoll()?,
             open_count: 0,
             sinks: [Sink::new(rustix::stdio::stdout()), Sink::new(rustix::stdio::stderr())],
+            half_lines: BTreeSet::new(),
             feed,
             files: None,
             aborts: Vec::new(),
@@ -200,6 +205,7 @@ impl<'a> Launcher<'a> {
             standing: Standing::default(),
             hold: None,
             hold_wanted: None,
+            hold_next: Vec::new(),
             hold_rounds: 0,
             hold_until: None,
             calling: None,
@@ -234,12 +240,6 @@ impl<'a> Launcher<'a> {
         if let Err(error) = enlisted {
             launcher.bury_all();
             return start::kernel("wait for the ranks", Err(error));
-        }
-        // Who talks with the user asks before the line is complete.
-        if let (Stdin::Rank(rank), true) = (launch.stdin, launcher.feed.wants_more())
-            && let Some(member) = launcher.members.get_mut(&rank)
-        {
-            member.lines.iter_mut().for_each(|l| l.eager = true);
         }
         Ok(launcher)
     }
@@ -364,6 +364,7 @@ impl<'a> Launcher<'a> {
             self.hear_far(at);
         }
         let watchdogs = self.watchdogs.iter().map(Watchdog::time).min();
+        let full = self.sinks.iter().any(Sink::is_full);
         let times = [
             self.grace,
             self.timeout,
@@ -378,12 +379,12 @@ impl<'a> Launcher<'a> {
             self.calling_time(),
             self.entrance.as_ref().and_then(Entrance::time),
             watchdogs,
+            (!full).then(|| self.half_lines_time()).flatten(),
         ];
         let timeout = times.into_iter().flatten().min().map(|t| {
             let left = t.saturating_duration_since(Instant::now());
             Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
         });
-        let full = self.sinks.iter().any(Sink::is_full);
         let stdin = rustix::stdio::stdin();
         let mut fds = vec![PollFd::new(&self.events, PollFlags::IN)];
         if !full {
@@ -405,6 +406,8 @@ impl<'a> Launcher<'a> {
         if !full {
             // Before the ends of ranks: what a rank wrote comes before the report on its death.
             self.take_events(false)?;
+            // After what has come: the end of a line may be there while this process was late.
+            self.pass_half_lines(Instant::now());
         }
         self.take_events(true)?;
         self.sinks.iter_mut().for_each(Sink::write);

@@ -1,8 +1,13 @@
-//! Output of the ranks on its way to the launcher's own output: whole lines, never mixed.
+//! Output of the ranks on its way to the launcher's own output: by whole lines.
+//!
+//! A line without an end, such as a question or dots of progress, is passed on when its stream has been silent for a
+//! while: nobody can say whether its end will ever come. Whole lines of other streams are not held back for it, because
+//! its end may depend on them. A line that gets a mark in front waits for its end or that of its stream.
 
 use std::fmt::Display;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
 
 use oxmpi_sys::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -15,6 +20,11 @@ const MAX_LINE: usize = 64 << 10;
 const MAX_QUEUE: usize = 1 << 20;
 /// A pipe that poll(2) calls writable takes as much as this without blocking (PIPE_BUF).
 const ATOMIC: usize = 4096;
+/// After so much silence of its stream a line without an end is passed on. The pieces of a line that a program writes by
+/// several calls come faster.
+const SILENCE: Duration = Duration::from_millis(100);
+/// A line that keeps growing is passed on so long after its first byte.
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// How the output of ranks is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,8 +50,8 @@ pub(crate) struct Lines {
     partial: Vec<u8>,
     tag: Option<String>,
     times: bool,
-    /// Pass on lines that have no end yet (questions to the user).
-    pub(crate) eager: bool,
+    /// When what has come of a line is passed on without its end, and the latest time for that.
+    due: Option<(Instant, Instant)>,
 }
 
 impl Lines {
@@ -56,8 +66,28 @@ impl Lines {
     }
 
     /// Goes on with a line that has begun elsewhere.
-    pub(crate) fn go_on(&mut self, partial: &[u8]) {
+    pub(crate) fn go_on(&mut self, partial: &[u8], now: Instant) {
         self.partial = partial.to_vec();
+        self.wait_for_end(now);
+    }
+
+    /// When to call [`Lines::pass_half`].
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.due.map(|(due, _)| due)
+    }
+
+    /// Passes on a line that has no end, if it has waited long enough.
+    pub(crate) fn pass_half(&mut self, now: Instant, out: &mut Vec<u8>) {
+        if self.due().is_some_and(|due| due <= now) {
+            self.put(out);
+        }
+    }
+
+    /// Sets the time until which the end of the line is awaited.
+    fn wait_for_end(&mut self, now: Instant) {
+        let latest = self.due.map_or(now + MAX_WAIT, |(_, latest)| latest);
+        let waits = !self.partial.is_empty() && !self.are_marked();
+        self.due = waits.then(|| (latest.min(now + SILENCE), latest));
     }
 
     /// Whether lines get something in front.
@@ -66,16 +96,17 @@ impl Lines {
     }
 
     /// Adds what the rank wrote; whole lines go to `out`.
-    pub(crate) fn take(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn take(&mut self, bytes: &[u8], now: Instant, out: &mut Vec<u8>) {
         let whole = bytes.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
         if whole > 0 {
             self.partial.extend_from_slice(&bytes[..whole]);
             self.put(out);
         }
         self.partial.extend_from_slice(&bytes[whole..]);
-        if self.partial.len() > MAX_LINE || (self.eager && !self.are_marked()) {
+        if self.partial.len() > MAX_LINE {
             self.put(out);
         }
+        self.wait_for_end(now);
     }
 
     /// The rank has closed this output: what is left goes to `out`.
@@ -98,6 +129,7 @@ impl Lines {
             out.extend_from_slice(&self.partial);
         }
         self.partial.clear();
+        self.due = None;
     }
 }
 
@@ -252,7 +284,7 @@ mod tests {
     fn all(lines: &mut Lines, pieces: &[&[u8]]) -> String {
         let mut out = Vec::new();
         for piece in pieces {
-            lines.take(piece, &mut out);
+            lines.take(piece, Instant::now(), &mut out);
         }
         lines.end(&mut out);
         String::from_utf8(out).unwrap()
@@ -261,11 +293,41 @@ mod tests {
     #[test]
     fn a_line_waits_for_its_end() {
         let mut lines = Lines::new(None, false);
-        let mut out = Vec::new();
-        lines.take(b"one\ntw", &mut out);
+        let (mut out, now) = (Vec::new(), Instant::now());
+        lines.take(b"one\ntw", now, &mut out);
+        lines.pass_half(now + SILENCE / 2, &mut out);
         assert_eq!(out, b"one\n");
-        lines.take(b"o\n", &mut out);
-        assert_eq!(out, b"one\ntwo\n");
+        lines.take(b"o\n", now + SILENCE, &mut out);
+        assert_eq!((out.as_slice(), lines.due()), (&b"one\ntwo\n"[..], None));
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_passed_on_after_silence_or_a_second_unless_it_gets_a_mark() {
+        let mut lines = Lines::new(None, false);
+        let (mut out, mut now) = (Vec::new(), Instant::now());
+        lines.go_on(b"N ", now);
+        lines.take(b"= ", now + SILENCE / 2, &mut out);
+        assert_eq!(lines.due(), Some(now + SILENCE / 2 + SILENCE));
+        lines.pass_half(now + SILENCE, &mut out);
+        assert_eq!(out, b"");
+        now += SILENCE * 2;
+        lines.pass_half(now, &mut out);
+        assert_eq!((out.as_slice(), lines.due()), (&b"N = "[..], None));
+        // Another line begins, and is never silent.
+        lines.take(b"42\n", now, &mut out);
+        let steps = MAX_WAIT.div_duration_f64(SILENCE / 2) as u32;
+        for step in 0..steps {
+            lines.take(b".", now + SILENCE / 2 * step, &mut out);
+            lines.pass_half(now + SILENCE / 2 * step, &mut out);
+        }
+        assert_eq!(out, b"N = 42\n");
+        lines.pass_half(now + MAX_WAIT, &mut out);
+        assert_eq!(out.len(), b"N = 42\n".len() + steps as usize);
+
+        for mut marked in [Lines::new(Some("7"), false), Lines::new(None, true)] {
+            marked.take(b"N = ", now, &mut out);
+            assert_eq!(marked.due(), None);
+        }
     }
 
     #[test]
@@ -279,7 +341,7 @@ mod tests {
     fn a_very_long_line_does_not_wait() {
         let mut lines = Lines::new(None, false);
         let mut out = Vec::new();
-        lines.take(&vec![b'x'; MAX_LINE + 1], &mut out);
+        lines.take(&vec![b'x'; MAX_LINE + 1], Instant::now(), &mut out);
         assert_eq!(out.len(), MAX_LINE + 1);
     }
 

@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use oxmpi_shm::segment::Segment;
 use oxmpi_sys::fdpass;
@@ -135,8 +136,9 @@ impl Launcher<'_> {
             // Its memory knows where it was before.
             member.node = node;
             for (lines, partial) in member.lines.iter_mut().zip(&rank.partial) {
-                lines.go_on(partial);
+                lines.go_on(partial, Instant::now());
             }
+            [0, 1].into_iter().for_each(|kind| self.note_half_line(rank.number, kind));
         }
         self.post_all(&ToAgent::GoOn);
         for rank in restored {

@@ -71,8 +71,11 @@ starts while it is in MPI is a job of one. See ranks.md in share/doc/oxmpi.
         word: "output",
         heading: "Output and input",
         text: "\
-Output of all ranks is passed on by whole lines. Standard input goes to one rank; the others find it empty. With
--stdin all each rank gets all of it.
+Output of all ranks is passed on by whole lines. A line that has no end (a question, dots of progress) is passed on
+when the rank has written nothing more to that output for a tenth of a second, or one second after its first byte;
+lines of other ranks do not wait for its end, and may follow it on the same line. Lines that get something in front
+(--tag-output, --timestamp-output) always wait for their end, or that of the output.
+Standard input goes to one rank; the others find it empty. With -stdin all each rank gets all of it.
 What cannot be written, as on a full disk (also to files of --output-filename), is lost while the job goes on: mpirun
 says so at once, at the end how much of what, and ends with code 1 if the job has ended well. When nobody reads its
 output any more ('| head') mpirun ends the job without a word, with code 141, as SIGPIPE ends other programs.

@@ -4,6 +4,7 @@
 //! away.
 
 mod gm;
+mod interrupted;
 mod own;
 mod ranks;
 

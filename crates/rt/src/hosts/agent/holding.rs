@@ -1,6 +1,8 @@
 //! The ranks of an agent stand still while images of them are made (see `launch/hold.rs`).
 
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use oxmpi_shm::segment::{CheckpointCall, RankState};
@@ -14,6 +16,7 @@ use super::super::message::FromAgent;
 use super::super::pieces::{FileReceiver, FileSender, ImageDirectory, PIECES_WAITING};
 use super::{Agent, IMAGED, ImageTask, ImagesMade, Member};
 use crate::launch::HeldRank;
+use crate::launch::end::signal_group;
 use crate::launch::parts::{HeldInput, Plug, describe, is_ready, returned, send, stop};
 
 /// Images that are being made, in a thread of its own: the head hears from this process meanwhile.
@@ -22,6 +25,10 @@ pub(super) struct Imaging {
     /// Its other end is closed when it is done.
     done: OwnedFd,
     thread: JoinHandle<Result<ImagesMade, String>>,
+    /// The processes go on when it is done: nobody wants the images any more.
+    is_given_up: Arc<AtomicBool>,
+    /// What is sent to processes then.
+    signals: Vec<(Signal, Vec<u32>)>,
 }
 
 /// Images that are sent to the head, which does not see them.
@@ -37,6 +44,10 @@ impl Agent<'_> {
     pub(super) fn hold(&mut self, round: u32) {
         self.sending = None;
         self.go_on();
+        if self.imaging.is_some() {
+            let error = "CRIU still makes images there for a checkpoint that was given up: try again when it has ended";
+            return self.post(&FromAgent::Stopped { round, error: error.into() });
+        }
         let roots: Vec<u32> =
             self.members.values().map(|member| member.rank.process.pid.cast_unsigned()).collect();
         let error = match stop(&roots, None) {
@@ -97,8 +108,12 @@ impl Agent<'_> {
         self.members.iter().map(describe).collect()
     }
 
-    /// They go on, and so do ranks that were restored.
+    /// They go on, and so do ranks that were restored; while CRIU is at work, when it has ended (rule 4 of [`crate::launch`]'s `hold`).
     pub(super) fn go_on(&mut self) {
+        if let Some(imaging) = &self.imaging {
+            imaging.is_given_up.store(true, Ordering::Relaxed);
+            return;
+        }
         if self.stopped.is_empty() {
             return;
         }
@@ -111,7 +126,9 @@ impl Agent<'_> {
     /// Has images made of them.
     pub(super) fn begin_imaging(&mut self, round: u32, place: String) {
         let Some(params) = self.launch.as_ref().map(|launch| launch.params.clone()) else { return };
-        let task = ImageTask { place, params, ranks: self.described.clone() };
+        let is_given_up = Arc::new(AtomicBool::new(false));
+        let task =
+            ImageTask { place, params, ranks: self.described.clone(), is_given_up: is_given_up.clone() };
         let image = self.setup.image;
         let begun = pipe_with(PipeFlags::CLOEXEC).map_err(std::io::Error::from).and_then(|(done, end)| {
             let work = move || {
@@ -120,7 +137,7 @@ impl Agent<'_> {
             };
             let thread = std::thread::Builder::new().name("images".into()).spawn(work)?;
             self.listen(&self.events, done.as_fd(), IMAGED, 0)?;
-            Ok(Imaging { round, done, thread })
+            Ok(Imaging { round, done, thread, is_given_up, signals: Vec::new() })
         });
         match begun {
             Ok(imaging) => self.imaging = Some(imaging),
@@ -133,10 +150,14 @@ impl Agent<'_> {
 
     /// They are made, or cannot be.
     pub(super) fn finish_imaging(&mut self) {
-        let Some(Imaging { round, done, thread }) = self.imaging.take() else { return };
+        let Some(Imaging { round, done, thread, is_given_up, signals }) = self.imaging.take() else { return };
         // Closing takes it out of the set of events, too.
         drop(done);
         let made = thread.join().unwrap_or_else(|_| Err("the thread that made images has failed".into()));
+        signals.into_iter().for_each(|(signal, ranks)| self.signal(signal, ranks));
+        if is_given_up.load(Ordering::Relaxed) {
+            return self.go_on();
+        }
         let begun = made.and_then(|ImagesMade { facts, files }| match files {
             None => Ok((facts, None)),
             Some(scratch) => {
@@ -153,6 +174,17 @@ impl Agent<'_> {
             Err(error) => (error, Vec::new()),
         };
         self.post(&FromAgent::Imaged { round, error, facts });
+    }
+
+    /// Sends a signal to processes, at once or when no image of them is under way.
+    pub(super) fn signal(&mut self, signal: Signal, ranks: Vec<u32>) {
+        match &mut self.imaging {
+            Some(imaging) if signal != Signal::KILL => imaging.signals.push((signal, ranks)),
+            _ => {
+                let members = ranks.iter().filter_map(|rank| self.members.get(rank));
+                members.for_each(|member| signal_group(&member.rank, signal));
+            }
+        }
     }
 
     /// Sends as much of images as there is room for in the stream.

@@ -3,20 +3,20 @@
 use super::*;
 
 /// What makes the images of a job be those of its ranks.
-const BY_RANK: [&str; 3] = ["--mca", "cr", "blcr"];
+pub(super) const BY_RANK: [&str; 3] = ["--mca", "cr", "blcr"];
 
 /// As [`TRAFFIC`], and each rank opens the file by itself.
 const OWN_FILE: [&str; 3] = ["250", "7", "own:data"];
 
 /// The processes of a job that are ranks, by their marker.
-fn ranks_of(place: &Place) -> Vec<i32> {
+pub(super) fn ranks_of(place: &Place) -> Vec<i32> {
     let all = processes_with(place.programs.marker());
     let program = format!(": {}", place.programs.path("cr_").display());
     let ranks = all.iter().filter(|line| line.contains(&program) && !line.contains("mpirun"));
     ranks.map(|line| line.split_once(':').unwrap().0.parse().unwrap()).collect()
 }
 
-fn is_stopped(pid: i32) -> bool {
+pub(super) fn is_stopped(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
 }
