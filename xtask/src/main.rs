@@ -9,6 +9,7 @@ mod decisions;
 mod docs;
 mod footprint;
 mod install;
+mod mpich;
 mod order;
 mod packages;
 mod run;

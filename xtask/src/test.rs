@@ -7,6 +7,7 @@ use crate::bench;
 use crate::conformance;
 use crate::criu;
 use crate::install::{install, target_directory};
+use crate::mpich;
 use crate::packages;
 use crate::root;
 use crate::run::{Failure, Run};
@@ -29,7 +30,8 @@ pub(crate) fn test() -> Result<(), Failure> {
     // All tests at once, the C programs among them: they need the installation.
     let mut all = Run::cargo()
         .args(["nextest", "run", "--workspace", "--locked", "--no-fail-fast"])
-        .env("OXMPI_TEST_PREFIX", &prefix);
+        .env("OXMPI_TEST_PREFIX", &prefix)
+        .env("OXMPI_TEST_MPICH_HEADER", mpich::find_or_install()?);
     if is_root() {
         // Tests on several hosts fail where there cannot be any, instead of being skipped.
         all = all.env("OXMPI_TEST_HOSTS", "1");
