@@ -30,6 +30,25 @@ int main(int argc, char **argv)
         CHECK(is_all(to, 10 + other));
     }
 
+    // As many in one partition, by the name without _c.
+    MPI_Request request;
+    memset(from, 20 + rank, PIECE);
+    memset(to, 0, PIECE);
+    if (rank == 0) {
+        CHECK(MPI_Psend_init(from, 1, LONG, MPI_BYTE, other, 2, MPI_COMM_WORLD, MPI_INFO_NULL, &request) == MPI_SUCCESS);
+    } else {
+        CHECK(MPI_Precv_init(to, 1, LONG, MPI_BYTE, other, 2, MPI_COMM_WORLD, MPI_INFO_NULL, &request) == MPI_SUCCESS);
+    }
+    MPI_Start(&request);
+    if (rank == 0) CHECK(MPI_Pready(0, request) == MPI_SUCCESS);
+    CHECK(MPI_Wait(&request, &status) == MPI_SUCCESS);
+    if (rank == 1) {
+        count_is(&status, MPI_BYTE, LONG);
+        CHECK(is_all(to, 20 + other));
+    }
+    MPI_Request_free(&request);
+    memset(from, 10 + rank, PIECE);
+
     // A type that is longer than an int counts, with a hole.
     MPI_Datatype longest;
     MPI_Count lengths[2] = {LONG / 2 - 1, LONG / 2}, places[2] = {0, LONG / 2};

@@ -6,6 +6,18 @@
 
 static int data[64], result[64];
 
+/* A count is refused, and the text of the error has it as the program gave it. */
+static void too_many(int code, MPI_Count count)
+{
+    char text[MPI_MAX_ERROR_STRING], number[32];
+    int length;
+    CHECK_CLASS(code, MPI_ERR_COUNT);
+    if (code == MPI_SUCCESS) return;
+    CHECK_OK(MPI_Error_string(code, text, &length));
+    snprintf(number, sizeof number, " %lld elements", (long long) count);
+    CHECK(strstr(text, number));
+}
+
 static void at_init(void)
 {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -16,6 +28,10 @@ static void at_init(void)
     CHECK_CLASS(MPI_Psend_init(data, -1, 1, MPI_INT, 0, 0, world, none, &request), MPI_ERR_ARG);
     CHECK_CLASS(MPI_Psend_init(data, 2, -1, MPI_INT, 0, 0, world, none, &request), MPI_ERR_COUNT);
     CHECK_CLASS(MPI_Psend_init_c(data, 2000000000, INT64_MAX / 2, MPI_INT, 0, 0, world, none, &request), MPI_ERR_COUNT);
+    too_many(MPI_Psend_init(data, 2000000000, INT64_MAX / 2, MPI_BYTE, 0, 0, world, none, &request), INT64_MAX / 2);
+    too_many(MPI_Precv_init(data, 3, INT64_MAX / 3 - 1, MPI_INT, 0, 0, world, none, &request), INT64_MAX / 3 - 1);
+    too_many(MPI_Psend_init(data, 1, INT64_MAX / 2, MPI_INT, 0, 0, world, none, &request), INT64_MAX / 2);
+    CHECK_CLASS(MPI_Precv_init(data, 1, -((MPI_Count) 1 << 32), MPI_INT, 0, 0, world, none, &request), MPI_ERR_COUNT);
     CHECK_CLASS(MPI_Psend_init(NULL, 2, 1, MPI_INT, 0, 0, world, none, &request), MPI_ERR_BUFFER);
     CHECK_CLASS(MPI_Psend_init(data, 2, 1, MPI_INT, size, 0, world, none, &request), MPI_ERR_RANK);
     CHECK_CLASS(MPI_Psend_init(data, 2, 1, MPI_INT, 0, -3, world, none, &request), MPI_ERR_TAG);

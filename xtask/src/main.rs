@@ -9,6 +9,7 @@ mod decisions;
 mod footprint;
 mod install;
 mod junit;
+mod mpich;
 mod needs;
 mod nightly;
 mod order;

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use crate::criu;
 use crate::install::target_directory;
+use crate::mpich;
 use crate::packages;
 use crate::run::{Failure, Run};
 use crate::ucc;
@@ -63,6 +64,7 @@ impl Needs {
         }
         needs.provide("OXMPI_TEST_CRIU", criu::find_or_unpack())?;
         needs.provide("OXMPI_TEST_UCC", ucc::find_or_unpack())?;
+        needs.provide("OXMPI_TEST_MPICH_HEADER", mpich::find_or_install())?;
         Ok(needs)
     }
 

@@ -193,16 +193,15 @@ mod tests {
         assert!(names.windows(2).all(|pair| pair[0] < pair[1]));
     }
 
+    /// MPI-5.0 has no small counts here: both names have one prototype.
     #[test]
-    fn partitioned_forms_differ_in_count_only() {
+    fn partitioned_forms_have_large_counts() {
         for (plain, large) in [
             (FuncId::MPI_Psend_init, FuncId::MPI_Psend_init_c),
             (FuncId::MPI_Precv_init, FuncId::MPI_Precv_init_c),
         ] {
-            assert_eq!(
-                plain.function().params.replace("int count", "MPI_Count count"),
-                large.function().params
-            );
+            assert!(plain.function().params.contains("MPI_Count count"), "{plain}");
+            assert_eq!(plain.function().params, large.function().params);
         }
     }
 }

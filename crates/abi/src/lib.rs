@@ -15,7 +15,8 @@
 //! - [`coverage`]: which functions the C library defines by hand, read from its sources.
 //!
 //! Nothing here talks to anybody: no dependencies, no unsafe code, no state. The tests compile the generated header and
-//! hold it against `tests/c/abi_assert.c`, which states the same facts a second time and independently.
+//! hold it against `tests/c/abi_assert.c`, which states the same facts a second time and independently, and against the header of
+//! another library (`tests/other_header`).
 //!
 //! Source: MPI-5.0, the chapter on the application binary interface, and Annex A.
 #![forbid(unsafe_code)]

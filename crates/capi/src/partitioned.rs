@@ -38,11 +38,19 @@ impl Given {
             return Err(MpiError::new(abi::MPI_ERR_ARG, text));
         };
         check_count(self.count)?;
-        let Some(count) = self.count.checked_mul(i64::from(self.partitions)) else {
-            let text = format!("{} partitions of {} elements are too many", self.partitions, self.count);
-            return Err(MpiError::new(abi::MPI_ERR_COUNT, text));
+        let too_many = || {
+            let Given { partitions, count, .. } = self;
+            let text = format!(
+                "{partitions} partitions of {count} elements do not fit the address space: make count or partitions smaller"
+            );
+            MpiError::new(abi::MPI_ERR_COUNT, text)
         };
-        Ok(Parts { buffer: library.buffer(self.buf, count, self.datatype)?, partitions })
+        let all = self.count.checked_mul(i64::from(self.partitions)).ok_or_else(too_many)?;
+        // Of all partitions together the program knows no count.
+        let buffer = library
+            .buffer(self.buf, all, self.datatype)
+            .map_err(|error| if error.class() == abi::MPI_ERR_COUNT { too_many() } else { error })?;
+        Ok(Parts { buffer, partitions })
     }
 }
 
@@ -72,8 +80,8 @@ fn on_request(function: FuncId, request: Request, call: impl FnOnce(&Running, u6
 
 mpi! {
     /// MPI-5.0, "Partitioned Communication Initialization and Freeing Functions".
-    fn MPI_Psend_init(buf: *const c_void, partitions: c_int, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, info: Info, request: *mut Request) -> c_int {
-        let given = Given { buf, partitions, count: i64::from(count), datatype, peer: dest, tag, info };
+    fn MPI_Psend_init(buf: *const c_void, partitions: c_int, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, info: Info, request: *mut Request) -> c_int {
+        let given = Given { buf, partitions, count, datatype, peer: dest, tag, info };
         psend_init(FuncId::MPI_Psend_init, given, comm, request)
     }
 
@@ -84,8 +92,8 @@ mpi! {
     }
 
     /// MPI-5.0, "Partitioned Communication Initialization and Freeing Functions".
-    fn MPI_Precv_init(buf: *mut c_void, partitions: c_int, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, info: Info, request: *mut Request) -> c_int {
-        let given = Given { buf, partitions, count: i64::from(count), datatype, peer: dest, tag, info };
+    fn MPI_Precv_init(buf: *mut c_void, partitions: c_int, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, info: Info, request: *mut Request) -> c_int {
+        let given = Given { buf, partitions, count, datatype, peer: dest, tag, info };
         precv_init(FuncId::MPI_Precv_init, given, comm, request)
     }
 

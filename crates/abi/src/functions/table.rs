@@ -399,10 +399,10 @@ prototypes! {
     int MPI_Pready("int partition, MPI_Request request");
     int MPI_Pready_list("int length, const int array_of_partitions[], MPI_Request request");
     int MPI_Pready_range("int partition_low, int partition_high, MPI_Request request");
-    int MPI_Precv_init("void *buf, int partitions, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request");
+    int MPI_Precv_init("void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request");
     int MPI_Precv_init_c("void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request");
     int MPI_Probe("int source, int tag, MPI_Comm comm, MPI_Status *status");
-    int MPI_Psend_init("const void *buf, int partitions, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request");
+    int MPI_Psend_init("const void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request");
     int MPI_Psend_init_c("const void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request");
     int MPI_Publish_name("const char *service_name, MPI_Info info, const char *port_name");
     int MPI_Put("const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Win win");

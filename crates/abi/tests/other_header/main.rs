@@ -1,0 +1,173 @@
+//! The generated `mpi.h` against that of another library with the MPI-5.0 ABI: all functions, types and constants.
+//!
+//! The other header is MPICH's `mpi_abi.h`, which the package `mpich` of PyPI has. `cargo xtask test` installs that in `target/mpich` and
+//! names the header in OXMPI_TEST_MPICH_HEADER.
+
+#![allow(clippy::unwrap_used)] // all of this is test code
+
+mod declarations;
+
+use declarations::{Declarations, declarations};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// One difference that is justified.
+struct Difference {
+    /// The name that differs; `PMPI_` names differ as their `MPI_` names do.
+    name: &'static str,
+    /// The declaration in our header, if it has one.
+    ours: Option<&'static str>,
+    /// The declaration in the other header, if it has one.
+    theirs: Option<&'static str>,
+}
+
+/// All differences, each with its reason. A difference that is gone must leave this list.
+const JUSTIFIED: &[Difference] = &[
+    // The list of symbols in the ABI chapter of MPI-5.0 has these names; MPICH does not export them.
+    Difference {
+        name: "MPI_Precv_init_c",
+        ours: Some("int (void *, int, MPI_Count, MPI_Datatype, int, int, MPI_Comm, MPI_Info, MPI_Request *)"),
+        theirs: None,
+    },
+    Difference {
+        name: "MPI_Psend_init_c",
+        ours: Some(
+            "int (const void *, int, MPI_Count, MPI_Datatype, int, int, MPI_Comm, MPI_Info, MPI_Request *)",
+        ),
+        theirs: None,
+    },
+    // The names of the structs behind the handles of the tool interface: ours are those of the MPI Forum's header. Only the
+    // C++ functions of a program that take such a handle have other symbols.
+    tag("MPI_T_cvar_handle", "struct MPI_ABI_T_cvar_handle *", "struct MPI_T_cvar_handle_t *"),
+    tag("MPI_T_enum", "struct MPI_ABI_T_enum *", "struct MPI_T_enum_t *"),
+    tag("MPI_T_event_instance", "struct MPI_ABI_T_event_instance *", "struct MPI_T_event_instance_t *"),
+    tag(
+        "MPI_T_event_registration",
+        "struct MPI_ABI_T_event_registration *",
+        "struct MPI_T_event_registration_t *",
+    ),
+    tag("MPI_T_pvar_handle", "struct MPI_ABI_T_pvar_handle *", "struct MPI_T_pvar_handle_t *"),
+    tag("MPI_T_pvar_session", "struct MPI_ABI_T_pvar_session *", "struct MPI_T_pvar_session_t *"),
+];
+
+/// A handle whose struct has another name.
+const fn tag(name: &'static str, ours: &'static str, theirs: &'static str) -> Difference {
+    Difference { name, ours: Some(ours), theirs: Some(theirs) }
+}
+
+/// The other header. It is an error if there is none.
+fn other_header() -> PathBuf {
+    let own = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/mpich/include/mpi_abi.h");
+    let header = std::env::var_os("OXMPI_TEST_MPICH_HEADER").map_or_else(own, PathBuf::from);
+    assert!(
+        header.is_file(),
+        "there is no {}: run 'cargo xtask test', or 'python3 -m venv target/mpich' and 'target/mpich/bin/pip install mpich==5.0.2'",
+        header.display()
+    );
+    header
+}
+
+/// The declarations of a text of a header.
+fn read(name: &str, text: &str) -> Declarations {
+    let place = format!("{name}-{}.h", std::process::id());
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(place);
+    fs::write(&file, text).unwrap();
+    let found = declarations(&file);
+    fs::remove_file(&file).unwrap();
+    found
+}
+
+/// What differs: names, and the declarations on both sides.
+fn differences<'a>(
+    ours: &'a Declarations,
+    theirs: &'a Declarations,
+) -> Vec<(&'a str, Option<&'a str>, Option<&'a str>)> {
+    let only_theirs = theirs.keys().filter(|name| !ours.contains_key(*name));
+    let both = ours.keys().chain(only_theirs).map(|name| {
+        (name.as_str(), ours.get(name).map(String::as_str), theirs.get(name).map(String::as_str))
+    });
+    both.filter(|(_, ours, theirs)| ours != theirs).collect()
+}
+
+#[test]
+fn the_header_declares_the_same_as_that_of_another_library() {
+    let (ours, theirs) = (read("ours", &oxmpi_abi::header()), declarations(&other_header()));
+    let found = differences(&ours, &theirs);
+    let is_listed = |difference: &&(&str, Option<&str>, Option<&str>)| {
+        let (name, ours, theirs) = difference;
+        let name = name.strip_prefix('P').unwrap_or(name);
+        JUSTIFIED.iter().any(|known| (known.name, known.ours, known.theirs) == (name, *ours, *theirs))
+    };
+    let new: Vec<String> = found
+        .iter()
+        .filter(|difference| !is_listed(difference))
+        .map(|(name, ours, theirs)| format!("{name}\n  ours:   {ours:?}\n  theirs: {theirs:?}"))
+        .collect();
+    assert!(new.is_empty(), "{} differences that nobody has justified:\n{}", new.len(), new.join("\n"));
+    for known in JUSTIFIED {
+        let is_there = found.contains(&(known.name, known.ours, known.theirs));
+        assert!(is_there, "{} does not differ any more as the list says: take it out", known.name);
+    }
+}
+
+/// Whatever differs is found, and nothing else: names of parameters, spaces, and arrays written as pointers do not.
+#[test]
+fn a_wrong_declaration_is_found() {
+    let right = oxmpi_abi::header();
+    let ours = read("right", &right);
+    for (from, to, name) in [
+        (
+            "int MPI_Send(const void *buf, int count",
+            "int MPI_Send(const void *buf, MPI_Count count",
+            "MPI_Send",
+        ),
+        ("int MPI_Send(const void *buf", "int MPI_Send(void *buf", "MPI_Send"),
+        ("int PMPI_Init(int *argc, char ***argv)", "int PMPI_Init(int *argc, char **argv)", "PMPI_Init"),
+        ("int MPI_T_init_thread(int required, int *provided);", "", "MPI_T_init_thread"),
+        ("double MPI_Wtime(", "float MPI_Wtime(", "MPI_Wtime"),
+        (
+            "int MPI_Group_range_incl(MPI_Group group, int n, int (*ranges)[3]",
+            "int MPI_Group_range_incl(MPI_Group group, int n, int (*ranges)[2]",
+            "MPI_Group_range_incl",
+        ),
+        (
+            "typedef void (MPI_User_function)(void *invec",
+            "typedef void (MPI_User_function)(const void *invec",
+            "MPI_User_function",
+        ),
+        ("int MPI_TAG;\n    int MPI_ERROR;", "int MPI_ERROR;\n    int MPI_TAG;", "MPI_Status"),
+        ("typedef int64_t MPI_Offset;", "typedef int32_t MPI_Offset;", "MPI_Offset"),
+        ("typedef struct MPI_ABI_Comm *MPI_Comm;", "typedef struct MPI_ABI_Win *MPI_Comm;", "MPI_Comm"),
+        ("((MPI_Comm) 0x101)", "((MPI_Comm) 0x103)", "MPI_COMM_WORLD"),
+        ("((MPI_Comm) 0x102)", "((MPI_Win) 0x102)", "MPI_COMM_SELF"),
+        ("((MPI_Offset) -1)", "((MPI_Offset) 1)", "MPI_DISPLACEMENT_CURRENT"),
+        (
+            " MPI_T_CB_REQUIRE_THREAD_SAFE = 15",
+            " MPI_T_CB_REQUIRE_THREAD_SAFE = 16",
+            "MPI_T_CB_REQUIRE_THREAD_SAFE",
+        ),
+        ("\n#define MPI_H_ABI", "\n#define MPI_H_ABI\n#define MPI_NEW (-7)", "MPI_NEW"),
+    ] {
+        assert_eq!(right.matches(from).count(), 1, "{from}");
+        let other = read("wrong", &right.replace(from, to));
+        let found: Vec<&str> = differences(&ours, &other).iter().map(|(name, ..)| *name).collect();
+        assert_eq!(found, [name], "{to}");
+    }
+    for (from, to) in [
+        ("int MPI_Send(const void *buf,", "extern int MPI_Send( void const* other ,"),
+        (
+            "int MPI_Group_range_incl(MPI_Group group, int n, int (*ranges)[3]",
+            "int MPI_Group_range_incl(MPI_Group, int, int each[][3]",
+        ),
+        (
+            "int MPI_Waitany(int count, MPI_Request *array_of_requests,",
+            "int MPI_Waitany(const int count, MPI_Request array[],",
+        ),
+        ("typedef void (MPI_User_function)(", "typedef void MPI_User_function("),
+        ("((MPI_Comm) 0x101)", "((MPI_Comm)257)"),
+    ] {
+        assert_eq!(right.matches(from).count(), 1, "{from}");
+        assert_eq!(differences(&ours, &read("alike", &right.replace(from, to))), [], "{to}");
+    }
+    assert_eq!(ours.keys().filter(|name| name.starts_with("PMPI_")).count(), oxmpi_abi::FuncId::all().len());
+}
