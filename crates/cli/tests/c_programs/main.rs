@@ -97,7 +97,7 @@ fn every_day(head: &Head, way: Way) -> Vec<u32> {
     }
     let possible = || head.ranks.iter().copied().filter(|ranks| *ranks <= way.most_ranks());
     let fewest = possible().find(|ranks| *ranks > 1 && matches!(way, Way::Shm | Way::Tcp));
-    fewest.into_iter().chain(possible().last()).collect()
+    fewest.into_iter().chain(possible().max()).collect()
 }
 
 /// An example runs every day with the most ranks over shared memory and over sockets.
