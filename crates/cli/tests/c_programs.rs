@@ -156,6 +156,7 @@ macro_rules! all_programs {
 programs! {
     [program_where_single_copy_is_denied: DENIED] {
         coll_allgatherv
+        finalize_freed
         p2p_basic
         p2p_communicators
         p2p_derived
@@ -173,6 +174,7 @@ programs! {
     [program_over_usysv: "usysv", program_over_sysv: "sysv"] {
         coll_basic
         coll_crossed
+        finalize_freed
         mpit_traffic
         p2p_bsend
         p2p_cancel
@@ -200,6 +202,7 @@ programs! {
         coll_nonblocking
         coll_types
         comm_disconnect
+        finalize_freed
         intercomm_merge
         p2p_bsend
         p2p_cancel
@@ -237,6 +240,7 @@ programs! {
         comm_disconnect
         comm_idup
         file_shared
+        finalize_freed
         intercomm_merge
         neighbor_w
         p2p_basic
@@ -282,6 +286,7 @@ programs! {
         comm_disconnect
         comm_idup
         file_shared
+        finalize_freed
         forked_child
         idle
         intercomm_merge
@@ -333,6 +338,7 @@ programs! {
         comm_split_dup
         file_errors
         file_shared
+        finalize_freed
         intercomm_merge
         p2p_communicators
         p2p_derived
@@ -438,6 +444,7 @@ all_programs! {
     file_split
     file_threads
     file_view
+    finalize_freed
     finalize_learn
     finalize_stays
     footprint
