@@ -71,7 +71,12 @@ pub(crate) fn enter(threads: bool) -> Result<&'static Running> {
         return Err(MpiError::new(abi::MPI_ERR_OTHER, text));
     }
     let library = match users.library {
-        Some(library) => library,
+        Some(library) => {
+            if users.count == 0 {
+                library.process.resume();
+            }
+            library
+        }
         None => {
             let library = make(threads)?;
             users.library = Some(library);
@@ -109,8 +114,10 @@ pub(crate) fn exit(library: &'static Running, end: impl FnOnce() -> Result<()>) 
         if users.count > 1 || is_quiet {
             users.count = users.count.saturating_sub(1);
             users.ending = users.ending.saturating_sub(1);
-            if users.count == 0 {
-                library::close();
+            match users.count {
+                0 => library::close(),
+                // One has come meanwhile.
+                _ => library.process.resume(),
             }
             users.note_state(library);
             let rests = users.count == 0;
@@ -260,8 +267,8 @@ impl Running {
     }
 
     /// Ends the World Model (MPI-5.0, "Finalizing MPI"); sessions go on. It is collective over all connected processes
-    /// (MPI-5.0, "Releasing Connections"), which is no barrier: what this process has sent is with its receivers, and it waits
-    /// for nothing else of them, so that it ends whatever becomes of them.
+    /// (MPI-5.0, "Releasing Connections"), which is no barrier: what this process has sent is with its receivers, and receives whose
+    /// requests were freed are over. It waits for nothing else of the others, so that it ends whatever becomes of them.
     pub(crate) fn end_world(&'static self) -> Result<()> {
         exit(self, || {
             // First of all, while MPI is as usable as ever.

@@ -228,6 +228,15 @@ impl<F: Fabric> Domain<F> {
         Reason::new(text, need, processes)
     }
 
+    /// Why not everything is over that goes on when the process finalises: sends, and then receives whose requests were freed.
+    pub(crate) fn reason_of_end(&self) -> Reason {
+        let receives = self.lane.outlook_of_freed_receives();
+        if receives.is_empty() || !self.lane.outlook_of_sends().is_empty() {
+            return self.reason_of_sends();
+        }
+        Reason::join(receives.into_iter().map(|receive| self.reason_for(receive)).collect(), false)
+    }
+
     /// Why not all that was sent is with its receiver.
     pub(crate) fn reason_of_sends(&self) -> Reason {
         let sends = self.lane.outlook_of_sends();

@@ -309,12 +309,14 @@ impl<F: Fabric> Process<F> {
         Some(cell.clone())
     }
 
-    /// Waits until everything this process has sent is with its receiver, or will get there without it (the part of
-    /// MPI_Finalize that concerns messages, MPI-5.0 section 11.2.2), and takes leave of the peers.
+    /// Waits until everything this process has sent is with its receiver, or will get there without it, and until receives are
+    /// over whose requests were freed (the part of MPI_Finalize that concerns messages, MPI-5.0 section 11.2.2). Then it takes
+    /// leave of the peers.
     pub fn drain(&self) {
         self.domain.lock().leave_agreements();
-        self.wait_for(&Awaited::Said(&Domain::reason_of_sends), |domain| {
-            (domain.lane.is_drained() && domain.lane.fabric_mut().leave()).then_some(())
+        self.wait_for(&Awaited::Said(&Domain::reason_of_end), |domain| {
+            let lane = &mut domain.lane;
+            (lane.is_drained() && lane.are_receives_over() && lane.fabric_mut().leave()).then_some(())
         });
         let mut domain = self.domain.lock();
         // Until now others may have needed this process's part of a library.

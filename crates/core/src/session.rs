@@ -59,15 +59,23 @@ impl<F: Fabric> Process<F> {
         [self.world(), self.own()].into_iter().any(|known| Arc::ptr_eq(known, comm))
     }
 
-    /// Waits until everything this process has sent is with its receiver, or will get there without it. Unlike after
-    /// [`Process::drain`] everything can go on later.
+    /// Waits until everything this process has sent is with its receiver, or will get there without it, and until receives are
+    /// over whose requests were freed. Unlike after [`Process::drain`] everything can go on later ([`Process::resume`]).
     pub fn rest(&self) {
         // The others may still wait for an agreement whose coordinator has failed.
         self.domain.lock().leave_agreements();
-        self.wait_for(&Awaited::Said(&Domain::reason_of_sends), |domain| {
-            (domain.lane.is_drained() && domain.lane.fabric_mut().rest()).then_some(())
+        self.wait_for(&Awaited::Said(&Domain::reason_of_end), |domain| {
+            let lane = &mut domain.lane;
+            (lane.is_drained() && lane.are_receives_over() && lane.fabric_mut().rest()).then_some(())
         });
         self.domain.lock().reap();
+    }
+
+    /// The process may send again after [`Process::rest`]. A thread that may not call changes nothing: it cannot send.
+    pub fn resume(&self) {
+        if let Ok(mut domain) = self.domain.try_enter() {
+            domain.lane.resume();
+        }
     }
 
     /// Does what others have asked for until they could see that this process has left MPI: they may wait for it, and it does not
@@ -82,7 +90,7 @@ impl<F: Fabric> Process<F> {
     /// Takes leave of the peers after [`Process::rest`], without waiting for anything: the program is about to end.
     pub fn take_leave(&self) {
         if let Ok(mut domain) = self.domain.try_enter() {
-            domain.lane.look_last();
+            domain.lane.end();
             // Everything is acknowledged, so nobody misses anything if a goodbye does not arrive.
             let _ = domain.lane.fabric_mut().leave();
         }

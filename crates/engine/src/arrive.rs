@@ -24,7 +24,7 @@ use oxmpi_fabric::Sink;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, Context as Name, ContextId, Envelope, Frame};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 /// Something the lane has to do with its fabric when the poll is over.
 #[derive(Debug)]
@@ -36,8 +36,10 @@ pub(crate) enum Todo {
     Hint { to: u32, frame: Frame },
     /// Tell a process that nobody gets the message of this request of its. If there is no room it hears that when it asks.
     SayNobodys { to: u32, request: u64 },
-    /// This process was asked to drop a message, and perhaps answers nothing any more.
+    /// This process was asked something, and perhaps answers nothing any more.
     SeeWhetherLeft(u32),
+    /// Tell a process that nothing more is sent to it in this context.
+    SayLast(u32, ContextId),
     /// Get the data of an announced message that was matched.
     Fetch(Fetch),
     /// Something waits to leave for this peer.
@@ -84,6 +86,14 @@ pub(crate) struct State {
     pub(crate) tally: Tally,
     /// What a tool wants to hear of.
     pub(crate) notes: Notes,
+    /// Whether this process finalises, and has sent everything.
+    pub(crate) has_sent_all: bool,
+    /// Whether its program ends, and sends nothing more in any context.
+    pub(crate) ends: bool,
+    /// Processes that want to hear when this one sends nothing more in a context.
+    pub(crate) askers: Vec<(u32, ContextId)>,
+    /// Processes that were asked when they send nothing more in a context, and how many messages they have sent by then.
+    pub(crate) last_messages: HashMap<(u32, ContextId), Option<u64>>,
     /// Whether there is a network that matches.
     pub(crate) is_matching: bool,
     /// The highest index of a context that it can name.
@@ -537,8 +547,22 @@ impl Sink for State {
         }
     }
 
+    fn ask_last(&mut self, from: u32, id: ContextId) {
+        if self.is_silent_in(id) {
+            self.todo.push_back(Todo::SayLast(from, id));
+        } else if !self.askers.contains(&(from, id)) {
+            self.askers.push((from, id));
+        }
+    }
+
+    fn last(&mut self, from: u32, id: ContextId, number: u64) {
+        self.last_messages.insert((from, id), Some(number));
+        self.requests.note_news();
+    }
+
     fn left(&mut self, peer: u32) {
         self.end_withdrawn(peer);
+        self.requests.note_news();
     }
 
     fn lost(&mut self, peer: u32) {

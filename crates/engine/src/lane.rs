@@ -3,6 +3,7 @@
 
 mod cancel;
 mod failure;
+mod finalizing;
 mod keep;
 mod receive;
 mod send;
@@ -18,7 +19,7 @@ use crate::team::{RankMap, Team};
 pub use failure::Notice;
 use oxmpi_fabric::Fabric;
 use oxmpi_wire::ContextId;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 /// How many short messages may go the fast way before everything is looked at.
@@ -100,6 +101,10 @@ impl<F: Fabric> Lane<F> {
             alarm: false,
             tally: Tally::default(),
             notes: Notes::default(),
+            has_sent_all: false,
+            ends: false,
+            askers: Vec::new(),
+            last_messages: HashMap::new(),
             is_matching: fabric.matching().is_some(),
             last_tagged: fabric.matching().map_or(u32::MAX, |network| network.last_context()),
         };
@@ -341,6 +346,7 @@ impl<F: Fabric> Lane<F> {
                 Todo::Hint { to, frame } => _ = self.hint(to, frame),
                 Todo::SayNobodys { to, request } => self.say_nobodys(to, request),
                 Todo::SeeWhetherLeft(peer) => self.see_whether_left(peer),
+                Todo::SayLast(to, id) => self.say_last(to, id),
                 Todo::Fetch(fetch) => self.fetch(fetch),
                 Todo::Flush(to) => self.flush(to),
                 Todo::Contest(receive) => self.contest(receive),

@@ -224,6 +224,8 @@ pub(crate) struct Context {
     pub(crate) symmetric: bool,
     /// Nobody may talk in it any more.
     pub(crate) revoked: bool,
+    /// This process has finalised since it opened it: it sends nothing more in it.
+    pub(crate) is_finalized: bool,
     /// How many of its lost members, in the order in which their loss was heard, are known to the program: they do not keep
     /// it from receiving from anybody.
     pub(crate) acknowledged: usize,
@@ -268,6 +270,7 @@ impl Context {
             team: None,
             symmetric: false,
             revoked: false,
+            is_finalized: false,
             acknowledged: 0,
             remote: Vec::new(),
             routes: Vec::new(),

@@ -2,7 +2,7 @@
 
 mod table;
 
-pub(crate) use self::table::{Found, Outstanding, Requests};
+pub(crate) use self::table::{Found, FreedReceive, Outstanding, Requests};
 
 use crate::compound::Persistent;
 use crate::matching::{ANYBODY, Unexpected};

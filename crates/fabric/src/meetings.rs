@@ -138,6 +138,14 @@ impl Sink for MeetingSink<'_> {
         self.sink.learn(from, id, index);
     }
 
+    fn ask_last(&mut self, from: u32, id: ContextId) {
+        self.sink.ask_last(from, id);
+    }
+
+    fn last(&mut self, from: u32, id: ContextId, number: u64) {
+        self.sink.last(from, id, number);
+    }
+
     fn ask_index(&mut self, from: u32, id: ContextId) {
         self.sink.ask_index(from, id);
     }

@@ -680,6 +680,13 @@ impl Membership for Routes {
         }
     }
 
+    fn has_ended(&mut self, peer: u32) -> bool {
+        match self.route(peer) {
+            Route::Memory => self.shm.has_ended(peer),
+            Route::Other(at) => self.other(at).has_ended(peer),
+        }
+    }
+
     fn attach(&mut self, peer: u32) {
         match self.route(peer) {
             Route::Memory => self.shm.attach(peer),

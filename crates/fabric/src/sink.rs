@@ -40,6 +40,10 @@ pub trait Sink {
     fn withdraw(&mut self, from: u32, request: u64, number: u64);
     /// [`Frame::Withdrawn`].
     fn withdrawn(&mut self, from: u32, request: u64);
+    /// [`Frame::AskLast`].
+    fn ask_last(&mut self, _from: u32, _id: ContextId) {}
+    /// [`Frame::Last`].
+    fn last(&mut self, _from: u32, _id: ContextId, _number: u64) {}
     /// [`Frame::Data`].
     fn data(&mut self, from: u32, receiver: u64, offset: u64, total: usize, first: Bytes<'_>);
     /// [`Frame::Learn`].
@@ -99,6 +103,8 @@ pub fn dispatch<S: Sink + ?Sized>(
         Frame::Fin { request } => sink.fin(from, request),
         Frame::Withdraw { request, number } => sink.withdraw(from, request, number),
         Frame::Withdrawn { request } => sink.withdrawn(from, request),
+        Frame::AskLast { id } => sink.ask_last(from, id),
+        Frame::Last { id, number } => sink.last(from, id, number),
         Frame::Data { receiver, offset } => sink.data(from, receiver, offset, total, first),
         Frame::Learn { id, index } => sink.learn(from, id, index),
         Frame::AskIndex { id } => sink.ask_index(from, id),

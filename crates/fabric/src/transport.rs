@@ -138,6 +138,11 @@ pub trait Membership {
         false
     }
 
+    /// As [`Membership::has_left`], for ever: its program ends, and no session of it follows.
+    fn has_ended(&mut self, peer: u32) -> bool {
+        self.has_left(peer)
+    }
+
     /// This process has a communicator with a process of another job now.
     fn attach(&mut self, _peer: u32) {}
 

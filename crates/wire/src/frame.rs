@@ -168,6 +168,19 @@ pub enum Frame {
         /// The request named in the message.
         request: u64,
     },
+    /// I finalise, and receives of mine go on in this context that may take messages of yours. Say when you send nothing more in it
+    /// ([`Frame::Last`]).
+    AskLast {
+        /// The context's global name.
+        id: ContextId,
+    },
+    /// I send nothing more in this context: my part of it is finalised. The answer to `AskLast`.
+    Last {
+        /// The context's global name.
+        id: ContextId,
+        /// How many messages that match I had sent you by then, in all contexts.
+        number: u64,
+    },
     /// A piece of an announced message.
     Data {
         /// The receive named in `Pull`.
@@ -314,6 +327,8 @@ const FIN: u8 = 0x12;
 const DATA: u8 = 0x13;
 const WITHDRAW: u8 = 0x14;
 const WITHDRAWN: u8 = 0x15;
+const ASK_LAST: u8 = 0x16;
+const LAST: u8 = 0x17;
 const LEARN: u8 = 0x20;
 const ASK_INDEX: u8 = 0x21;
 const MEET: u8 = 0x22;
@@ -333,6 +348,11 @@ impl Frame {
     #[inline]
     pub const fn matches(&self) -> bool {
         matches!(self, Frame::Eager { .. } | Frame::EagerSync { .. } | Frame::Rendezvous { .. })
+    }
+
+    /// Whether it only helps its receiver: the sender goes on, and finalises, whether it arrives or not.
+    pub const fn is_hint(&self) -> bool {
+        matches!(self, Frame::Learn { .. } | Frame::AskLast { .. } | Frame::Last { .. })
     }
 
     /// Whether it speaks of the segments of the two processes, and so comes over shared memory alone.
@@ -363,6 +383,8 @@ impl Frame {
             Frame::Fin { request } => w.plain(FIN, &[request]),
             Frame::Withdraw { request, number } => w.plain(WITHDRAW, &[request, number]),
             Frame::Withdrawn { request } => w.plain(WITHDRAWN, &[request]),
+            Frame::AskLast { id } => w.plain(ASK_LAST, &[id.0]),
+            Frame::Last { id, number } => w.plain(LAST, &[id.0, number]),
             Frame::Data { receiver, offset } => w.plain(DATA, &[receiver, offset]),
             Frame::Learn { id, index } => {
                 w.u64(id.0);
@@ -444,6 +466,8 @@ impl Frame {
             FIN => Frame::Fin { request: word() },
             WITHDRAW => Frame::Withdraw { request: word(), number: word() },
             WITHDRAWN => Frame::Withdrawn { request: word() },
+            ASK_LAST => Frame::AskLast { id: ContextId(word()) },
+            LAST => Frame::Last { id: ContextId(word()), number: word() },
             DATA => Frame::Data { receiver: word(), offset: word() },
             LEARN => Frame::Learn { id: ContextId(word()), index: context },
             ASK_INDEX => Frame::AskIndex { id: ContextId(word()) },
@@ -471,9 +495,10 @@ const fn extension_len(kind: u8) -> Option<usize> {
         EAGER => long,
         EAGER_SYNC => long + 8,
         RENDEZVOUS => long + 32,
-        SYNC_ACK | FIN | WITHDRAWN | LEARN | ASK_INDEX | ASK_ARRIVED | ARRIVED | MATCHED | RING_OPEN => 8,
+        SYNC_ACK | FIN | WITHDRAWN | ASK_LAST | LEARN | ASK_INDEX | ASK_ARRIVED | ARRIVED | MATCHED
+        | RING_OPEN => 8,
         PULL | IN_PARTS | DATA_AT => 32,
-        WITHDRAW | DATA | POOLED | ASK_PARTS | DATA_READ => 16,
+        WITHDRAW | LAST | DATA | POOLED | ASK_PARTS | DATA_READ => 16,
         RING_GRANT | MEET => 0,
         _ => return None,
     })
@@ -545,6 +570,8 @@ mod tests {
             any::<u64>().prop_map(|request| Frame::Fin { request }),
             any::<[u64; 2]>().prop_map(|[request, number]| Frame::Withdraw { request, number }),
             any::<u64>().prop_map(|request| Frame::Withdrawn { request }),
+            any::<u64>().prop_map(|id| Frame::AskLast { id: ContextId(id) }),
+            any::<[u64; 2]>().prop_map(|[id, number]| Frame::Last { id: ContextId(id), number }),
             any::<[u64; 2]>().prop_map(|[receiver, offset]| Frame::Data { receiver, offset }),
             any::<(u64, u32)>().prop_map(|(id, index)| Frame::Learn { id: ContextId(id), index }),
             any::<u64>().prop_map(|id| Frame::AskIndex { id: ContextId(id) }),

@@ -70,7 +70,7 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Sends a word about a message that is asked back, which had to wait. A process that has left makes no room, and knows without
+    /// Sends a word about a message that is asked back, or that nothing more is sent, which had to wait. A process that has left makes no room, and knows without
     /// that what it would say.
     pub(super) fn offer_late(&mut self, to: u32, frame: Frame) -> Result<Sent, Fault> {
         let sent = self.offer(to, frame, Body::NONE, 0)?;

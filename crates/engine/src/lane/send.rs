@@ -322,9 +322,9 @@ impl<F: Fabric> Lane<F> {
     fn flush_waiting(&mut self, to: u32) {
         while let Some(first) = self.state.peer(to).waiting.front() {
             let sent = match *first {
-                Waiting::Answer(frame @ (Frame::Withdraw { .. } | Frame::Withdrawn { .. })) => {
-                    self.offer_late(to, frame)
-                }
+                Waiting::Answer(
+                    frame @ (Frame::Withdraw { .. } | Frame::Withdrawn { .. } | Frame::Last { .. }),
+                ) => self.offer_late(to, frame),
                 Waiting::Answer(frame) => self.offer(to, frame, Body::NONE, 0),
                 Waiting::Start(request) => self.begin(to, request),
             };

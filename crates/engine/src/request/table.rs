@@ -5,8 +5,8 @@ mod slot;
 
 use self::slot::{NONE, Slot, State};
 use super::{
-    Completion, FIRST, MatchedMessage, NO_CONTEXT, PlainReceive, ReceiveWork, Received, RequestId, SendWork,
-    Work,
+    Completion, FIRST, MatchedMessage, NO_CONTEXT, PlainReceive, Posting, ReceiveWork, Received, RequestId,
+    SendWork, Work,
 };
 use crate::compound::{Persistent, Standing};
 use crate::matching::{ANYBODY, Message};
@@ -33,6 +33,17 @@ pub(crate) struct Requests {
     ended_announcements: Vec<Announcement>,
     /// Something happened for which somebody may wait, since [`Requests::take_news`].
     news: bool,
+}
+
+/// A receive that goes on and for which nobody will ask.
+#[derive(Debug)]
+pub(crate) struct FreedReceive {
+    pub(crate) request: RequestId,
+    pub(crate) context: u32,
+    /// The only process whose message it may take; `None`: any.
+    pub(crate) from: Option<u32>,
+    /// No message was matched, as far as is known here.
+    pub(crate) is_posted: bool,
 }
 
 /// What a request that goes on is about.
@@ -492,6 +503,27 @@ impl Requests {
         })
     }
 
+    /// The receives that go on and for which nobody will ask.
+    pub(crate) fn freed_receives(&self) -> Vec<FreedReceive> {
+        let freed = |(at, slot): (usize, &Slot)| {
+            let request = self.id_at(at, slot);
+            match (slot.state, &slot.work) {
+                _ if !slot.detached => None,
+                (State::Posted, _) => {
+                    let (context, from) = (slot.plain.context, slot.plain.from());
+                    Some(FreedReceive { request, context, from, is_posted: true })
+                }
+                (State::Active, Work::Receive(work)) => {
+                    let ReceiveWork { context, from, .. } = *work;
+                    let is_posted = work.is_posted || work.posting != Posting::Here;
+                    Some(FreedReceive { request, context, from, is_posted })
+                }
+                _ => None,
+            }
+        };
+        self.slots.iter().enumerate().filter_map(freed).collect()
+    }
+
     /// The active requests, of these two contexts, that somebody may still ask for.
     pub(crate) fn held_in(&self, contexts: [u32; 2]) -> usize {
         let ids = self.active(|context, _| contexts.contains(&context));
@@ -526,9 +558,13 @@ impl Requests {
         self.slots
             .iter()
             .enumerate()
-            .filter(|(_, s)| concerned(s))
-            .map(|(i, s)| RequestId((u64::from(s.generation) << 32) | (FIRST + i as u64)))
+            .filter(|(_, slot)| concerned(slot))
+            .map(|(at, slot)| self.id_at(at, slot))
             .collect()
+    }
+
+    fn id_at(&self, at: usize, slot: &Slot) -> RequestId {
+        RequestId((u64::from(slot.generation) << 32) | (FIRST + at as u64))
     }
 }
 

@@ -277,6 +277,11 @@ impl Shm {
         self.out(peer).is_some_and(|out| out.segment.status().has_left())
     }
 
+    /// As [`Membership::has_ended`].
+    pub fn has_ended(&mut self, peer: u32) -> bool {
+        self.out(peer).is_some_and(|out| out.segment.status().state() == RankState::Finalized)
+    }
+
     /// As [`OneSided::map_heap`].
     pub fn map_heap(&mut self, peer: u32) -> Option<(u64, Memory)> {
         if peer == self.me {

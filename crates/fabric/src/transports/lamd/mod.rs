@@ -253,8 +253,9 @@ impl Transport for Lamd {
         if !self.lost.is_empty() && self.lost.contains(&to) {
             return Err(Unreachable { peer: to, why: "its process has ended".into() });
         }
-        let is_asked_back = matches!(message.frame, Frame::Withdraw { .. });
-        if self.is_cut || is_asked_back && self.ask_for_end(to) != Sent::Done {
+        // What asks for an answer, which a process that has ended does not give.
+        let asks = matches!(message.frame, Frame::Withdraw { .. } | Frame::AskLast { .. });
+        if self.is_cut || asks && self.ask_for_end(to) != Sent::Done {
             return Ok(Sent::Full);
         }
         let mut frame = [0; MAX_FRAME_LEN];

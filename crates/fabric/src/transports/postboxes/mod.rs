@@ -307,6 +307,11 @@ impl Membership for Postboxes {
         neighbour.is_some_and(|neighbour| neighbour.segment.status().has_left())
     }
 
+    fn has_ended(&mut self, peer: u32) -> bool {
+        let neighbour = self.peer_mut(peer).and_then(|peer| peer.neighbour.as_ref());
+        neighbour.is_some_and(|neighbour| neighbour.segment.status().state() == RankState::Finalized)
+    }
+
     fn leave(&mut self) -> bool {
         self.is_finished()
     }

@@ -198,7 +198,7 @@ impl Outgoing {
     fn keep(&mut self, frame: Frame, sequence: u8, me: u32, data: Data, notice: Notice) {
         let mut bytes = [0; MAX_FRAME_LEN];
         let frame_len = frame.encode(sequence, me, &mut bytes);
-        let is_needed = !matches!(frame, Frame::Learn { .. });
+        let is_needed = !frame.is_hint();
         self.append(Kept { frame: bytes, frame_len, data, notice }, is_needed);
     }
 
