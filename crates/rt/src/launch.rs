@@ -56,7 +56,7 @@ pub(crate) mod parts {
     pub(crate) use super::relay::Relay;
     pub(crate) use super::resume::{Back, bring_back};
     pub(crate) use super::start::{Crew, Outputs, Prepared, Rank, Recruits, boot, exit_of, raise_open_files};
-    pub(crate) use super::still::{Input as HeldInput, describe, send, stop};
+    pub(crate) use super::still::{Input as HeldInput, describe, recover, send, stop};
 }
 
 use std::ffi::{OsStr, OsString};

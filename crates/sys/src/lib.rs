@@ -31,6 +31,7 @@
 //! Processes:
 //!
 //! - [`spawn`]: starting them, and seeing that they end,
+//! - [`pending`]: signals that wait in those that stand still,
 //! - [`process_stat`], [`host`], [`library`] (where we are installed), [`foreign`] (libraries that are opened while a program runs).
 //!
 //! The model checker loom checks [`lock`] (`RUSTFLAGS="--cfg loom" cargo test -p oxmpi-sys --release --test loom --target-dir
@@ -72,6 +73,8 @@ pub mod net;
 pub mod parcel;
 #[cfg(not(loom))]
 pub mod pause;
+#[cfg(not(loom))]
+pub mod pending;
 #[cfg(not(loom))]
 pub mod poller;
 #[cfg(not(loom))]

@@ -414,9 +414,12 @@ impl Launcher<'_> {
                 let round = hold.round;
                 return self.post_all(&ToAgent::Image { round, place: place.clone() });
             }
-            Some(Request::Imaged { ends: true }) => {
+            Some(Request::Imaged { ends }) => {
                 self.hold.iter_mut().for_each(|hold| hold.is_imaging = false);
-                return self.tell_entrant(id, &reply, None);
+                if *ends {
+                    return self.tell_entrant(id, &reply, None);
+                }
+                self.go_on_from_hold();
             }
             _ => self.go_on_from_hold(),
         }
@@ -441,6 +444,9 @@ impl Launcher<'_> {
 
     fn let_run(&mut self) {
         let Some(hold) = self.hold.take() else { return };
+        if hold.is_imaging {
+            still::recover(&hold.stopped);
+        }
         for (signal, ranks) in hold.signals {
             ranks.iter().filter_map(|rank| self.rank(*rank)).for_each(|rank| signal_group(rank, signal));
         }

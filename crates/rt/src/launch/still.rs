@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use oxmpi_sys::pending::discard_pending;
 use oxmpi_sys::process_stat::ProcessStat;
 use oxmpi_sys::spawn;
 use rustix::fs::{Mode, OFlags, fstat};
@@ -18,6 +19,8 @@ use super::start::{Outputs, Rank};
 
 /// How long the kernel may take to stop all processes.
 pub(super) const STOPPING: Duration = Duration::from_secs(5);
+/// How long CRIU's code may take to end in them.
+const RECOVERY: Duration = Duration::from_secs(1);
 /// How often their states are read.
 const LOOK: Duration = Duration::from_micros(200);
 
@@ -54,6 +57,21 @@ pub(crate) fn stop(roots: &[u32], tool: Option<u32>) -> Result<Vec<u32>, String>
             ));
         }
         std::thread::sleep(LOOK);
+    }
+}
+
+/// Sees to processes that stand still and of which CRIU may have been killed while it made an image: its code in them ends by itself,
+/// and then they are stopped as before, but a SIGPIPE may wait there, because that code has written to CRIU.
+pub(crate) fn recover(stopped: &[u32]) {
+    let end = Instant::now() + RECOVERY;
+    for pid in stopped {
+        let is_changing =
+            || ProcessStat::of(*pid).is_some_and(|stat| stat.state == 't' || !is_stopped(stat.state));
+        while is_changing() && Instant::now() < end {
+            std::thread::sleep(LOOK);
+        }
+        // One that is gone, or that somebody else traces, is left as it is.
+        let _ = discard_pending(*pid, Signal::PIPE);
     }
 }
 

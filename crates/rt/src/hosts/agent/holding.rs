@@ -17,7 +17,7 @@ use super::super::pieces::{FileReceiver, FileSender, ImageDirectory, PIECES_WAIT
 use super::{Agent, IMAGED, ImageTask, ImagesMade, Member};
 use crate::launch::HeldRank;
 use crate::launch::end::signal_group;
-use crate::launch::parts::{HeldInput, Plug, describe, is_ready, returned, send, stop};
+use crate::launch::parts::{HeldInput, Plug, describe, is_ready, recover, returned, send, stop};
 
 /// Images that are being made, in a thread of its own: the head hears from this process meanwhile.
 pub(super) struct Imaging {
@@ -154,6 +154,9 @@ impl Agent<'_> {
         // Closing takes it out of the set of events, too.
         drop(done);
         let made = thread.join().unwrap_or_else(|_| Err("the thread that made images has failed".into()));
+        if made.is_err() {
+            recover(&self.stopped);
+        }
         signals.into_iter().for_each(|(signal, ranks)| self.signal(signal, ranks));
         if is_given_up.load(Ordering::Relaxed) {
             return self.go_on();
