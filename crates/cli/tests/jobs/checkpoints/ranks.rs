@@ -3,7 +3,7 @@
 use super::*;
 
 /// What makes the images of a job be those of its ranks.
-const BY_RANK: [&str; 3] = ["--mca", "cr", "blcr"];
+pub(super) const BY_RANK: [&str; 3] = ["--mca", "cr", "blcr"];
 
 /// As [`TRAFFIC`], and each rank opens the file by itself.
 const OWN_FILE: [&str; 3] = ["250", "7", "own:data"];
