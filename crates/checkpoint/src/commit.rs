@@ -10,17 +10,22 @@
 //! maker has started, hold a lock on it as long as they live.
 
 use std::fs::File;
+use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::io;
+use std::io::Write as _;
 use std::os::fd::AsFd;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use rustix::fs::{Access, CWD, FlockOperation, RenameFlags, access, flock, renameat_with};
 use rustix::io::{FdFlags, fcntl_setfd};
 
+use crate::files::WrittenFile;
 use crate::manifest::{ImageFile, MANIFEST, Manifest};
 use crate::set::{IMAGE, JobName, sum};
+use crate::tails;
+use crate::trust::{Distrust, Folder, TrustError};
 
 /// What is not part of the set: plans, logs, the reason of a failure.
 pub(crate) const WORK: &str = "work";
@@ -78,6 +83,12 @@ pub enum CommitError {
     /// The base directory cannot be used.
     #[error("the directory for checkpoints {path} cannot be used: {error}; name another one with '--dir DIR' or the parameter cr_base_dir", path = .0.display(), error = .1)]
     Base(PathBuf, io::Error),
+    /// Others could replace sets in the base directory.
+    #[error(transparent)]
+    Distrust(Distrust),
+    /// There is no number left for another set.
+    #[error("the set {path} has the last number that a set can have: rename it, or name another directory with '--dir DIR'", path = .0.display())]
+    Last(PathBuf),
     /// Something cannot be written.
     #[error("{path} cannot be written: {error}{}", remedy(.1), path = .0.display(), error = .1)]
     Write(PathBuf, io::Error),
@@ -124,14 +135,24 @@ fn write_error(path: &Path) -> impl FnOnce(io::Error) -> CommitError {
     move |error| CommitError::Write(path, error)
 }
 
-/// Whether sets can be written to a directory, which is made if it is not there. Returns where it is.
+/// A new directory that nobody else may look into: an image holds the memory of a program.
+pub(crate) fn private_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)
+}
+
+/// Makes a directory for sets if it does not exist, and checks that this process can write sets to
+/// it and that nobody else can replace them. Returns its canonical path.
 ///
 /// # Errors
-/// [`CommitError::Base`].
+/// [`CommitError::Base`] and [`CommitError::Distrust`].
 pub fn usable(base: &Path) -> Result<PathBuf, CommitError> {
     let unusable = |error| CommitError::Base(base.to_path_buf(), error);
-    std::fs::create_dir_all(base).map_err(unusable)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(base).map_err(unusable)?;
     let found = base.canonicalize().map_err(unusable)?;
+    Folder::base(&found).map_err(|error| match error {
+        TrustError::Distrust(distrust) => CommitError::Distrust(distrust),
+        TrustError::Kernel(_, error) => unusable(error),
+    })?;
     access(&found, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| unusable(error.into()))?;
     Ok(found)
 }
@@ -146,8 +167,7 @@ impl Draft {
         let base = usable(base)?;
         remove_leftovers(&base);
         let directory = base.join(format!("{HIDDEN}{job}.tmp-{}", std::process::id()));
-        // An image holds the memory of a program: nobody else is to read it.
-        std::fs::DirBuilder::new().mode(0o700).create(&directory).map_err(unusable)?;
+        private_directory(&directory).map_err(unusable)?;
         let mut draft = Draft { base, job, directory, lock: None, is_kept: false };
         let lock = File::open(&draft.directory).map_err(unusable)?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| unusable(error.into()))?;
@@ -156,7 +176,7 @@ impl Draft {
         draft.lock = Some(lock);
         for name in [IMAGE, WORK] {
             let path = draft.directory.join(name);
-            std::fs::create_dir(&path).map_err(write_error(&path))?;
+            private_directory(&path).map_err(write_error(&path))?;
         }
         Ok(draft)
     }
@@ -200,8 +220,9 @@ impl Draft {
         self.directory.join(WORK)
     }
 
-    /// Publishes it, and removes old sets of the job but `keep`. The files and the time for the disk are added to the manifest.
-    /// `at` is called between any two acts.
+    /// Publishes it, and removes old sets of the job but `keep`. The files of the image, checksums
+    /// of the files that the job writes, and the time for the disk are added to the manifest. `at`
+    /// is called between any two acts.
     ///
     /// # Errors
     /// What cannot be written; then there is no new set, and all old ones are there.
@@ -214,11 +235,16 @@ impl Draft {
         let start = Instant::now();
         at(Step::Imaged);
         let image = self.image();
+        // A job that is to go on runs again by now, so it does not wait for this.
+        manifest.written.iter_mut().for_each(WrittenFile::note_content);
         manifest.files = synced_files(&image)?;
         at(Step::Synced);
         manifest.cost.sync_s = start.elapsed().as_secs_f64();
         let file = self.directory.join(MANIFEST);
-        std::fs::write(&file, manifest.to_text()?).map_err(write_error(&file))?;
+        let text = manifest.to_text()?;
+        let mut options = OpenOptions::new();
+        let written = options.write(true).create(true).truncate(true).mode(0o600).open(&file);
+        written.and_then(|mut file| file.write_all(text.as_bytes())).map_err(write_error(&file))?;
         sync(&file)?;
         let work = self.work();
         std::fs::remove_dir_all(&work).map_err(write_error(&work))?;
@@ -236,12 +262,15 @@ impl Draft {
     /// Gives it the name of a set.
     fn rename(&self) -> Result<(PathBuf, u64), CommitError> {
         let newest = self.job.numbers(&self.base).map_err(write_error(&self.base))?.pop();
-        let mut number = newest.unwrap_or(0) + 1;
+        let mut last = newest.unwrap_or(0);
         loop {
+            // The set after this one needs a number, too.
+            let number = last.checked_add(1).filter(|number| *number < u64::MAX);
+            let number = number.ok_or_else(|| CommitError::Last(self.base.join(self.job.set(last))))?;
             let path = self.base.join(self.job.set(number));
             match renameat_with(CWD, &self.directory, CWD, &path, RenameFlags::NOREPLACE) {
                 Ok(()) => return Ok((path, number)),
-                Err(rustix::io::Errno::EXIST) => number += 1,
+                Err(rustix::io::Errno::EXIST) => last = number,
                 Err(error) => return Err(write_error(&path)(error.into())),
             }
         }
@@ -263,6 +292,9 @@ impl Draft {
                 left.push(format!("{}: {error}", path.display()));
             }
         }
+        if let Err(error) = tails::retire(&self.base, &self.job) {
+            left.push(error.to_string());
+        }
         left
     }
 }
@@ -279,10 +311,11 @@ impl Drop for Draft {
 /// An empty directory in place of this one.
 fn fs_anew(directory: &Path) -> io::Result<()> {
     std::fs::remove_dir_all(directory)?;
-    std::fs::create_dir(directory)
+    private_directory(directory)
 }
 
-/// Synchronises all files of a directory and of those in it, and themselves; returns their lengths and checksums, by path in it.
+/// Synchronises all files of a directory and of those in it, and themselves; returns their lengths
+/// and checksums, by path in it. Takes the right to read them from everybody but their owner.
 fn synced_files(directory: &Path) -> Result<Vec<ImageFile>, CommitError> {
     let entries = std::fs::read_dir(directory).map_err(write_error(directory))?;
     let paths = entries.map(|entry| entry.map(|entry| entry.path()));
@@ -296,9 +329,11 @@ fn synced_files(directory: &Path) -> Result<Vec<ImageFile>, CommitError> {
             files.extend(within.map(|file| ImageFile { name: format!("{name}/{}", file.name), ..file }));
             continue;
         }
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(write_error(&path))?;
         sync(&path)?;
         files.push(sum(&path).map_err(write_error(&path))?);
     }
+    std::fs::set_permissions(directory, Permissions::from_mode(0o700)).map_err(write_error(directory))?;
     sync(directory)?;
     Ok(files)
 }
@@ -307,15 +342,21 @@ fn sync(path: &Path) -> Result<(), CommitError> {
     File::open(path).and_then(|file| file.sync_all()).map_err(write_error(path))
 }
 
-/// Removes directories that are no sets and that nobody holds. What cannot be removed is in nobody's way.
+/// Removes directories that are no sets and that nobody holds, and tails of jobs without sets.
+/// Directories of other users are left alone, and one that cannot be removed is tried again with
+/// the next set.
 fn remove_leftovers(base: &Path) {
-    let Ok(entries) = std::fs::read_dir(base) else { return };
+    let (Ok(entries), Ok(folder)) = (std::fs::read_dir(base), Folder::outside(base)) else { return };
     for entry in entries.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if !name.starts_with(HIDDEN) {
+        let name = entry.file_name();
+        let text = name.to_string_lossy();
+        if let Some(job) = tails::job_of(&text) {
+            let _ = tails::retire(base, &job);
+        }
+        if !text.starts_with(HIDDEN) {
             continue;
         }
-        let Ok(directory) = File::open(entry.path()) else { continue };
+        let Ok(directory) = folder.folder(&name) else { continue };
         if flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok() {
             let _ = std::fs::remove_dir_all(entry.path());
         }
@@ -423,6 +464,58 @@ mod tests {
         let file = set.image().join("rank.1/core-1.img");
         std::fs::write(&file, "kore").unwrap();
         assert!(set.verify(true).unwrap_err().to_string().contains("rank.1/core-1.img is damaged"));
+        std::fs::remove_dir_all(&base).unwrap();
+    }
+
+    #[test]
+    fn nobody_else_may_read_a_set() {
+        let base = base("private");
+        let draft = &mut draft(&base, "1");
+        std::fs::create_dir(draft.image().join("rank.0")).unwrap();
+        let published = draft.publish(example(), 0, &mut |_| {}).unwrap();
+        for (path, mode) in [
+            ("", 0o700),
+            ("manifest", 0o600),
+            ("image", 0o700),
+            ("image/rank.0", 0o700),
+            ("image/pages-1.img", 0o600),
+        ] {
+            let is = std::fs::metadata(published.path.join(path)).unwrap().permissions().mode();
+            assert_eq!(is & 0o7777, mode, "{path}: {is:o}");
+        }
+        assert_eq!(std::fs::metadata(&base).unwrap().permissions().mode() & 0o7777, 0o700);
+        // Others could put their own sets in the place of these.
+        std::fs::set_permissions(&base, Permissions::from_mode(0o777)).unwrap();
+        let text = usable(&base).unwrap_err().to_string();
+        assert!(text.contains("others can replace the sets in") && text.contains("chmod +t"), "{text}");
+        std::fs::set_permissions(&base, Permissions::from_mode(0o1777)).unwrap();
+        usable(&base).unwrap();
+        std::fs::remove_dir_all(&base).unwrap();
+    }
+
+    /// The number after it would be 0, that of the oldest set.
+    #[test]
+    fn the_last_number_is_not_followed() {
+        let base = base("last");
+        draft(&base, "1").publish(example(), 0, &mut |_| {}).unwrap();
+        std::fs::create_dir(base.join(job().set(u64::MAX))).unwrap();
+        let published = draft(&base, "2").publish(example(), 1, &mut |_| {}).unwrap();
+        assert!(published.path.ends_with(job().set(2)), "{published:?}");
+        std::fs::create_dir(base.join(job().set(u64::MAX - 1))).unwrap();
+        let text = draft(&base, "3").publish(example(), 1, &mut |_| {}).unwrap_err().to_string();
+        assert!(text.contains("has the last number that a set can have: rename it"), "{text}");
+        std::fs::remove_dir_all(&base).unwrap();
+    }
+
+    #[test]
+    fn leftovers_that_are_no_directories_are_left_alone() {
+        let base = base("odd-leftovers");
+        drop(draft(&base, "1"));
+        let fifo = base.join(".oxmpi-heat-12345678.tmp-7");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        drop(draft(&base, "2"));
+        assert!(fifo.exists());
         std::fs::remove_dir_all(&base).unwrap();
     }
 

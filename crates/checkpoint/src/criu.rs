@@ -11,15 +11,20 @@ mod sockets;
 mod stats;
 
 use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use rustix::io::{FdFlags, fcntl_setfd};
 
 pub use self::log::{Failure, reason};
 pub use self::queues::has_descriptor_under_way;
 pub use self::sockets::close_sockets;
 pub use self::stats::pause_s;
 use crate::manifest::Stream;
+use crate::trust::Folder;
 
 /// How large a file without a name may be that goes into an image: as large as CRIU counts it.
 const GHOST_LIMIT: &str = "4095M";
@@ -49,6 +54,18 @@ pub enum CriuError {
         /// The program.
         program: PathBuf,
         /// What is wrong with it.
+        why: String,
+    },
+    /// Its check of this host fails.
+    #[error(
+        "'{} check' says that CRIU cannot work here ({why}): no file was changed; give it the \
+         rights that it needs, or name another one with the parameter cr_blcr_criu",
+        program.display()
+    )]
+    Check {
+        /// The program.
+        program: PathBuf,
+        /// What it says.
         why: String,
     },
 }
@@ -154,6 +171,23 @@ impl Criu {
         command
     }
 
+    /// Has it check whether it works on this kernel with the rights of this process.
+    ///
+    /// # Errors
+    /// [`CriuError::Check`].
+    pub fn check(&self) -> Result<(), CriuError> {
+        let mut command = Command::new(&self.program);
+        command.arg("check").args((!self.is_root).then_some("--unprivileged")).stdin(Stdio::null());
+        let failed = |why: String| CriuError::Check { program: self.program.clone(), why };
+        let output = command.output().map_err(|error| failed(error.to_string()))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).trim().replace('\n', "; ");
+        Err(failed(said))
+    }
+
     /// Why it has failed, in words.
     pub fn failure(&self, work: &Path, is_dump: bool) -> Failure {
         let read = |name: &str| {
@@ -174,6 +208,29 @@ pub struct Places<'a> {
     pub work: &'a Path,
     /// A program that is called between its acts.
     pub action: Option<&'a Path>,
+}
+
+/// A directory that CRIU inherits as a descriptor, so that it opens the directory that was checked
+/// even if another one has its name by then.
+#[derive(Debug)]
+pub(crate) struct Handed {
+    _fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl Handed {
+    pub(crate) fn new(folder: Folder) -> io::Result<Handed> {
+        let fd = OwnedFd::from(folder);
+        // CRIU inherits it.
+        fcntl_setfd(&fd, FdFlags::empty())?;
+        let path = format!("/proc/self/fd/{}", fd.as_raw_fd()).into();
+        Ok(Handed { _fd: fd, path })
+    }
+
+    /// Its path for a program that inherits it.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
 }
 
 /// The stream that a descriptor of a process is.

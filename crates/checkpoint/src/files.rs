@@ -1,13 +1,20 @@
 //! The files that a job has open. They are recorded while the job stands still; before a restart they are judged.
 //!
-//! CRIU opens each file anew by its name, and refuses one whose length has changed. A job that went on after its checkpoint has
-//! written more, so the files that it *writes* are cut back to what they were. Those that it *needs* (its program, libraries, what it
-//! only reads) must be what they were: their code is mapped at addresses that the image knows.
+//! CRIU opens each file anew by its name, and refuses a file whose length or mode has changed, or a
+//! program of another build. It compares neither inodes nor devices nor contents. A job that went
+//! on after its checkpoint has written more, so the files that it *writes* are cut back to their
+//! lengths at the checkpoint, and the parts that are cut off are kept ([`crate::tails`]). The files
+//! that it *needs* (its program, libraries, files that it only reads) must be unchanged: their code
+//! is mapped at addresses that the image knows.
+//!
+//! A file that the job writes is still the same one if it has the same inode on the same device, or
+//! the same contents up to its length at the checkpoint (`content.rs`): devices get other
+//! numbers after a reboot or a new mount, and each host numbers its devices itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use object::{Object as _, ReadCache};
@@ -15,6 +22,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use serde::{Deserialize, Serialize};
 
+use crate::content::checksum_of;
 use crate::tree::Tree;
 
 /// A file that the job has open for writing, or mapped so.
@@ -30,6 +38,10 @@ pub struct WrittenFile {
     pub bytes: u64,
     /// When it was written to, in nanoseconds since 1970.
     pub modified_ns: i64,
+    /// The checksum of its first `bytes` bytes (`content.rs`); `None` if the host where the
+    /// set was made could not read it.
+    #[serde(default)]
+    pub content: Option<String>,
     /// The host where it was seen, if that is not the one where the set was made.
     #[serde(default)]
     pub host: Option<String>,
@@ -71,13 +83,35 @@ pub struct Survey {
     pub needed: Vec<NeededFile>,
 }
 
-/// What a restart does about a file that has grown or was written to (parameter `cr_files`).
+/// How a restart treats files that have changed since the checkpoint (parameter `cr_files`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// It cuts it back.
+    /// Files that have grown are cut back, parts that were cut off are put back, and other files
+    /// are refused.
     Cut,
-    /// It refuses.
+    /// Changed files are refused.
     Refuse,
+    /// As [`Policy::Cut`], but other files are accepted.
+    Accept,
+}
+
+impl Policy {
+    /// All of them.
+    const ALL: [Policy; 3] = [Policy::Cut, Policy::Refuse, Policy::Accept];
+
+    /// Its name, as a value of the parameter.
+    pub fn name(self) -> &'static str {
+        match self {
+            Policy::Cut => "cut",
+            Policy::Refuse => "refuse",
+            Policy::Accept => "accept",
+        }
+    }
+
+    /// The policy of a name.
+    pub fn named(name: &str) -> Option<Policy> {
+        Policy::ALL.into_iter().find(|policy| policy.name() == name)
+    }
 }
 
 /// What is to be done about a file before a restart.
@@ -85,13 +119,54 @@ pub enum Policy {
 pub enum Verdict {
     /// Nothing: it is as it was.
     Same,
-    /// It has grown and is cut back to its length.
-    Cut,
-    /// It was written to, and its length is the same: the restarted job writes over it.
-    Rewritten,
+    /// It is brought to its length at the checkpoint; a remark, in words that go on from its name.
+    Fit(Option<&'static str>),
+    /// It has its length at the checkpoint, and is used with its present contents; a remark, in
+    /// words that go on from its name.
+    Taken(&'static str),
     /// The job cannot be restarted; why, in words that go on from the file's name.
     Refused(String),
 }
+
+/// The contents of a file, up to its length at the checkpoint, compared with its contents then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// They are the same.
+    Same,
+    /// They can be made again of tails.
+    Kept,
+    /// As many bytes can be made of tails, but no checksum says whether they are the same.
+    Reached,
+    /// They are different.
+    Other,
+    /// There is no checksum to compare with.
+    Unknown,
+}
+
+/// The file that is found under a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The file system that it lies in.
+    pub device: u64,
+    /// Its number there.
+    pub inode: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// When it was written to, in nanoseconds since 1970.
+    pub modified_ns: i64,
+    /// Whether it is a regular file.
+    pub is_file: bool,
+}
+
+/// A file that was written to in place.
+const REWRITTEN: &str = "was written to since the checkpoint; it is taken as it is";
+/// The same of a file that is cut back.
+const REWRITTEN_BEFORE: &str =
+    "was written to since the checkpoint, also before its length then; these bytes are taken as they are";
+/// Another file that is accepted.
+const ANOTHER: &str = "is another file than at the checkpoint; it is taken as it is (--files accept)";
+/// A file of which a tail is put back without a checksum.
+const UNVERIFIED: &str = "gets back the part that another restart has cut off; no checksum says whether its contents are as they were";
 
 impl Survey {
     /// Looks at the files of processes that stand still.
@@ -220,68 +295,134 @@ fn modified_ns(metadata: &Metadata) -> i64 {
     metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec())
 }
 
-impl WrittenFile {
-    fn new(path: PathBuf, is: &Metadata) -> WrittenFile {
-        let modified_ns = modified_ns(is);
-        WrittenFile {
-            path,
+impl Found {
+    fn of(is: &Metadata) -> Found {
+        Found {
             device: is.dev(),
             inode: is.ino(),
             bytes: is.len(),
-            modified_ns,
-            host: None,
-            ranks: Vec::new(),
+            modified_ns: modified_ns(is),
+            is_file: is.is_file(),
+        }
+    }
+}
+
+impl WrittenFile {
+    pub(crate) fn new(path: PathBuf, is: &Metadata) -> WrittenFile {
+        let Found { device, inode, bytes, modified_ns, .. } = Found::of(is);
+        WrittenFile { path, device, inode, bytes, modified_ns, content: None, host: None, ranks: Vec::new() }
+    }
+
+    /// Opens the regular file under its path, without following links or waiting for the other end
+    /// of a FIFO.
+    ///
+    /// # Errors
+    /// What open(2) says.
+    pub(crate) fn open(&self, options: &mut OpenOptions) -> io::Result<File> {
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = options.custom_flags(flags.bits().cast_signed()).open(&self.path)?;
+        match file.metadata()?.is_file() {
+            true => Ok(file),
+            false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")),
         }
     }
 
-    /// What to do about it.
-    pub fn judge(&self, policy: Policy) -> Verdict {
-        let found = match std::fs::symlink_metadata(&self.path) {
-            Ok(metadata) => WrittenFile::new(self.path.clone(), &metadata),
-            // That of another host may be seen there alone.
-            Err(_) if self.host.is_some() => return Verdict::Same,
-            Err(error) => return Verdict::Refused(format!("was open in the job, and is not there: {error}")),
-        };
-        self.judge_as(&found, policy)
+    /// Notes the checksum of the bytes that it had at the checkpoint, if this host sees the file.
+    /// The job may append to it meanwhile.
+    pub(crate) fn note_content(&mut self) {
+        let checksum = self.open(OpenOptions::new().read(true)).ok().and_then(|file| {
+            let is = file.metadata().ok()?;
+            // Another host may have a file of its own under this path.
+            let is_it = is.ino() == self.inode && (self.host.is_some() || is.dev() == self.device);
+            is_it.then(|| checksum_of(&file, self.bytes).ok()).flatten()
+        });
+        self.content = checksum;
     }
 
-    fn judge_as(&self, found: &WrittenFile, policy: Policy) -> Verdict {
+    /// The file under its path now; `None` if only another host sees it.
+    ///
+    /// # Errors
+    /// The verdict if there is no file.
+    pub(crate) fn find(&self) -> Result<Option<Found>, Verdict> {
+        match std::fs::symlink_metadata(&self.path) {
+            Ok(metadata) => Ok(Some(Found::of(&metadata))),
+            Err(_) if self.host.is_some() => Ok(None),
+            Err(error) => Err(Verdict::Refused(format!("was open in the job, and is not there: {error}"))),
+        }
+    }
+
+    /// The verdict for a file that was found. `contents` is called only if the rest does not
+    /// decide. Pure.
+    pub(crate) fn judge(
+        &self,
+        found: &Found,
+        policy: Policy,
+        contents: impl FnOnce() -> Contents,
+    ) -> Verdict {
         let (was, is) = (self.bytes, found.bytes);
-        let refuse = |what: String| Verdict::Refused(what);
-        // A file system that several hosts have gives a file one number on all of them, while each host numbers file systems itself.
-        if self.host.is_some() && self.inode != found.inode {
+        let is_inode = self.inode == found.inode;
+        let is_there = is_inode && self.device == found.device;
+        let is_unchanged = (is, found.modified_ns) == (was, self.modified_ns);
+        if is_there && is_unchanged {
             return Verdict::Same;
         }
-        if self.host.is_none() && (self.device, self.inode) != (found.device, found.inode) {
-            return refuse("is another file than at the checkpoint: put the old one back".into());
+        let refuse = |why: String| Verdict::Refused(why);
+        if !found.is_file {
+            return refuse("is no regular file any more: put the old one back".into());
         }
-        if is < was {
+        let contents = match contents() {
+            // The first 0 bytes of all files are the same.
+            Contents::Same if was == 0 && is > 0 => Contents::Unknown,
+            contents => contents,
+        };
+        let is_right = matches!(contents, Contents::Same | Contents::Kept);
+        // Each host numbers its devices itself, while a file system that hosts share has the same
+        // inodes on all of them.
+        let is_it =
+            is_there || is_right || is_inode && (self.host.is_some() || contents == Contents::Unknown);
+        if !is_it && self.host.is_some() {
+            // It is a file of this host, under the path of a file of another host.
+            return Verdict::Same;
+        }
+        if !is_it && policy != Policy::Accept {
+            return refuse(
+                "is another file than at the checkpoint, with other contents: put the old one \
+                 back, or restart with '--files accept' if the job can go on with this one"
+                    .into(),
+            );
+        }
+        let can_be_put_back = matches!(contents, Contents::Kept | Contents::Reached);
+        if is < was && !can_be_put_back {
             return refuse(format!(
-                "has {is} bytes, and had {was} at the checkpoint: what is missing is not in the set"
+                "has {is} bytes, and had {was} at the checkpoint: what is missing is neither in the set nor beside it"
             ));
         }
         match policy {
-            _ if (found.bytes, found.modified_ns) == (self.bytes, self.modified_ns) => Verdict::Same,
-            Policy::Cut if is > was => Verdict::Cut,
-            Policy::Cut => Verdict::Rewritten,
             Policy::Refuse if is > was => refuse(format!(
-                "has grown from {was} to {is} bytes since the checkpoint, and cr_files is 'refuse': keep a copy of it, \
-                 then restart with '--files cut'"
+                "has grown from {was} to {is} bytes since the checkpoint, and cr_files is \
+                 'refuse': restart with '--files cut', which keeps what it cuts off"
             )),
-            Policy::Refuse => refuse(
+            Policy::Refuse if can_be_put_back => refuse(
+                "was cut back by the restart of another set, and cr_files is 'refuse': restart \
+                 with '--files cut', which puts back what was cut off"
+                    .into(),
+            ),
+            Policy::Refuse if !is_unchanged && (is_there || contents != Contents::Same) => refuse(
                 "was written to since the checkpoint, and cr_files is 'refuse': restart with '--files cut' if its contents \
                  are good"
                     .into(),
             ),
+            _ if contents == Contents::Kept => Verdict::Fit(None),
+            _ if contents == Contents::Reached => Verdict::Fit(Some(UNVERIFIED)),
+            _ if is > was => Verdict::Fit(match contents {
+                Contents::Other if is_it => Some(REWRITTEN_BEFORE),
+                _ if !is_it => Some(ANOTHER),
+                _ => None,
+            }),
+            _ if contents == Contents::Same || is_it && is_unchanged => Verdict::Same,
+            _ if !is_it => Verdict::Taken(ANOTHER),
+            _ => Verdict::Taken(REWRITTEN),
         }
-    }
-
-    /// Cuts it back to its length at the checkpoint.
-    ///
-    /// # Errors
-    /// What open(2) and ftruncate(2) say.
-    pub fn cut(&self) -> io::Result<()> {
-        OpenOptions::new().write(true).open(&self.path)?.set_len(self.bytes)
     }
 }
 
@@ -293,7 +434,7 @@ impl NeededFile {
     }
 
     /// What to do about it.
-    pub fn judge(&self) -> Verdict {
+    pub(crate) fn judge(&self) -> Verdict {
         match NeededFile::of(self.path.clone()) {
             Ok(found) => self.judge_as(&found),
             Err(error) => Verdict::Refused(format!("is needed by the job, and is not there: {error}")),
@@ -310,7 +451,7 @@ impl NeededFile {
         }
         // A build says by its number that it is the same one, whenever it was installed.
         let is_same = self.build_id.is_some() || self.modified_ns == found.modified_ns;
-        if is_same { Verdict::Same } else { Verdict::Rewritten }
+        if is_same { Verdict::Same } else { Verdict::Taken(REWRITTEN) }
     }
 }
 
@@ -334,27 +475,112 @@ mod tests {
         WrittenFile::new(path, &metadata)
     }
 
+    fn was() -> WrittenFile {
+        WrittenFile {
+            path: "/o".into(),
+            device: 1,
+            inode: 2,
+            bytes: 5,
+            modified_ns: 3,
+            content: None,
+            host: None,
+            ranks: Vec::new(),
+        }
+    }
+
+    const FOUND: Found = Found { device: 1, inode: 2, bytes: 5, modified_ns: 3, is_file: true };
+
+    fn why(verdict: Verdict) -> String {
+        match verdict {
+            Verdict::Refused(why) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
     fn what_is_written_is_cut_back_refused_or_left() {
-        let was = file("judged", "12345");
-        assert_eq!(was.judge(Policy::Refuse), Verdict::Same);
+        let was = was();
+        let judge = |found: Found, policy, contents| was.judge(&found, policy, || contents);
+        let unread = was.judge(&FOUND, Policy::Refuse, || panic!("nothing has changed"));
+        assert_eq!(unread, Verdict::Same);
+        let grown = Found { bytes: 7, modified_ns: 4, ..FOUND };
+        assert_eq!(judge(grown, Policy::Cut, Contents::Same), Verdict::Fit(None));
+        assert_eq!(judge(grown, Policy::Cut, Contents::Unknown), Verdict::Fit(None));
+        assert_eq!(judge(grown, Policy::Cut, Contents::Other), Verdict::Fit(Some(REWRITTEN_BEFORE)));
+        let refused = why(judge(grown, Policy::Refuse, Contents::Same));
+        assert!(refused.contains("from 5 to 7 bytes") && refused.contains("--files cut"), "{refused}");
+        let written = Found { modified_ns: 4, ..FOUND };
+        assert_eq!(judge(written, Policy::Cut, Contents::Same), Verdict::Same);
+        assert_eq!(judge(written, Policy::Cut, Contents::Other), Verdict::Taken(REWRITTEN));
+        assert!(why(judge(written, Policy::Refuse, Contents::Same)).contains("was written to since"));
+        let short = Found { bytes: 3, modified_ns: 4, ..FOUND };
+        for contents in [Contents::Other, Contents::Unknown] {
+            for policy in Policy::ALL {
+                assert!(why(judge(short, policy, contents)).contains("has 3 bytes, and had 5"));
+            }
+        }
+        let other_kind = Found { is_file: false, ..written };
+        assert!(why(judge(other_kind, Policy::Accept, Contents::Unknown)).contains("no regular file"));
+    }
+
+    #[test]
+    fn tails_are_put_back_unless_changed_files_are_refused() {
+        let short = Found { bytes: 3, modified_ns: 4, ..FOUND };
+        let other = Found { bytes: 9, ..short };
+        for found in [short, other] {
+            let judge = |policy, contents| was().judge(&found, policy, || contents);
+            assert_eq!(judge(Policy::Cut, Contents::Kept), Verdict::Fit(None));
+            assert_eq!(judge(Policy::Accept, Contents::Kept), Verdict::Fit(None));
+            assert_eq!(judge(Policy::Cut, Contents::Reached), Verdict::Fit(Some(UNVERIFIED)));
+            assert!(why(judge(Policy::Refuse, Contents::Kept)).contains("--files cut"));
+        }
+    }
+
+    /// Devices have other numbers after a reboot or a mount, and a copy has another inode.
+    #[test]
+    fn a_file_with_the_right_contents_is_the_old_one_and_another_is_refused_or_accepted() {
+        let other_device = Found { device: 9, modified_ns: 4, ..FOUND };
+        let copy = Found { device: 9, inode: 8, modified_ns: 4, ..FOUND };
+        let judge = |found: Found, policy, contents| was().judge(&found, policy, || contents);
+        for found in [other_device, copy] {
+            assert_eq!(judge(found, Policy::Cut, Contents::Same), Verdict::Same);
+            assert_eq!(judge(found, Policy::Refuse, Contents::Same), Verdict::Same);
+            let grown = Found { bytes: 9, ..found };
+            assert_eq!(judge(grown, Policy::Cut, Contents::Same), Verdict::Fit(None));
+            let refused = why(judge(found, Policy::Cut, Contents::Other));
+            assert!(refused.contains("another file") && refused.contains("--files accept"), "{refused}");
+            assert_eq!(judge(found, Policy::Accept, Contents::Other), Verdict::Taken(ANOTHER));
+            assert_eq!(judge(grown, Policy::Accept, Contents::Other), Verdict::Fit(Some(ANOTHER)));
+        }
+        // A set without checksums.
+        assert_eq!(judge(other_device, Policy::Cut, Contents::Unknown), Verdict::Taken(REWRITTEN));
+        let mounted_anew = Found { device: 9, ..FOUND };
+        assert_eq!(judge(mounted_anew, Policy::Refuse, Contents::Unknown), Verdict::Same);
+        assert!(why(judge(copy, Policy::Cut, Contents::Unknown)).contains("another file"));
+        // An empty file has contents with which any file begins.
+        let empty = WrittenFile { bytes: 0, ..was() };
+        assert!(why(empty.judge(&copy, Policy::Cut, || Contents::Same)).contains("another file"));
+        assert_eq!(empty.judge(&other_device, Policy::Cut, || Contents::Same), Verdict::Fit(None));
+        // A file of this host under the path of a file of another host is left alone.
+        let far = WrittenFile { host: Some("nodea".into()), ..was() };
+        assert_eq!(far.judge(&copy, Policy::Refuse, || Contents::Other), Verdict::Same);
+        let grown = Found { bytes: 9, ..other_device };
+        assert!(matches!(far.judge(&grown, Policy::Cut, || Contents::Other), Verdict::Fit(_)));
+        assert!(why(far.judge(&grown, Policy::Refuse, || Contents::Other)).contains("from 5 to 9"));
+    }
+
+    #[test]
+    fn the_checksum_is_that_of_the_bytes_at_the_checkpoint() {
+        let mut was = file("checksum", "12345");
         std::fs::write(&was.path, "1234567").unwrap();
-        assert_eq!(was.judge(Policy::Cut), Verdict::Cut);
-        let Verdict::Refused(why) = was.judge(Policy::Refuse) else { panic!() };
-        assert!(why.contains("from 5 to 7 bytes") && why.contains("--files cut"), "{why}");
-        was.cut().unwrap();
-        assert_eq!(std::fs::read_to_string(&was.path).unwrap(), "12345");
-        assert_eq!(was.judge(Policy::Cut), Verdict::Rewritten);
-        std::fs::write(&was.path, "123").unwrap();
-        let Verdict::Refused(why) = was.judge(Policy::Cut) else { panic!() };
-        assert!(why.contains("has 3 bytes, and had 5"), "{why}");
-        let other = file("other", "12345");
-        std::fs::rename(&other.path, &was.path).unwrap();
-        let Verdict::Refused(why) = was.judge(Policy::Cut) else { panic!() };
-        assert!(why.contains("another file"), "{why}");
+        was.note_content();
+        std::fs::write(&was.path, "12345").unwrap();
+        assert_eq!(was.content, Some(checksum_of(&File::open(&was.path).unwrap(), 5).unwrap()));
+        std::fs::write(&was.path, "12").unwrap();
+        was.note_content();
+        assert_eq!(was.content, None, "it has fewer bytes now");
         std::fs::remove_file(&was.path).unwrap();
-        let Verdict::Refused(why) = was.judge(Policy::Cut) else { panic!() };
-        assert!(why.contains("is not there"), "{why}");
+        assert!(matches!(was.find(), Err(Verdict::Refused(why)) if why.contains("is not there")));
     }
 
     #[test]
@@ -366,7 +592,7 @@ mod tests {
             build_id: build.map(Into::into),
         };
         assert_eq!(is(Some("a"), 1).judge_as(&is(Some("a"), 2)), Verdict::Same);
-        assert_eq!(is(None, 1).judge_as(&is(None, 2)), Verdict::Rewritten);
+        assert_eq!(is(None, 1).judge_as(&is(None, 2)), Verdict::Taken(REWRITTEN));
         let Verdict::Refused(why) = is(Some("a"), 1).judge_as(&is(Some("b"), 1)) else { panic!() };
         assert!(why.contains("another build"), "{why}");
     }

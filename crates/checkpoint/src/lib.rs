@@ -10,6 +10,7 @@
 //!     image/                     what CRIU has written, as it is; of a job that was imaged rank by rank (ranks.rs):
 //!     image/rank.N/              that of one rank
 //!     image/mpirun, environment  what its mpirun has said of itself, and had in its environment
+//! BASE/heat-3f9c2a10.tails/      what restarts have cut off files of the job (tails.rs)
 //! BASE/.oxmpi-heat-3f9c2a10.tmp-PID/   one that is being made: image/ and work/ (commit.rs)
 //! BASE/.oxmpi-heat-3f9c2a10.1.old      one that is being removed
 //! ```
@@ -18,8 +19,11 @@
 //! |---|---|
 //! | [`manifest`] | what a set says of itself: pure |
 //! | [`set`] | sets by their names, found and verified |
+//! | `trust` | whose directories and files are: nothing of another user is used |
 //! | [`commit`] | how a set is published, step by step |
 //! | [`files`] | the files that a job has open: recorded, and judged before a restart |
+//! | `content` | checksums of what files had at a checkpoint |
+//! | [`tails`] | what restarts have cut off files, and how it is put back |
 //! | [`tree`] | the processes of a job |
 //! | [`machine`] | what a machine must have for an image to go on |
 //! | [`making`] | a checkpoint from the question to the set |
@@ -33,6 +37,7 @@
 
 pub mod advice;
 pub mod commit;
+mod content;
 pub mod criu;
 pub mod files;
 pub mod machine;
@@ -42,4 +47,6 @@ pub mod origins;
 pub mod ranks;
 pub mod restart;
 pub mod set;
+pub mod tails;
 pub mod tree;
+mod trust;

@@ -184,7 +184,6 @@ struct Plan {
     request: Request,
     job: Job,
     criu: String,
-    criu_program: PathBuf,
     begun_s: f64,
 }
 
@@ -203,8 +202,7 @@ pub fn make(request: &Request, criu: &Criu, action: &Path) -> Result<Checkpoint,
     let mut draft = Draft::begin(&request.base, name)?;
     pause_at(Step::Begun);
     let work = draft.work();
-    let (version, program) = (criu.version.clone(), criu.program.clone());
-    let plan = Plan { request: request.clone(), job, criu: version, criu_program: program, begun_s: now_s() };
+    let plan = Plan { request: request.clone(), job, criu: criu.version.clone(), begun_s: now_s() };
     write_json(&work.join(PLAN), &plan)?;
     let link = work.join(ACTION_PROGRAM);
     std::os::unix::fs::symlink(action, &link).map_err(|error| MakeError::Work(link.clone(), error))?;
@@ -355,7 +353,7 @@ fn standing(directory: &Path) -> Result<(), MakeError> {
     let survey = Survey::of(&tree).map_err(|error| MakeError::Job(process, error))?;
     let cost = Cost { pause_s: None, image_s: now_s() - plan.begun_s, sync_s: 0.0 };
     let manifest = Manifest {
-        made: machine::here(&plan.criu, &plan.criu_program),
+        made: machine::here(&plan.criu),
         job: Job { tasks: tree.tasks, ..plan.job },
         ranks: None,
         is_own: false,

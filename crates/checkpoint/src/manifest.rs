@@ -75,11 +75,9 @@ pub struct Made {
     pub cpu_features: Vec<String>,
     /// The version of OxMPI.
     pub oxmpi: String,
-    /// The version of CRIU.
+    /// The version of CRIU; empty if it has made no image. The program is not noted, as a restart
+    /// never runs a program that a set names.
     pub criu: String,
-    /// The program, which a restart uses as well. Empty if CRIU has made no image.
-    #[serde(default)]
-    pub criu_program: PathBuf,
 }
 
 /// The job of a set.
@@ -257,7 +255,6 @@ pub(crate) mod tests {
                 cpu_features: vec!["avx2".into(), "sse2".into()],
                 oxmpi: "0.1.0".into(),
                 criu: "4.2.1".into(),
-                criu_program: "/usr/sbin/criu".into(),
             },
             job: Job {
                 id: "3f9c2a1000000000".into(),

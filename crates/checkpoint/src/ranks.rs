@@ -20,15 +20,16 @@ use rustix::fs::{OFlags, SeekFrom, seek};
 use serde::{Deserialize, Serialize};
 
 use crate::commit::{CommitError, Draft, Step, WORK};
-use crate::criu::{Criu, OUTPUT, Places, close_sockets, has_descriptor_under_way};
-use crate::files::{Descriptor, Policy, Survey, Verdict, WrittenFile, nonblocking_sockets};
+use crate::criu::{Criu, Handed, OUTPUT, Places, close_sockets, has_descriptor_under_way};
+use crate::files::{Descriptor, Policy, Survey, WrittenFile, nonblocking_sockets};
 use crate::machine;
 use crate::making::{Checkpoint, MakeError, Request, await_end, job_of, pause_at, run, turn};
 use crate::manifest::{Cost, Job, Manifest, OpenFile, RankImage, RankImages, Stream};
 use crate::origins::{Apart, NumberSpace, decide};
-use crate::restart::{self, RestartError};
-use crate::set::{IMAGE, JobName, Set};
+use crate::restart::{self, FittedFiles, RestartError};
+use crate::set::{IMAGE, JobName, Set, SetError};
 use crate::tree::{Tree, session_of, with_environment};
+use crate::trust::Folder;
 
 /// What the launcher has said of itself, in the directory of images.
 pub const STATE: &str = "mpirun";
@@ -176,7 +177,7 @@ impl Making {
         let ranks = RankImages { images, streams, is_supervised: still.is_supervised };
         let cost = Cost { pause_s: None, image_s: self.start.elapsed().as_secs_f64(), sync_s: 0.0 };
         let manifest = Manifest {
-            made: machine::here(&criu.version, &criu.program),
+            made: machine::here(&criu.version),
             job: Job { tasks, ..self.job.clone() },
             ranks: Some(ranks),
             is_own: false,
@@ -192,7 +193,11 @@ impl Making {
 
 /// Whether the draft of a set that another host makes is seen here: it has a file with this word.
 pub fn is_seen(directory: &Path, word: &str) -> bool {
-    fs::read_to_string(directory.join(WORK).join(WORD)).is_ok_and(|found| found == word)
+    // On a host that does not see the draft, this path may lead to a file of any user.
+    let found = directory.canonicalize().ok().and_then(|directory| {
+        Folder::of_set(&directory).ok()?.read(&Path::new(WORK).join(WORD), word.len() as u64).ok()
+    });
+    found.is_some_and(|found| found == word.as_bytes())
 }
 
 /// Publishes the set of a job whose program has saved its state by functions of its own: what is needed to start it anew. `save` has
@@ -220,7 +225,7 @@ pub fn save<S, E: From<MakeError>>(
     let streams = [open_file(mpirun, 0), open_file(mpirun, 1), open_file(mpirun, 2)];
     let seconds = start.elapsed().as_secs_f64();
     let manifest = Manifest {
-        made: machine::here("", Path::new("")),
+        made: machine::here(""),
         job,
         ranks: Some(RankImages { images: Vec::new(), streams, is_supervised }),
         is_own: true,
@@ -447,8 +452,8 @@ fn open_file(process: u32, number: u32) -> Option<OpenFile> {
 ///
 /// # Errors
 /// If it cannot be read.
-pub fn state(set: &Set) -> io::Result<Vec<u8>> {
-    fs::read(set.image().join(STATE))
+pub fn state(set: &Set) -> Result<Vec<u8>, SetError> {
+    set.read(STATE)
 }
 
 /// The file of a set that says which ranks were on which hosts, as an app schema; `None`: it has none.
@@ -460,8 +465,8 @@ pub fn schema(set: &Set) -> Option<PathBuf> {
 ///
 /// # Errors
 /// If it cannot be read.
-pub fn environment(set: &Set) -> io::Result<Vec<Vec<u8>>> {
-    let bytes = fs::read(set.image().join(ENVIRONMENT))?;
+pub fn environment(set: &Set) -> Result<Vec<Vec<u8>>, SetError> {
+    let bytes = set.read(ENVIRONMENT)?;
     let words = bytes.split(|byte| *byte == 0).filter(|word| word.contains(&b'='));
     Ok(words.map(<[u8]>::to_vec).collect())
 }
@@ -556,26 +561,16 @@ pub fn check_ended(marks: &[String]) -> Result<(), RestartError> {
     }
 }
 
-/// Cuts files back that these ranks, which had them on another host than that of their launcher, come back to on this one; which, and
-/// to how many bytes. Files that this host does not have are left to CRIU, which names them.
+/// Brings files of these ranks, which come back on this host, to their lengths at the checkpoint:
+/// the files that they had on another host than that of their launcher. Files that this host does
+/// not have are left to CRIU, which names them.
 ///
 /// # Errors
-/// [`RestartError::File`] and [`RestartError::Cut`].
-pub fn cut_back(set: &Set, ranks: &[u32], policy: Policy) -> Result<Vec<(PathBuf, u64)>, RestartError> {
+/// [`RestartError::File`] and [`RestartError::Tail`]; then all files are as they were.
+pub fn fit_files(set: &Set, ranks: &[u32], policy: Policy) -> Result<FittedFiles, RestartError> {
     let is_of =
-        |file: &&WrittenFile| file.host.is_some() && file.ranks.iter().any(|rank| ranks.contains(rank));
-    let mut cut = Vec::new();
-    for file in set.manifest.written.iter().filter(is_of) {
-        match file.judge(policy) {
-            Verdict::Same | Verdict::Rewritten => {}
-            Verdict::Refused(why) => return Err(RestartError::File { path: file.path.clone(), why }),
-            Verdict::Cut => {
-                file.cut().map_err(|error| RestartError::Cut(file.path.clone(), error))?;
-                cut.push((file.path.clone(), file.bytes));
-            }
-        }
-    }
-    Ok(cut)
+        |file: &WrittenFile| file.host.is_some() && file.ranks.iter().any(|rank| ranks.contains(rank));
+    restart::fit_files_of(set, policy, is_of)
 }
 
 /// The images of these ranks.
@@ -654,9 +649,11 @@ fn kernel(what: &str, error: io::Error) -> RestartError {
 
 fn begin(set: &Set, criu: &Criu, work: &Path, rank: &Given<'_>) -> Result<(PathBuf, Child), RestartError> {
     let name = format!("rank.{}", rank.rank);
-    let (image, work) = (set.image().join(&name), work.join(&name));
+    let image = Handed::new(set.image_folder(Some(&name))?);
+    let image = image.map_err(|error| kernel("no descriptor for CRIU", error))?;
+    let work = work.join(&name);
     fs::create_dir(&work).map_err(|error| kernel("no directory for CRIU's log", error))?;
-    let places = Places { image: &image, work: &work, action: None };
+    let places = Places { image: image.path(), work: &work, action: None };
     let named: Vec<(i32, Stream)> =
         rank.descriptors.iter().map(|(number, name)| (*number, Stream::Outside(name.clone()))).collect();
     let numbers: Vec<(i32, &Stream)> = named.iter().map(|(number, stream)| (*number, stream)).collect();
@@ -733,7 +730,7 @@ mod tests {
             is_supervised: false,
         };
         manifest.ranks = Some(ranks);
-        let set = Set { path: "/nowhere".into(), manifest };
+        let set = Set { path: "/nowhere".into(), manifest, passed_over: Vec::new() };
         let [input, output, errors] = streams(&set).unwrap();
         let mut rest = String::new();
         fs::File::from(input.unwrap()).read_to_string(&mut rest).unwrap();

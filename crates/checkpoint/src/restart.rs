@@ -1,7 +1,9 @@
 //! What is checked before a restart, and how the job comes back.
 //!
-//! Everything that would make CRIU fail, and of which a person can be told the reason, is checked first: the set, the machine, the
-//! numbers of processes, the files. Only when nothing speaks against it are files cut back.
+//! Everything that would make CRIU fail, and of which a person can be told the reason, is checked
+//! first: CRIU itself, the set, the machine, the numbers of processes, the files. Only then are
+//! files brought to their lengths at the checkpoint ([`fit_files`]). The parts that are cut off are
+//! kept, and are put back if the restart fails afterwards ([`FittedFiles::undo`]).
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
@@ -11,12 +13,13 @@ use std::time::{Duration, Instant};
 
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use crate::criu::{Criu, Failure, OUTPUT, Places};
-use crate::files::{Policy, Verdict, WrittenFile};
+use crate::criu::{Criu, Failure, Handed, OUTPUT, Places};
+use crate::files::{NeededFile, Policy, Verdict, WrittenFile};
 use crate::machine;
 use crate::making::{ACTION_PROGRAM, MakeError, quoted};
 use crate::manifest::Stream;
 use crate::set::{Set, SetError};
+use crate::tails::{Fitted, Locked, Piece, TailError, Tails};
 use crate::tree::{Taken, taken};
 
 /// Before the first word of a job's command line where an `mpirun` brings the job back: with a directory after it that says which.
@@ -67,9 +70,9 @@ pub enum RestartError {
         /// What is wrong with it.
         why: String,
     },
-    /// A file cannot be cut back.
-    #[error("{path} has grown since the checkpoint and cannot be cut back: {error}", path = .0.display(), error = .1)]
-    Cut(PathBuf, std::io::Error),
+    /// A file cannot be brought to its length, or what is cut off cannot be kept.
+    #[error(transparent)]
+    Tail(#[from] TailError),
     /// CRIU cannot be started, or what it needs is not to be had.
     #[error("{0}: {1}")]
     Kernel(String, std::io::Error),
@@ -94,29 +97,19 @@ pub enum RestartError {
     Rank(u32, Failure),
 }
 
-/// What a restart does to files, and what it has noticed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cleared {
-    /// The files that were cut back, and to how many bytes.
-    pub cut: Vec<(PathBuf, u64)>,
-    /// What a person should know.
-    pub notes: Vec<String>,
-}
-
-/// Checks everything, then cuts files back, but for those of a job of which each rank has an image: they are cut back by [`cut`] when
-/// no host has processes of the job. `marks` are what is in the environment of the job's ranks ([`crate::ranks::marks`]), and `is_here`
-/// says whether they come back on this host and need their numbers.
+/// Checks everything but CRIU, and changes nothing; returns remarks for a person. `marks` are in
+/// the environment of the job's ranks ([`crate::ranks::marks`]), and `is_here` says whether they
+/// come back on this host and need their numbers.
 ///
 /// # Errors
-/// See [`RestartError`]; no file is changed then, unless one of several cannot be cut.
-pub fn clear(
+/// See [`RestartError`].
+pub fn check(
     set: &Set,
     policy: Policy,
     (marks, is_here): (&[String], bool),
-) -> Result<Cleared, RestartError> {
+) -> Result<Vec<String>, RestartError> {
     set.verify(true)?;
     let made = &set.manifest.made;
-    let here = machine::here(&made.criu, &made.criu_program);
     if !set.manifest.is_own {
         check_processor(set)?;
     }
@@ -129,41 +122,175 @@ pub fn clear(
             crate::ranks::apart(set, &ranks)?;
         }
     }
-    let mut cleared = Cleared::default();
+    let mut notes = Vec::new();
+    let here = machine::here(&made.criu);
     if made.host != here.host {
         let (was, is) = (&made.host, &here.host);
-        cleared.notes.push(match set.manifest.ranks {
+        notes.push(match set.manifest.ranks {
             Some(_) => format!("the job ran on host {was} and goes on here, on {is}"),
             None => format!("the job ran on host {was} and goes on here ({is}); its ranks still say {was}"),
         });
     }
-    let to_cut = judge(set, policy, &mut cleared)?;
-    if set.manifest.ranks.is_none() || set.manifest.is_own {
-        cleared.cut = cut_all(to_cut)?;
+    for NeededFile { path, .. } in needed_and_changed(set)? {
+        notes.push(format!("{} was written to since the checkpoint; it is taken as it is", path.display()));
     }
-    Ok(cleared)
+    notes.extend(judge(set, &Tails::of(set)?, policy, |_| true)?.notes);
+    Ok(notes)
 }
 
-/// Checks all files of a set once more, and cuts those back that have grown; which, and to how many bytes.
+/// The files that a job needs and that were written to since the checkpoint, if it can go on with
+/// all of them.
+fn needed_and_changed(set: &Set) -> Result<Vec<&NeededFile>, RestartError> {
+    let mut changed = Vec::new();
+    for file in &set.manifest.needed {
+        match file.judge() {
+            Verdict::Refused(why) => return Err(RestartError::File { path: file.path.clone(), why }),
+            Verdict::Same => {}
+            Verdict::Fit(_) | Verdict::Taken(_) => changed.push(file),
+        }
+    }
+    Ok(changed)
+}
+
+/// The files that have to be brought to their lengths, and remarks for a person.
+#[derive(Default)]
+struct Judged<'s> {
+    to_fit: Vec<&'s WrittenFile>,
+    notes: Vec<String>,
+}
+
+/// Checks those files that a job writes for which `is_wanted` is true.
+fn judge<'s>(
+    set: &'s Set,
+    tails: &Tails,
+    policy: Policy,
+    is_wanted: impl Fn(&WrittenFile) -> bool,
+) -> Result<Judged<'s>, RestartError> {
+    let mut judged = Judged::default();
+    // Several hosts may have an entry for one path: the entry of this host counts, else the first
+    // one.
+    let mut paths = BTreeSet::new();
+    let (own, others): (Vec<_>, Vec<_>) = set.manifest.written.iter().partition(|file| file.host.is_none());
+    let written = own.into_iter().chain(others).filter(|file| is_wanted(file) && paths.insert(&file.path));
+    for file in written {
+        let note = match judge_file(file, tails, policy).0 {
+            Verdict::Refused(why) => return Err(RestartError::File { path: file.path.clone(), why }),
+            Verdict::Same => None,
+            Verdict::Taken(note) => Some(note),
+            Verdict::Fit(note) => {
+                judged.to_fit.push(file);
+                note
+            }
+        };
+        judged.notes.extend(note.map(|note| format!("{} {note}", file.path.display())));
+    }
+    Ok(judged)
+}
+
+/// The verdict for a file, and the pieces of which it is made.
+fn judge_file(file: &WrittenFile, tails: &Tails, policy: Policy) -> (Verdict, Vec<Piece>) {
+    let found = match file.find() {
+        Ok(Some(found)) => found,
+        Ok(None) => return (Verdict::Same, Vec::new()),
+        Err(verdict) => return (verdict, Vec::new()),
+    };
+    let mut pieces = Vec::new();
+    let contents = || {
+        let (contents, found) = tails.contents(file);
+        pieces = found;
+        contents
+    };
+    let verdict = file.judge(&found, policy, contents);
+    (verdict, pieces)
+}
+
+/// Files that were brought to their lengths at a checkpoint.
+#[derive(Debug)]
+pub struct FittedFiles {
+    tails: Tails,
+    all: Vec<Fitted>,
+}
+
+/// Checks all files of a set once more, and brings them to their lengths at the checkpoint.
 ///
 /// # Errors
-/// [`RestartError::File`] and [`RestartError::Cut`].
-pub fn cut(set: &Set, policy: Policy) -> Result<Vec<(PathBuf, u64)>, RestartError> {
-    cut_all(judge(set, policy, &mut Cleared::default())?)
+/// [`RestartError::File`] and [`RestartError::Tail`]; then all files are as they were.
+pub fn fit_files(set: &Set, policy: Policy) -> Result<FittedFiles, RestartError> {
+    fit_files_of(set, policy, |_| true)
 }
 
-fn cut_all(files: Vec<&WrittenFile>) -> Result<Vec<(PathBuf, u64)>, RestartError> {
-    let cut = |file: &WrittenFile| {
-        file.cut().map_err(|error| RestartError::Cut(file.path.clone(), error))?;
-        Ok((file.path.clone(), file.bytes))
-    };
-    files.into_iter().map(cut).collect()
+/// The same for those files for which `is_wanted` is true.
+pub(crate) fn fit_files_of(
+    set: &Set,
+    policy: Policy,
+    is_wanted: impl Fn(&WrittenFile) -> bool,
+) -> Result<FittedFiles, RestartError> {
+    let mut tails = Tails::of(set)?;
+    // Before any file is cut: the tails of this restart may have to be put back at once.
+    tails.sweep();
+    let to_fit = judge(set, &tails, policy, is_wanted)?.to_fit;
+    let mut files = FittedFiles { tails, all: Vec::new() };
+    for file in to_fit {
+        match files.fit(file, policy) {
+            Ok(fitted) => files.all.extend(fitted),
+            Err(error) => {
+                files.undo(false);
+                return Err(error);
+            }
+        }
+    }
+    Ok(files)
+}
+
+impl FittedFiles {
+    /// Brings one file to its length, unless the agent of another host has done so meanwhile.
+    fn fit(&mut self, file: &WrittenFile, policy: Policy) -> Result<Option<Fitted>, RestartError> {
+        let locked = Locked::new(file)?;
+        let (verdict, pieces) = judge_file(file, &self.tails, policy);
+        match verdict {
+            Verdict::Fit(_) => Ok(Some(self.tails.fit(&file.path, &locked, &pieces)?)),
+            Verdict::Refused(why) => Err(RestartError::File { path: file.path.clone(), why }),
+            Verdict::Same | Verdict::Taken(_) => Ok(None),
+        }
+    }
+
+    /// Lines for a person about each file; they end with `place`.
+    pub fn lines(&self, place: &str) -> Vec<String> {
+        let kept = self.tails.directory().display();
+        let line = |file: &Fitted| {
+            let (path, bytes) = (file.path.display(), file.bytes);
+            match file.put_back {
+                0 => format!(
+                    "{path} is cut back to {bytes} bytes; the other {} are kept in {kept}{place}",
+                    file.cut
+                ),
+                back => format!("{path} has its {bytes} bytes again, {back} of them from {kept}{place}"),
+            }
+        };
+        self.all.iter().map(line).collect()
+    }
+
+    /// Gives all files their former contents, as the job has not come back. Files that were written
+    /// to since are left alone unless `is_sure` says that no process of the job has run. Returns
+    /// the failures, in words.
+    pub fn undo(&self, is_sure: bool) -> Vec<String> {
+        let mut left = Vec::new();
+        for file in self.all.iter().filter(|file| is_sure || Tails::is_untouched(file)) {
+            if let Err(error) = self.tails.undo(file) {
+                let (path, kept) = (file.path.display(), self.tails.directory().display());
+                left.push(format!(
+                    "{path} lacks the part that was cut off, which is kept in {kept}: {error}"
+                ));
+            }
+        }
+        left
+    }
 }
 
 /// Whether the processor of this host has all that the one of a set had.
 pub(crate) fn check_processor(set: &Set) -> Result<(), RestartError> {
     let made = &set.manifest.made;
-    let missing = machine::missing_features(made, &machine::here(&made.criu, &made.criu_program));
+    let missing = machine::missing_features(made, &machine::here(&made.criu));
     if missing.is_empty() {
         return Ok(());
     }
@@ -174,35 +301,6 @@ pub(crate) fn check_processor(set: &Set) -> Result<(), RestartError> {
 fn check_numbers(tasks: &[u32]) -> Result<(), RestartError> {
     let numbers = await_numbers(tasks);
     if numbers.is_empty() { Ok(()) } else { Err(RestartError::Numbers(named(&numbers))) }
-}
-
-/// Checks all files; those that have grown, and are to be cut back.
-fn judge<'s>(
-    set: &'s Set,
-    policy: Policy,
-    cleared: &mut Cleared,
-) -> Result<Vec<&'s WrittenFile>, RestartError> {
-    let mut to_cut = Vec::new();
-    let needed = set.manifest.needed.iter().map(|file| (&file.path, file.judge(), None));
-    // What several hosts have said of one path: what this one has said counts, else the first.
-    let mut seen = BTreeSet::new();
-    let (own, others): (Vec<_>, Vec<_>) = set.manifest.written.iter().partition(|file| file.host.is_none());
-    let written = own.into_iter().chain(others).filter(|file| seen.insert(&file.path) || file.host.is_none());
-    let written = written.map(|file| (&file.path, file.judge(policy), Some(file)));
-    for (path, verdict, written) in needed.chain(written) {
-        match verdict {
-            Verdict::Same => {}
-            Verdict::Cut => to_cut.extend(written),
-            Verdict::Rewritten => {
-                let path = path.display();
-                cleared
-                    .notes
-                    .push(format!("{path} was written to since the checkpoint; it is taken as it is"));
-            }
-            Verdict::Refused(why) => return Err(RestartError::File { path: path.clone(), why }),
-        }
-    }
-    Ok(to_cut)
 }
 
 /// Waits for those that have ended; returns those that run, or are not gone in time.
@@ -248,10 +346,10 @@ pub fn bring_back(
     };
     let given = streams(&job.streams).map_err(kernel("the standard streams cannot be given to the job"))?;
     let numbers: Vec<(i32, &Stream)> = given.iter().map(|(fd, stream)| (fd.as_raw_fd(), *stream)).collect();
-    let image = set.image();
+    let image = Handed::new(set.image_folder(None)?).map_err(kernel("no descriptor for CRIU"))?;
     let action = work.join(ACTION_PROGRAM);
     std::os::unix::fs::symlink(program, &action).map_err(kernel("no link for CRIU"))?;
-    let places = Places { image: &image, work, action: Some(&action) };
+    let places = Places { image: image.path(), work, action: Some(&action) };
     let mut command: Command = criu.restore(&places, &numbers);
     if let Some(terminal) = terminal {
         // CRIU takes the one that it has itself.
@@ -308,16 +406,16 @@ mod tests {
     fn a_machine_that_lacks_something_and_numbers_in_use_are_refused() {
         let mut manifest = example();
         manifest.made.cpu_features = vec!["the_next_big_thing".into()];
-        let set = Set { path: "/nowhere".into(), manifest };
-        let text = clear(&set, Policy::Cut, (&[], true)).unwrap_err().to_string();
+        let set = Set { path: "/nowhere".into(), manifest, passed_over: Vec::new() };
+        let text = check(&set, Policy::Cut, (&[], true)).unwrap_err().to_string();
         assert!(text.contains("lacks the_next_big_thing, which the one of host node1"), "{text}");
         let mut manifest = example();
         manifest.made.cpu_features.clear();
         // Ranks that have images of their own get a PID namespace where this process may make one.
         manifest.ranks = None;
         manifest.job.tasks = vec![std::process::id()];
-        let set = Set { path: "/nowhere".into(), manifest };
-        let text = clear(&set, Policy::Cut, (&[], true)).unwrap_err().to_string();
+        let set = Set { path: "/nowhere".into(), manifest, passed_over: Vec::new() };
+        let text = check(&set, Policy::Cut, (&[], true)).unwrap_err().to_string();
         assert!(text.contains("these are in use") && text.contains("unshare -p -f"), "{text}");
     }
 }

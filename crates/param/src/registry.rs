@@ -183,9 +183,14 @@ impl Params {
         self.number_of(Id::cr) == 1
     }
 
-    /// Whether a restart refuses files that were written to since the checkpoint, instead of cutting them back.
-    pub fn cr_files_refuse(&self) -> bool {
-        self.number_of(Id::cr_files) != 0
+    /// What a restart does about files that are not as they were: one of the words of the
+    /// parameter.
+    pub fn cr_files(&self) -> &'static str {
+        match self.number_of(Id::cr_files) {
+            0 => "cut",
+            1 => "refuse",
+            _ => "accept",
+        }
     }
 
     /// Which messages over sockets are encrypted.
@@ -577,11 +582,14 @@ parameters! {
                disk.",
     }
     cr_files: by_hand {
-        unit: Unit::Choice(&["cut", "refuse"]), default: 0, limits: 0..=1, power_of_two: false,
+        unit: Unit::Choice(&["cut", "refuse", "accept"]), default: 0, limits: 0..=2, power_of_two: false,
         aliases: [], level: User,
-        help: "What 'oxmpi restart' does about a file that the job had open for writing and that has grown or was written to since \
-               the checkpoint: cut it back to its length then (cut), or refuse to restart the job (refuse). A file that is shorter, \
-               or another one, is always refused.",
+        help: "What 'oxmpi restart' does about a file that the job had open for writing and that \
+               is not as it was at the checkpoint. cut: one that has grown is cut back, what is \
+               cut off is kept beside the sets, and what the restart of another set has cut off is \
+               put back; another file with other contents is refused. accept: the same, and \
+               another file is taken as it is. refuse: all that has changed is refused. A file \
+               that is too short, and whose rest is not kept, is always refused.",
     }
     cr_self_user_prefix: text {
         default: "", aliases: ["cr_ssi_user_prefix"], level: User,

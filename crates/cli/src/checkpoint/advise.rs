@@ -1,10 +1,10 @@
 //! `oxmpi checkpoint --advise`: how often to checkpoint, from what the last sets have really taken.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use oxmpi_checkpoint::advice::interval;
 use oxmpi_checkpoint::manifest::MANIFEST;
-use oxmpi_checkpoint::set::Set;
+use oxmpi_checkpoint::set::{Set, SetError};
 
 use super::command::Command;
 use crate::command::{Stop, failed, usage};
@@ -57,5 +57,13 @@ fn sets_in(base: &Path) -> Vec<Set> {
     let is_hidden =
         |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
     let sets = entries.filter(|path| !is_hidden(path) && path.join(MANIFEST).is_file());
-    sets.filter_map(|path| Set::open(&path).ok()).collect()
+    let open = |path: PathBuf| match Set::open(&path) {
+        Ok(set) => Some(set),
+        Err(SetError::Distrust(why)) => {
+            oxmpi_sys::complain!("oxmpi checkpoint: {} is passed over: {why}", path.display());
+            None
+        }
+        Err(_) => None,
+    };
+    sets.filter_map(open).collect()
 }

@@ -38,6 +38,7 @@ fn try_info(args: &[OsString]) -> Result<Option<i32>, Stop> {
     }
     let set = Set::open(Path::new(path)).map_err(failed)?;
     let sums = !command.has("--quick");
+    set.passed_over.iter().for_each(|why| oxmpi_sys::complain!("oxmpi info: {why}"));
     let state = set.verify(sums);
     crate::say(&text(&set));
     match state {

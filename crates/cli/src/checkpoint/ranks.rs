@@ -4,15 +4,17 @@
 //! knows itself. A restart: this program starts itself anew as `mpirun`, with the command line, environment and directory of the job;
 //! that restores the ranks as its children ([`oxmpi_rt::launch::resume`]).
 
+use std::cell::{Cell, RefCell};
 use std::ffi::{OsStr, OsString};
-use std::fmt::Write as _;
-use std::io;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader};
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use oxmpi_checkpoint::criu::Criu;
@@ -20,17 +22,17 @@ use oxmpi_checkpoint::files::Policy;
 use oxmpi_checkpoint::making::{Checkpoint, MakeError, Request};
 use oxmpi_checkpoint::origins::Apart;
 use oxmpi_checkpoint::ranks::{self, Given, Making, Part, StillJob, StillRank};
-use oxmpi_checkpoint::restart::{self, RESUME_OPTION};
+use oxmpi_checkpoint::restart::{self, FittedFiles, RESUME_OPTION};
 use oxmpi_checkpoint::set::Set;
 use oxmpi_param::Params;
 use oxmpi_rt::client::RESTART_VARIABLE;
 use oxmpi_rt::hosts::agent::{ImageDirectory, ImageTask, ImagesMade};
 use oxmpi_rt::inquiry;
 use oxmpi_rt::launch::{self, ApartRanks, Held, Images, Launch, Restored, Source};
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_setfl, mknodat};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use rustix::stdio::dup2_stderr;
 
 use super::MakerError;
 use super::schema::schema;
@@ -179,25 +181,23 @@ pub(super) struct Hosts<'a> {
 
 /// Stands for it if none is given: the hosts are those that the job had.
 const NO_HOSTS: &str = "-";
-/// Stands for [`Policy::Refuse`].
-const REFUSE: &str = "refuse";
 
-/// Starts the mpirun that brings the job of a set back, on these hosts if some are given; its number.
+/// Starts the mpirun that brings the job of a set back, on these hosts if some are given; its
+/// process number, and the pipe for its words.
 pub(super) fn start(
     set: &Set,
     criu: Option<&Criu>,
     work: &Path,
     (hosts, policy): (Option<Hosts<'_>>, Policy),
-) -> Result<Pid, Stop> {
+) -> Result<(Pid, Said), Stop> {
     let (option, value) = hosts.map_or((NO_HOSTS, ""), |Hosts { option, value }| (option, value));
-    let files = if policy == Policy::Refuse { REFUSE } else { "" };
     let words: [&OsStr; 6] = [
         set.path.as_os_str(),
         criu.map_or("".as_ref(), |criu| criu.program.as_os_str()),
         criu.map_or("".as_ref(), |criu| criu.version.as_ref()),
         option.as_ref(),
         value.as_ref(),
-        files.as_ref(),
+        policy.name().as_ref(),
     ];
     let options = criu.iter().flat_map(|criu| &criu.options).map(|option| option.as_ref());
     let mut plan = Vec::new();
@@ -208,11 +208,11 @@ pub(super) fn start(
     let file = work.join(PLAN);
     std::fs::write(&file, plan).map_err(|error| failed(format!("{}: {error}", file.display())))?;
     let job = &set.manifest.job;
-    print_said(work).map_err(|error| failed(format!("{}: {error}", work.join(SAID).display())))?;
+    let said =
+        Said::begin(work).map_err(|error| failed(format!("{}: {error}", work.join(SAID).display())))?;
     let args = args_of(&job.command)
         .ok_or_else(|| failed(format!("'{}' is no command line of mpirun", job.command.join(" "))))?;
-    let unreadable = |error: io::Error| failed(format!("{}: {error}", set.path.display()));
-    let environment = ranks::environment(set).map_err(unreadable)?;
+    let environment = ranks::environment(set).map_err(failed)?;
     let mut command = std::process::Command::new(super::program()?);
     command.arg0("mpirun").arg(RESUME_OPTION).arg(work).args(args);
     command.env_clear().envs(environment.into_iter().filter_map(variable)).current_dir(&job.directory);
@@ -226,7 +226,7 @@ pub(super) fn start(
     let child = child.map_err(|error| {
         failed(format!("mpirun cannot be started in {}: {error}", job.directory.display()))
     })?;
-    Ok(Pid::from_child(&child))
+    Ok((Pid::from_child(&child), said))
 }
 
 /// What stands behind `mpirun` in a command line.
@@ -246,7 +246,7 @@ fn variable(word: Vec<u8>) -> Option<(OsString, OsString)> {
 
 /// What the mpirun of a set with an image of each rank has said of itself.
 fn held_of(set: &Set) -> Result<Held, Stop> {
-    let state = ranks::state(set).map_err(|error| failed(format!("{}: {error}", set.path.display())))?;
+    let state = ranks::state(set).map_err(failed)?;
     Held::decode(&state).ok_or_else(|| {
         failed(format!(
             "{}: what mpirun has said of itself was written by another version",
@@ -282,7 +282,7 @@ pub(crate) struct Resumption {
     work: PathBuf,
     /// An option of mpirun that says where ranks are, and its value.
     hosts: Option<[String; 2]>,
-    /// What is done about files that have grown since.
+    /// How changed files are treated.
     policy: Policy,
 }
 
@@ -319,7 +319,8 @@ impl Resumption {
             options,
             is_root: rustix::process::geteuid().is_root(),
         };
-        let policy = if files == REFUSE { Policy::Refuse } else { Policy::Cut };
+        let policy =
+            Policy::named(&files.to_string_lossy()).ok_or_else(|| unreadable("it makes no sense".into()))?;
         Ok(Resumption { set, criu, held, work: work.to_path_buf(), hosts, policy })
     }
 
@@ -338,28 +339,38 @@ impl Resumption {
             launch.env.push((RESTART_VARIABLE.into(), "1".into()));
             return launch::run(&launch).map_err(failed);
         };
-        let unreadable = |error: io::Error| failed(format!("{}: {error}", set.path.display()));
         let images = Images {
             set: set.path.clone(),
-            mark: Set::mark(&set.path).map_err(unreadable)?,
+            mark: Set::mark(&set.path).map_err(failed)?,
             program: criu.program.clone(),
             options: criu.options.clone(),
             refuses_files: policy == Policy::Refuse,
         };
         let marks = all_marks(&set, &held);
+        // The standard error may be a file of the job, and that is brought to its length at the
+        // checkpoint.
+        let said = std::fs::OpenOptions::new().write(true).open(work.join(SAID));
+        let said = RefCell::new(said.ok());
+        let (fitted, is_back) = (RefCell::new(None), Cell::new(false));
         let clear = || {
             has_ended(&marks)?;
-            cut(&set, policy, &work)
+            let files = restart::fit_files(&set, policy).map_err(|error| error.to_string())?;
+            tell(said.borrow_mut().as_mut(), &told(&files, ""));
+            fitted.replace(Some(files));
+            Ok(())
         };
         let apart = |ranks: &[u32]| {
-            let (apart, said) = apart_of(&set, ranks)?;
-            if !said.is_empty() {
-                oxmpi_sys::complain!("{}", said.trim_end());
+            let (apart, text) = apart_of(&set, ranks)?;
+            if !text.is_empty() {
+                oxmpi_sys::complain!("{}", text.trim_end());
             }
             Ok(apart)
         };
         let restore = |_: &Images, all: &[Restored<'_>]| {
             restore_into(&set, &criu, &work, all)?;
+            is_back.set(true);
+            // Nothing more is told through it.
+            said.replace(None);
             // It does no harm.
             let _ = std::fs::remove_dir_all(&work);
             Ok(())
@@ -373,7 +384,17 @@ impl Resumption {
             restore: &restore,
             files_of: &files_of,
         };
-        launch::resume(launch, &held, &source).map_err(failed)
+        launch::resume(launch, &held, &source).map_err(|error| {
+            if let Some(files) = fitted.take() {
+                let left = files.undo(!is_back.get());
+                tell(said.borrow_mut().as_mut(), &lines(&left));
+            }
+            // The reason of the failure must not be written to a file of the job.
+            if let Some(pipe) = said.take() {
+                let _ = dup2_stderr(pipe);
+            }
+            failed(error)
+        })
     }
 }
 
@@ -419,41 +440,59 @@ pub(crate) fn has_ended(marks: &[String]) -> Result<(), String> {
     ranks::check_ended(marks).map_err(|error| error.to_string())
 }
 
-/// Cuts files back that have grown since, and says it to `oxmpi restart`, as the errors of mpirun may be a file of the job.
-fn cut(set: &Set, policy: Policy, work: &Path) -> Result<(), String> {
-    let mut said = String::new();
-    for (file, bytes) in restart::cut(set, policy).map_err(|error| error.to_string())? {
-        let _ = writeln!(said, "oxmpi restart: {} is cut back to {bytes} bytes", file.display());
-    }
-    let told = std::fs::OpenOptions::new().write(true).open(work.join(SAID));
-    match told.and_then(|mut pipe| io::Write::write_all(&mut pipe, said.as_bytes())) {
-        Ok(()) => {}
-        Err(_) if said.is_empty() => {}
-        Err(_) => oxmpi_sys::complain!("{}", said.trim_end()),
-    }
-    Ok(())
+/// Lines of `oxmpi restart`.
+fn lines(texts: &[String]) -> String {
+    texts.iter().map(|text| format!("oxmpi restart: {text}\n")).collect()
 }
 
-/// Prints what mpirun says through the pipe in the directory for the logs of a restart, when it does.
-fn print_said(work: &Path) -> io::Result<()> {
-    let path = work.join(SAID);
-    mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
-    // Open before there is a writer, so that none has to wait for this side.
-    let mut pipe = std::fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
-        .open(path)?;
-    let print = move || {
-        let mut said = String::new();
-        let come = poll(&mut [PollFd::new(&pipe, PollFlags::IN)], None);
-        let read = come.and_then(|_| fcntl_setfl(&pipe, OFlags::empty())).map_err(io::Error::from);
-        // Without it the restart goes on in the same manner.
-        let _ = read.and_then(|()| io::Read::read_to_string(&mut pipe, &mut said));
-        if !said.is_empty() {
-            oxmpi_sys::complain!("{}", said.trim_end());
-        }
-    };
-    std::thread::Builder::new().spawn(print).map(drop)
+/// Lines about the files that were brought to their lengths.
+fn told(files: &FittedFiles, place: &str) -> String {
+    lines(&files.lines(place))
+}
+
+/// Tells `oxmpi restart` something through the pipe, or writes it to the standard error if there is
+/// no pipe.
+fn tell(pipe: Option<&mut File>, text: &str) {
+    let is_told = pipe.is_some_and(|pipe| io::Write::write_all(pipe, text.as_bytes()).is_ok());
+    if !is_told && !text.is_empty() {
+        oxmpi_sys::complain!("{}", text.trim_end());
+    }
+}
+
+/// The pipe in the directory for the logs of a restart: a thread prints the lines that mpirun
+/// writes to it.
+pub(super) struct Said {
+    thread: JoinHandle<()>,
+    /// Keeps the pipe open before mpirun opens it and between two times that it does.
+    own_end: File,
+}
+
+impl Said {
+    fn begin(work: &Path) -> io::Result<Said> {
+        let path = work.join(SAID);
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+        // Open before there is a writer, so that none has to wait for this side.
+        let options = |options: &mut OpenOptions| {
+            options.custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(&path)
+        };
+        let pipe = options(OpenOptions::new().read(true))?;
+        let own_end = options(OpenOptions::new().write(true))?;
+        fcntl_setfl(&pipe, OFlags::empty())?;
+        let print = move || {
+            for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
+                oxmpi_sys::complain!("{}", String::from_utf8_lossy(&line));
+            }
+        };
+        let thread = std::thread::Builder::new().spawn(print)?;
+        Ok(Said { thread, own_end })
+    }
+
+    /// Waits until all lines of mpirun, which has ended, are printed.
+    pub(super) fn finish(self) {
+        drop(self.own_end);
+        // If the thread has failed, lines are missing, and the restart is as good.
+        let _ = self.thread.join();
+    }
 }
 
 /// What an agent does that is to restore ranks on its host; what a person should know, in lines.
@@ -462,15 +501,16 @@ pub(crate) fn restore_here(images: &Images, all: &[Restored<'_>]) -> Result<Stri
     let numbers: Vec<u32> = all.iter().map(|rank| rank.number).collect();
     let program = images.program.to_string_lossy();
     let criu = Criu::find(&program, &images.options.join(" ")).map_err(|error| error.to_string())?;
+    criu.check().map_err(|error| error.to_string())?;
     let work = super::restart::Work::make().map_err(|Stop(text, _)| text)?;
     let policy = if images.refuses_files { Policy::Refuse } else { Policy::Cut };
-    let mut said = String::new();
-    for (file, bytes) in ranks::cut_back(&set, &numbers, policy).map_err(|error| error.to_string())? {
-        let host = rustix::system::uname();
-        let host = host.nodename().to_string_lossy();
-        let _ = writeln!(said, "oxmpi restart: {} is cut back to {bytes} bytes on {host}", file.display());
-    }
-    restore_into(&set, &criu, work.path(), all).map(|()| said)
+    let files = ranks::fit_files(&set, &numbers, policy).map_err(|error| error.to_string())?;
+    let host = rustix::system::uname();
+    let text = told(&files, &format!(" on {}", host.nodename().to_string_lossy()));
+    restore_into(&set, &criu, work.path(), all).map(|()| text).map_err(|error| {
+        let left = files.undo(true);
+        [vec![error], left].concat().join("; ")
+    })
 }
 
 #[cfg(test)]

@@ -1,16 +1,19 @@
 //! `oxmpi restart`: brings a job back, and waits for its end as its mpirun did.
 
 use std::ffi::OsString;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use oxmpi_checkpoint::files::Policy;
 use oxmpi_checkpoint::manifest;
-use oxmpi_checkpoint::restart::{bring_back, clear};
+use oxmpi_checkpoint::restart::{FittedFiles, bring_back, check, fit_files};
 use oxmpi_checkpoint::set::Set;
 use oxmpi_checkpoint::tree::session_of;
 use oxmpi_param::{Param, Params};
 use oxmpi_rt::launch::Supervision;
+use oxmpi_sys::net::fill_random;
+use oxmpi_sys::spawn::Signals;
 use rustix::process::{Pid, setsid};
 
 use super::command::Command;
@@ -25,8 +28,10 @@ pub(crate) const HELP: &str = "\
 oxmpi restart: bring back a job of which 'oxmpi checkpoint' has made a set
 
   oxmpi restart SET             SET is the directory of a set, or the name of the job's sets without their number: the newest
-      --files cut|refuse        what to do about files that the job had open for writing and that have grown since (parameter
-                                cr_files): cut them back to what they were, which is the default, or refuse
+      --files cut|refuse|accept what to do about files that the job had open for writing and that have changed since (parameter
+                                cr_files): cut back files that have grown and put back parts that another restart has cut off,
+                                which is the default; refuse changed files; or cut, and accept other files under the same paths. Parts
+                                that are cut off are kept beside the sets
       --host LIST, -H LIST      on which hosts the ranks go on, as mpirun has it (nodea:2,nodeb:2): if each rank has an image, and
       --hostfile FILE           the hosts have the set, the program and its files under the same paths
       --app FILE                the same, for each rank: the app schema that is in the set ('oxmpi info --checkpoint'), with other hosts
@@ -58,9 +63,10 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
         [_, more, ..] => return Err(usage(format!("'{more}': one set is restarted at a time"))),
     };
     let set = Set::open(path).map_err(failed)?;
-    let criu = (!set.manifest.is_own).then(|| criu_for(&set, &command.params)).transpose()?;
+    // Never a program that the set names.
+    let criu = (!set.manifest.is_own).then(|| super::criu(&command.params)).transpose()?;
     let supervision = supervision(&command, &set)?;
-    let policy = if command.params.cr_files_refuse() { Policy::Refuse } else { Policy::Cut };
+    let policy = Policy::named(command.params.cr_files()).unwrap_or(Policy::Cut);
     let is_outside = session_of(std::process::id()).is_ok_and(|leader| leader == 0);
     let by_rank = set.manifest.ranks.as_ref();
     if (is_outside || by_rank.is_none() && needs_new(&set.manifest.job.streams)) && setsid().is_err() {
@@ -68,6 +74,7 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
         // one: its child can.
         return in_child(args).map(Some).map_err(failed);
     }
+    note(&set.passed_over);
     let named = ["--host", "-H", "--hostfile", "--app"]
         .into_iter()
         .find_map(|option| Some((option, command.value(option)?.to_string())));
@@ -88,48 +95,73 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
         )));
     }
     let marks = super::ranks::marks_of(&set)?;
-    let cleared = clear(&set, policy, (&marks, hosts.is_none())).map_err(failed)?;
-    for (file, bytes) in &cleared.cut {
-        oxmpi_sys::complain!("oxmpi restart: {} is cut back to {bytes} bytes", file.display());
-    }
-    for note in &cleared.notes {
-        oxmpi_sys::complain!("oxmpi restart: {note}");
+    note(&check(&set, policy, (&marks, hosts.is_none())).map_err(failed)?);
+    if let Some(criu) = criu.as_ref().filter(|_| hosts.is_none()) {
+        criu.check().map_err(failed)?;
+        note(&other_version(&set, criu));
     }
     let work = Work::make()?;
     // Before the job is there: none of them may be lost.
     let signals = signals().map_err(failed)?;
-    if let Some(ranks) = by_rank {
-        let is_known = ranks.is_supervised;
-        let plan = supervision.map(|it| plan(it, &set, criu.clone(), &command.params)).transpose()?;
-        let mpirun = super::ranks::start(&set, criu.as_ref(), &work.0, (hosts, policy))?;
-        let supervisor = Supervisor::new("oxmpi restart", mpirun, &signals, is_known).with(plan);
-        let code = supervisor.watch();
-        return code.map(Some).map_err(|error| failed(format!("mpirun (process {mpirun}): {error}")));
+    let Some(criu) = criu else {
+        let files = fit_files(&set, policy).map_err(failed)?;
+        note(&files.lines(""));
+        return by_ranks(&command, (&set, None), &work, (hosts, policy), (supervision, &signals))
+            .inspect_err(|_| give_back(&files, false));
+    };
+    if by_rank.is_some() {
+        return by_ranks(&command, (&set, Some(criu)), &work, (hosts, policy), (supervision, &signals));
     }
-    let criu = criu.map_or_else(|| criu_for(&set, &command.params), Ok)?;
+    let plan = supervision.map(|it| plan(it, &set, Some(criu.clone()), &command.params)).transpose()?;
     let (slave, terminal) = Terminal::of(&set.manifest.job.streams).map_err(failed)?;
-    let mpirun = bring_back(&set, &criu, &work.0, (&super::program()?, slave)).map_err(failed)?;
+    let program = super::program()?;
+    let files = fit_files(&set, policy).map_err(failed)?;
+    note(&files.lines(""));
+    let back = bring_back(&set, &criu, work.path(), (&program, slave));
+    let mpirun = back.inspect_err(|_| give_back(&files, true)).map_err(failed)?;
     drop(work);
     let pid = i32::try_from(mpirun).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| failed(format!("process number {mpirun} makes no sense")))?;
-    let plan =
-        supervision.map(|supervision| plan(supervision, &set, Some(criu), &command.params)).transpose()?;
     let is_known = set.manifest.job.supervision.is_some();
     let supervisor = Supervisor::new("oxmpi restart", pid, &signals, is_known);
     let code = supervisor.at(terminal).with(plan).watch();
     code.map(Some).map_err(|error| failed(format!("mpirun (process {mpirun}): {error}")))
 }
 
-/// CRIU as the parameters name it; else the program that has made the images, or, where that is not, the one in PATH.
-fn criu_for(set: &Set, params: &Params) -> Result<Criu, Stop> {
-    let program = set.manifest.made.criu_program.to_string_lossy();
-    if params.cr_blcr_criu().is_empty()
-        && !program.is_empty()
-        && let Ok(criu) = Criu::find(&program, params.cr_blcr_options())
-    {
-        return Ok(criu);
-    }
-    super::criu(params)
+/// Has a new mpirun bring the ranks of a set back, or start a program that restores its state
+/// itself.
+fn by_ranks(
+    command: &Command,
+    (set, criu): (&Set, Option<Criu>),
+    work: &Work,
+    started: (Option<Hosts<'_>>, Policy),
+    (supervision, signals): (Option<Supervision>, &Signals),
+) -> Result<Option<i32>, Stop> {
+    let is_known = set.manifest.ranks.as_ref().is_some_and(|ranks| ranks.is_supervised);
+    let plan = supervision.map(|it| plan(it, set, criu.clone(), &command.params)).transpose()?;
+    let (mpirun, said) = super::ranks::start(set, criu.as_ref(), work.path(), started)?;
+    let supervisor = Supervisor::new("oxmpi restart", mpirun, signals, is_known).with(plan);
+    let code = supervisor.watch();
+    said.finish();
+    code.map(Some).map_err(|error| failed(format!("mpirun (process {mpirun}): {error}")))
+}
+
+/// Tells remarks.
+fn note(lines: &[String]) {
+    lines.iter().for_each(|line| oxmpi_sys::complain!("oxmpi restart: {line}"));
+}
+
+/// Gives files their former contents, as the job has not come back; `is_sure` says that no process
+/// of it has run.
+fn give_back(files: &FittedFiles, is_sure: bool) {
+    note(&files.undo(is_sure));
+}
+
+/// A remark if another version of CRIU than this one has made the images.
+fn other_version(set: &Set, criu: &Criu) -> Vec<String> {
+    let (was, is) = (&set.manifest.made.criu, &criu.version);
+    let note = format!("the images were made by CRIU {was}, and {} is version {is}", criu.program.display());
+    if was == is { Vec::new() } else { vec![note] }
 }
 
 /// What is to be done about checkpoints of a job that is brought back: what was done before, or what the command line says.
@@ -173,10 +205,11 @@ fn in_child(args: &[OsString]) -> std::io::Result<i32> {
     Supervisor::new("oxmpi restart", Pid::from_child(&child), &signals, false).watch()
 }
 
-/// So many directories of restarts that were killed, with one process number, are passed over.
-const MOST_LEFT: u32 = 1000;
+/// The number of random names that are tried.
+const MOST_TRIED: u32 = 16;
 
-/// A directory for CRIU's log, which is removed.
+/// A directory for CRIU's log, which is removed. CRIU runs a program in it, so its name cannot be
+/// guessed and nobody else may read or write it.
 pub(super) struct Work(PathBuf);
 
 impl Work {
@@ -190,15 +223,15 @@ impl Work {
     }
 
     fn make_in(place: &Path) -> Result<Work, Stop> {
-        let mut number = 0;
+        let mut tried = 0;
         loop {
-            // One that was killed has left its own, and process numbers come again.
-            let directory = place.join(format!("oxmpi-restart-{}.{number}", std::process::id()));
-            match std::fs::create_dir(&directory) {
+            let mut bytes = [0; 16];
+            fill_random(&mut bytes).map_err(|error| failed(format!("no random number: {error}")))?;
+            let directory = place.join(format!("oxmpi-restart-{:032x}", u128::from_ne_bytes(bytes)));
+            tried += 1;
+            match std::fs::DirBuilder::new().mode(0o700).create(&directory) {
                 Ok(()) => return Ok(Work(directory)),
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && number < MOST_LEFT => {
-                    number += 1
-                }
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && tried < MOST_TRIED => {}
                 Err(error) => return Err(failed(format!("{} cannot be made: {error}", directory.display()))),
             }
         }
@@ -217,14 +250,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_restart_has_left_that_was_killed_is_in_nobodys_way() {
+    fn the_directory_of_a_restart_is_private_has_no_name_to_guess_and_is_removed() {
+        use std::os::unix::fs::PermissionsExt as _;
         let place = std::env::temp_dir().join(format!("oxmpi-work-{}", std::process::id()));
         std::fs::create_dir(&place).unwrap();
         let make = || Work::make_in(&place).map_err(|Stop(text, _)| text).unwrap();
-        let (left, next) = (make(), make());
-        assert_ne!(left.path(), next.path());
+        let (one, other) = (make(), make());
+        let mode = std::fs::metadata(one.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o700);
+        let name = |work: &Work| work.path().file_name().unwrap().to_str().unwrap().to_string();
+        assert!(name(&one) != name(&other) && !name(&one).contains(&std::process::id().to_string()));
         assert!(Work::make_in(&place.join("nowhere")).is_err());
-        drop((left, next));
+        drop((one, other));
         std::fs::remove_dir(&place).unwrap();
     }
 }

@@ -94,7 +94,8 @@ impl FileReceiver {
             let is_within = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
             let path = self.base.join(name);
             let directory = path.parent().filter(|_| is_within && !name.is_empty());
-            std::fs::create_dir_all(directory.ok_or(io::ErrorKind::InvalidFilename)?)?;
+            let directory = directory.ok_or(io::ErrorKind::InvalidFilename)?;
+            DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
             let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
             self.open = Some((name.to_string(), file));
         }

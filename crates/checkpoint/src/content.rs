@@ -1,0 +1,95 @@
+//! Checksums by which the first bytes of a file are recognized.
+//!
+//! Up to [`WHOLE`] bytes are read completely. Of a longer file [`PIECES`] pieces at equal distances
+//! are read, with the first and the last bytes among them, so that a checkpoint reads at most
+//! [`WHOLE`] bytes of each file. States of a file on which two runs of a job have appended
+//! different bytes differ in the last piece.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+/// The longest part of a file that is read completely.
+pub(crate) const WHOLE: u64 = 16 << 20;
+/// The number of pieces of a longer one.
+const PIECES: u64 = 64;
+/// The length of each.
+const PIECE: u64 = WHOLE / PIECES;
+
+/// The checksum of `bytes` bytes, in hexadecimal digits; `read` fills a buffer from an offset.
+///
+/// # Errors
+/// Those of `read`.
+pub(crate) fn checksum(
+    bytes: u64,
+    mut read: impl FnMut(u64, &mut [u8]) -> io::Result<()>,
+) -> io::Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&bytes.to_le_bytes());
+    let mut buffer = vec![0; PIECE as usize];
+    for (at, length) in pieces(bytes) {
+        let piece = &mut buffer[..length as usize];
+        read(at, piece)?;
+        hasher.update(piece);
+    }
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+/// The checksum of the first bytes of a file.
+///
+/// # Errors
+/// If it is shorter, or cannot be read.
+pub(crate) fn checksum_of(file: &File, bytes: u64) -> io::Result<String> {
+    checksum(bytes, |at, piece| file.read_exact_at(piece, at))
+}
+
+/// The pieces of `bytes` bytes that are read: offset and length.
+fn pieces(bytes: u64) -> impl Iterator<Item = (u64, u64)> {
+    let count = if bytes <= WHOLE { bytes.div_ceil(PIECE) } else { PIECES };
+    (0..count).map(move |number| match bytes <= WHOLE {
+        true => (number * PIECE, PIECE.min(bytes - number * PIECE)),
+        // The product may have more than 64 bits.
+        false => {
+            let at = u128::from(bytes - PIECE) * u128::from(number) / u128::from(PIECES - 1);
+            (u64::try_from(at).unwrap_or(0), PIECE)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_files_are_read_whole_and_long_ones_in_pieces() {
+        for bytes in [0, 1, PIECE, PIECE + 1, WHOLE] {
+            let mut next = 0;
+            for (at, length) in pieces(bytes) {
+                assert!(at == next && length > 0, "{bytes}");
+                next = at + length;
+            }
+            assert_eq!(next, bytes);
+        }
+        for bytes in [WHOLE + 1, 1 << 40, u64::MAX] {
+            let all: Vec<_> = pieces(bytes).collect();
+            assert_eq!((all.len() as u64, all[0].0), (PIECES, 0));
+            assert_eq!(all.last().map(|(at, length)| at + length), Some(bytes));
+        }
+    }
+
+    #[test]
+    fn the_length_and_each_byte_of_a_short_file_count() {
+        let sum = |contents: &[u8], bytes: usize| {
+            let read = |at: u64, piece: &mut [u8]| {
+                piece.copy_from_slice(&contents[at as usize..][..piece.len()]);
+                Ok(())
+            };
+            checksum(bytes as u64, read).unwrap()
+        };
+        assert_eq!(sum(b"abc", 2), sum(b"abd", 2));
+        assert_ne!(sum(b"abc", 3), sum(b"abd", 3));
+        assert_ne!(sum(b"\0\0", 1), sum(b"\0\0", 2));
+        let failing = checksum(3, |_, _| Err(io::ErrorKind::UnexpectedEof.into()));
+        assert_eq!(failing.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+}
