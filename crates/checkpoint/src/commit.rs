@@ -521,7 +521,7 @@ mod tests {
 
     #[test]
     fn a_directory_that_cannot_be_used_is_named_with_the_remedy() {
-        let text = Draft::begin(Path::new("/proc/nowhere"), job()).unwrap_err().to_string();
-        assert!(text.contains("/proc/nowhere") && text.contains("cr_base_dir"), "{text}");
+        let text = Draft::begin(Path::new("/proc/nonexistent"), job()).unwrap_err().to_string();
+        assert!(text.contains("/proc/nonexistent") && text.contains("cr_base_dir"), "{text}");
     }
 }

@@ -322,12 +322,12 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_or_not_criu_is_told_with_the_remedy() {
-        let text = find_in(OsStr::new("/nowhere:/none")).map_err(|error| error.to_string());
+        let text = find_in(OsStr::new("/nonexistent:/none")).map_err(|error| error.to_string());
         if let Err(text) = text {
-            assert!(text.contains("/nowhere:/none") && text.contains("cr_blcr_criu"), "{text}");
+            assert!(text.contains("/nonexistent:/none") && text.contains("cr_blcr_criu"), "{text}");
         }
-        let text = Criu::find("/nowhere/criu", "").unwrap_err().to_string();
-        assert!(text.contains("names /nowhere/criu, which cannot be run: No such file"), "{text}");
+        let text = Criu::find("/nonexistent/criu", "").unwrap_err().to_string();
+        assert!(text.contains("names /nonexistent/criu, which cannot be run: No such file"), "{text}");
         let text = Criu::find("/bin/echo", "").unwrap_err().to_string();
         assert!(text.contains("/bin/echo, which is not CRIU"), "{text}");
         assert_eq!(version_in("Version: 4.2.1\nGitID: v4\n"), Some("4.2.1".into()));

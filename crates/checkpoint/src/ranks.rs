@@ -730,7 +730,7 @@ mod tests {
             is_supervised: false,
         };
         manifest.ranks = Some(ranks);
-        let set = Set { path: "/nowhere".into(), manifest, passed_over: Vec::new() };
+        let set = Set { path: "/nonexistent".into(), manifest, passed_over: Vec::new() };
         let [input, output, errors] = streams(&set).unwrap();
         let mut rest = String::new();
         fs::File::from(input.unwrap()).read_to_string(&mut rest).unwrap();

@@ -406,7 +406,7 @@ mod tests {
     fn a_machine_that_lacks_something_and_numbers_in_use_are_refused() {
         let mut manifest = example();
         manifest.made.cpu_features = vec!["the_next_big_thing".into()];
-        let set = Set { path: "/nowhere".into(), manifest, passed_over: Vec::new() };
+        let set = Set { path: "/nonexistent".into(), manifest, passed_over: Vec::new() };
         let text = check(&set, Policy::Cut, (&[], true)).unwrap_err().to_string();
         assert!(text.contains("lacks the_next_big_thing, which the one of host node1"), "{text}");
         let mut manifest = example();
@@ -414,7 +414,7 @@ mod tests {
         // Ranks that have images of their own get a PID namespace where this process may make one.
         manifest.ranks = None;
         manifest.job.tasks = vec![std::process::id()];
-        let set = Set { path: "/nowhere".into(), manifest, passed_over: Vec::new() };
+        let set = Set { path: "/nonexistent".into(), manifest, passed_over: Vec::new() };
         let text = check(&set, Policy::Cut, (&[], true)).unwrap_err().to_string();
         assert!(text.contains("these are in use") && text.contains("unshare -p -f"), "{text}");
     }

@@ -313,7 +313,8 @@ mod tests {
     /// Without the library, which a test of the whole has: what a rank knows of its communicators.
     #[test]
     fn what_fails_at_one_rank_stays_failed_and_what_plans_serve_does_not() {
-        let absent = LibrarySettings { library: "/nowhere/lib.so".to_string(), ..LibrarySettings::default() };
+        let absent =
+            LibrarySettings { library: "/nonexistent/lib.so".to_string(), ..LibrarySettings::default() };
         let settings = HandedSettings { ucc: absent.clone(), hcoll: absent, job: 1 };
         world(1, |process| {
             let team = process.world().collective_team();

@@ -43,9 +43,9 @@ fn at(address: usize) -> *mut u8 {
 
 #[test]
 fn what_is_no_driver_is_told_by_name() {
-    let missing = Driver::open("/nowhere/libcuda.so.1").unwrap_err().to_string();
+    let missing = Driver::open("/nonexistent/libcuda.so.1").unwrap_err().to_string();
     assert!(
-        missing.contains("/nowhere/libcuda.so.1") && missing.contains("accelerator_cuda_library"),
+        missing.contains("/nonexistent/libcuda.so.1") && missing.contains("accelerator_cuda_library"),
         "{missing}"
     );
     let other = Driver::open("libm.so.6").unwrap_err();

@@ -205,8 +205,8 @@ mod tests {
 
     #[test]
     fn a_library_that_is_not_there_is_named_with_the_remedy() {
-        let error = Library::open("/nowhere/libportals.so.4").unwrap_err().to_string();
-        for text in ["'/nowhere/libportals.so.4'", "No such file", "install", "mtl_portals4_library"] {
+        let error = Library::open("/nonexistent/libportals.so.4").unwrap_err().to_string();
+        for text in ["'/nonexistent/libportals.so.4'", "No such file", "install", "mtl_portals4_library"] {
             assert!(error.contains(text), "{error}");
         }
     }

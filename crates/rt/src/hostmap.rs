@@ -187,11 +187,17 @@ mod tests {
     #[test]
     fn none_reads_no_file_and_a_named_one_must_be_there() {
         let with = |name| {
-            Hostmap::load(&Params::default().with("mpi_hostmap", name).unwrap(), Some(Path::new("/nowhere")))
+            Hostmap::load(
+                &Params::default().with("mpi_hostmap", name).unwrap(),
+                Some(Path::new("/nonexistent")),
+            )
         };
         assert_eq!(with("none"), Ok(Hostmap::default()));
         assert_eq!(with(""), Ok(Hostmap::default()));
-        let error = with("/nowhere/map").unwrap_err().to_string();
-        assert!(error.starts_with("parameter 'mpi_hostmap': /nowhere/map: there is no such file"), "{error}");
+        let error = with("/nonexistent/map").unwrap_err().to_string();
+        assert!(
+            error.starts_with("parameter 'mpi_hostmap': /nonexistent/map: there is no such file"),
+            "{error}"
+        );
     }
 }

@@ -155,12 +155,12 @@ mod tests {
     #[test]
     fn what_cannot_be_opened_is_told_why() {
         assert_eq!(ForeignLibrary::open("a\0b").unwrap_err(), "that is no file name");
-        assert!(ForeignLibrary::open("/nowhere/lib.so").unwrap_err().contains("No such file"));
+        assert!(ForeignLibrary::open("/nonexistent/lib.so").unwrap_err().contains("No such file"));
     }
 
     #[test]
     fn of_the_program_is_only_what_it_has_loaded() {
         assert!(ForeignLibrary::of_program("libc.so.6").is_some());
-        assert!(ForeignLibrary::of_program("/nowhere/lib.so").is_none());
+        assert!(ForeignLibrary::of_program("/nonexistent/lib.so").is_none());
     }
 }

@@ -410,8 +410,8 @@ mod tests {
 
     #[test]
     fn a_missing_library_is_named_with_the_remedy() {
-        let why = Library::open("/nowhere/libibverbs.so.1").unwrap_err().to_string();
-        assert!(why.contains("/nowhere/libibverbs.so.1") && why.contains("rpi_ib_library"), "{why}");
+        let why = Library::open("/nonexistent/libibverbs.so.1").unwrap_err().to_string();
+        assert!(why.contains("/nonexistent/libibverbs.so.1") && why.contains("rpi_ib_library"), "{why}");
     }
 
     #[test]

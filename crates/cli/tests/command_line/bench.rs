@@ -52,9 +52,9 @@ fn what_is_wrong_is_named() {
     let (code, _, err) = bench(&["--rpi", "pigeon"]);
     assert_eq!(code, 2);
     assert!(err.contains("there is no transport 'pigeon'"), "{err}");
-    let (code, _, err) = bench(&["idle", "--markdown", "/nowhere/page.md"]);
+    let (code, _, err) = bench(&["idle", "--markdown", "/nonexistent/page.md"]);
     assert_eq!(code, 1);
-    assert!(err.contains("cannot read /nowhere/page.md"), "{err}");
+    assert!(err.contains("cannot read /nonexistent/page.md"), "{err}");
     let (code, _, err) = bench(&["idle", "--rpi", "shm", "--mca", "wait_spin_us", "soon"]);
     assert_eq!(code, 1);
     assert!(err.contains("'wait_spin_us'") && err.contains("the job over shm has failed"), "{err}");

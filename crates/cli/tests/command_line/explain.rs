@@ -238,8 +238,8 @@ fn a_forced_algorithm_that_is_illegal_is_an_error_with_the_reason() {
     let (code, _, err) = oxmpi(&line.replace("algorithm 3", "algorithm rink"));
     assert_eq!(code, 2);
     assert!(err.contains("'rink' is no algorithm of allgather (did you mean 'ring'?)"), "{err}");
-    let (code, _, err) = oxmpi("explain coll bcast --ranks 4 --rules /nowhere");
-    assert_eq!((code, err.ends_with("/nowhere: there is no such file\n")), (2, true), "{err}");
+    let (code, _, err) = oxmpi("explain coll bcast --ranks 4 --rules /nonexistent");
+    assert_eq!((code, err.ends_with("/nonexistent: there is no such file\n")), (2, true), "{err}");
 }
 
 #[test]

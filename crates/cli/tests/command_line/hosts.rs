@@ -389,8 +389,8 @@ fn what_cannot_start_is_told_with_host_and_remedy() {
     let unreachable =
         ["host '10.77.0.99': cannot start an agent there", "No route to host", "ssh 10.77.0.99 true"];
     fails(&["-H", "nodea,10.77.0.99", "-n", "2", "true"], 1, &unreachable);
-    let prefix = ["host 'nodeb': cannot start", "/nowhere/bin/oxmpi agent", "exit code 127", "--prefix"];
-    fails(&["-H", "nodeb", "--prefix", "/nowhere", "true"], 1, &prefix);
+    let prefix = ["host 'nodeb': cannot start", "/nonexistent/bin/oxmpi agent", "exit code 127", "--prefix"];
+    fails(&["-H", "nodeb", "--prefix", "/nonexistent", "true"], 1, &prefix);
     fails(&["-H", "nowhere.invalid", "true"], 1, &["host 'nowhere.invalid'", "Could not resolve"]);
     fails(
         &["-H", "nodea", "--mca", "plm_rsh_agent", "nosuchshell", "true"],

@@ -513,7 +513,7 @@ fn hosts_tell_the_address_of_the_hostmap() {
     }
     for (file, text) in [
         (bad.as_str(), format!("file {bad}:2:11: 'localhostt.invalid' is no address")),
-        ("/nowhere/map", "/nowhere/map: there is no such file ('none' reads none)".to_string()),
+        ("/nonexistent/map", "/nonexistent/map: there is no such file ('none' reads none)".to_string()),
     ] {
         let (code, _, err) = home.run(&["mpirun", "--mca", "mpi_hostmap", file, "true"], &[]);
         assert!(code == 2 && err.starts_with(&format!("mpirun: parameter 'mpi_hostmap': {text}")), "{err}");

@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(address_in("a.0;tcp6://[::1]:9"), tcp("[::1]:9"));
         assert_eq!(address_in("a.0;tcp6://fe80::1:9"), tcp("[fe80::1]:9"));
         assert_eq!(address_in("pmix-server:88:/tmp/a:b"), Some(Address::Unix("/tmp/a:b".into())));
-        assert_eq!((address_in(""), address_in("a.0;tcp4://nowhere")), (None, None));
+        assert_eq!((address_in(""), address_in("a.0;tcp4://nonexistent")), (None, None));
     }
 
     #[test]

@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn files_arrive_as_they_were() {
-        let scratch = ImageDirectory::make_in(&[Path::new("/nowhere"), &std::env::temp_dir()]).unwrap();
+        let scratch = ImageDirectory::make_in(&[Path::new("/nonexistent"), &std::env::temp_dir()]).unwrap();
         let other = ImageDirectory::make_in(&[&std::env::temp_dir()]).unwrap();
         assert_ne!(scratch.path(), other.path());
         let (from, to) = (scratch.path().join("from"), scratch.path().join("to"));

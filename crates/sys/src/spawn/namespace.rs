@@ -366,7 +366,7 @@ mod tests {
         }
         let error = PidNamespace::start(Path::new("/bin/echo"), "hello", 7).unwrap_err();
         assert_eq!(error.to_string().trim(), "hello 7");
-        let error = PidNamespace::start(Path::new("/nowhere"), "hello", 7).unwrap_err();
+        let error = PidNamespace::start(Path::new("/nonexistent"), "hello", 7).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         let output = Command::new("readlink").arg("/proc/self/ns/pid").output().unwrap();
         let own = fs::read_link("/proc/self/ns/pid").unwrap();

@@ -58,15 +58,18 @@ fn a_driver_that_is_wanted_and_not_there_ends_the_job() {
     let wanted = ["--mca", "accelerator", "cuda"];
     let outcome = run(&prepared, 1, &wanted, &["all"], &[("FAKE_CUDA_NO_DEVICE", "1")]);
     assert!(outcome.code != 0 && outcome.err.contains("CUDA_ERROR_NO_DEVICE (100)"), "{outcome:?}");
-    let without = (prepared.0, "/nowhere/libcuda.so.1".to_string());
+    let without = (prepared.0, "/nonexistent/libcuda.so.1".to_string());
     let outcome = run(&without, 2, &wanted, &["all"], &[]);
     assert_ne!(outcome.code, 0, "{outcome:?}");
-    for text in ["/nowhere/libcuda.so.1", "No such file", "accelerator_cuda_library", "with 'auto'"] {
+    for text in ["/nonexistent/libcuda.so.1", "No such file", "accelerator_cuda_library", "with 'auto'"] {
         assert!(outcome.err.contains(text), "{text}: {outcome:?}");
     }
     // Without the parameter the program runs; it says itself that it has no device.
     let outcome = run(&without, 2, &[], &["all"], &[]);
-    assert!(outcome.code == 0 && outcome.out.starts_with("skipped: /nowhere/libcuda.so.1"), "{outcome:?}");
+    assert!(
+        outcome.code == 0 && outcome.out.starts_with("skipped: /nonexistent/libcuda.so.1"),
+        "{outcome:?}"
+    );
 }
 
 #[test]
@@ -92,7 +95,7 @@ fn info_and_doctor_say_which_driver_there_is() {
         found.contains("78 accelerator copies buffers") && found.contains("CUDA driver 12.4 ("),
         "{found}"
     );
-    let missing = said(&select, "/nowhere/libcuda.so.1");
+    let missing = said(&select, "/nonexistent/libcuda.so.1");
     assert!(
         missing.contains(
             "accelerator is dropped: there is no driver of a device here (its library is not found)"
@@ -101,6 +104,6 @@ fn info_and_doctor_say_which_driver_there_is() {
     );
     let found = said(&["doctor"], &driver);
     assert!(found.contains("CUDA driver 12.4 ("), "{found}");
-    let missing = said(&["doctor"], "/nowhere/libcuda.so.1");
-    assert!(missing.contains("'/nowhere/libcuda.so.1'"), "{missing}");
+    let missing = said(&["doctor"], "/nonexistent/libcuda.so.1");
+    assert!(missing.contains("'/nonexistent/libcuda.so.1'"), "{missing}");
 }

@@ -498,10 +498,18 @@ fn checkpoints_that_fail_are_told_once_and_what_is_wrong_from_the_start_at_once(
     for wrong in ["0", "30x", "m", "-5s", "1e12h", ""] {
         refused_at(&["--every", wrong], 2, "not a time of 0.1s or more");
     }
-    refused_at(&["--every", "1h", "--mca", "cr_blcr_criu", "/nowhere/criu"], 1, "names /nowhere/criu");
+    refused_at(
+        &["--every", "1h", "--mca", "cr_blcr_criu", "/nonexistent/criu"],
+        1,
+        "names /nonexistent/criu",
+    );
     refused_at(&["--checkpoint-on-term", "--mca", "cr_base_dir", "/proc/no"], 1, "/proc/no cannot be used");
     refused_at(&["--every", "1h", "-H", "a.invalid"], 2, "--every: an image of the whole tree");
-    refused_at(&["-nw", "--every", "1h", "--mca", "cr_blcr_criu", "/nowhere/criu"], 1, "names /nowhere/criu");
+    refused_at(
+        &["-nw", "--every", "1h", "--mca", "cr_blcr_criu", "/nonexistent/criu"],
+        1,
+        "names /nonexistent/criu",
+    );
 }
 
 #[test]
@@ -598,7 +606,11 @@ fn a_module_for_checkpoints_is_selected_with_what_it_needs() {
     };
     refuses(&["--mca", "cr", "self"], 1, "parameter 'cr' is 'self': symbol lookup failed");
     refuses(&["--mca", "cr", "bcr"], 2, "'bcr'");
-    refuses(&["--mca", "cr", "blcr", "--mca", "cr_blcr_criu", "/nowhere/criu"], 1, "names /nowhere/criu");
+    refuses(
+        &["--mca", "cr", "blcr", "--mca", "cr_blcr_criu", "/nonexistent/criu"],
+        1,
+        "names /nonexistent/criu",
+    );
     refuses(
         &["--mca", "cr", "blcr", "--mca", "rpi", "tcp", "-H", "a.invalid"],
         2,
@@ -750,9 +762,9 @@ fn a_damaged_set_is_refused_by_the_name_of_its_file() {
         refused(&run(place.oxmpi(&command)), 1, &["image/pages-1.img is damaged: its contents"]);
     }
     refused(
-        &run(place.oxmpi(&["restart", "/nowhere/heat-1.1"])),
+        &run(place.oxmpi(&["restart", "/nonexistent/heat-1.1"])),
         1,
-        &["/nowhere/heat-1.1: there is no such set"],
+        &["/nonexistent/heat-1.1: there is no such set"],
     );
     fs::write(Path::new(&new).join("manifest"), "oxmpi checkpoint, format 99, blake3 0\n").unwrap();
     refused(&run(place.oxmpi(&["restart", &new])), 1, &["/manifest: it has format 99"]);
@@ -922,9 +934,9 @@ fn what_cannot_be_checkpointed_is_told_with_the_remedy() {
     let rank = ranks.iter().find(|line| !line.contains("mpirun")).unwrap().split_once(':').unwrap().0;
     refused(&ask(rank, &[]), 1, &[&format!("its mpirun is process {mpirun}")]);
     refused(
-        &ask(&mpirun, &["--mca", "cr_blcr_criu", "/nowhere/criu"]),
+        &ask(&mpirun, &["--mca", "cr_blcr_criu", "/nonexistent/criu"]),
         1,
-        &["cr_blcr_criu names /nowhere/criu"],
+        &["cr_blcr_criu names /nonexistent/criu"],
     );
     // From outside of its network.
     let mut outside = Command::new(installed("oxmpi"));
@@ -936,17 +948,23 @@ fn what_cannot_be_checkpointed_is_told_with_the_remedy() {
     );
     let odd = ask(&mpirun, &["--mca", "cr_blcr_options", "--no-such-option"]);
     refused(&odd, 1, &["there is no new set, and the job goes on"]);
-    refused(&ask(&mpirun, &["--dir", "/proc/nowhere"]), 1, &["/proc/nowhere cannot be used", "cr_base_dir"]);
+    refused(
+        &ask(&mpirun, &["--dir", "/proc/nonexistent"]),
+        1,
+        &["/proc/nonexistent cannot be used", "cr_base_dir"],
+    );
     // The job names a CRIU, which would be taken otherwise.
     let mut missing = Command::new("nsenter");
     missing.arg(format!("--net=/proc/{}/ns/net", place.holder.id()));
-    missing.args(["--", "/usr/bin/env", "PATH=/nowhere", "OXMPI_PARAM_FILES=none"]).arg(installed("oxmpi"));
+    missing
+        .args(["--", "/usr/bin/env", "PATH=/nonexistent", "OXMPI_PARAM_FILES=none"])
+        .arg(installed("oxmpi"));
     missing.args(["checkpoint", "--tree", &mpirun, "--mca", "cr_blcr_criu", ""]);
     if !["/usr/sbin/criu", "/sbin/criu"].iter().any(|file| Path::new(file).exists()) {
         refused(
             &run(missing),
             1,
-            &["no program 'criu' in PATH (/nowhere", "apt-get install criu", "cr_blcr_criu"],
+            &["no program 'criu' in PATH (/nonexistent", "apt-get install criu", "cr_blcr_criu"],
         );
     }
     // The directory by the parameter, and so many old sets as another one says.

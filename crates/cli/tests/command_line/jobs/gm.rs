@@ -219,8 +219,8 @@ fn what_is_not_there_is_named_and_checkpoints_need_their_switch() {
     let programs = compile(&["jobs/gm"]);
     for (options, texts) in [
         (
-            &["--mca", "rpi_gm_library", "/nowhere/libgm.so"][..],
-            ["/nowhere/libgm.so", "No such file", "install"],
+            &["--mca", "rpi_gm_library", "/nonexistent/libgm.so"][..],
+            ["/nonexistent/libgm.so", "No such file", "install"],
         ),
         (&["--mca", "rpi_gm_library", "libc.so.6"], ["'libc.so.6'", "no function gm_init", "no GM"]),
         (&["--mca", "cr", "blcr"], ["rpi gm", "rpi_gm_cr is 0", "'--mca rpi_gm_cr 1'"]),
@@ -258,15 +258,15 @@ fn gm_is_selected_by_its_priority_where_there_is_a_library() {
     assert!(text.contains("rpi gm is dropped: its priority is 50"), "{text}");
     let text = info(&programs, &["--select"], &[("rpi_gm_priority", "61")]);
     assert!(text.contains("rpi gm is selected: it has the highest priority, 61"), "{text}");
-    let nowhere = [("rpi_gm_priority", "61"), ("rpi_gm_library", "/nowhere.so")];
+    let nowhere = [("rpi_gm_priority", "61"), ("rpi_gm_library", "/nonexistent.so")];
     let text = info(&programs, &["--select"], &nowhere);
-    assert!(text.contains("rpi gm is dropped: GM cannot be loaded as '/nowhere.so'"), "{text}");
+    assert!(text.contains("rpi gm is dropped: GM cannot be loaded as '/nonexistent.so'"), "{text}");
     let text = info(&programs, &["--gm"], &[]);
     for part in ["libgm-of-tests.so", "would use port 2 of node 4097", "16           64", "2040\n"] {
         assert!(text.contains(part), "{text}");
     }
-    let text = info(&programs, &["--gm"], &[("rpi_gm_library", "/nowhere.so")]);
-    assert!(text.contains("/nowhere.so") && text.contains("install"), "{text}");
+    let text = info(&programs, &["--gm"], &[("rpi_gm_library", "/nonexistent.so")]);
+    assert!(text.contains("/nonexistent.so") && text.contains("install"), "{text}");
 }
 
 mod night {

@@ -134,16 +134,19 @@ fn without_a_context_at_one_rank_plans_serve_at_all_and_say_why() {
         assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{outcome:?}");
         assert!(outcome.err.contains(text) && outcome.err.contains("plans serve it"), "{outcome:?}");
     }
-    prepared.library = "/nowhere/libhcoll.so".to_string();
+    prepared.library = "/nonexistent/libhcoll.so".to_string();
     let outcome = prepared.run((2, "ucc"), &[], &[]);
     assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{outcome:?}");
-    for text in
-        ["no context for a communicator of 2 ranks", "/nowhere/libhcoll.so", "HPC-X", "coll_hcoll_library"]
-    {
+    for text in [
+        "no context for a communicator of 2 ranks",
+        "/nonexistent/libhcoll.so",
+        "HPC-X",
+        "coll_hcoll_library",
+    ] {
         assert!(outcome.err.contains(text), "{text}: {outcome:?}");
     }
     // Without the parameter nothing is said of it.
     let silent =
-        prepared.programs.run(2, &["--mca", "coll_hcoll_library", "/nowhere/libhcoll.so"], "ucc", &[]);
+        prepared.programs.run(2, &["--mca", "coll_hcoll_library", "/nonexistent/libhcoll.so"], "ucc", &[]);
     assert_eq!((silent.code, silent.err.as_str()), (0, ""), "{silent:?}");
 }

@@ -28,7 +28,7 @@ fn the_memory_of_envelopes_is_shown() {
     assert!(text.contains("in a receive queue of its own"), "{text}");
     assert!(info(&[]).contains("64 x 1084 bytes = 69376 bytes"), "{text}");
     // That needs no library.
-    assert!(info(&[("rpi_ib_library", "/nowhere.so")]).contains("64 x 1084 bytes = 69376 bytes"));
+    assert!(info(&[("rpi_ib_library", "/nonexistent.so")]).contains("64 x 1084 bytes = 69376 bytes"));
     assert!(info(&[]).contains("rpi_ib_priority 50"));
     assert!(info(&[("rpi_ib_priority", "0")]).contains("never chosen by itself"));
     assert!(info(&[]).contains("MPI_Put and MPI_Get go by the adapter"));
@@ -56,8 +56,8 @@ fn what_is_not_there_is_named() {
         let text = info(&[("rpi_ib_mtu", "1000")]);
         assert!(text.contains("rpi_ib_mtu is 1000"), "{text}");
     }
-    let text = info(&[("rpi_ib_library", "/nowhere.so")]);
-    assert!(text.contains("/nowhere.so") && text.contains("install it"), "{text}");
+    let text = info(&[("rpi_ib_library", "/nonexistent.so")]);
+    assert!(text.contains("/nonexistent.so") && text.contains("install it"), "{text}");
     let programs = compile(&["jobs/ofi"]);
     let outcome = programs.run(2, &["--mca", "rpi", "ib"], "ofi", &[]);
     assert_ne!(outcome.code, 0);

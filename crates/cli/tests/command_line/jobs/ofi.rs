@@ -52,8 +52,8 @@ fn what_cannot_be_is_told_before_there_are_ranks() {
     let programs = compile(&["jobs/ofi"]);
     for (options, texts) in [
         (
-            &["--mca", "mtl_ofi_library", "/nowhere.so"][..],
-            &["/nowhere.so", "install it", "mtl_ofi_library"][..],
+            &["--mca", "mtl_ofi_library", "/nonexistent.so"][..],
+            &["/nonexistent.so", "install it", "mtl_ofi_library"][..],
         ),
         (&["--mca", "mtl_ofi_library", "libc.so.6"], &["'libc.so.6' has no function fi_", "no libfabric"]),
         (&["--mca", "mtl_ofi_provider_include", "gni"], &["'gni' is no provider", "there are ", "shm"]),

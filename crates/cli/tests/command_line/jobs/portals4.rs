@@ -195,8 +195,8 @@ fn what_cannot_be_is_said_before_there_are_ranks() {
     let programs = prepared(&["jobs/ofi"]);
     for (options, texts) in [
         (
-            &["--mca", "mtl_portals4_library", "/nowhere/libportals.so.4"][..],
-            &["'/nowhere/libportals.so.4'", "No such file", "install", "mtl_portals4_library"][..],
+            &["--mca", "mtl_portals4_library", "/nonexistent/libportals.so.4"][..],
+            &["'/nonexistent/libportals.so.4'", "No such file", "install", "mtl_portals4_library"][..],
         ),
         (
             &["--mca", "mtl_portals4_library", "libc.so.6"],
@@ -230,5 +230,5 @@ fn the_interface_is_shown() {
     };
     let text = info(&library);
     assert!(text.contains(&library) && text.contains("12345") && text.contains("up to 2048 bytes"), "{text}");
-    assert!(info("/nowhere.so").contains("/nowhere.so"), "{text}");
+    assert!(info("/nonexistent.so").contains("/nonexistent.so"), "{text}");
 }

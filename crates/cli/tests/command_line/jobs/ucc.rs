@@ -69,16 +69,16 @@ fn types_and_sizes_are_chosen() {
 #[test]
 fn without_the_library_plans_serve_and_say_why() {
     let programs = compile(&["jobs/ucc"]);
-    let options = [&ENABLED[..], &["--mca", "coll_ucc_library", "/nowhere/libucc.so"]].concat();
+    let options = [&ENABLED[..], &["--mca", "coll_ucc_library", "/nonexistent/libucc.so"]].concat();
     let outcome = programs.run(3, &options, "ucc", &[]);
     assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{outcome:?}");
     for text in
-        ["no team for a communicator of 3 ranks", "/nowhere/libucc.so", "install it", "coll_ucc_library"]
+        ["no team for a communicator of 3 ranks", "/nonexistent/libucc.so", "install it", "coll_ucc_library"]
     {
         assert!(outcome.err.contains(text), "{text}: {outcome:?}");
     }
     // Without the parameter nothing is said of it.
-    let silent = programs.run(2, &["--mca", "coll_ucc_library", "/nowhere/libucc.so"], "ucc", &[]);
+    let silent = programs.run(2, &["--mca", "coll_ucc_library", "/nonexistent/libucc.so"], "ucc", &[]);
     assert_eq!((silent.code, silent.err.as_str()), (0, ""), "{silent:?}");
 }
 

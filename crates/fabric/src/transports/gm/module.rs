@@ -238,8 +238,8 @@ mod tests {
 
     #[test]
     fn a_library_that_is_named_and_not_there_is_the_reason() {
-        let why = not_found(&with("rpi_gm_library", "/nowhere/libgm.so")).unwrap();
-        for text in ["/nowhere/libgm.so", "install", "rpi_gm_library"] {
+        let why = not_found(&with("rpi_gm_library", "/nonexistent/libgm.so")).unwrap();
+        for text in ["/nonexistent/libgm.so", "install", "rpi_gm_library"] {
             assert!(why.contains(text), "{why}");
         }
         let why = not_found(&with("rpi_gm_library", "libc.so.6")).unwrap();

@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_survey_without_the_library_says_why_and_what_envelopes_take() {
-        let file = "/nowhere/libibverbs.so.1";
+        let file = "/nonexistent/libibverbs.so.1";
         let params = Params::default().with("rpi_ib_library", file).unwrap();
         let Survey { title, choice, rows, .. } = survey(&params).unwrap();
         assert!(title.contains("64 x 1084 bytes = 69376 bytes"), "{title}");

@@ -290,9 +290,9 @@ fn what_cannot_be_imaged_rank_by_rank_is_told() {
     let (code, out) = restart(&place, &set, &[]).end();
     assert!(code == 0 && out.contains("whole"), "{code} {out}{}", restarted(&place));
     refused(
-        &run(with(place.command("mpirun"), &["--oxmpi-resume", "/nowhere", "-n", "2", "true"])),
+        &run(with(place.command("mpirun"), &["--oxmpi-resume", "/nonexistent", "-n", "2", "true"])),
         1,
-        &["--oxmpi-resume is for 'oxmpi restart', not for you: /nowhere/plan"],
+        &["--oxmpi-resume is for 'oxmpi restart', not for you: /nonexistent/plan"],
     );
 }
 
