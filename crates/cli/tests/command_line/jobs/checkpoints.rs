@@ -448,14 +448,14 @@ fn the_parent_that_makes_checkpoints_is_mpirun_to_everybody() {
     await_nobody(&place);
     job.lose();
     let mut job = restart(&place, &set, &[]);
-    assert!(job.goes_on());
+    assert!(job.goes_on(), "{}", restarted(&place));
     job.signal(Signal::KILL);
     await_nobody(&place);
     job.lose();
     // Signals come to the job once, also after a restart that changes the interval. The jobs below begin the
     // file of the output anew, so the set is of no use after them.
     let mut job = restart(&place, &set, &["--every", "none"]);
-    assert!(job.goes_on());
+    assert!(job.goes_on(), "{}", restarted(&place));
     job.signal(Signal::INT);
     let (code, out) = job.end();
     assert_eq!((code, out.matches("mpirun: SIGINT").count()), (130, 1), "{out}\n{}", restarted(&place));
@@ -533,7 +533,7 @@ fn sigterm_makes_a_checkpoint_and_ends_the_job_if_that_is_wanted() {
     assert!(out.ends_with(&line("mpirun", &set)), "{out}");
     // It goes on, and SIGTERM means the same.
     let mut job = restart(&place, &set, &[]);
-    assert!(job.goes_on());
+    assert!(job.goes_on(), "{}", restarted(&place));
     job.signal(Signal::TERM);
     let (code, out) = job.end();
     assert_eq!(code, 75, "{out} {}", restarted(&place));
@@ -704,7 +704,7 @@ fn the_commands_of_the_guide_make_sets_and_bring_them_back() {
         Running { place: &place, out: out.clone(), child }
     };
     let mut job = restart_by(by("cr_restart", &[&set]));
-    assert!(job.goes_on());
+    assert!(job.goes_on(), "{}", restarted(&place));
     job.lose();
     let words = [
         "-ssi",
