@@ -100,7 +100,7 @@ pub(crate) fn build_tests() -> Result<(), Failure> {
 /// Runs the tests of the workspace; more arguments select some.
 pub(crate) fn nextest() -> Run {
     Run::cargo()
-        .args(["nextest", "run", "--workspace", "--locked", "--no-fail-fast"])
+        .args(["nextest", "run", "--workspace", "--locked"])
         .env("OXMPI_TEST_PREFIX", prefix())
 }
 
