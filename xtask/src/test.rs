@@ -99,9 +99,7 @@ pub(crate) fn build_tests() -> Result<(), Failure> {
 
 /// Runs the tests of the workspace; more arguments select some.
 pub(crate) fn nextest() -> Run {
-    Run::cargo()
-        .args(["nextest", "run", "--workspace", "--locked"])
-        .env("OXMPI_TEST_PREFIX", prefix())
+    Run::cargo().args(["nextest", "run", "--workspace", "--locked"]).env("OXMPI_TEST_PREFIX", prefix())
 }
 
 /// Runs fuzzers for so many seconds each, with new seeds: what is on the wire, files of parameters, datatypes against a naive model, matching
