@@ -1,5 +1,7 @@
 // ranks: 2 8
 // transports: all
+// every day: tcp-shared
+// not over: tcp, because its ranks compute before a socket has brought the first message of a collective
 // not over: gm, because a first contact needs both processes in the library
 /* The first message between two ranks leaves at once: its send is complete while the receiver computes, and the receiver, when it comes
  * into the library, gets it while the sender computes in turn. Each pair of ranks sends in another mode. */

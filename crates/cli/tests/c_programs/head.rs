@@ -83,7 +83,7 @@ impl Head {
     /// Whether the way is one of its transports.
     pub(crate) fn takes(&self, way: Way) -> bool {
         let concerned = match self.transports {
-            Transports::All => way != Way::Gm,
+            Transports::All => way != Way::TcpShared || self.every_day.contains(&way),
             Transports::Near => way.is_near(),
             Transports::One => way == Way::Shm,
         };

@@ -14,7 +14,9 @@ pub(crate) enum Way {
     Sysv,
     /// Sockets alone: collectives go over them, too, instead of the memory of the host.
     Tcp,
-    /// The same, encrypted.
+    /// Sockets for messages, and the memory of the host for collectives: for programs that say so.
+    TcpShared,
+    /// Sockets alone, encrypted.
     TcpEncrypted,
     /// Two virtual nodes: shared memory within, and sockets between them.
     Nodes,
@@ -22,18 +24,19 @@ pub(crate) enum Way {
     Lamd,
     /// libfabric's first provider alone, which matches messages.
     Ofi,
-    /// The emulation of Myrinet's GM, by tests of its own (`jobs/gm.rs`).
+    /// The emulation of Myrinet's GM, each rank on a virtual node of its own.
     Gm,
 }
 
 impl Way {
-    pub(crate) const ALL: [Way; 11] = [
+    pub(crate) const ALL: [Way; 12] = [
         Way::Shm,
         Way::ShmDenied,
         Way::ShmSingleCopy,
         Way::Usysv,
         Way::Sysv,
         Way::Tcp,
+        Way::TcpShared,
         Way::TcpEncrypted,
         Way::Nodes,
         Way::Lamd,
@@ -49,6 +52,7 @@ impl Way {
             Way::Usysv => "usysv",
             Way::Sysv => "sysv",
             Way::Tcp => "tcp",
+            Way::TcpShared => "tcp-shared",
             Way::TcpEncrypted => "tcp-encrypted",
             Way::Nodes => "nodes",
             Way::Lamd => "lamd",
@@ -77,6 +81,7 @@ impl Way {
             Way::Usysv => &["--mca", "rpi", "usysv"],
             Way::Sysv => &["--mca", "rpi", "sysv"],
             Way::Tcp => &["--mca", "rpi", "tcp", "--mca", "coll", "^shmem"],
+            Way::TcpShared => &["--mca", "rpi", "tcp"],
             Way::TcpEncrypted => {
                 &["--mca", "rpi", "tcp", "--mca", "coll", "^shmem", "--mca", "mpi_encrypt", "1"]
             }
@@ -90,7 +95,7 @@ impl Way {
     /// Performance variables of which one must have counted a message, so that a job that silently takes another transport fails.
     pub(crate) fn counters(self) -> Option<&'static str> {
         match self {
-            Way::Tcp | Way::TcpEncrypted | Way::Nodes => Some("tcp_messages_sent"),
+            Way::Tcp | Way::TcpShared | Way::TcpEncrypted | Way::Nodes => Some("tcp_messages_sent"),
             Way::Ofi => Some("tagged_messages_sent,tagged_frames_sent"),
             _ => None,
         }
