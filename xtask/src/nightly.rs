@@ -17,7 +17,7 @@ use crate::needs::Needs;
 use crate::run::{Failure, Run};
 use crate::soak;
 use crate::steps::Steps;
-use crate::test::{Call, build_tests, fuzz, loom, make_installation, nextest, prefix, prepare};
+use crate::test::{Call, build_tests, fuzz, loom, make_installation, nextest, prefix, prepare, threads};
 
 const SHARES: u32 = 10;
 /// How long each fuzzer runs.
@@ -126,7 +126,7 @@ fn run_shares(steps: &mut Steps, needs: &mut Needs, shares: &Shares) -> Result<(
         };
         run("tests of the night", Some("night"), &mut || {
             let night = ["--profile", "night", "--run-ignored", "only", "--partition", &partition];
-            needs.environment(nextest().args(night)).show()
+            needs.environment(nextest().args(night)).args(["--test-threads", &threads()]).show()
         })?;
         run("fuzzers", Some("fuzz"), &mut || fuzz(FUZZ_SECONDS, Some(&partition)))?;
         run("mpi4py", None, &mut || conformance::share(&prefix(), share as usize, SHARES as usize))?;

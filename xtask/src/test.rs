@@ -65,12 +65,20 @@ fn everyday(steps: &mut Steps, skips: Skips, needs: &mut Option<Needs>) -> Resul
     })?;
     steps.run("installation", || make_installation(&prefix()))?;
     steps.run("build of the tests", build_tests)?;
-    steps.run_tests("tests", "default", || needs.environment(nextest()).show())?;
+    steps.run_tests("tests", "default", || {
+        needs.environment(nextest()).args(["--test-threads", &threads()]).show()
+    })?;
     steps.run("doc tests", || {
         Run::cargo().args(["test", "--workspace", "--locked", "--doc", "--quiet"]).show()
     })?;
     steps.run("loom", || loom(1))?;
     steps.run("mpi4py by its own runner", || conformance::runner(&prefix()))
+}
+
+/// How many tests run at a time: one more than there are processors, as many of them wait for a time to pass.
+pub(crate) fn threads() -> String {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    (processors + 1).to_string()
 }
 
 /// The installation under test.
