@@ -11,6 +11,8 @@
 //!    it, has become the rank.
 //! 4. Any other such child may execute or start a program of MPI in a moment, as a shell does. So
 //!    it is looked at again, for [`PATIENCE`]; then it ends with the job, as what ranks leave does.
+//! 5. An heir that became the rank may have ended before the launcher saw it. It is not reaped as an
+//!    orphan, because its exit status is that of the rank.
 
 use std::collections::{BTreeMap, HashSet};
 use std::os::fd::AsFd as _;
@@ -108,8 +110,13 @@ impl Launcher<'_> {
         };
         // Rule 1.
         let owner = rank.owner();
-        if owner.is_some_and(|owner| owner == rank.process.pid.cast_unsigned() || !is_alive(owner)) {
+        if owner == Some(rank.process.pid.cast_unsigned()) {
             return Heir::Nobody;
+        }
+        // Rule 5.
+        if let Some(owner) = owner.filter(|owner| !is_alive(*owner)) {
+            let ended = children().into_iter().find(|pid| pid.as_raw_pid().cast_unsigned() == owner);
+            return ended.map_or(Heir::Nobody, Heir::Is);
         }
         let own = self.own_children();
         let left = children().into_iter().filter(|pid| !own.contains(&pid.as_raw_pid()));
@@ -133,6 +140,13 @@ impl Launcher<'_> {
         let others = self.relays.pids().chain([self.guard.pid()]);
         let carriers = self.far.iter().flatten().filter_map(Far::carrier);
         ranks.chain(others).chain(carriers).collect()
+    }
+
+    /// The children that are not reaped as orphans: those that the launcher has started, and heirs (rule 5).
+    pub(super) fn awaited_children(&self) -> HashSet<i32> {
+        let ranks = self.members.values().filter_map(|member| member.rank.as_ref());
+        let owners = ranks.filter_map(|rank| Some(rank.owner()?.cast_signed()));
+        self.own_children().into_iter().chain(owners).collect()
     }
 
     /// Looks again at what may become an heir.

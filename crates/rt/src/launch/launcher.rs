@@ -592,7 +592,7 @@ impl<'a> Launcher<'a> {
     /// Reaps what ranks have left behind.
     fn reap_orphans(&mut self, now: Instant) {
         let mut orphans = std::mem::take(&mut self.orphans);
-        orphans.reap(now, || self.own_children());
+        orphans.reap(now, || self.awaited_children());
         self.orphans = orphans;
     }
 
