@@ -88,19 +88,15 @@ impl Passed {
 pub(crate) fn nightly(words: &[&str]) -> Result<(), Failure> {
     let (call, others) = Call::read(words)?;
     let shares = Shares::read(&others)?;
-    let mut steps = Steps::new();
-    let mut needs = None;
-    let result = steps
-        .run("what the tests need", || {
-            needs = Some(prepare(call.skips)?);
-            make_installation(&prefix())?;
-            build_tests()
-        })
-        .and_then(|()| match &mut needs {
-            Some(needs) => run_shares(&mut steps, needs, &shares),
-            None => Ok(()),
-        });
-    let skips = needs.map(|needs| needs.skips()).unwrap_or_default();
+    let mut steps = Steps::new(call.only);
+    let mut needs = steps.need("what the tests need", || {
+        let needs = prepare(call.skips)?;
+        make_installation(&prefix())?;
+        build_tests()?;
+        Ok(needs)
+    })?;
+    let result = run_shares(&mut steps, &mut needs, &shares);
+    let skips = needs.skips();
     let written = steps.conclude(call.json.as_deref(), &skips);
     result.and(written)?;
     let failures = steps.failures();
@@ -113,8 +109,7 @@ fn run_shares(steps: &mut Steps, needs: &mut Needs, shares: &Shares) -> Result<(
         let partition = format!("slice:{}/{SHARES}", share + 1);
         let mut run = |part: &str, profile: Option<&str>, act: &mut dyn FnMut() -> Result<(), Failure>| {
             let name = format!("share {share}/{SHARES}: {part}");
-            if passed.steps.contains(&name) {
-                println!("{name}: it has passed before");
+            if passed.steps.contains(&name) || !steps.wants(&name) {
                 return Ok(());
             }
             let done = match profile {

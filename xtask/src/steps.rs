@@ -27,6 +27,8 @@ pub(crate) struct Step {
 #[derive(Debug)]
 pub(crate) struct Steps {
     begin: Instant,
+    /// Only steps run that have this in their names.
+    only: Option<String>,
     done: Vec<Step>,
     slowest: Vec<SlowTest>,
 }
@@ -41,16 +43,30 @@ struct Report<'a> {
 }
 
 impl Steps {
-    pub(crate) fn new() -> Steps {
-        Steps { begin: Instant::now(), done: Vec::new(), slowest: Vec::new() }
+    pub(crate) fn new(only: Option<String>) -> Steps {
+        Steps { begin: Instant::now(), only, done: Vec::new(), slowest: Vec::new() }
     }
 
-    /// Runs a step, and prints its name before and its time after it.
+    /// Whether a step of this name is to run.
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| name.contains(only.as_str()))
+    }
+
+    /// Runs a step, if it is wanted, and prints its name before and its time after it.
     pub(crate) fn run(
         &mut self,
         name: &str,
         act: impl FnOnce() -> Result<(), Failure>,
     ) -> Result<(), Failure> {
+        if self.wants(name) { self.need(name, act) } else { Ok(()) }
+    }
+
+    /// The same for a step that the others need, which always runs.
+    pub(crate) fn need<T>(
+        &mut self,
+        name: &str,
+        act: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         println!("\n== {} | {name}", clock(self.begin.elapsed()));
         let begin = Instant::now();
         let result = act();
@@ -139,7 +155,7 @@ mod tests {
 
     #[test]
     fn steps_are_timed_and_failures_named() {
-        let mut steps = Steps::new();
+        let mut steps = Steps::new(None);
         assert!(steps.run("first", || Ok(())).is_ok());
         assert!(steps.run("second", || Err(Failure::new("it broke"))).is_err());
         assert_eq!(steps.failures(), ["second: it broke"]);
@@ -147,6 +163,14 @@ mod tests {
         for line in ["0:00  first\n", "0:00  second  FAILED\n", "0:00  all\n", "  no CRIU\n"] {
             assert!(table.contains(line), "{table}");
         }
+    }
+
+    #[test]
+    fn steps_that_are_not_wanted_do_not_run() {
+        let mut steps = Steps::new(Some("loom".into()));
+        assert!(steps.run("tests", || Err(Failure::new("it ran"))).is_ok());
+        assert!(steps.run("loom", || Err(Failure::new("it ran"))).is_err());
+        assert_eq!(steps.failures(), ["loom: it ran"]);
     }
 
     #[test]

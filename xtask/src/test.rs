@@ -17,12 +17,14 @@ pub(crate) struct Call {
     pub(crate) skips: Skips,
     /// Where the times go, as JSON.
     pub(crate) json: Option<PathBuf>,
+    /// A part of the names of the steps to run.
+    pub(crate) only: Option<String>,
 }
 
 impl Call {
-    /// Takes `--allow-skips` and `--json FILE` out of the words; the others are left for the verb.
+    /// Takes `--allow-skips`, `--json FILE` and `--only STEP` out of the words; the others are left for the verb.
     pub(crate) fn read<'w>(words: &[&'w str]) -> Result<(Call, Vec<&'w str>), Failure> {
-        let mut call = Call { skips: Skips::Refused, json: None };
+        let mut call = Call { skips: Skips::Refused, json: None, only: None };
         let (mut others, mut words) = (Vec::new(), words.iter().copied());
         while let Some(word) = words.next() {
             match word {
@@ -30,6 +32,11 @@ impl Call {
                 "--json" => {
                     let file = words.next().ok_or_else(|| Failure::new("--json needs a file"))?;
                     call.json = Some(file.into());
+                }
+                "--only" => {
+                    let step =
+                        words.next().ok_or_else(|| Failure::new("--only needs a part of a step's name"))?;
+                    call.only = Some(step.into());
                 }
                 other => others.push(other),
             }
@@ -44,7 +51,7 @@ pub(crate) fn test(words: &[&str]) -> Result<(), Failure> {
     if let Some(word) = others.first() {
         return Err(Failure::new(format!("'cargo xtask test' has no option '{word}'")));
     }
-    let mut steps = Steps::new();
+    let mut steps = Steps::new(call.only);
     let mut needs = None;
     let result = everyday(&mut steps, call.skips, &mut needs);
     let skips = needs.map(|needs| needs.skips()).unwrap_or_default();
@@ -53,11 +60,7 @@ pub(crate) fn test(words: &[&str]) -> Result<(), Failure> {
 }
 
 fn everyday(steps: &mut Steps, skips: Skips, needs: &mut Option<Needs>) -> Result<(), Failure> {
-    steps.run("what the tests need", || {
-        *needs = Some(prepare(skips)?);
-        Ok(())
-    })?;
-    let Some(needs) = needs else { return Ok(()) };
+    let needs = needs.insert(steps.need("what the tests need", || prepare(skips))?);
     steps.run("rustfmt", || Run::cargo().args(["fmt", "--all", "--check"]).show())?;
     steps.run("clippy", || {
         let lint = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
@@ -150,9 +153,13 @@ mod tests {
 
     #[test]
     fn options_of_all_runs_are_taken_out() {
-        let (call, others) = Call::read(&["--share", "3/10", "--json", "times", "--allow-skips"]).unwrap();
-        assert_eq!(call, Call { skips: Skips::Allowed, json: Some("times".into()) });
+        let (call, others) =
+            Call::read(&["--share", "3/10", "--json", "times", "--allow-skips", "--only", "loom"]).unwrap();
+        assert_eq!(
+            call,
+            Call { skips: Skips::Allowed, json: Some("times".into()), only: Some("loom".into()) }
+        );
         assert_eq!(others, ["--share", "3/10"]);
-        assert!(Call::read(&["--json"]).is_err());
+        assert!(Call::read(&["--json"]).is_err() && Call::read(&["--only"]).is_err());
     }
 }
