@@ -1,6 +1,9 @@
 // ranks: 2
 // transports: all
 // not over: gm, because it knows the variables of shared memory and sockets alone
+// not over: lamd, because it knows the variables of shared memory and sockets alone
+// not over: nodes, because it knows the variables of shared memory and sockets alone
+// not over: ofi, because it knows the variables of shared memory and sockets alone
 /* What is written to a control variable while the program runs has its effect. */
 #include "mpit.h"
 

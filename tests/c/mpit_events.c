@@ -1,6 +1,9 @@
 // ranks: 1 2 4
 // transports: all
 // not over: gm, because it knows the variables of shared memory and sockets alone
+// not over: lamd, because it knows the variables of shared memory and sockets alone
+// not over: nodes, because it knows the variables of shared memory and sockets alone
+// not over: ofi, because it knows the variables of shared memory and sockets alone
 /* Events: their description, sources, registrations, callbacks, what they tell, how registrations end, wrong arguments. */
 #include "mpit.h"
 

@@ -2,6 +2,8 @@
 // transports: all
 // every day: usysv sysv
 // not over: gm, because it knows the variables of shared memory and sockets alone
+// not over: nodes, because it knows the variables of shared memory and sockets alone
+// not over: ofi, because it knows the variables of shared memory and sockets alone
 /* What is counted is what was sent: messages and bytes of each transport, protocols, queues, requests, collectives. */
 #include "mpit.h"
 

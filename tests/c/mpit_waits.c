@@ -1,5 +1,7 @@
 // ranks: 2
 // transports: all
+// not over: lamd, because the events that it waits for are those of shared memory and sockets
+// not over: ofi, because the events that it waits for are those of shared memory and sockets
 // A tool's function may wait in MPI, whatever this process waits for meanwhile.
 #include "must.h"
 

@@ -1,6 +1,7 @@
 // ranks: 1 2 4 7
 // transports: all
 // every day: shm-single-copy
+// not over: lamd, because a daemon takes a message that nobody has received yet
 /* Buffers of the process and of communicators: which one counts, that flushing waits, automatic ones. */
 #include "check.h"
 

@@ -2,6 +2,9 @@
 // transports: all
 // every day: shm-single-copy usysv sysv
 // not over: gm, because a process hears over sockets of the end of another one alone, for which this waits
+// not over: lamd, because a process hears between nodes of the end of another one alone, for which this waits
+// not over: nodes, because a process hears between nodes of the end of another one alone, for which this waits
+// not over: ofi, because a process hears between nodes of the end of another one alone, for which this waits
 /* MPI_Cancel of sends to a process that is past MPI_Finalize and does not end before they have come back: where ranks share
  * memory. The even ranks send to the next one; what that has received is not cancelled. */
 #include "check.h"

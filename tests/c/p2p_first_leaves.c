@@ -3,6 +3,9 @@
 // every day: tcp-shared
 // not over: tcp, because its ranks compute before a socket has brought the first message of a collective
 // not over: gm, because a first contact needs both processes in the library
+// not over: nodes, because its ranks compute before a socket has brought the first message of a collective
+// not over: lamd, because its ranks compute before a socket has brought the first message of a collective
+// not over: tcp-encrypted, because its ranks compute before a socket has brought the first message of a collective
 /* The first message between two ranks leaves at once: its send is complete while the receiver computes, and the receiver, when it comes
  * into the library, gets it while the sender computes in turn. Each pair of ranks sends in another mode. */
 #define _GNU_SOURCE

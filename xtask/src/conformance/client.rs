@@ -11,8 +11,7 @@ pub(super) const MPI4PY: &str = "4.1.2";
 const PACKAGES: [&str; 6] = ["setuptools>=77", "build", "cython>=3.0.1", "numpy", "cffi", "pyyaml"];
 
 /// A wheel, also one from a cache, was made for another MPI.
-const FROM_SOURCE: [&str; 5] =
-    ["--no-cache-dir", "--no-deps", "--no-build-isolation", "--no-binary", "mpi4py"];
+const FROM_SOURCE: [&str; 4] = ["--no-cache-dir", "--no-deps", "--no-binary", "mpi4py"];
 
 /// What of `mpi-ext.h` it can use, but looks for only in Open MPI.
 const FAULT_TOLERANCE: [&str; 11] = [
@@ -99,7 +98,7 @@ impl Client {
         let pip = || Run::new(self.environment.join("bin/pip")).env("TMPDIR", &self.scratch);
         pip().args(["install", "--quiet"]).args(PACKAGES).show()?;
         pip()
-            .args(["install", "--quiet"])
+            .args(["install", "--quiet", "--no-build-isolation"])
             .args(FROM_SOURCE)
             .arg(archive(directory))
             .env("MPI4PY_BUILD_MPICC", self.prefix.join("bin/mpicc"))
