@@ -144,7 +144,7 @@ fn own_part(share: u32, needs: &mut Needs) -> (&'static str, Act<'_>) {
             Box::new(|| needs.require(conformance::infiniband(&prefix()))),
         ),
         3 => ("long series of checkpoints", Box::new(|| soak::checkpoints(needs, 80))),
-        4 => ("loom with two preemptions", Box::new(|| loom(2))),
+        4 => ("loom in full", Box::new(|| loom(None))),
         5 => ("random plans", Box::new(|| soak::random_plans(60))),
         6 => ("stress of rings and doors", Box::new(|| soak::stress(60))),
         7 => ("every plan to 64 ranks", Box::new(soak::plans)),

@@ -6,9 +6,11 @@
 use loom::{sync::Arc, thread};
 use oxmpi_sys::lock::{LaneLock, LockError};
 
+/// Checks a model with at most so many preemptions, or fewer if LOOM_MAX_PREEMPTIONS says so.
 fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
+    let most = model.preemption_bound.unwrap_or(preemptions);
+    model.preemption_bound = Some(preemptions.min(most));
     model.check(test);
 }
 
