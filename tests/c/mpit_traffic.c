@@ -4,6 +4,7 @@
 // not over: gm, because it knows the variables of shared memory and sockets alone
 // not over: nodes, because it knows the variables of shared memory and sockets alone
 // not over: ofi, because it knows the variables of shared memory and sockets alone
+// not over: shm-single-copy, because it counts protocols that the parameters of this way change
 /* What is counted is what was sent: messages and bytes of each transport, protocols, queues, requests, collectives. */
 #include "mpit.h"
 
