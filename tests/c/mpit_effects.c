@@ -4,6 +4,8 @@
 // not over: lamd, because it knows the variables of shared memory and sockets alone
 // not over: nodes, because it knows the variables of shared memory and sockets alone
 // not over: ofi, because it knows the variables of shared memory and sockets alone
+// not over: sysv, because it knows the variables of shared memory and sockets alone
+// not over: usysv, because it knows the variables of shared memory and sockets alone
 // not over: shm-single-copy, because it counts protocols that the parameters of this way change
 /* What is written to a control variable while the program runs has its effect. */
 #include "mpit.h"

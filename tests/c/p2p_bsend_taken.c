@@ -1,6 +1,8 @@
 // ranks: 2
 // transports: near
 // not over: shm-denied, because a receiver that may not read memory waits until the sender is in the library
+// not over: usysv, because a message that was announced in a postbox waits until its sender is in the library
+// not over: sysv, because a message that was announced in a postbox waits until its sender is in the library
 /* Room in the buffer for buffered sends is taken by the call that finds it: a tool's function that is called when the call has made
  * progress, and sends as well, comes too late. (So does another thread in that moment, which seldom hits it.) */
 #include "mpit.h"
