@@ -27,8 +27,9 @@ use std::process::id;
 
 use oxmpi_shm::segment::Segment;
 use oxmpi_sys::fdpass;
+use oxmpi_sys::process_stat::ProcessStat;
 use oxmpi_sys::spawn::{inherited_is_control, inherited_is_segment, take_inherited};
-use rustix::process::{Pid, geteuid, getpgid, getsid};
+use rustix::process::geteuid;
 
 use crate::client::{BOOT_VARIABLE, SIZE_VARIABLE, WAY_IN_VARIABLE};
 use crate::control::Request;
@@ -329,9 +330,9 @@ fn is_launcher(pid: u32) -> bool {
 /// Whether a child of a launcher was started by it: such a one leads a process group in the session
 /// of the launcher.
 fn is_started_by(child: u32, launcher: u32) -> bool {
-    let pid = |pid: u32| Pid::from_raw(pid.cast_signed());
-    let leads_a_group = getpgid(pid(child)).is_ok_and(|group| Some(group) == pid(child));
-    leads_a_group && getsid(pid(child)).ok() == getsid(pid(launcher)).ok()
+    let session = ProcessStat::of(launcher).map(|stat| stat.session);
+    let leads_a_group_there = |stat: ProcessStat| stat.group == child && Some(stat.session) == session;
+    ProcessStat::of(child).is_some_and(leads_a_group_there)
 }
 
 fn user_of(pid: u32) -> Option<u32> {

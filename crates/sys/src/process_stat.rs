@@ -7,6 +7,10 @@ pub struct ProcessStat {
     pub state: char,
     /// Its parent; 0: none of this PID namespace.
     pub parent: u32,
+    /// Its process group; 0: one whose leader is outside this PID namespace.
+    pub group: u32,
+    /// Its session; 0: one whose leader is outside this PID namespace.
+    pub session: u32,
     /// Its threads; 0: not known.
     pub threads: u32,
 }
@@ -25,23 +29,27 @@ impl ProcessStat {
     fn parse(stat: &str) -> Option<ProcessStat> {
         // The second field is a name in parentheses that may have anything in it, parentheses too.
         let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-        let (state, parent) = (fields.next()?.chars().next()?, fields.next()?.parse().ok()?);
-        // The 20th field; the parent was the fourth.
-        let threads = fields.nth(15).and_then(|threads| threads.parse().ok()).unwrap_or(0);
-        Some(ProcessStat { state, parent, threads })
+        let state = fields.next()?.chars().next()?;
+        let mut number = |skipped: usize| fields.nth(skipped)?.parse::<u32>().ok();
+        // Fields 4, 5 and 6, then 20.
+        let (parent, group, session) = (number(0)?, number(0)?, number(0)?);
+        Some(ProcessStat { state, parent, group, session, threads: number(13).unwrap_or(0) })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt as _;
+
     use super::*;
 
     #[test]
     fn a_name_may_have_anything_in_it() {
-        let stat = "7 (a) R 1 (b) S 42 7 7 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 3 0 99 0\n";
-        let wanted = ProcessStat { state: 'S', parent: 42, threads: 3 };
+        let stat = "7 (a) R 1 (b) S 42 7 8 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 3 0 99 0\n";
+        let wanted = ProcessStat { state: 'S', parent: 42, group: 7, session: 8, threads: 3 };
         assert_eq!(ProcessStat::parse(stat), Some(wanted));
-        assert_eq!(ProcessStat::parse("7 (a) Z 1"), Some(ProcessStat { state: 'Z', parent: 1, threads: 0 }));
+        let ended = ProcessStat { state: 'Z', parent: 1, group: 0, session: 0, threads: 0 };
+        assert_eq!(ProcessStat::parse("7 (a) Z 1 0 0"), Some(ended));
         assert_eq!((ProcessStat::parse(""), ProcessStat::parse("7 (a)")), (None, None));
     }
 
@@ -49,6 +57,12 @@ mod tests {
     fn this_process_runs_below_its_parent() {
         let own = ProcessStat::of(std::process::id()).unwrap();
         assert_eq!(own.parent, std::os::unix::process::parent_id());
+        let child = std::process::Command::new("sleep").arg("60").process_group(0).spawn();
+        let mut child = child.unwrap();
+        let of_child = ProcessStat::of(child.id()).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!((of_child.group, of_child.session), (child.id(), own.session));
         assert!(!own.has_ended() && own.threads > 0);
         assert_eq!(ProcessStat::of(u32::MAX), None);
     }

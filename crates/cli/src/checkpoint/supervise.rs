@@ -18,12 +18,11 @@ use oxmpi_checkpoint::making::Checkpoint;
 use oxmpi_checkpoint::set::JobName;
 use oxmpi_param::Params;
 use oxmpi_rt::launch::Supervision;
+use oxmpi_sys::process_stat::ProcessStat;
 use oxmpi_sys::spawn::{self, RELAYED, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, getpgid, getpgrp, kill_process, pidfd_open, waitpid,
-};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
 
 use super::terminal::Terminal;
 use super::{Maker, MakerError};
@@ -214,7 +213,9 @@ impl<'s> Supervisor<'s> {
         let now = Instant::now();
         if !self.is_known {
             // What a terminal sends comes to the whole group, so mpirun has it already if it is in ours.
-            let has_own_group = getpgid(Some(self.job)).is_ok_and(|group| group != getpgrp());
+            let group = |pid| ProcessStat::of(pid).map(|stat| stat.group);
+            let job = group(self.job.as_raw_pid().cast_unsigned());
+            let has_own_group = job.is_some() && job != group(std::process::id());
             if has_own_group || !OF_TERMINAL.contains(&signal) {
                 self.pass(signal);
             }

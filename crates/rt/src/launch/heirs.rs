@@ -18,8 +18,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
+use oxmpi_sys::process_stat::ProcessStat;
 use oxmpi_sys::spawn::Process;
-use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, getpgid, pidfd_open, waitid};
+use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
 
 use super::launcher::{ENDED, Launcher};
 use super::other_library::{STANDARD, is_standard};
@@ -94,7 +95,8 @@ impl Launcher<'_> {
         let before = std::mem::replace(&mut rank.process, heir);
         // If the guard is gone it kills nobody.
         let _ = self.guard.forget(before.pid);
-        if getpgid(Some(pid)).ok() == Some(pid) {
+        let leads_a_group = |stat: ProcessStat| stat.group == pid.as_raw_pid().cast_unsigned();
+        if ProcessStat::of(pid.as_raw_pid().cast_unsigned()).is_some_and(leads_a_group) {
             let _ = self.guard.watch(pid.as_raw_pid());
         }
         let _ = waitid(WaitId::PidFd(before.pidfd.as_fd()), WaitIdOptions::EXITED);

@@ -91,16 +91,34 @@ fn what_a_program_leaves_that_is_no_rank_ends_with_the_job() {
     is_silent(text);
 }
 
+/// Starts a program in a PID namespace of its own; `None` where that is not permitted.
+fn in_namespace() -> Option<&'static [&'static str]> {
+    let words = &["unshare", "--pid", "--fork", "--mount-proc"];
+    if Command::new(words[0]).args(&words[1..]).arg("true").status().is_ok_and(|s| s.success()) {
+        return Some(words);
+    }
+    skip("'unshare --pid' is not permitted here");
+    None
+}
+
 #[test]
 fn in_another_pid_namespace_the_inherited_segment_tells() {
-    let namespace = ["unshare", "--pid", "--fork", "--mount-proc"];
-    if !Command::new(namespace[0]).args(&namespace[1..]).arg("true").status().is_ok_and(|s| s.success()) {
-        skip("'unshare --pid' is not permitted here");
-        return;
-    }
+    let Some(namespace) = in_namespace() else { return };
     let p = compile(&["jobs/world"]);
-    let words = [&namespace[..], &["env", "-i", "./world"]].concat();
+    let words = [namespace, &["env", "-i", "./world"]].concat();
     is_refused(&under(&p, 2, &[], &words), &["taken the variables of OxMPI"]);
+}
+
+/// As in a container that a program outside it has entered: the kernel gives process number 0 for
+/// the leaders of mpirun's group and session.
+#[test]
+fn mpirun_may_belong_to_a_session_outside_its_pid_namespace() {
+    let Some(namespace) = in_namespace() else { return };
+    let p = compile(&["jobs/world"]);
+    let mut command = Command::new(namespace[0]);
+    command.args(&namespace[1..]).arg(installed("mpirun"));
+    command.args(["-n", "2", "--timeout", "50", "env", "-i", "./world", p.marker()]);
+    is_refused(&p.start(command).end(), &["'env' has taken the variables of OxMPI"]);
 }
 
 #[test]

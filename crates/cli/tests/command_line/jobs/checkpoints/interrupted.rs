@@ -1,9 +1,9 @@
 //! Checkpoints whose tool, or CRIU, is killed in a known stage: the job goes on when CRIU has ended, and the next checkpoint is made.
 
 use super::ranks::{BY_RANK, is_stopped, ranks_of};
-use super::*;
+use oxmpi_sys::process_stat::ProcessStat;
 
-use rustix::process::getpgid;
+use super::*;
 
 /// Where CRIU waits in these tests until it may go on.
 #[derive(Clone, Copy, Debug)]
@@ -64,10 +64,7 @@ impl<'a> Waiting<'a> {
             panic!("{}", words(&asked.wait_with_output().unwrap()));
         }
         // What a terminal sends for ^C comes to the whole group of the tool.
-        assert_ne!(
-            group,
-            getpgid(Some(Pid::from_child(&asked))).ok().map(Pid::as_raw_nonzero).map(|pid| pid.get())
-        );
+        assert_ne!(group, ProcessStat::of(asked.id()).map(|stat| stat.group));
         asked
     }
 
