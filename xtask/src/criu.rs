@@ -16,23 +16,21 @@ use crate::run::{Failure, Run};
 /// The suite that has it.
 const SUITE: &str = "forky";
 /// The oldest version that works on new kernels.
-const NEEDED: (u32, u32) = (4, 2);
+const NEEDED: &str = "4.2";
 
 /// How long process 1 may take to wait for an orphan.
 const REAPING: Duration = Duration::from_secs(5);
 
-/// A CRIU that works here, or why there is none, in which case tests of checkpoints are skipped.
+/// A CRIU that works here, or why there is none.
 pub(crate) fn find_or_unpack() -> Result<PathBuf, Failure> {
     let system = PathBuf::from("criu");
-    if works(&system) && brings_back(&system).is_ok() {
+    if is_new_enough(&system) && brings_back(&system).is_ok() {
         return Ok(system);
     }
     let directory = target_directory().join("criu");
     let program = directory.join("criu");
-    if !works(&program) {
-        packages::unpack(&directory, SUITE, &["criu"])?;
-        write_script(&directory, &program)?;
-    }
+    packages::provide(&directory, SUITE, &[("criu", NEEDED)])?;
+    write_script(&directory, &program)?;
     brings_back(&program)
         .map(|()| program)
         .map_err(|error| Failure::new(format!("CRIU brings no plain process back here: {error}")))
@@ -67,14 +65,11 @@ fn brings_back(criu: &Path) -> Result<(), Failure> {
 }
 
 /// Whether a program is a CRIU that is new enough.
-fn works(program: &Path) -> bool {
+fn is_new_enough(program: &Path) -> bool {
     let text = Run::new(program).arg("--version").output().unwrap_or_default();
-    version_in(&String::from_utf8_lossy(&text)).is_some_and(|version| version >= NEEDED)
-}
-
-fn version_in(text: &str) -> Option<(u32, u32)> {
-    let mut numbers = text.lines().find_map(|line| line.strip_prefix("Version: "))?.trim().split('.');
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+    let text = String::from_utf8_lossy(&text);
+    let version = text.lines().find_map(|line| line.strip_prefix("Version: "));
+    version.is_some_and(|version| packages::is_at_least(version.trim(), NEEDED))
 }
 
 /// The script that runs the program with its own loader.
@@ -98,15 +93,4 @@ fn write_script(directory: &Path, program: &Path) -> Result<(), Failure> {
     let failed = || Failure::io(format!("cannot write {}", program.display()));
     fs::write(program, text).map_err(failed())?;
     fs::set_permissions(program, fs::Permissions::from_mode(0o755)).map_err(failed())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_are_read() {
-        assert_eq!(version_in("Version: 4.2.1\nGitID: v4.2.1\n"), Some((4, 2)));
-        assert_eq!((version_in("Version: x"), version_in("")), (None, None));
-    }
 }

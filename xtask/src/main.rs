@@ -27,9 +27,10 @@ use run::{Failure, Run};
 
 const HELP: &str = "\
 cargo xtask demo                            install into target/oxmpi and run an example on 4 ranks
-cargo xtask test [--only STEP] [--allow-skips] [--json FILE]
+cargo xtask test [--share K/10] [--only STEP] [--allow-skips] [--json FILE]
                                             the everyday run: what must hold before a change goes in, with a table of
-                                            times; a check that this machine does not allow fails unless skips are allowed
+                                            times; a check that this machine does not allow fails unless skips are allowed;
+                                            --share: a share of the nightly run after it
 cargo xtask nightly [--share K/10] [--resume] [--only STEP] [--allow-skips] [--json FILE]
                                             what the everyday run leaves out, or one of its ten shares
 cargo xtask fuzz [--seconds N]              all fuzzers, N seconds (600) each

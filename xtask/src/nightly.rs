@@ -2,7 +2,7 @@
 //! (`.ci/run`). Ten changes in a row have run all of it.
 //!
 //! Each share has a tenth of the tests in modules `night`, of the fuzzers and of mpi4py's modules, and one longer part of its own
-//! ([`own_part`]). A run goes on after a failure, and tells all at the end.
+//! ([`own_part`]). A run goes on after a failure, and reports every failure at its end.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -39,12 +39,7 @@ impl Shares {
             match word {
                 "--resume" => shares.is_resumed = true,
                 "--share" => {
-                    let text = words.next().unwrap_or_default();
-                    let number = text.strip_suffix("/10").and_then(|number| number.parse().ok());
-                    let number = number.filter(|number| *number < SHARES).ok_or_else(|| {
-                        Failure::new(format!("--share '{text}' is not one of 0/10, 1/10, ... 9/10"))
-                    })?;
-                    shares.numbers = vec![number];
+                    shares.numbers = vec![share_of(words.next().unwrap_or_default())?];
                 }
                 other => return Err(Failure::new(format!("'cargo xtask nightly' has no option '{other}'"))),
             }
@@ -53,9 +48,17 @@ impl Shares {
     }
 }
 
+/// The number of a share, of `K/10`.
+pub(crate) fn share_of(text: &str) -> Result<u32, Failure> {
+    let number = text.strip_suffix("/10").and_then(|number| number.parse().ok());
+    number
+        .filter(|number| *number < SHARES)
+        .ok_or_else(|| Failure::new(format!("--share '{text}' is not one of 0/10, 1/10, ... 9/10")))
+}
+
 /// The steps that have passed, for `--resume`.
 #[derive(Debug, Default, Deserialize, Serialize)]
-struct Passed {
+pub(crate) struct Passed {
     /// The commit, and what differs from it.
     tree: String,
     steps: BTreeSet<String>,
@@ -66,8 +69,8 @@ impl Passed {
         target_directory().join("nightly.json")
     }
 
-    /// Those of an earlier run, if that was of the same tree and is to be resumed.
-    fn load(is_resumed: bool) -> Result<Passed, Failure> {
+    /// The steps that passed in an earlier run, if that was of the same tree and is to be resumed.
+    pub(crate) fn load(is_resumed: bool) -> Result<Passed, Failure> {
         let git = |words: &[&str]| Run::new("git").args(words).output();
         let parts = [git(&["rev-parse", "HEAD"])?, git(&["diff", "HEAD"])?].concat();
         let tree = String::from_utf8_lossy(&parts).into_owned();
@@ -77,8 +80,8 @@ impl Passed {
         Ok(if is_same { earlier } else { Passed { tree, steps: BTreeSet::new() } })
     }
 
-    fn add(&mut self, step: &str) -> Result<(), Failure> {
-        self.steps.insert(step.to_owned());
+    fn add(&mut self, step: String) -> Result<(), Failure> {
+        self.steps.insert(step);
         let text = serde_json::to_string(self).map_err(|error| Failure::new(error.to_string()))?;
         fs::write(Passed::file(), text).map_err(Failure::io("what has passed cannot be noted"))
     }
@@ -88,47 +91,48 @@ impl Passed {
 pub(crate) fn nightly(words: &[&str]) -> Result<(), Failure> {
     let (call, others) = Call::read(words)?;
     let shares = Shares::read(&others)?;
+    let mut passed = Passed::load(shares.is_resumed)?;
     let mut steps = Steps::new(call.only);
-    let mut needs = steps.need("what the tests need", || {
+    let needs = steps.need("what the tests need", || {
         let needs = prepare(call.skips)?;
         make_installation(&prefix())?;
         build_tests()?;
         Ok(needs)
-    })?;
-    let result = run_shares(&mut steps, &mut needs, &shares);
-    let skips = needs.skips();
-    let written = steps.conclude(call.json.as_deref(), &skips);
-    result.and(written)?;
-    let failures = steps.failures();
-    if failures.is_empty() { Ok(()) } else { Err(Failure::new(failures.join("\n"))) }
+    });
+    let mut skips = Vec::new();
+    if let Some(mut needs) = needs {
+        for &share in &shares.numbers {
+            run_share(&mut steps, &mut needs, share, &mut passed);
+        }
+        skips = needs.skips();
+    }
+    steps.conclude(call.json.as_deref(), &skips)
 }
 
-fn run_shares(steps: &mut Steps, needs: &mut Needs, shares: &Shares) -> Result<(), Failure> {
-    let mut passed = Passed::load(shares.is_resumed)?;
-    for &share in &shares.numbers {
-        let partition = format!("slice:{}/{SHARES}", share + 1);
-        let mut run = |part: &str, profile: Option<&str>, act: &mut dyn FnMut() -> Result<(), Failure>| {
-            let name = format!("share {share}/{SHARES}: {part}");
-            if passed.steps.contains(&name) || !steps.wants(&name) {
-                return Ok(());
-            }
-            let done = match profile {
-                Some(profile) => steps.run_tests(&name, profile, act),
-                None => steps.run(&name, act),
-            };
-            // A failure is told at the end.
-            if done.is_ok() { passed.add(&name) } else { Ok(()) }
+/// Runs a share without the steps that have passed, and notes each step that passes.
+pub(crate) fn run_share(steps: &mut Steps, needs: &mut Needs, share: u32, passed: &mut Passed) {
+    let partition = format!("slice:{}/{SHARES}", share + 1);
+    let mut run = |part: &str, profile: Option<&str>, act: &mut dyn FnMut() -> Result<(), Failure>| {
+        let name = format!("share {share}/{SHARES}: {part}");
+        if passed.steps.contains(&name) || !steps.wants(&name) {
+            return;
+        }
+        let is_done = match profile {
+            Some(profile) => steps.run_tests(&name, profile, act),
+            None => steps.run(&name, act),
         };
-        run("tests of the night", Some("night"), &mut || {
-            let night = ["--profile", "night", "--run-ignored", "only", "--partition", &partition];
-            needs.environment(nextest().args(night)).args(["--test-threads", &threads()]).show()
-        })?;
-        run("fuzzers", Some("fuzz"), &mut || fuzz(FUZZ_SECONDS, Some(&partition)))?;
-        run("mpi4py", None, &mut || conformance::share(&prefix(), share as usize, SHARES as usize))?;
-        let (name, mut act) = own_part(share, needs);
-        run(name, None, &mut act)?;
-    }
-    Ok(())
+        if is_done && let Err(failure) = passed.add(name) {
+            println!("{failure}: 'cargo xtask nightly --resume' will repeat this step");
+        }
+    };
+    run("tests of the night", Some("night"), &mut || {
+        let night = ["--profile", "night", "--run-ignored", "only", "--partition", &partition];
+        needs.environment(nextest().args(night)).args(["--test-threads", &threads()]).show()
+    });
+    run("fuzzers", Some("fuzz"), &mut || fuzz(FUZZ_SECONDS, Some(&partition)));
+    run("mpi4py", None, &mut || conformance::share(&prefix(), share as usize, SHARES as usize));
+    let (name, mut act) = own_part(share, needs);
+    run(name, None, &mut act);
 }
 
 /// What a step does.

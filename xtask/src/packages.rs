@@ -23,9 +23,43 @@ pub(crate) fn install(packages: &[&str]) -> Result<(), Failure> {
     })
 }
 
-/// Puts packages of a suite, and all that they need, in the place of a directory. Until all of it is there it has another name, so that an
-/// interrupted one does not count.
-pub(crate) fn unpack(directory: &Path, suite: &str, packages: &[&str]) -> Result<(), Failure> {
+/// The file in a directory of unpacked packages that has the name and the version of each.
+const VERSIONS: &str = "versions";
+
+/// Has packages of a suite, and all that they need, in a directory: unpacked there unless they are
+/// there already. Each stands with the least version that serves. Prints the versions found.
+pub(crate) fn provide(directory: &Path, suite: &str, packages: &[(&str, &str)]) -> Result<(), Failure> {
+    let names: Vec<&str> = packages.iter().map(|(name, _)| *name).collect();
+    if packages.iter().any(|package| version_of(directory, *package).is_err()) {
+        unpack(directory, suite, &names)?;
+    }
+    for &(name, least) in packages {
+        let version = version_of(directory, (name, least))
+            .map_err(|why| Failure::new(format!("the package {name} of Debian's {suite}: {why}")))?;
+        println!("{name} {version} of Debian's {suite} is in {}", directory.display());
+    }
+    Ok(())
+}
+
+/// The version of a package in a directory, or why it does not serve.
+fn version_of(directory: &Path, (name, least): (&str, &str)) -> Result<String, String> {
+    let list = fs::read_to_string(directory.join(VERSIONS)).unwrap_or_default();
+    let version = list.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let version = version.ok_or_else(|| format!("it is not in {}", directory.display()))?;
+    if is_at_least(version, least) {
+        return Ok(version.into());
+    }
+    Err(format!("it has version {version}, and at least {least} is needed"))
+}
+
+/// Whether a version is not older than another one, as Debian compares them.
+pub(crate) fn is_at_least(version: &str, least: &str) -> bool {
+    Run::new("dpkg").args(["--compare-versions", version, "ge", least]).succeeds()
+}
+
+/// Puts packages of a suite, and all that they need, in the place of a directory. Until all of them
+/// are there the directory has another name, so that an interrupted attempt does not count.
+fn unpack(directory: &Path, suite: &str, packages: &[&str]) -> Result<(), Failure> {
     println!("{} of Debian's {suite} is unpacked into {}", packages.join(", "), directory.display());
     let part = directory.with_extension("part");
     let failed = |place: &Path| Failure::io(format!("cannot replace {}", place.display()));
@@ -73,13 +107,23 @@ fn fetch(directory: &Path, suite: &str, packages: &[&str]) -> Result<(), Failure
     get(&["update"])?;
     get(&[&["-y", "--download-only", "install"], packages].concat())?;
     let archives = apt.join("cache/archives");
+    let mut versions = String::new();
     for entry in fs::read_dir(&archives).map_err(failed("the packages"))?.flatten() {
-        if entry.path().extension().is_some_and(|extension| extension == "deb") {
+        if let Some((name, version)) = package_in(&entry.file_name().to_string_lossy()) {
             Run::new("dpkg").arg("-x").arg(entry.path()).arg(directory).output()?;
+            versions += &format!("{name} {version}\n");
         }
     }
+    fs::write(directory.join(VERSIONS), versions).map_err(failed("the versions"))?;
     // Unpacked, they are of no use any more.
     fs::remove_dir_all(&apt).map_err(failed("the packages"))
+}
+
+/// The name and the version that the name of a package's file says: `NAME_VERSION_ARCH.deb`, in which
+/// the colon after an epoch is escaped.
+fn package_in(file: &str) -> Option<(&str, String)> {
+    let mut parts = file.strip_suffix(".deb")?.split('_');
+    Some((parts.next()?, parts.next()?.replace("%3a", ":")))
 }
 
 /// The mirror that this machine uses.
@@ -96,6 +140,25 @@ pub(crate) fn libraries(directory: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_come_from_the_names_of_files() {
+        assert_eq!(package_in("criu_4.2-1_amd64.deb"), Some(("criu", "4.2-1".into())));
+        assert_eq!(package_in("zlib1g_1%3a1.3.1_amd64.deb"), Some(("zlib1g", "1:1.3.1".into())));
+        assert_eq!((package_in("lock"), package_in("criu.deb")), (None, None));
+    }
+
+    #[test]
+    fn a_version_that_is_too_old_does_not_serve() {
+        let directory = std::env::temp_dir().join(format!("oxmpi-versions-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join(VERSIONS), "criu-dev 9\ncriu 4.2-1\n").unwrap();
+        assert_eq!(version_of(&directory, ("criu", "4.2")), Ok("4.2-1".into()));
+        let error = version_of(&directory, ("criu", "4.10")).unwrap_err();
+        assert!(error.contains("4.2-1") && error.contains("4.10"), "{error}");
+        assert!(version_of(&directory, ("libucc-dev", "1")).is_err());
+        fs::remove_dir_all(&directory).unwrap();
+    }
 
     #[test]
     fn mirrors_are_read() {

@@ -52,21 +52,14 @@ impl Steps {
         self.only.as_ref().is_none_or(|only| name.contains(only.as_str()))
     }
 
-    /// Runs a step, if it is wanted, and prints its name before and its time after it.
-    pub(crate) fn run(
-        &mut self,
-        name: &str,
-        act: impl FnOnce() -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
-        if self.wants(name) { self.need(name, act) } else { Ok(()) }
+    /// Runs a step, if it is wanted, and prints its name before and its time after it. Returns false
+    /// if it failed; the other steps run all the same, so that one run shows every failure.
+    pub(crate) fn run(&mut self, name: &str, act: impl FnOnce() -> Result<(), Failure>) -> bool {
+        !self.wants(name) || self.need(name, act).is_some()
     }
 
-    /// The same for a step that the others need, which always runs.
-    pub(crate) fn need<T>(
-        &mut self,
-        name: &str,
-        act: impl FnOnce() -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+    /// Runs a step that the others need, wanted or not. Returns `None` if it failed.
+    pub(crate) fn need<T>(&mut self, name: &str, act: impl FnOnce() -> Result<T, Failure>) -> Option<T> {
         println!("\n== {} | {name}", clock(self.begin.elapsed()));
         let begin = Instant::now();
         let result = act();
@@ -75,37 +68,45 @@ impl Steps {
         println!("== {} | {name}: {verdict} in {}", clock(self.begin.elapsed()), clock(begin.elapsed()));
         let failure = result.as_ref().err().map(ToString::to_string);
         self.done.push(Step { name: name.into(), seconds, failure });
-        result
+        result.ok()
     }
 
-    /// A step that runs tests by nextest with this profile: its slowest tests go into the table.
+    /// Runs a step that runs tests by nextest with this profile: the slowest tests go into the table.
     pub(crate) fn run_tests(
         &mut self,
         name: &str,
         profile: &str,
         act: impl FnOnce() -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
-        // Of an earlier run.
+    ) -> bool {
+        // The file of an earlier run.
         let _ = fs::remove_file(junit::file(profile));
-        let result = self.run(name, act);
+        let has_passed = self.run(name, act);
         if let Ok(text) = fs::read_to_string(junit::file(profile)) {
             self.slowest.extend(junit::tests_in(&text));
             self.slowest.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
             self.slowest.truncate(SLOWEST);
         }
-        result
+        has_passed
     }
 
-    /// The failures of all steps, by the names of these.
-    pub(crate) fn failures(&self) -> Vec<String> {
+    /// The failures of all steps, with the names of the steps.
+    fn failures(&self) -> Result<(), Failure> {
         let failed = self.done.iter().filter_map(|step| Some((&step.name, step.failure.as_ref()?)));
-        failed.map(|(name, failure)| format!("{name}: {failure}")).collect()
+        let lines: Vec<_> = failed.map(|(name, failure)| format!("{name}: {failure}")).collect();
+        if lines.is_empty() { Ok(()) } else { Err(Failure::new(lines.join("\n"))) }
     }
 
-    /// Prints the table and writes it to `json`. `skips`: checks that the machine did not allow.
+    /// Prints the table and writes it to `json`, and returns the failures of all steps. `skips`:
+    /// checks that the machine did not allow.
     pub(crate) fn conclude(&self, json: Option<&Path>, skips: &[String]) -> Result<(), Failure> {
         print!("\n{}", self.table(skips));
-        let Some(json) = json else { return Ok(()) };
+        if let Some(json) = json {
+            self.write(json, skips)?;
+        }
+        self.failures()
+    }
+
+    fn write(&self, json: &Path, skips: &[String]) -> Result<(), Failure> {
         let report = Report {
             seconds: self.begin.elapsed().as_secs_f64(),
             steps: &self.done,
@@ -156,9 +157,10 @@ mod tests {
     #[test]
     fn steps_are_timed_and_failures_named() {
         let mut steps = Steps::new(None);
-        assert!(steps.run("first", || Ok(())).is_ok());
-        assert!(steps.run("second", || Err(Failure::new("it broke"))).is_err());
-        assert_eq!(steps.failures(), ["second: it broke"]);
+        assert!(steps.run("first", || Ok(())));
+        assert!(steps.failures().is_ok());
+        assert!(!steps.run("second", || Err(Failure::new("it broke"))));
+        assert_eq!(steps.failures().unwrap_err().to_string(), "second: it broke");
         let table = steps.table(&["no CRIU".into()]);
         for line in ["0:00  first\n", "0:00  second  FAILED\n", "0:00  all\n", "  no CRIU\n"] {
             assert!(table.contains(line), "{table}");
@@ -168,9 +170,9 @@ mod tests {
     #[test]
     fn steps_that_are_not_wanted_do_not_run() {
         let mut steps = Steps::new(Some("loom".into()));
-        assert!(steps.run("tests", || Err(Failure::new("it ran"))).is_ok());
-        assert!(steps.run("loom", || Err(Failure::new("it ran"))).is_err());
-        assert_eq!(steps.failures(), ["loom: it ran"]);
+        assert!(steps.run("tests", || Err(Failure::new("it ran"))));
+        assert!(!steps.run("loom", || Err(Failure::new("it ran"))));
+        assert_eq!(steps.failures().unwrap_err().to_string(), "loom: it ran");
     }
 
     #[test]

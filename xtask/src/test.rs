@@ -7,6 +7,7 @@ use crate::bench;
 use crate::conformance;
 use crate::install::{install, target_directory};
 use crate::needs::{Needs, Skips};
+use crate::nightly::{Passed, run_share, share_of};
 use crate::root;
 use crate::run::{Failure, Run};
 use crate::steps::Steps;
@@ -45,43 +46,51 @@ impl Call {
     }
 }
 
-/// The everyday run.
+/// The everyday run; with `--share K/10` that share of the nightly run after it.
 pub(crate) fn test(words: &[&str]) -> Result<(), Failure> {
     let (call, others) = Call::read(words)?;
-    if let Some(word) = others.first() {
-        return Err(Failure::new(format!("'cargo xtask test' has no option '{word}'")));
-    }
+    let share = match others[..] {
+        [] => None,
+        ["--share", share] => Some((share_of(share)?, Passed::load(false)?)),
+        _ => return Err(Failure::new(format!("'cargo xtask test' has no option '{}'", others.join(" ")))),
+    };
     let mut steps = Steps::new(call.only);
-    let mut needs = None;
-    let result = everyday(&mut steps, call.skips, &mut needs);
+    let needs = everyday(&mut steps, call.skips, share);
     let skips = needs.map(|needs| needs.skips()).unwrap_or_default();
-    let written = steps.conclude(call.json.as_deref(), &skips);
-    result.and(written)
+    steps.conclude(call.json.as_deref(), &skips)
 }
 
-fn everyday(steps: &mut Steps, skips: Skips, needs: &mut Option<Needs>) -> Result<(), Failure> {
-    let needs = needs.insert(steps.need("what the tests need", || prepare(skips))?);
-    steps.run("rustfmt", || Run::cargo().args(["fmt", "--all", "--check"]).show())?;
+fn everyday(steps: &mut Steps, skips: Skips, share: Option<(u32, Passed)>) -> Option<Needs> {
+    let mut needs = steps.need("what the tests need", || prepare(skips))?;
+    steps.run("rustfmt", || Run::cargo().args(["fmt", "--all", "--check"]).show());
     steps.run("clippy", || {
         let lint = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
         Run::cargo().args(lint).show()
-    })?;
-    steps.run("installation", || make_installation(&prefix()))?;
-    steps.run("build of the tests", build_tests)?;
+    });
+    if !steps.run("installation", || make_installation(&prefix()))
+        || !steps.run("build of the tests", build_tests)
+    {
+        return Some(needs);
+    }
     steps.run_tests("tests", "default", || {
         needs.environment(nextest()).args(["--test-threads", &threads()]).show()
-    })?;
+    });
     steps.run("doc tests", || {
         Run::cargo().args(["test", "--workspace", "--locked", "--doc", "--quiet"]).show()
-    })?;
-    steps.run("loom", || loom(Some(2)))?;
-    steps.run("mpi4py by its own runner", || conformance::runner(&prefix()))
+    });
+    steps.run("loom", || loom(Some(2)));
+    steps.run("mpi4py by its own runner", || conformance::runner(&prefix()));
+    if let Some((share, mut passed)) = share {
+        run_share(steps, &mut needs, share, &mut passed);
+    }
+    Some(needs)
 }
 
-/// How many tests run at a time: one more than there are processors, as many of them wait for a time to pass.
+/// How many tests run at a time: two more than there are processors, since of the tests of hosts and of
+/// checkpoints one each runs beside the others (`.config/nextest.toml`), and waits most of its time.
 pub(crate) fn threads() -> String {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    (processors + 1).to_string()
+    (processors + 2).to_string()
 }
 
 /// The installation under test.

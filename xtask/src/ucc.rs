@@ -11,16 +11,17 @@ use crate::run::Failure;
 /// The suite that has them.
 const SUITE: &str = "sid";
 
+/// The packages with the oldest versions that serve: what Debian 13 has.
+const PACKAGES: [(&str, &str); 2] = [("libucc-dev", "1.3"), ("libucx-dev", "1.18")];
+
 /// A module of UCC by the name under which it is searched for, which only the package for developers has.
 const MODULE: &str = "ucc/libucc_cl_basic.so";
 
-/// The directory with the libraries, or why there are none, in which case the tests are skipped.
+/// The directory with the libraries, or why there are none.
 pub(crate) fn find_or_unpack() -> Result<PathBuf, Failure> {
     let directory = target_directory().join("ucc");
     let libraries = packages::libraries(&directory);
-    if !libraries.join(MODULE).exists() {
-        packages::unpack(&directory, SUITE, &["libucc-dev", "libucx-dev"])?;
-    }
+    packages::provide(&directory, SUITE, &PACKAGES)?;
     match libraries.join(MODULE).exists() {
         true => Ok(libraries),
         false => {

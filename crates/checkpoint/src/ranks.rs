@@ -526,7 +526,8 @@ pub fn check(set: &Set, ranks: &[u32]) -> Result<(), RestartError> {
 pub fn apart(set: &Set, ranks: &[u32]) -> Result<Vec<Apart>, RestartError> {
     let images: Vec<&RankImage> = images_of(set, ranks).collect();
     let tasks: Vec<u32> = images.iter().flat_map(|image| &image.tasks).copied().collect();
-    let taken = restart::await_numbers(&tasks);
+    // A PID namespace serves at once where a process that runs has one of them.
+    let taken = restart::await_numbers(&tasks, Duration::ZERO);
     decide(&images, &taken, may_make_namespaces())
 }
 

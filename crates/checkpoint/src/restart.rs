@@ -26,6 +26,9 @@ use crate::tree::{Taken, taken};
 pub const RESUME_OPTION: &str = "--oxmpi-resume";
 /// How long processes of the job that have ended may keep their numbers: whoever started them has not noticed yet.
 const REAPING: Duration = Duration::from_secs(15);
+/// How long a process that is not of the job may keep a number that the job needs: most are short
+/// commands, which the kernel has given this number since.
+const PASSING: Duration = Duration::from_secs(3);
 /// So many are named.
 const MOST_NAMED: usize = 3;
 
@@ -299,17 +302,19 @@ pub(crate) fn check_processor(set: &Set) -> Result<(), RestartError> {
 
 /// Whether numbers of processes are free.
 fn check_numbers(tasks: &[u32]) -> Result<(), RestartError> {
-    let numbers = await_numbers(tasks);
+    let numbers = await_numbers(tasks, PASSING);
     if numbers.is_empty() { Ok(()) } else { Err(RestartError::Numbers(named(&numbers))) }
 }
 
-/// Waits for those that have ended; returns those that run, or are not gone in time.
-pub(crate) fn await_numbers(tasks: &[u32]) -> Vec<Taken> {
+/// Waits until these numbers are free: [`REAPING`] for processes that have ended, and `patience` for
+/// processes that run. Returns the processes that still have one of them.
+pub(crate) fn await_numbers(tasks: &[u32], patience: Duration) -> Vec<Taken> {
     let start = Instant::now();
     loop {
         let found = taken(tasks);
         let runs = found.iter().any(|taken| !taken.name.is_empty());
-        if found.is_empty() || runs || start.elapsed() > REAPING {
+        let limit = if runs { patience } else { REAPING };
+        if found.is_empty() || start.elapsed() >= limit {
             return found;
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -400,6 +405,15 @@ mod tests {
         let all = [taken(1, "heat"), taken(2, ""), taken(3, "c"), taken(4, "d")];
         let text = named(&all);
         assert_eq!(text, "1 (heat), 2 (ended, and its parent does not wait for it), 3 (c), and 1 more");
+    }
+
+    #[test]
+    fn a_short_command_may_have_a_number_for_a_moment() {
+        let mut command = Command::new("sleep").arg("0.2").spawn().unwrap();
+        let number = command.id();
+        let waiting = std::thread::spawn(move || command.wait());
+        assert!(check_numbers(&[number]).is_ok());
+        waiting.join().unwrap().unwrap();
     }
 
     #[test]

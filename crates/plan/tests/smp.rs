@@ -110,11 +110,6 @@ fn larger_teams() {
 }
 
 #[test]
-fn many_ranks() {
-    [64, 100, 129].into_iter().for_each(|size| check(size, &[2]));
-}
-
-#[test]
 fn long_vectors_are_cut() {
     check(7, &[5000]);
 }
@@ -207,4 +202,14 @@ fn little_crosses_between_nodes() {
     };
     assert_eq!(crossing("smp"), 4, "three nodes that double");
     assert!(crossing("recursive_doubling") > 8);
+}
+
+mod night {
+    use super::*;
+
+    #[test]
+    #[ignore = "cargo xtask nightly"]
+    fn many_ranks() {
+        [64, 100, 129].into_iter().for_each(|size| check(size, &[2]));
+    }
 }

@@ -653,7 +653,9 @@ mod tests {
     #[test]
     fn a_process_that_was_restored_waits_as_its_new_host_has_processors() {
         let segment = alone(false);
-        let door = Door::new(segment.clone(), Policy { yield_ns: 0, ..Policy::new(false) });
+        // On a busy machine yields are slow, and after a slow yield a wait would sleep sooner.
+        let policy = Policy { slow_yield_ns: u64::MAX >> 24, ..Policy::new(false) };
+        let door = Door::new(segment.clone(), Policy { yield_ns: 0, ..policy });
         let to_its_sleep = || {
             let mut wait = door.begin();
             (0..).find(|_| matches!(wait.next(), Next::Sleep(_)))
@@ -667,8 +669,7 @@ mod tests {
         }
         segment.status().note_restored(true);
         to_its_sleep();
-        // After a slow yield it would sleep sooner, and on a busy machine yields are slow.
-        door.retune(&Policy { slow_yield_ns: u64::MAX >> 24, ..Policy::new(false) });
+        door.retune(&policy);
         assert!(door.is_oversubscribed() && !door.spins(), "a change of the policy is none of the host");
         assert_eq!(to_its_sleep(), Some(32), "the yields of a process that shares its processor");
     }

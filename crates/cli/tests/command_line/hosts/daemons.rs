@@ -92,33 +92,6 @@ fn others_survive_the_loss_of_a_host_with_its_daemon() {
     bed.is_clean();
 }
 
-#[test]
-fn a_link_that_is_cut_for_a_while_loses_nothing_and_one_that_stays_cut_is_reported() {
-    let Some(bed) = testbed() else { return };
-    let program = bed.compile_text("stream", STREAM);
-    let begin = |limit: &[&str]| {
-        let job = bed.begin(&[limit, &lamd(&["-n", "2", "-H", "nodea,nodeb", &program])].concat(), 1);
-        assert_eq!(job.first, ["begun"]);
-        job
-    };
-    let job = begin(&[]);
-    bed.set_link(B, false);
-    std::thread::sleep(Duration::from_secs(3));
-    bed.set_link(B, true);
-    let (code, rest, err) = job.end();
-    assert_eq!((code, rest), (Some(0), vec!["ok".to_string()]), "{err}");
-    bed.is_clean();
-
-    let job = begin(&["--timeout", "120", "--mca", "mpi_agent_silence_s", "5"]);
-    bed.set_link(B, false);
-    let began = Instant::now();
-    let (code, _, err) = job.end();
-    assert!(code.is_some_and(|code| ![0, 124].contains(&code)) && began.elapsed() < 2 * LIMIT, "{err}");
-    assert!(err.contains("host nodeb") && err.contains("nothing has come from it for 5 s"), "{err}");
-    assert_eq!(err.matches("Meaning:").count(), 1, "{err}");
-    bed.set_link(B, true);
-}
-
 /// Rank 0 speaks first, so that its daemon is the one that connects.
 const ONE_WAY: &str = r#"
 #include <mpi.h>
@@ -165,4 +138,36 @@ fn daemons_of_a_job_run_in_a_universe() {
     assert_eq!(hosts, [1, 2, 2], "{out}");
     bed.halt();
     bed.is_clean();
+}
+
+mod night {
+    use super::*;
+
+    #[test]
+    #[ignore = "cargo xtask nightly"]
+    fn a_link_that_is_cut_for_a_while_loses_nothing_and_one_that_stays_cut_is_reported() {
+        let Some(bed) = testbed() else { return };
+        let program = bed.compile_text("stream", STREAM);
+        let begin = |limit: &[&str]| {
+            let job = bed.begin(&[limit, &lamd(&["-n", "2", "-H", "nodea,nodeb", &program])].concat(), 1);
+            assert_eq!(job.first, ["begun"]);
+            job
+        };
+        let job = begin(&[]);
+        bed.set_link(B, false);
+        std::thread::sleep(Duration::from_secs(3));
+        bed.set_link(B, true);
+        let (code, rest, err) = job.end();
+        assert_eq!((code, rest), (Some(0), vec!["ok".to_string()]), "{err}");
+        bed.is_clean();
+
+        let job = begin(&["--timeout", "120", "--mca", "mpi_agent_silence_s", "5"]);
+        bed.set_link(B, false);
+        let began = Instant::now();
+        let (code, _, err) = job.end();
+        assert!(code.is_some_and(|code| ![0, 124].contains(&code)) && began.elapsed() < 2 * LIMIT, "{err}");
+        assert!(err.contains("host nodeb") && err.contains("nothing has come from it for 5 s"), "{err}");
+        assert_eq!(err.matches("Meaning:").count(), 1, "{err}");
+        bed.set_link(B, true);
+    }
 }

@@ -76,85 +76,9 @@ fn restart(
 }
 
 #[test]
-fn ranks_go_on_on_other_hosts() {
-    let Some((bed, criu)) = testbed().zip(criu()) else { return };
-    let program = bed.compile("jobs/cr_traffic");
-    let (code, alone, err) = outcome(mpirun(&bed, &criu, &[], (&program, ROUNDS)).output().unwrap());
-    assert_eq!(code, Some(0), "{alone}{err}");
-    let mut job = mpirun(&bed, &criu, &[], (&program, ROUNDS)).spawn().unwrap();
-    let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(|line| line.unwrap());
-    let mut before: Vec<String> = Vec::new();
-    while !before.last().is_some_and(|line| line.starts_with("round ")) {
-        before.push(lines.next().unwrap());
-    }
-    let out = checkpoint(&bed, &criu, (job.id(), "sets"), &["--kill"]);
-    let set = out.lines().next().unwrap().to_string();
-    before.extend(lines);
-    assert_eq!(job.wait().unwrap().code(), Some(75));
-    let before = before.join("\n");
-    let hostfile = bed.directory.join("hosts").display().to_string();
-    std::fs::write(&hostfile, "nodeb slots=4\n").unwrap();
-    let schema = std::fs::read_to_string(Path::new(&set).join("image/appschema")).unwrap();
-    let line = schema.lines().find(|line| !line.starts_with('#')).unwrap();
-    let run = line.split_once(&*program).map(|(_, args)| format!("{program}{args}")).unwrap();
-    assert_eq!(line, format!("-n 4 -H {}:4 {run}", HEAD.name), "{schema}");
-    let edited = bed.directory.join("schema").display().to_string();
-    std::fs::write(&edited, format!("-n 1 -H nodeb {run}\n-n 2 -H nodea:2 {run}\n-n 1 -H nodeb {run}\n"))
-        .unwrap();
-    for (words, wanted) in [
-        (["-H", "nodea:4"], [0, 4, 0]),
-        (["--hostfile", &hostfile], [0, 0, 4]),
-        (["--host", "nodea:2,nodeb:2"], [0, 2, 2]),
-        (["--host", "localhost:1,nodea:2,nodeb:1"], [1, 2, 1]),
-        (["--host", "localhost:4"], [4, 0, 0]),
-        (["--app", &edited], [0, 2, 2]),
-    ] {
-        let start = Instant::now();
-        let (code, after, err, there) = restart(&bed, &criu, &[&[&*set], &words[..]].concat(), &program);
-        assert_eq!(code, Some(0), "{words:?} {after}{err}");
-        assert_eq!(there, wanted, "{words:?} {err}");
-        let all = format!("{before}\n{after}");
-        assert_eq!(results(&all), results(&alone), "{words:?} {err}");
-        assert!(start.elapsed() < LIMIT, "{words:?}");
-        bed.is_clean();
-    }
-    // The error names the host.
-    let (code, _, err, _) = restart(&bed, &criu, &[&set, "-H", "nodea,host.invalid"], &program);
-    assert!(code == Some(1) && err.contains("host 'host.invalid'"), "{code:?} {err}");
-    for (lines, wanted) in [
-        (format!("-n 3 -H nodea:3 {run}"), "1 ranks of"),
-        (format!("-n 5 -H nodea:5 {run}"), "a line has 5 ranks of"),
-        (format!("-n 4 -H nodea:4 {run}\n-n 1 -H nodea:1 {run}"), "the job has no more ranks"),
-        (format!("-n 4 {run}"), "names no host"),
-        ("-n 4 -H nodea:4 ./other".to_string(), "'./other' stands where the job has 4 ranks"),
-    ] {
-        std::fs::write(&edited, lines).unwrap();
-        let (code, _, err, _) = restart(&bed, &criu, &[&set, "--app", &edited], &program);
-        assert!(code == Some(2) && err.contains(wanted) && err.contains(&edited), "{code:?} {err}");
-    }
-    let aside = bed.directory.join("aside");
-    std::fs::rename(Path::new(&set).join("image/rank.3"), &aside).unwrap();
-    let (code, _, err, _) = restart(&bed, &criu, &[&set, "-H", "nodea:4"], &program);
-    assert!(code == Some(1) && err.contains("rank.3/") && err.contains("is damaged"), "{code:?} {err}");
-    bed.is_clean();
-}
-
-#[test]
 fn jobs_on_several_hosts_are_imaged_and_go_on_elsewhere() {
     let Some((bed, criu)) = testbed().zip(criu()) else { return };
     go_on_elsewhere(&bed, &criu, "sets");
-}
-
-/// The images of other hosts go to the head, and from there to where they are restored.
-#[test]
-fn images_go_to_the_head_where_hosts_share_no_directory_for_sets() {
-    let Some((bed, criu)) = testbed().zip(criu()) else { return };
-    go_on_elsewhere(&bed, &criu, PRIVATE);
-    assert!([A, B].iter().all(|machine| bed.private_files(*machine).is_empty()));
-    let names = std::fs::read_dir(bed.directory.join(PRIVATE)).unwrap();
-    let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
-    let is_set = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("cr_traffic-");
-    assert!(names.iter().all(is_set), "{names:?}");
 }
 
 /// Half of the ranks are on a host that is lost, and later others on another one. Sets are made in this directory.
@@ -323,4 +247,86 @@ fn programs_on_several_hosts_save_their_state() {
         "{out}"
     );
     bed.is_clean();
+}
+
+mod night {
+    use super::*;
+
+    #[test]
+    #[ignore = "cargo xtask nightly"]
+    fn ranks_go_on_on_other_hosts() {
+        let Some((bed, criu)) = testbed().zip(criu()) else { return };
+        let program = bed.compile("jobs/cr_traffic");
+        let (code, alone, err) = outcome(mpirun(&bed, &criu, &[], (&program, ROUNDS)).output().unwrap());
+        assert_eq!(code, Some(0), "{alone}{err}");
+        let mut job = mpirun(&bed, &criu, &[], (&program, ROUNDS)).spawn().unwrap();
+        let mut lines = BufReader::new(job.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+        let mut before: Vec<String> = Vec::new();
+        while !before.last().is_some_and(|line| line.starts_with("round ")) {
+            before.push(lines.next().unwrap());
+        }
+        let out = checkpoint(&bed, &criu, (job.id(), "sets"), &["--kill"]);
+        let set = out.lines().next().unwrap().to_string();
+        before.extend(lines);
+        assert_eq!(job.wait().unwrap().code(), Some(75));
+        let before = before.join("\n");
+        let hostfile = bed.directory.join("hosts").display().to_string();
+        std::fs::write(&hostfile, "nodeb slots=4\n").unwrap();
+        let schema = std::fs::read_to_string(Path::new(&set).join("image/appschema")).unwrap();
+        let line = schema.lines().find(|line| !line.starts_with('#')).unwrap();
+        let run = line.split_once(&*program).map(|(_, args)| format!("{program}{args}")).unwrap();
+        assert_eq!(line, format!("-n 4 -H {}:4 {run}", HEAD.name), "{schema}");
+        let edited = bed.directory.join("schema").display().to_string();
+        std::fs::write(&edited, format!("-n 1 -H nodeb {run}\n-n 2 -H nodea:2 {run}\n-n 1 -H nodeb {run}\n"))
+            .unwrap();
+        for (words, wanted) in [
+            (["-H", "nodea:4"], [0, 4, 0]),
+            (["--hostfile", &hostfile], [0, 0, 4]),
+            (["--host", "nodea:2,nodeb:2"], [0, 2, 2]),
+            (["--host", "localhost:1,nodea:2,nodeb:1"], [1, 2, 1]),
+            (["--host", "localhost:4"], [4, 0, 0]),
+            (["--app", &edited], [0, 2, 2]),
+        ] {
+            let start = Instant::now();
+            let (code, after, err, there) = restart(&bed, &criu, &[&[&*set], &words[..]].concat(), &program);
+            assert_eq!(code, Some(0), "{words:?} {after}{err}");
+            assert_eq!(there, wanted, "{words:?} {err}");
+            let all = format!("{before}\n{after}");
+            assert_eq!(results(&all), results(&alone), "{words:?} {err}");
+            assert!(start.elapsed() < LIMIT, "{words:?}");
+            bed.is_clean();
+        }
+        // The error names the host.
+        let (code, _, err, _) = restart(&bed, &criu, &[&set, "-H", "nodea,host.invalid"], &program);
+        assert!(code == Some(1) && err.contains("host 'host.invalid'"), "{code:?} {err}");
+        for (lines, wanted) in [
+            (format!("-n 3 -H nodea:3 {run}"), "1 ranks of"),
+            (format!("-n 5 -H nodea:5 {run}"), "a line has 5 ranks of"),
+            (format!("-n 4 -H nodea:4 {run}\n-n 1 -H nodea:1 {run}"), "the job has no more ranks"),
+            (format!("-n 4 {run}"), "names no host"),
+            ("-n 4 -H nodea:4 ./other".to_string(), "'./other' stands where the job has 4 ranks"),
+        ] {
+            std::fs::write(&edited, lines).unwrap();
+            let (code, _, err, _) = restart(&bed, &criu, &[&set, "--app", &edited], &program);
+            assert!(code == Some(2) && err.contains(wanted) && err.contains(&edited), "{code:?} {err}");
+        }
+        let aside = bed.directory.join("aside");
+        std::fs::rename(Path::new(&set).join("image/rank.3"), &aside).unwrap();
+        let (code, _, err, _) = restart(&bed, &criu, &[&set, "-H", "nodea:4"], &program);
+        assert!(code == Some(1) && err.contains("rank.3/") && err.contains("is damaged"), "{code:?} {err}");
+        bed.is_clean();
+    }
+
+    /// The images of other hosts go to the head, and from there to where they are restored.
+    #[test]
+    #[ignore = "cargo xtask nightly"]
+    fn images_go_to_the_head_where_hosts_share_no_directory_for_sets() {
+        let Some((bed, criu)) = testbed().zip(criu()) else { return };
+        go_on_elsewhere(&bed, &criu, PRIVATE);
+        assert!([A, B].iter().all(|machine| bed.private_files(*machine).is_empty()));
+        let names = std::fs::read_dir(bed.directory.join(PRIVATE)).unwrap();
+        let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+        let is_set = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("cr_traffic-");
+        assert!(names.iter().all(is_set), "{names:?}");
+    }
 }

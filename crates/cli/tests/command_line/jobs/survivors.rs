@@ -78,12 +78,6 @@ fn survivors_shrink_and_go_on_on_several_nodes() {
 }
 
 #[test]
-fn survivors_shrink_and_go_on_over_libfabric() {
-    let p = compile(&["jobs/ulfm_kill"]);
-    survive(&p, 7, &["--mca", "mtl", "ofi", "--mca", "mpi_virtual_nodes", "3"], 1..9);
-}
-
-#[test]
 fn survivors_are_told_as_the_functions_say() {
     let p = compile(&["jobs/ulfm_rules"]);
     for way in ["shm", "tcp"] {
@@ -171,4 +165,15 @@ fn who_dies_before_mpi_init_and_who_aborts_ends_the_job() {
     let outcome = p.run(3, &["--with-ft", "none"], "ulfm_rules", &["kill"]);
     assert_eq!(outcome.code, 137, "{outcome:?}");
     outcome.reports_once();
+}
+
+mod night {
+    use super::*;
+
+    #[test]
+    #[ignore = "cargo xtask nightly"]
+    fn survivors_shrink_and_go_on_over_libfabric() {
+        let p = compile(&["jobs/ulfm_kill"]);
+        survive(&p, 7, &["--mca", "mtl", "ofi", "--mca", "mpi_virtual_nodes", "3"], 1..9);
+    }
 }
