@@ -64,6 +64,7 @@ oxmpi: an MPI library and launcher
 ";
 
 fn main() {
+    stdio::begin();
     oxmpi_sys::spawn::heed_children();
     let mut args: Vec<OsString> = std::env::args_os().collect();
     let mut name =

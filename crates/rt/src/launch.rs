@@ -377,6 +377,8 @@ pub fn run(launch: &Launch) -> Result<i32, LaunchError> {
     if size > u64::from(MAX_RANKS) {
         return Err(LaunchError::TooMany(size));
     }
+    // Of a launcher that was killed together with its guard.
+    oxmpi_sys::semaphore::remove_abandoned(None);
     let deadline = Deadline::of(launch);
     let signals = prepare(launch.supervision.is_some())?;
     let here = launch.here(size as u32).len();
