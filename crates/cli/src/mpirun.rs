@@ -109,6 +109,7 @@ fn command(args: &[OsString]) -> Result<i32, Stop> {
     check_tuned(&options, &found.params)?;
     if !options.quiet {
         warn(&found);
+        options.no_effect.iter().for_each(|text| oxmpi_sys::complain!("mpirun: {text}"));
     }
     let universe = spread::enter_universe(&mut options, &found.params)?;
     spread::heed_no_local(&mut options)?;
@@ -251,7 +252,7 @@ fn launch(
     }
     env.extend(environment_of(&params));
     // Scripts read it by Open MPI's name.
-    let universe_size = slots.max(size).to_string();
+    let universe_size = options.universe_size.unwrap_or(slots).max(size).to_string();
     env.extend(
         [UNIVERSE_SIZE_VARIABLE, "OMPI_UNIVERSE_SIZE"]
             .map(|name| (name.into(), universe_size.clone().into())),
