@@ -1,17 +1,18 @@
 //! `cargo xtask install`: builds and lays out an installation.
 //!
 //! ```text
-//! bin/oxmpi                     the program; bin/mpirun, mpiexec, mpicc, mpicxx, mpic++, mpiCC,
+//! bin/oxmpi                     the program; bin/mpirun, mpiexec, mpicc, mpicxx, mpic++, mpiCC, mpifort, mpif90, mpif77,
 //!                               ompi_info, laminfo, lamboot, lamhalt, lamnodes, lamexec, lamcheckpoint, lamrestart,
 //!                               cr_checkpoint and cr_restart are links to it
 //! lib/libmpi_abi.so.1           the library; libmpi_abi.so, libmpi_abi.so.0 and libmpi.so are links to it
-//! lib/pkgconfig/oxmpi.pc        the same for pkg-config
+//! lib/pkgconfig/oxmpi.pc        the same for pkg-config; mpi.pc, mpich.pc, ompi-c.pc and others are links to it
 //! include/mpi.h                 generated from the tables of crates/abi
 //! include/mpi-ext.h             what is there beyond MPI-5.0, from the same tables
 //! include/mpi_compat.h          names that were removed from MPI; include/compat/mpi.h has both, for mpicc -mpi-compat
 //! share/man/man1, man7          manual pages: mpirun, mpicc, oxmpi, oxmpi-params; mpiexec, mpicxx, ... are links
 //! share/bash-completion, zsh, fish/vendor_completions.d    what shells offer behind mpirun
 //! share/doc/oxmpi               the chapters of docs/, which manual pages name
+//! share/oxmpi/valgrind.supp     what valgrind need not report of the library's memory
 //! share/oxmpi/installed         what all this is, for 'oxmpi uninstall'
 //! etc/oxmpi-mca-params.conf     parameters for all users; never overwritten
 //! ```
@@ -28,13 +29,16 @@ use self::manifest::Manifest;
 use crate::root;
 use crate::run::{Failure, Run};
 
-const PROGRAM_LINKS: [&str; 16] = [
+const PROGRAM_LINKS: [&str; 19] = [
     "mpirun",
     "mpiexec",
     "mpicc",
     "mpicxx",
     "mpic++",
     "mpiCC",
+    "mpifort",
+    "mpif90",
+    "mpif77",
     "ompi_info",
     "laminfo",
     "lamboot",
@@ -50,7 +54,8 @@ const PROGRAM_LINKS: [&str; 16] = [
 const LIBRARY: &str = "libmpi_abi.so.1";
 const LIBRARY_LINKS: [&str; 3] = ["libmpi_abi.so", "libmpi_abi.so.0", "libmpi.so"];
 
-const SHARED_DIRECTORIES: [&str; 6] = [
+const SHARED_DIRECTORIES: [&str; 7] = [
+    "share/oxmpi",
     "share/doc/oxmpi/img",
     "share/man/man1",
     "share/man/man7",
@@ -87,6 +92,7 @@ const PAGE_LINKS: [(&str, &str); 14] = [
 ];
 
 const COMPAT: &str = include_str!("../../crates/cli/include/mpi_compat.h");
+const SUPPRESSIONS: &str = include_str!("install/valgrind.supp");
 const COMPAT_MPI: &str = include_str!("../../crates/cli/include/compat/mpi.h");
 
 /// What `pkg-config oxmpi` knows. It finds the prefix from where the file is. Behind `-Wl,` it escapes a blank in it only if there is
@@ -102,6 +108,9 @@ Version: @VERSION@
 Cflags: -I${includedir}
 Libs: -L${libdir} -Wl,--enable-new-dtags,-rpath,${libdir} -lmpi_abi
 ";
+
+/// What build systems ask pkg-config for (Meson: `ompi-c`, `mpich`), which else finds another MPI of the machine.
+const PKG_CONFIG_LINKS: [&str; 6] = ["mpi", "mpi-c", "mpi-cxx", "mpich", "ompi-c", "ompi-cxx"];
 
 const PARAMETERS: &str = "\
 # Parameters of OxMPI for all users of this installation: lines of the form NAME = VALUE.
@@ -137,9 +146,15 @@ pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
         ("include/mpi_compat.h", COMPAT),
         ("include/compat/mpi.h", COMPAT_MPI),
         ("lib/pkgconfig/oxmpi.pc", &pkg_config),
+        ("share/oxmpi/valgrind.supp", SUPPRESSIONS),
     ] {
         write(&prefix.join(name), text)?;
         manifest.file(name);
+    }
+    for name in PKG_CONFIG_LINKS {
+        let name = format!("lib/pkgconfig/{name}.pc");
+        link("oxmpi.pc", &prefix.join(&name))?;
+        manifest.file(&name);
     }
     write_pages(prefix, &mut manifest)?;
     copy_chapters(prefix, &mut manifest)?;

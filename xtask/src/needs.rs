@@ -15,7 +15,7 @@ use crate::ucc;
 
 /// Programs and files that tests need, and the package of Debian that has each: those of the compiler wrappers, those of several hosts,
 /// those that take the environment from a rank, and libraries that are opened at run time.
-const PROGRAMS: [(&str, &str); 11] = [
+const PROGRAMS: [(&str, &str); 12] = [
     ("cc", "gcc"),
     ("c++", "g++"),
     ("cmake", "cmake"),
@@ -28,6 +28,7 @@ const PROGRAMS: [(&str, &str); 11] = [
     // It brings libfabric.
     ("/usr/include/rdma/fabric.h", "libfabric-dev"),
     ("ipcs", "util-linux"),
+    ("valgrind", "valgrind"),
 ];
 
 /// Whether a run may leave out what the machine does not allow.

@@ -251,3 +251,44 @@ mpi! {
         from_int(win, |library, int| library.windows.from_int(int).raw())
     }
 }
+
+/// The names that the conversions had for Fortran's integers before MPI-5.0, as names of the same functions. `mpi.h` has them as inline
+/// functions; build systems look for them in the library all the same (AC_CHECK_FUNCS), with a declaration of their own. A library
+/// for Fortran that defines them comes before.
+macro_rules! fortran_names {
+    ($($kind:literal)*) => { $(
+        std::arch::global_asm!(
+            concat!(".weak MPI_", $kind, "_c2f"),
+            concat!(".set MPI_", $kind, "_c2f, PMPI_", $kind, "_toint"),
+            concat!(".weak PMPI_", $kind, "_c2f"),
+            concat!(".set PMPI_", $kind, "_c2f, PMPI_", $kind, "_toint"),
+            concat!(".weak MPI_", $kind, "_f2c"),
+            concat!(".set MPI_", $kind, "_f2c, PMPI_", $kind, "_fromint"),
+            concat!(".weak PMPI_", $kind, "_f2c"),
+            concat!(".set PMPI_", $kind, "_f2c, PMPI_", $kind, "_fromint"),
+        );
+    )* };
+}
+
+fortran_names! { "Comm" "Errhandler" "File" "Group" "Info" "Message" "Op" "Request" "Session" "Type" "Win" }
+
+/// A status of Fortran is the same eight integers in the same order: one function copies them either way.
+///
+/// # Safety
+/// The first place has a status, the second room for one.
+// SAFETY: the symbol is one that the standard reserves for MPI libraries.
+#[unsafe(export_name = "PMPI_Status_c2f")]
+unsafe extern "C" fn copy_status(from: *const Status, to: *mut Status) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { to.copy_from(from, 1) };
+    oxmpi_abi::constants::MPI_SUCCESS
+}
+
+std::arch::global_asm!(
+    ".weak MPI_Status_c2f",
+    ".set MPI_Status_c2f, PMPI_Status_c2f",
+    ".weak MPI_Status_f2c",
+    ".set MPI_Status_f2c, PMPI_Status_c2f",
+    ".weak PMPI_Status_f2c",
+    ".set PMPI_Status_f2c, PMPI_Status_c2f",
+);

@@ -8,7 +8,7 @@ mod probe;
 use std::ffi::OsString;
 
 use oxmpi_core::copy_costs;
-use oxmpi_fabric::Survey;
+use oxmpi_fabric::{Constructor, Survey};
 use oxmpi_param::{Accelerator, Found, Job, Module, NodeCount, Params, ThreadLevel};
 use oxmpi_rt::launch::network;
 use oxmpi_sys::net;
@@ -239,7 +239,10 @@ fn all() -> Vec<Finding> {
     found.push(hcoll(&given.params));
     found.push(accelerator(&given.params));
     found.push(copies(&given.params));
-    found.extend(machine::limits());
+    let suits = |module: &&Module| {
+        Constructor::of(module).is_some_and(|made| (made.suits_hosts)(&given.params).is_some())
+    };
+    found.extend(machine::limits(Module::all().iter().any(suits)));
     found.extend(machine::cores());
     found.push(machine::clock());
     found.extend(others::programs(directory.as_deref()));

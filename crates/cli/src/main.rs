@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `mpirun`, `mpiexec` | start the ranks of a job: [`mpirun`] |
 //! | `mpicc`, `mpicxx`, `mpic++`, `mpiCC` | compile C and C++ programs against this installation: [`wrapper`] |
+//! | `mpifort`, `mpif90`, `mpif77` | say that there is no Fortran, lest build systems take those of another MPI |
 //! | `ompi_info`, `laminfo` | explain it in the words of Open MPI and LAM/MPI: [`ompi_info`] |
 //! | `lamboot`, `lamhalt`, `lamnodes`, `lamexec` | the user's daemons, as `oxmpi boot` and so on: [`daemons`] |
 //! | `lamcheckpoint`, `lamrestart`, `cr_checkpoint`, `cr_restart` | as `oxmpi checkpoint` and `oxmpi restart`: [`checkpoint`] |
@@ -64,6 +65,7 @@ oxmpi: an MPI library and launcher
 ";
 
 fn main() {
+    stdio::begin();
     oxmpi_sys::spawn::heed_children();
     let mut args: Vec<OsString> = std::env::args_os().collect();
     let mut name =
@@ -72,7 +74,11 @@ fn main() {
         args.remove(0);
     }
     let tools = ["mpirun", "mpiexec", "mpicc", "mpicxx", "mpic++", "mpiCC", "ompi_info", "laminfo"];
-    let tools = tools.into_iter().chain(daemons::NAMES.map(|(name, _)| name)).chain(checkpoint::LAM_NAMES);
+    let tools = tools
+        .into_iter()
+        .chain(wrapper::FORTRAN_NAMES)
+        .chain(daemons::NAMES.map(|(name, _)| name))
+        .chain(checkpoint::LAM_NAMES);
     let tools: Vec<&str> = tools.collect();
     if !name.as_deref().is_some_and(|n| tools.contains(&n))
         && args.first().and_then(|a| a.to_str()).is_some_and(|a| tools.contains(&a))
@@ -82,6 +88,7 @@ fn main() {
     let name = name.as_deref().unwrap_or_default();
     let code = match Language::of(name) {
         Some(language) => wrapper::main(language, name, &args),
+        None if wrapper::FORTRAN_NAMES.contains(&name) => wrapper::no_fortran(name),
         None if name == "mpirun" || name == "mpiexec" => mpirun::main(name, &args),
         None if name == checkpoint::ACTION_PROGRAM => checkpoint::at_action(),
         None if checkpoint::LAM_NAMES.contains(&name) => checkpoint::called(name, &args),

@@ -109,13 +109,14 @@ fn command(args: &[OsString]) -> Result<i32, Stop> {
     check_tuned(&options, &found.params)?;
     if !options.quiet {
         warn(&found);
+        options.no_effect.iter().for_each(|text| oxmpi_sys::complain!("mpirun: {text}"));
     }
     let universe = spread::enter_universe(&mut options, &found.params)?;
     spread::heed_no_local(&mut options)?;
     let mut launch = launch(&options, found.params, universe.as_ref(), false)?;
     let of_command = |crate::command::Stop(text, code)| stop(code, text);
     let plan = launch.supervision.map(|it| crate::checkpoint::plan(it, &launch.params, launch.quiet));
-    let plan = plan.transpose().map_err(of_command)?;
+    let plan = plan.transpose().map_err(|refused| stop(USAGE, refused.0))?;
     if options.no_wait {
         if launch.stdin != Stdin::Rank(0) && launch.stdin != Stdin::None {
             return Err(stop(USAGE, "-nw: a job that nobody waits for gets no input; leave -stdin out"));
@@ -236,15 +237,7 @@ fn launch(
     if hosts.is_some_and(|hosts| hosts > 1) && !is_back {
         take_suited(&mut params)?;
     }
-    let transport = transport(&params, size, hosts)?;
-    // Over other transports there is only the image of a whole tree, on one host.
-    let is_own = params.cr() == Some("self");
-    let by_rank = is_own || transport.checkpoints && params.cr().is_some();
-    if by_rank && spread.is_some() && Param::find("rpi").is_some_and(|rpi| params.is_default(rpi)) {
-        // Agents do not select it by themselves.
-        let source = Source::Launcher("mpirun, for checkpoints".into());
-        params.set_from("rpi", transport.name, source).map_err(|error| stop(USAGE, error))?;
-    }
+    let (transport, by_rank) = settle(&mut params, size, hosts, is_back)?;
     let supervision = supervision(options, spread.is_some() && !by_rank)?;
     if supervision.is_some() && !by_rank {
         crate::checkpoint::check_transport(transport.name)
@@ -259,20 +252,11 @@ fn launch(
     }
     env.extend(environment_of(&params));
     // Scripts read it by Open MPI's name.
-    let universe_size = slots.max(size).to_string();
+    let universe_size = options.universe_size.unwrap_or(slots).max(size).to_string();
     env.extend(
         [UNIVERSE_SIZE_VARIABLE, "OMPI_UNIVERSE_SIZE"]
             .map(|name| (name.into(), universe_size.clone().into())),
     );
-    if let Some(cr) = params.cr() {
-        if spread.is_some() && !by_rank {
-            return Err(stop(USAGE, format!("parameter 'cr' is '{cr}': {NOT_ON_HOSTS}")));
-        }
-        let checked = if is_back { Ok(()) } else { crate::checkpoint::check(&params) };
-        checked.map_err(|crate::command::Stop(text, code)| {
-            stop(code, format!("parameter 'cr' is '{cr}': {text}"))
-        })?;
-    }
     Ok(Launch {
         apps,
         env,
@@ -293,6 +277,73 @@ fn launch(
         supervision,
         spread,
     })
+}
+
+/// Selects the modules of the job and sets the parameters that name them, where all processes have to select the same. Returns
+/// the transport, and whether checkpoints have an image of each rank.
+fn settle(
+    params: &mut Params,
+    ranks: u32,
+    hosts: Option<usize>,
+    is_back: bool,
+) -> Result<(&'static Module, bool), Stop> {
+    let names = params.cr_names();
+    if names.len() < 2 {
+        return settle_one(params, ranks, hosts, is_back);
+    }
+    // The first that can be used, or else why the first cannot be.
+    let mut refusal = None;
+    for name in names {
+        let mut with = params.clone();
+        set_as(&mut with, "cr", name, "cr")?;
+        match settle_one(&mut with, ranks, hosts, false) {
+            Ok(settled) => {
+                *params = with;
+                return Ok(settled);
+            }
+            Err(stop) => refusal = refusal.or(Some(stop)),
+        }
+    }
+    Err(refusal.unwrap_or_else(|| stop(USAGE, "parameter 'cr' names no module")))
+}
+
+/// As [`settle`], for a job that asks for one module of checkpoints at most.
+fn settle_one(
+    params: &mut Params,
+    ranks: u32,
+    hosts: Option<usize>,
+    is_back: bool,
+) -> Result<(&'static Module, bool), Stop> {
+    let transport = transport(params, ranks, hosts)?;
+    // Over other transports there is only the image of a whole tree, on one host.
+    let is_own = params.cr() == Some("self");
+    let by_rank = is_own || transport.checkpoints && params.cr().is_some();
+    let Some(rpi) = Param::find("rpi") else { return Ok((transport, by_rank)) };
+    if by_rank && hosts.is_some() && params.is_default(rpi) {
+        // Agents do not select it by themselves.
+        let source = Source::Launcher("mpirun, for checkpoints".into());
+        params.set_from("rpi", transport.name, source).map_err(|error| stop(USAGE, error))?;
+    } else if params.words(rpi).len() > 1 {
+        set_as(params, "rpi", transport.name, "rpi")?;
+    } else if params.rpi() != transport {
+        set_as(params, "rpi", transport.name, "btl")?;
+    }
+    if let Some(cr) = params.cr() {
+        let wrong = |why: &dyn Display| stop(USAGE, format!("parameter 'cr' is '{cr}': {why}"));
+        if hosts.is_some() && !by_rank {
+            return Err(wrong(&NOT_ON_HOSTS));
+        }
+        if !is_back {
+            crate::checkpoint::check(params).map_err(|refused| wrong(&refused.0))?;
+        }
+    }
+    Ok((transport, by_rank))
+}
+
+/// Sets a parameter to a word, as if its source were that of the parameter `of`.
+fn set_as(params: &mut Params, name: &str, word: &str, of: &str) -> Result<(), Stop> {
+    let source = Param::find(of).map_or(Source::Default, |of| params.source(of).clone());
+    params.set_from(name, word, source).map_err(|error| stop(USAGE, error))
 }
 
 /// What is to be done about checkpoints without being asked.
@@ -354,7 +405,7 @@ fn decide(
     is_one_host: bool,
 ) -> Result<Vec<(&'static str, &'static str)>, Stop> {
     let Some(made) = Constructor::of(transport) else { return Ok(Vec::new()) };
-    let wrong = |why: String| stop(1, format!("no transport '{}' for this job: {why}", transport.name));
+    let wrong = |why: String| stop(USAGE, format!("no transport '{}' for this job: {why}", transport.name));
     let Decided { params: values, variables, remarks } = (made.decide)(params, is_one_host).map_err(wrong)?;
     for remark in remarks {
         oxmpi_sys::complain!("mpirun: {remark}");

@@ -255,7 +255,7 @@ fn level(level: Level) -> (u8, &'static str) {
 /// The type in Open MPI's words.
 fn kind(param: &Param) -> &'static str {
     match param.unit {
-        Unit::Text { .. } | Unit::Choice(_) => "string",
+        Unit::Text { .. } | Unit::Choice(_) | Unit::Set { .. } => "string",
         Unit::Switch => "bool",
         Unit::Bytes => "size_t",
         Unit::Count | Unit::Micros => "int",
@@ -292,7 +292,7 @@ fn parsable((framework, component): Place, param: &Param, params: &Params) -> St
         escaped(param.help)
     );
     let words = match param.unit {
-        Unit::Choice(words) => words,
+        Unit::Choice(words) | Unit::Set { words, .. } => words,
         Unit::Switch => &["false", "true"],
         _ => &[],
     };

@@ -18,6 +18,17 @@ pub(crate) fn help() -> String {
     help::text(Language::C)
 }
 
+/// The names of wrappers for Fortran.
+pub(crate) const FORTRAN_NAMES: [&str; 3] = ["mpifort", "mpif90", "mpif77"];
+
+/// Acts as a wrapper for Fortran, which is not there yet.
+pub(crate) fn no_fortran(name: &str) -> i32 {
+    oxmpi_sys::complain!(
+        "{name}: OxMPI has no Fortran yet; mpicc and mpicxx compile C and C++ (for CMake, leave Fortran out of the languages)"
+    );
+    1
+}
+
 /// A language that there is a wrapper for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Language {
@@ -94,7 +105,15 @@ pub(crate) fn main(language: Language, name: &str, args: &[OsString]) -> i32 {
             oxmpi_sys::complain!("{name}: no input files ('{name} --help' explains)");
             return 1;
         }
-        Asked::Show(_) | Asked::Run => {}
+        Asked::Show(_) => {}
+        Asked::Run if request.is_static() => {
+            oxmpi_sys::complain!(
+                "{name}: -static: OxMPI is a shared library alone, which is loaded when the program starts; leave the option out, \
+                 or link the rest statically ('-static-libgcc -static-libstdc++', '-l:libNAME.a')"
+            );
+            return 1;
+        }
+        Asked::Run => {}
     }
     let Some(prefix) = prefix::find() else {
         oxmpi_sys::complain!(

@@ -290,6 +290,12 @@ impl Handed {
         comm.calls - 1
     }
 
+    /// Whether calls of this team may be served by the library, as far as this rank knows.
+    pub(crate) fn may_have(&self, team: &Team) -> bool {
+        let is_refused = |comm: &CommTeam| matches!(comm.state, TeamState::Refused | TeamState::Failed(_));
+        self.is_usable() && !self.teams.get(&team.collective).is_some_and(is_refused)
+    }
+
     /// Takes back the last number that was drawn, at all ranks.
     fn put_back(&mut self, team: &Team) {
         if let Some(comm) = self.teams.get_mut(&team.collective) {

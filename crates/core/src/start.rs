@@ -61,11 +61,11 @@ pub enum StartError {
     NotAlone(NotAlone),
     /// A parameter names an algorithm of a collective that is none, or a rules file is wrong.
     Tuned(SettingsError),
-    /// The process has not got what its transport needs. The text is for a person.
+    /// The process cannot use its transport. The text is for a person.
     Transport {
-        /// What that is.
-        what: &'static str,
-        /// Why it has not got it.
+        /// The transport.
+        name: &'static str,
+        /// Why it cannot.
         why: String,
     },
     /// The process was spawned, and cannot find out by whom. The text is for a person.
@@ -81,7 +81,9 @@ impl fmt::Display for StartError {
             StartError::NotAlone(e) => write!(f, "{e}"),
             StartError::Parent(why) => write!(f, "cannot find out who has spawned this process: {why}"),
             StartError::Tuned(e) => write!(f, "{e}"),
-            StartError::Transport { what, why } => write!(f, "no {what} for this rank: {why}"),
+            StartError::Transport { name, why } => {
+                write!(f, "this rank cannot use the transport '{name}': {why}")
+            }
         }
     }
 }
@@ -122,7 +124,7 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     // Registers for asymmetric barriers, before any peer's segment is mapped.
     let mut door = Door::new(own.clone(), policy(&params, module, boot.oversubscribed, boot.local_size));
     own.advertise();
-    let poller = if boot.sockets && !client.is_singleton() { Some(poller(&client)?) } else { None };
+    let poller = if boot.sockets && !client.is_singleton() { Some(poller(&client, module)?) } else { None };
     if let Some(poller) = &poller {
         door = door.with_descriptors(poller.clone());
     }
@@ -239,7 +241,7 @@ fn offers(
     let all = [(Some(module), false), (between, true)];
     let mut made = Vec::new();
     for (module, is_between) in all.into_iter().filter_map(|(module, between)| Some((module?, between))) {
-        let failed = |why| StartError::Transport { what: module.needs.what(), why };
+        let failed = |why| StartError::Transport { name: module.name, why };
         let constructor = Constructor::of(module);
         let constructor = constructor.ok_or_else(|| failed(format!("nothing makes '{}'", module.name)))?;
         let situation = Situation { is_between, ..situation.clone() };
@@ -249,8 +251,8 @@ fn offers(
 }
 
 /// What a process with sockets sleeps on.
-fn poller(client: &Arc<Client>) -> std::result::Result<Arc<Poller>, StartError> {
-    let failed = |why| StartError::Transport { what: "sockets", why };
+fn poller(client: &Arc<Client>, module: &Module) -> std::result::Result<Arc<Poller>, StartError> {
+    let failed = |why| StartError::Transport { name: module.name, why };
     let alarm = client.alarm(client.segment().boot().rank).map_err(|e| failed(e.to_string()))?;
     let poller = Arc::new(Poller::with_alarm(alarm).map_err(|e| failed(e.to_string()))?);
     end_if_closed(&poller, client);

@@ -96,8 +96,9 @@ const COLLECTIVE: &str =
     "that collective component is Open MPI's, and not here ('oxmpi info --collectives' lists those that are)";
 const ACCELERATOR: &str = "the collective component accelerator has no parameters here, as it stands before all others: '--mca accelerator' says \
                            what is done about buffers on devices ('oxmpi info --param accelerator')";
-const NETWORK: &str = "that component is Open MPI's, and not here: there is no transport for such networks yet ('--mca rpi tcp' goes \
-                       over IP, 'oxmpi info --select' lists the transports)";
+const NETWORK: &str = "that component is Open MPI's, and not here: '--mca rpi ib' is InfiniBand, '--mca mtl ofi' goes over the \
+                       networks of libfabric ('oxmpi info --select' lists the transports)";
+const IB: &str = "that parameter is Open MPI's, and not here: 'oxmpi info --param rpi_ib' lists those of InfiniBand that are";
 const OFI: &str = "that parameter is Open MPI's, and not here: 'oxmpi info --param mtl_ofi' lists those of libfabric that are";
 const PORTALS: &str = "that parameter is Open MPI's, and not here: 'oxmpi info --param mtl_portals4' lists those of Portals 4 that are";
 const MEMORY: &str = "that component is Open MPI's, and not here: parameters of shared memory start with 'shm_', and \
@@ -112,9 +113,9 @@ const COMPONENTS: &[(&str, &str)] = &[
     ("coll_fca", COLLECTIVE),
     ("coll_monitoring", COLLECTIVE),
     ("coll_portals4", COLLECTIVE),
-    ("btl_ofi", NETWORK),
-    ("btl_openib", NETWORK),
-    ("btl_portals4", NETWORK),
+    ("btl_ofi", OFI),
+    ("btl_openib", IB),
+    ("btl_portals4", PORTALS),
     ("btl_uct", NETWORK),
     ("btl_ugni", NETWORK),
     ("btl_usnic", NETWORK),
@@ -150,7 +151,7 @@ mod tests {
             assert_eq!(absence(name, value), Some(Absence::SwitchedOff), "{name}");
             assert_eq!(absence(name, "1"), None, "{name}");
         }
-        assert_eq!(absence("btl_openib_if_include", "mlx5_0"), Some(Absence::Tuned(NETWORK)));
+        assert_eq!(absence("btl_openib_if_include", "mlx5_0"), Some(Absence::Tuned(IB)));
         assert_eq!(absence("btl_vader_single_copy_mechanism", "none"), Some(Absence::Tuned(MEMORY)));
         assert_eq!(absence("coll_adapt_priority", "100"), Some(Absence::Tuned(COLLECTIVE)));
         for name in

@@ -119,22 +119,33 @@ impl Param {
     /// # Errors
     /// [`ParamError::Value`] names the text and what would have been accepted.
     pub fn parse(&self, text: &str) -> Result<Value, ParamError> {
-        if let Unit::Text { .. } = self.unit {
-            return Ok(Value::Text(text.trim().into()));
+        match self.unit {
+            Unit::Text { .. } => return Ok(Value::Text(text.trim().into())),
+            Unit::Set { words, alone } if text.contains(',') => return self.parse_set(text, &words[alone..]),
+            _ => {}
         }
         number(text, self.unit)
             .filter(|n| (self.min..=self.max).contains(n))
             .filter(|n| !self.power_of_two || n.count_ones() == 1 || (*n == 0 && self.min == 0))
             .map(Value::Number)
-            .ok_or_else(|| ParamError::Value {
-                name: self.name,
-                value: text.to_string(),
-                wanted: self.wanted(),
-                nearest: match self.unit {
-                    Unit::Choice(words) => nearest(text.trim(), words.iter().copied()),
-                    _ => None,
-                },
-            })
+            .ok_or_else(|| self.wrong(text, text))
+    }
+
+    /// Reads several words of a set.
+    fn parse_set(&self, text: &str, words: &[&'static str]) -> Result<Value, ParamError> {
+        let known = |name: &str| words.iter().copied().find(|word| word.eq_ignore_ascii_case(name));
+        let word = |name: &str| known(name.trim()).ok_or_else(|| self.wrong(text, name));
+        let found = text.split(',').map(word).collect::<Result<Vec<_>, _>>()?;
+        Ok(Value::Text(found.join(",").into()))
+    }
+
+    /// The error for a value that is none because of `word`.
+    fn wrong(&self, text: &str, word: &str) -> ParamError {
+        let nearest = match self.unit {
+            Unit::Choice(words) | Unit::Set { words, .. } => nearest(word.trim(), words.iter().copied()),
+            _ => None,
+        };
+        ParamError::Value { name: self.name, value: text.to_string(), wanted: self.wanted(), nearest }
     }
 
     /// The value when nobody says otherwise.
@@ -148,7 +159,7 @@ impl Param {
     /// The type in one word, for programs that read it.
     pub fn type_name(&self) -> &'static str {
         match self.unit {
-            Unit::Choice(_) => "choice",
+            Unit::Choice(_) | Unit::Set { .. } => "choice",
             Unit::Switch => "switch",
             Unit::Text { .. } => "text",
             Unit::Bytes => "bytes",
@@ -160,7 +171,7 @@ impl Param {
     /// The words that it takes, if it takes no others.
     pub fn words(&self) -> &'static [&'static str] {
         match self.unit {
-            Unit::Choice(words) => words,
+            Unit::Choice(words) | Unit::Set { words, .. } => words,
             Unit::Switch => &SWITCH_WORDS,
             _ => &[],
         }
@@ -170,6 +181,10 @@ impl Param {
     pub fn wanted(&self) -> String {
         let what = match self.unit {
             Unit::Choice(_) | Unit::Switch => return format!("one of {}", self.words().join(", ")),
+            Unit::Set { words, alone } => {
+                let several = if alone == 0 { "them".into() } else { words[alone..].join(", ") };
+                return format!("one of {}, or several of {several} with commas between", words.join(", "));
+            }
             Unit::Text { .. } => return "a text".to_string(),
             Unit::Bytes => "a number of bytes (suffixes k, m)",
             Unit::Count => "a number",
@@ -182,7 +197,7 @@ impl Param {
     /// A value as a person reads it, and as [`Param::parse`] reads it back.
     pub fn show(&self, value: &Value) -> String {
         match (self.unit, value) {
-            (Unit::Choice(words), Value::Number(n)) => {
+            (Unit::Choice(words) | Unit::Set { words, .. }, Value::Number(n)) => {
                 usize::try_from(*n).ok().and_then(|n| words.get(n)).copied().unwrap_or("?").to_string()
             }
             (_, Value::Number(n)) => n.to_string(),

@@ -49,7 +49,10 @@ const FAMILIES: &[(&str, &str)] = &[
         "mpi_show_mca_params",
         "it is Open MPI's; 'oxmpi info --params' shows all values and where they come from",
     ),
-    ("mpi_leave_pinned", "it is Open MPI's; no memory is pinned here, so leave it out"),
+    (
+        "mpi_leave_pinned",
+        "it is Open MPI's; transports that register memory keep it by themselves, so leave it out",
+    ),
     ("mca_base_param_files", "it is Open MPI's; OXMPI_PARAM_FILES=FILE:FILE in the environment names files"),
     ("hwloc_base_binding_policy", BINDING),
     ("hwloc_default_binding_policy", BINDING),

@@ -69,17 +69,6 @@ pub enum Supplies {
     Postboxes(PostboxParams),
 }
 
-impl Supplies {
-    /// What that is, in a word for a process that has not got it.
-    pub fn what(&self) -> &'static str {
-        match self {
-            Supplies::Segments => "transport",
-            Supplies::Listeners | Supplies::Daemons => "sockets",
-            Supplies::Postboxes(_) => "postboxes",
-        }
-    }
-}
-
 /// The parameters that say how large a segment with postboxes is.
 #[derive(Clone, Copy, Debug)]
 pub struct PostboxParams {
@@ -160,6 +149,8 @@ pub enum BtlRule {
     AllBut,
     /// If `rpi` asks for it.
     Asked,
+    /// If the list names it, or `rpi` or `mtl` asks for it.
+    OrAsked,
 }
 
 /// The transports that this program has, in no order: [`Module::all`] has one.

@@ -16,6 +16,13 @@ pub enum Unit {
     Micros,
     /// One word of a list; the number is its place in it.
     Choice(&'static [&'static str]),
+    /// As [`Unit::Choice`], or several words with commas between them: these are a text.
+    Set {
+        /// The list.
+        words: &'static [&'static str],
+        /// How many of its first words stand alone.
+        alone: usize,
+    },
     /// On or off: one of [`SWITCH_WORDS`]; the number is 1 or 0.
     Switch,
     /// No number but a text.
@@ -95,7 +102,7 @@ pub(crate) fn number(text: &str, unit: Unit) -> Option<i64> {
     let text = text.trim();
     let place = |words: &[&str]| words.iter().position(|w| w.eq_ignore_ascii_case(text)).map(|i| i as i64);
     match unit {
-        Unit::Choice(words) => return place(words),
+        Unit::Choice(words) | Unit::Set { words, .. } => return place(words),
         Unit::Switch => return place(&SWITCH_WORDS).map(|place| place % 2),
         _ => {}
     }

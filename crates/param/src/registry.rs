@@ -97,8 +97,23 @@ impl Params {
     pub fn number(&self, param: &Param) -> i64 {
         match self.at(param).map(|set| &set.value) {
             Some(Value::Number(n)) => *n,
-            Some(Value::Text(_)) => 0, // no number has a text for its value: see Param::parse
+            Some(Value::Text(_)) => 0, // several words of a set: see Params::words
             None => param.default,
+        }
+    }
+
+    /// The words of a choice or a set that somebody has set.
+    pub fn words(&self, param: &Param) -> Vec<&'static str> {
+        let known = |name: &str| param.words().iter().copied().find(|word| *word == name);
+        match self.at(param).map(|set| &set.value) {
+            Some(Value::Number(place)) => usize::try_from(*place)
+                .ok()
+                .and_then(|at| param.words().get(at))
+                .copied()
+                .into_iter()
+                .collect(),
+            Some(Value::Text(names)) => names.split(',').filter_map(known).collect(),
+            None => Vec::new(),
         }
     }
 
@@ -147,13 +162,15 @@ impl Params {
         }
     }
 
-    /// The module for checkpoints that is asked for by name, if one is.
+    /// The module for checkpoints that is asked for by name, if one is; of several the one with the highest priority.
     pub fn cr(&self) -> Option<&'static str> {
-        match self.number_of(Id::cr) {
-            2 => Some("blcr"),
-            3 => Some("self"),
-            _ => None,
-        }
+        self.cr_names().first().copied()
+    }
+
+    /// The modules for checkpoints that are asked for by name, those with higher priorities first.
+    pub fn cr_names(&self) -> Vec<&'static str> {
+        let asked = self.words(&OWN[Id::cr as usize]);
+        ["blcr", "self"].into_iter().filter(|name| asked.contains(name)).collect()
     }
 
     /// The names of the program's functions for checkpoints, by which it saves its state, restores it and goes on, each with the parameter
@@ -256,7 +273,7 @@ static RPI: LazyLock<Param> = LazyLock::new(|| {
     let row = OWN[Id::rpi as usize];
     // Made once, for as long as the program runs.
     Param {
-        unit: Unit::Choice(words.leak()),
+        unit: Unit::Set { words: words.leak(), alone: 0 },
         max: all.len().saturating_sub(1) as i64,
         help: (row.help.to_string() + &texts).leak(),
         ..row
@@ -538,9 +555,9 @@ parameters! {
     }
     rpi: by_hand {
         // The words, and a sentence on each, are those of the transports that there are.
-        unit: Unit::Choice(&[]), default: 0, limits: 0..=0, power_of_two: false,
+        unit: Unit::Set { words: &[], alone: 0 }, default: 0, limits: 0..=0, power_of_two: false,
         aliases: [], level: User,
-        help: "The way that messages take.",
+        help: "The way that messages take; of several, the usable one with the highest priority.",
     }
     btl_tcp_if_include: text {
         default: "", aliases: ["rpi_tcp_if_include"], level: User,
@@ -552,7 +569,7 @@ parameters! {
         help: "The networks that sockets must not use, in the form of btl_tcp_if_include.",
     }
     plm_rsh_agent: text {
-        default: "ssh", aliases: ["boot_rsh_agent", "pls_rsh_agent"], level: User,
+        default: "ssh", aliases: ["boot_rsh_agent", "pls_rsh_agent", "plm_ssh_agent"], level: User,
         help: "The program by which mpirun starts its agent, and 'oxmpi boot' a daemon, on another host, with the options that come \
                before the host; of several, separated by colons, the first that is there. 'ssh' is told never to ask (BatchMode). \
                The environment variable LAMRSH means the same where this is not set.",
@@ -563,9 +580,9 @@ parameters! {
                words know nothing of each other.",
     }
     cr: by_hand {
-        unit: Unit::Choice(&["auto", "none", "blcr", "self"]), default: 0, limits: 0..=3, power_of_two: false,
+        unit: Unit::Set { words: &["auto", "none", "blcr", "self"], alone: 2 }, default: 0, limits: 0..=3, power_of_two: false,
         aliases: [], level: User,
-        help: "The module for checkpoints. 'blcr': images of the processes of a job, made by CRIU in BLCR's place ('oxmpi checkpoint', \
+        help: "The module for checkpoints; of several, the first of blcr and self that can be used. 'blcr': images of the processes of a job, made by CRIU in BLCR's place ('oxmpi checkpoint', \
                'oxmpi restart'); mpirun, and its agent on each other host, look for CRIU when they start, the thread level is MPI_THREAD_SERIALIZED at \
                least, and of the transports crtcp is used unless another one is named. 'self': functions of the program that save and restore \
                its state (cr_self_user_prefix), over any transport that images are made of. 'auto': blcr, if the transport is crtcp and the thread level is high enough; no job needs it for 'oxmpi \
@@ -622,8 +639,8 @@ parameters! {
     btl: text {
         default: "", aliases: [], level: User,
         help: "Open MPI's word for transports: a list such as 'self,sm,tcp' of those that may be used, or '^tcp' for all but \
-               these. It must leave 'self' and a way to others. 'sm', 'vader' and 'shm' are rpi shm, 'tcp' is rpi tcp; of \
-               those left, the highest priority is used.",
+               these. It must leave 'self' and a way to others. 'sm', 'vader' and 'shm' are rpi shm, 'tcp' is rpi tcp, 'openib' \
+               is rpi ib, 'ofi' and 'portals4' are the transports of these names; of those left, the highest priority is used.",
     }
     mtl: text {
         default: "", aliases: [], level: User,
@@ -900,6 +917,22 @@ mod tests {
                 error.contains(&format!("'{word}'")) && error.contains("one of 0, 1, auto"),
                 "{word}: {error}"
             );
+        }
+    }
+
+    #[test]
+    fn a_set_has_several_words_of_which_some_stand_alone() {
+        let params = Params::default().with("cr", "self, BLCR").unwrap();
+        let cr = Param::find("cr").unwrap();
+        assert_eq!((params.cr(), params.cr_names()), (Some("blcr"), vec!["blcr", "self"]));
+        assert_eq!(
+            (params.words(cr), cr.show(&params.value(cr))),
+            (vec!["self", "blcr"], "self,blcr".into())
+        );
+        assert_eq!(Params::default().with("cr", "self").unwrap().cr_names(), ["self"]);
+        for text in ["auto,blcr", "blcr,", "blcr,sefl"] {
+            let error = Params::default().with("cr", text).unwrap_err().to_string();
+            assert!(error.contains("or several of blcr, self with commas between"), "{error}");
         }
     }
 

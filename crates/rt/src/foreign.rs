@@ -154,7 +154,8 @@ fn verdict(evidence: &Evidence) -> SingletonVerdict {
         let found = format!("{size}a PMIx server answers at {server}");
         return one_of(ForeignLauncher::Pmix, named.map(|(_, size)| size), found);
     }
-    if let (Some(tasks @ 2..), Some(task)) = (slurm.step_tasks, slurm.task)
+    // Process 1 is an ancestor of all, and none that srun has started.
+    if let (Some(tasks @ 2..), Some(task @ 2..)) = (slurm.step_tasks, slurm.task)
         && evidence.line.contains(&task)
     {
         let found = format!("SLURM_STEP_NUM_TASKS={tasks}, and SLURM_TASK_PID={task} is this task");
@@ -228,6 +229,7 @@ mod tests {
             ("a task", slurm(Some(4), Some(4), Some(30)), "4 by Slurm"),
             ("below a task", slurm(Some(4), Some(4), Some(10)), "4 by Slurm"),
             ("variables of a task elsewhere", slurm(Some(4), Some(4), Some(99)), doubtful),
+            ("process 1", Evidence { line: vec![30, 1], ..slurm(Some(4), Some(4), Some(1)) }, doubtful),
             ("a task of one in an allocation of four", slurm(Some(1), Some(1), Some(30)), alone),
             (
                 "PMIx by srun, of one task",

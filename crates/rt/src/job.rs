@@ -100,6 +100,8 @@ struct World {
     phase: Phase,
     /// The first process that exited with 0 without having called MPI_Init, and its header page.
     absent: Option<(u32, Glimpse)>,
+    /// Whether its ranks have been other processes before (see [`crate::generation`]).
+    is_renewed: bool,
     /// The first process that exited with another code after MPI_Finalize, if that may fail the job.
     leaver: Option<Leaver>,
     /// Which of its processes run, by rank.
@@ -205,6 +207,7 @@ impl Job {
             other,
             phase: Phase::Running,
             absent: None,
+            is_renewed: false,
             leaver: None,
             running,
             left: ranks,
@@ -230,7 +233,7 @@ impl Job {
     /// The ranks of a job are other processes from now on (see [`crate::generation`]).
     pub fn renew(&mut self, first: u32) {
         let Some(world) = self.worlds.get_mut(&first) else { return };
-        (world.absent, world.leaver) = (None, None);
+        (world.absent, world.leaver, world.is_renewed) = (None, None, true);
         for process in world.processes.clone() {
             self.bonds.forget_process(process);
         }

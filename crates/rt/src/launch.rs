@@ -86,7 +86,6 @@ pub use self::resume::{ApartOf, ApartRanks, FilesOf, NAMESPACE_WORD, Restore, Re
 pub(crate) use self::start::{CONTROL_NUMBER, SEGMENT_NUMBER, kernel};
 
 use self::binding::Binding;
-use self::files::Files;
 use self::launcher::Launcher;
 use crate::hostmap::Hostmap;
 use crate::hosts::opening::Opening;
@@ -266,10 +265,10 @@ pub enum LaunchError {
         limit: u64,
     },
     /// The files for the ranks' output cannot be made.
-    #[error("cannot make files for the output in {}: {error}", directory.display())]
+    #[error("cannot make a file for the output, {}: {error}", path.display())]
     Files {
-        /// Where.
-        directory: PathBuf,
+        /// Which.
+        path: PathBuf,
         /// Why.
         error: io::Error,
     },
@@ -377,17 +376,15 @@ pub fn run(launch: &Launch) -> Result<i32, LaunchError> {
     if size > u64::from(MAX_RANKS) {
         return Err(LaunchError::TooMany(size));
     }
+    // Of a launcher that was killed together with its guard.
+    oxmpi_sys::semaphore::remove_abandoned(None);
     let deadline = Deadline::of(launch);
     let signals = prepare(launch.supervision.is_some())?;
     let here = launch.here(size as u32).len();
     let binding = binding_of(launch.bind, here);
     let sockets = places::has_sockets(launch, size as u32);
     let open_files = start::raise_open_files(launch, (size as u32, here), sockets)?;
-    let files = launch.output_files.as_ref().map(|files| {
-        let directory = files.directory.clone();
-        Files::create(&directory, size as u32).map_err(|error| LaunchError::Files { directory, error })
-    });
-    let files = files.transpose()?;
+    let files = launch.files(size as u32, false)?;
     let started =
         start::start(launch, (&signals, deadline), io::stdin().is_terminal(), &binding, open_files)?;
     let mut launcher = Launcher::new(launch, &signals, started)?;

@@ -17,8 +17,13 @@ pub(crate) enum Fault {
     Code(i32),
     /// It exited with 0 after MPI_Init, without MPI_Finalize.
     NoFinalize,
-    /// It exited with 0 and never called MPI_Init, which this other one did.
-    NoInit(String),
+    /// It exited with 0 and has not called MPI_Init, which this other one did.
+    NoInit {
+        /// The other one.
+        other: String,
+        /// Programs of it before have called MPI_Init.
+        is_later: bool,
+    },
     /// It has ended before MPI_Finalize, and the launcher, which has not started it, cannot know how.
     Gone,
 }
@@ -68,7 +73,10 @@ fn what(subject: &Subject<'_>, fault: &Fault) -> String {
             let _ = write!(out, "exited with code {c}");
         }
         Fault::NoFinalize => out.push_str("exited after MPI_Init without calling MPI_Finalize"),
-        Fault::NoInit(_) => out.push_str("exited without ever calling MPI_Init"),
+        Fault::NoInit { is_later: false, .. } => out.push_str("exited without ever calling MPI_Init"),
+        Fault::NoInit { is_later: true, .. } => {
+            out.push_str("exited without calling MPI_Init again, as a program before has done");
+        }
         Fault::Gone => out.push_str("ended without calling MPI_Finalize"),
     }
     out.push_str(&call(seen));
@@ -284,8 +292,11 @@ fn advice(fault: &Fault, seen: &Glimpse) -> (String, String) {
             "the program that started this launcher, by spawning processes, is no more.".to_string(),
             "look at how that program ended; its processes end with it.".to_string(),
         ),
-        Fault::NoInit(other) => (
-            format!("{other} called MPI_Init, so this is an MPI job, but this rank will never take part."),
+        Fault::NoInit { other, is_later } => (
+            match is_later {
+                false => format!("{other} called MPI_Init, so this is an MPI job, but this rank will never take part."),
+                true => format!("{other} called MPI_Init in its next program, in which this rank will never take part."),
+            },
             "see that every rank runs the MPI program: a script must not end before it, and each program of a ':' list is one job.".to_string(),
         ),
     }
@@ -442,7 +453,8 @@ mod tests {
             Fault::Code(127),
             Fault::Code(139),
             Fault::NoFinalize,
-            Fault::NoInit("rank 3".into()),
+            Fault::NoInit { other: "rank 3".into(), is_later: false },
+            Fault::NoInit { other: "rank 3".into(), is_later: true },
             Fault::Gone,
         ]) {
             let text = fault(&subject, &f, 0, 1);

@@ -17,8 +17,9 @@
 //!    sleep for nothing, never one too few: whoever has announced anew has looked at everything since.
 //! 3. *Lock.* The lock is taken and opened with SEM_UNDO: the kernel opens it when its holder dies.
 //! 4. *End.* The launcher makes the sets and removes them. If it is killed its guard does so ([`remove_abandoned`]), and else
-//!    the next launcher that makes some: a set is abandoned when no process lives that has been the last to use any semaphore
-//!    of it. The launcher is the first to use each, and nobody else uses the second one of the set of the pool.
+//!    the next launcher: a set is abandoned when no process lives that has been the last to use any semaphore
+//!    of it. The launcher is the first to use each, and nobody else uses the second one of the set of the pool. A set that nobody has
+//!    used is abandoned when it is older than [`MAKING_S`]: its launcher was killed while it made the set.
 
 use crate::process_stat::ProcessStat;
 use std::ffi::c_int;
@@ -31,6 +32,8 @@ const OF_PAIR: usize = 6;
 const OF_POOL: usize = 2;
 /// The most processes of a node that can have sets: the kernel has at most 32768.
 pub const MOST_RANKS: u32 = 256;
+/// How long it takes at most to make a set, seconds.
+const MAKING_S: i64 = 10;
 /// The upper half of the key of each set of ours.
 const MARK: i32 = 0x6f58;
 
@@ -302,6 +305,9 @@ fn make(lower: &mut u16, values: &[u16]) -> Result<i32, SemaphoreError> {
                 remove(set);
                 return Err(error);
             }
+            // The kernel notes when a set was first used. The last semaphore is 0, so this waits for nothing.
+            let last = Semaphore { set, number: values.len() as u16 - 1 };
+            let _ = last.change(0, 0, None);
             return Ok(set);
         }
         if io::Error::last_os_error().raw_os_error() != Some(libc::EEXIST) {
@@ -340,11 +346,16 @@ fn remove(set: i32) {
 /// Removes the sets of this user that nobody alive has used last (rule 4). `also_dead` counts as dead: a launcher that is just
 /// ending. Returns how many sets of launchers were found and are still there.
 pub fn remove_abandoned(also_dead: Option<i32>) -> usize {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    remove_abandoned_at(now.map_or(0, |now| now.as_secs() as i64), also_dead)
+}
+
+fn remove_abandoned_at(now_s: i64, also_dead: Option<i32>) -> usize {
     // SAFETY: geteuid(2) has no preconditions.
     let user = u64::from(unsafe { libc::geteuid() });
     let is_dead = |pid: i32| Some(pid) == also_dead || !lives(pid);
     let mut left = 0;
-    for [key, set, _, count, _, _, creator] in listed() {
+    for [key, set, _, count, _, _, creator, _, used_s, made_s] in listed() {
         let is_ours = key >> 16 == i64::from(MARK) && creator == user as i64;
         let (Ok(set), Ok(count)) = (i32::try_from(set), u16::try_from(count)) else { continue };
         if !is_ours || !matches!(usize::from(count), OF_PAIR | OF_POOL) {
@@ -354,8 +365,9 @@ pub fn remove_abandoned(also_dead: Option<i32>) -> usize {
             // SAFETY: plain system call, which tells the process that has used a semaphore last.
             unsafe { libc::semctl(set, number.into(), libc::GETPID) }
         };
+        let is_unfinished = used_s == 0 && now_s - made_s > MAKING_S;
         // 0: one of another PID namespace, or there was none yet.
-        if (0..count).all(|number| matches!(last(number), pid if pid > 0 && is_dead(pid))) {
+        if is_unfinished || (0..count).all(|number| matches!(last(number), pid if pid > 0 && is_dead(pid))) {
             remove(set);
         } else {
             left += 1;
@@ -364,16 +376,17 @@ pub fn remove_abandoned(also_dead: Option<i32>) -> usize {
     left
 }
 
-/// The first numbers that the kernel tells of each set: key, number, mode, semaphores, user, group, creator.
-fn listed() -> impl Iterator<Item = [i64; 7]> {
+/// The numbers that the kernel tells of each set: key, number, mode, semaphores, user, group, creator, the creator's group, when it was
+/// used last (0: never) and changed last.
+fn listed() -> impl Iterator<Item = [i64; 10]> {
     let text = std::fs::read_to_string("/proc/sysvipc/sem").unwrap_or_default();
-    let rows: Vec<[i64; 7]> = text.lines().filter_map(row).collect();
+    let rows: Vec<[i64; 10]> = text.lines().filter_map(row).collect();
     rows.into_iter()
 }
 
-fn row(line: &str) -> Option<[i64; 7]> {
+fn row(line: &str) -> Option<[i64; 10]> {
     let mut words = line.split_ascii_whitespace().map(|word| word.parse().ok());
-    let mut row = [0; 7];
+    let mut row = [0; 10];
     for number in &mut row {
         *number = words.next()??;
     }

@@ -7,13 +7,60 @@
 
 use std::fmt;
 use std::io::{self, Write as _};
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{Mode, OFlags};
 
 /// The exit code for output that nobody reads: what a shell has for a program that SIGPIPE has killed.
 pub const UNREAD_CODE: i32 = 128 + libc::SIGPIPE;
 
 /// The first error, and of which output.
 static LOST: Mutex<Option<(&str, io::Error)>> = Mutex::new(None);
+
+/// Whether the standard output and error were closed when the program was loaded: Rust puts /dev/null there before main, and what goes
+/// there would be lost without a word.
+static CLOSED: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
+
+#[used]
+// SAFETY: the loader calls the functions of this section, of which this is one, once, before main.
+#[unsafe(link_section = ".init_array")]
+static NOTE_CLOSED: extern "C" fn() = note_closed;
+
+extern "C" fn note_closed() {
+    for (closed, fd) in CLOSED.iter().zip([libc::STDOUT_FILENO, libc::STDERR_FILENO]) {
+        // SAFETY: it only asks for the flags of a number that may be a descriptor.
+        closed.store(unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0, Ordering::Relaxed);
+    }
+}
+
+/// Lets writing to an output fail that was closed when the program was started.
+pub fn begin() {
+    let Ok(null) = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else {
+        return;
+    };
+    let [out, err] = CLOSED.each_ref().map(|closed| closed.load(Ordering::Relaxed));
+    // What is read-only is as bad to write to as what is closed.
+    if out {
+        let _ = rustix::stdio::dup2_stdout(&null);
+    }
+    if err {
+        let _ = rustix::stdio::dup2_stderr(&null);
+    }
+}
+
+/// Writes all of it. Rust's own takes what a closed output refuses for written.
+fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::write(fd, bytes) {
+            Ok(n) => bytes = &bytes[n..],
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
 
 /// Whether an error of an output means that nobody reads it any more.
 pub fn is_unread(error: &io::Error) -> bool {
@@ -22,13 +69,12 @@ pub fn is_unread(error: &io::Error) -> bool {
 
 /// Writes to the standard output, now. Whether that may go on: not if nobody reads it any more.
 pub fn say(bytes: &[u8]) -> bool {
-    let mut out = io::stdout().lock();
-    note("standard output", out.write_all(bytes).and_then(|()| out.flush()))
+    note("standard output", write_all(rustix::stdio::stdout(), bytes))
 }
 
 /// The same on the standard error, of what others have said; for one's own words there is [`complain`](crate::complain!).
 pub fn pass_error(bytes: &[u8]) -> bool {
-    note("standard error", io::stderr().write_all(bytes))
+    note("standard error", write_all(rustix::stdio::stderr(), bytes))
 }
 
 fn note(output: &'static str, written: io::Result<()>) -> bool {

@@ -43,6 +43,14 @@ pub enum LibraryError {
         /// What the loader said.
         why: String,
     },
+    /// Its modules are not there.
+    #[error(
+        "UCC ('{library}') finds none of its modules: install the package that has their names (Debian: libucc-dev, beside libucc1)"
+    )]
+    Modules {
+        /// The file.
+        library: String,
+    },
     /// It is something else.
     #[error("'{library}' has no function {symbol}: it is no UCC of version 1")]
     Symbol {
@@ -70,6 +78,9 @@ pub enum LibraryError {
         why: String,
     },
 }
+
+/// UCC_ERR_NOT_FOUND.
+const NOT_FOUND: Status = -7;
 
 impl Library {
     /// Loads the library `name`: a file name as the loader takes it.
@@ -128,6 +139,28 @@ impl Library {
         (major, minor, release)
     }
 
+    /// Whether it finds its modules, without which it can do nothing.
+    ///
+    /// # Errors
+    /// What it lacks.
+    pub fn find_modules(&self) -> Result<(), LibraryError> {
+        let config = self.read_config()?;
+        // SAFETY: it was made above, and is released once.
+        unsafe { (self.symbols.lib_config_release)(config) };
+        Ok(())
+    }
+
+    /// UCC's settings, for the caller to release.
+    fn read_config(&self) -> Result<*mut c_void, LibraryError> {
+        let mut config = null_mut();
+        // SAFETY: neither prefix nor file is given; the place is one for a pointer.
+        let status = keep_signals(|| unsafe { (self.symbols.lib_config_read)(null(), null(), &mut config) });
+        if status == NOT_FOUND {
+            return Err(LibraryError::Modules { library: self.name.clone() });
+        }
+        self.check("ucc_lib_config_read", status).map(|()| config)
+    }
+
     /// What a call has answered, as a result. Numbers above 0 say that something goes on, and are no errors.
     pub(crate) fn check(&self, call: &'static str, status: Status) -> Result<(), LibraryError> {
         if status >= 0 {
@@ -169,10 +202,7 @@ impl Context {
 
     fn start(library: &Arc<Library>, is_threaded: bool, cls: &str) -> Result<Context, LibraryError> {
         let symbols = &library.symbols;
-        let mut config = null_mut();
-        // SAFETY: neither prefix nor file is given; the place is one for a pointer.
-        let status = unsafe { (symbols.lib_config_read)(null(), null(), &mut config) };
-        library.check("ucc_lib_config_read", status)?;
+        let config = library.read_config()?;
         let params = LibParams {
             mask: UCC_LIB_PARAM_FIELD_THREAD_MODE,
             thread_mode: if is_threaded { UCC_THREAD_MULTIPLE } else { UCC_THREAD_SINGLE },

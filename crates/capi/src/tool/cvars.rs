@@ -130,7 +130,7 @@ mpi! {
     ) -> c_int {
         call(|| {
             let param = at(Param::all(), cvar_index)?;
-            let choice = matches!(param.unit, Unit::Choice(_));
+            let choice = matches!(param.unit, Unit::Choice(_) | Unit::Set { .. });
             let items = choice.then(|| oxmpi_core::tool::enums::find(param.name)).flatten();
             let reach = match param.change {
                 Change::Never => abi::MPI_T_SCOPE_CONSTANT,
@@ -233,7 +233,7 @@ mpi! {
                     Kind::Text => Value::Text(name(buf.cast())?.into()),
                 }
             };
-            if let (Unit::Choice(words), Value::Number(n)) = (param.unit, &value)
+            if let (Unit::Choice(words) | Unit::Set { words, .. }, Value::Number(n)) = (param.unit, &value)
                 && usize::try_from(*n).map_or(true, |n| n >= words.len())
             {
                 return Err(abi::MPI_T_ERR_INVALID);

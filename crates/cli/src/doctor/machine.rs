@@ -46,7 +46,8 @@ pub(super) fn memory() -> Finding {
     }
 }
 
-pub(super) fn limits() -> Vec<Finding> {
+/// `has_fabric`: jobs on several hosts go over a network whose adapter reads and writes the memory of processes.
+pub(super) fn limits(has_fabric: bool) -> Vec<Finding> {
     let show = |limit: Option<u64>| limit.map_or("unlimited".to_string(), |limit| limit.to_string());
     let files = getrlimit(Resource::Nofile);
     let text = format!("open files: {} now, {} at most", show(files.current), show(files.maximum));
@@ -67,8 +68,15 @@ pub(super) fn limits() -> Vec<Finding> {
         }
         _ => good("limits", text),
     };
-    let locked = show(getrlimit(Resource::Memlock).current);
-    let pinned = good("limits", format!("locked memory: {locked} bytes; no transport of OxMPI pins memory"));
+    let locked = getrlimit(Resource::Memlock).current;
+    let text =
+        format!("locked memory: {} bytes; the transports ib, gm, ofi and portals4 lock some", show(locked));
+    let pinned = match locked {
+        Some(_) if has_fabric => {
+            note("limits", text, "they are for the network of this host: 'ulimit -l unlimited', limits.conf")
+        }
+        _ => good("limits", text),
+    };
     vec![open, started, pinned, file_size(), control_group()]
 }
 

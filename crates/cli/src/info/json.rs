@@ -139,7 +139,7 @@ fn level(level: Level) -> &'static str {
 
 fn one(params: &Params, param: &Param) -> Json {
     let value = |value: &Value| match (param.unit, value) {
-        (Unit::Choice(_) | Unit::Text { .. }, value) => Json::from(param.show(value)),
+        (Unit::Choice(_) | Unit::Set { .. } | Unit::Text { .. }, value) => Json::from(param.show(value)),
         (_, Value::Number(n)) => Json::from(*n),
         (_, Value::Text(text)) => Json::from(&**text),
     };

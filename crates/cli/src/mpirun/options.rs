@@ -15,6 +15,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use oxmpi_param::Param;
 use oxmpi_param::nearest::nearest;
 use oxmpi_rt::daemon::is_notation;
 use oxmpi_rt::hosts::placement::By;
@@ -67,6 +68,10 @@ pub(crate) struct Options {
     pub(crate) prefix: Option<PathBuf>,
     /// Whether the shell gets its prompt back at once.
     pub(crate) no_wait: bool,
+    /// MPI_UNIVERSE_SIZE, if it is said.
+    pub(crate) universe_size: Option<u32>,
+    /// Options that have no effect, each with the reason.
+    pub(crate) no_effect: Vec<String>,
     bind_to: Option<Target>,
     /// Cores for each rank (`--map-by slot:PE=N`).
     cores_each: Option<usize>,
@@ -158,6 +163,8 @@ impl Default for Options {
             no_local: false,
             prefix: None,
             no_wait: false,
+            universe_size: None,
+            no_effect: Vec::new(),
             bind_to: None,
             cores_each: None,
         }
@@ -165,6 +172,16 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Notes an option that does nothing, to be told once.
+    fn has_no_effect(&mut self, given: &Given, why: &str) {
+        let words: Vec<_> = (0..given.values.len()).map(|i| given.shown(i)).collect();
+        let text = [&given.name, " ", &words.join(" ")].concat();
+        let text = format!("{} {why}", text.trim_end());
+        if !self.no_effect.contains(&text) {
+            self.no_effect.push(text);
+        }
+    }
+
     /// What ranks are to be bound to.
     pub(crate) fn bind(&self) -> Bind {
         match (self.bind_to, self.cores_each) {
@@ -334,6 +351,11 @@ impl Given {
         (self.values[0].clone(), self.values[1].clone())
     }
 
+    /// What it says as the value of a parameter.
+    fn as_parameter(&self, name: &str) -> Setting {
+        Setting { option: self.name.clone(), name: name.into(), value: self.shown(0) }
+    }
+
     fn names(&self) -> Inherit {
         let names = self.values[0].as_bytes().split(|&b| b == b',').filter(|name| !name.is_empty());
         Inherit::Only(names.map(|name| OsStr::from_bytes(name).to_owned()).collect())
@@ -418,6 +440,7 @@ impl Reader {
             }
             Id::Version => return Ok(Some(Command::Version)),
             Id::NotYet => return Err(UsageError::NotYet { option: given.name, why: spec.help }),
+            Id::NoEffect => self.options.has_no_effect(&given, spec.help),
             Id::ConfigFile => self.programs_from(&given)?,
             id if self.of_program(id, &given)? => {}
             id => self.of_job(id, &given)?,
@@ -461,6 +484,9 @@ impl Reader {
                 program.per_host = Some(given.number("a number of ranks, 1 or more")?);
                 program.per_host_again = id == Id::PerHostAgain;
             }
+            Id::OnePerHost => {
+                (program.per_host, program.per_host_again) = (Some(1), given.name.ends_with("-rr"));
+            }
             Id::Directory => program.directory = Some(PathBuf::from(&given.values[0])),
             Id::Path => program.path = Some(given.values[0].clone()),
             Id::Host => program.hosts = Hosts::of_list(&given.shown(0)).map_err(|why| given.wrong(why))?,
@@ -472,8 +498,13 @@ impl Reader {
             }
             Id::Export => {
                 let env = if first { &mut self.options.env } else { &mut program.env };
-                let wanted = "a variable: NAME=VALUE, or a NAME that is set";
-                env.extend(variable(&given.values[0]).map_err(|()| given.bad(wanted))?);
+                match variable(&given.values[0]) {
+                    Ok(Some(variable)) => env.push(variable),
+                    Ok(None) => {
+                        self.options.has_no_effect(given, "has no effect: no variable of this name is set")
+                    }
+                    Err(()) => return Err(given.bad("a variable: NAME=VALUE, or a NAME that is set")),
+                }
             }
             Id::ProgramEnv => program.env.push(given.pair()),
             Id::ProgramEnvList => program.inherit = Some(given.names()),
@@ -496,7 +527,12 @@ impl Reader {
             Id::TimestampOutput => options.output.times = true,
             Id::MergeOutput => options.output.merges = true,
             Id::Output => output(options, given)?,
-            Id::OutputFilename => options.output_files = Some(output_files(&given.shown(0))),
+            Id::OutputFilename => options.output_files = Some(output_files(&given.values[0])),
+            Id::OutPattern | Id::ErrPattern => {
+                let files = options.output_files.get_or_insert_default();
+                files.print = false;
+                files.patterns[usize::from(id == Id::ErrPattern)] = Some(given.values[0].clone());
+            }
             Id::Stdin => {
                 options.stdin = match given.shown(0).as_str() {
                     "none" => Stdin::None,
@@ -504,6 +540,7 @@ impl Reader {
                     rank => Stdin::Rank(rank.parse().map_err(|_| given.bad("a rank, 'none' or 'all'"))?),
                 }
             }
+            Id::UniverseSize => options.universe_size = Some(given.number("a number of ranks, 1 or more")?),
             Id::Prefix => options.prefix = Some(PathBuf::from(&given.values[0])),
             Id::Quiet => options.quiet = true,
             Id::Verbose => options.verbose = true,
@@ -511,6 +548,9 @@ impl Reader {
             Id::BindToCore => options.bind_to = Some(Target::Core),
             Id::BindToNone => options.bind_to = Some(Target::None),
             Id::BindTo => options.bind_to = Some(target(given)?),
+            Id::CoresEach => {
+                options.cores_each = Some(given.number("a number of cores, 1 or more")? as usize)
+            }
             Id::MapBy => map_by(options, &mut self.program, given)?,
             Id::ByNode => options.by = By::Node,
             Id::BySlot => options.by = By::Slot,
@@ -528,12 +568,20 @@ impl Reader {
                 options.every = Some(interval(&given.shown(0)).ok_or_else(|| given.bad(INTERVAL_WANTED))?);
             }
             Id::CheckpointOnTerm => options.checkpoint_on_term = true,
-            Id::Watchdog => options.mca.push(Setting {
-                option: given.name.clone(),
-                name: "mpi_watchdog".into(),
-                value: given.shown(0),
-            }),
-            Id::Mca => options.mca.push(Setting {
+            Id::Watchdog => options.mca.push(given.as_parameter("mpi_watchdog")),
+            Id::Interface => options.mca.push(given.as_parameter("btl_tcp_if_include")),
+            Id::RemoteShell => match given.shown(0).as_str() {
+                "ssh" | "rsh" => options.mca.push(given.as_parameter("plm_rsh_agent")),
+                _ if given.name.ends_with("-exec") => options.mca.push(given.as_parameter("plm_rsh_agent")),
+                _ => options.has_no_effect(
+                    given,
+                    "has no effect: other hosts are reached by ssh, rsh or 'oxmpi boot'",
+                ),
+            },
+            Id::LauncherParameter if Param::find(&given.shown(0)).is_none() => {
+                options.has_no_effect(given, "has no effect: OxMPI's launcher is neither PRRTE nor PMIx");
+            }
+            Id::Mca | Id::LauncherParameter => options.mca.push(Setting {
                 option: given.name.clone(),
                 name: given.shown(0),
                 value: given.shown(1),
@@ -548,11 +596,7 @@ impl Reader {
             }
             Id::NoWait => options.no_wait = true,
             Id::GoOn => options.mca.push(fault_tolerance(given, "1")),
-            Id::InitialErrhandler => options.mca.push(Setting {
-                option: given.name.clone(),
-                name: "mpi_initial_errhandler".into(),
-                value: given.shown(0),
-            }),
+            Id::InitialErrhandler => options.mca.push(given.as_parameter("mpi_initial_errhandler")),
             Id::Tune => options.tune.extend(files(&given.shown(0), &[','])),
             Id::Am => options.am.extend(files(&given.shown(0), &[',', ':'])),
             _ => {} // what is done anyway; the others were taken before
@@ -625,12 +669,11 @@ fn rank_by(given: &Given) -> Result<By, UsageError> {
 }
 
 /// Where output goes: a directory, and whether it is printed as well.
-fn output_files(text: &str) -> OutputFiles {
-    let (directory, print) = match text.strip_suffix(":nocopy") {
-        Some(directory) => (directory, false),
-        None => (text, true),
-    };
-    OutputFiles { directory: directory.into(), print }
+fn output_files(text: &OsStr) -> OutputFiles {
+    match text.as_bytes().strip_suffix(b":nocopy") {
+        Some(directory) => OutputFiles::in_directory(OsStr::from_bytes(directory), false),
+        None => OutputFiles::in_directory(text, true),
+    }
 }
 
 /// `--output tag,timestamp,merge,directory=DIR`.
@@ -641,7 +684,7 @@ fn output(options: &mut Options, given: &Given) -> Result<(), UsageError> {
             ("timestamp", _) => options.output.times = true,
             ("merge" | "merge-stderr-to-stdout", _) => options.output.merges = true,
             (_, Some(("directory" | "dir", directory))) => {
-                options.output_files = Some(output_files(directory))
+                options.output_files = Some(output_files(directory.as_ref()))
             }
             _ => return Err(given.bad("a list of tag, timestamp, merge, directory=DIR")),
         }

@@ -140,20 +140,31 @@ impl Request {
     /// Whether the compiler will link: it is not told to stop before, and has something to link. A compiler that is given
     /// no file (`--version`) must not be told to link.
     fn links(&self) -> bool {
-        let mut is_value = false;
         let mut has_input = false;
-        for arg in &self.args {
-            let text = arg.to_str().unwrap_or_default();
-            if std::mem::replace(&mut is_value, WITH_VALUE.contains(&text)) {
-                is_value = false;
-            } else if NO_LINKING.contains(&text) {
+        for arg in self.without_values() {
+            if NO_LINKING.iter().any(|stop| arg == stop) {
                 return false;
-            } else {
-                has_input |= text == "-" || !arg.as_bytes().starts_with(b"-");
             }
+            has_input |= arg == "-" || !arg.as_bytes().starts_with(b"-");
         }
         // Who is shown a command without files wants to see all of it.
         has_input || (matches!(self.asked, Asked::Show(_)) && self.args.is_empty())
+    }
+
+    /// The arguments without those that are values of an option before them.
+    fn without_values(&self) -> impl Iterator<Item = &OsString> {
+        let mut is_value = false;
+        self.args.iter().filter(move |arg| {
+            let text = arg.to_str().unwrap_or_default();
+            let was_value = is_value;
+            is_value = !was_value && WITH_VALUE.contains(&text);
+            !was_value
+        })
+    }
+
+    /// Whether the program is to be linked without shared libraries.
+    pub(super) fn is_static(&self) -> bool {
+        self.links() && self.without_values().any(|arg| arg == "-static" || arg == "--static")
     }
 
     fn compile(&self, prefix: &Path) -> Vec<OsString> {
@@ -289,6 +300,17 @@ mod tests {
             joined(&["-cxx=g++", "a.c", "-c"]),
             "-I/p/include -cxx=g++ a.c -c",
             "is the compiler's for mpicc"
+        );
+    }
+
+    #[test]
+    fn a_program_without_shared_libraries_is_known_where_it_is_linked() {
+        assert!(request(&["a.c", "-static"]).is_static());
+        assert!(
+            ![&["a.c"][..], &["-static", "-c", "a.c"], &["-o", "-static", "a.c"]]
+                .map(request)
+                .iter()
+                .any(Request::is_static)
         );
     }
 

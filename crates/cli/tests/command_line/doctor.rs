@@ -42,10 +42,12 @@ fn each_area_is_looked_at_and_what_is_wrong_has_a_remedy() {
     assert_eq!(code, i32::from(found.iter().any(|one| one["severity"] == "problem")));
     assert_eq!(of(&found, "programs")["severity"], "good");
     assert_eq!(of(&found, "selection")["text"], "messages go by rpi shm");
+    let locks = "the transports ib, gm, ofi and portals4 lock some";
+    assert!(found.iter().any(|one| one["text"].as_str().is_some_and(|text| text.contains(locks))));
 
     let wrong = [
         ("PATH", bin.as_str()),
-        ("OXMPI_MCA_btl", "self,openib"),
+        ("OXMPI_MCA_btl", "self,ugni"),
         ("OXMPI_MCA_wait_yeilds", "1"),
         ("OXMPI_MCA_btl_tcp_if_include", "nowhere0"),
         ("LD_PRELOAD", "libmpi_nowhere.so"),
@@ -53,7 +55,7 @@ fn each_area_is_looked_at_and_what_is_wrong_has_a_remedy() {
     let (code, found) = doctor(&wrong);
     assert_eq!(code, 1);
     for (area, text) in [
-        ("selection", "'openib'"),
+        ("selection", "'ugni'"),
         ("parameters", "did you mean 'wait_yields'?"),
         ("networks", "no interface 'nowhere0'"),
         ("libraries", "LD_PRELOAD names an MPI library"),

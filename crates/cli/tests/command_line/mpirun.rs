@@ -442,9 +442,59 @@ fn output_goes_to_files_as_well_or_alone() {
     }
     let (code, _, err) = run(&["--output-filename", "/dev/null/x", "true"]);
     assert!(
-        code == 1 && err.starts_with("mpirun: cannot make files for the output in /dev/null/x:"),
+        code == 1 && err.starts_with("mpirun: cannot make a file for the output, /dev/null/x/rank.0/stdout:"),
         "{err}"
     );
+}
+
+/// Options that users of Open MPI, Hydra and PRRTE type are done, or said once to have no effect.
+#[test]
+fn options_of_other_launchers_are_done_or_said_to_have_no_effect() {
+    let room = Room::new("others");
+    let pattern = format!("{}/new/%%%r.%g.%p", room.path());
+    let script =
+        "echo $OXMPI_UNIVERSE_SIZE $OXMPI_MCA_btl_tcp_if_include $OXMPI_MCA_plm_rsh_agent; echo err >&2";
+    let done = ["-n", "2", "-usize", "7", "-iface", "lo", "-launcher", "rsh", "-outfile-pattern", &pattern];
+    let not_done = [
+        "-x OXMPI_NOT_SET",
+        "--noprefix",
+        "--tmpdir /x",
+        "--report-uri -",
+        "-print-all-exitcodes",
+        "--prtemca rmaps_default_mapping_policy node",
+        "-launcher fork",
+    ];
+    let words = not_done.iter().chain(&not_done).flat_map(|words| words.split(' '));
+    let args: Vec<_> = done.into_iter().chain(words).chain(["sh", "-c", script]).collect();
+    let (code, out, err) = run(&args);
+    assert_eq!((code, out.as_str(), err.matches("err\n").count()), (0, "", 2), "{err}");
+    for words in not_done {
+        assert_eq!(err.matches(&format!("mpirun: {words} has no effect: ")).count(), 1, "{words}: {err}");
+    }
+    for rank in 0..2 {
+        let read = std::fs::read_to_string(format!("{}/new/%{rank}.0.0", room.path())).unwrap();
+        assert_eq!(read, "7 lo rsh\n");
+    }
+    // Ranks may share a file.
+    let all = format!("{}/all", room.path());
+    let (code, _, err) =
+        run(&["-n", "2", "-q", "-x", "OXMPI_NOT_SET", "-errfile-pattern", &all, "sh", "-c", script]);
+    assert_eq!((code, err.as_str(), std::fs::read_to_string(all).unwrap().as_str()), (0, "", "err\nerr\n"));
+}
+
+/// Rust puts /dev/null in the place of a closed output before main: what is written there must not count as written.
+#[test]
+fn output_that_is_closed_is_lost_and_that_is_said() {
+    let program = env!("CARGO_BIN_EXE_oxmpi");
+    for (words, name) in [("mpirun -n 2 echo x", "mpirun"), ("--version", "oxmpi")] {
+        let script = format!("{program} {words} >&-");
+        let command = Command::new("sh").args(["-c", &script]).stderr(Stdio::piped()).spawn().unwrap();
+        let (code, _, err) = parts(finish(command));
+        assert!(code == 1 && err.contains(name) && err.contains("Bad file descriptor"), "{code} {err}");
+    }
+    let script = format!("{program} mpirun sh -c 'echo x >&2' 2>&-; echo $?");
+    let command = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
+    assert_eq!(parts(finish(command)).1, "1\n");
 }
 
 #[test]

@@ -217,6 +217,43 @@ fn c_and_cxx_compile_without_warnings_and_run_where_paths_have_blanks() {
     assert!(preprocessed.contains("int MPI_Allreduce("));
 }
 
+/// Build systems look for functions with declarations of their own, for pkg-config by names of others, and for Fortran, of which they take
+/// another MPI's where there is none.
+#[test]
+fn build_systems_find_this_installation_and_no_other() {
+    let room = Room::new("build");
+    let mut source = String::new();
+    let kinds = "Comm Errhandler File Group Info Message Op Request Session Status Type Win".split(' ');
+    let names = kinds.flat_map(|kind| ["c2f", "f2c"].map(|to| format!("MPI_{kind}_{to}")));
+    let calls: Vec<_> = names.map(|name| (format!("char {name}();\n"), format!("{name}() + "))).collect();
+    calls.iter().for_each(|(declaration, _)| source += declaration);
+    source += "int main(void) { return ";
+    calls.iter().for_each(|(_, call)| source += call);
+    room.write("conftest.c", &(source + "0; }\n"));
+    ok(tool(&prefix(), "mpicc").args(["-std=gnu17", "conftest.c", "-o", "conftest"]).current_dir(&room.0));
+    let flags = |name: &str| {
+        let mut command = Command::new("pkg-config");
+        command.args(["--libs", name]).env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig"));
+        ok(&mut command)
+    };
+    for name in ["mpi", "mpi-c", "mpi-cxx", "mpich", "ompi-c", "ompi-cxx"] {
+        assert_eq!(flags(name), flags("oxmpi"), "{name}");
+    }
+    for (name, args, text) in [
+        ("mpifort", &["-showme:link"][..], "OxMPI has no Fortran yet"),
+        ("mpif90", &["a.f90"], "OxMPI has no Fortran yet"),
+        ("mpif77", &[], "OxMPI has no Fortran yet"),
+        ("mpicc", &["-static", "a.c"], "-static: OxMPI is a shared library alone"),
+    ] {
+        let output = tool(&prefix(), name).args(args).output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.code() == Some(1) && err.contains(text) && err.lines().count() == 1,
+            "{name}: {err}"
+        );
+    }
+}
+
 #[test]
 fn a_shell_can_use_what_is_shown() {
     let room = Room::new("shown");

@@ -180,12 +180,13 @@ impl<F: Fabric> Process<F> {
             self.choice.plan(comm, call, &picked)
         };
         // The tag and the number are drawn before anything can fail at this rank alone.
-        let number = Cell::new(None);
+        let (number, has_team) = (Cell::new(None), Cell::new(true));
         let of_process = (self.world().collective_team(), self.is_threaded());
         let draw = |comm: &Communicator| {
             let mut domain = self.domain.lock();
             let handed = domain.handed_or_new(library, self.choice.handed(), of_process);
             number.set(Some(handed.draw(comm.collective_team())));
+            has_team.set(handed.may_have(comm.collective_team()));
             drop(domain);
             tag(comm)
         };
@@ -195,7 +196,10 @@ impl<F: Fabric> Process<F> {
         let Some(number) = number.get() else { return plan.map(|_| None) };
 
         let component = library.component();
-        let what = || format!("handed to {library}, component {component}");
+        let what = || match has_team.get() {
+            true => format!("offered to {library}, component {component}"),
+            false => format!("not by {library}, which has no team for it, component {component}"),
+        };
         self.choice.tell(comm, &picked.facts, component, what);
         let mut domain = self.domain.lock();
         let handed_over = plan.and_then(|plan| {

@@ -182,7 +182,8 @@ impl InMaking {
 /// # Errors
 /// It cannot be used, and why.
 pub fn find_ucc(library: &str) -> Result<String, String> {
-    Library::open(library).map(|library| library.to_string()).map_err(|error| error.to_string())
+    let found = Library::open(library).and_then(|found| found.find_modules().map(|()| found.to_string()));
+    found.map_err(|error| error.to_string())
 }
 
 /// What there is of the library HCOLL under this name (`coll_hcoll_library`): its version and file.

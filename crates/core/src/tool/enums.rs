@@ -48,7 +48,7 @@ pub fn find(name: &str) -> Option<usize> {
 }
 
 fn choice(param: &Param) -> Option<Enumeration> {
-    let Unit::Choice(words) = param.unit else { return None };
+    let (Unit::Choice(words) | Unit::Set { words, .. }) = param.unit else { return None };
     Some(Enumeration { name: param.name.into(), items: numbered(words) })
 }
 

@@ -166,6 +166,17 @@ fn the_spellings_of_open_mpi_select_what_they_say() {
         (&[("rpi", "tcp"), ("btl", "self,sm,tcp")], "tcp"),
         (&[("rpi", "crtcp"), ("btl", "self,tcp")], "crtcp"),
         (&[("rpi_tcp_priority", "99"), ("btl", "self,sm")], "shm"),
+        (&[("btl", "openib,self"), ("rpi_ib_fallback", "1")], "ib"),
+        (&[("btl", "self,sm,openib"), ("rpi_ib_fallback", "1")], "shm"),
+        (&[("btl", "self,ofi")], "ofi"),
+        (&[("btl", "self,portals4")], "portals4"),
+        (&[("mtl", "ofi"), ("btl", "^ofi,openib")], "ofi"),
+        (&[("rpi", "ib"), ("btl", "self,sm"), ("rpi_ib_fallback", "1")], "ib"),
+        (&[("rpi", "lamd, TCP")], "tcp"),
+        (&[("rpi", "gm,lamd,crtcp"), ("btl", "self,tcp")], "crtcp"),
+        (&[("rpi", "tcp,ofi"), ("mtl", "ofi")], "ofi"),
+        (&[("rpi", "ofi,portals4"), ("mtl", "portals4")], "portals4"),
+        (&[("mtl", "portals4,ofi")], "ofi"),
     ] {
         assert_eq!(chosen(pairs), Ok(transport), "{pairs:?}");
     }
@@ -178,7 +189,10 @@ fn what_cannot_be_is_refused_with_reason_source_and_remedy() {
         (&[("btl", "^self")], &["leaves out 'self'"]),
         (&[("btl", "self")], &["leaves no way", "add 'sm' or 'tcp'"]),
         (&[("btl", "^sm,tcp")], &["leaves no way"]),
-        (&[("btl", "self,openib")], &["'openib'", "'tcp' goes over IP"]),
+        (&[("btl", "self,openib")], &["rpi ib: no device under"]),
+        (&[("btl", "self,ugni")], &["'ugni': OxMPI has no transport of this name"]),
+        (&[("rpi", "tcp,crtcp"), ("btl", "self,sm")], &["asks for 'tcp,crtcp'", "'btl' is 'self,sm'"]),
+        (&[("rpi", "ib,gm")], &["rpi gm: there is no Myrinet interface", "rpi ib: no device under"]),
         (&[("btl", "self,tpc")], &["no module 'tpc'", "did you mean 'tcp'"]),
         (&[("btl", "self,^tcp")], &["in front of the whole list"]),
         (&[("btl", "^")], &["names nothing"]),
@@ -191,7 +205,7 @@ fn what_cannot_be_is_refused_with_reason_source_and_remedy() {
         (&[("pml", "cm"), ("mtl", "^ofi,portals4")], &["'pml' is 'cm'", "no transport is left"]),
         (&[("rpi", "tcp"), ("mtl", "ofi")], &["asks for 'tcp'", "'mtl' is 'ofi' (from --mca mtl ofi)"]),
         (&[("rpi", "ofi"), ("mtl", "^ofi")], &["asks for 'ofi'", "'mtl' is '^ofi'"]),
-        (&[("mtl", "psm2")], &["no transport for this network yet", "'ofi'"]),
+        (&[("mtl", "psm2")], &["by libfabric", "'--mca mtl ofi'"]),
         (&[("mtl", "oif")], &["did you mean 'ofi'", "has ofi, portals4"]),
         (
             &[("rpi", "tcp"), ("btl", "self,sm")],
@@ -233,10 +247,15 @@ fn a_job_on_several_nodes_needs_a_way_between_them() {
             &[("rpi", "shm")],
             &[("rpi", "usysv")],
             &[("rpi", "lamd")],
+            &[("rpi", "lamd,tcp")],
         ] {
             let found = select(pairs).unwrap();
             let between = (found.transport().name != "tcp").then_some("tcp");
             assert_eq!(found.between, between, "{pairs:?}");
+        }
+        for (list, way) in [("self,sm,ofi", "ofi"), ("self,sm,openib", "ib")] {
+            let found = select(&[("btl", list), ("rpi_ib_fallback", "1")]).unwrap();
+            assert_eq!((found.transport().name, found.between), (way, None), "{list}");
         }
         let none = Job { no_sockets: Some("there is no network".into()), ..job.clone() };
         let error = params(&[]).select(&none, ThreadLevel::Single).unwrap_err().to_string();

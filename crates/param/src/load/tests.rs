@@ -138,7 +138,7 @@ fn errors_name_source_value_what_is_accepted_and_the_nearest_name() {
         all,
         [
             format!(
-                "file {path}:3:7: parameter 'rpi': 'tpc' is not one of {transports} (did you mean 'tcp'?)"
+                "file {path}:3:7: parameter 'rpi': 'tpc' is not one of {transports}, or several of them with commas between (did you mean 'tcp'?)"
             ),
             format!("file {path}:4:1: the line is not of the form 'NAME = VALUE'"),
         ]

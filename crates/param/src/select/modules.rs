@@ -113,10 +113,10 @@ fn rows(params: &Params, job: &Job, ask: &Ask) -> Vec<ModuleRow> {
         lowest: ThreadLevel::Serialized,
         highest: ThreadLevel::Multiple,
         checkpoints: true,
-        left_out: match params.cr() {
+        left_out: match params.cr_names()[..] {
             _ if params.cr_is_off() => Some("'cr' is 'none'".into()),
-            Some(asked) if asked != *name => Some(format!("'{asked}' is asked for (parameter 'cr')")),
-            None if *name == "self" => Some("it is used only if 'cr' names it".into()),
+            [] if *name == "self" => Some("it is used only if 'cr' names it".into()),
+            [asked, ..] if asked != *name => Some(format!("'{asked}' is asked for (parameter 'cr')")),
             _ => None,
         },
         unavailable: unavailable(job),

@@ -3,8 +3,8 @@
 use super::modules::NodeCount;
 use super::{Impossible, Job, LevelError};
 use crate::components::{Asked, BadName, Component};
-use crate::definition::{Param, Value};
-use crate::module::{BtlRule, Module};
+use crate::definition::Param;
+use crate::module::{BetweenNodes, BtlRule, Module};
 use crate::nearest::nearest;
 use crate::registry::Params;
 use crate::source::Source;
@@ -31,7 +31,7 @@ pub enum SelectError {
     )]
     Contradiction {
         /// The transport.
-        asked: &'static str,
+        asked: String,
         /// Who asks for it.
         from: String,
         /// The parameter whose list leaves it out.
@@ -82,10 +82,11 @@ const fn missing(name: &'static str, remedy: &'static str) -> Known {
     Known { name, missing: Some(remedy) }
 }
 
-const NO_NETWORK: &str = "there is no transport for this network yet; 'tcp' goes over IP";
+const NO_NETWORK: &str = "OxMPI has no transport of this name; 'openib' is InfiniBand, '--mca mtl ofi' goes over the networks of \
+                          libfabric, 'tcp' over IP";
 const NO_PML: &str = "it is not there; say 'ob1', or leave the parameter out";
 const NO_MTL: &str =
-    "there is no transport for this network yet; most providers of libfabric can be had by 'ofi'";
+    "OxMPI goes over this network by libfabric, if that has a provider for it: '--mca mtl ofi'";
 
 const PML: &[Known] = &[
     here("ob1"),
@@ -101,12 +102,9 @@ const PML: &[Known] = &[
 /// Beside the names of the transports that are here.
 const BTL: &[Known] = &[
     here("self"),
-    missing("openib", NO_NETWORK),
     missing("uct", NO_NETWORK),
-    missing("ofi", NO_NETWORK),
     missing("ugni", NO_NETWORK),
     missing("usnic", NO_NETWORK),
-    missing("portals4", NO_NETWORK),
     missing(
         "smcuda",
         "there is no transport for memory of accelerators yet; 'sm' goes through shared memory",
@@ -138,11 +136,11 @@ fn ask_mtl(pml: Option<&List<'_>>, mtl: Option<&List<'_>>) -> Result<Mtl, Select
     let asked = match mtl.filter(|mtl| !mtl.all_but).or(asks_cm) {
         None => None,
         Some(list) => {
-            let found = matching().find(leaves).ok_or_else(|| {
-                list.wrong(
-                    "no transport is left whose network matches messages: leave the parameter out".into(),
-                )
-            })?;
+            let found: Vec<_> = matching().filter(leaves).collect();
+            if found.is_empty() {
+                let why = "no transport is left whose network matches messages: leave the parameter out";
+                return Err(list.wrong(why.into()));
+            }
             Some((found, list.from.clone()))
         }
     };
@@ -152,8 +150,8 @@ fn ask_mtl(pml: Option<&List<'_>>, mtl: Option<&List<'_>>) -> Result<Mtl, Select
 
 /// See [`ask_mtl`].
 struct Mtl {
-    /// The requested transport, and the source of the request.
-    asked: Option<(&'static Module, Source)>,
+    /// The requested transports, and the source of the request.
+    asked: Option<Named>,
     /// The excluded transports.
     left_out: Vec<&'static Module>,
     /// The parameter that excludes them, with its value and source.
@@ -170,14 +168,24 @@ fn known_btl() -> Vec<Known> {
 
 /// The transports that Open MPI's lists have a name for.
 fn listed() -> impl Iterator<Item = &'static Module> {
-    let is_listed = |module: &&Module| module.btl.left == BtlRule::Always && !module.btl.names.is_empty();
-    Module::all().iter().copied().filter(is_listed)
+    let is_named = |module: &&Module| !module.btl.names.is_empty();
+    let is_listed = |module: &&Module| matches!(module.btl.left, BtlRule::Always | BtlRule::OrAsked);
+    Module::all().iter().copied().filter(is_named).filter(is_listed)
 }
+
+/// The names in Open MPI's lists that need no network but IP.
+fn plain_names() -> impl Iterator<Item = &'static str> {
+    let is_plain = |module: &&Module| module.btl.left == BtlRule::Always;
+    listed().filter(is_plain).filter_map(|module| module.btl.names.first().copied())
+}
+
+/// Transports that are asked for by name, and who says so.
+type Named = (Vec<&'static Module>, Source);
 
 /// What the parameters ask for.
 #[derive(Debug, Default)]
 pub(super) struct Ask {
-    rpi: Option<(&'static Module, Source)>,
+    rpi: Option<Named>,
     /// Which transports a list leaves, and who says so.
     btl: Option<(Left, String)>,
     /// Excluded transports whose network matches messages, and the parameter that excludes them.
@@ -197,18 +205,29 @@ struct Left {
 }
 
 impl Left {
+    /// Whether the list asks for a transport by its name.
+    fn names(&self, module: &Module) -> bool {
+        !self.all_but && module.btl.names.iter().any(|name| self.names.iter().any(|one| one == name))
+    }
+
     /// Whether it leaves a transport. Those that only the guide knows are on no list: they need what they are made of.
     fn has(&self, module: &Module, is_asked_for: bool) -> bool {
         let btl = &module.btl;
         // There may be several names for one thing: whoever excludes one of them excludes it.
         let named = btl.names.iter().any(|name| self.names.iter().any(|one| one == name)) != self.all_but;
-        (btl.names.is_empty() || named)
-            && match btl.left {
-                BtlRule::Always => true,
-                BtlRule::AllBut => self.all_but || is_asked_for,
-                BtlRule::Asked => is_asked_for,
-            }
+        let named = btl.names.is_empty() || named;
+        match btl.left {
+            BtlRule::Always => named,
+            BtlRule::AllBut => named && (self.all_but || is_asked_for),
+            BtlRule::Asked => named && is_asked_for,
+            BtlRule::OrAsked => named || is_asked_for,
+        }
     }
+}
+
+/// Names of transports with commas between them.
+fn names_of(modules: &[&'static Module]) -> String {
+    modules.iter().map(|module| module.name).collect::<Vec<_>>().join(",")
 }
 
 /// A list of modules: `a,b`, or `^a,b` for all but these.
@@ -300,30 +319,28 @@ impl Ask {
         }
         let mtl = List::of("mtl", params.mtl(), from("mtl"), &known_mtl())?;
         let Mtl { asked, left_out, by } = ask_mtl(pml.as_ref(), mtl.as_ref())?;
-        let rpi = match (Param::find("rpi").map(|param| params.value(param)), from("rpi")) {
-            (_, Source::Default) | (None, _) => None,
-            // The words of the parameter stand in the order of the modules.
-            (Some(Value::Number(place)), from) => usize::try_from(place)
-                .ok()
-                .and_then(|at| Module::all().get(at))
-                .map(|one| (*one, from.clone())),
-            (Some(Value::Text(_)), _) => None,
-        };
-        let excluded =
-            rpi.as_ref().filter(|(module, _)| left_out.contains(module)).map(|(module, _)| *module);
-        if let Some((asked_for, asked_from)) = &rpi
-            && (excluded.is_some() || asked.as_ref().is_some_and(|(module, _)| module != asked_for))
-            && let Some(list) = mtl.as_ref().or(pml.as_ref())
-        {
-            return Err(SelectError::Contradiction {
-                asked: asked_for.name,
-                from: asked_from.to_string(),
+        let names = Param::find("rpi").map(|param| params.words(param)).unwrap_or_default();
+        let named: Vec<_> = names.into_iter().filter_map(Module::named).collect();
+        let rpi = (!named.is_empty()).then(|| (named, from("rpi").clone()));
+        // What is left of the named transports by another list, which has to leave one.
+        let left_by = |list: &List<'_>, rpi: &Named, leaves: &dyn Fn(&'static Module) -> bool| {
+            let left: Vec<_> = rpi.0.iter().copied().filter(|module| leaves(module)).collect();
+            let contradiction = || SelectError::Contradiction {
+                asked: names_of(&rpi.0),
+                from: rpi.1.to_string(),
                 parameter: list.parameter,
                 list: list.value.into(),
                 list_from: list.from.to_string(),
-            });
-        }
-        let rpi = rpi.or(asked);
+            };
+            if left.is_empty() { Err(contradiction()) } else { Ok((left, rpi.1.clone())) }
+        };
+        let rpi = match (rpi, mtl.as_ref().or(pml.as_ref())) {
+            (Some(rpi), Some(list)) => Some(left_by(list, &rpi, &|module| {
+                !left_out.contains(&module)
+                    && asked.as_ref().is_none_or(|(of_mtl, _)| of_mtl.contains(&module))
+            })?),
+            (rpi, _) => rpi.or(asked),
+        };
         let mtl = (left_out, by.unwrap_or_default());
         let coll = ask_coll(params.coll(), from("coll"))?;
         let Some(btl) = List::of("btl", params.btl(), from("btl"), &known_btl())? else {
@@ -338,27 +355,24 @@ impl Ask {
         }
         let names = btl.names.iter().map(|name| name.to_string()).collect();
         let left = Left { names, all_but: btl.all_but };
-        if let Some((asked, from)) = rpi.as_ref().filter(|(asked, _)| !left.has(asked, true)) {
-            return Err(SelectError::Contradiction {
-                asked: asked.name,
-                from: from.to_string(),
-                parameter: btl.parameter,
-                list: btl.value.into(),
-                list_from: btl.from.to_string(),
-            });
-        }
-        let names = || listed().filter_map(|module| module.btl.names.first().copied());
-        if !listed().any(|module| left.has(module, false)) && rpi.is_none() {
+        let rpi = rpi.map(|rpi| left_by(&btl, &rpi, &|module| left.has(module, true))).transpose()?;
+        let is_left = |module: &Module| match module.btl.left {
+            BtlRule::OrAsked => left.names(module),
+            _ => left.has(module, false),
+        };
+        if !listed().any(is_left) && rpi.is_none() {
             // A process alone needs no way to others.
             if job.ranks == Some(1) {
                 return Ok(Ask { rpi, btl: None, mtl, coll });
             }
-            let names = names().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(" or ");
+            let names = plain_names().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(" or ");
             return Err(btl.wrong(format!("it leaves no way from one process to another: add {names}")));
         }
+        let goes_itself = |module: &Module| module.between == BetweenNodes::Itself && left.names(module);
         let way = Module::between_nodes().filter(|way| !left.has(way, false));
+        let way = way.filter(|_| !listed().any(goes_itself));
         if let (Some(nodes), Some(way)) = (job.nodes, way) {
-            let all = names().collect::<Vec<_>>().join(",");
+            let all = plain_names().collect::<Vec<_>>().join(",");
             let way = way.btl.names.first().unwrap_or(&way.name);
             let one_node = match nodes {
                 NodeCount::Hosts(_) => "run all ranks on one host",
@@ -385,15 +399,21 @@ impl Ask {
 
     /// Whether a transport takes part in the selection: one without a priority does so only where it is asked for.
     pub(super) fn considers(&self, module: &Module) -> bool {
-        module.priority.is_some() || self.rpi.as_ref().is_some_and(|(asked, _)| *asked == module)
+        let is_listed = || self.btl.as_ref().is_some_and(|(left, _)| left.names(module));
+        module.priority.is_some() || self.asks_for(module) || is_listed()
+    }
+
+    /// Whether it is one of those that are asked for by name.
+    fn asks_for(&self, module: &Module) -> bool {
+        self.rpi.as_ref().is_some_and(|(asked, _)| asked.contains(&module))
     }
 
     /// Why the parameters leave a transport out, if they do.
     pub(super) fn left_out(&self, module: &'static Module) -> Option<String> {
-        let rpi = self.rpi.as_ref().filter(|(asked, _)| *asked != module);
-        let rpi =
-            rpi.map(|(asked, from)| format!("'{}' is asked for (parameter 'rpi' from {from})", asked.name));
-        let is_asked_for = self.rpi.as_ref().is_some_and(|(asked, _)| *asked == module);
+        let is_asked_for = self.asks_for(module);
+        let rpi = self.rpi.as_ref().filter(|_| !is_asked_for);
+        let rpi = rpi
+            .map(|(asked, from)| format!("'{}' is asked for (parameter 'rpi' from {from})", names_of(asked)));
         let btl = self.btl.as_ref().filter(|(left, _)| !left.has(module, is_asked_for));
         let (left_out, by) = &self.mtl;
         let mtl = left_out.contains(&module).then(|| by.clone());

@@ -69,10 +69,10 @@ impl Job {
         let others: HashSet<u32> = self.running_in(&self.connected(*rank)).into_iter().collect();
         let initialized = |(rank, seen): &&(u32, Glimpse)| seen.stage.is_inside() && others.contains(rank);
         let Some(other) = seen.iter().find(initialized).map(|(rank, _)| *rank) else { return };
-        let absent = self.worlds.get_mut(&world).and_then(|world| world.absent.take());
-        if let Some((rank, seen)) = absent {
+        let absent = self.worlds.get_mut(&world).and_then(|w| Some((w.absent.take()?, w.is_renewed)));
+        if let Some(((rank, seen), is_later)) = absent {
             let other = self.name(other);
-            self.fail(rank, &Fault::NoInit(other), 1, &seen, out);
+            self.fail(rank, &Fault::NoInit { other, is_later }, 1, &seen, out);
         }
     }
 

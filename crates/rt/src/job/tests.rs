@@ -94,6 +94,18 @@ fn rule_2_a_rank_without_init_fails_the_job_once_another_has_it() {
 }
 
 #[test]
+fn rule_2_a_rank_whose_program_before_had_init_is_not_said_to_have_had_none() {
+    let mut job = Job::new(2, "h");
+    job.renew(0);
+    assert_eq!(job.on(exited(1, Exit::Code(0), Stage::Untouched)), []);
+    let text = printed(&job.on(look(&[Stage::Initialized, Stage::Untouched])));
+    assert!(
+        text.contains("exited without calling MPI_Init again") && !text.contains("without ever"),
+        "{text}"
+    );
+}
+
+#[test]
 fn rule_3_a_code_after_finalize_lets_the_others_finish() {
     let mut job = Job::new(3, "h");
     let actions = job.on(exited(0, Exit::Code(4), Stage::Finalized));

@@ -44,7 +44,7 @@ impl Launcher<'_> {
             lines.end(self.sinks[sink].queue());
             self.close(rank, kind);
         } else {
-            let has_file = self.files.as_ref().is_some_and(|files| files.has(rank));
+            let has_file = self.files.as_ref().is_some_and(|files| files.has(rank, kind));
             if !has_file || self.launch.output_files.as_ref().is_none_or(|files| files.print) {
                 lines.take(bytes, Instant::now(), self.sinks[sink].queue());
             }

@@ -1,25 +1,85 @@
-//! Output of the ranks into files: `DIRECTORY/rank.N/stdout` and `stderr`; of spawned ones `DIRECTORY/rank.JOB.N/...`.
+//! Output of the ranks into files, whose names are patterns. Those of `--output-filename` are `DIRECTORY/rank.N/stdout` and `stderr`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+
+use rustix::fs::OFlags;
 
 use super::output::Lost;
 
 /// Where the output of the ranks goes, beside or instead of the launcher's own.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutputFiles {
-    /// The directory; it is made if it is not there.
-    pub directory: PathBuf,
+    /// The file of standard output and that of standard error, where there is one. `%r` stands for the rank, of a spawned process
+    /// `JOB.RANK`; `%g` for the number of its job, `%p` for that of its host, `%h` for the host's name, `%%` for a `%`. Their
+    /// directories are made.
+    pub patterns: [Option<OsString>; 2],
     /// Whether the launcher prints the output as well.
     pub print: bool,
 }
 
-/// The open files, two for each process, by its number.
+impl OutputFiles {
+    /// A directory for each rank in this one.
+    pub fn in_directory(directory: &OsStr, print: bool) -> OutputFiles {
+        let plain = directory.as_bytes().iter().flat_map(|&byte| match byte {
+            b'%' => vec![b'%', b'%'],
+            byte => vec![byte],
+        });
+        let plain: Vec<u8> = plain.collect();
+        let file = |name: &str| OsString::from_vec([&plain[..], b"/rank.%r/", name.as_bytes()].concat());
+        OutputFiles { patterns: [Some(file("stdout")), Some(file("stderr"))], print }
+    }
+}
+
+/// Of which process files are, for their names.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Named<'a> {
+    /// Its rank; of a spawned process `JOB.RANK`.
+    pub(super) rank: &'a str,
+    /// The number of its host.
+    pub(super) node: u32,
+    /// The name of its host.
+    pub(super) host: &'a str,
+}
+
+impl Named<'_> {
+    /// The name of a file by its pattern.
+    fn file(&self, pattern: &OsStr) -> PathBuf {
+        let mut out = Vec::new();
+        let mut bytes = pattern.as_bytes().iter();
+        while let Some(&byte) = bytes.next() {
+            match (byte, bytes.as_slice().first()) {
+                (b'%', Some(b'r')) => out.extend(self.rank.bytes()),
+                (b'%', Some(b'g')) => {
+                    out.extend(self.rank.split_once('.').map_or("0", |(job, _)| job).bytes());
+                }
+                (b'%', Some(b'p')) => out.extend(self.node.to_string().bytes()),
+                (b'%', Some(b'h')) => out.extend(self.host.bytes()),
+                (b'%', Some(b'%')) => out.push(b'%'),
+                _ => {
+                    out.push(byte);
+                    continue;
+                }
+            }
+            bytes.next();
+        }
+        PathBuf::from(OsString::from_vec(out))
+    }
+}
+
+/// The open files of each process, by its number.
 pub(super) struct Files {
-    ranks: BTreeMap<u32, [OutputFile; 2]>,
-    directory: PathBuf,
+    ranks: BTreeMap<u32, [Option<OutputFile>; 2]>,
+    patterns: [Option<OsString>; 2],
+    /// The files that have been made: several processes may write to the same.
+    made: BTreeSet<PathBuf>,
+    /// Whether files keep what is in them.
+    goes_on: bool,
     /// Files that are not open any more and have not got everything.
     short: Vec<(PathBuf, Lost)>,
     is_told: bool,
@@ -32,60 +92,51 @@ struct OutputFile {
 }
 
 impl Files {
-    /// Makes the files anew.
-    pub(super) fn create(directory: &Path, size: u32) -> io::Result<Files> {
-        let ranks = BTreeMap::new();
-        let mut files = Files { ranks, directory: directory.to_owned(), short: Vec::new(), is_told: false };
-        (0..size).try_for_each(|rank| files.add(rank, &rank.to_string()))?;
-        Ok(files)
-    }
-
-    /// Goes on with those of a job that is restored, which are as long as they were when it stood still.
-    pub(super) fn reopen(directory: &Path, size: u32) -> io::Result<Files> {
-        let mut files = Files {
-            ranks: BTreeMap::new(),
-            directory: directory.to_owned(),
-            short: Vec::new(),
-            is_told: false,
-        };
-        for rank in 0..size {
-            let open = |name| {
-                let path = directory.join(format!("rank.{rank}")).join(name);
-                let file = File::options().append(true).open(&path)?;
-                Ok::<_, io::Error>(OutputFile { file, path, lost: Lost::default() })
-            };
-            files.ranks.insert(rank, [open("stdout")?, open("stderr")?]);
-        }
-        Ok(files)
+    /// Without any file yet. Files are made anew, or, of a job that is restored, as long as they were when it stood still, go on.
+    pub(super) fn new(files: &OutputFiles, goes_on: bool) -> Files {
+        let (ranks, made, short) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+        Files { ranks, patterns: files.patterns.clone(), made, goes_on, short, is_told: false }
     }
 
     /// Makes the files of one more process.
-    pub(super) fn add(&mut self, number: u32, name: &str) -> io::Result<()> {
-        let directory = self.directory.join(format!("rank.{name}"));
-        fs::create_dir_all(&directory)?;
-        let open = |name| {
-            let path = directory.join(name);
-            Ok::<_, io::Error>(OutputFile { file: File::create(&path)?, path, lost: Lost::default() })
-        };
-        self.ranks.insert(number, [open("stdout")?, open("stderr")?]);
+    ///
+    /// # Errors
+    /// Which cannot be made, and why.
+    pub(super) fn add(&mut self, number: u32, process: Named<'_>) -> Result<(), (PathBuf, io::Error)> {
+        let mut files = [None, None];
+        for (file, pattern) in files.iter_mut().zip(self.patterns.clone()) {
+            let Some(path) = pattern.map(|pattern| process.file(&pattern)) else { continue };
+            let opened = self.open(&path).map_err(|error| (path.clone(), error))?;
+            *file = Some(OutputFile { file: opened, path, lost: Lost::default() });
+        }
+        self.ranks.insert(number, files);
         Ok(())
     }
 
-    /// Whether there are files for a process.
-    pub(super) fn has(&self, number: u32) -> bool {
-        self.ranks.contains_key(&number)
+    fn open(&mut self, path: &PathBuf) -> io::Result<File> {
+        let is_new = self.made.insert(path.clone()) && !self.goes_on;
+        if let Some(directory) = path.parent().filter(|_| is_new) {
+            fs::create_dir_all(directory)?;
+        }
+        let append = OFlags::APPEND.bits().cast_signed();
+        File::options().write(true).create(is_new).truncate(is_new).custom_flags(append).open(path)
+    }
+
+    /// Whether there is a file for this output of a process.
+    pub(super) fn has(&self, number: u32, kind: usize) -> bool {
+        self.ranks.get(&number).and_then(|files| files.get(kind)).is_some_and(Option::is_some)
     }
 
     /// A process writes nothing more.
     pub(super) fn close(&mut self, number: u32) {
-        let closed = self.ranks.remove(&number).into_iter().flatten();
+        let closed = self.ranks.remove(&number).into_iter().flatten().flatten();
         self.short.extend(closed.map(|file| (file.path, file.lost)).filter(|(_, lost)| lost.is_any()));
     }
 
     /// Adds what a rank wrote. `kind` is 0 for standard output, 1 for standard error. What to tell the user if it
     /// fails for the first time.
     pub(super) fn write(&mut self, number: u32, kind: usize, bytes: &[u8]) -> Option<String> {
-        let file = self.ranks.get_mut(&number)?.get_mut(kind)?;
+        let file = self.ranks.get_mut(&number)?.get_mut(kind)?.as_mut()?;
         file.write(bytes);
         let error = file.lost.untold()?;
         let text = format!(
@@ -97,7 +148,7 @@ impl Files {
 
     /// How much was lost of which files, for a person.
     pub(super) fn lost(&self) -> Vec<String> {
-        let open = self.ranks.values().flatten().map(|file| (&file.path, &file.lost));
+        let open = self.ranks.values().flatten().flatten().map(|file| (&file.path, &file.lost));
         let all = self.short.iter().map(|(path, lost)| (path, lost)).chain(open);
         all.filter_map(|(path, lost)| lost.shown(path.display())).collect()
     }

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::Launch;
+use oxmpi_sys::host;
+
+use super::files::{Files, Named};
+use super::{Launch, LaunchError};
 
 /// Whether ranks sleep on descriptors: on sockets, which are asked for or needed because they are spread over nodes, or on
 /// those to their daemons.
@@ -32,6 +35,19 @@ impl Launch {
             None => true,
         };
         (0..size).filter(is_here).collect()
+    }
+
+    /// The files for the output of the ranks that the job starts with, if there are such. They go on if it is restored.
+    pub(super) fn files(&self, size: u32, goes_on: bool) -> Result<Option<Files>, LaunchError> {
+        let Some(of) = &self.output_files else { return Ok(None) };
+        let (mut files, here) = (Files::new(of, goes_on), host::name());
+        for (rank, node) in (0..size).zip(self.nodes(size)) {
+            let host = self.spread.as_ref().and_then(|spread| spread.host(rank));
+            let host = host.map_or(&here, |host| &host.name);
+            let process = Named { rank: &rank.to_string(), node, host };
+            files.add(rank, process).map_err(|(path, error)| LaunchError::Files { path, error })?;
+        }
+        Ok(Some(files))
     }
 }
 

@@ -294,7 +294,7 @@ impl Launcher<'_> {
             let Some(home) = homes.get(at as usize) else { continue };
             let Some(agent) = home.agent else { continue };
             let name = format!("{job}.{at}");
-            self.open_files_of(*number, &name);
+            self.open_files_of(*number, &name, Some(home));
             if self.launch.verbose {
                 let host = &home.host;
                 self.print(&format!("mpirun: rank {at} of spawned job {job}: pid {pid}, host {host}\n"));

@@ -26,7 +26,6 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::binding::Binding;
 use super::entrance::Entrance;
-use super::files::Files;
 use super::held::{CONTROL, Held, HeldRank, INPUT, Images, OUTPUTS};
 use super::input::{Feed, Inputs};
 use super::launcher::Launcher;
@@ -108,11 +107,7 @@ pub fn resume(launch: &Launch, held: &Held, source: &Source<'_>) -> Result<i32, 
     let signals = prepare(launch.supervision.is_some())?;
     let here = launch.here(size).len();
     let open_files = raise_open_files(launch, (size, here), true)?;
-    let files = launch.output_files.as_ref().map(|files| {
-        let directory = files.directory.clone();
-        Files::reopen(&directory, size).map_err(|error| LaunchError::Files { directory, error })
-    });
-    let files = files.transpose()?;
+    let files = launch.files(size, true)?;
     let binding = binding_of(launch.bind, here);
     let (started, restored) = bring_all_back(launch, held, source, (&signals, &binding))?;
     let mut launcher = Launcher::new(launch, &signals, started)?;

@@ -3,10 +3,13 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use oxmpi_sys::host;
 use rustix::process::Signal;
 
+use super::files::Named;
 use super::launcher::Launcher;
 use super::links::MAX_NUMBER;
+use super::recruiting::Home;
 use super::start::Recruits;
 use super::{App, MAX_RANKS, Wanted, end};
 use crate::job::{Event, Exit};
@@ -101,7 +104,7 @@ impl Launcher<'_> {
         let mut plugs = plugs.into_iter();
         for ((number, rank), outputs) in here.iter().copied().zip(ranks).zip(outputs) {
             let name = format!("{job}.{number}");
-            self.open_files_of(base + number, &name);
+            self.open_files_of(base + number, &name, None);
             if self.launch.verbose {
                 let pid = rank.process.pid;
                 self.print(&format!("mpirun: rank {number} of spawned job {job}: pid {pid}\n"));
@@ -119,10 +122,14 @@ impl Launcher<'_> {
 
 impl Launcher<'_> {
     /// Opens the files for the output of a new process, if there are such.
-    pub(super) fn open_files_of(&mut self, number: u32, name: &str) {
-        let failed = self.files.as_mut().and_then(|files| files.add(number, name).err());
-        if let Some(error) = failed {
-            let text = format!("warning: the output of rank {name} goes to no file: {error}");
+    /// It is on this host if none is named.
+    pub(super) fn open_files_of(&mut self, number: u32, name: &str, home: Option<&Home>) {
+        let here = host::name();
+        let (node, host) = home.map_or((0, &*here), |home| (home.node, &*home.host));
+        let process = Named { rank: name, node, host };
+        let failed = self.files.as_mut().and_then(|files| files.add(number, process).err());
+        if let Some((path, error)) = failed {
+            let text = format!("warning: output of rank {name} goes to no file: {}: {error}", path.display());
             self.tell(Event::Say { text });
         }
     }

@@ -157,10 +157,23 @@ fn rule_4_a_guard_takes_its_launcher_for_dead() {
 }
 
 #[test]
+fn rule_4_a_set_that_was_never_finished_is_removed_when_it_is_old() {
+    // SAFETY: plain system call.
+    let set = unsafe { libc::semget(MARK << 16 | 0x1234, OF_PAIR as c_int, libc::IPC_CREAT | 0o600) };
+    assert!(set >= 0);
+    let made = SemaphoreSets::create(2).unwrap();
+    let made_s = listed().find(|row| row[1] == i64::from(set)).unwrap()[9];
+    remove_abandoned_at(made_s + MAKING_S, None);
+    assert!(exists(set), "its maker may go on");
+    remove_abandoned_at(made_s + MAKING_S + 1, None);
+    assert!(!exists(set) && made.sets.iter().all(|set| exists(*set)));
+}
+
+#[test]
 fn the_list_of_the_kernel_is_read() {
     let line = "1867776123     131075   600          6     0     0     0     0          0 1700000000";
-    assert_eq!(row(line), Some([1867776123, 131075, 600, 6, 0, 0, 0]));
-    for line in ["", "key semid perms nsems uid gid cuid", "1 2 3 4 5 6"] {
+    assert_eq!(row(line), Some([1867776123, 131075, 600, 6, 0, 0, 0, 0, 0, 1700000000]));
+    for line in ["", "key semid perms nsems uid gid cuid", "1 2 3 4 5 6 7 8 9"] {
         assert_eq!(row(line), None);
     }
 }

@@ -117,8 +117,8 @@ OXMPI_PARAM_FILES names files in place of those in ~ and PREFIX, or is 'none'.
         text: "\
 Exit code: 0; or that of the first rank that failed (128 + signal if one killed it); or MPI_Abort's; 124 after a
 timeout (--timeout, or MPIEXEC_TIMEOUT in the environment); 126 if the program cannot be run, 127 if there is none;
-75 if SIGTERM has made a checkpoint (--checkpoint-on-term); 2 for a wrong command line; 1 if output was lost, 141 if
-nobody reads it. A rank that dies ends the job with one report.
+75 if SIGTERM has made a checkpoint (--checkpoint-on-term); 2 for a wrong command line, or a job that cannot be as
+parameters want it; 1 if output was lost, 141 if nobody reads it. A rank that dies ends the job with one report.
 With --with-ft ulfm the others go on (see mpi-ext.h), and the code is 0 if one of them comes to its end and none fails.
 With -nw mpirun returns 0 as soon as the command line, the parameters and the programs have been looked at; its copy
 runs the job, which gets no input and no Ctrl-C, and ends it when the copy is killed.

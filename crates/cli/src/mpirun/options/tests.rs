@@ -165,8 +165,9 @@ fn hosts_input_and_output() {
     assert_eq!(run("--stdin=all a").unwrap().stdin, Stdin::All);
     assert!(error("--stdin some a").contains("--stdin some: not a rank, 'none' or 'all'"));
     let files = |line: &str| run(line).unwrap().output_files.unwrap();
-    assert_eq!(files("--output-filename d a"), OutputFiles { directory: "d".into(), print: true });
-    assert_eq!(files("--output-filename d:nocopy a"), OutputFiles { directory: "d".into(), print: false });
+    let directory = |print| OutputFiles::in_directory("d".as_ref(), print);
+    assert_eq!(files("--output-filename d a"), directory(true));
+    assert_eq!(files("--output-filename d:nocopy a"), directory(false));
 }
 
 #[test]
@@ -250,8 +251,14 @@ fn options_of_other_launchers_that_change_nothing_are_taken() {
 
 #[test]
 fn options_of_other_launchers_that_have_a_counterpart_are_taken() {
-    for line in ["--display-map a", "--display-allocation a", "-print-rank-map a", "--display map a", "-v a"]
-    {
+    for line in [
+        "--display-map a",
+        "--display-devel-map a",
+        "--display-allocation a",
+        "-print-rank-map a",
+        "--display map a",
+        "-v a",
+    ] {
         assert!(run(line).unwrap().verbose, "{line}");
     }
     assert!(run("--display bind a").unwrap().report_bindings);
@@ -260,7 +267,7 @@ fn options_of_other_launchers_that_have_a_counterpart_are_taken() {
     assert_eq!(run("--merge-stderr-to-stdout -l a").unwrap().output, style(true, false, true));
     let all = run("--output tag,timestamp,merge,directory=/x:nocopy a").unwrap();
     assert_eq!(all.output, style(true, true, true));
-    assert_eq!(all.output_files, Some(OutputFiles { directory: "/x".into(), print: false }));
+    assert_eq!(all.output_files, Some(OutputFiles::in_directory("/x".as_ref(), false)));
     assert!(error("--output xml a").contains("--output xml: not a list of tag, timestamp"));
     assert_eq!(run("--bind-to socket a").unwrap().bind(), Bind::Package);
     assert_eq!(run("--bind-to=numa a").unwrap().bind(), Bind::Numa);
@@ -275,7 +282,12 @@ fn so_many_ranks_for_each_host_can_be_said_in_the_words_of_all() {
     {
         assert_eq!((program(line).per_host, program(line).per_host_again), (Some(2), again), "{line}");
     }
-    assert_eq!(run("--map-by ppr:1:node:PE=2 a").unwrap().bind(), Bind::Cores(2));
+    for (line, again) in [("--pernode a", false), ("-rr a", true)] {
+        assert_eq!((program(line).per_host, program(line).per_host_again), (Some(1), again), "{line}");
+    }
+    for line in ["--map-by ppr:1:node:PE=2 a", "-cpus-per-proc 2 a"] {
+        assert_eq!(run(line).unwrap().bind(), Bind::Cores(2), "{line}");
+    }
     for line in ["--map-by ppr:2:socket a", "--map-by ppr:0:node a", "--map-by ppr a"] {
         assert!(error(line).contains("not ppr:N:node"), "{line}");
     }

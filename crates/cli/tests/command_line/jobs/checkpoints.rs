@@ -500,14 +500,14 @@ fn checkpoints_that_fail_are_told_once_and_what_is_wrong_from_the_start_at_once(
     }
     refused_at(
         &["--every", "1h", "--mca", "cr_blcr_criu", "/nonexistent/criu"],
-        1,
+        2,
         "names /nonexistent/criu",
     );
-    refused_at(&["--checkpoint-on-term", "--mca", "cr_base_dir", "/proc/no"], 1, "/proc/no cannot be used");
+    refused_at(&["--checkpoint-on-term", "--mca", "cr_base_dir", "/proc/no"], 2, "/proc/no cannot be used");
     refused_at(&["--every", "1h", "-H", "a.invalid"], 2, "--every: an image of the whole tree");
     refused_at(
         &["-nw", "--every", "1h", "--mca", "cr_blcr_criu", "/nonexistent/criu"],
-        1,
+        2,
         "names /nonexistent/criu",
     );
 }
@@ -604,11 +604,11 @@ fn a_module_for_checkpoints_is_selected_with_what_it_needs() {
         refused(&output, code, &[text]);
         assert!(!words(&output).contains("started\n"), "{}", words(&output));
     };
-    refuses(&["--mca", "cr", "self"], 1, "parameter 'cr' is 'self': symbol lookup failed");
+    refuses(&["--mca", "cr", "self"], 2, "parameter 'cr' is 'self': symbol lookup failed");
     refuses(&["--mca", "cr", "bcr"], 2, "'bcr'");
     refuses(
         &["--mca", "cr", "blcr", "--mca", "cr_blcr_criu", "/nonexistent/criu"],
-        1,
+        2,
         "names /nonexistent/criu",
     );
     refuses(

@@ -30,6 +30,21 @@ fn run(programs: &Programs, private_mounts: bool, text: &str) -> Outcome {
     programs.start(script(programs, private_mounts, text)).end()
 }
 
+/// What valgrind takes for lost of the library's own memory stands in a file of the installation.
+#[test]
+fn valgrind_reports_no_memory_of_the_library() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        return skip("there is no valgrind");
+    }
+    let p = compile(&["jobs/level"]);
+    let file = installed("mpirun").with_file_name("../share/oxmpi/valgrind.supp");
+    let mut command = Command::new(installed("mpirun"));
+    command.args(["valgrind", "-q", "--error-exitcode=9", "--leak-check=full"]);
+    command.arg(format!("--suppressions={}", file.display())).arg(p.path("level")).args(["3", p.marker()]);
+    let outcome = p.start(command).end();
+    assert_eq!((outcome.code, outcome.out.as_str(), outcome.err.as_str()), (0, "level 3\n", ""));
+}
+
 #[test]
 fn a_tiny_dev_shm_is_not_needed() {
     if !may_mount() {

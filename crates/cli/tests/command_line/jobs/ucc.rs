@@ -60,16 +60,37 @@ fn types_and_sizes_are_chosen() {
         assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{outcome:?}");
         outcome.err
     };
-    assert!(said(&[]).contains("handed to UCC"));
+    assert!(said(&[]).contains("offered to UCC"));
     let without = said(&["--mca", "coll_ucc_cts", "alltoallv"]);
-    assert!(!without.contains("handed to UCC"), "{without}");
-    assert!(!said(&["--mca", "coll_ucc_np", "3"]).contains("handed to UCC"));
+    assert!(!without.contains("offered to UCC"), "{without}");
+    assert!(!said(&["--mca", "coll_ucc_np", "3"]).contains("offered to UCC"));
+}
+
+/// Debian's package of the library has its modules under other names than those by which UCC finds them.
+#[test]
+fn a_library_without_modules_is_told() {
+    let Some(libraries) = ucc() else { return };
+    let programs = compile(&["jobs/ucc"]);
+    let room = programs.directory.join("bare");
+    std::fs::create_dir(&room).unwrap();
+    for name in ["libucc.so.1", "libucs.so.0"] {
+        std::fs::copy(libraries.join(name), room.join(name)).unwrap();
+    }
+    let library = room.join("libucc.so.1").display().to_string();
+    let outcome = run(&programs, &libraries, (2, "ucc"), &["--mca", "coll_ucc_library", &library]);
+    // UCC itself complains on standard output.
+    assert!(outcome.code == 0 && outcome.out.ends_with("ok\n"), "{outcome:?}");
+    assert!(
+        outcome.err.contains("finds none of its modules") && outcome.err.contains("libucc-dev"),
+        "{outcome:?}"
+    );
 }
 
 #[test]
 fn without_the_library_plans_serve_and_say_why() {
     let programs = compile(&["jobs/ucc"]);
-    let options = [&ENABLED[..], &["--mca", "coll_ucc_library", "/nonexistent/libucc.so"]].concat();
+    let library = ["--mca", "coll_verbose", "1", "--mca", "coll_ucc_library", "/nonexistent/libucc.so"];
+    let options = [&ENABLED[..], &library].concat();
     let outcome = programs.run(3, &options, "ucc", &[]);
     assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{outcome:?}");
     for text in
@@ -77,6 +98,9 @@ fn without_the_library_plans_serve_and_say_why() {
     {
         assert!(outcome.err.contains(text), "{text}: {outcome:?}");
     }
+    assert!(
+        outcome.err.contains("not by UCC, which has no team for it") && !outcome.err.contains("offered to")
+    );
     // Without the parameter nothing is said of it.
     let silent = programs.run(2, &["--mca", "coll_ucc_library", "/nonexistent/libucc.so"], "ucc", &[]);
     assert_eq!((silent.code, silent.err.as_str()), (0, ""), "{silent:?}");

@@ -8,7 +8,7 @@ use crate::meetings;
 use crate::routes::{Nodes, Reach};
 use crate::transports::Tell;
 use linkme::distributed_slice;
-use oxmpi_param::module::{MODULES, Module, Supplies};
+use oxmpi_param::module::{Btl, BtlRule, MODULES, Module, Supplies};
 use oxmpi_param::{Encrypt, Level, Param, Params, Source, Unit};
 use oxmpi_verbs::{Adapter, AdapterSettings, Device, LIBRARY as FILE, Library, RETRIES};
 use std::path::Path;
@@ -24,6 +24,7 @@ static IB: Module = Module {
         &HCA_ID, &PORT, &MTU, &ENVELOPES, &TINY, &SRQ, &TIMEOUT, &SHM, &RMA, &FALLBACK, &LIBRARY, &PRIORITY,
     ],
     priority: Some(&PRIORITY),
+    btl: Btl { names: &["openib"], left: BtlRule::OrAsked },
     // A connection is the adapter's affair, and an image has none.
     images: false,
     // Its processes meet over sockets.

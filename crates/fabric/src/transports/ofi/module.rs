@@ -9,7 +9,7 @@ use crate::transports::Tell;
 use crate::whereabouts::Whereabouts;
 use linkme::distributed_slice;
 use oxmpi_libfabric::{Library, Provider};
-use oxmpi_param::module::{MODULES, Module, Supplies};
+use oxmpi_param::module::{Btl, BtlRule, MODULES, Module, Supplies};
 use oxmpi_param::{Encrypt, Level, Param, Params, Unit};
 use std::fs::DirEntry;
 use std::path::Path;
@@ -22,6 +22,7 @@ static OFI: Module = Module {
     help: "'ofi' is libfabric, with shared memory within a node ('--mca mtl ofi').",
     params: &[&LIBRARY, &INCLUDE, &EXCLUDE, &TAG_MODE, &EVENT_COUNT, &GROUPING, &MATCH, &SHM],
     mtl: &["ofi"],
+    btl: Btl { names: &["ofi"], left: BtlRule::OrAsked },
     // Connections of a provider are its own affair, and an image has none.
     images: false,
     // Its processes meet over sockets.

@@ -6,7 +6,7 @@ use crate::meetings;
 use crate::routes::{Nodes, Reach};
 use crate::transports::Tell;
 use linkme::distributed_slice;
-use oxmpi_param::module::{MODULES, Module, Supplies};
+use oxmpi_param::module::{Btl, BtlRule, MODULES, Module, Supplies};
 use oxmpi_param::{Encrypt, Level, Param, Params, Unit};
 use oxmpi_portals::Library;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ static PORTALS4: Module = Module {
     help: "'portals4' is Portals 4, with shared memory within a node ('--mca mtl portals4').",
     params: &[&LIBRARY, &EAGER, &BLOCKS, &BLOCK_LEN, &RECEIVE_EVENTS, &SEND_EVENTS, &SHM],
     mtl: &["portals4"],
+    btl: Btl { names: &["portals4"], left: BtlRule::OrAsked },
     // What is in the network, or in an interface, is in no image.
     images: false,
     // Its processes meet over sockets.

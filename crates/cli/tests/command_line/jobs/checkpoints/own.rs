@@ -122,7 +122,7 @@ fn functions_are_found_by_their_names_or_the_job_ends() {
     };
     let (code, out) = job(&[]);
     assert!(
-        code == 1 && out.contains("symbol lookup failed") && out.contains("cr_self_user_prefix"),
+        code == 2 && out.contains("symbol lookup failed") && out.contains("cr_self_user_prefix"),
         "{code} {out}"
     );
     let (code, out) = job(&["--mca", "cr_self_user_prefix", "other"]);
