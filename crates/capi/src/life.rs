@@ -280,6 +280,7 @@ impl Running {
                 self.process.end_communicators(&comms);
             } else {
                 self.process.rest();
+                self.process.check_delivered()?;
                 comms.iter().for_each(|comm| self.process.close(comm));
             }
             // It fails if there is none.

@@ -57,7 +57,7 @@ pub(crate) fn parsable() -> String {
 pub(crate) fn text() -> String {
     let mut out = String::from("components of collectives (coll, coll_NAME_priority):\n");
     let priorities = Components::default();
-    for component in Component::all() {
+    for component in Component::all().chain([Component::Base]) {
         let aliases: String = component.aliases().iter().map(|alias| format!(" (also {alias})")).collect();
         let (name, description) = (component.name(), component.description());
         out += &format!("    {:>2} {name:<8} {description}{aliases}\n", priorities.priority(component));

@@ -188,8 +188,8 @@ fn served(
     };
     let by: Vec<_> = Form::ALL.map(by).into();
     let other = match by[0].1 {
-        Ok(Component::Basic) => {
-            basic(components, facts, reduction).map(|id| (id, "the crossovers of basic".to_string()))
+        Ok(component @ (Component::Basic | Component::Base)) => {
+            basic(components, facts, reduction).map(|id| (id, format!("the crossovers of {component}")))
         }
         Ok(Component::Smp) => by_name(facts.collective, "smp").zip(nodes.as_ref()).map(|(id, nodes)| {
             let segment = smp_segment(components, facts, nodes, id);

@@ -366,9 +366,8 @@ fn take_suited(params: &mut Params) -> Result<(), Stop> {
     if params.cr().is_some() || ["rpi", "btl", "pml", "mtl"].iter().any(is_set) {
         return Ok(());
     }
-    let priority = |module: &Module| module.priority.map_or(0, |priority| params.number(priority));
     let mut all = Module::all().to_vec();
-    all.sort_by_key(|module| std::cmp::Reverse(priority(module)));
+    all.sort_by_key(|module| std::cmp::Reverse(module.far_priority(params)));
     let suited = all.iter().find_map(|module| {
         let why = (Constructor::of(module)?.suits_hosts)(params)?;
         Some((module.name, why))

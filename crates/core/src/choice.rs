@@ -268,7 +268,7 @@ impl Choice {
                 let plan = make(decision.algorithm, me, call, &decision.tuning.parameters(facts.unit));
                 (plan, decision.algorithm, decision.reason.to_string())
             }
-            (Component::Basic, ..) => {
+            (Component::Basic | Component::Base, ..) => {
                 let algorithm = basic(&self.components, facts, *reduction).ok_or_else(missing)?;
                 (
                     make(algorithm, me, &call.clone().in_rank_order(), &plain),

@@ -71,6 +71,17 @@ impl<F: Fabric> Process<F> {
         self.domain.lock().reap();
     }
 
+    /// Sees after [`Process::rest`] whether what this process has sent is with its receivers.
+    ///
+    /// # Errors
+    /// MPI_ERR_OTHER if one of them runs and was given up, as it could not be reached.
+    pub fn check_delivered(&self) -> Result<()> {
+        match self.domain.lock().lane.fabric_mut().lost_messages() {
+            Some(why) => Err(MpiError::new(abi::MPI_ERR_OTHER, format!("messages are lost: {why}"))),
+            None => Ok(()),
+        }
+    }
+
     /// The process may send again after [`Process::rest`]. A thread that may not call changes nothing: it cannot send.
     pub fn resume(&self) {
         if let Ok(mut domain) = self.domain.try_enter() {

@@ -167,7 +167,7 @@ impl Plugs {
             }
             let socket = plugs.addresses.get(peer as usize).copied();
             let socket = socket.ok_or_else(|| format!("the world has {} ranks", plugs.addresses.len()))?;
-            Ok(Whereabouts::At(vec![Address { socket, interface: "lo".into() }]))
+            Ok(Whereabouts::At(vec![Address { socket, interface: "lo".into(), host: None }]))
         });
         let tell: tcp::Tell = Box::new(|text| eprintln!("{text}"));
         let tcp = Tcp::new(own, Secret(self.secret), settings.clone(), (listener, poller), find, tell)?;

@@ -38,7 +38,7 @@ fn libfabric(library: &str) {
     check("libfabric is opened", 1);
     let mut providers = opened.providers(&ProviderQuery::default()).unwrap();
     check("fi_getinfo", 2);
-    let error = Endpoint::<u32, false>::open(&providers.remove(0)).unwrap_err();
+    let error = Endpoint::<u32, false>::open(&providers.remove(0), 1).unwrap_err();
     assert!(error.to_string().contains("fi_fabric"), "{error}");
     check("fi_fabric", 3);
 }

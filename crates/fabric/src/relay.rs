@@ -219,7 +219,7 @@ impl Relay {
                 self.part(number)?;
             }
             Order::Relay { node, name, addresses } => {
-                let parsed: Result<Vec<Address>, _> = addresses.split_whitespace().map(str::parse).collect();
+                let parsed = Address::list(&addresses);
                 let addresses = parsed.map_err(|why| RelayError(format!("the daemon of {name}: {why}")))?;
                 if let Some(far) = &self.far {
                     far.tell_address(node, name, addresses);

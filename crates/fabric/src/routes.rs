@@ -705,6 +705,14 @@ impl Membership for Routes {
         }
     }
 
+    /// Where the job goes on after failures such a peer counts as one that has died.
+    fn lost_messages(&mut self) -> Option<String> {
+        if self.deaths.is_some() {
+            return None;
+        }
+        self.others.iter_mut().find_map(|other| other.transport.lost_messages())
+    }
+
     fn leave(&mut self) -> bool {
         self.for_all(|other| other.leave())
     }

@@ -169,6 +169,12 @@ pub trait Membership {
         true
     }
 
+    /// Why messages were lost that had counted as sent, if some were: a peer that runs could not be reached for so long that it was
+    /// given up.
+    fn lost_messages(&mut self) -> Option<String> {
+        None
+    }
+
     /// The launcher says that this peer has died: hands up what it had sent, as far as polls do not do that.
     fn await_end(&mut self, _peer: u32, _sink: &mut dyn Sink) {}
 

@@ -13,6 +13,27 @@ pub struct Address {
     pub socket: SocketAddr,
     /// The interface there.
     pub interface: String,
+    /// What its host is called, if that is known.
+    pub host: Option<String>,
+}
+
+impl Address {
+    /// The addresses of one process, as its launcher tells them: separated by blanks, and behind them a slash and the host's name. No
+    /// interface has a slash in its name.
+    ///
+    /// # Errors
+    /// If one of the words is none of these.
+    pub fn list(text: &str) -> Result<Vec<Address>, String> {
+        let host = text.split_whitespace().find_map(|word| word.strip_prefix('/')).map(str::to_string);
+        let words = text.split_whitespace().filter(|word| !word.starts_with('/'));
+        words.map(|word| Ok(Address { host: host.clone(), ..word.parse()? })).collect()
+    }
+
+    /// It, for a person.
+    pub fn shown(&self) -> String {
+        let host = self.host.as_ref().map_or(String::new(), |host| format!(" of host {host}"));
+        format!("{} on interface {}{host}", self.socket, self.interface)
+    }
 }
 
 impl fmt::Display for Address {
@@ -29,7 +50,7 @@ impl FromStr for Address {
         // An IPv6 address may have a scope of its own, before the bracket.
         let (socket, interface) = text.rsplit_once('%').ok_or_else(wrong)?;
         let socket = socket.parse().map_err(|_| wrong())?;
-        Ok(Address { socket, interface: interface.to_string() })
+        Ok(Address { socket, interface: interface.to_string(), host: None })
     }
 }
 

@@ -440,7 +440,7 @@ fn noise_is_no_greeting() {
         let secret = Secret(nonce(random));
         let mut hello: [u8; HELLO] = std::array::from_fn(|_| random.draw() as u8);
         assert_eq!(accept(identity(3), &secret, &hello, random).err(), Some(GreetingError::NotGreeting));
-        hello[..16].copy_from_slice(b"OxMPItcp\x05\x01\0\0\0\0\0\0");
+        hello[..16].copy_from_slice(b"OxMPItcp\x06\x01\0\0\0\0\0\0");
         let result = accept(identity(3), &secret, &hello, random);
         assert_eq!(result.err(), Some(GreetingError::Stranger));
     });

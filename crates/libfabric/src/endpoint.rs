@@ -26,13 +26,11 @@ use std::sync::Arc;
 
 /// The longest address of an endpoint, bytes.
 const ADDRESS: usize = 256;
-/// Completions that are read at a time.
-const ENTRIES: usize = 32;
 /// Providers that give a descriptor to sleep on, and do not raise it when another process has sent something (`shm` of 1.17).
 const SILENT: [&str; 2] = ["shm", "sm2"];
 
-/// Pairs of contexts that an endpoint opens at most.
-const MOST_PAIRS: u32 = 64;
+/// Pairs of contexts that an endpoint has at most; a provider without a limit says a great number.
+const MOST_PAIRS: usize = 1 << 16;
 /// Bytes of a message that an operation keeps by itself.
 const KEPT: usize = 128;
 /// The longest message of [`Endpoint::send_short`], bytes.
@@ -204,7 +202,7 @@ pub struct Endpoint<T, const GROUPED: bool> {
     pairs: Box<[Pair]>,
     /// The bits of an address that name a receive context.
     pair_bits: u32,
-    entries: Box<[CqEntry; ENTRIES]>,
+    entries: Box<[CqEntry]>,
     address: Box<[u8]>,
     wait_fd: Option<RawFd>,
     /// Their places in memory stay: the provider has their addresses.
@@ -238,20 +236,19 @@ impl<T, const GROUPED: bool> Drop for Endpoint<T, GROUPED> {
 }
 
 impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
-    /// Opens an endpoint of a provider.
+    /// Opens an endpoint of a provider, of which `completions` are read at a time.
     ///
     /// # Errors
     /// What libfabric says.
-    pub fn open(provider: &Provider) -> Result<Endpoint<T, GROUPED>, LibraryError> {
+    pub fn open(provider: &Provider, completions: usize) -> Result<Endpoint<T, GROUPED>, LibraryError> {
         // A provider starts what it stands on when its first fabric or endpoint is opened.
-        keep_signals(|| Endpoint::start(provider))
+        keep_signals(|| Endpoint::start(provider, completions))
     }
 
-    fn start(provider: &Provider) -> Result<Endpoint<T, GROUPED>, LibraryError> {
+    fn start(provider: &Provider, completions: usize) -> Result<Endpoint<T, GROUPED>, LibraryError> {
         let library = provider.library.clone();
-        let most = if GROUPED { (provider.contexts as u32).clamp(1, MOST_PAIRS) } else { 1 };
-        // A power of two, so that bits of a context name its pair.
-        let pair_bits = most.ilog2();
+        let pairs = if GROUPED { provider.contexts.clamp(1, MOST_PAIRS) } else { 1 };
+        let pair_bits = pairs.next_power_of_two().ilog2();
         let empty = CqEntry { op_context: null_mut(), flags: 0, len: 0, buf: null_mut(), data: 0, tag: 0 };
         let mut it = Endpoint {
             library: library.clone(),
@@ -263,9 +260,9 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
             av: null_mut(),
             cq: null_mut(),
             ep: null_mut(),
-            pairs: if GROUPED { vec![Pair::CLOSED; 1 << pair_bits].into() } else { Box::default() },
+            pairs: if GROUPED { vec![Pair::CLOSED; pairs].into() } else { Box::default() },
             pair_bits,
-            entries: Box::new([empty; ENTRIES]),
+            entries: vec![empty; completions.max(1)].into(),
             address: Box::default(),
             wait_fd: None,
             operations: Vec::new(),
@@ -300,8 +297,8 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
             library.check("fi_av_open", ((*(*domain).ops).av_open)(domain, &mut av, &mut it.av, none))?;
             it.open_queue()?;
             if GROUPED {
-                (*(*info).ep_attr).tx_ctx_cnt = 1 << pair_bits;
-                (*(*info).ep_attr).rx_ctx_cnt = 1 << pair_bits;
+                (*(*info).ep_attr).tx_ctx_cnt = pairs;
+                (*(*info).ep_attr).rx_ctx_cnt = pairs;
                 let answer = ((*(*domain).ops).scalable_ep)(domain, info, &mut it.ep, none);
                 library.check("fi_scalable_ep", answer)?;
             } else {
@@ -369,7 +366,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
 
     /// The pair of a context. Those of one communicator are mostly two in a row.
     fn pair_number(&self, context: u32) -> usize {
-        (context >> 1) as usize & (self.pairs.len() - 1)
+        (context >> 1) as usize % self.pairs.len()
     }
 
     fn pair(&self, context: u32) -> Pair {

@@ -44,6 +44,6 @@ fn libfabric_leaves_nothing_but_its_code() {
     let started = left();
     assert_eq!(started, before, "fi_getinfo");
     let provider = providers.iter().find(|provider| provider.name == "tcp;ofi_rxm").unwrap();
-    drop(Endpoint::<u32, false>::open(provider).unwrap());
+    drop(Endpoint::<u32, false>::open(provider, 1).unwrap());
     assert_eq!(left(), before, "an endpoint was open");
 }

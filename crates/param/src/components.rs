@@ -33,6 +33,8 @@ pub enum Component {
     Hcoll,
     /// Linear and binomial algorithms in strict rank order.
     Basic,
+    /// The same, for what none of those that are asked serves.
+    Base,
 }
 
 /// The row of a component.
@@ -46,7 +48,7 @@ struct ComponentRow {
 }
 
 /// The table, in the order of which those of one priority are asked.
-const TABLE: [ComponentRow; 12] = [
+const TABLE: [ComponentRow; 13] = [
     ComponentRow {
         component: Component::Accelerator,
         name: "accelerator",
@@ -78,7 +80,7 @@ const TABLE: [ComponentRow; 12] = [
     ComponentRow {
         component: Component::Shmem,
         name: "shmem",
-        aliases: &["xhc"],
+        aliases: &["xhc", "sm"],
         description: "blocking calls in shared memory, past the plans: all ranks on one node",
         priority: Params::coll_shmem_priority,
     },
@@ -131,6 +133,13 @@ const TABLE: [ComponentRow; 12] = [
         description: "linear or binomial, reductions in strict rank order; everything, everywhere",
         priority: Params::coll_basic_priority,
     },
+    ComponentRow {
+        component: Component::Base,
+        name: "base",
+        aliases: &[],
+        description: "as basic, for what no component that is asked serves, whichever these are",
+        priority: |_| 0,
+    },
 ];
 
 /// As Open MPI's. No parameter changes it: none of the others can serve a buffer on a device.
@@ -159,11 +168,8 @@ pub enum BadName {
         /// What it is for, and what there is instead.
         why: &'static str,
     },
-    /// It is the part of the framework that all components use.
-    #[error(
-        "'base' is what the collective components have in common, and cannot be asked by itself: expected {}",
-        names()
-    )]
+    /// What takes over cannot be left out.
+    #[error("'base' serves what no other collective component does, and cannot be left out")]
     Base,
     /// Nothing is left to ask.
     #[error("'{text}' leaves no collective component to ask: expected {}", names())]
@@ -175,7 +181,7 @@ pub enum BadName {
 
 /// Components of Open MPI that are not here: the name, and what there is instead.
 const MISSING: [(&str, &str); 4] = [
-    ("portals4", "there is no transport for networks of Portals 4"),
+    ("portals4", "over 'mtl portals4' the network matches the messages of 'tuned', 'libnbc' and 'basic'"),
     ("monitoring", "MPI_T performance variables count what runs ('oxmpi info --pvars')"),
     ("adapt", "'tuned' has segments, 'libnbc' nonblocking forms"),
     ("acoll", "'shmem' serves the ranks of one node, 'smp' those of several"),
@@ -193,9 +199,9 @@ impl Component {
     /// How many there are.
     pub const COUNT: usize = TABLE.len();
 
-    /// All of them, in the order in which those of one priority are asked.
+    /// All that communicators ask, in the order in which those of one priority are: all but base.
     pub fn all() -> impl Iterator<Item = Component> {
-        TABLE.iter().map(|row| row.component)
+        TABLE.iter().map(|row| row.component).filter(|component| *component != Component::Base)
     }
 
     fn row(self) -> &'static ComponentRow {
@@ -239,10 +245,9 @@ impl Component {
     /// There is none.
     pub fn named(name: &str) -> Result<Component, BadName> {
         let known = TABLE.iter().find(|row| row.name == name || row.aliases.contains(&name));
-        known.map(|row| row.component).ok_or_else(|| match (name, missing(name)) {
-            ("base", _) => BadName::Base,
-            (_, Some((name, why))) => BadName::Missing { name, why },
-            _ => BadName::Unknown {
+        known.map(|row| row.component).ok_or_else(|| match missing(name) {
+            Some((name, why)) => BadName::Missing { name, why },
+            None => BadName::Unknown {
                 name: name.to_string(),
                 nearest: nearest(
                     name,
@@ -295,6 +300,7 @@ impl Asked {
         let mut set = 0;
         for name in names.split(',').map(str::trim) {
             match Component::named(name) {
+                Ok(Component::Base) if is_without => return Err(BadName::Base),
                 Ok(component) => set |= Asked::only(component).0,
                 // To leave out what is not there is fine.
                 Err(BadName::Missing { .. }) if is_without => {}
@@ -302,7 +308,8 @@ impl Asked {
             }
         }
         let asked = Asked(if is_without { !set } else { set });
-        match Component::all().any(|component| asked.has(component)) {
+        let is_base = !is_without && asked.has(Component::Base);
+        match is_base || Component::all().any(|component| asked.has(component)) {
             true => Ok(asked),
             false => Err(BadName::Nothing { text: text.to_string() }),
         }
@@ -350,10 +357,11 @@ mod tests {
         assert_eq!(
             error("basic,shmen"),
             "there is no collective component 'shmen' (did you mean 'shmem'?): expected accelerator, self, sync, smp, shmem, inter, \
-             tuned, ftagree, libnbc, ucc, hcoll, basic"
+             tuned, ftagree, libnbc, ucc, hcoll, basic, base"
         );
         assert!(error("basic,,self").contains("no collective component ''"));
-        assert!(error("base").starts_with("'base' is what the collective components have in common"));
+        assert!(error("^shmem,base").starts_with("'base' serves what no other"));
+        assert!(Asked::parse("base").is_ok_and(|asked| asked.has(Component::Base)));
         assert!(
             error("^accelerator,self,sync,smp,shmem,inter,tuned,ftagree,libnbc,ucc,hcoll,basic")
                 .contains("leaves no collective component")

@@ -4,6 +4,7 @@
 //! lists them: the words of the parameter `rpi`, the table of parameters, the selection and the launcher ask for the facts that
 //! stand here. A program has the modules of the crates that it links.
 
+use crate::choices::Encrypt;
 use crate::definition::Param;
 use crate::registry::Params;
 use crate::select::{Job, ThreadLevel};
@@ -24,6 +25,8 @@ pub struct Module {
     pub params: &'static [&'static Param],
     /// The one of them that is its priority. `None`: it is used only where it is asked for by name.
     pub priority: Option<&'static Param>,
+    /// Its priority among the transports that are for the network between the hosts of a job, if that is another parameter.
+    pub far_priority: Option<&'static Param>,
     /// What Open MPI's parameter `btl` says of it.
     pub btl: Btl,
     /// What Open MPI's parameter `mtl` calls it, if its network matches messages.
@@ -48,6 +51,8 @@ pub struct Module {
     pub sections: bool,
     /// If it goes over sockets of each process to its peers: the parameters of these.
     pub sockets: Option<SocketParams>,
+    /// Whether what crosses its network can be read there, whatever `mpi_encrypt` says.
+    pub is_unencrypted: bool,
     /// Why a job cannot use it, if it cannot.
     pub unavailable: fn(&Job) -> Option<String>,
     /// Why this machine has nothing for it as the parameters are, if so.
@@ -166,6 +171,7 @@ impl Module {
         help: "",
         params: &[],
         priority: None,
+        far_priority: None,
         btl: Btl { names: &[], left: BtlRule::AllBut },
         mtl: &[],
         lowest: ThreadLevel::Single,
@@ -178,6 +184,7 @@ impl Module {
         between: BetweenNodes::Itself,
         sections: true,
         sockets: None,
+        is_unencrypted: false,
         unavailable: |_| None,
         not_found: |_| None,
         constructor: &(),
@@ -214,7 +221,14 @@ impl Module {
 
     /// Why a job with these parameters cannot use it on this machine, if it cannot.
     pub fn refusal(&self, params: &Params, job: &Job) -> Option<String> {
-        (self.unavailable)(job).or_else(|| (self.not_found)(params))
+        let unencrypted = (self.is_unencrypted && params.mpi_encrypt() == Encrypt::On).then(|| {
+            format!(
+                "mpi_encrypt is 1, and what crosses the network of '{}' is not encrypted: use '--mca rpi tcp', over which messages are, \
+                 or '--mca mpi_encrypt auto'",
+                self.name
+            )
+        });
+        unencrypted.or_else(|| (self.unavailable)(job)).or_else(|| (self.not_found)(params))
     }
 
     /// That of a name.
@@ -261,6 +275,11 @@ impl Module {
     pub(crate) fn priority(&self, params: &Params) -> u32 {
         // The limits of the row let it fit.
         self.priority.map_or(0, |param| params.number(param) as u32)
+    }
+
+    /// Its priority among the transports that are for the network between the hosts of a job.
+    pub fn far_priority(&self, params: &Params) -> u32 {
+        self.far_priority.or(self.priority).map_or(0, |param| params.number(param) as u32)
     }
 }
 

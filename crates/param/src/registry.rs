@@ -371,7 +371,8 @@ parameters! {
         aliases: [], level: User,
         help: "Whether messages over sockets are encrypted, between ranks and between the daemons of rpi lamd. auto: those \
                between hosts, not those within one (where both ends have the same address, or addresses of the loopback). 1: \
-               all. 0: none, and then whoever is in between can read and change them. It is enough if one of two ranks wants it.",
+               all. 0: none, and then whoever is in between can read and change them. It is enough if one of two ranks wants it. What \
+               crosses a network over ib, ofi, gm or portals4 is never encrypted, and 1 refuses these.",
     }
     mpi_ft_enable: switch {
         default: false, aliases: ["ft_enable"], level: User,
@@ -654,7 +655,7 @@ parameters! {
     coll: text {
         default: "", aliases: [], level: User,
         help: "The components that are asked for collectives, separated by commas (basic,self,libnbc), or behind a ^ those \
-               that are not (^shmem,smp). Empty: all. 'oxmpi info --collectives' lists them.",
+               that are not (^shmem,smp). Empty: all. What none of them serves base does. 'oxmpi info --collectives' lists them.",
     }
     coll_base_associative: by_hand {
         unit: Unit::Choice(&["0", "1", "unset"]), default: 2, limits: 0..=2, power_of_two: false,
@@ -693,7 +694,7 @@ parameters! {
     }
     coll_shmem_priority: u32 {
         unit: Unit::Count, default: 50, limits: 0..=100, power_of_two: false,
-        aliases: ["coll_xhc_priority"], level: User,
+        aliases: ["coll_xhc_priority", "coll_sm_priority"], level: User,
         help: "The priority of the collective component shmem: of those that can serve a call the one of the highest does.",
     }
     coll_inter_priority: u32 {

@@ -45,7 +45,7 @@ pub fn serves(component: Component, collective: Collective, form: Form) -> bool 
         Component::Own => !is_inter,
         // What has no data is nothing to it.
         Component::Accelerator => collective != Barrier,
-        Component::Basic => true,
+        Component::Basic | Component::Base => true,
         // Agreements are no collective of the table.
         Component::Ftagree => false,
         // The barrier of an intercommunicator is one of the whole.

@@ -2,7 +2,7 @@
 //!
 //! When a communicator is made each component is asked whether it is for such ones. Those that are stand in the order of
 //! their priorities, and a call is served by the first that has the function and can serve these arguments; the others
-//! fill what it leaves. Everything looked at is the same on all ranks, and so is the answer.
+//! fill what it leaves, and base what all of them leave. Everything looked at is the same on all ranks, and so is the answer.
 
 use crate::agreement::AgreementSettings;
 use crate::collectives::Facts;
@@ -76,6 +76,8 @@ pub struct Stack {
     hcoll: HandedOver,
     /// How ftagree has the ranks agree.
     agreement: AgreementSettings,
+    /// Whether base was asked for, and does not only take over.
+    asks_base: bool,
     /// What serves agreements where a component is named for the communicator that has none.
     unnamed: Option<Component>,
     /// Those that are not, and why.
@@ -98,7 +100,8 @@ impl Stack {
             false => Component::Basic,
         });
         let (members, left_out) = (Vec::new(), Vec::new());
-        let mut stack = Stack { members, ucc, hcoll, agreement, unnamed, left_out, sync: None };
+        let mut stack =
+            Stack { members, ucc, hcoll, agreement, asks_base: false, unnamed, left_out, sync: None };
         for component in Component::all() {
             let refusal = match only {
                 Some(only) if only != component && component != Component::Accelerator => Some(NOT_NAMED),
@@ -116,6 +119,10 @@ impl Stack {
         }
         // Of one priority, those that stand first in the table.
         stack.members.sort_by_key(|(_, priority)| std::cmp::Reverse(*priority));
+        if only.is_none() && !stack.has(Component::Basic) {
+            stack.members.push((Component::Base, components.priority(Component::Base)));
+        }
+        stack.asks_base = components.asked.has(Component::Base);
         stack
     }
 
@@ -154,10 +161,15 @@ impl Stack {
         members.find(fits).ok_or_else(|| self.unserved(call, nodes))
     }
 
-    /// Whether a component is for it that serves collectives: ftagree serves agreements alone.
+    /// Whether a component is for it that serves collectives: ftagree serves agreements alone, and base, unless it is asked for, takes
+    /// over what another component leaves.
     #[must_use]
     pub fn serves_collectives(&self) -> bool {
-        self.members.iter().any(|(member, _)| *member != Component::Ftagree)
+        self.members.iter().any(|(member, _)| match member {
+            Component::Ftagree => false,
+            Component::Base => self.asks_base,
+            _ => true,
+        })
     }
 
     /// The component that serves its agreements, and how: of ftagree, and of basic, which tolerates no failures, the first. Who names another
@@ -222,7 +234,7 @@ fn unavailable(component: Component, components: &Components, facts: &CommFacts<
     let barriers = components.barriers;
     match component {
         Component::Inter => (!facts.is_inter).then_some("it is for intercommunicators"),
-        Component::Basic | Component::Accelerator => None,
+        Component::Basic | Component::Base | Component::Accelerator => None,
         Component::Libnbc => None,
         Component::Ftagree => (!components.tolerates_failures).then_some("mpi_ft_enable is 0"),
         _ if facts.is_inter => Some("it is not for intercommunicators"),
@@ -336,7 +348,7 @@ pub fn smp_reason(nodes: &Nodes, segment: Option<usize>) -> String {
     }
 }
 
-/// The algorithm that the component basic takes, whose call keeps rank order
+/// The algorithm that the components basic and base take, whose call keeps rank order
 /// ([`Call::in_rank_order`](oxmpi_plan::Call::in_rank_order)).
 #[must_use]
 pub fn basic(components: &Components, facts: &Facts, reduction: Option<Reduction>) -> Option<AlgorithmId> {

@@ -13,8 +13,12 @@
 //! ```
 //!
 //! The first message can be a recording: an acceptor may do nothing on its account. The first record that it can open is new.
-//! A record is the length of what follows (two bytes, little endian) and a Noise message: up to [`MAX_RECORD`] bytes and a tag
-//! of 16. Records are numbered by both sides, so none can be left out, repeated, changed or moved.
+//! A record is its head and a Noise message: up to [`MAX_RECORD`] bytes and a tag of 16. Records are numbered by both sides, so none
+//! can be left out, repeated, changed or moved.
+//!
+//! The head is the length of the Noise message (two bytes, little endian) and the first six bytes of a MAC, keyed BLAKE3 over the
+//! sender's side, the number of the record and that length. Its key is the MAC, by the secret, of the hash of the handshake, so that
+//! each connection has another one. A receiver that believed a changed length would wait for bytes that nobody sends.
 //!
 //! AES-GCM is the cipher, as processors have instructions for it; where one has none, the same is computed without them, slower.
 
@@ -28,8 +32,11 @@ const PATTERN: &str = "Noise_NNpsk0_25519_AESGCM_BLAKE2s";
 pub const HANDSHAKE: usize = 32 + TAG;
 /// Bytes that a cipher adds to what it seals.
 pub const TAG: usize = 16;
-/// Bytes before the sealed ones of a record: their number.
-pub const RECORD_LENGTH: usize = 2;
+/// Bytes of a record's head.
+pub const RECORD_HEAD: usize = LENGTH + CHECK;
+/// Bytes of a length, and of the MAC behind it.
+const LENGTH: usize = 2;
+const CHECK: usize = 6;
 /// The most bytes that one record carries.
 pub const MAX_RECORD: usize = u16::MAX as usize - TAG;
 
@@ -73,8 +80,15 @@ pub enum NoiseError {
     Keys(&'static str),
 }
 
+/// Which side of a connection has sent a record.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Initiator,
+    Acceptor,
+}
+
 /// One side of a handshake.
-pub struct Handshake(HandshakeState);
+pub struct Handshake(HandshakeState, Secret);
 
 impl std::fmt::Debug for Handshake {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -96,7 +110,7 @@ impl Handshake {
         let mut state = builder(secret, prologue).and_then(Builder::build_initiator).map_err(keys)?;
         let mut message = [0; HANDSHAKE];
         state.write_message(&[], &mut message).map_err(keys)?;
-        Ok((Handshake(state), message))
+        Ok((Handshake(state, secret.clone()), message))
     }
 
     /// Takes the acceptor's answer: from now on records travel.
@@ -105,7 +119,7 @@ impl Handshake {
     /// [`NoiseError::Forged`] if it does not have the secret, or the prologue is another one.
     pub fn answered(mut self, answer: &[u8; HANDSHAKE]) -> Result<Cipher, NoiseError> {
         self.0.read_message(answer, &mut []).map_err(|_| NoiseError::Forged)?;
-        Cipher::after(self.0)
+        Cipher::after(self.0, &self.1, Side::Initiator)
     }
 
     /// The side that was connected to: opens the initiator's message, and answers it.
@@ -122,22 +136,42 @@ impl Handshake {
         state.read_message(message, &mut []).map_err(|_| NoiseError::Forged)?;
         let mut answer = [0; HANDSHAKE];
         state.write_message(&[], &mut answer).map_err(keys)?;
-        Ok((Cipher::after(state)?, answer))
+        Ok((Cipher::after(state, secret, Side::Acceptor)?, answer))
     }
 }
 
 /// Seals the records of one direction and opens those of the other.
-pub struct Cipher(TransportState);
+pub struct Cipher {
+    state: TransportState,
+    /// By which heads are authenticated.
+    heads: [u8; 32],
+    side: Side,
+}
 
 impl std::fmt::Debug for Cipher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Cipher(sent {}, received {})", self.0.sending_nonce(), self.0.receiving_nonce())
+        let (sent, received) = (self.state.sending_nonce(), self.state.receiving_nonce());
+        write!(f, "Cipher(sent {sent}, received {received})")
     }
 }
 
 impl Cipher {
-    fn after(state: HandshakeState) -> Result<Cipher, NoiseError> {
-        state.into_transport_mode().map(Cipher).map_err(|_| NoiseError::Keys("the handshake is not over"))
+    fn after(state: HandshakeState, secret: &Secret, side: Side) -> Result<Cipher, NoiseError> {
+        let heads = *blake3::keyed_hash(&secret.0, state.get_handshake_hash()).as_bytes();
+        let state = state.into_transport_mode().map_err(|_| NoiseError::Keys("the handshake is not over"))?;
+        Ok(Cipher { state, heads, side })
+    }
+
+    /// The head of record `number` of a side, with so many bytes behind it.
+    fn head(&self, side: Side, number: u64, length: u16) -> [u8; RECORD_HEAD] {
+        let mut said = [0; 1 + 8 + LENGTH];
+        said[0] = side as u8;
+        said[1..9].copy_from_slice(&number.to_le_bytes());
+        said[9..].copy_from_slice(&length.to_le_bytes());
+        let mut head = [0; RECORD_HEAD];
+        head[..LENGTH].copy_from_slice(&length.to_le_bytes());
+        head[LENGTH..].copy_from_slice(&blake3::keyed_hash(&self.heads, &said).as_bytes()[..CHECK]);
+        head
     }
 
     /// Appends as many records to `out` as `plain` needs: none if it is empty.
@@ -146,33 +180,48 @@ impl Cipher {
     /// [`NoiseError::Keys`] after 2^64 records.
     pub fn seal(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), NoiseError> {
         for piece in plain.chunks(MAX_RECORD) {
-            let at = out.len();
             let sealed = piece.len() + TAG;
-            out.extend_from_slice(&u16::try_from(sealed).unwrap_or(u16::MAX).to_le_bytes());
-            out.resize(at + RECORD_LENGTH + sealed, 0);
-            self.0
-                .write_message(piece, &mut out[at + RECORD_LENGTH..])
+            let length = u16::try_from(sealed).unwrap_or(u16::MAX);
+            out.extend_from_slice(&self.head(self.side, self.state.sending_nonce(), length));
+            let at = out.len();
+            out.resize(at + sealed, 0);
+            self.state
+                .write_message(piece, &mut out[at..])
                 .map_err(|_| NoiseError::Keys("too many records"))?;
         }
         Ok(())
+    }
+
+    /// Bytes of the record with which `bytes` begin, which [`Cipher::open`] has seen; those of its head if that has not come whole.
+    pub fn record_length(bytes: &[u8]) -> usize {
+        let head = bytes.first_chunk::<RECORD_HEAD>();
+        RECORD_HEAD + head.map_or(0, |head| usize::from(u16::from_le_bytes([head[0], head[1]])))
     }
 
     /// Opens the record with which `bytes` begin and appends what it carries to `plain`. Returns how many bytes of `bytes` it
     /// took; `None`, if it has not come whole.
     ///
     /// # Errors
-    /// If it was not sealed by the other side as its next record. Nothing that comes later can be believed then.
+    /// If it was not sealed by the other side as its next record: that is said as soon as its head is here. Nothing that comes later
+    /// can be believed then.
     pub fn open(&mut self, bytes: &[u8], plain: &mut Vec<u8>) -> Result<Option<usize>, NoiseError> {
-        let Some((length, rest)) = bytes.split_first_chunk::<RECORD_LENGTH>() else { return Ok(None) };
-        let length = usize::from(u16::from_le_bytes(*length));
-        if length < TAG {
-            return Err(NoiseError::Short(length));
+        let Some((head, rest)) = bytes.split_first_chunk::<RECORD_HEAD>() else { return Ok(None) };
+        let length = u16::from_le_bytes([head[0], head[1]]);
+        let other = match self.side {
+            Side::Initiator => Side::Acceptor,
+            Side::Acceptor => Side::Initiator,
+        };
+        if *head != self.head(other, self.state.receiving_nonce(), length) {
+            return Err(NoiseError::Forged);
         }
+        let length = usize::from(length);
+        // Only a side that does not keep to this has sealed less than a tag.
+        let Some(carried) = length.checked_sub(TAG) else { return Err(NoiseError::Short(length)) };
         let Some(sealed) = rest.get(..length) else { return Ok(None) };
         let at = plain.len();
-        plain.resize(at + length - TAG, 0);
-        match self.0.read_message(sealed, &mut plain[at..]) {
-            Ok(_) => Ok(Some(RECORD_LENGTH + length)),
+        plain.resize(at + carried, 0);
+        match self.state.read_message(sealed, &mut plain[at..]) {
+            Ok(_) => Ok(Some(RECORD_HEAD + length)),
             Err(_) => {
                 plain.truncate(at);
                 Err(NoiseError::Forged)
@@ -211,6 +260,20 @@ mod tests {
     }
 
     #[test]
+    fn a_head_holds_for_its_side_its_place_and_its_connection() {
+        let (mut a, mut b) = pair();
+        let mut sealed = Vec::new();
+        a.seal(b"word", &mut sealed).unwrap();
+        let head = &sealed[..RECORD_HEAD];
+        for other in [&mut a, &mut pair().1] {
+            assert_eq!(other.open(head, &mut Vec::new()), Err(NoiseError::Forged));
+        }
+        assert_eq!(b.open(head, &mut Vec::new()), Ok(None));
+        assert_eq!(b.open(&sealed, &mut Vec::new()), Ok(Some(sealed.len())));
+        assert_eq!(b.open(head, &mut Vec::new()), Err(NoiseError::Forged), "the next record has another one");
+    }
+
+    #[test]
     fn a_wrong_secret_another_prologue_and_every_changed_bit_are_refused() {
         let secret = Secret([5; 32]);
         let (initiator, message) = Handshake::initiator(&secret, b"test").unwrap();
@@ -234,8 +297,8 @@ mod tests {
             a.seal(b"word", &mut sealed).unwrap();
             sealed[bit / 8] ^= 1 << (bit % 8);
             let mut plain = Vec::new();
-            // A longer length waits for bytes that do not come.
-            assert!(!matches!(b.open(&sealed, &mut plain), Ok(Some(_))), "bit {bit}");
+            // A longer length would wait for bytes that do not come.
+            assert_eq!(b.open(&sealed, &mut plain), Err(NoiseError::Forged), "bit {bit}");
             assert!(plain.is_empty());
         }
     }

@@ -5,6 +5,8 @@
  *   LIMITED_NO_DATA       no remote CQ data (FI_REMOTE_CQ_DATA)
  *   LIMITED_NO_DIRECTED   no receives from one source by its address (FI_DIRECTED_RECV)
  *   LIMITED_MAX           the longest message, bytes; checked for messages with a tag
+ *   LIMITED_CONTEXTS      how many transmit and receive contexts an endpoint may have
+ *   LIMITED_EVENTS        for how many completions each read of a queue has to have room
  *   LIMITED_REAL, LIMITED_NAME   the name of a provider, and the one by which it is shown
  *
  * Built by: cc -shared -fPIC limited.c -ldl, against the headers of libfabric. */
@@ -47,6 +49,11 @@ static void wrong(const char *text, ...)
 static int is_set(const char *name)
 {
     return getenv(name) != NULL;
+}
+
+static size_t number(const char *name)
+{
+    return (size_t) atoll(getenv(name));
 }
 
 static uint64_t tags(void)
@@ -104,6 +111,7 @@ int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t
         info->ep_attr->mem_tag_format &= tags();
         if (is_set("LIMITED_NO_DATA")) info->domain_attr->cq_data_size = 0;
         if (info->ep_attr->max_msg_size > longest()) info->ep_attr->max_msg_size = longest();
+        if (is_set("LIMITED_CONTEXTS")) info->domain_attr->max_ep_tx_ctx = info->domain_attr->max_ep_rx_ctx = number("LIMITED_CONTEXTS");
     }
     return 0;
 }
@@ -165,6 +173,26 @@ static int limited_endpoint(struct fid_domain *domain, struct fi_info *info, str
     return 0;
 }
 
+static struct fi_ops_cq of_queue, *real_of_queue;
+
+static ssize_t checked_read(struct fid_cq *queue, void *entries, size_t count)
+{
+    /* Of no entries the provider asks itself, to make progress. */
+    if (count && count != number("LIMITED_EVENTS")) wrong("fi_cq_read of %zu completions, not %s", count, getenv("LIMITED_EVENTS"));
+    return real_of_queue->read(queue, entries, count);
+}
+
+static int limited_queue(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **queue, void *context)
+{
+    int answer = real_of_domain->cq_open(domain, attr, queue, context);
+    if (answer || !is_set("LIMITED_EVENTS")) return answer;
+    real_of_queue = (*queue)->ops;
+    of_queue = *real_of_queue;
+    of_queue.read = checked_read;
+    (*queue)->ops = &of_queue;
+    return 0;
+}
+
 static int limited_domain(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain, void *context)
 {
     rename_provider(info, getenv("LIMITED_NAME"), getenv("LIMITED_REAL"));
@@ -173,6 +201,7 @@ static int limited_domain(struct fid_fabric *fabric, struct fi_info *info, struc
     real_of_domain = (*domain)->ops;
     of_domain = *real_of_domain;
     of_domain.endpoint = limited_endpoint;
+    of_domain.cq_open = limited_queue;
     (*domain)->ops = &of_domain;
     return 0;
 }

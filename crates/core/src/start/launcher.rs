@@ -4,7 +4,7 @@ use crate::dynamic::Bonds;
 use oxmpi_abi::constants as abi;
 use oxmpi_fabric::neighbours::{ForeignProcess, Neighbours, Open, Opened};
 use oxmpi_fabric::routes::{Addition, AskAddition, Coordinator, Nodes};
-use oxmpi_fabric::{Constructor, Listening, Offer, Services, Situation, Whereabouts};
+use oxmpi_fabric::{Address, Constructor, Listening, Offer, Services, Situation, Whereabouts};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_param::{Module, Params};
 use oxmpi_rt::client::{Client, Directory, Found, UniverseError};
@@ -119,8 +119,7 @@ impl Services for LauncherServices {
     fn locate(&self, peer: u32) -> std::result::Result<Whereabouts, String> {
         let found = self.client.addresses(peer).map_err(|e| e.to_string())?;
         let Some(Found { addresses, contact }) = found else { return Ok(Whereabouts::Left) };
-        let addresses = addresses.split_whitespace().map(str::parse);
-        let addresses = addresses.collect::<std::result::Result<Vec<_>, _>>()?;
+        let addresses = Address::list(&addresses)?;
         Ok(match contact {
             None => Whereabouts::At(addresses),
             Some((contact, secret)) => Whereabouts::Elsewhere(foreign(contact), Secret(secret), addresses),

@@ -383,7 +383,7 @@ fn said_by_another(messages: &[(Frame, Vec<u8>)]) -> Option<String> {
     say(&ours, &Order::Places { first: 0, count: 2, node: 0 }, None);
     let poller = Arc::new(Poller::new().unwrap());
     let own = Identity { job: 7, rank: 1, size: 2, incarnation: 1 };
-    let found = Whereabouts::At(vec![Address { socket, interface: "lo".into() }]);
+    let found = Whereabouts::At(vec![Address { socket, interface: "lo".into(), host: None }]);
     let mut tcp = Tcp::new(
         own,
         Secret([9; 32]),

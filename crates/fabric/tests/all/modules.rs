@@ -18,6 +18,15 @@ fn the_folders_are_the_modules_in_their_order() {
 }
 
 #[test]
+fn between_hosts_ib_goes_before_libfabric_and_that_before_sockets() {
+    let far =
+        |params: &Params| ["ib", "ofi", "tcp"].map(|name| Module::named(name).unwrap().far_priority(params));
+    assert_eq!(far(&Params::default()), [50, 25, 20]);
+    assert_eq!(far(&Params::default().with("mtl_ofi_priority", "60").unwrap()), [50, 60, 20]);
+    assert!(Module::named("ofi").unwrap().priority.is_none(), "on one host it is used where it is named");
+}
+
+#[test]
 fn every_module_is_well_defined() {
     for module in Module::all() {
         assert!(Constructor::of(module).is_some(), "{module:?}");

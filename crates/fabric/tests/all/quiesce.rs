@@ -26,7 +26,7 @@ fn listener() -> Listener {
 }
 
 fn place(listener: &Listener) -> Result<Whereabouts, String> {
-    let address = Address { socket: listener.address().unwrap(), interface: "lo".into() };
+    let address = Address { socket: listener.address().unwrap(), interface: "lo".into(), host: None };
     Ok(Whereabouts::At(vec![address]))
 }
 

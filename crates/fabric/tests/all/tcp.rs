@@ -2,9 +2,9 @@
 
 use crate::chaos::Chaos;
 use crate::ends::{End, LIMIT, Plan, pair, until};
-use crate::support::{content, fuzz, with_message};
+use crate::support::{Manner, content, fuzz, planned, with_message};
 use oxmpi_fabric::sim::Random;
-use oxmpi_fabric::tcp::{HELLO, PROOF, Whereabouts};
+use oxmpi_fabric::tcp::{HELLO, PROOF, VERDICT, WELCOME, Whereabouts};
 use oxmpi_fabric::{Membership as _, Sent, Statistics as _, Transport as _};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -178,49 +178,140 @@ fn strangers_change_nothing_and_are_sent_away() {
     assert_eq!(ends[1].recorder.lost, [0u32; 0]);
 }
 
-/// Closes so many connections to `tap` that attempts which count would be over.
-fn close_some(tap: &TcpListener, from: &mut End) {
-    for _ in 0..13 {
-        let start = Instant::now();
-        while let Err(error) = tap.accept().map(drop) {
-            assert_eq!(error.kind(), ErrorKind::WouldBlock);
-            assert!(start.elapsed() < LIMIT, "it does not try again");
-            from.rest();
+/// Closes connections to `tap`, each as soon as it is made, for as long as `goes_on`.
+fn close_all(tap: &TcpListener, from: &mut End, mut goes_on: impl FnMut(&End, u32) -> bool) {
+    tap.set_nonblocking(true).unwrap();
+    let (start, mut closed) = (Instant::now(), 0);
+    while goes_on(from, closed) {
+        match tap.accept() {
+            Ok(_) => closed += 1,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
         }
+        assert!(start.elapsed() < LIMIT, "{closed} connections were closed");
+        from.rest();
     }
 }
 
 #[test]
-fn who_closes_connections_and_runs_is_not_lost() {
-    let plans = [Plan::new(), Plan::new()];
+fn who_closes_connections_for_a_while_is_not_lost() {
+    let mut plans = [Plan::new(), Plan::new()];
+    plans[0].settings.patience = LIMIT;
     let mut ends = pair(&plans);
     let tap = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    tap.set_nonblocking(true).unwrap();
     plans[0].at(tap.local_addr().unwrap());
     assert_eq!(ends[0].send(), Sent::Full);
-    close_some(&tap, &mut ends[0]);
+    close_all(&tap, &mut ends[0], |_, closed| closed < 11);
     plans[0].at(ends[1].address);
     exchange(&mut ends, 10);
+}
+
+/// Such as the end of a tunnel behind which nobody listens.
+#[test]
+fn who_closes_each_connection_is_lost_and_the_text_says_where_that_was() {
+    let plan = Plan::new();
+    let tap = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = tap.local_addr().unwrap();
+    plan.at(address);
+    let mut end = End::new(0, &plan);
+    // A short message leaves early, and counts as sent.
+    let is_short = |number: &u32| matches!(planned(0, *number), (Manner::Eager, 1..1000));
+    end.pushed = (0..).find(is_short).unwrap();
+    let start = Instant::now();
+    while end.send() == Sent::Full {
+        end.rest();
+        assert!(start.elapsed() < LIMIT, "it does not leave");
+    }
+    assert_eq!(end.tcp.lost_messages(), None);
+    close_all(&tap, &mut end, |end, _| end.recorder.lost.is_empty());
+    assert!(end.tcp.leave() && end.tcp.lost_messages().is_some(), "nobody is waited for");
+    let told = plan.told.lock().unwrap().join("\n");
+    let place = format!("the last address was {address} on interface lo of host over-there");
+    for word in ["rank 0 cannot reach rank 1", "times in ", &place] {
+        assert!(told.contains(word), "'{word}' in: {told}");
+    }
+    // The one or the other, whether the greeting was there when the connection was closed.
+    assert!(told.contains("closed at the other end") || told.contains("reset by peer"), "{told}");
 }
 
 #[test]
 fn who_does_not_know_the_secret_is_no_peer() {
     let plans = [Plan::new(), Plan { secret: [8; 32], ..Plan::new() }];
     let mut ends = pair(&plans);
-    let start = Instant::now();
     until(&mut ends, |ends| {
         if ends[0].recorder.lost.is_empty() {
             assert_eq!(ends[0].send(), Sent::Full);
-        }
-        if start.elapsed() > Duration::from_millis(500) {
-            *plans[0].peer.lock().unwrap() = Err("its process has ended".into());
         }
         !ends[0].recorder.lost.is_empty()
     });
     assert_eq!(ends[0].recorder.lost, [1]);
     assert_eq!(ends[1].recorder.next, 0);
     let told = plans[0].told.lock().unwrap().join("\n");
-    assert!(told.contains("rank 0 cannot reach rank 1 over sockets: its process has ended"), "{told}");
+    assert!(told.contains("rank 0 cannot reach rank 1 over sockets: the connection was closed"), "{told}");
+}
+
+/// An address that leads to another one, where a bit of the first record behind the greeting is changed, in either direction of the
+/// first `times` connections: that bit of the record's head.
+fn flipping(address: SocketAddr, times: usize, bit: usize) -> SocketAddr {
+    let tap = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let here = tap.local_addr().unwrap();
+    // It ends with the process of the test.
+    std::thread::spawn(move || {
+        for (number, from) in tap.incoming().enumerate() {
+            let Ok(to) = TcpStream::connect(address) else { return };
+            let from = from.unwrap();
+            let back = (to.try_clone().unwrap(), from.try_clone().unwrap());
+            for ((mut from, mut to), greetings) in [((from, to), HELLO + PROOF), (back, WELCOME + VERDICT)] {
+                std::thread::spawn(move || {
+                    let (mut at, mut bytes) = (0, [0; 10_000]);
+                    while let Ok(n @ 1..) = from.read(&mut bytes) {
+                        let place = (greetings + bit / 8).wrapping_sub(at);
+                        if place < n && number < times {
+                            bytes[place] ^= 1 << (bit % 8);
+                        }
+                        at += n;
+                        let _ = to.write_all(&bytes[..n]);
+                    }
+                    let _ = to.shutdown(Shutdown::Write);
+                });
+            }
+        }
+    });
+    here
+}
+
+/// Rule 8: the length of a record is clear, so that a receiver which believed a changed one would wait for bytes that nobody sends.
+#[test]
+fn a_changed_length_of_an_encrypted_record_ends_its_connection_and_if_it_always_is_the_peer_is_lost() {
+    let is_short = |from, number| matches!(planned(from, number), (Manner::Eager, 1..1000));
+    let number = (0..).find(|number| is_short(0, *number) && is_short(1, *number)).unwrap();
+    // The last one always makes the record longer.
+    for (times, bit) in [(1, 5), (1, 8), (1, 15), (usize::MAX, 15)] {
+        let plans = [Plan::encrypted(), Plan::encrypted()];
+        let mut ends = pair(&plans);
+        plans[0].at(flipping(ends[1].address, times, bit));
+        plans[1].at(flipping(ends[0].address, times, bit));
+        for end in &mut ends {
+            (end.pushed, end.recorder.next) = (number, number);
+        }
+        let is_lost = times > 1;
+        until(&mut ends, |ends| {
+            for end in &mut *ends {
+                if end.pushed == number && end.recorder.lost.is_empty() {
+                    end.send();
+                }
+            }
+            ends.iter()
+                .all(|end| if is_lost { !end.recorder.lost.is_empty() } else { end.recorder.next > number })
+        });
+        let told = plans.each_ref().map(|plan| plan.told.lock().unwrap().join("\n"));
+        assert_eq!(told.iter().all(String::is_empty), !is_lost, "{told:?}");
+        for (rank, told) in told.iter().enumerate().filter(|_| is_lost) {
+            let begin = format!("rank {rank} cannot reach rank {} over sockets: ", 1 - rank);
+            assert!(told.contains(&begin) && told.contains("interface lo of host over-there"), "{told:?}");
+            assert_eq!(ends[rank].recorder.next, number, "nothing of it is believed");
+        }
+        assert!(!is_lost || told.iter().any(|text| text.contains("changed on the way")), "{told:?}");
+    }
 }
 
 #[test]

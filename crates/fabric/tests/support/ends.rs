@@ -42,7 +42,7 @@ impl Plan {
     }
 
     pub(crate) fn at(&self, address: SocketAddr) {
-        let address = Address { socket: address, interface: "lo".into() };
+        let address = Address { socket: address, interface: "lo".into(), host: Some("over-there".into()) };
         *self.peer.lock().unwrap() = Ok(Whereabouts::At(vec![address]));
     }
 }

@@ -1,6 +1,6 @@
 //! How operations end.
 
-use super::{ENTRIES, Ended, Ending, Endpoint, EndpointError, FrameRoom, Operation, OperationMemory};
+use super::{Ended, Ending, Endpoint, EndpointError, FrameRoom, Operation, OperationMemory};
 use crate::declarations::{
     CqEntry, CqError, FI_EAGAIN, FI_EAVAIL, FI_ECANCELED, FI_ENOMSG, FI_ETRUNC, FI_SEND,
 };
@@ -10,29 +10,27 @@ use std::ffi::CStr;
 use std::ptr::null_mut;
 
 impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
-    /// Reads completions, up to about `most`, and lets the provider make progress.
+    /// Reads as many completions as are read at a time, if there are so many, and lets the provider make progress. Whether there was
+    /// one, wanted or not.
     ///
     /// # Errors
     /// If the queue itself is of no use any more.
-    pub fn read(&mut self, most: usize, events: &mut Vec<Ended<T>>) -> Result<(), EndpointError> {
-        let mut left = most.max(1);
+    pub fn read(&mut self, events: &mut Vec<Ended<T>>) -> Result<bool, EndpointError> {
+        let mut left = self.entries.len();
         while left > 0 {
             let cq = self.cq;
-            let wanted = left.min(ENTRIES);
             // SAFETY: the queue is open and has this format; there is room for so many entries.
-            let came = unsafe { ((*(*cq).ops).read)(cq, self.entries.as_mut_ptr().cast(), wanted) };
+            let came = unsafe { ((*(*cq).ops).read)(cq, self.entries.as_mut_ptr().cast(), left) };
             match came {
                 came if came > 0 => {
                     for at in 0..came as usize {
                         let entry = self.entries[at];
                         self.complete(&entry, events);
                     }
-                    left -= (came as usize).min(left);
-                    if (came as usize) < wanted {
-                        return Ok(());
-                    }
+                    // Some providers end a call before an error.
+                    return Ok(true);
                 }
-                none if none == 0 || none == -FI_EAGAIN => return Ok(()),
+                none if none == 0 || none == -FI_EAGAIN => return Ok(left < self.entries.len()),
                 error if error == -FI_EAVAIL => {
                     self.read_error(events)?;
                     left -= 1;
@@ -40,7 +38,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
                 error => return Err(self.error("fi_cq_read", error)),
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The operation whose context libfabric has given back.

@@ -95,7 +95,8 @@ fn rows(params: &Params, job: &Job, ask: &Ask) -> Vec<ModuleRow> {
         ..row(way)
     });
     // Which of these are for a communicator is found out when it is made.
-    let coll = Component::all().map(|component| ModuleRow {
+    let components = Component::all().chain(ask.asks_base_alone().then_some(Component::Base));
+    let coll = components.map(|component| ModuleRow {
         framework: Framework::Coll,
         name: component.name(),
         priority: component.priority(params),

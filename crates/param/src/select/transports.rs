@@ -428,6 +428,12 @@ impl Ask {
     }
 
     /// Why the parameter `coll` leaves a component out, if it does.
+    /// Whether what takes over from the components of collectives is asked for, and needed.
+    pub(super) fn asks_base_alone(&self) -> bool {
+        let coll = self.coll.as_ref();
+        coll.is_some_and(|(asked, _)| asked.has(Component::Base) && !asked.has(Component::Basic))
+    }
+
     pub(super) fn left_out_of_coll(&self, component: Component) -> Option<String> {
         self.coll.as_ref().filter(|(asked, _)| !asked.has(component)).map(|(_, text)| text.clone())
     }

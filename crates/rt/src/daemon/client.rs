@@ -336,21 +336,31 @@ impl Connection {
         secret: &Secret,
         purpose: &Purpose,
     ) -> Result<Connection, UniverseError> {
-        let mut error = io::Error::new(io::ErrorKind::AddrNotAvailable, "its addresses are not known");
+        let unknown = io::Error::new(io::ErrorKind::AddrNotAvailable, "its addresses are not known");
+        let mut failed = UniverseError::Io { node: node.clone(), error: unknown };
         for address in addresses {
+            let node = format!("{node} at {address}");
             match TcpStream::connect_timeout(address, patience.max(Duration::from_millis(1))) {
                 Ok(socket) => {
-                    let failed =
-                        |error| UniverseError::Io { node: node.clone(), error: io::Error::other(error) };
-                    let channel = Channel::initiator(secret, number).map_err(failed)?;
+                    let channel = Channel::initiator(secret, number).map_err(|error| UniverseError::Io {
+                        node: node.clone(),
+                        error: io::Error::other(error),
+                    })?;
                     // It only makes small messages slower.
                     let _ = socket.set_nodelay(true);
-                    return Connection::introduced((node, patience), Socket::Far(socket), channel, purpose);
+                    let socket = Socket::Far(socket);
+                    match Connection::introduced((node, patience), socket, channel, purpose) {
+                        // Something else accepts connections there, and closes them.
+                        Err(UniverseError::Io { node, error }) if error.kind() != io::ErrorKind::TimedOut => {
+                            failed = UniverseError::Io { node, error };
+                        }
+                        met => return met,
+                    }
                 }
-                Err(why) => error = io::Error::new(why.kind(), format!("{address}: {why}")),
+                Err(error) => failed = UniverseError::Io { node, error },
             }
         }
-        Err(UniverseError::Io { node, error })
+        Err(failed)
     }
 
     fn introduced(

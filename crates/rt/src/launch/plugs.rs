@@ -109,7 +109,8 @@ pub(crate) fn listeners(
             .map(|((told, network), _)| format!("{}%{}", SocketAddr::new(*told, port), network.name))
             .collect();
         addresses.dedup();
-        Ok((listener, addresses.join(" ")))
+        // What reads them takes a word with a slash for the name of the host.
+        Ok((listener, format!("{} /{}", addresses.join(" "), name.replace(char::is_whitespace, "-"))))
     };
     (0..count).map(one).collect()
 }

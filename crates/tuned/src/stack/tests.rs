@@ -55,6 +55,9 @@ fn each_component_is_asked_whether_it_is_for_the_communicator() {
 fn priorities_order_those_that_are_asked() {
     assert_eq!(names(&stack(&[("coll", "basic,self,libnbc")], &PLAIN)), "libnbc basic");
     assert_eq!(names(&stack(&[("coll", "^shmem")], &PLAIN)), "tuned libnbc basic");
+    assert_eq!(names(&stack(&[("coll", "tuned,sm")], &PLAIN)), "shmem tuned base");
+    let inter = CommFacts { is_inter: true, ..PLAIN };
+    assert_eq!(names(&stack(&[("coll", "tuned,self"), ("coll_tuned_priority", "0")], &inter)), "base");
     assert_eq!(names(&stack(&[("coll_basic_priority", "90")], &PLAIN)), "basic shmem tuned libnbc");
     // The table decides between equals.
     assert_eq!(names(&stack(&[("coll_lam_basic_priority", "30")], &PLAIN)), "shmem tuned basic libnbc");
@@ -82,6 +85,9 @@ fn what_one_leaves_the_next_fills() {
     let named = CallFacts { is_small: true, is_named: true, ..call(&allreduce) };
     assert_eq!(plain.pick(&named, None), Ok(Component::Tuned), "who names an algorithm wants it");
     assert_eq!(stack(&[("coll", "^tuned")], &PLAIN).pick(&named, None), Ok(Component::Shmem));
+    let some = stack(&[("coll", "tuned,sm"), ("coll_tuned_priority", "0")], &PLAIN);
+    assert_eq!(some.pick(&named, None), Ok(Component::Tuned));
+    assert_eq!(some.pick(&call(&facts(Collective::Gatherv)), None), Ok(Component::Base));
     let inter = stack(&[], &CommFacts { is_inter: true, ..PLAIN });
     assert_eq!(inter.pick(&call(&facts(Collective::InterReduce)), None), Ok(Component::Inter));
     assert_eq!(inter.pick(&call(&facts(Collective::Barrier)), None), Ok(Component::Inter));
@@ -112,27 +118,22 @@ fn of_two_libraries_the_one_of_the_higher_priority_serves_what_it_has() {
 
 #[test]
 fn a_function_that_nobody_has_is_an_error_that_says_why() {
-    let stack = stack(&[("coll", "libnbc,self")], &PLAIN);
-    let error = stack.pick(&call(&facts(Collective::Bcast)), None).unwrap_err().to_string();
-    assert!(
-        error.starts_with(
-            "no collective component serves a blocking bcast here: libnbc: it has no such function; self: "
-        ),
-        "{error}"
-    );
-    assert!(error.ends_with(", ucc, hcoll, basic: it is not asked (parameter coll)"), "{error}");
+    let only = |component| Stack::new(&Components::default(), &PLAIN, Some(component));
+    let error = only(Component::Libnbc).pick(&call(&facts(Collective::Bcast)), None).unwrap_err().to_string();
+    let start =
+        "no collective component serves a blocking bcast here: libnbc: it has no such function; self, smp, ";
+    assert!(error.starts_with(start), "{error}");
+    assert!(error.ends_with(", ucc, hcoll, basic: another one is named for this communicator"), "{error}");
     for (collective, kind) in
         [(Collective::Alltoallv, "alltoallv or alltoallw"), (Collective::Neighbor, "neighborhood collective")]
     {
-        let own = self::stack(&[("coll", "self")], &PLAIN);
-        let error = own.pick(&call(&facts(collective)), None).unwrap_err().to_string();
+        let error = only(Component::Own).pick(&call(&facts(collective)), None).unwrap_err().to_string();
         assert!(
             error.starts_with(&format!("no collective component serves a blocking {kind} here: ")),
             "{error}"
         );
     }
-    let named = Stack::new(&Components::default(), &PLAIN, Some(Component::Smp));
-    let error = named.pick(&call(&facts(Collective::Bcast)), None).unwrap_err().to_string();
+    let error = only(Component::Smp).pick(&call(&facts(Collective::Bcast)), None).unwrap_err().to_string();
     assert!(error.contains("smp: it needs several nodes, with several ranks on one"), "{error}");
     assert!(error.contains("basic: another one is named for this communicator"), "{error}");
 }
@@ -166,7 +167,9 @@ fn strict_order_needs_basic() {
     let reduction = Some(Reduction { is_exact: true, associative: Some(false) });
     let strict = CallFacts { reduction, is_named: true, is_small: true, ..call(&facts) };
     assert_eq!(stack(&[], &PLAIN).pick(&strict, None), Ok(Component::Basic));
-    let error = stack(&[("coll", "tuned,shmem")], &PLAIN).pick(&strict, None).unwrap_err().to_string();
+    assert_eq!(stack(&[("coll", "tuned,shmem")], &PLAIN).pick(&strict, None), Ok(Component::Base));
+    let named = Stack::new(&Components::default(), &PLAIN, Some(Component::Tuned));
+    let error = named.pick(&strict, None).unwrap_err().to_string();
     assert!(error.contains("tuned: coll_base_associative is 0"), "{error}");
     let alone = CommFacts { ranks: 1, ..PLAIN };
     let facts = Facts { ranks: 1, ..facts };
@@ -270,6 +273,8 @@ fn agreements_are_served_by_ftagree_or_basic() {
     // It serves nothing else.
     let alone = stack(&[ft, ("coll", "ftagree")], &PLAIN);
     assert!(!alone.serves_collectives() && stack(&[], &PLAIN).serves_collectives());
-    let error = alone.pick(&call(&facts(Collective::Bcast)), None).unwrap_err().to_string();
+    assert!(stack(&[("coll", "ftagree,base")], &PLAIN).serves_collectives());
+    let named = Stack::new(&components(&[ft]), &PLAIN, Some(Component::Ftagree));
+    let error = named.pick(&call(&facts(Collective::Bcast)), None).unwrap_err().to_string();
     assert!(!error.contains("ftagree"), "{error}");
 }

@@ -16,7 +16,7 @@ use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, r
 use super::testbed::{A, B, HEAD, LIMIT, Machine, inside, run, switch, testbed};
 
 /// With what a connection to a daemon begins.
-const MAGIC: &[u8] = b"OxMPI daemon 002";
+const MAGIC: &[u8] = b"OxMPI daemon 003";
 const UNIVERSE: &str = "head schedule=no\nnodea cpu=1\nnodeb cpu=1\n";
 
 /// Where the daemon of a host listens, as `oxmpi boot -v` says.
@@ -232,9 +232,10 @@ fn who_is_on_the_way_can_start_nothing_and_change_nothing() {
     }
     assert!(!file.exists());
 
-    // Changed in the magic, the greeting, the purpose, the order; and led to another daemon of the same universe.
-    let to_daemon = [3, 40, 70, 95, 130].map(|at| Meddling::Change { to_daemon: true, at });
-    let from_daemon = [10, 50, 60].map(|at| Meddling::Change { to_daemon: false, at });
+    // Changed in the magic, the greeting, the length of the first record, the purpose, the order; and led to another daemon of the same
+    // universe.
+    let to_daemon = [3, 40, 65, 70, 95, 130].map(|at| Meddling::Change { to_daemon: true, at });
+    let from_daemon = [10, 49, 50, 60].map(|at| Meddling::Change { to_daemon: false, at });
     for how in [&to_daemon[..], &from_daemon, &[Meddling::Lead(other)]].concat() {
         between.meddle(how);
         let (code, _, err) = touch(&file);

@@ -52,8 +52,25 @@ fn mpi_init_aborts_when_no_component_is_left_for_the_world() {
             "{outcome:?}"
         );
     }
-    for (coll, ranks) in [("self", 1), ("shmem", 2), ("libnbc", 2), ("self,basic", 2)] {
+    for (coll, ranks) in [("self", 1), ("shmem", 2), ("libnbc", 2), ("self,basic", 2), ("self,base", 2)] {
         run(&programs, ranks, &[("coll", coll)], "many", &["init"]).is_fine(ranks as usize, " of ");
+    }
+}
+
+/// `tuned` and `sm` have neither collectives of two groups nor gatherv in other forms than the blocking one.
+#[test]
+fn base_takes_over_what_no_component_serves_that_is_asked() {
+    let programs = compile(&["coll_gatherv", "jobs/components", "jobs/forced"]);
+    check(&programs, 4, &[("coll", "tuned,sm")], "coll_gatherv", &[]);
+    check(&programs, 3, &[("coll", "shmem,self")], "forced", &["reduce_scatter"]);
+    let told = run(&programs, 3, &[("coll", "tuned,sm"), ("coll_verbose", "1")], "components", &["mixed"]);
+    assert_eq!((told.code, &*told.out), (0, "ok\n"), "{told:?}");
+    for text in [
+        "coll: MPI_COMM_WORLD, 3 ranks is served by: shmem 50, tuned 30, base 0\n",
+        ", 3 ranks is served by: base 0\n",
+        ", component base\n",
+    ] {
+        assert!(told.err.contains(text), "{text}: {}", told.err);
     }
 }
 
@@ -205,7 +222,7 @@ fn what_cannot_be_is_refused_with_the_reason() {
             "basic,shmen",
             "there is no collective component 'shmen' (did you mean 'shmem'?): expected accelerator, ",
         ),
-        ("coll", "base", "'base' is what the collective components have in common"),
+        ("coll", "^base", "'base' serves what no other collective component does"),
         ("coll_smp_virtual_nodes", "two", "'two' is neither a number of nodes, from 1 on, nor a list"),
     ] {
         let outcome = run(&programs, 2, &[(parameter, value)], "forced", &["bcast"]);
@@ -215,11 +232,6 @@ fn what_cannot_be_is_refused_with_the_reason() {
             "{outcome:?}"
         );
     }
-    let outcome = run(&programs, 2, &[("coll", "shmem,self")], "forced", &["reduce_scatter"]);
-    let text = "no collective component serves a blocking reduce_scatter here: shmem: it has no such function; self: it is for \
-                communicators of one rank; smp, inter, tuned, libnbc, ucc, hcoll, basic: it is not asked (parameter coll)";
-    assert!(outcome.code == 3 && outcome.out.contains(text), "{outcome:?}");
-    assert!(outcome.out.contains(" (MPI_COMM_WORLD, 2 ranks)"), "{outcome:?}");
 }
 
 #[test]

@@ -199,7 +199,6 @@ fn what_is_not_there_is_named_and_checkpoints_need_their_switch() {
         ),
         (&["--mca", "rpi_gm_library", "libc.so.6"], ["'libc.so.6'", "no function gm_init", "no GM"]),
         (&["--mca", "cr", "blcr"], ["rpi gm", "rpi_gm_cr is 0", "'--mca rpi_gm_cr 1'"]),
-        (&["--mca", "mpi_encrypt", "1"], ["'gm'", "mpi_encrypt", "not encrypted"]),
     ] {
         let outcome = run(&programs, 2, options, ("gm", &[]), &[]);
         assert!(outcome.code != 0 && outcome.out.is_empty(), "{options:?}: {outcome:?}");

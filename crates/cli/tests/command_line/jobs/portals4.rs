@@ -192,7 +192,6 @@ fn what_cannot_be_is_said_before_there_are_ranks() {
             &["--mca", "mtl_portals4_library", "libc.so.6"],
             &["'libc.so.6' has no function PtlInit", "no library of Portals 4"],
         ),
-        (&["--mca", "mpi_encrypt", "1"], &["mpi_encrypt asks for encrypted messages"]),
         (&["--mca", "cr", "blcr"], &["portals4"]),
     ] {
         for asked in ["mtl", "rpi"] {

@@ -84,6 +84,27 @@ fn a_job_on_several_nodes_is_refused_if_the_way_between_them_is_left_out() {
     assert!(code == 2 && err.contains("it leaves out 'tcp', by which messages go between nodes"), "{err}");
 }
 
+#[test]
+fn a_network_that_does_not_encrypt_is_refused_where_messages_shall_be() {
+    let programs = compile(&["jobs/level"]);
+    let encrypt = ["--mca", "mpi_encrypt", "1"];
+    for (parameter, name) in
+        [("rpi", "ib"), ("rpi", "ofi"), ("mtl", "ofi"), ("rpi", "gm"), ("mtl", "portals4")]
+    {
+        let (code, out, err) =
+            run(&programs, &[&["--mca", parameter, name], &encrypt[..]].concat(), "0", None);
+        assert_eq!((code, out.as_str()), (2, ""), "{name}: {err}");
+        let why = format!(
+            "rpi {name}: mpi_encrypt is 1, and what crosses the network of '{name}' is not encrypted"
+        );
+        assert!(err.contains(&why) && err.contains("use '--mca rpi tcp'"), "{name}: {err}");
+    }
+    for more in [&[][..], &["--mca", "rpi", "tcp"]] {
+        let (code, out, err) = run(&programs, &[&encrypt, more].concat(), "0", None);
+        assert_eq!((code, out.as_str(), err.as_str()), (0, "level 0\n", ""), "{more:?}");
+    }
+}
+
 /// Each transport is in a folder that contributes itself when a program is linked: libmpi has all that this test has.
 #[test]
 fn the_library_has_all_transports_that_there_are() {

@@ -301,3 +301,32 @@ fn sockets_use_the_interfaces_that_are_named() {
         assert!(outcome.err.contains(&text), "{outcome:?}");
     }
 }
+
+mod night {
+    use super::*;
+
+    /// A connection is made, and reset with the first bytes: what accepts it is no rank. The job ends within seconds.
+    #[test]
+    #[ignore = "cargo xtask nightly"]
+    fn a_rank_whose_address_resets_each_connection_is_named_with_host_and_address() {
+        let rule = "ip link set lo up && iptables -A INPUT -p tcp -m length --length 100:65535 -j REJECT --reject-with tcp-reset";
+        let may = Command::new("unshare")
+            .args(["--net", "sh", "-c", rule])
+            .output()
+            .is_ok_and(|o| o.status.success());
+        if !may {
+            skip("'unshare --net' or iptables is not permitted here");
+            return;
+        }
+        let p = compile(&["p2p_basic"]);
+        let mpirun = p.mpirun(2, &["--mca", "rpi", "tcp"], "p2p_basic", &[]);
+        let mut command = Command::new("unshare");
+        command.args(["--net", "sh", "-c", &format!("{rule} && exec \"$@\""), "sh"]);
+        command.arg(mpirun.get_program()).args(mpirun.get_args());
+        let outcome = p.start(command).end();
+        let place = format!(" on interface lo of host {}", oxmpi_sys::host::name());
+        for text in [" over sockets: ", "the last address was 127.0.0.1:", &place, "ended the job"] {
+            assert!(outcome.code != 0 && outcome.err.contains(text), "{text}: {outcome:?}");
+        }
+    }
+}

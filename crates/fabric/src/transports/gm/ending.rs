@@ -117,6 +117,10 @@ impl<P: GmPort> Membership for Gm<P> {
         self.sockets.detach(peer);
     }
 
+    fn lost_messages(&mut self) -> Option<String> {
+        self.sockets.lost_messages()
+    }
+
     fn leave(&mut self) -> bool {
         self.has_all_arrived() && self.sockets.leave()
     }

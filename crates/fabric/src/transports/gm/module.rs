@@ -1,14 +1,14 @@
 //! What `gm` says of itself: Myrinet through GM 2.
 
 use super::{Gm, GmSettings, ReopenedPort};
-use crate::constructor::{Constructor, Decided, Offer, Services, Situation, Survey};
+use crate::constructor::{Constructor, Offer, Services, Situation, Survey};
 use crate::meetings;
 use crate::routes::{Nodes, Reach};
 use crate::transports::Tell;
 use linkme::distributed_slice;
 use oxmpi_gm::{GmLibrary, LIBRARY as FILE, OpenPort};
 use oxmpi_param::module::{MODULES, Module, Supplies};
-use oxmpi_param::{Encrypt, Level, Param, Params, Unit};
+use oxmpi_param::{Level, Param, Params, Unit};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,9 +25,10 @@ static GM: Module = Module {
     images: false,
     // Its processes meet over sockets.
     needs: Supplies::Listeners,
+    is_unencrypted: true,
     unavailable: |job| job.no_sockets.clone(),
     not_found,
-    constructor: &Constructor { decide, survey: Some(survey), ..Constructor::new(open) },
+    constructor: &Constructor { survey: Some(survey), ..Constructor::new(open) },
     ..Module::NEW
 };
 
@@ -120,14 +121,6 @@ fn not_found(params: &Params) -> Option<String> {
         ));
     }
     GmLibrary::open(name).err().map(|error| error.to_string())
-}
-
-/// What cannot work at all is refused before any process starts.
-fn decide(params: &Params, _is_one_host: bool) -> Result<Decided, String> {
-    if params.mpi_encrypt() == Encrypt::On {
-        return Err("mpi_encrypt asks for encrypted messages, and what 'gm' sends is not encrypted".into());
-    }
-    Ok(Decided::default())
 }
 
 fn settings(params: &Params) -> GmSettings {

@@ -391,6 +391,10 @@ impl<P: IbPort> Membership for Ib<P> {
         self.sockets.detach(peer);
     }
 
+    fn lost_messages(&mut self) -> Option<String> {
+        self.sockets.lost_messages()
+    }
+
     fn leave(&mut self) -> bool {
         self.has_all_arrived() && self.sockets.leave()
     }

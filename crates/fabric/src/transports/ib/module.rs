@@ -29,6 +29,7 @@ static IB: Module = Module {
     images: false,
     // Its processes meet over sockets.
     needs: Supplies::Listeners,
+    is_unencrypted: true,
     unavailable: |job| job.no_sockets.clone(),
     not_found,
     constructor: &Constructor { decide, survey: Some(survey), suits_hosts, ..Constructor::new(open) },
@@ -201,9 +202,6 @@ fn found(params: &Params) -> Result<(Arc<Library>, Vec<Device>), String> {
 
 /// What cannot work at all is refused before any process starts.
 fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
-    if params.mpi_encrypt() == Encrypt::On {
-        return Err("mpi_encrypt asks for encrypted messages, and what 'ib' sends is not encrypted".into());
-    }
     if is_one_host && !falls_back(params) {
         let (_, devices) = found(params)?;
         ports::choose(&devices, &request(params))?;

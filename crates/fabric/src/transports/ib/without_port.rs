@@ -125,6 +125,10 @@ impl Membership for WithoutPort {
         self.sockets.detach(peer);
     }
 
+    fn lost_messages(&mut self) -> Option<String> {
+        self.sockets.lost_messages()
+    }
+
     fn leave(&mut self) -> bool {
         self.has_answered() && self.sockets.leave()
     }

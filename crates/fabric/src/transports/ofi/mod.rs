@@ -305,7 +305,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         if own > layout.last_source() {
             return Err(OfiError::Processes { mode: layout.mode(), last: layout.last_source(), own });
         }
-        let mut endpoint = Endpoint::open(provider)?;
+        let mut endpoint = Endpoint::open(provider, settings.events)?;
         endpoint.keep_buffers(layout.first_part_bits());
         endpoint.open_rooms(ROOMS, ROOM, Name { kind: Kind::Room, token: 0, peer: u32::MAX })?;
         let mut cookie = [0; 8];
@@ -419,12 +419,14 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         if self.sockets.has_left(peer) { Sent::Done } else { Sent::Full }
     }
 
-    /// Reads what the queue has, up to the number of events that are read at a time.
-    fn read(&mut self) {
-        if let Err(error) = self.endpoint.read(self.settings.events, &mut self.events) {
-            self.give_up(&error.to_string());
-        }
+    /// Reads what the queue has, up to the number of events that are read at a time. Whether there was anything.
+    fn read(&mut self) -> bool {
+        let any = match self.endpoint.read(&mut self.events) {
+            Ok(any) => any,
+            Err(error) => self.give_up(&error.to_string()),
+        };
         self.reads += u64::from(!self.events.is_empty());
+        any
     }
 
     /// Drains the queue (rule 1). Whether there was anything.
@@ -434,12 +436,8 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             any = true;
             self.end(event, sink);
         }
-        loop {
-            self.read();
-            if self.events.is_empty() {
-                break;
-            }
-            any = true;
+        while self.read() {
+            any |= !self.events.is_empty();
             let mut events = std::mem::take(&mut self.events);
             for event in events.drain(..) {
                 self.end(event, sink);
@@ -837,6 +835,10 @@ impl<const FULL: bool, const GROUPED: bool> Membership for Ofi<FULL, GROUPED> {
     fn detach(&mut self, peer: u32) {
         self.set_detached(peer, true);
         self.sockets.detach(peer);
+    }
+
+    fn lost_messages(&mut self) -> Option<String> {
+        self.sockets.lost_messages()
     }
 
     fn leave(&mut self) -> bool {

@@ -20,13 +20,15 @@ static OFI: Module = Module {
     name: "ofi",
     place: 700,
     help: "'ofi' is libfabric, with shared memory within a node ('--mca mtl ofi').",
-    params: &[&LIBRARY, &INCLUDE, &EXCLUDE, &TAG_MODE, &EVENT_COUNT, &GROUPING, &MATCH, &SHM],
+    params: &[&LIBRARY, &INCLUDE, &EXCLUDE, &TAG_MODE, &EVENT_COUNT, &GROUPING, &MATCH, &SHM, &PRIORITY],
+    far_priority: Some(&PRIORITY),
     mtl: &["ofi"],
     btl: Btl { names: &["ofi"], left: BtlRule::OrAsked },
     // Connections of a provider are its own affair, and an image has none.
     images: false,
     // Its processes meet over sockets.
     needs: Supplies::Listeners,
+    is_unencrypted: true,
     unavailable: |job| job.no_sockets.clone(),
     constructor: &Constructor { decide, survey: Some(survey), suits_hosts, ..Constructor::new(open) },
     ..Module::NEW
@@ -42,8 +44,8 @@ static LIBRARY: Param = Param {
 static INCLUDE: Param = Param {
     name: "mtl_ofi_provider_include",
     unit: Unit::Text { default: "" },
-    help: "Providers of libfabric that may be used, with commas between them; empty: all. 'oxmpi info --ofi' lists those of this \
-           machine. 'tcp' means tcp alone, not layers over it ('tcp;ofi_rxm').",
+    help: "Providers of libfabric that may be used, with commas between them; empty: all but those that do not report messages \
+           that are too long (net, udp;ofi_rxd). 'oxmpi info --ofi' lists those of this machine. 'tcp' means tcp alone, not layers over it ('tcp;ofi_rxm').",
     ..Param::NEW
 };
 
@@ -75,7 +77,7 @@ static EVENT_COUNT: Param = Param {
     min: 1,
     max: 1 << 20,
     level: Level::Tune,
-    help: "Events that are read at a time from the queue of libfabric's provider; it is read until it is empty.",
+    help: "Events for which each read of the queue of libfabric's provider has room; it is read until it is empty.",
     ..Param::NEW
 };
 
@@ -91,7 +93,8 @@ static MATCH: Param = Param {
     unit: Unit::Choice(&["auto", "provider", "software"]),
     max: 2,
     help: "Who matches messages with receives: the provider, or OxMPI (software), which then sends them over the provider without tags. \
-           auto: OxMPI with providers that are known to lose messages when they match them (shm, sm2), else the provider.",
+           auto: OxMPI with providers that are known to lose messages when they match them (shm, sm2), to hang (net) or to cut \
+           them (udp;ofi_rxd), else the provider.",
     ..Param::NEW
 };
 
@@ -99,6 +102,15 @@ static SHM: Param = Param::switch(
     "mtl_ofi_shm",
     true,
     "Whether messages within a node go through shared memory (1), or through libfabric's provider as well (0).",
+);
+
+// That of Open MPI, where it is that of the whole `pml cm`, against 20 of the one with sockets.
+static PRIORITY: Param = Param::priority(
+    "mtl_ofi_priority",
+    25,
+    "The priority of 'ofi' for a job on several hosts that names no transport, if the host of mpirun has a device for a fabric and \
+     libfabric's best provider is for one: 'ib' has rpi_ib_priority there. 0: it is never used by itself. On one host it always is used only \
+     where it is named.",
 );
 
 /// The mode that a parameter asks for; `None`: any.
@@ -138,11 +150,6 @@ fn found(params: &Params, is_one_host: bool) -> Result<(Arc<Library>, Vec<Candid
 
 /// The provider and the mode of its tags, which all ranks use.
 fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
-    if params.mpi_encrypt() == Encrypt::On {
-        return Err(
-            "mpi_encrypt asks for encrypted messages, and what libfabric sends is not encrypted".into()
-        );
-    }
     let (library, candidates) = found(params, is_one_host)?;
     let (provider, layout) = providers::choose(&library, candidates, None)?;
     let mut values = vec![
@@ -178,7 +185,8 @@ fn has_fabric(kinds: &Path) -> bool {
 
 /// A job on several hosts goes over the provider for the fabric of this host, if that is the best one.
 fn suits_hosts(params: &Params) -> Option<String> {
-    if params.mpi_encrypt() == Encrypt::On || !has_fabric(Path::new(DEVICES)) {
+    let is_wanted = params.number(&PRIORITY) > 0 && params.mpi_encrypt() != Encrypt::On;
+    if !is_wanted || !has_fabric(Path::new(DEVICES)) {
         return None;
     }
     let (library, candidates) = found(params, false).ok()?;

@@ -21,13 +21,44 @@ pub(super) fn is_for_fabric(name: &str) -> bool {
     !name.split(';').any(|layer| ORDINARY.contains(&layer))
 }
 
-/// Providers that lose messages, or mix them up, when they match them: a message that comes before its receive, or while others are
-/// cancelled (seen in 1.17 and 2.5).
-const MATCH_BADLY: [&str; 2] = ["shm", "sm2"];
+/// What is wrong with how a provider matches messages. Where it is used all the same, OxMPI matches them (`mtl_ofi_match`).
+struct Defect {
+    /// The last layer of its name: that which matches messages.
+    layer: &'static str,
+    /// The end of a sentence that begins with the provider.
+    what: &'static str,
+    /// It is used only if its name is given.
+    is_refused: bool,
+}
+
+/// Seen in libfabric 1.17 and 2.5, where they have the provider (`net` is in 1.15 to 1.17 alone).
+const DEFECTS: [Defect; 4] = [
+    Defect { layer: "shm", what: MIXED_UP, is_refused: false },
+    Defect { layer: "sm2", what: MIXED_UP, is_refused: false },
+    Defect {
+        layer: "net",
+        what: "it loses the connection, and both ranks hang, when a message is longer than its receive",
+        is_refused: true,
+    },
+    Defect {
+        layer: "ofi_rxd",
+        what: "it cuts a message that is longer than its receive, and reports success",
+        is_refused: true,
+    },
+];
+
+/// A message that comes before its receive, or while others are cancelled.
+const MIXED_UP: &str = "it loses messages that it matches, or mixes them up";
+
+/// What is wrong with a provider, if something is.
+fn defect(name: &str) -> Option<&'static Defect> {
+    let layer = name.split(';').next_back();
+    DEFECTS.iter().find(|defect| Some(defect.layer) == layer)
+}
 
 /// Whether a provider shall not match messages.
 pub(super) fn matches_badly(name: &str) -> bool {
-    name.split(';').any(|layer| MATCH_BADLY.contains(&layer))
+    defect(name).is_some()
 }
 
 /// The parameters about providers.
@@ -72,6 +103,11 @@ fn verdict(facts: Facts<'_>, wanted: &Wanted) -> Result<TagLayout, String> {
     }
     if is_in(&wanted.exclude) {
         return Err("mtl_ofi_provider_exclude leaves it out".into());
+    }
+    if wanted.include.is_empty()
+        && let Some(Defect { what, is_refused: true, .. }) = defect(name)
+    {
+        return Err(format!("{what}; '--mca mtl_ofi_provider_include {name}' uses it all the same"));
     }
     if !wanted.is_one_host && name.split(';').any(|layer| ON_A_HOST.contains(&layer)) {
         return Err("it stays on a host, and the job is on several".into());
@@ -308,9 +344,20 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_that_loses_messages_matches_none() {
-        let found = ["shm", "sm2", "tcp", "tcp;ofi_rxm", "cxi"].map(matches_badly);
-        assert_eq!(found, [true, true, false, false, false]);
+    fn a_provider_that_matches_badly_matches_none_and_if_it_hangs_or_cuts_messages_it_is_used_by_its_name_alone()
+     {
+        let found = ["shm", "sm2", "net", "udp;ofi_rxd", "udp", "tcp", "net;ofi_rxm", "cxi"];
+        let named = |name: &str| Wanted { include: vec![name.into()], ..wanted() };
+        let is_used = |name, wanted: &Wanted| verdict(Facts { name, ..TCP }, wanted).is_ok();
+        assert_eq!(found.map(matches_badly), [true, true, true, true, false, false, false, false]);
+        let by_itself = found.map(|name| is_used(name, &wanted()));
+        assert_eq!(by_itself, [true, true, false, false, true, true, true, true]);
+        assert!(found.iter().all(|name| is_used(name, &named(name))));
+        let text = why(Facts { name: "net", ..TCP }, &wanted());
+        assert!(
+            text.contains("hang")
+                && text.ends_with("'--mca mtl_ofi_provider_include net' uses it all the same")
+        );
     }
 
     #[test]

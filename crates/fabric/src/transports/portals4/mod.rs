@@ -459,6 +459,10 @@ impl Membership for Portals {
         self.sockets.detach(peer);
     }
 
+    fn lost_messages(&mut self) -> Option<String> {
+        self.sockets.lost_messages()
+    }
+
     fn leave(&mut self) -> bool {
         self.has_all_arrived() && self.sockets.leave()
     }

@@ -7,7 +7,7 @@ use crate::routes::{Nodes, Reach};
 use crate::transports::Tell;
 use linkme::distributed_slice;
 use oxmpi_param::module::{Btl, BtlRule, MODULES, Module, Supplies};
-use oxmpi_param::{Encrypt, Level, Param, Params, Unit};
+use oxmpi_param::{Level, Param, Params, Unit};
 use oxmpi_portals::Library;
 use std::sync::Arc;
 
@@ -23,6 +23,7 @@ static PORTALS4: Module = Module {
     images: false,
     // Its processes meet over sockets.
     needs: Supplies::Listeners,
+    is_unencrypted: true,
     unavailable: |job| job.no_sockets.clone(),
     constructor: &Constructor { decide, survey: Some(survey), ..Constructor::new(open) },
     ..Module::NEW
@@ -112,11 +113,6 @@ fn library(params: &Params) -> Result<Arc<Library>, String> {
 
 /// What cannot work at all is refused before any process starts.
 fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
-    if params.mpi_encrypt() == Encrypt::On {
-        return Err(
-            "mpi_encrypt asks for encrypted messages, and what Portals 4 sends is not encrypted".into()
-        );
-    }
     // Other hosts may have what this one lacks.
     if is_one_host {
         library(params)?;

@@ -2,11 +2,11 @@
 
 use super::greeting::{Acceptor, Initiator};
 use super::greetings::Said;
-use super::peer::{Bond, Failure, Way};
+use super::peer::{Bond, Failure, FailureKind, Way};
 use super::record::Point;
 use super::sealed::Sealed;
 use super::settings::wants_encryption;
-use super::{GREETING, PEER, RecordError, Tcp, Whereabouts, greetings, trouble};
+use super::{Address, GREETING, PEER, RecordError, Tcp, Whereabouts, greetings, trouble};
 use crate::{Connected, Sink};
 use oxmpi_sys::net::{Socket, fill_random};
 use oxmpi_wire::noise::Cipher;
@@ -40,9 +40,8 @@ impl Tcp {
         self.news.push(at);
     }
 
-    /// A connection, or an attempt to make one, has failed: tries again soon, or gives up (rule 4). What a process may
-    /// do that is only slow is no reason to give up; whether it is there still, the launcher is asked before the next
-    /// attempt.
+    /// A connection, or an attempt to make one, has failed: tries again soon, or gives up (rule 4). Silence is no reason to give
+    /// up; whether the process is there still, the launcher is asked before the next attempt.
     pub(super) fn cut(&mut self, at: u32, failure: &Failure) {
         let (now, own, patience) = (self.now(), self.own.rank, self.settings.patience);
         let own_job = self.own.job;
@@ -69,7 +68,7 @@ impl Tcp {
         let is_reached = matches!(peer.way, Way::Greeting { is_welcome: true, .. });
         if let Some(address) = &tried
             && !is_reached
-            && (is_silent || peer.alternatives > 1 && !was_up && !failure.is_vague)
+            && (is_silent || peer.alternatives > 1 && !was_up && failure.kind == FailureKind::Told)
             && !peer.skipped.contains(&address.socket)
         {
             peer.skipped.push(address.socket);
@@ -80,16 +79,16 @@ impl Tcp {
                 }
             };
             let text = format!(
-                "rank {own} does not reach rank {at} at {} on interface {}: {}; {next}",
-                address.socket, address.interface, failure.why
+                "rank {own} does not reach rank {at} at {}: {}; {next}",
+                address.shown(),
+                failure.why
             );
             (self.tell)(&text);
         }
         let Some(peer) = self.known(at) else { return };
-        let next = if failure.is_vague {
-            trouble::Retry::Again(peer.trouble.unclear())
-        } else {
-            peer.trouble.failed(now, patience)
+        let next = match failure.kind {
+            FailureKind::Silent => trouble::Retry::Again(peer.trouble.unclear()),
+            FailureKind::Told | FailureKind::Closed => peer.trouble.failed(now, patience),
         };
         match next {
             trouble::Retry::Again(pause) => {
@@ -100,17 +99,35 @@ impl Tcp {
                 self.wake_at(until);
             }
             trouble::Retry::GiveUp { tries, time } => {
-                let to = tried.map_or("no address was found".into(), |a| {
-                    format!("the last address was {} on interface {}", a.socket, a.interface)
-                });
+                let to = match tried {
+                    Some(address) => format!("the last address was {}", address.shown()),
+                    None => self.first_address(at).map_or("no address was found".into(), |address| {
+                        format!("its address is {}", address.shown())
+                    }),
+                };
                 let text = format!(
                     "rank {own} cannot reach rank {at} over sockets: {}; tried {tries} times in {:.1} s, {to}",
                     failure.why,
                     time.as_secs_f64()
                 );
                 (self.tell)(&text);
+                let is_missed =
+                    self.known(at).is_some_and(|peer| peer.bond == Bond::Close && !peer.link.has_delivered());
+                if is_missed {
+                    self.undelivered.get_or_insert_with(|| text.clone());
+                }
                 self.part(at, Way::Lost(text));
             }
+        }
+    }
+
+    /// Where a peer would be tried that has made all connections itself.
+    fn first_address(&mut self, at: u32) -> Option<Address> {
+        match (self.find)(at).ok()? {
+            Whereabouts::At(addresses) | Whereabouts::Elsewhere(_, _, addresses) => {
+                addresses.into_iter().next()
+            }
+            Whereabouts::Left => None,
         }
     }
 

@@ -117,7 +117,7 @@ pub const VERDICT: usize = 32 + MAC;
 const ROOM: usize = HELLO + WELCOME + PROOF + VERDICT;
 const _: () = assert!((HELLO | WELCOME | PROOF | VERDICT).is_multiple_of(ALIGNMENT));
 const MAGIC: [u8; 8] = *b"OxMPItcp";
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 
 /// Where a Hello and a Welcome say whether records are to be encrypted; the handshake's message follows.
 const HELLO_ENCRYPT: usize = 72;

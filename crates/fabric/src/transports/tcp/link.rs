@@ -272,6 +272,12 @@ impl Link {
         came.take_early(record, &mut hands).map(|()| true)
     }
 
+    /// How far both directions have come. What comes and changes nothing of it, such as an answer to a question, comes also where
+    /// nothing else gets through.
+    pub(super) fn progress(&self) -> (Point, u64) {
+        (self.came.point(), self.out.acknowledged())
+    }
+
     /// Whether any record has come whole.
     pub(super) fn has_received(&self) -> bool {
         self.came.point().records > 0

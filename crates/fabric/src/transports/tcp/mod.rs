@@ -12,8 +12,9 @@
 //!    that the kernel has room; if it takes a part all the same, the rest is written by the next look: `straight.rs`.)
 //! 3. A connection that breaks is made again, by either side. Both say what they have received; the rest is sent again,
 //!    from that byte on. Nothing is lost, doubled or reordered.
-//! 4. Attempts end after some time (`trouble.rs`); then the peer is lost. A peer that runs, as the launcher says, and is
-//!    only silent or closes connections is tried for ever: it may compute, and look at its sockets seldom.
+//! 4. Attempts end if nothing new has come of any for some time (`trouble.rs`); then the peer is lost. Only a peer that is silent, and
+//!    runs, as the launcher says, is tried for ever: it may compute, and look at its sockets seldom. If instead each connection is
+//!    closed, something else accepts them there, or somebody in between changes what the two say.
 //! 5. A process that ends waits until all that it has sent is acknowledged, then says goodbye to each peer it has
 //!    a connection with, and closes that when the peer's kernel has the goodbye. Who hears it takes all it has
 //!    sent for received. A peer to which the goodbye did not come finds out from the launcher, when it tries to connect.
@@ -137,6 +138,8 @@ pub struct Tcp {
     alarm: Option<Duration>,
     /// Peers whose messages are gone, or that are lost, and of which the sink was not told yet.
     news: Vec<u32>,
+    /// Why messages were lost that had counted as sent.
+    undelivered: Option<String>,
     /// When the process began to say goodbye.
     leaving: Option<Duration>,
     /// All that was sent has arrived, and nothing is sent for now.
@@ -205,6 +208,7 @@ impl Tcp {
             start: Instant::now(),
             alarm: None,
             news: Vec::new(),
+            undelivered: None,
             leaving: None,
             is_quiet: false,
             watch: Watch::default(),
@@ -422,6 +426,10 @@ impl Transport for Tcp {
 }
 
 impl Membership for Tcp {
+    fn lost_messages(&mut self) -> Option<String> {
+        self.undelivered.clone()
+    }
+
     fn has_left(&mut self, peer: u32) -> bool {
         self.known(peer).is_some_and(|peer| matches!(peer.way, Way::Left))
     }

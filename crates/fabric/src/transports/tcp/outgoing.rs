@@ -215,6 +215,11 @@ impl Outgoing {
         self.writing.is_none() && self.current == self.kept.len() && !self.ask && !self.bye
     }
 
+    /// How many records the peer has said to have.
+    pub(super) fn acknowledged(&self) -> u64 {
+        self.first
+    }
+
     /// Whether the peer has everything.
     pub(super) fn is_acknowledged(&self) -> bool {
         self.kept.is_empty()

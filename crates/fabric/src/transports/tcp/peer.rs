@@ -75,21 +75,36 @@ impl Way {
 pub(super) struct Failure {
     /// For a person.
     pub(super) why: String,
-    /// It was silent too long, or closed the connection: a process that is well does that if it has no time, or no
-    /// place, for us.
-    pub(super) is_vague: bool,
+    pub(super) kind: FailureKind,
+}
+
+/// What a failure says of the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FailureKind {
+    /// Nothing: no answer came, as from a process that computes or is stopped; or it is this side that has failed.
+    Silent,
+    /// The connection was closed at the other end. A process that runs does that now and then, as when it has no place for us; if it
+    /// happens each time, something else accepts connections there, or something between the two ends them.
+    Closed,
+    /// There is no process of the job, or none that can be reached.
+    Told,
 }
 
 impl Failure {
     /// The other side has closed the connection.
     pub(super) fn closed() -> Failure {
-        Failure { why: "the connection was closed".into(), is_vague: true }
+        Failure { why: "the connection was closed at the other end".into(), kind: FailureKind::Closed }
+    }
+
+    /// No answer has come.
+    pub(super) fn silent() -> Failure {
+        Failure { why: "it does not answer".into(), kind: FailureKind::Silent }
     }
 }
 
 impl From<String> for Failure {
     fn from(why: String) -> Failure {
-        Failure { why, is_vague: false }
+        Failure { why, kind: FailureKind::Told }
     }
 }
 
@@ -98,11 +113,13 @@ impl From<io::Error> for Failure {
         use ErrorKind::{
             BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, TimedOut, UnexpectedEof,
         };
-        let is_vague = matches!(
-            error.kind(),
-            BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected | TimedOut | UnexpectedEof
-        );
-        Failure { why: error.to_string(), is_vague }
+        let kind = match error.kind() {
+            TimedOut => FailureKind::Silent,
+            UnexpectedEof => return Failure::closed(),
+            BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected => FailureKind::Closed,
+            _ => FailureKind::Told,
+        };
+        Failure { why: error.to_string(), kind }
     }
 }
 

@@ -86,6 +86,7 @@ impl Tcp {
     pub(super) fn read(&mut self, at: u32, sink: &mut dyn Sink) -> bool {
         let Some(Some(peer)) = self.peers.get_mut(at as usize) else { return false };
         let Way::Up(socket) = &peer.way else { return self.read_sealed(at, sink) };
+        let before = peer.link.progress();
         let ahead = self.ahead.take(at);
         let mut any = !ahead.is_empty();
         let mut end = peer.link.take(at, ahead, sink).err().map(Failure::from);
@@ -109,12 +110,14 @@ impl Tcp {
                 }
             };
             any = true;
-            peer.trouble.over();
             let is_missing = peer.link.missing().is_some_and(|(_, left)| left >= DIRECT);
             peer.sends_long = is_missing || placed && peer.sends_long || peer.link.newest() >= LONG;
             if came < room {
                 break;
             }
+        }
+        if peer.link.progress() != before {
+            peer.trouble.over();
         }
         if peer.link.has_left() || end.is_some() {
             self.read_last(at, end);
@@ -136,12 +139,9 @@ impl Tcp {
         let Tcp { peers, buffer, plain, .. } = self;
         let Some(Some(peer)) = peers.get_mut(at as usize) else { return false };
         let TcpPeer { way: Way::Sealed(sealed), link, trouble, .. } = &mut **peer else { return false };
-        let (mut any, mut end) = (false, None);
+        let (mut any, mut end, before) = (false, None, link.progress());
         for _ in 0..READS {
-            let read = sealed.receive(buffer, plain, |plain| {
-                trouble.over();
-                link.take(at, plain, sink)
-            });
+            let read = sealed.receive(buffer, plain, |plain| link.take(at, plain, sink));
             match read {
                 Ok(None) => break,
                 Ok(Some(is_full)) => {
@@ -155,6 +155,9 @@ impl Tcp {
                     break;
                 }
             }
+        }
+        if link.progress() != before {
+            trouble.over();
         }
         if link.has_left() || end.is_some() {
             self.read_last(at, end);

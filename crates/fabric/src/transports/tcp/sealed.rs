@@ -11,7 +11,7 @@
 use super::peer::Failure;
 use super::{BUFFER, Pieces, RecordError};
 use oxmpi_sys::net::Socket;
-use oxmpi_wire::noise::{Cipher, MAX_RECORD, NoiseError, RECORD_LENGTH, TAG};
+use oxmpi_wire::noise::{Cipher, MAX_RECORD, NoiseError, RECORD_HEAD, TAG};
 use std::io::{self, ErrorKind};
 
 /// Bytes that one record carries at most: so many stay in the processor's first cache while they are sealed (a record of 64 KiB
@@ -20,8 +20,8 @@ const CARRIED: usize = 16 << 10;
 /// Bytes that are sealed at a time.
 const BATCH: usize = 4 * CARRIED;
 /// Bytes of the longest record that is sent here, and of the longest that may come.
-const SENT: usize = RECORD_LENGTH + CARRIED + TAG;
-const LONGEST: usize = RECORD_LENGTH + MAX_RECORD + TAG;
+const SENT: usize = RECORD_HEAD + CARRIED + TAG;
+const LONGEST: usize = RECORD_HEAD + MAX_RECORD + TAG;
 const _: () = assert!(LONGEST < BUFFER && CARRIED <= MAX_RECORD);
 
 /// A connection whose records are encrypted.

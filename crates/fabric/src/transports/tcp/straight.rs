@@ -129,7 +129,6 @@ impl Tcp {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Taken::Nothing,
                 Err(_) => return Taken::Other,
             }
-            peer.trouble.over();
             self.note_came(from);
         }
         let Tcp { peers, ahead, .. } = self;
@@ -167,6 +166,7 @@ impl Tcp {
             }
         }
         peer.sends_long = total >= DIRECT;
+        peer.trouble.over();
         peer.link.take_peeked(&header, stored);
         let (has_gone, owes) = (peer.link.has_gone(), peer.link.owes());
         let is_ahead = ahead.of().is_some();

@@ -37,7 +37,7 @@ impl Tcp {
             match self.known(at).map(|peer| &peer.way) {
                 Some(Way::Pause { until }) if *until <= now => self.connect(at),
                 Some(Way::Connecting { limit, .. }) if *limit <= now => {
-                    self.cut(at, &Failure { why: "it does not answer".into(), is_vague: true });
+                    self.cut(at, &Failure::silent());
                 }
                 _ => {}
             }

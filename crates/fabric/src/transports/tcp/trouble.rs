@@ -9,8 +9,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// Attempts that are made at least, however long they take: the process may have been away meanwhile.
 const LEAST_TRIES: u32 = 10;
 
-/// The attempts to reach a peer that have failed since something last came of one. Those count that say something of the
-/// peer: it refused, nobody found a way to it, or the launcher says that it has ended.
+/// The attempts to reach a peer that have failed since something new last came of one. Those count that say something of the
+/// peer: it refused, or closed the connection, nobody found a way to it, or the launcher says that it has ended.
 #[derive(Debug, Default)]
 pub(super) struct Trouble {
     tries: u32,
@@ -34,7 +34,7 @@ pub(super) enum Retry {
 }
 
 impl Trouble {
-    /// An attempt has failed, or a connection was lost before anything came of it. `now` is the time on any clock,
+    /// An attempt has failed, or a connection was lost before anything new came of it. `now` is the time on any clock,
     /// `patience` how long to try.
     pub(super) fn failed(&mut self, now: Duration, patience: Duration) -> Retry {
         if self.tries == 0 {
@@ -55,7 +55,7 @@ impl Trouble {
         (FIRST_PAUSE * (1 << doublings)).min(LONGEST_PAUSE)
     }
 
-    /// Something came of it.
+    /// Something new came of it.
     pub(super) fn over(&mut self) {
         (self.tries, self.pauses) = (0, 0);
     }
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_only_slow_is_tried_for_ever() {
+    fn who_is_only_silent_is_tried_for_ever() {
         let mut trouble = Trouble::default();
         let pauses: Vec<_> = (0..1000).map(|_| trouble.unclear()).collect();
         assert_eq!((pauses[0], pauses[1], pauses[999]), (FIRST_PAUSE, 2 * FIRST_PAUSE, LONGEST_PAUSE));

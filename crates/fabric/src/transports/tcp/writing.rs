@@ -1,6 +1,6 @@
 //! Writing to sockets: as much as there is room for, and what follows if there is none.
 
-use super::peer::{Failure, TcpPeer, Way};
+use super::peer::{Failure, FailureKind, TcpPeer, Way};
 use super::{PEER, Pieces, Tcp};
 use crate::Unreachable;
 use oxmpi_sys::net::{Refusal, Socket};
@@ -55,7 +55,7 @@ impl Tcp {
             // A part of it would have to be followed by the rest, whatever comes of the greeting.
             Ok(_) => {
                 let why = "the kernel takes a short message in part".into();
-                self.cut(to, &Failure { why, is_vague: true });
+                self.cut(to, &Failure { why, kind: FailureKind::Silent });
             }
             // No room: the message is written when the connection is used. An end is found by the next poll.
             Err(_) => {}
