@@ -41,14 +41,22 @@ pub struct Lane<F> {
     unannounced: bool,
     /// Standard sends that wait for their receivers, and of which the lane may keep a copy instead.
     keepable: Vec<RequestId>,
-    /// Announced messages that were pulled, as their senders waited in the library, and of which nothing has come.
-    asked: Vec<Fetch>,
+    /// Announced messages that were pulled, as their senders waited in the library, or will be, and that are not whole.
+    asked: Vec<Asked>,
     /// How much may go the fast way until everything is to be looked at, in short messages.
     until_look: i32,
     /// Whether receives that may wait in vain keep their place.
     keeps_vain: bool,
     /// Receives that wait for room in the network, or for word of their peer, in the order of their posting.
     unposted: Vec<Unposted>,
+}
+
+/// An announced message that its sender gives while it waits in the library.
+#[derive(Debug)]
+struct Asked {
+    fetch: Fetch,
+    /// It is not pulled yet: looks until it is read if its sender does not wait by then.
+    looks: u32,
 }
 
 /// What came of [`Lane::receive_now`].
@@ -329,7 +337,7 @@ impl<F: Fabric> Lane<F> {
             self.work();
         }
         if !self.asked.is_empty() {
-            self.read_asked();
+            self.read_asked(came);
         }
         if !self.unposted.is_empty() {
             self.post_waiting();
