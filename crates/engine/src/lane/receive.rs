@@ -487,6 +487,15 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
+    /// Nothing has come for a while: reads all that senders of messages have not given.
+    pub fn read_late(&mut self) {
+        for Asked { fetch, .. } in std::mem::take(&mut self.asked) {
+            if let Some(name) = Announcement::from_raw(fetch.announced.announcement) {
+                self.read_rest(fetch, name);
+            }
+        }
+    }
+
     /// Reads what the sender of a message has not given, and will not give.
     fn read_rest(&mut self, fetch: Fetch, name: Announcement) {
         let Fetch { receive, from, announced: Announced { request, address, .. }, wanted, .. } = fetch;
@@ -496,7 +505,10 @@ impl<F: Fabric> Lane<F> {
             return self.work();
         }
         let Some(rest) = wanted.checked_sub(given).filter(|rest| *rest > 0) else { return };
-        let Some(work) = self.state.requests.receive_mut(receive) else { return };
+        let Some(work) = self.state.requests.receive_mut(receive) else {
+            // It failed meanwhile.
+            return self.answer(from, Frame::Fin { request });
+        };
         let buffer = work.buffer.clone();
         let address = address + given as u64;
         if self.fabric.is_in_reach(from, address, rest)
