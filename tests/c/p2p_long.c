@@ -161,7 +161,7 @@ int main(int argc, char **argv)
     int last = size - 1;
     one_way(0, last);
     one_way(last, 0);
-    for (int i = 0; i < 2; i++) both_ways(rank ^ 1);
+    for (int i = 0; i < 2 && (rank ^ 1) < size; i++) both_ways(rank ^ 1);
     with_gaps(0, last);
     too_short(last, 0);
     for (int i = 0; i < 3; i++) leaves(i % 2 ? 0 : last, i % 2 ? last : 0);

@@ -55,7 +55,9 @@ pub struct Lane<F> {
 #[derive(Debug)]
 struct Asked {
     fetch: Fetch,
-    /// It is not pulled yet: looks until it is read if its sender does not wait by then.
+    /// Whether its sender was asked, as it waited.
+    is_pulled: bool,
+    /// Looks in vain until it is read.
     looks: u32,
 }
 
@@ -555,11 +557,10 @@ impl<F: Fabric> Lane<F> {
 
     /// The process is about to sleep: asks the peers for which messages wait to wake it when there is room.
     pub fn announce_sleep(&mut self) -> Rest {
-        if self.restless || !self.state.todo.is_empty() || self.keep_sends() {
+        if self.restless || !self.state.todo.is_empty() || self.keep_sends() || self.read_late() {
             return Rest::Not;
         }
-        // Nobody rings the bell when a sender whose message was pulled leaves the library.
-        let is_light = self.fabric.sleeps_lightly() || !self.asked.is_empty() || self.waits_for_room();
+        let is_light = self.fabric.sleeps_lightly() || self.waits_for_room();
         let mut rest = if is_light { Rest::Short } else { Rest::Long };
         for at in 0..self.busy.len() {
             if !self.fabric.announce_waiting(self.busy[at]) {

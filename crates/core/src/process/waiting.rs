@@ -205,11 +205,9 @@ impl<F: Fabric> Process<F> {
                 Next::Look => {
                     let answer = self.look_all(|domain, something| {
                         came = something;
-                        // What this process waits for may depend on a process that waits for one of its sends; and who should give
-                        // it a message perhaps has lost its processor.
+                        // What this process waits for may depend on a process that waits for one of its sends.
                         if has_spun {
                             domain.lane.keep_sends();
-                            domain.lane.read_late();
                         }
                         question(domain)
                     });

@@ -409,7 +409,7 @@ impl<F: Fabric> Lane<F> {
             }
             // Its sender may be about to wait, as this process does: it was announced just now.
             if self.fabric.waits_here() {
-                return self.asked.push(Asked { fetch, looks: LOOKS_BEFORE_READ });
+                return self.asked.push(Asked { fetch, is_pulled: false, looks: LOOKS_BEFORE_PULL });
             }
         }
         let at = match name.map(|name| self.fabric.claim(from, name)) {
@@ -450,15 +450,16 @@ impl<F: Fabric> Lane<F> {
     /// Asks the sender of a message, which waits in the library, for its data.
     fn ask(&mut self, fetch: Fetch) {
         let Fetch { receive, from, announced: Announced { request, .. }, wanted, .. } = fetch;
-        self.asked.push(Asked { fetch, looks: 0 });
+        self.asked.push(Asked { fetch, is_pulled: true, looks: LOOKS_BETWEEN_PIECES });
         self.answer(
             from,
             Frame::Pull { request, receiver: receive.raw(), length: wanted as u64, claimed: false },
         );
     }
 
-    /// Looks after messages that were pulled, and that their senders give as long as they wait in the library: reads the rest of what
-    /// they do not give. `came`: perhaps a piece has come, for whose place a sender may sleep.
+    /// Looks after messages that were pulled, and that their senders give as long as they wait in the library, and others whose senders
+    /// will perhaps: reads what they do not give, or not soon, as they have lost their processor. `came`: something has come, perhaps a
+    /// piece, for whose place a sender may sleep.
     pub(super) fn read_asked(&mut self, came: bool) {
         for mut asked in std::mem::take(&mut self.asked) {
             let Fetch { receive, from, announced, wanted, .. } = asked.fetch;
@@ -467,33 +468,38 @@ impl<F: Fabric> Lane<F> {
                 continue;
             };
             let waits = self.fabric.is_waiting(from);
-            if asked.looks > 0 {
-                asked.looks -= 1;
-                if waits {
-                    self.ask(asked.fetch);
-                } else if asked.looks > 0 {
-                    self.asked.push(asked);
-                } else {
-                    self.read_rest(asked.fetch, name);
-                }
-            } else if waits && !self.fabric.has_stopped_giving(from, name) {
-                if came {
-                    self.fabric.wake(from);
-                }
-                self.asked.push(asked);
-            } else {
-                self.read_rest(asked.fetch, name);
+            if waits && !asked.is_pulled {
+                self.ask(asked.fetch);
+                continue;
             }
+            asked.looks = if came && asked.is_pulled { LOOKS_BETWEEN_PIECES } else { asked.looks - 1 };
+            let goes_on = if asked.is_pulled {
+                waits && !self.fabric.has_stopped_giving(from, name)
+            } else {
+                self.fabric.waits_here()
+            };
+            if !goes_on || asked.looks == 0 {
+                self.read_rest(asked.fetch, name);
+                continue;
+            }
+            if came && asked.is_pulled {
+                self.fabric.wake(from);
+            }
+            self.asked.push(asked);
         }
     }
 
-    /// Nothing has come for a while: reads all that senders of messages have not given.
-    pub fn read_late(&mut self) {
-        for Asked { fetch, .. } in std::mem::take(&mut self.asked) {
+    /// The process is about to sleep: reads all that senders have not given of the messages that they were asked for, as nobody rings its
+    /// bell when one leaves the library. Whether there were any.
+    pub(super) fn read_late(&mut self) -> bool {
+        let asked = std::mem::take(&mut self.asked);
+        let any = !asked.is_empty();
+        for Asked { fetch, .. } in asked {
             if let Some(name) = Announcement::from_raw(fetch.announced.announcement) {
                 self.read_rest(fetch, name);
             }
         }
+        any
     }
 
     /// Reads what the sender of a message has not given, and will not give.
@@ -552,7 +558,10 @@ impl<F: Fabric> Lane<F> {
 }
 
 /// How often a process that waits itself looks whether the sender of a message waits, before it reads the message without its help.
-const LOOKS_BEFORE_READ: u32 = 16;
+const LOOKS_BEFORE_PULL: u32 = 16;
+/// How many looks of the receiver may find nothing before it reads the rest of a message: longer than it takes to copy a piece, and less
+/// than a wait spins, as whoever yields on a busy machine gets its processor back late.
+const LOOKS_BETWEEN_PIECES: u32 = 150;
 
 /// How much of a message is read at a time before it is unpacked, bytes: it stays in the nearest caches meanwhile.
 const UNPACKED_PART: usize = 64 << 10;
