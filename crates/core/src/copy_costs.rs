@@ -9,7 +9,7 @@
 //! ...
 //! ```
 //!
-//! All figures of [`CopyFacts`] are there, each once, in the form of a parameter file. A file that is wrong, or of another processor or
+//! All figures that are measured are there, each once, in the form of a parameter file. A file that is wrong, or of another processor or
 //! kernel, is left out and never ends a job: `oxmpi explain copy` and `oxmpi doctor` say why. Each rank reads it, as each node has
 //! its own; one failed call where there is none.
 
@@ -125,7 +125,7 @@ impl fmt::Display for CostsError {
     }
 }
 
-/// The figures of a sheet by their names in a file.
+/// The figures of a sheet by their names in a file, which does not say [`CopyFacts::past_caches_one_way_ns`].
 pub fn figures(facts: &mut CopyFacts) -> [(&'static str, &mut f64); 14] {
     let (near, far, single) = (&mut facts.near, &mut facts.far, &mut facts.single_copy);
     [
@@ -210,6 +210,8 @@ pub fn parse(bytes: &[u8]) -> Result<(Platform, CopyFacts), CostsError> {
         return Err(CostsError::Missing(name));
     }
     let Platform { vendor, family, model, .. } = &platform;
+    // No program measures it.
+    facts.past_caches_one_way_ns = CopyFacts::built_in(vendor, *family).past_caches_one_way_ns;
     facts.of = format!("{vendor} family {family} model {model}, measured").into();
     Ok((platform, facts))
 }

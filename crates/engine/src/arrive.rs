@@ -19,7 +19,7 @@ use crate::counts::Tally;
 use crate::matching::{Contexts, Message, Unexpected, is_notice};
 use crate::notes::{Note, Notes};
 use crate::peer::{BodyTarget, Early, EarlyKind, Peer, Turn};
-use crate::request::{Completion, Fault, Phase, Received, RequestId, Requests, Work};
+use crate::request::{Completion, Fault, Mover, Phase, Received, RequestId, Requests, Work};
 use oxmpi_fabric::Sink;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
@@ -411,12 +411,14 @@ impl Sink for State {
             {
                 let wanted = length as usize;
                 work.phase = Phase::Streaming { receiver, wanted, sent: work.begun.min(wanted) };
-                work.is_given = claimed;
+                if claimed {
+                    work.mover = Mover::Sender;
+                }
                 self.peer(from).streams.push_back(request);
                 self.todo.push_back(Todo::Flush(from));
             }
-            // It had pulled before, has claimed the message since, and could not read it.
-            Some(work) if work.to == from && claimed && work.is_asked_for() => work.is_given = true,
+            // It had pulled before, has claimed the message or the rest of it since, and could not read that.
+            Some(work) if work.to == from && claimed && work.is_asked_for() => work.mover = Mover::Sender,
             _ => self.nonsense += 1,
         }
     }

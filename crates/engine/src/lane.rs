@@ -41,14 +41,24 @@ pub struct Lane<F> {
     unannounced: bool,
     /// Standard sends that wait for their receivers, and of which the lane may keep a copy instead.
     keepable: Vec<RequestId>,
-    /// Announced messages that were pulled, as their senders waited in the library, and of which nothing has come.
-    asked: Vec<Fetch>,
+    /// Announced messages that were pulled, as their senders waited in the library, or will be, and that are not whole.
+    asked: Vec<Asked>,
     /// How much may go the fast way until everything is to be looked at, in short messages.
     until_look: i32,
     /// Whether receives that may wait in vain keep their place.
     keeps_vain: bool,
     /// Receives that wait for room in the network, or for word of their peer, in the order of their posting.
     unposted: Vec<Unposted>,
+}
+
+/// An announced message that its sender gives while it waits in the library.
+#[derive(Debug)]
+struct Asked {
+    fetch: Fetch,
+    /// Whether its sender was asked, as it waited.
+    is_pulled: bool,
+    /// Looks in vain until it is read.
+    looks: u32,
 }
 
 /// What came of [`Lane::receive_now`].
@@ -329,7 +339,7 @@ impl<F: Fabric> Lane<F> {
             self.work();
         }
         if !self.asked.is_empty() {
-            self.read_asked();
+            self.read_asked(came);
         }
         if !self.unposted.is_empty() {
             self.post_waiting();
@@ -547,11 +557,10 @@ impl<F: Fabric> Lane<F> {
 
     /// The process is about to sleep: asks the peers for which messages wait to wake it when there is room.
     pub fn announce_sleep(&mut self) -> Rest {
-        if self.restless || !self.state.todo.is_empty() || self.keep_sends() {
+        if self.restless || !self.state.todo.is_empty() || self.keep_sends() || self.read_late() {
             return Rest::Not;
         }
-        // Nobody rings the bell when a sender whose message was pulled leaves the library.
-        let is_light = self.fabric.sleeps_lightly() || !self.asked.is_empty() || self.waits_for_room();
+        let is_light = self.fabric.sleeps_lightly() || self.waits_for_room();
         let mut rest = if is_light { Rest::Short } else { Rest::Long };
         for at in 0..self.busy.len() {
             if !self.fabric.announce_waiting(self.busy[at]) {

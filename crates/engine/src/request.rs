@@ -287,7 +287,7 @@ pub(crate) struct SendWork {
     pub(crate) tag: i32,
     pub(crate) mode: Mode,
     pub(crate) phase: Phase,
-    /// Bytes that went with the announcement.
+    /// Bytes that went before the receiver asks for the others.
     pub(crate) begun: usize,
     /// Messages the fabric has taken and not reported gone.
     pub(crate) leaving: u32,
@@ -299,8 +299,8 @@ pub(crate) struct SendWork {
     pub(crate) is_nobodys: bool,
     /// Its announcement, if its receiver may read it.
     pub(crate) announcement: Option<Announcement>,
-    /// Whether this process sends what was announced, and nobody reads it.
-    pub(crate) is_given: bool,
+    /// Who moves what was announced, once it was pulled.
+    pub(crate) mover: Mover,
     /// Whether the lane has the data in memory of its own: it is complete for its user.
     pub(crate) is_kept: bool,
     /// Whether it goes by tag, through a network that matches.
@@ -331,6 +331,19 @@ pub(crate) enum Phase {
     },
 }
 
+/// Who moves an announced message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mover {
+    /// That is not settled.
+    Open,
+    /// The sender, piece by piece; the receiver may take the rest at any time.
+    Pieces,
+    /// The sender alone.
+    Sender,
+    /// The receiver, all that the sender has not sent.
+    Receiver,
+}
+
 impl SendWork {
     /// A send of which nothing has left.
     pub(crate) const fn new(buffer: UserBuf, to: u32, (context, tag): (u32, i32), mode: Mode) -> SendWork {
@@ -347,7 +360,7 @@ impl SendWork {
             is_withdrawn: false,
             is_nobodys: false,
             announcement: None,
-            is_given: false,
+            mover: Mover::Open,
             is_kept: false,
             is_tagged: false,
         }
@@ -360,7 +373,8 @@ impl SendWork {
 
     /// Whether the peer has pulled what it may still read itself.
     pub(crate) const fn is_asked_for(&self) -> bool {
-        matches!(self.phase, Phase::Streaming { .. }) && self.announcement.is_some() && !self.is_given
+        let may_be_read = matches!(self.mover, Mover::Open | Mover::Pieces);
+        matches!(self.phase, Phase::Streaming { .. }) && self.announcement.is_some() && may_be_read
     }
 
     /// What it says when nothing more has to happen.

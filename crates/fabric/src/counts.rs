@@ -38,6 +38,8 @@ pub struct Counts {
     pub pool_bytes: u64,
     /// Bytes of it that are taken now.
     pub pool_used: u64,
+    /// Bytes of long messages that this process has sent in pieces through it.
+    pub piece_bytes: u64,
     /// Bytes copied from the heaps of peers (what MPI_Alloc_mem gave there).
     pub heap_bytes: u64,
     /// Bytes of the segment with postboxes that the processes of the job on this node share.

@@ -1,11 +1,11 @@
 //! What the engine and the services above it see: all peers of a process, whichever transport is the route to each.
 
 use crate::{
-    Fetching, LastingMemory, MatchingTransport, Membership, Message, RemoteAccess, Sent, SentNow, Sink,
+    Fetching, LastingMemory, MatchingTransport, Membership, Message, RemoteAccess, Room, Sent, SentNow, Sink,
     Statistics, Taken, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_shm::announcement::{Announcement, Claim};
+use oxmpi_shm::announcement::{Announcement, Claim, OwnClaim};
 use oxmpi_shm::control_section::ControlSection;
 use oxmpi_shm::door::Bell;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
@@ -40,9 +40,9 @@ pub trait Fabric: Announcements + OneSided + Sections + Membership + Statistics 
     /// Longest body of one [`Frame::Data`](oxmpi_wire::Frame::Data) to a peer, bytes.
     fn piece_limit(&mut self, to: u32) -> usize;
 
-    /// Whether a frame with a body of `len` bytes, longer than [`Fabric::piece_limit`] perhaps, would leave now as a whole.
-    fn has_room(&mut self, to: u32, len: usize) -> bool {
-        len <= self.piece_limit(to)
+    /// Whether a [`Frame::Data`](oxmpi_wire::Frame::Data) with a body of `len` bytes would leave now.
+    fn room_for_piece(&mut self, to: u32, len: usize) -> Room {
+        if len <= self.piece_limit(to) { Room::Now } else { Room::Never }
     }
 
     /// Sends a message, or says that it cannot now.
@@ -186,22 +186,39 @@ pub trait Announcements {
         false
     }
 
-    /// Claims an announced message of this process's own, to send it. `false`: its receiver has claimed it, and reads it.
-    fn claim_own(&mut self, _announcement: Announcement) -> bool {
-        true
+    /// Claims an announced message of this process's own, which its receiver has pulled, to send it.
+    fn claim_own(&mut self, _announcement: Announcement) -> OwnClaim {
+        OwnClaim::Whole
     }
 
-    /// Declines a peer's pull of an announced message: the peer shall read it.
-    fn decline(&mut self, _announcement: Announcement) {}
-
-    /// Whether a peer has declined the pull of an announced message.
-    fn is_declined(&self, _from: u32, _announcement: Announcement) -> bool {
+    /// Adds the next `len` bytes to the `given` ones of a message that this process sends in pieces. `false`: the receiver reads the
+    /// rest.
+    fn give(&mut self, _announcement: Announcement, _given: usize, _len: usize) -> bool {
         false
+    }
+
+    /// Gives no more of a message that this process sends in pieces: the peer shall read the rest.
+    fn stop_giving(&mut self, _announcement: Announcement) {}
+
+    /// Whether a peer gives no more of a message that was pulled.
+    fn has_stopped_giving(&self, _from: u32, _announcement: Announcement) -> bool {
+        false
+    }
+
+    /// Takes what a peer has not given yet of a message that was pulled, to read it: how many bytes from the beginning on the peer
+    /// gives. `None`: all of them.
+    fn take_rest(&mut self, _from: u32, _announcement: Announcement) -> Option<usize> {
+        None
     }
 
     /// Whether a peer waits in the library, and so serves a pull at once: a hint that may be wrong.
     fn is_waiting(&self, _peer: u32) -> bool {
         true
+    }
+
+    /// Whether this process waits in the library.
+    fn waits_here(&self) -> bool {
+        false
     }
 
     /// An announced message was read, or nobody gets it.
@@ -216,8 +233,8 @@ pub trait Announcements {
 /// Access to the memory of peers without their help.
 pub trait OneSided {
     /// How to get the `len` bytes of an announced message that lie at `address` in process `from` (0: nobody can read
-    /// them there).
-    fn fetching(&mut self, _from: u32, _address: u64, _len: usize) -> Fetching {
+    /// them there). `both_ways`: this process has announced one to that peer as well.
+    fn fetching(&mut self, _from: u32, _address: u64, _len: usize, _both_ways: bool) -> Fetching {
         Fetching::Ask
     }
 

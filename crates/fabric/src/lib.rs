@@ -51,7 +51,7 @@ pub use constructor::{Constructor, Decided, Listening, Offer, Services, Situatio
 pub use counts::{Connected, Counts, InUse, Traffic};
 pub use fabric::{Announcements, Fabric, OneSided, Sections};
 pub use matching::{MatchingTransport, Probed, TaggedReceive, TaggedSend};
-pub use message::{Body, Fetching, Message, Sent, SentNow, Taken, Unreachable};
+pub use message::{Body, Fetching, Message, Room, Sent, SentNow, Taken, Unreachable};
 pub use remote_access::{AccessEnd, AtomicOperation, AtomicScope, Direction, RemoteAccess, RemotePlace};
 pub use sink::{Sink, dispatch};
 pub use transport::{Connections, LastingMemory, Limits, Membership, Statistics, Transport};

@@ -125,8 +125,21 @@ pub enum Taken {
 pub enum Fetching {
     /// By reading the sender's memory ([`OneSided::read`](crate::OneSided::read)).
     Read,
+    /// By asking for them, if their sender waits in the library, and else by reading.
+    AskOrRead,
     /// By asking for them.
     Ask,
+}
+
+/// Whether a piece of a long message would leave now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Room {
+    /// It would.
+    Now,
+    /// It will when the peer has read pieces that were sent before.
+    Later,
+    /// Nobody knows when: others have taken the room, or the way does not carry pieces as long.
+    Never,
 }
 
 /// A peer that cannot be reached.

@@ -26,11 +26,11 @@ use crate::shm::copy_policy::CopyFacts;
 use crate::shm::{self, Shm};
 use crate::{
     Announcements, Connected, Counts, Fabric, Fetching, InUse, LastingMemory, MatchingTransport, Membership,
-    Message, OneSided, RemoteAccess, Sections, Sent, SentNow, Sink, Statistics, Taken, Transport,
+    Message, OneSided, RemoteAccess, Room, Sections, Sent, SentNow, Sink, Statistics, Taken, Transport,
     Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_shm::announcement::{Announcement, Claim};
+use oxmpi_shm::announcement::{Announcement, Claim, OwnClaim};
 use oxmpi_shm::control_section::ControlSection;
 use oxmpi_shm::door::Bell;
 use oxmpi_shm::segment::Segment;
@@ -390,10 +390,11 @@ impl Fabric for Routes {
         }
     }
 
-    fn has_room(&mut self, to: u32, len: usize) -> bool {
+    fn room_for_piece(&mut self, to: u32, len: usize) -> Room {
         match self.route(to) {
-            Route::Memory => self.shm.has_room(to, len),
-            Route::Other(at) => len <= self.other(at).piece_limit(to),
+            Route::Memory => self.shm.room_for_piece(to, len),
+            Route::Other(at) if len <= self.other(at).piece_limit(to) => Room::Now,
+            Route::Other(_) => Room::Never,
         }
     }
 
@@ -554,20 +555,32 @@ impl Announcements for Routes {
         self.shm.keep_announcement(announcement, copy)
     }
 
-    fn claim_own(&mut self, announcement: Announcement) -> bool {
+    fn claim_own(&mut self, announcement: Announcement) -> OwnClaim {
         self.shm.claim_own(announcement)
     }
 
-    fn decline(&mut self, announcement: Announcement) {
-        self.shm.decline(announcement);
+    fn give(&mut self, announcement: Announcement, given: usize, len: usize) -> bool {
+        self.shm.give(announcement, given, len)
     }
 
-    fn is_declined(&self, from: u32, announcement: Announcement) -> bool {
-        self.shm.is_declined(from, announcement)
+    fn stop_giving(&mut self, announcement: Announcement) {
+        self.shm.stop_giving(announcement);
+    }
+
+    fn has_stopped_giving(&self, from: u32, announcement: Announcement) -> bool {
+        self.shm.has_stopped_giving(from, announcement)
+    }
+
+    fn take_rest(&mut self, from: u32, announcement: Announcement) -> Option<usize> {
+        self.shm.take_rest(from, announcement)
     }
 
     fn is_waiting(&self, peer: u32) -> bool {
         self.shm.is_waiting(peer)
+    }
+
+    fn waits_here(&self) -> bool {
+        self.shm.waits_here()
     }
 
     fn close_announcement(&mut self, announcement: Announcement) {
@@ -583,9 +596,9 @@ impl Announcements for Routes {
 }
 
 impl OneSided for Routes {
-    fn fetching(&mut self, from: u32, address: u64, len: usize) -> Fetching {
+    fn fetching(&mut self, from: u32, address: u64, len: usize, both_ways: bool) -> Fetching {
         match self.route(from) {
-            Route::Memory => self.shm.fetching(from, address, len),
+            Route::Memory => self.shm.fetching(from, address, len, both_ways),
             Route::Other(_) => Fetching::Ask,
         }
     }

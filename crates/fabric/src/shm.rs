@@ -22,6 +22,9 @@
 //!    that heap, which it makes at the first such message. This needs no permission to read the sender's memory.
 //! 8. What is worth a copy by the receiver alone ([`copy_policy`]) is announced with where it lies, however short. The sender of a
 //!    standard send can take that back (rules of [`oxmpi_shm::announcement`]).
+//! 9. An announced message that is worth two copies goes through the pool in pieces, however long it is, while both processes wait in the
+//!    library. No more than a share of the pool ([`copy_policy::Streaming`]) holds pieces for one peer. When the sender leaves the library,
+//!    or finds the pool full of what is for others, the receiver reads the rest as by rule 8.
 
 mod calls;
 pub mod copy_policy;
@@ -34,7 +37,7 @@ mod sections;
 mod tests;
 
 pub use self::copy_policy::SingleCopyMode;
-use self::copy_policy::{Capabilities, CopyFacts, CopyPlan, Protocol, Proximity};
+use self::copy_policy::{Capabilities, CopyFacts, CopyPlan, Protocol, Proximity, Streaming};
 use self::incoming::{RingIn, decode};
 use self::outgoing::{Out, Path};
 use self::parting::Parted;
@@ -51,9 +54,6 @@ use oxmpi_sys::single_copy::RemoteProcess;
 use oxmpi_wire::{Frame, MAX_FRAME_LEN, Received};
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// The longest piece of an announced message, bytes: short enough that others get their turn.
-const PIECE: usize = 128 << 10;
 
 /// Messages, and parts of longer ones, taken from one ring before the others get their turn.
 const BURST: usize = 32;
@@ -107,6 +107,10 @@ pub struct Shm {
     inline_limit: usize,
     /// Where the longer messages of this process lie.
     pool: Option<Pool>,
+    /// How those that are pulled go through it.
+    streaming: Streaming,
+    /// Bytes of these that went through it.
+    piece_bytes: u64,
     inbox: InboxReceiver,
     /// By process index; made at first contact.
     links: Vec<Option<Box<Link>>>,
@@ -192,6 +196,8 @@ impl Shm {
             me: boot.rank,
             inbox: InboxReceiver::new(own.inbox()),
             pool: own.pool().map(Pool::new),
+            streaming: Streaming::new(&boot.config.pool_shape()),
+            piece_bytes: 0,
             announcements: AnnouncementSender::new(own.announcements()),
             own,
             neighbours,

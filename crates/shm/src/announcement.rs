@@ -5,7 +5,7 @@
 //! begun to read where the message lay before. Each such message has an *entry* in its sender's segment, which the announcement names.
 //!
 //! ```text
-//! entry   word 0: turn 62 | state 2      word 1: the address of the copy; while it is open 1: the sender will not send it
+//! entry   word 0: turn 62 | state 2      word 1: kept: the address of the copy; else: 1 | turn 19 | bytes given 43 | stopped 1
 //! state   0: closed      1: open      2: claimed      3: kept
 //! ```
 //!
@@ -14,12 +14,17 @@
 //!    before it sends the announcement, which orders that for the receiver. All memory is zero at the start.
 //! 2. *Claim.* Before the receiver reads, it changes open to claimed (compare-exchange, acquire), and then reads where the announcement
 //!    says. If it finds kept (acquire), it reads at the address in word 1. Anything else is no announcement that still holds. A sender
-//!    whose message is pulled claims it likewise before it sends it, unless the receiver has claimed it and pulls all the same. If it has
-//!    no room it declines (word 1, relaxed), which is a hint: the receiver claims the message then, and reads.
+//!    whose message is pulled claims it likewise before it sends any of it, unless the receiver has claimed it and pulls all the
+//!    same.
 //! 3. *Keep.* The sender that takes a message back copies it, stores where the copy lies (relaxed), and changes open to kept
 //!    (compare-exchange, release). If that fails, the message is claimed, and the sender waits for the receiver, which reads.
 //! 4. *Close.* The sender closes an entry when the receiver has said that it has the message, or that nobody gets it, or is known to
 //!    be dead. Until then neither memory changes.
+//! 5. *Give.* A message that its sender has claimed it gives from the beginning on, in pieces. Before it sends a piece it adds the length
+//!    to the bytes given, by a compare-exchange (relaxed) that finds "not stopped". Either side may set "stopped" by another one, and it
+//!    stays: the sender when it has no room, the receiver when the sender has left the library. From then on what was given by the word
+//!    comes from the sender, and the receiver reads all the rest where it was announced. The turn is in the word, as the entry may be
+//!    another message's by the time the receiver looks; an address has no highest bit.
 
 use oxmpi_sys::line::Keep;
 use oxmpi_sys::sync::{AtomicU64, Ordering};
@@ -30,16 +35,26 @@ use std::sync::Arc;
 /// How many messages a process may have announced at a time and still take back.
 pub const ANNOUNCEMENTS: u32 = if cfg!(loom) { 2 } else { 256 };
 
-/// One entry: its state and turn, and the address of the copy.
+/// One entry: its state and turn, and word 1.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct AnnouncementEntry {
     state: AtomicU64,
+    /// [`giving`], or the address of the copy.
     copy: AtomicU64,
 }
 
-/// In place of the address of a copy: the sender declines.
-const DECLINED: u64 = 1;
+/// The bit of word 1 by which the sender gives no more (rule 5), and what a byte counts there.
+const STOPPED: u64 = 1;
+const BYTE: u64 = STOPPED + 1;
+/// The bits of the bytes given, and the turn in front of them.
+const GIVEN_BITS: u32 = 44;
+const GIVEN: u64 = (1 << GIVEN_BITS) - BYTE;
+
+/// Word 1 of a message that was not taken back, in the turn of this state, of which so many bytes were given.
+const fn giving(state: u64, given: u64) -> u64 {
+    1 << 63 | (state / TURN) << GIVEN_BITS & !(1 << 63) | given * BYTE & GIVEN
+}
 
 const STATE: u64 = 3;
 const TURN: u64 = STATE + 1;
@@ -97,6 +112,17 @@ pub enum Claim {
     Gone,
 }
 
+/// Who gives a message that its receiver has pulled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnClaim {
+    /// The sender, in pieces; the receiver may take the rest at any time (rule 5).
+    InPieces,
+    /// The sender alone: it has taken the message back before.
+    Whole,
+    /// The receiver has claimed it.
+    Receivers,
+}
+
 impl AnnouncementArea {
     /// Closed entries on the heap, for threads of one process.
     #[cfg(loom)]
@@ -121,11 +147,24 @@ impl AnnouncementArea {
         unsafe { self.entries.add(index).as_ref() }
     }
 
-    /// Rule 2: whether the sender will not send a message that is open.
-    pub fn is_declined(&self, announcement: Announcement) -> bool {
-        announcement
-            .split()
-            .is_some_and(|(index, _)| self.entry(index).copy.load(Ordering::Relaxed) == DECLINED)
+    /// Rule 5: whether the sender, which was asked for a message, gives no more of it.
+    pub fn is_stopped(&self, announcement: Announcement) -> bool {
+        let Some((index, turn)) = announcement.split() else { return false };
+        self.entry(index).copy.load(Ordering::Relaxed) & !GIVEN == giving(turn, 0) | STOPPED
+    }
+
+    /// Rules 2 and 5: claims all of a message of which the sender, which was asked for it, has not given anything yet, and else the
+    /// rest. How many bytes from the beginning on the sender gives. `None`: it gives all of them, or there is no such announcement.
+    ///
+    /// Only for a receiver that has not claimed the message.
+    pub fn take_rest(&self, announcement: Announcement) -> Option<u64> {
+        let (index, turn) = announcement.split()?;
+        let AnnouncementEntry { state, copy } = self.entry(index);
+        match state.compare_exchange(turn | OPEN, turn | CLAIMED, Ordering::Acquire, Ordering::Acquire) {
+            Ok(_) => Some(0),
+            Err(found) if found == turn | CLAIMED => stop(copy, turn),
+            Err(_) => None,
+        }
     }
 
     /// Rule 2: claims a message of this process's before it is read.
@@ -138,6 +177,13 @@ impl AnnouncementArea {
             Err(_) => Claim::Gone,
         }
     }
+}
+
+/// Rule 5: sets "stopped" in word 1 of the message of this turn: how many bytes were given. `None`: it is another one's.
+fn stop(word: &AtomicU64, turn: u64) -> Option<u64> {
+    let stopped = |found: u64| (found & !(GIVEN | STOPPED) == giving(turn, 0)).then_some(found | STOPPED);
+    let found = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, stopped).ok()?;
+    Some((found & GIVEN) / BYTE)
 }
 
 /// The sending side: one in the life of a segment.
@@ -161,10 +207,10 @@ impl AnnouncementSender {
     pub fn open(&mut self) -> Option<Announcement> {
         let index = self.closed.pop()?;
         let AnnouncementEntry { state, copy } = self.area.entry(usize::from(index));
-        copy.store(0, Ordering::Relaxed);
         let own = &mut self.turns[usize::from(index)];
         let turn = own.wrapping_add(TURN) & !STATE;
         *own = turn | OPEN;
+        copy.store(giving(turn, 0), Ordering::Relaxed);
         state.store(turn | OPEN, Ordering::Relaxed);
         Some(Announcement((turn / TURN) << INDEX_BITS | (u64::from(index) + 1)))
     }
@@ -177,18 +223,29 @@ impl AnnouncementSender {
         entry.state.compare_exchange(turn | OPEN, turn | KEPT, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// Rule 2: claims a message to send it. `false`: its receiver has claimed it.
-    pub fn claim(&self, announcement: Announcement) -> bool {
-        let Some((index, turn)) = announcement.split() else { return false };
+    /// Rule 2: claims a message to send it.
+    pub fn claim(&self, announcement: Announcement) -> OwnClaim {
+        let Some((index, turn)) = announcement.split() else { return OwnClaim::Receivers };
         let state = &self.area.entry(index).state;
-        let found = state.compare_exchange(turn | OPEN, turn | CLAIMED, Ordering::Relaxed, Ordering::Relaxed);
-        found.is_ok() || found == Err(turn | KEPT)
+        match state.compare_exchange(turn | OPEN, turn | CLAIMED, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => OwnClaim::InPieces,
+            Err(found) if found == turn | KEPT => OwnClaim::Whole,
+            Err(_) => OwnClaim::Receivers,
+        }
     }
 
-    /// Rule 2: declines the pull of a message.
-    pub fn decline(&self, announcement: Announcement) {
-        if let Some((index, _)) = announcement.split() {
-            self.area.entry(index).copy.store(DECLINED, Ordering::Relaxed);
+    /// Rule 5: adds a piece of `len` bytes to the `given` ones of a message. `false`: the receiver reads the rest.
+    pub fn give(&self, announcement: Announcement, given: u64, len: u64) -> bool {
+        let Some((index, turn)) = announcement.split() else { return false };
+        let (before, after) = (giving(turn, given), giving(turn, given + len));
+        let word = &self.area.entry(index).copy;
+        word.compare_exchange(before, after, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Rule 5: gives no more of a message that this side has claimed.
+    pub fn stop(&self, announcement: Announcement) {
+        if let Some((index, turn)) = announcement.split() {
+            stop(&self.area.entry(index).copy, turn);
         }
     }
 

@@ -149,6 +149,26 @@ impl Pool {
         }
     }
 
+    /// Names this moment for [`Pool::laid_since`].
+    pub const fn mark(&self) -> u32 {
+        self.head
+    }
+
+    /// The blocks that were taken since a moment, less than a lap ago, if any were.
+    pub const fn laid_since(&self, mark: u32) -> Option<Laid> {
+        let bytes = self.head.wrapping_sub(mark) as usize;
+        if bytes == 0 { None } else { Some(Laid { end: self.head, bytes }) }
+    }
+
+    /// Whether the last of these blocks, which were taken for process `to`, is not yet freed. (A receiver frees them in order.)
+    pub fn is_laid(&self, laid: &Laid, to: u32) -> bool {
+        let block = self.area.block(laid.end.wrapping_sub(1));
+        // After a lap the block is another one's, or is free.
+        self.head.wrapping_sub(laid.end) < self.area.shape.bytes
+            && self.destinations[block] == to
+            && self.area.state(block).load(Ordering::Acquire) != laid.end
+    }
+
     /// How many bytes from `position` on lie side by side before the message goes on at the beginning of the pool.
     #[inline]
     pub(crate) const fn side_by_side(&self, position: u32) -> u32 {
@@ -161,6 +181,15 @@ impl Pool {
         // SAFETY: taken, says the caller, which alone has the pool.
         unsafe { self.area.piece(position, len) }
     }
+}
+
+/// Blocks that were taken one after the other for one destination.
+#[derive(Clone, Copy, Debug)]
+pub struct Laid {
+    /// The position after them.
+    end: u32,
+    /// Their bytes.
+    pub bytes: usize,
 }
 
 /// The receiving side, of a peer's pool: any number of them, one in each process.

@@ -11,7 +11,7 @@ use loom::{
     thread,
 };
 use oxmpi_shm::{
-    announcement::{AnnouncementArea, AnnouncementSender, Claim},
+    announcement::{AnnouncementArea, AnnouncementSender, Claim, OwnClaim},
     control_section::{ControlSection, PoolSegments, SHORT_BYTES, Stated},
     door::{Alarm, DoorWord, Sleepers, Turn},
     inbox::{InboxArea, InboxReceiver, InboxSender},
@@ -743,6 +743,29 @@ fn announcement_rules_2_and_3_a_message_is_read_or_taken_back() {
             buffer.store(7, Ordering::Relaxed);
         }
         assert_eq!(thread.join().unwrap() == Claim::AsAnnounced, !is_kept);
+    });
+}
+
+/// A message of two pieces that the sender gives while the receiver takes the rest: each byte comes one way, whoever is first.
+#[test]
+fn announcement_rule_5_each_byte_is_given_or_read() {
+    check(3, || {
+        let area = AnnouncementArea::on_heap();
+        let mut sender = AnnouncementSender::new(area.clone());
+        let name = sender.open().expect("all are closed");
+        let receiver = thread::spawn(move || {
+            let seen = area.is_stopped(name);
+            assert!(!seen, "nobody else stops");
+            area.take_rest(name)
+        });
+        let mut given = 0;
+        if sender.claim(name) == OwnClaim::InPieces {
+            while given < 2 && sender.give(name, given, 1) {
+                given += 1;
+            }
+        }
+        assert_eq!(receiver.join().unwrap(), Some(given));
+        assert!(!sender.give(name, given, 1) && !sender.keep(name, 98));
     });
 }
 

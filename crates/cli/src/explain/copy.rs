@@ -4,9 +4,13 @@ use super::number;
 use crate::prefix;
 use oxmpi_core::copy_costs::{self, CopyCosts};
 use oxmpi_core::start::shm_settings;
-use oxmpi_fabric::shm::copy_policy::{CopyDecision, CopyFacts, Protocol, Proximity, predict};
+use oxmpi_fabric::shm::copy_policy::{
+    CopyDecision, CopyFacts, CopyPlan, Protocol, Proximity, Streaming, Traffic, predict,
+};
 use oxmpi_fabric::shm::{ShmSettings, SingleCopyMode};
 use oxmpi_param::{Found, Params, Source};
+use oxmpi_rt::client::segment_config;
+use oxmpi_shm::pool::PoolShape;
 use oxmpi_sys::bytes::CopyKind;
 use serde_json::{Value as Json, json};
 use std::fmt::Write as _;
@@ -18,7 +22,7 @@ struct CopyQuery {
     settings: ShmSettings,
     /// Where the facts come from, unless they are those of another processor.
     costs: Option<CopyCosts>,
-    has_pool: bool,
+    pool: PoolShape,
     json: bool,
 }
 
@@ -36,9 +40,8 @@ impl CopyQuery {
 /// If a word or parameter is wrong.
 pub(super) fn explain<'a>(words: impl Iterator<Item = &'a str>) -> Result<String, String> {
     let query = parse(words)?;
-    let decision = query.settings.plan(query.has_pool).of(query.bytes);
-    let render = if query.json { in_json } else { in_text };
-    Ok(render(&query, &decision))
+    let plan = query.settings.plan(query.pool.bytes > 0);
+    Ok(if query.json { in_json(&query, &plan) } else { in_text(&query, &plan) })
 }
 
 fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<CopyQuery, String> {
@@ -85,7 +88,8 @@ fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<CopyQuery, Stri
     if is_denied {
         settings.single_copy = SingleCopyMode::Off;
     }
-    Ok(CopyQuery { bytes, settings, costs, has_pool: params.shm_pool_bytes() > 0, json })
+    let pool = segment_config(&params, false).pool_shape();
+    Ok(CopyQuery { bytes, settings, costs, pool, json })
 }
 
 fn words_of(protocol: Protocol) -> &'static str {
@@ -100,9 +104,15 @@ fn words_of(protocol: Protocol) -> &'static str {
 const LONGER: [Protocol; 3] =
     [Protocol::Pool(CopyKind::Plain), Protocol::Pool(CopyKind::Streaming), Protocol::SingleCopy];
 
-fn in_text(query: &CopyQuery, decision: &CopyDecision) -> String {
+/// How a long message goes that its receiver may pull; `None`: it is not long.
+fn pulled(query: &CopyQuery, plan: &CopyPlan, traffic: Traffic) -> Option<Protocol> {
+    let is_long = query.bytes > query.settings.eager_limit;
+    is_long.then(|| plan.of_pulled(query.bytes, traffic).protocol)
+}
+
+fn in_text(query: &CopyQuery, plan: &CopyPlan) -> String {
     let CopyQuery { bytes, settings: ShmSettings { facts, proximity, eager_limit, .. }, .. } = query;
-    let CopyDecision { protocol, piece_bytes, .. } = *decision;
+    let CopyDecision { protocol, piece_bytes, .. } = plan.of(*bytes);
     let processors = match proximity {
         Proximity::Near => "share a cache",
         Proximity::Far => "share no cache",
@@ -114,6 +124,24 @@ fn in_text(query: &CopyQuery, decision: &CopyDecision) -> String {
     );
     if matches!(protocol, Protocol::Pool(_)) {
         let _ = writeln!(out, "  pieces:   {} bytes", (piece_bytes as usize).min((*bytes).max(1)));
+    }
+    let long = [Traffic::OneWay, Traffic::BothWays, Traffic::InTurn].map(|it| pulled(query, plan, it));
+    if let [Some(alone), Some(with_another), Some(in_turn)] = long {
+        let _ = writeln!(out, "  one way:  {}, while its sender waits in the library", words_of(alone));
+        let _ = writeln!(out, "  both:     {}, if one goes back at the same time", words_of(with_another));
+        let single = words_of(Protocol::SingleCopy);
+        let _ = writeln!(
+            out,
+            "  crowded:  with more ranks than processors {single}; between ranks on one processor {}",
+            words_of(in_turn)
+        );
+        if long.iter().flatten().any(|way| matches!(way, Protocol::Pool(_))) {
+            let Streaming { piece_bytes, share_bytes } = Streaming::new(&query.pool);
+            let _ = writeln!(
+                out,
+                "  at once:  {piece_bytes} bytes, and {share_bytes} for one receiver lie in the pool at most; what its sender does not give is copied by its receiver"
+            );
+        }
     }
     let _ = writeln!(
         out,
@@ -150,31 +178,38 @@ fn in_text(query: &CopyQuery, decision: &CopyDecision) -> String {
         "    past the caches {:.0} more; the receiver's copy {:.0}, and {:.0} alone, {:.0} both ways",
         facts.past_caches_ns, single.call_ns, single.alone_ns, single.both_ns
     );
-    let _ = writeln!(out, "  predicted for messages both ways, us:       near       far");
-    for protocol in LONGER {
-        let [near, far] = predicted(query, protocol).map(|ns| ns / 1000.0);
-        let words = words_of(protocol).trim_start_matches("copied ");
-        let _ = writeln!(out, "    {words:<38} {near:>9.2} {far:>9.2}");
+    for (traffic, of) in
+        [(Traffic::BothWays, "messages both ways"), (Traffic::OneWay, "one in pieces one way")]
+    {
+        let head = format!("predicted for {of}, us:");
+        let _ = writeln!(out, "  {head:<40} {:>9} {:>9}", "near", "far");
+        for protocol in LONGER {
+            let [near, far] = predicted(query, traffic, protocol).map(|ns| ns / 1000.0);
+            let words = words_of(protocol).trim_start_matches("copied ");
+            let _ = writeln!(out, "    {words:<38} {near:>9.2} {far:>9.2}");
+        }
     }
     out
 }
 
 /// Nanoseconds between near and far processors.
-fn predicted(query: &CopyQuery, protocol: Protocol) -> [f64; 2] {
+fn predicted(query: &CopyQuery, traffic: Traffic, protocol: Protocol) -> [f64; 2] {
     [Proximity::Near, Proximity::Far]
-        .map(|proximity| predict(&query.settings.facts, proximity, protocol, query.bytes))
+        .map(|proximity| predict(&query.settings.facts, (proximity, traffic), protocol, query.bytes))
 }
 
-fn in_json(query: &CopyQuery, decision: &CopyDecision) -> String {
+fn in_json(query: &CopyQuery, plan: &CopyPlan) -> String {
     let time = |protocol| {
-        let [near, far] = predicted(query, protocol);
+        let [near, far] = predicted(query, Traffic::BothWays, protocol);
         json!({ "way": words_of(protocol), "near_ns": near, "far_ns": far })
     };
     let times: Vec<Json> = LONGER.into_iter().map(time).collect();
-    let (facts, way) = (&query.settings.facts.of, words_of(decision.protocol));
+    let (facts, way) = (&query.settings.facts.of, words_of(plan.of(query.bytes).protocol));
+    let one_way = pulled(query, plan, Traffic::OneWay).map(words_of);
     let (file, unused) = query.file().unzip();
     let answer = json!({
-        "bytes": query.bytes, "facts": facts, "file": file, "unused": unused.flatten(), "way": way, "predicted": times
+        "bytes": query.bytes, "facts": facts, "file": file, "unused": unused.flatten(), "way": way, "one_way": one_way,
+        "predicted": times
     });
     format!("{answer:#}\n")
 }

@@ -317,6 +317,12 @@ fn the_way_of_a_message_is_explained_by_facts() {
     let on: Value = serde_json::from_str(&on).unwrap();
     assert_eq!(on["way"], "copied by its receiver from the sender's memory");
     assert_eq!(on["predicted"].as_array().unwrap().len(), 3);
+    // What is long may be pulled, and goes another way than one of messages both ways.
+    let long = copy(&["--bytes", "4m", "--processor", "AMD family 25"]);
+    let told = "one way:  through the sender's pool, copied in past the caches, while";
+    assert!(long.contains(told) && long.contains("both:     copied by its receiver"), "{long}");
+    assert!(long.contains("at once:  131072 bytes, and 524288 for one receiver"), "{long}");
+    assert!(!near.contains("one way:  ") && on["one_way"].is_null(), "{near}");
     let (code, _, err) = oxmpi("explain copy --place near");
     assert!(code == 2 && err.contains("--bytes is needed"), "{err}");
 }

@@ -178,6 +178,7 @@ fn counted(quantity: Quantity, lane: &Counts, fabric: &oxmpi_fabric::Counts) -> 
         Quantity::InboxFrames => fabric.inbox_frames,
         Quantity::PoolSize => fabric.pool_bytes,
         Quantity::PoolUsed => fabric.pool_used,
+        Quantity::PieceBytes => fabric.piece_bytes,
         Quantity::SingleCopyBytes => lane.read_bytes.saturating_sub(fabric.heap_bytes),
         Quantity::HeapCopyBytes => fabric.heap_bytes,
         Quantity::PostboxSegment => fabric.postbox_bytes,

@@ -9,8 +9,8 @@ use oxmpi_core::world::{Options, world, world_with};
 use oxmpi_core::{Communicator, Process};
 use oxmpi_engine::Mode;
 use oxmpi_fabric::routes::Routes;
-use oxmpi_fabric::shm::SingleCopyMode;
 use oxmpi_fabric::shm::copy_policy::{CopyFacts, Proximity};
+use oxmpi_fabric::shm::{ShmSettings, SingleCopyMode};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::{Owned, lend, lend_mut};
 use oxmpi_plan::{Call, Shared};
@@ -82,6 +82,61 @@ fn messages_of_all_lengths_arrive_whoever_copies_them() {
             options.settings.proximity = proximity;
             ping_pong(options.clone());
         }
+    }
+}
+
+/// Long messages go the way that the policy says, by counters: bytes that their senders have sent through their pools, and bytes that
+/// their receivers have read.
+#[test]
+fn long_messages_go_through_the_pool_in_pieces_where_that_is_decided() {
+    // Several pools.
+    const LEN: usize = 5 << 20;
+    const ROUNDS: usize = 20;
+    let moved = |family: &'static str, single_copy, both_ways: bool| {
+        let mut options = Options::default();
+        options.config.pool_bytes = 1 << 20;
+        let facts = CopyFacts::all_built_in().find(|facts| facts.of == family).unwrap();
+        options.settings = ShmSettings { facts: Arc::new(facts), single_copy, ..options.settings };
+        let counted = world_with(2, options, |p| {
+            let comm = p.world().clone();
+            let (me, peer) = (comm.rank(), 1 - comm.rank());
+            (0..ROUNDS)
+                .map(|round| {
+                    let bytes = |p: &Process<Routes>| {
+                        let pieces = p.fabric_counts().expect("this thread may ask").piece_bytes;
+                        [pieces, p.lane_counts().expect("this thread may ask").read_bytes]
+                    };
+                    let before = bytes(p);
+                    if both_ways {
+                        let out = Owned::new(pattern(me, round, LEN));
+                        let sent = p.isend(&comm, Mode::Standard, out.buf(), peer, 1).unwrap();
+                        assert!(receive(p, &comm, LEN, peer, 1).0 == pattern(peer, round, LEN));
+                        p.wait(sent).unwrap();
+                    } else if me == 0 {
+                        send(p, &comm, Mode::Standard, &pattern(0, round, LEN), peer, 1);
+                    } else {
+                        assert!(receive(p, &comm, LEN, peer, 1).0 == pattern(0, round, LEN));
+                    }
+                    let after = bytes(p);
+                    [after[0] - before[0], after[1] - before[1]]
+                })
+                .collect::<Vec<_>>()
+        });
+        // By round: bytes of pieces of both, and bytes that were read by both.
+        let of = |round: usize, what: usize| counted[0][round][what] + counted[1][round][what];
+        (0..ROUNDS).map(|round| [of(round, 0), of(round, 1)]).collect::<Vec<_>>()
+    };
+    let len = LEN as u64;
+    for both_ways in [false, true] {
+        let all = if both_ways { 2 * len } else { len };
+        // What its sender does not give, as it is not in the library yet or has lost its processor, is read.
+        let pooled = moved("AMD family 26", SingleCopyMode::Auto, both_ways);
+        assert!(pooled.iter().all(|[pieces, read]| pieces + read == all), "{both_ways}: {pooled:?}");
+        assert!(pooled.iter().any(|[pieces, _]| *pieces >= len), "{both_ways}: {pooled:?}");
+        let denied = moved("AMD family 26", SingleCopyMode::Off, both_ways);
+        assert!(denied.iter().all(|moved| *moved == [all, 0]), "{both_ways}: {denied:?}");
+        let read = moved("Intel family 6", SingleCopyMode::Auto, both_ways);
+        assert!(read.iter().all(|moved| *moved == [0, all]), "{both_ways}: {read:?}");
     }
 }
 

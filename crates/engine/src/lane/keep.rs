@@ -7,7 +7,7 @@
 //! without the sender is kept, as the sender may make no progress for long: what found no room in ring or pool stays until there is some.
 
 use super::Lane;
-use crate::request::{Mode, Phase, RequestId};
+use crate::request::{Mode, Mover, Phase, RequestId};
 use oxmpi_fabric::Fabric;
 
 /// So many bytes are kept for all sends together: more of them wait, as a program that sends without end to somebody who does not
@@ -61,7 +61,8 @@ impl<F: Fabric> Lane<F> {
         let Some(announcement) = work.announcement.filter(|_| work.phase == Phase::Announced) else {
             return false;
         };
-        if work.is_kept || work.is_withdrawn {
+        // Of what was pulled before the entry says how much this process gives.
+        if work.is_kept || work.is_withdrawn || work.mover != Mover::Open {
             return false;
         }
         if kept_bytes + work.buffer.packed_len() > MOST_KEPT {

@@ -1,6 +1,6 @@
 //! How receives find their messages.
 
-use super::{Lane, Now, Posted};
+use super::{Asked, Lane, Now, Posted};
 use crate::arrive::{Fetch, State, Todo};
 use crate::matching::{ANYBODY, Message as Waits, UNKNOWN, Unexpected, Wanted};
 use crate::notes::Note;
@@ -396,19 +396,25 @@ impl<F: Fabric> Lane<F> {
         }
         let name = Announcement::from_raw(announcement);
         // A short one is read at any rate: its sender may keep a copy, and then make no progress for long.
-        let is_senders = name.is_some()
-            && address != 0
-            && wanted > self.fabric.standard_limit(from)
-            && self.fabric.is_waiting(from)
-            && self.fabric.fetching(from, address, wanted) == Fetching::Ask;
-        if is_senders {
-            self.asked.push(fetch);
-            let pull =
-                Frame::Pull { request, receiver: receive.raw(), length: wanted as u64, claimed: false };
-            return self.answer(from, pull);
+        let is_long = wanted > self.fabric.standard_limit(from);
+        let fetching = if address == 0 {
+            Fetching::Ask
+        } else {
+            let both_ways = !is_long || self.state.requests.has_announced_to(from);
+            self.fabric.fetching(from, address, wanted, both_ways)
+        };
+        if is_long && name.is_some() && fetching == Fetching::AskOrRead {
+            if self.fabric.is_waiting(from) {
+                return self.ask(fetch);
+            }
+            // Its sender may be about to wait, as this process does: it was announced just now.
+            if self.fabric.waits_here() {
+                return self.asked.push(Asked { fetch, is_pulled: false, looks: LOOKS_BEFORE_PULL });
+            }
         }
         let at = match name.map(|name| self.fabric.claim(from, name)) {
-            None if self.fabric.fetching(from, address, wanted) == Fetching::Ask => 0,
+            None if fetching == Fetching::Ask => 0,
+            None if fetching == Fetching::AskOrRead && self.fabric.is_waiting(from) => 0,
             None | Some(Claim::AsAnnounced) => address,
             Some(Claim::Copy(copy)) => copy,
             Some(Claim::Gone) => 0,
@@ -426,7 +432,7 @@ impl<F: Fabric> Lane<F> {
         let buffer = work.buffer.clone();
         if address != 0
             && self.fabric.is_in_reach(from, address, wanted)
-            && self.read(from, address, &buffer, wanted).is_ok()
+            && self.read(from, address, &buffer, (0, wanted)).is_ok()
         {
             if let Some(work) = self.state.requests.receive_mut(receive) {
                 work.stored = wanted;
@@ -441,41 +447,121 @@ impl<F: Fabric> Lane<F> {
         );
     }
 
-    /// Reads what was pulled and did not come, of senders that no longer wait in the library. One that has begun to send has claimed
-    /// the message, and goes on.
-    pub(super) fn read_asked(&mut self) {
-        for fetch in std::mem::take(&mut self.asked) {
-            let Fetch { receive, from, announced, begun, .. } = fetch;
-            let waits = self.state.requests.receive(receive).is_some_and(|work| work.stored <= begun);
-            if !waits {
+    /// Asks the sender of a message, which waits in the library, for its data.
+    fn ask(&mut self, fetch: Fetch) {
+        let Fetch { receive, from, announced: Announced { request, .. }, wanted, .. } = fetch;
+        self.asked.push(Asked { fetch, is_pulled: true, looks: LOOKS_BETWEEN_PIECES });
+        self.answer(
+            from,
+            Frame::Pull { request, receiver: receive.raw(), length: wanted as u64, claimed: false },
+        );
+    }
+
+    /// Looks after messages that were pulled, and that their senders give as long as they wait in the library, and others whose senders
+    /// will perhaps: reads what they do not give, or not soon, as they have lost their processor. `came`: something has come, perhaps a
+    /// piece, for whose place a sender may sleep.
+    pub(super) fn read_asked(&mut self, came: bool) {
+        for mut asked in std::mem::take(&mut self.asked) {
+            let Fetch { receive, from, announced, wanted, .. } = asked.fetch;
+            let is_whole = self.state.requests.receive(receive).is_none_or(|work| work.stored >= wanted);
+            let Some(name) = Announcement::from_raw(announced.announcement).filter(|_| !is_whole) else {
+                continue;
+            };
+            let waits = self.fabric.is_waiting(from);
+            if waits && !asked.is_pulled {
+                self.ask(asked.fetch);
                 continue;
             }
-            let Some(name) = Announcement::from_raw(announced.announcement) else { continue };
-            if self.fabric.is_waiting(from) && !self.fabric.is_declined(from, name) {
-                self.asked.push(fetch);
+            asked.looks = if came && asked.is_pulled { LOOKS_BETWEEN_PIECES } else { asked.looks - 1 };
+            let goes_on = if asked.is_pulled {
+                waits && !self.fabric.has_stopped_giving(from, name)
+            } else {
+                self.fabric.waits_here()
+            };
+            if !goes_on || asked.looks == 0 {
+                self.read_rest(asked.fetch, name);
                 continue;
             }
-            if self.fabric.claim(from, name) == Claim::AsAnnounced {
-                self.read_or_ask(fetch, announced.address);
-                self.work();
+            if came && asked.is_pulled {
+                self.fabric.wake(from);
             }
+            self.asked.push(asked);
         }
     }
 
-    /// Reads a message of `len` bytes where it lies in its sender, into a buffer of any layout.
-    fn read(&mut self, from: u32, address: u64, into: &UserBuf, len: usize) -> Result<(), Unreachable> {
+    /// The process is about to sleep: reads all that senders have not given of the messages that they were asked for, as nobody rings its
+    /// bell when one leaves the library. Whether there were any.
+    pub(super) fn read_late(&mut self) -> bool {
+        let asked = std::mem::take(&mut self.asked);
+        let any = !asked.is_empty();
+        for Asked { fetch, .. } in asked {
+            if let Some(name) = Announcement::from_raw(fetch.announced.announcement) {
+                self.read_rest(fetch, name);
+            }
+        }
+        any
+    }
+
+    /// Reads what the sender of a message has not given, and will not give.
+    fn read_rest(&mut self, fetch: Fetch, name: Announcement) {
+        let Fetch { receive, from, announced: Announced { request, address, .. }, wanted, .. } = fetch;
+        let Some(given) = self.fabric.take_rest(from, name) else { return };
+        if given == 0 {
+            self.read_or_ask(fetch, address);
+            return self.work();
+        }
+        let Some(rest) = wanted.checked_sub(given).filter(|rest| *rest > 0) else { return };
+        let Some(work) = self.state.requests.receive_mut(receive) else {
+            // It failed meanwhile.
+            return self.answer(from, Frame::Fin { request });
+        };
+        let buffer = work.buffer.clone();
+        let address = address + given as u64;
+        if self.fabric.is_in_reach(from, address, rest)
+            && self.read(from, address, &buffer, (given, rest)).is_ok()
+        {
+            self.state.tally.read_bytes += rest as u64;
+            if let Some(work) = self.state.requests.receive_mut(receive) {
+                work.stored += rest;
+                // Else what was given is still on its way.
+                if work.stored == work.expected {
+                    self.state.finish_receive(receive);
+                }
+            }
+            self.answer(from, Frame::Fin { request });
+        } else {
+            let (receiver, length) = (receive.raw(), wanted as u64);
+            self.answer(from, Frame::Pull { request, receiver, length, claimed: true });
+        }
+        self.work();
+    }
+
+    /// Reads `len` bytes of a message where they lie in its sender, into a buffer of any layout, from its packed byte `start` on.
+    fn read(
+        &mut self,
+        from: u32,
+        address: u64,
+        into: &UserBuf,
+        (start, len): (usize, usize),
+    ) -> Result<(), Unreachable> {
         if let Some(mut into) = into.as_contiguous_mut() {
-            return self.fabric.read(from, address, into.slice(0, len));
+            return self.fabric.read(from, address, into.slice(start, len));
         }
         let mut part = vec![0; len.min(UNPACKED_PART)];
         for at in (0..len).step_by(UNPACKED_PART) {
             let part = &mut part[..UNPACKED_PART.min(len - at)];
             self.fabric.read(from, address + at as u64, BytesMut::from(&mut *part))?;
-            into.unpack(at, Bytes::from(&*part));
+            into.unpack(start + at, Bytes::from(&*part));
         }
         Ok(())
     }
 }
+
+/// How often a process that waits itself looks whether the sender of a message waits, before it reads the message without its help.
+const LOOKS_BEFORE_PULL: u32 = 16;
+/// How many looks of the receiver may find nothing before it reads the rest of a message: longer than it takes to copy a piece, and less
+/// than a wait spins, as whoever yields on a busy machine gets its processor back late.
+const LOOKS_BETWEEN_PIECES: u32 = 150;
 
 /// How much of a message is read at a time before it is unpacked, bytes: it stays in the nearest caches meanwhile.
 const UNPACKED_PART: usize = 64 << 10;

@@ -5,10 +5,10 @@ use crate::arrive::{Hold, State};
 use crate::matching::{Message as Waits, NOTICE_TAG, UNKNOWN, Unexpected, is_notice};
 use crate::notes::Note;
 use crate::peer::Waiting;
-use crate::request::{Completion, Fault, Mode, Phase, RequestId, SendWork, Started, Work};
-use oxmpi_fabric::{Body, Fabric, Message, Sent, SentNow};
+use crate::request::{Completion, Fault, Mode, Mover, Phase, RequestId, SendWork, Started, Work};
+use oxmpi_fabric::{Body, Fabric, Message, Room, Sent, SentNow};
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_shm::announcement::Announcement;
+use oxmpi_shm::announcement::{Announcement, OwnClaim};
 use oxmpi_shm::ring::INLINE_MAX;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, Context as Name, Envelope, Frame};
@@ -420,20 +420,35 @@ impl<F: Fabric> Lane<F> {
         true
     }
 
-    /// Whether this process is the one that sends an announced message: else its receiver reads it, and says when it has it. Of what the
-    /// receiver may read all is given at once, or nothing: this process may leave the library for long.
-    fn gives(&mut self, to: u32, request: RequestId, wanted: usize) -> bool {
-        let Some(work) = self.state.requests.send_mut(request) else { return false };
-        let Some(announcement) = work.announcement.filter(|_| !work.is_given) else { return true };
-        if self.fabric.has_room(to, wanted) {
-            work.is_given = self.fabric.claim_own(announcement);
-        } else {
-            self.fabric.decline(announcement);
+    /// Whether this process sends the bytes `from..from + len` of a message that was pulled: else its receiver reads them and all behind
+    /// them, and says when it has them. `None`: not before the peer has taken what was sent before.
+    fn gives(&mut self, to: u32, request: RequestId, (from, len): (usize, usize)) -> Option<bool> {
+        let Some(work) = self.state.requests.send_mut(request) else { return Some(false) };
+        let Some(announcement) = work.announcement else { return Some(true) };
+        if work.mover == Mover::Open {
+            work.mover = match self.fabric.claim_own(announcement) {
+                OwnClaim::InPieces => Mover::Pieces,
+                OwnClaim::Whole => Mover::Sender,
+                OwnClaim::Receivers => Mover::Receiver,
+            };
         }
-        if !work.is_given {
-            work.phase = Phase::Announced;
+        if work.mover == Mover::Pieces {
+            let gives = match self.fabric.room_for_piece(to, len) {
+                Room::Now => self.fabric.give(announcement, from, len),
+                Room::Later => return None,
+                Room::Never => {
+                    self.fabric.stop_giving(announcement);
+                    false
+                }
+            };
+            if !gives {
+                work.mover = Mover::Receiver;
+            }
         }
-        work.is_given
+        if work.mover == Mover::Receiver {
+            (work.phase, work.begun) = (Phase::Announced, from);
+        }
+        Some(work.mover != Mover::Receiver)
     }
 
     /// Sends the next piece of a message: how many bytes; `None`: there was no room.
@@ -443,13 +458,11 @@ impl<F: Fabric> Lane<F> {
         request: RequestId,
         (receiver, wanted, from): (u64, usize, usize),
     ) -> Option<usize> {
-        let is_asked_for = self.state.requests.send_mut(request).is_some_and(|work| work.is_asked_for());
-        if !self.gives(to, request, wanted) {
+        let len = (wanted - from).min(self.fabric.piece_limit(to));
+        if !self.gives(to, request, (from, len))? {
             self.state.peer(to).streams.pop_front();
             return Some(0);
         }
-        let rest = wanted - from;
-        let len = if is_asked_for { rest } else { rest.min(self.fabric.piece_limit(to)) };
         let taken = self.send_piece(to, request, receiver, (from, len))?;
         if from + len == wanted {
             self.state.peer(to).streams.pop_front();

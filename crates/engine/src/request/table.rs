@@ -429,6 +429,12 @@ impl Requests {
         self.slots.iter().filter(|slot| slot.state == State::Active).map(|slot| &slot.work)
     }
 
+    /// Whether a message to this peer was announced that its receiver may read, and is not gone.
+    pub(crate) fn has_announced_to(&self, to: u32) -> bool {
+        self.works()
+            .any(|work| matches!(work, Work::Send(send) if send.to == to && send.announcement.is_some()))
+    }
+
     /// The work of a request that goes on.
     pub(crate) fn work_mut(&mut self, id: RequestId) -> Option<&mut Work> {
         match self.slot_mut(id) {

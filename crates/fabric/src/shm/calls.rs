@@ -1,21 +1,26 @@
 //! What the routes call of shared memory: as [`Fabric`], whose functions of the same names describe it.
 
-use super::copy_policy::Protocol;
+use super::copy_policy::{Protocol, Traffic};
 use super::outgoing::{Out, Path};
-use super::{BURST, PIECE, Shm, out_of};
+use super::{BURST, Link, Shm, out_of};
 #[cfg(doc)]
 use crate::{Announcements, Fabric, Membership, OneSided, Sections, Statistics};
-use crate::{Counts, Fetching, Message, Sent, SentNow, Sink, Taken, Unreachable};
+use crate::{Body, Counts, Fetching, Message, Room, Sent, SentNow, Sink, Taken, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_shm::announcement::{Announcement, Claim};
+use oxmpi_shm::announcement::{Announcement, Claim, OwnClaim};
 use oxmpi_shm::control_section::ControlSection;
 use oxmpi_shm::door::Bell;
 use oxmpi_shm::ring::INLINE_MAX;
 use oxmpi_shm::segment::RankState;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
+use oxmpi_sys::hardware::current_processor;
 use oxmpi_sys::memory::Memory;
 use oxmpi_sys::single_copy::RemoteProcess;
-use oxmpi_wire::Tags;
+use oxmpi_wire::{Frame, Tags};
+
+fn no_contact(peer: u32) -> Unreachable {
+    Unreachable { peer, why: "no contact was made".into() }
+}
 
 impl Shm {
     /// As [`Fabric::eager_limit`].
@@ -40,7 +45,13 @@ impl Shm {
     /// As [`Announcements::open_announcement`].
     pub fn open_announcement(&mut self, to: u32) -> Option<Announcement> {
         // As this process may read the other's memory, so may the other, as far as can be known here.
-        if self.can_read(to) { self.announcements.open() } else { None }
+        if !self.can_read(to) {
+            return None;
+        }
+        if self.own.boot().oversubscribed {
+            self.own.set_processor(current_processor());
+        }
+        self.announcements.open()
     }
 
     /// As [`Announcements::keep_announcement`].
@@ -49,23 +60,38 @@ impl Shm {
     }
 
     /// As [`Announcements::claim_own`].
-    pub fn claim_own(&mut self, announcement: Announcement) -> bool {
+    pub fn claim_own(&mut self, announcement: Announcement) -> OwnClaim {
         self.announcements.claim(announcement)
     }
 
-    /// As [`Announcements::decline`].
-    pub fn decline(&mut self, announcement: Announcement) {
-        self.announcements.decline(announcement);
+    /// As [`Announcements::give`].
+    pub fn give(&mut self, announcement: Announcement, given: usize, len: usize) -> bool {
+        self.announcements.give(announcement, given as u64, len as u64)
     }
 
-    /// As [`Announcements::is_declined`].
-    pub fn is_declined(&self, from: u32, announcement: Announcement) -> bool {
-        self.out(from).is_some_and(|out| out.segment.announcements().is_declined(announcement))
+    /// As [`Announcements::stop_giving`].
+    pub fn stop_giving(&mut self, announcement: Announcement) {
+        self.announcements.stop(announcement);
+    }
+
+    /// As [`Announcements::has_stopped_giving`].
+    pub fn has_stopped_giving(&self, from: u32, announcement: Announcement) -> bool {
+        self.out(from).is_some_and(|out| out.segment.announcements().is_stopped(announcement))
+    }
+
+    /// As [`Announcements::take_rest`].
+    pub fn take_rest(&mut self, from: u32, announcement: Announcement) -> Option<usize> {
+        self.out(from)?.segment.announcements().take_rest(announcement).map(|given| given as usize)
     }
 
     /// As [`Announcements::is_waiting`].
     pub fn is_waiting(&self, peer: u32) -> bool {
         self.out(peer).is_none_or(|out| out.segment.is_waiting())
+    }
+
+    /// As [`Announcements::waits_here`].
+    pub fn waits_here(&self) -> bool {
+        self.own.is_waiting()
     }
 
     /// As [`Announcements::close_announcement`].
@@ -81,18 +107,19 @@ impl Shm {
         self.out(from).map_or(Claim::Gone, |out| out.segment.announcements().claim(announcement))
     }
 
-    /// As [`Fabric::has_room`].
-    pub fn has_room(&mut self, to: u32, len: usize) -> bool {
+    /// As [`Fabric::room_for_piece`].
+    pub fn room_for_piece(&mut self, to: u32, len: usize) -> Room {
         match (out_of(&mut self.links, to), &mut self.pool) {
-            (Some(Out { path: Path::Ring(ring), .. }), Some(pool)) => ring.has_room_pooled(len, pool),
-            _ => false,
+            (Some(out), Some(pool)) => out.room_for_piece(len, to, pool, self.streaming.share_bytes),
+            _ => Room::Never,
         }
     }
 
     /// As [`Fabric::piece_limit`].
     pub fn piece_limit(&mut self, to: u32) -> usize {
         // A data ring may take more.
-        self.longest_body(to, PIECE).min(PIECE)
+        let piece = self.streaming.piece_bytes;
+        self.longest_body(to, piece).min(piece)
     }
 
     /// As [`Fabric::send`].
@@ -101,14 +128,28 @@ impl Shm {
             self.connect(to)?;
         }
         let from = self.settings.pool_from;
-        let Shm { links, pool, .. } = self;
-        let Some(out) = out_of(links, to) else {
-            return Err(Unreachable { peer: to, why: "no contact was made".into() });
-        };
+        let Shm { links, pool, streaming, own, .. } = self;
+        let Some(Some(link)) = links.get_mut(to as usize) else { return Err(no_contact(to)) };
+        let Link { out: Some(out), can_read, .. } = &mut **link else { return Err(no_contact(to)) };
         let is_cold = matches!(out.path, Path::Inbox(_));
         let pool = pool.as_mut().filter(|_| is_cold || message.body.len() >= from);
         out.lacks_pool = pool.is_some();
-        if out.send(to, message, pool) {
+        let sent = match (message.frame, pool) {
+            (Frame::Data { .. }, Some(pool)) => {
+                // What both may read is pulled only while it goes one way.
+                let is_pulled = *can_read == Some(true) && matches!(message.body, Body::Bytes(_));
+                let traffic = match (is_pulled, own.boot().oversubscribed) {
+                    (false, _) => Traffic::BothWays,
+                    (true, false) => Traffic::OneWay,
+                    (true, true) => Traffic::InTurn,
+                };
+                let sent = out.send_piece((to, message), traffic, pool, streaming.share_bytes);
+                self.piece_bytes += sent.map_or(0, |by_pool| by_pool as u64);
+                sent.is_some()
+            }
+            (_, pool) => out.send(to, message, pool),
+        };
+        if sent {
             return Ok(Sent::Done);
         }
         // To a program that is over goes nothing but late notices, for which there will be no room.
@@ -207,7 +248,7 @@ impl Shm {
     }
 
     /// As [`OneSided::fetching`].
-    pub fn fetching(&mut self, from: u32, address: u64, len: usize) -> Fetching {
+    pub fn fetching(&mut self, from: u32, address: u64, len: usize, both_ways: bool) -> Fetching {
         if address == 0 {
             return Fetching::Ask;
         }
@@ -217,13 +258,17 @@ impl Shm {
         if !self.can_read(from) {
             return Fetching::Ask;
         }
-        // Whoever waits in the library gives the message by its pool if that is faster: as a whole, as it may leave then. A sender that
-        // computes does not, and one that shares this one's processor would need it for that.
+        // Whoever waits in the library gives the message by its pool if that is faster. With more ranks than processors both must be
+        // on one processor: it is not known then whether a sender elsewhere runs.
         let Some(out) = self.out(from) else { return Fetching::Read };
-        let fits = len <= out.segment.boot().config.pool_shape().max_message();
-        let is_pooled = fits && matches!(out.plan.of(len).protocol, Protocol::Pool(_));
-        let gives = out.segment.is_waiting() && !self.own.boot().oversubscribed;
-        if is_pooled && gives { Fetching::Ask } else { Fetching::Read }
+        let traffic = match (self.own.boot().oversubscribed, both_ways) {
+            (true, _) if out.segment.processor() != current_processor() => return Fetching::Read,
+            (true, _) => Traffic::InTurn,
+            (false, true) => Traffic::BothWays,
+            (false, false) => Traffic::OneWay,
+        };
+        let is_pooled = matches!(out.plan.of_pulled(len, traffic).protocol, Protocol::Pool(_));
+        if is_pooled { Fetching::AskOrRead } else { Fetching::Read }
     }
 
     /// As [`OneSided::is_in_reach`].
@@ -362,6 +407,7 @@ impl Shm {
         counts.rings += self.granted.len() as u64;
         counts.inbox_frames += self.links.iter().flatten().map(|link| link.cells_in).sum::<u64>();
         counts.heap_bytes += self.heap_bytes;
+        counts.piece_bytes += self.piece_bytes;
     }
 
     /// As [`Membership::attach`].

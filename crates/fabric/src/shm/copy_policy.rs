@@ -9,11 +9,14 @@
 //! other sends, and a file of measured facts that only one of them finds costs time at most.
 //!
 //! Costs are those of what programs do, messages both ways at once: each process makes all copies of the protocol for one message, so that
-//! nothing is gained by the other side's copying at the same time.
+//! nothing is gained by the other side's copying at the same time. A message that its receiver pulls is another matter: the receiver knows
+//! whether it has announced one to the same peer itself. If not, both processes copy one message at the same time, piece by piece, and the
+//! slower one of the two says how long that takes ([`Traffic::OneWay`]).
 //!
 //! Where it is not known whether the two processors share a cache, as a hypervisor moves them or nobody has bound the processes, the
 //! protocol is taken whose time is the smallest multiple of the best one's, at worst of both cases.
 
+use oxmpi_shm::pool::PoolShape;
 use oxmpi_sys::bytes::CopyKind;
 use std::borrow::Cow;
 
@@ -28,6 +31,9 @@ pub struct CopyFacts {
     pub far: PoolCosts,
     /// What copying past the caches costs in addition to its bytes, nanoseconds: until what was stored is in memory.
     pub past_caches_ns: f64,
+    /// Each KiB of a message one way past the caches, which one process copies in while the other one copies out. (Other than with messages
+    /// both ways it does not come back from memory.)
+    pub past_caches_one_way_ns: f64,
     /// The receiver's copy by the kernel (process_vm_readv(2)).
     pub single_copy: KernelCopyCosts,
 }
@@ -60,7 +66,9 @@ pub struct KernelCopyCosts {
 
 /// CopyFacts of processor families, by what the processor says: vendor and family. All of virtual machines with two processors: family 25 is an
 /// EPYC of model 17 (Linux 6.18; with messages both ways), family 26 one of model 2, Intel's a Sapphire Rapids, of which the kernel's copy was
-/// measured and the others were worked out from the times of exchanges through the pool.
+/// measured and the others were worked out from the times of exchanges through the pool. One way past the caches was measured on model 17
+/// alone (512 KiB and 1 MiB, near 61 to 76, far 60 to 65, where the kernel's copy took 82 to 97); on the others it is the slower one of the
+/// two copies.
 const SHEETS: [(&str, u32, CopyFacts); 3] = [
     (
         "AuthenticAMD",
@@ -70,6 +78,7 @@ const SHEETS: [(&str, u32, CopyFacts); 3] = [
             near: pool_costs(60.0, [22.0, 60.0], [25.0, 125.0]),
             far: pool_costs(100.0, [400.0, 60.0], [80.0, 125.0]),
             past_caches_ns: 300.0,
+            past_caches_one_way_ns: 65.0,
             single_copy: KernelCopyCosts { call_ns: 1400.0, alone_ns: 75.0, both_ns: 80.0 },
         },
     ),
@@ -81,6 +90,7 @@ const SHEETS: [(&str, u32, CopyFacts); 3] = [
             near: pool_costs(60.0, [22.0, 55.0], [20.0, 55.0]),
             far: pool_costs(150.0, [60.0, 55.0], [50.0, 60.0]),
             past_caches_ns: 300.0,
+            past_caches_one_way_ns: 60.0,
             single_copy: KernelCopyCosts { call_ns: 1000.0, alone_ns: 75.0, both_ns: 85.0 },
         },
     ),
@@ -92,6 +102,7 @@ const SHEETS: [(&str, u32, CopyFacts); 3] = [
             near: pool_costs(70.0, [55.0, 85.0], [45.0, 80.0]),
             far: pool_costs(120.0, [70.0, 95.0], [60.0, 95.0]),
             past_caches_ns: 300.0,
+            past_caches_one_way_ns: 95.0,
             single_copy: KernelCopyCosts { call_ns: 400.0, alone_ns: 26.0, both_ns: 32.0 },
         },
     ),
@@ -103,6 +114,7 @@ const CONSERVATIVE: CopyFacts = CopyFacts {
     near: pool_costs(80.0, [50.0, 95.0], [50.0, 85.0]),
     far: pool_costs(200.0, [90.0, 95.0], [70.0, 95.0]),
     past_caches_ns: 300.0,
+    past_caches_one_way_ns: 95.0,
     single_copy: KernelCopyCosts { call_ns: 1500.0, alone_ns: 138.0, both_ns: 150.0 },
 };
 
@@ -140,6 +152,17 @@ pub enum Proximity {
     Far,
     /// Nobody knows, or it changes.
     Unknown,
+}
+
+/// What goes between two processes at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traffic {
+    /// One message, while both wait in the library.
+    OneWay,
+    /// One each way.
+    BothWays,
+    /// One message, while both are on one processor, and copy in turn: by caches that are near, whatever the proximity is.
+    InTurn,
 }
 
 /// How the data of a message are moved.
@@ -191,16 +214,30 @@ pub struct CopyDecision {
 pub struct CopyPlan {
     ring_below: usize,
     by_magnitude: [CopyDecision; usize::BITS as usize],
+    one_way: [CopyDecision; usize::BITS as usize],
+    in_turn: [CopyDecision; usize::BITS as usize],
 }
 
 impl CopyPlan {
     /// Decides for all lengths.
     pub fn new(facts: &CopyFacts, proximity: Proximity, capabilities: Capabilities) -> CopyPlan {
+        let decide = |traffic| {
+            std::array::from_fn(|magnitude| decide(facts, proximity, traffic, capabilities, 1 << magnitude))
+        };
         CopyPlan {
             ring_below: capabilities.ring_below,
-            by_magnitude: std::array::from_fn(|magnitude| {
-                decide(facts, proximity, capabilities, 1 << magnitude)
-            }),
+            by_magnitude: decide(Traffic::BothWays),
+            one_way: decide(Traffic::OneWay),
+            in_turn: decide(Traffic::InTurn),
+        }
+    }
+
+    /// What holds for messages of `len` bytes that are announced and whose receiver may pull them, while this goes between the two.
+    pub fn of_pulled(&self, len: usize, traffic: Traffic) -> CopyDecision {
+        match traffic {
+            Traffic::OneWay => self.one_way[len.max(1).ilog2() as usize],
+            Traffic::InTurn => self.in_turn[len.max(1).ilog2() as usize],
+            Traffic::BothWays => self.of(len),
         }
     }
 
@@ -213,9 +250,15 @@ impl CopyPlan {
 }
 
 /// The decision for messages of `len` bytes and more.
-fn decide(facts: &CopyFacts, proximity: Proximity, capabilities: Capabilities, len: usize) -> CopyDecision {
+fn decide(
+    facts: &CopyFacts,
+    proximity: Proximity,
+    traffic: Traffic,
+    capabilities: Capabilities,
+    len: usize,
+) -> CopyDecision {
     let best = |protocols: &[Protocol]| {
-        let worst = |protocol: Protocol| regret(facts, proximity, protocol, len, protocols);
+        let worst = |protocol: Protocol| regret(facts, (proximity, traffic), protocol, len, protocols);
         protocols.iter().copied().min_by(|a, b| worst(*a).total_cmp(&worst(*b)))
     };
     let by_pool = [Protocol::Pool(CopyKind::Plain), Protocol::Pool(CopyKind::Streaming)];
@@ -237,7 +280,7 @@ fn decide(facts: &CopyFacts, proximity: Proximity, capabilities: Capabilities, l
 /// How many times as long a protocol takes as the best one of `protocols`, at worst for any proximity that they may have.
 fn regret(
     facts: &CopyFacts,
-    proximity: Proximity,
+    (proximity, traffic): (Proximity, Traffic),
     protocol: Protocol,
     len: usize,
     protocols: &[Protocol],
@@ -245,9 +288,9 @@ fn regret(
     let at = |proximity: Proximity| {
         let best = protocols
             .iter()
-            .map(|protocol| predict(facts, proximity, *protocol, len))
+            .map(|protocol| predict(facts, (proximity, traffic), *protocol, len))
             .fold(f64::INFINITY, f64::min);
-        predict(facts, proximity, protocol, len) / best
+        predict(facts, (proximity, traffic), protocol, len) / best
     };
     match proximity {
         Proximity::Unknown => at(Proximity::Near).max(at(Proximity::Far)),
@@ -255,24 +298,59 @@ fn regret(
     }
 }
 
-/// Nanoseconds of one process for messages of `len` bytes both ways. Of an unknown proximity those of the worse one.
-pub fn predict(facts: &CopyFacts, proximity: Proximity, protocol: Protocol, len: usize) -> f64 {
+/// Nanoseconds for a message of `len` bytes one way, or of one process for messages both ways. Of an unknown proximity those of the worse
+/// one.
+pub fn predict(
+    facts: &CopyFacts,
+    (proximity, traffic): (Proximity, Traffic),
+    protocol: Protocol,
+    len: usize,
+) -> f64 {
     let PoolCosts { line_ns, in_ns, in_past_caches_ns, out_ns, out_past_caches_ns } = match proximity {
         Proximity::Near => facts.near,
+        _ if traffic == Traffic::InTurn => facts.near,
         Proximity::Far => facts.far,
         Proximity::Unknown => {
-            let at = |proximity| predict(facts, proximity, protocol, len);
+            let at = |proximity| predict(facts, (proximity, traffic), protocol, len);
             return at(Proximity::Near).max(at(Proximity::Far));
         }
     };
+    let single = facts.single_copy;
+    let (plain, past_caches, kernel) = match traffic {
+        Traffic::OneWay => (in_ns.max(out_ns), facts.past_caches_one_way_ns, single.alone_ns),
+        Traffic::BothWays => (in_ns + out_ns, in_past_caches_ns + out_past_caches_ns, single.both_ns),
+        Traffic::InTurn => (in_ns + out_ns, in_past_caches_ns + out_past_caches_ns, single.alone_ns),
+    };
     let kib = len as f64 / 1024.0;
     match protocol {
-        Protocol::Ring | Protocol::Pool(CopyKind::Plain) => line_ns + kib * (in_ns + out_ns),
-        Protocol::Pool(CopyKind::Streaming) => {
-            line_ns + facts.past_caches_ns + kib * (in_past_caches_ns + out_past_caches_ns)
-        }
+        Protocol::Ring | Protocol::Pool(CopyKind::Plain) => line_ns + kib * plain,
+        Protocol::Pool(CopyKind::Streaming) => line_ns + facts.past_caches_ns + kib * past_caches,
         // The announcement, and word that it was read.
-        Protocol::SingleCopy => 2.0 * line_ns + facts.single_copy.call_ns + kib * facts.single_copy.both_ns,
+        Protocol::SingleCopy => 2.0 * line_ns + single.call_ns + kib * kernel,
+    }
+}
+
+/// How messages that their receivers pull go through a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Streaming {
+    /// Bytes that are sent at a time: others get their turn in between.
+    pub piece_bytes: usize,
+    /// How many bytes of such messages for one peer lie in the pool at most. A receiver that takes nothing leaves the rest to others.
+    pub share_bytes: usize,
+}
+
+impl Streaming {
+    /// By a pool of this shape. A share is four of the longest pieces, of which the receiver copies one while the sender copies others, or
+    /// an eighth of a large pool, or half of a small one. Without a pool pieces go by the ring.
+    pub fn new(pool: &PoolShape) -> Streaming {
+        const LONGEST: usize = 128 << 10;
+        let bytes = pool.bytes as usize;
+        let share_bytes = (bytes / 8).max(4 * LONGEST).min(bytes / 2);
+        let piece_bytes = match (share_bytes / 4).max(pool.block_bytes as usize) {
+            _ if bytes == 0 => LONGEST,
+            quarter => quarter.min(LONGEST),
+        };
+        Streaming { piece_bytes, share_bytes }
     }
 }
 
@@ -293,6 +371,7 @@ mod tests {
     use super::*;
 
     const LENGTHS: std::ops::Range<u32> = 10..31;
+    const BOTH: (Proximity, Traffic) = (Proximity::Unknown, Traffic::BothWays);
     const ALL: Capabilities =
         Capabilities { ring_below: 1 << 10, pool: true, single_copy: SingleCopyMode::Auto };
 
@@ -323,6 +402,40 @@ mod tests {
             assert_eq!(protocol("AMD family 25", len), Protocol::SingleCopy, "{len}");
             assert!(matches!(protocol("AMD family 26", len), Protocol::Pool(_)), "{len}");
         }
+    }
+
+    #[test]
+    fn a_message_that_goes_one_way_is_copied_by_both_sides_where_the_kernel_is_slow() {
+        let protocol = |of: &str, len| {
+            let plan = CopyPlan::new(&sheet(of), Proximity::Unknown, ALL);
+            plan.of_pulled(len, Traffic::OneWay).protocol
+        };
+        for len in [512 << 10, 4 << 20, 1 << 30] {
+            assert_eq!(protocol("AMD family 25", len), Protocol::Pool(CopyKind::Streaming), "{len}");
+            assert_eq!(protocol("AMD family 26", len), Protocol::Pool(CopyKind::Plain), "{len}");
+            assert_eq!(protocol("Intel family 6", len), Protocol::SingleCopy, "{len}");
+        }
+        let plan = CopyPlan::new(&sheet("AMD family 25"), Proximity::Unknown, ALL);
+        assert_eq!(plan.of_pulled(4 << 20, Traffic::BothWays), plan.of(4 << 20));
+        // On one processor lines are near.
+        let in_turn = plan.of_pulled(4 << 20, Traffic::InTurn).protocol;
+        assert_eq!(in_turn, Protocol::Pool(CopyKind::Plain));
+    }
+
+    #[test]
+    fn a_share_of_a_pool_holds_several_pieces_and_leaves_room_for_others() {
+        let of = |bytes| {
+            let Streaming { piece_bytes, share_bytes } =
+                Streaming::new(&PoolShape { bytes, block_bytes: 16 << 10 });
+            [piece_bytes, share_bytes].map(|bytes| bytes >> 10)
+        };
+        assert_eq!(of(4 << 20), [128, 512]);
+        assert_eq!(of(64 << 20), [128, 8192]);
+        assert_eq!(of(1 << 20), [128, 512]);
+        assert_eq!(of(256 << 10), [32, 128]);
+        assert_eq!(of(64 << 10), [16, 32]);
+        // Pieces by the ring.
+        assert_eq!(of(0)[0], 128);
     }
 
     #[test]
@@ -364,7 +477,7 @@ mod tests {
             let most = if facts.of == "AMD family 25" { 2.8 } else { 1.5 };
             for magnitude in LENGTHS {
                 let protocol = CopyPlan::new(&facts, Proximity::Unknown, ALL).of(1 << magnitude).protocol;
-                let regret = regret(&facts, Proximity::Unknown, protocol, 1 << magnitude, &protocols);
+                let regret = regret(&facts, BOTH, protocol, 1 << magnitude, &protocols);
                 assert!(
                     regret <= most,
                     "{}: {protocol:?} of 2^{magnitude} bytes takes {regret} times the best",
@@ -373,7 +486,7 @@ mod tests {
                 assert!(
                     protocols.iter().all(|other| super::regret(
                         &facts,
-                        Proximity::Unknown,
+                        BOTH,
                         *other,
                         1 << magnitude,
                         &protocols

@@ -1,14 +1,15 @@
 //! What goes to one peer.
 
-use super::copy_policy::CopyPlan;
-use crate::{Body, Message};
+use super::copy_policy::{CopyDecision, CopyPlan, Traffic};
+use crate::{Body, Message, Room};
 use oxmpi_shm::door::Bell;
 use oxmpi_shm::inbox::{CELL_PAYLOAD, InboxSender};
-use oxmpi_shm::pool::Pool;
+use oxmpi_shm::pool::{Laid, Pool};
 use oxmpi_shm::ring::{INLINE_MAX, Pooling, RingSender};
 use oxmpi_shm::segment::Segment;
 use oxmpi_sys::bytes::{Bytes, BytesMut, CopyKind};
 use oxmpi_wire::{Context, Envelope, Frame, MAX_FRAME_LEN};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// How to send to a peer.
@@ -27,6 +28,9 @@ pub(super) struct Out {
     pub(super) plan: Arc<CopyPlan>,
     /// The last piece for it found no room in the pool, though there was some in the ring: who empties the pool need not ring.
     pub(super) lacks_pool: bool,
+    /// The pieces of long messages in the pool that it had not read by the last look, in order, and the bytes of their blocks.
+    pieces: VecDeque<Laid>,
+    laid_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -39,21 +43,40 @@ impl Out {
     /// The way to the owner of `segment`, whose bell it is, through its inbox at first.
     pub(super) fn new(segment: Arc<Segment>, bell: Bell, known_as: u32, plan: Arc<CopyPlan>) -> Out {
         let path = Path::Inbox(InboxSender::new(segment.inbox()));
-        Out { bell, path, cells: 0, pid: 0, known_as, segment, plan, lacks_pool: false }
+        let pieces = VecDeque::new();
+        Out {
+            bell,
+            path,
+            cells: 0,
+            pid: 0,
+            known_as,
+            segment,
+            plan,
+            lacks_pool: false,
+            pieces,
+            laid_bytes: 0,
+        }
     }
 
     /// Sends a message to process `to`, this one; through the pool if it is given and has room. Whether there was
     /// room.
     pub(super) fn send(&mut self, to: u32, message: &Message<'_>, pool: Option<&mut Pool>) -> bool {
+        let pool = pool.map(|pool| (pool, self.plan.of(message.body.len())));
+        self.send_by(to, message, pool)
+    }
+
+    /// As [`Out::send`], by this decision.
+    #[inline]
+    fn send_by(&mut self, to: u32, message: &Message<'_>, pool: Option<(&mut Pool, CopyDecision)>) -> bool {
         let me = self.known_as;
         let gone = match &mut self.path {
             Path::Inbox(inbox) => {
-                let gone = send_cell(inbox, me, to, message, pool);
+                let gone = send_cell(inbox, me, to, message, pool.map(|(pool, _)| pool));
                 self.cells += u64::from(gone);
                 gone
             }
             Path::Ring(ring) => {
-                let pooling = pool.map(|pool| pooling(pool, to, &self.plan, &message.body));
+                let pooling = pool.map(|(pool, decision)| pooling(pool, to, decision));
                 match message.frame {
                     Frame::Eager { envelope: Envelope { context: Context::Local(index), tag } }
                         if index <= u32::from(u16::MAX) =>
@@ -70,6 +93,55 @@ impl Out {
         gone
     }
 
+    /// Sends a piece of a long message to process `to`, this one: through the pool, of which such pieces take `share` bytes at most, or
+    /// through the data ring if it is short enough. The bytes that went through the pool; `None`: there was no room.
+    pub(super) fn send_piece(
+        &mut self,
+        (to, message): (u32, &Message<'_>),
+        traffic: Traffic,
+        pool: &mut Pool,
+        share: usize,
+    ) -> Option<usize> {
+        let len = message.body.len();
+        if !self.has_share(len, to, pool, share) {
+            let by_ring = matches!(&self.path, Path::Ring(ring) if len <= ring.max_data());
+            return (by_ring && self.send(to, message, None)).then_some(0);
+        }
+        let mark = pool.mark();
+        if !self.send_by(to, message, Some((&mut *pool, self.plan.of_pulled(len, traffic)))) {
+            return None;
+        }
+        let Some(laid) = pool.laid_since(mark) else { return Some(0) };
+        self.laid_bytes += laid.bytes;
+        self.pieces.push_back(laid);
+        Some(len)
+    }
+
+    /// Whether a piece of a long message would leave now through the pool, of which such pieces take `share` bytes at most.
+    pub(super) fn room_for_piece(&mut self, len: usize, to: u32, pool: &mut Pool, share: usize) -> Room {
+        let has_share = self.has_share(len, to, pool, share);
+        let Path::Ring(ring) = &mut self.path else { return Room::Never };
+        let decision = self.plan.of_pulled(len, Traffic::OneWay);
+        if has_share && ring.has_room_pooled(len, pooling(pool, to, decision)) {
+            Room::Now
+        } else if self.pieces.is_empty() {
+            Room::Never
+        } else {
+            Room::Later
+        }
+    }
+
+    /// Whether this peer has read so many pieces that `len` bytes more are within its share of the pool.
+    fn has_share(&mut self, len: usize, to: u32, pool: &Pool, share: usize) -> bool {
+        while let Some(first) = self.pieces.front()
+            && !pool.is_laid(first, to)
+        {
+            self.laid_bytes -= first.bytes;
+            self.pieces.pop_front();
+        }
+        self.pieces.is_empty() || self.laid_bytes + len <= share
+    }
+
     /// Sends an eager message of more bytes than a slot takes; through the pool if it is given and has room.
     pub(super) fn send_now(
         &mut self,
@@ -81,7 +153,7 @@ impl Out {
     ) -> bool {
         let Path::Ring(ring) = &mut self.path else { return false };
         let body = Body::Bytes(bytes);
-        let pooling = pool.map(|pool| pooling(pool, to, &self.plan, &body));
+        let pooling = pool.map(|pool| pooling(pool, to, self.plan.of(bytes.len())));
         let gone = send_eager(ring, tag, context, &body, pooling);
         if gone {
             self.bell.ring();
@@ -92,8 +164,7 @@ impl Out {
 
 /// How a message is copied into the pool.
 #[inline]
-fn pooling<'a>(pool: &'a mut Pool, to: u32, plan: &CopyPlan, body: &Body<'_>) -> Pooling<'a> {
-    let decision = plan.of(body.len());
+fn pooling(pool: &mut Pool, to: u32, decision: CopyDecision) -> Pooling<'_> {
     Pooling { pool, to, kind: decision.kind, piece_bytes: decision.piece_bytes }
 }
 

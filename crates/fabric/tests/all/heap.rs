@@ -43,17 +43,25 @@ fn what_lies_whole_in_the_heap_is_read_and_nothing_else() {
         let heap = Arc::new(Heap::new(Segment::map(&fd).unwrap(), Box::new(move || own.try_clone())));
         let (mut shm, opened) = receiver(&fd, oversubscribed);
         let elsewhere = [7u8; 100];
-        assert_eq!(shm.fetching(1, elsewhere.as_ptr() as u64, 100), Fetching::Ask, "there is no heap yet");
+        assert_eq!(
+            shm.fetching(1, elsewhere.as_ptr() as u64, 100, false),
+            Fetching::Ask,
+            "there is no heap yet"
+        );
 
         let mut block = heap.block(HEAP).unwrap();
         block.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at % 251) as u8);
         let at = block.as_ptr() as u64;
         let mut into = [0u8; 5];
         assert!(shm.read(1, at, BytesMut::from(&mut into[..])).is_err(), "nobody has asked whether it may");
-        assert_eq!(shm.fetching(1, elsewhere.as_ptr() as u64, 100), Fetching::Ask);
+        assert_eq!(shm.fetching(1, elsewhere.as_ptr() as u64, 100, false), Fetching::Ask);
         assert_eq!(opened.load(Ordering::Relaxed), 1, "the heap is mapped when it is needed");
         for (start, len) in [(0, HEAP), (1, 1), (HEAP - 5, 5), (HEAP, 0)] {
-            assert_eq!(shm.fetching(1, at + start as u64, len), Fetching::Read, "{len} bytes from {start}");
+            assert_eq!(
+                shm.fetching(1, at + start as u64, len, false),
+                Fetching::Read,
+                "{len} bytes from {start}"
+            );
         }
         assert_eq!(opened.load(Ordering::Relaxed), 2, "and only once");
         let end = at + HEAP as u64;
@@ -67,7 +75,7 @@ fn what_lies_whole_in_the_heap_is_read_and_nothing_else() {
             (u64::MAX, 5),
             (u64::MAX - 2, usize::MAX),
         ] {
-            assert_eq!(shm.fetching(1, address, len), Fetching::Ask, "{len} bytes at {address:#x}");
+            assert_eq!(shm.fetching(1, address, len, false), Fetching::Ask, "{len} bytes at {address:#x}");
         }
 
         shm.read(1, end - 5, BytesMut::from(&mut into[..])).unwrap();

@@ -46,9 +46,10 @@ impl RingSender {
         self.area.shape.slots / 2 - 1
     }
 
-    /// Whether a frame with a body of `len` bytes would leave through the pool now, whatever its pieces.
-    pub fn has_room_pooled(&mut self, len: usize, pool: &mut Pool) -> bool {
-        len <= self.max_pooled(&pool.shape()) && self.has_slots(self.most_pieces() + 2) && pool.room_for(len)
+    /// Whether a frame with a body of `len` bytes would leave through the pool now.
+    pub fn has_room_pooled(&mut self, len: usize, mut pooling: Pooling<'_>) -> bool {
+        len <= self.max_pooled(&pooling.pool.shape())
+            && self.has_room_for_pieces(len, &mut pooling, 1).is_some()
     }
 
     /// Sends a message of `total` bytes through the sender's pool, all or nothing.

@@ -152,6 +152,25 @@ fn a_singleton_survives_its_children() {
     assert_eq!(outcome.out, "went on\n".repeat(3), "{outcome:?}");
 }
 
+/// In the middle of a long message: what is in the pool for the dead is free again, and nobody waits for pieces.
+#[test]
+fn long_messages_of_the_dead_hold_up_nobody() {
+    let p = compile(&["jobs/long_death"]);
+    for role in ["0", "1", "2"] {
+        for (ranks, single_copy) in [(2, "auto"), (3, "auto"), (3, "off")] {
+            let options = ["--with-ft", "ulfm", "--mca", "single_copy", single_copy];
+            let outcome = p.run(ranks, &options, "long_death", &[role]);
+            let lines = "whole\n".repeat(ranks as usize - 1);
+            assert_eq!(
+                (outcome.code, &*outcome.out),
+                (0, &*lines),
+                "{ranks} {role} {single_copy}: {outcome:?}"
+            );
+            assert_eq!(notes(&outcome), 1, "{outcome:?}");
+        }
+    }
+}
+
 #[test]
 fn who_dies_before_mpi_init_and_who_aborts_ends_the_job() {
     let p = compile(&["jobs/die", "jobs/ulfm_rules"]);
