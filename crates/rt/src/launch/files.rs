@@ -78,8 +78,6 @@ pub(super) struct Files {
     patterns: [Option<OsString>; 2],
     /// The files that have been made: several processes may write to the same.
     made: BTreeSet<PathBuf>,
-    /// Whether files keep what is in them.
-    goes_on: bool,
     /// Files that are not open any more and have not got everything.
     short: Vec<(PathBuf, Lost)>,
     is_told: bool,
@@ -92,29 +90,34 @@ struct OutputFile {
 }
 
 impl Files {
-    /// Without any file yet. Files are made anew, or, of a job that is restored, as long as they were when it stood still, go on.
-    pub(super) fn new(files: &OutputFiles, goes_on: bool) -> Files {
+    /// Without any file yet.
+    pub(super) fn new(files: &OutputFiles) -> Files {
         let (ranks, made, short) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
-        Files { ranks, patterns: files.patterns.clone(), made, goes_on, short, is_told: false }
+        Files { ranks, patterns: files.patterns.clone(), made, short, is_told: false }
     }
 
-    /// Makes the files of one more process.
+    /// Makes the files of one more process, or, if it `goes_on`, opens those that it had when it stood still.
     ///
     /// # Errors
     /// Which cannot be made, and why.
-    pub(super) fn add(&mut self, number: u32, process: Named<'_>) -> Result<(), (PathBuf, io::Error)> {
+    pub(super) fn add(
+        &mut self,
+        number: u32,
+        process: Named<'_>,
+        goes_on: bool,
+    ) -> Result<(), (PathBuf, io::Error)> {
         let mut files = [None, None];
         for (file, pattern) in files.iter_mut().zip(self.patterns.clone()) {
             let Some(path) = pattern.map(|pattern| process.file(&pattern)) else { continue };
-            let opened = self.open(&path).map_err(|error| (path.clone(), error))?;
+            let opened = self.open(&path, goes_on).map_err(|error| (path.clone(), error))?;
             *file = Some(OutputFile { file: opened, path, lost: Lost::default() });
         }
         self.ranks.insert(number, files);
         Ok(())
     }
 
-    fn open(&mut self, path: &PathBuf) -> io::Result<File> {
-        let is_new = self.made.insert(path.clone()) && !self.goes_on;
+    fn open(&mut self, path: &PathBuf, goes_on: bool) -> io::Result<File> {
+        let is_new = self.made.insert(path.clone()) && !goes_on;
         if let Some(directory) = path.parent().filter(|_| is_new) {
             fs::create_dir_all(directory)?;
         }

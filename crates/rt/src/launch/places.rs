@@ -40,12 +40,12 @@ impl Launch {
     /// The files for the output of the ranks that the job starts with, if there are such. They go on if it is restored.
     pub(super) fn files(&self, size: u32, goes_on: bool) -> Result<Option<Files>, LaunchError> {
         let Some(of) = &self.output_files else { return Ok(None) };
-        let (mut files, here) = (Files::new(of, goes_on), host::name());
+        let (mut files, here) = (Files::new(of), host::name());
         for (rank, node) in (0..size).zip(self.nodes(size)) {
             let host = self.spread.as_ref().and_then(|spread| spread.host(rank));
             let host = host.map_or(&here, |host| &host.name);
             let process = Named { rank: &rank.to_string(), node, host };
-            files.add(rank, process).map_err(|(path, error)| LaunchError::Files { path, error })?;
+            files.add(rank, process, goes_on).map_err(|(path, error)| LaunchError::Files { path, error })?;
         }
         Ok(Some(files))
     }
