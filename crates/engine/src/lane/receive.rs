@@ -559,9 +559,9 @@ impl<F: Fabric> Lane<F> {
 
 /// How often a process that waits itself looks whether the sender of a message waits, before it reads the message without its help.
 const LOOKS_BEFORE_PULL: u32 = 16;
-/// How many looks of the receiver may find nothing before it reads the rest of a message: longer than it takes to copy a piece, and less
-/// than a wait spins, as whoever yields on a busy machine gets its processor back late.
-const LOOKS_BETWEEN_PIECES: u32 = 150;
+/// How many looks of the receiver may find nothing before it reads the rest of a message, some microseconds: longer than it takes to copy
+/// the part of a piece that has a slot, and much less than a wait spins, as whoever yields on a busy machine gets its processor back late.
+const LOOKS_BETWEEN_PIECES: u32 = 48;
 
 /// How much of a message is read at a time before it is unpacked, bytes: it stays in the nearest caches meanwhile.
 const UNPACKED_PART: usize = 64 << 10;
