@@ -52,7 +52,8 @@ static void of_communicators(void)
 static void empty(void)
 {
     MPI_Group none, other;
-    int n = -1, me = 0;
+    const int from[] = {0, MPI_PROC_NULL};
+    int n = -1, me = 0, there[] = {-9, -9};
     check_where("the empty group");
     CHECK_OK(MPI_Group_size(MPI_GROUP_EMPTY, &n));
     CHECK_EQ(n, 0);
@@ -68,6 +69,9 @@ static void empty(void)
     CHECK(other == MPI_GROUP_EMPTY);
     CHECK_EQ(compared(none, other), MPI_IDENT);
     CHECK_EQ(compared(none, world), MPI_UNEQUAL);
+    CHECK_OK(MPI_Group_translate_ranks(world, 2, from, MPI_GROUP_EMPTY, there));
+    CHECK_EQ(there[0], MPI_UNDEFINED);
+    CHECK_EQ(there[1], MPI_PROC_NULL);
     CHECK_OK(MPI_Group_union(MPI_GROUP_EMPTY, world, &other));
     CHECK_EQ(compared(world, other), MPI_IDENT);
     CHECK_OK(MPI_Group_free(&other));

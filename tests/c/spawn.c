@@ -2,8 +2,9 @@
 // transports: all
 // every day: tcp-encrypted lamd ofi
 // Spawns itself: messages and collectives between parents and children, a root that is not 0, arguments with blanks, error
-// codes, attributes, a program that is not there, what is left after a disconnect.
+// codes, attributes, a program that is not there, what is left after a disconnect, and what the launcher keeps open.
 #include "must.h"
+#include <dirent.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -126,6 +127,18 @@ static void failures(char *program) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
+// How many descriptors the launcher has; 0 if that may not be seen.
+static int kept_by_launcher(void) {
+    char path[64];
+    int count = 0;
+    snprintf(path, sizeof path, "/proc/%d/fd", (int) getppid());
+    DIR *descriptors = opendir(path);
+    if (descriptors == NULL) return 0;
+    while (readdir(descriptors) != NULL) count++;
+    closedir(descriptors);
+    return count;
+}
+
 int main(int argc, char **argv) {
     MPI_Comm parent;
     MPI_Init(&argc, &argv);
@@ -133,10 +146,16 @@ int main(int argc, char **argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Comm_get_parent(&parent);
     if (parent != MPI_COMM_NULL) return child(parent, argc, argv);
+    int before = kept_by_launcher();
     parents_of(argv[0], MPI_COMM_WORLD, size - 1, 2);
     parents_of(argv[0], MPI_COMM_SELF, 0, 1);
     failures(argv[0]);
     parents_of(argv[0], MPI_COMM_WORLD, 0, 5);
+    // Of processes that have ended nothing stays open, as soon as the launcher has seen their ends.
+    for (int looks = 0; kept_by_launcher() > before + 4; looks++) {
+        CHECK(looks < 30000);
+        usleep(1000);
+    }
     MPI_Finalize();
     if (rank == 0) printf("ok\n");
     return 0;

@@ -473,6 +473,20 @@ mod tests {
     }
 
     #[test]
+    fn a_long_call_holds_the_lock_for_each_part() {
+        const PARTS: usize = 3;
+        let memory = oxmpi_sys::memory::Memory::zeroed(PARTS * PART_BYTES, LINE_BYTES).unwrap();
+        let (lock, mut acquired) = (AtomicU64::new(0), 0);
+        let accumulator = Accumulator::new(Op::Sum, Scalar::C64).unwrap();
+        let right = memory.bytes(0, PARTS * PART_BYTES).unwrap();
+        accumulator.apply(Bytes::from(&[0; PARTS * PART_BYTES][..]), right, None, || {
+            acquired += 1;
+            held_by_0(&lock)
+        });
+        assert_eq!(acquired, PARTS);
+    }
+
+    #[test]
     fn derived_elements_and_old_values() {
         let lock = AtomicU64::new(0);
         let int = Layout::basic(4, 4);
