@@ -125,7 +125,8 @@ impl fmt::Display for CostsError {
     }
 }
 
-/// The figures of a sheet by their names in a file, which does not say [`CopyFacts::past_caches_one_way_ns`].
+/// The figures of a sheet by their names in a file, which does not say [`CopyFacts::past_caches_one_way_ns`]
+/// and [`CopyFacts::pull_ns`].
 pub fn figures(facts: &mut CopyFacts) -> [(&'static str, &mut f64); 14] {
     let (near, far, single) = (&mut facts.near, &mut facts.far, &mut facts.single_copy);
     [
@@ -210,8 +211,9 @@ pub fn parse(bytes: &[u8]) -> Result<(Platform, CopyFacts), CostsError> {
         return Err(CostsError::Missing(name));
     }
     let Platform { vendor, family, model, .. } = &platform;
-    // No program measures it.
-    facts.past_caches_one_way_ns = CopyFacts::built_in(vendor, *family).past_caches_one_way_ns;
+    // No program measures them.
+    let CopyFacts { past_caches_one_way_ns, pull_ns, .. } = CopyFacts::built_in(vendor, *family);
+    (facts.past_caches_one_way_ns, facts.pull_ns) = (past_caches_one_way_ns, pull_ns);
     facts.of = format!("{vendor} family {family} model {model}, measured").into();
     Ok((platform, facts))
 }

@@ -34,6 +34,8 @@ pub struct CopyFacts {
     /// Each KiB of a message one way past the caches, which one process copies in while the other one copies out. (Other than with messages
     /// both ways it does not come back from memory.)
     pub past_caches_one_way_ns: f64,
+    /// What it costs in addition that both processes take part in a message that is pulled, nanoseconds.
+    pub pull_ns: f64,
     /// The receiver's copy by the kernel (process_vm_readv(2)).
     pub single_copy: KernelCopyCosts,
 }
@@ -67,8 +69,8 @@ pub struct KernelCopyCosts {
 /// CopyFacts of processor families, by what the processor says: vendor and family. All of virtual machines with two processors: family 25 is an
 /// EPYC of model 17 (Linux 6.18; with messages both ways), family 26 one of model 2, Intel's a Sapphire Rapids, of which the kernel's copy was
 /// measured and the others were worked out from the times of exchanges through the pool. One way past the caches was measured on model 17
-/// alone (512 KiB and 1 MiB, near 61 to 76, far 60 to 65, where the kernel's copy took 82 to 97); on the others it is the slower one of the
-/// two copies.
+/// alone (512 KiB and 1 MiB, near 61 to 76, far 60 to 65, where the kernel's copy took 82 to 97), and so was what a pull costs (ping-pongs of
+/// 300,000 bytes to 4 MiB); on the others it is the slower one of the two copies, and nothing.
 const SHEETS: [(&str, u32, CopyFacts); 3] = [
     (
         "AuthenticAMD",
@@ -79,6 +81,7 @@ const SHEETS: [(&str, u32, CopyFacts); 3] = [
             far: pool_costs(100.0, [400.0, 60.0], [80.0, 125.0]),
             past_caches_ns: 300.0,
             past_caches_one_way_ns: 65.0,
+            pull_ns: 15_000.0,
             single_copy: KernelCopyCosts { call_ns: 1400.0, alone_ns: 75.0, both_ns: 80.0 },
         },
     ),
@@ -91,6 +94,7 @@ const SHEETS: [(&str, u32, CopyFacts); 3] = [
             far: pool_costs(150.0, [60.0, 55.0], [50.0, 60.0]),
             past_caches_ns: 300.0,
             past_caches_one_way_ns: 60.0,
+            pull_ns: 0.0,
             single_copy: KernelCopyCosts { call_ns: 1000.0, alone_ns: 75.0, both_ns: 85.0 },
         },
     ),
@@ -103,6 +107,7 @@ const SHEETS: [(&str, u32, CopyFacts); 3] = [
             far: pool_costs(120.0, [70.0, 95.0], [60.0, 95.0]),
             past_caches_ns: 300.0,
             past_caches_one_way_ns: 95.0,
+            pull_ns: 0.0,
             single_copy: KernelCopyCosts { call_ns: 400.0, alone_ns: 26.0, both_ns: 32.0 },
         },
     ),
@@ -115,6 +120,7 @@ const CONSERVATIVE: CopyFacts = CopyFacts {
     far: pool_costs(200.0, [90.0, 95.0], [70.0, 95.0]),
     past_caches_ns: 300.0,
     past_caches_one_way_ns: 95.0,
+    pull_ns: 0.0,
     single_copy: KernelCopyCosts { call_ns: 1500.0, alone_ns: 138.0, both_ns: 150.0 },
 };
 
@@ -322,9 +328,10 @@ pub fn predict(
         Traffic::InTurn => (in_ns + out_ns, in_past_caches_ns + out_past_caches_ns, single.alone_ns),
     };
     let kib = len as f64 / 1024.0;
+    let by_pool = if traffic == Traffic::BothWays { line_ns } else { line_ns + facts.pull_ns };
     match protocol {
-        Protocol::Ring | Protocol::Pool(CopyKind::Plain) => line_ns + kib * plain,
-        Protocol::Pool(CopyKind::Streaming) => line_ns + facts.past_caches_ns + kib * past_caches,
+        Protocol::Ring | Protocol::Pool(CopyKind::Plain) => by_pool + kib * plain,
+        Protocol::Pool(CopyKind::Streaming) => by_pool + facts.past_caches_ns + kib * past_caches,
         // The announcement, and word that it was read.
         Protocol::SingleCopy => 2.0 * line_ns + single.call_ns + kib * kernel,
     }
@@ -410,11 +417,12 @@ mod tests {
             let plan = CopyPlan::new(&sheet(of), Proximity::Unknown, ALL);
             plan.of_pulled(len, Traffic::OneWay).protocol
         };
-        for len in [512 << 10, 4 << 20, 1 << 30] {
+        for len in [2 << 20, 4 << 20, 1 << 30] {
             assert_eq!(protocol("AMD family 25", len), Protocol::Pool(CopyKind::Streaming), "{len}");
             assert_eq!(protocol("AMD family 26", len), Protocol::Pool(CopyKind::Plain), "{len}");
             assert_eq!(protocol("Intel family 6", len), Protocol::SingleCopy, "{len}");
         }
+        assert_eq!(protocol("AMD family 25", 1 << 20), Protocol::SingleCopy);
         let plan = CopyPlan::new(&sheet("AMD family 25"), Proximity::Unknown, ALL);
         assert_eq!(plan.of_pulled(4 << 20, Traffic::BothWays), plan.of(4 << 20));
         // On one processor lines are near.
