@@ -53,8 +53,9 @@ const GIVEN: u64 = (1 << GIVEN_BITS) - BYTE;
 
 /// Word 1 of a message that was not taken back, in the turn of this state, of which so many bytes were given.
 const fn giving(state: u64, given: u64) -> u64 {
-    let turn = ((state / TURN) << GIVEN_BITS) & !(1 << 63);
-    (1 << 63) | turn | ((given * BYTE) & GIVEN)
+    const MARK: u64 = 1 << 63;
+    let turn = (state / TURN) << GIVEN_BITS;
+    MARK | (turn & !MARK) | ((given * BYTE) & GIVEN)
 }
 
 const STATE: u64 = 3;

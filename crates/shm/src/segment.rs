@@ -284,21 +284,11 @@ impl Segment {
         self.away_line()[1].load(Ordering::Relaxed) != 0
     }
 
-    /// The owner says on which processor it has announced its last message: a hint.
-    pub fn set_processor(&self, number: u32) {
-        self.away_line()[2].store(number, Ordering::Relaxed);
-    }
-
-    /// On which processor the owner has announced its last message.
-    pub fn processor(&self) -> u32 {
-        self.away_line()[2].load(Ordering::Relaxed)
-    }
-
     fn away(&self) -> &AtomicU32 {
         &self.away_line()[0]
     }
 
-    fn away_line(&self) -> &[AtomicU32; 3] {
+    fn away_line(&self) -> &[AtomicU32; 2] {
         // SAFETY: as for the status line.
         unsafe { self.base.add(AWAY_AT).cast().as_ref() }
     }

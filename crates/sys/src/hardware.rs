@@ -41,12 +41,6 @@ pub fn processor() -> Option<Processor> {
     None
 }
 
-/// The number of the processor on which the calling thread runs just now.
-#[inline]
-pub fn current_processor() -> u32 {
-    rustix::thread::sched_getcpu() as u32
-}
-
 /// A kind of part, and whether the calling thread may run on one of them only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {

@@ -125,16 +125,10 @@ fn in_text(query: &CopyQuery, plan: &CopyPlan) -> String {
     if matches!(protocol, Protocol::Pool(_)) {
         let _ = writeln!(out, "  pieces:   {} bytes", (piece_bytes as usize).min((*bytes).max(1)));
     }
-    let long = [Traffic::OneWay, Traffic::BothWays, Traffic::InTurn].map(|it| pulled(query, plan, it));
-    if let [Some(alone), Some(with_another), Some(in_turn)] = long {
+    let long = [Traffic::OneWay, Traffic::BothWays].map(|it| pulled(query, plan, it));
+    if let [Some(alone), Some(with_another)] = long {
         let _ = writeln!(out, "  one way:  {}, while its sender waits in the library", words_of(alone));
         let _ = writeln!(out, "  both:     {}, if one goes back at the same time", words_of(with_another));
-        let single = words_of(Protocol::SingleCopy);
-        let _ = writeln!(
-            out,
-            "  crowded:  with more ranks than processors {single}; between ranks on one processor {}",
-            words_of(in_turn)
-        );
         if long.iter().flatten().any(|way| matches!(way, Protocol::Pool(_))) {
             let Streaming { piece_bytes, share_bytes } = Streaming::new(&query.pool);
             let _ = writeln!(

@@ -13,7 +13,6 @@ use oxmpi_shm::door::Bell;
 use oxmpi_shm::ring::INLINE_MAX;
 use oxmpi_shm::segment::RankState;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
-use oxmpi_sys::hardware::current_processor;
 use oxmpi_sys::memory::Memory;
 use oxmpi_sys::single_copy::RemoteProcess;
 use oxmpi_wire::{Frame, Tags};
@@ -45,13 +44,7 @@ impl Shm {
     /// As [`Announcements::open_announcement`].
     pub fn open_announcement(&mut self, to: u32) -> Option<Announcement> {
         // As this process may read the other's memory, so may the other, as far as can be known here.
-        if !self.can_read(to) {
-            return None;
-        }
-        if self.own.boot().oversubscribed {
-            self.own.set_processor(current_processor());
-        }
-        self.announcements.open()
+        if self.can_read(to) { self.announcements.open() } else { None }
     }
 
     /// As [`Announcements::keep_announcement`].
@@ -128,7 +121,7 @@ impl Shm {
             self.connect(to)?;
         }
         let from = self.settings.pool_from;
-        let Shm { links, pool, streaming, own, .. } = self;
+        let Shm { links, pool, streaming, .. } = self;
         let Some(Some(link)) = links.get_mut(to as usize) else { return Err(no_contact(to)) };
         let Link { out: Some(out), can_read, .. } = &mut **link else { return Err(no_contact(to)) };
         let is_cold = matches!(out.path, Path::Inbox(_));
@@ -138,11 +131,7 @@ impl Shm {
             (Frame::Data { .. }, Some(pool)) => {
                 // What both may read is pulled only while it goes one way.
                 let is_pulled = *can_read == Some(true) && matches!(message.body, Body::Bytes(_));
-                let traffic = match (is_pulled, own.boot().oversubscribed) {
-                    (false, _) => Traffic::BothWays,
-                    (true, false) => Traffic::OneWay,
-                    (true, true) => Traffic::InTurn,
-                };
+                let traffic = if is_pulled { Traffic::OneWay } else { Traffic::BothWays };
                 let sent = out.send_piece((to, message), traffic, pool, streaming.share_bytes);
                 self.piece_bytes += sent.map_or(0, |by_pool| by_pool as u64);
                 sent.is_some()
@@ -258,17 +247,12 @@ impl Shm {
         if !self.can_read(from) {
             return Fetching::Ask;
         }
-        // Whoever waits in the library gives the message by its pool if that is faster. With more ranks than processors both must be
-        // on one processor: it is not known then whether a sender elsewhere runs.
+        // Whoever waits in the library gives the message by its pool if that is faster. A sender that computes does not, and one that
+        // shares this one's processor would need it for that.
         let Some(out) = self.out(from) else { return Fetching::Read };
-        let traffic = match (self.own.boot().oversubscribed, both_ways) {
-            (true, _) if out.segment.processor() != current_processor() => return Fetching::Read,
-            (true, _) => Traffic::InTurn,
-            (false, true) => Traffic::BothWays,
-            (false, false) => Traffic::OneWay,
-        };
+        let traffic = if both_ways { Traffic::BothWays } else { Traffic::OneWay };
         let is_pooled = matches!(out.plan.of_pulled(len, traffic).protocol, Protocol::Pool(_));
-        if is_pooled { Fetching::AskOrRead } else { Fetching::Read }
+        if is_pooled && !self.own.boot().oversubscribed { Fetching::AskOrRead } else { Fetching::Read }
     }
 
     /// As [`OneSided::is_in_reach`].

@@ -167,8 +167,6 @@ pub enum Traffic {
     OneWay,
     /// One each way.
     BothWays,
-    /// One message, while both are on one processor, and copy in turn: by caches that are near, whatever the proximity is.
-    InTurn,
 }
 
 /// How the data of a message are moved.
@@ -221,7 +219,6 @@ pub struct CopyPlan {
     ring_below: usize,
     by_magnitude: [CopyDecision; usize::BITS as usize],
     one_way: [CopyDecision; usize::BITS as usize],
-    in_turn: [CopyDecision; usize::BITS as usize],
 }
 
 impl CopyPlan {
@@ -234,7 +231,6 @@ impl CopyPlan {
             ring_below: capabilities.ring_below,
             by_magnitude: decide(Traffic::BothWays),
             one_way: decide(Traffic::OneWay),
-            in_turn: decide(Traffic::InTurn),
         }
     }
 
@@ -242,7 +238,6 @@ impl CopyPlan {
     pub fn of_pulled(&self, len: usize, traffic: Traffic) -> CopyDecision {
         match traffic {
             Traffic::OneWay => self.one_way[len.max(1).ilog2() as usize],
-            Traffic::InTurn => self.in_turn[len.max(1).ilog2() as usize],
             Traffic::BothWays => self.of(len),
         }
     }
@@ -314,7 +309,6 @@ pub fn predict(
 ) -> f64 {
     let PoolCosts { line_ns, in_ns, in_past_caches_ns, out_ns, out_past_caches_ns } = match proximity {
         Proximity::Near => facts.near,
-        _ if traffic == Traffic::InTurn => facts.near,
         Proximity::Far => facts.far,
         Proximity::Unknown => {
             let at = |proximity| predict(facts, (proximity, traffic), protocol, len);
@@ -325,7 +319,6 @@ pub fn predict(
     let (plain, past_caches, kernel) = match traffic {
         Traffic::OneWay => (in_ns.max(out_ns), facts.past_caches_one_way_ns, single.alone_ns),
         Traffic::BothWays => (in_ns + out_ns, in_past_caches_ns + out_past_caches_ns, single.both_ns),
-        Traffic::InTurn => (in_ns + out_ns, in_past_caches_ns + out_past_caches_ns, single.alone_ns),
     };
     let kib = len as f64 / 1024.0;
     let by_pool = if traffic == Traffic::BothWays { line_ns } else { line_ns + facts.pull_ns };
@@ -425,9 +418,6 @@ mod tests {
         assert_eq!(protocol("AMD family 25", 1 << 20), Protocol::SingleCopy);
         let plan = CopyPlan::new(&sheet("AMD family 25"), Proximity::Unknown, ALL);
         assert_eq!(plan.of_pulled(4 << 20, Traffic::BothWays), plan.of(4 << 20));
-        // On one processor lines are near.
-        let in_turn = plan.of_pulled(4 << 20, Traffic::InTurn).protocol;
-        assert_eq!(in_turn, Protocol::Pool(CopyKind::Plain));
     }
 
     #[test]
