@@ -149,7 +149,7 @@ fn values_survive_a_file(random: &mut Random) {
                 let words = ["", "eth0", "a # b", "x=y", "10.0.0.0/8,lo", "it's", "#"];
                 (*random.pick(&words)).to_string()
             }
-            Unit::Choice(_) | Unit::Switch => (*random.pick(param.words())).to_string(),
+            Unit::Choice(_) | Unit::Set { .. } | Unit::Switch => (*random.pick(param.words())).to_string(),
             _ if param.power_of_two => (param.min.max(1) as u64).next_power_of_two().to_string(),
             _ => (param.min + random.below((param.max - param.min) as usize + 1) as i64).to_string(),
         };

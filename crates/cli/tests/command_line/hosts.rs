@@ -180,7 +180,7 @@ fn messages_between_hosts_go_over_libfabric() {
     let words =
         ["--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "shm", "-H", "nodea,nodeb", "true"];
     let (code, _, err) = bed.run(&words);
-    assert!(code == Some(1) && err.contains("shm: it stays on a host, and the job is on several"), "{err}");
+    assert!(code == Some(2) && err.contains("shm: it stays on a host, and the job is on several"), "{err}");
     bed.is_clean();
 }
 
@@ -195,6 +195,8 @@ fn a_job_between_hosts_with_a_fabric_goes_over_it() {
     for (script, options, how) in [
         (with_device, &[][..], "messages were"),
         (with_device, &["--mca", "rpi", "tcp"], "nothing was"),
+        // Sockets have 20.
+        (with_device, &["--mca", "mtl_ofi_priority", "19"], "nothing was"),
         ("exec \"$@\"", &[], "nothing was"),
     ] {
         let mut mpirun = bed.on(HEAD, "sh");
@@ -501,7 +503,8 @@ fn an_address_that_is_not_reached_is_skipped_and_told() {
     assert_eq!((code, out.lines().count()), (Some(0), 2), "{err}");
     assert!(err.contains("rank 0 does not reach rank 1 at 10.99.0.2:"), "{err}");
     assert!(
-        err.contains("on interface eth0: Network is unreachable") && err.contains("other addresses"),
+        err.contains("on interface eth0 of host nodeb: Network is unreachable")
+            && err.contains("other addresses"),
         "{err}"
     );
     // A network can be left out, also where it is not there.

@@ -113,11 +113,11 @@ fn what_it_refuses_a_plan_serves() {
         is_well(&outcome);
         outcome.err
     };
-    assert!(said(&[]).contains("handed to HCOLL, component hcoll"));
-    assert!(!said(&["--mca", "coll_hcoll_np", "3"]).contains("handed to HCOLL"));
+    assert!(said(&[]).contains("offered to HCOLL, component hcoll"));
+    assert!(!said(&["--mca", "coll_hcoll_np", "3"]).contains("offered to HCOLL"));
     // Shared memory has 50.
     let later = said(&["--mca", "coll_hcoll_priority", "1"]);
-    assert!(!later.contains("handed to HCOLL"), "{later}");
+    assert!(!later.contains("offered to HCOLL"), "{later}");
     let without = said(&["--mca", "cr", "none", "--mca", "mpi_ft_enable", "1"]);
     assert!(!without.contains("coll: hcoll:"), "{without}");
 }

@@ -38,7 +38,7 @@ fn providers_that_do_not_report_truncation_are_used_by_name_alone_and_match_no_m
     let others = ["--mca", "mtl_ofi_provider_exclude", "tcp;ofi_rxm,net;ofi_rxm,sockets,shm"];
     let outcome = programs.run(2, &[&ALONE, &others[..]].concat(), "p2p_truncate", &[]);
     let refused = "net: it loses the connection";
-    assert!(outcome.code == 1 && outcome.err.contains(refused), "{outcome:?}");
+    assert!(outcome.code == 2 && outcome.err.contains(refused), "{outcome:?}");
 }
 
 #[test]
