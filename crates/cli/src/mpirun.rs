@@ -359,7 +359,8 @@ fn supervision(options: &Options, is_spread: bool) -> Result<Option<Supervision>
     Ok(Some(found))
 }
 
-/// Takes the transport for the fabric of this host, if it has one and no transport is named. The job is on several hosts.
+/// Takes the transport for the fabric of this host, if there is one of a higher priority than sockets
+/// and no transport is named. The job is on several hosts.
 fn take_suited(params: &mut Params) -> Result<(), Stop> {
     let is_set =
         |name: &&str| Param::find(name).is_some_and(|param| !matches!(params.source(param), Source::Default));
@@ -368,7 +369,9 @@ fn take_suited(params: &mut Params) -> Result<(), Stop> {
     }
     let mut all = Module::all().to_vec();
     all.sort_by_key(|module| std::cmp::Reverse(module.far_priority(params)));
-    let suited = all.iter().find_map(|module| {
+    let sockets = Module::named("tcp").map_or(0, |module| module.far_priority(params));
+    let mut all = all.iter().filter(|module| module.far_priority(params) > sockets);
+    let suited = all.find_map(|module| {
         let why = (Constructor::of(module)?.suits_hosts)(params)?;
         Some((module.name, why))
     });
