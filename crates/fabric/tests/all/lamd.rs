@@ -25,6 +25,8 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(100);
 /// Files that a relay keeps open, if a test does not say another number.
 const FILES: usize = 100;
+/// How long relays try to reach each other in most tests.
+const PATIENCE: Duration = Duration::from_millis(300);
 
 /// The relays of some nodes, of which each has two processes in a row.
 struct World {
@@ -39,20 +41,21 @@ fn say(to: &OwnedFd, order: &Order, fd: Option<&OwnedFd>) {
 
 impl World {
     fn new(nodes: u32, files: usize) -> World {
-        World::with(nodes, files, Encryption::BetweenHosts, |_, address| address)
+        World::with((nodes, files), Encryption::BetweenHosts, PATIENCE, |_, address| address)
     }
 
-    /// `detour` says where the others connect instead of an address.
+    /// `patience`: how long a relay tries to reach another one. `detour` says where the others
+    /// connect instead of an address.
     fn with(
-        nodes: u32,
-        files: usize,
+        (nodes, files): (u32, usize),
         encrypt: Encryption,
+        patience: Duration,
         detour: impl Fn(u32, SocketAddr) -> SocketAddr,
     ) -> World {
         let mut world = World { controls: Vec::new(), relays: Vec::new(), listening: Vec::new() };
         for node in 0..nodes {
             let (ours, theirs) = parcel::pair().unwrap();
-            let relay = Relay::new(theirs, files).unwrap().with_patience(Duration::from_millis(300));
+            let relay = Relay::new(theirs, files).unwrap().with_patience(patience);
             world.relays.push(std::thread::spawn(move || {
                 let ended = relay.run();
                 // Nobody joins it where a test waits for what it will not bring.
@@ -170,7 +173,7 @@ fn messages_of_all_kinds_come_in_order_although_nobody_looks_meanwhile() {
 #[test]
 fn so_they_do_between_nodes() {
     for encrypt in [Encryption::Never, Encryption::Always] {
-        let world = World::with(2, FILES, encrypt, |_, address| address);
+        let world = World::with((2, FILES), encrypt, PATIENCE, |_, address| address);
         exchange(&world, 0, 3, 400);
         assert!(world.end().iter().all(Result::is_ok));
     }
@@ -192,7 +195,9 @@ fn connections_between_relays_may_break_at_any_time() {
         (Encryption::Always, Chaos::new()),
         (Encryption::Always, Chaos::spoiling()),
     ] {
-        let world = World::with(2, FILES, encrypt, |node, address| chaos.to(address, u64::from(node) + 5));
+        // Many connections in a row may end before anything new has come over one.
+        let detour = |node, address| chaos.to(address, u64::from(node) + 5);
+        let world = World::with((2, FILES), encrypt, LIMIT, detour);
         exchange(&world, 1, 2, 600);
         assert!(chaos.kills() > 0);
         assert!(world.end().iter().all(Result::is_ok));
@@ -452,7 +457,7 @@ fn nothing_that_another_sends_breaks_a_relay() {
 fn a_relay_that_cannot_reach_another_says_so_and_ends() {
     // Nobody listens there.
     let nowhere = Listener::bind(Ipv4Addr::LOCALHOST.into(), None).unwrap().address().unwrap();
-    let world = World::with(2, FILES, Encryption::default(), |_, _| nowhere);
+    let world = World::with((2, FILES), Encryption::default(), PATIENCE, |_, _| nowhere);
     let mut sender = world.process(0, 0);
     sender.send(0, 2);
     let Notice::Lost { text } = world.notice(0) else { panic!("another notice") };
