@@ -308,6 +308,23 @@ impl<F: Fabric> Process<F> {
         self.run_own(comm, Call::Barrier, buffers, Combine::Nothing)
     }
 
+    /// As [`Process::meet_own`], where the other ranks may come only when this rank has carried out
+    /// requests of theirs: it looks for requests from the beginning of its wait.
+    ///
+    /// # Errors
+    /// As [`Process::execute`].
+    pub(crate) fn meet_with_requests(&self, comm: &Communicator) -> Result<()> {
+        let buffers = Buffers { input: UserBuf::empty(), output: UserBuf::empty(), element: None };
+        if let Some(mut served) = Served::of(comm, &Call::Barrier, &buffers, &Combine::Nothing)
+            && let Some(place) = self.place_of(comm)?
+        {
+            check_alive(&self.domain.lock().lane, comm.collective_team()).map_err(errors::of_fault)?;
+            served.has_requests = true;
+            return self.execute_served(comm, &served, place);
+        }
+        self.meet_own(comm)
+    }
+
     /// The words of all ranks, in their order, of which each gives as many.
     ///
     /// # Errors

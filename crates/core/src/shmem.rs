@@ -135,6 +135,8 @@ pub(crate) struct Served<'a> {
     collective: Collective,
     /// Bytes of a block, or of the vector of a broadcast, reduction or scan; 0 for a barrier.
     bytes: usize,
+    /// Whether the other ranks may come only when this rank has carried out requests of theirs.
+    pub(crate) has_requests: bool,
 }
 
 impl<'a> Served<'a> {
@@ -157,6 +159,7 @@ impl<'a> Served<'a> {
             kernel,
             collective,
             bytes,
+            has_requests: false,
         })
     }
 }
@@ -259,7 +262,10 @@ impl<F: Fabric> Process<F> {
         if comm.team.is_revoked() {
             return Err(of_fault(Fault::Revoked));
         }
-        let steps = Steps::new(self, comm, control, section);
+        let steps = match served.has_requests {
+            true => Steps::new(self, comm, control, section).with_requests(),
+            false => Steps::new(self, comm, control, section),
+        };
         steps.count(served.collective, served.bytes);
         match served.kernel {
             None => moves::run(steps, served)?,

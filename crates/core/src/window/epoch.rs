@@ -384,7 +384,12 @@ impl<F: Fabric> Process<F> {
         };
         let right = check_assert(assert, KNOWN, "MPI_Win_fence").and(right);
         let complete = self.complete_all(window, |_| true);
-        let met = self.meet_own(&window.comm);
+        let own = self.near(window, &window.targets[window.rank() as usize]);
+        let met = match own.memory {
+            Some(_) => self.meet_own(&window.comm),
+            // The other ranks have not mapped this memory: they send requests.
+            None => self.meet_with_requests(&window.comm),
+        };
         right.and(complete).and(met)?;
         let ends = assert & abi::MPI_MODE_NOSUCCEED != 0;
         window.set_access(if ends { CLOSED } else { FENCE });
