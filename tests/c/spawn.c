@@ -146,6 +146,8 @@ int main(int argc, char **argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Comm_get_parent(&parent);
     if (parent != MPI_COMM_NULL) return child(parent, argc, argv);
+    // The launcher has descriptors for each rank: all ranks must have been started before they are counted.
+    MPI_Barrier(MPI_COMM_WORLD);
     int before = kept_by_launcher();
     parents_of(argv[0], MPI_COMM_WORLD, size - 1, 2);
     parents_of(argv[0], MPI_COMM_SELF, 0, 1);
