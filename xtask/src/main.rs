@@ -1,5 +1,5 @@
 //! The project's few verbs: `cargo xtask demo`, `test`, `fuzz`, `soak`, `install`, `docs`, `decisions`, `bench`,
-//! `conformance`, `order`.
+//! `conformance`, `order`, `style`.
 #![forbid(unsafe_code)]
 
 mod bench;
@@ -17,6 +17,7 @@ mod packages;
 mod run;
 mod soak;
 mod steps;
+mod style;
 mod test;
 mod ucc;
 
@@ -41,6 +42,7 @@ cargo xtask conformance [--help]            run mpi4py's test suite and other fo
 cargo xtask decisions [--check]             work out again which algorithm serves which collective (5 minutes of two
                                             processors); --check: say whether that is what is committed
 cargo xtask order                           record anew which functions lie first in the library
+cargo xtask style [PATH...]                 check the rules of docs/style.md; with paths: print everything found there
 cargo xtask docs                            make tables and pictures in docs/ new
 ";
 
@@ -72,6 +74,7 @@ fn main() -> ExitCode {
         ["decisions"] => decisions::decisions(),
         ["decisions", "--check"] => decisions::check(),
         ["order"] => order::order(),
+        ["style", ref paths @ ..] => style::style(paths),
         ["docs"] => docs(),
         [] | ["help" | "-h" | "--help"] => {
             print!("{HELP}");

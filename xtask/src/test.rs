@@ -11,6 +11,7 @@ use crate::nightly::{Passed, run_share, share_of};
 use crate::root;
 use crate::run::{Failure, Run};
 use crate::steps::Steps;
+use crate::style;
 
 /// How a run is called.
 #[derive(Debug, PartialEq, Eq)]
@@ -63,6 +64,7 @@ pub(crate) fn test(words: &[&str]) -> Result<(), Failure> {
 fn everyday(steps: &mut Steps, skips: Skips, share: Option<(u32, Passed)>) -> Option<Needs> {
     let mut needs = steps.need("what the tests need", || prepare(skips))?;
     steps.run("rustfmt", || Run::cargo().args(["fmt", "--all", "--check"]).show());
+    steps.run("style", || style::style(&[]));
     steps.run("clippy", || {
         let lint = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
         Run::cargo().args(lint).show()

@@ -3,6 +3,7 @@
 //! What is derived names the members and asks the compiler where they lie, so that any representation is right and
 //! padding is never looked at. It is unsafe code only in name: the offsets cannot be wrong, and each member's type has to
 //! be an element by itself.
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 use proc_macro2::TokenStream;

@@ -1,7 +1,5 @@
 //! The interface of GM 2 as far as it is used here, as gm.h has it on 64-bit machines.
 
-#![allow(missing_docs)] // named and described by GM's own manual
-
 use libc::{c_char, c_int, c_uint, c_ulong, c_void};
 
 /// GM_API_VERSION_2_0: the first with gm_put() and global identifiers.

@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 /// The nonblocking functions of HCOLL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // named as the functions of MPI
 pub enum HcollFunction {
     Ibarrier,
     Ibcast,
@@ -28,7 +27,6 @@ pub enum HcollFunction {
 
 /// The elements of reductions (`dte_data_representation_t`), those with a sign first; [`HcollElement::Int8`] is a byte, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // named by what an element is
 pub enum HcollElement {
     Int8,
     Int16,
@@ -91,7 +89,6 @@ impl HcollElement {
 
 /// The operations of reductions (`hcoll_dte_op_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // named as the operations of MPI
 pub enum HcollOperation {
     Max,
     Min,
@@ -139,7 +136,6 @@ impl HcollOperation {
 /// A collective and its arguments. All buffers lie in one piece each. Data that are only moved are bytes. A `source` of `None` is what this
 /// rank has in its target already.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // named as the arguments of MPI
 pub enum Invocation {
     Barrier,
     Bcast { buffer: UserBuf, root: u32 },

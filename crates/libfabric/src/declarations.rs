@@ -5,8 +5,6 @@
 //! Most calls of libfabric are inline functions of its headers, which go through the table of functions of an object. Of the library itself
 //! only five symbols are needed.
 
-#![allow(missing_docs)] // named and described by libfabric's own pages
-
 use libc::{c_char, c_int, c_void, iovec, size_t, ssize_t};
 
 pub(crate) const VERSION_1_14: u32 = 1 << 16 | 14;

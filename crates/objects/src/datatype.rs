@@ -74,7 +74,6 @@ pub enum Form {
 
 /// The constructor that made a type (MPI-5.0 section 5.1.13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is named after its constructor")]
 pub enum Combiner {
     Named,
     Dup,

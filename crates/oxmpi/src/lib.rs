@@ -220,6 +220,7 @@
 //! world.barrier()?;
 //! # Ok::<(), oxmpi::Error>(())
 //! ```
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 // What `#[derive(Element)]` makes names this crate, here too.

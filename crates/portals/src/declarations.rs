@@ -2,8 +2,6 @@
 //! `portals4.h` of the reference implementation (`libportals.so.4`, interface versions 4.1 to 4.3), and named as there. The
 //! specification leaves the binary form to each implementation: one with other handles or constants needs other declarations.
 
-#![allow(missing_docs)] // named and described by the header and the specification
-
 use libc::{c_int, c_uint, c_void};
 
 pub(crate) const PTL_OK: c_int = 0;

@@ -1,8 +1,6 @@
 //! The interface of UCC as far as it is used here: structures and functions as the header `ucc/api/ucc.h` of UCC 1.x describes them. What
 //! later versions have appended is behind what is declared here, and announced by bits of a mask that are never set.
 
-#![allow(missing_docs)] // named and described by UCC's own header
-
 use libc::{c_char, c_int, c_uint, c_void, size_t};
 
 /// `ucc_status_t`.

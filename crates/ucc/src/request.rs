@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The collectives of UCC that MPI has, too (`ucc_coll_type_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)] // named as the collectives of MPI
 pub enum Kind {
     Allgather = 0,
     Allgatherv = 1,
@@ -42,7 +41,6 @@ impl Kind {
 
 /// Operations of reductions (`ucc_reduction_op_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)] // named as the operations of MPI
 pub enum Operation {
     Sum = 0,
     Prod = 1,
@@ -58,7 +56,6 @@ pub enum Operation {
 
 /// Predefined datatypes (`ucc_datatype_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)] // named by what an element is
 pub enum Datatype {
     Int8 = 0,
     Int16 = 1,

@@ -5,8 +5,6 @@
 //! The calls on the data path are inline functions of the header, which go through the table of functions of a context. Of objects of the
 //! library only the beginning is declared, as far as it is read.
 
-#![allow(missing_docs)] // named and described by libibverbs' own pages
-
 use libc::{c_char, c_int, c_uint, c_void, size_t};
 
 pub(crate) const IBV_PORT_ACTIVE: c_int = 4;
