@@ -5,9 +5,7 @@
  *
  * Two environment variables, for slow machines: CHECK_DIVISOR=n divides the repetitions that go through scaled(), and
  * CHECK_SECONDS=n is the time after which a rank that hangs gives up (60 unless told). CHECK_BEGIN is a command that each rank
- * runs behind MPI_Init, before its first message. CHECK_MOVED names performance variables, with commas between them: a job of
- * several ranks fails if all of them are still 0 at all ranks when it ends, since then the messages took another transport than
- * the one that is to be tested.
+ * runs behind MPI_Init, before its first message. CHECK_MOVED: see moved.h.
  */
 #ifndef CHECK_H
 #define CHECK_H
@@ -29,12 +27,6 @@ static int rank = -1;
 static int size = 0;
 static int check_failures = 0;
 static char check_place[160] = "";
-/* Of CHECK_MOVED. */
-enum { MOVED_MOST = 4 };
-static MPI_T_pvar_session check_session;
-static MPI_T_pvar_handle check_counter[MOVED_MOST];
-static int check_counters = 0;
-
 /* True if the condition holds; a failure prints rank, file and line, and is counted. */
 #define CHECK(condition) check_report(!!(condition), __FILE__, __LINE__, "%s", #condition)
 /* The same for two integers, whose values are printed. */
@@ -121,58 +113,23 @@ static inline void check_ranks(void)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
 }
 
-/* Lets the performance variables that CHECK_MOVED names count from now on. */
-static inline void check_let_count(void)
-{
-    const char *names = getenv("CHECK_MOVED");
-    int provided, handles;
-    if (!names || !CHECK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) == MPI_SUCCESS)) return;
-    CHECK_OK(MPI_T_pvar_session_create(&check_session));
-    while (*names && check_counters < MOVED_MOST) {
-        char name[64];
-        int index = -1, length = (int) strcspn(names, ",");
-        snprintf(name, sizeof name, "%.*s", length, names);
-        names += length + (names[length] == ',');
-        MPI_T_pvar_handle *counter = &check_counter[check_counters++];
-        if (MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_COUNTER, &index) != MPI_SUCCESS)
-            CHECK_OK(MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_AGGREGATE, &index));
-        CHECK_OK(MPI_T_pvar_handle_alloc(check_session, index, NULL, counter, &handles));
-        CHECK_OK(MPI_T_pvar_start(check_session, *counter));
-    }
-}
+#include "moved.h"
 
 static inline void check_begin(int *argc, char ***argv)
 {
     check_watch();
     MPI_Init(argc, argv);
     check_ranks();
-    check_let_count();
+    moved_begin();
     const char *begin = getenv("CHECK_BEGIN");
     if (begin && system(begin) != 0) MPI_Abort(MPI_COMM_WORLD, 2);
-}
-
-/* With CHECK_MOVED: whether messages took the transport that is to be tested. */
-static inline void check_moved(void)
-{
-    unsigned long long moved = 0, all = 0;
-    if (check_counters == 0 || size < 2) return;
-    for (int i = 0; i < check_counters; i++) {
-        unsigned long long value = 0;
-        CHECK_OK(MPI_T_pvar_read(check_session, check_counter[i], &value));
-        moved += value;
-    }
-    MPI_T_pvar_session_free(&check_session);
-    MPI_T_finalize();
-    check_counters = 0;
-    MPI_Allreduce(&moved, &all, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);
-    if (all == 0) check_report(0, __FILE__, __LINE__, "no message is counted by %s", getenv("CHECK_MOVED"));
 }
 
 /* The failures of all ranks, while MPI is usable. */
 static inline int check_total(void)
 {
     int total = -1;
-    check_moved();
+    moved_end();
     MPI_Allreduce(&check_failures, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     return total;
 }

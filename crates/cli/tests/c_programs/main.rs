@@ -82,7 +82,8 @@ fn trials_of(name: &str, head: &Head) -> Vec<Trial> {
             let program = name.to_string();
             let title = format!("{night}{}::{name}::{ranks}", way.name());
             trials.push(
-                Trial::test(title, move || says_ok(&program, way, ranks)).with_ignored_flag(is_nightly),
+                Trial::test(title, move || says_ok(&program, way, ranks, is_nightly))
+                    .with_ignored_flag(is_nightly),
             );
         }
     }
@@ -109,7 +110,7 @@ fn trials_of_example((name, sizes, text): &'static (&str, &[u32], &str)) -> Vec<
             let night = if is_nightly { "night::" } else { "" };
             let run = move || {
                 let program = compiled(&root().join("examples").join(name).with_extension("c"))?;
-                let out = output_of(mpirun(way, ranks).arg(program))?;
+                let out = output_of(mpirun(way, ranks, is_nightly).arg(program))?;
                 if out.contains(text) { Ok(()) } else { Err(format!("no '{text}' in:\n{out}").into()) }
             };
             let title = format!("{night}{}::examples::{name}::{ranks}", way.name());
@@ -119,10 +120,13 @@ fn trials_of_example((name, sizes, text): &'static (&str, &[u32], &str)) -> Vec<
     trials
 }
 
-/// `mpirun -n RANKS` over a way, with a time limit.
-fn mpirun(way: Way, ranks: u32) -> Command {
+/// `mpirun -n RANKS` over a way, with a time limit: programs of the night send up to 2 GiB, which
+/// takes over a minute through daemons if other programs use the processors.
+fn mpirun(way: Way, ranks: u32, is_nightly: bool) -> Command {
     let mut command = Command::new(installed("mpirun"));
-    command.args(["-n", &ranks.to_string(), "--timeout", "60"]).args(way.options());
+    let limit_s = if is_nightly { "240" } else { "60" };
+    command.args(["-n", &ranks.to_string(), "--timeout", limit_s]).args(way.options());
+    command.env("CHECK_SECONDS", limit_s);
     command
 }
 
@@ -138,9 +142,9 @@ fn output_of(command: &mut Command) -> Result<String, Failed> {
 }
 
 /// Compiles a program, unless that is done, and runs it.
-fn says_ok(name: &str, way: Way, ranks: u32) -> Result<(), Failed> {
+fn says_ok(name: &str, way: Way, ranks: u32, is_nightly: bool) -> Result<(), Failed> {
     let program = compiled(&path_of(name))?;
-    let mut command = mpirun(way, ranks);
+    let mut command = mpirun(way, ranks, is_nightly);
     if let Some(counters) = way.counters() {
         command.env("CHECK_MOVED", counters);
     }
