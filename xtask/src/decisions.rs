@@ -1,15 +1,13 @@
 //! `cargo xtask decisions`: the table of the fixed decisions, worked out again by the cost model.
 
-use std::path::Path;
-
 use crate::root;
 use crate::run::{Failure, Run};
 
-const TABLE: &str = "crates/plan/src/choice/fixed.rs";
+const TABLE: &str = "crates/plan/src/choice/fixed.txt";
 /// Where it is made: an interrupted run leaves the table alone.
-const NEW: &str = "target/decisions.rs";
+const NEW: &str = "target/decisions.txt";
 
-/// Writes the table anew, as rustfmt leaves it.
+/// Writes the table anew.
 pub(crate) fn decisions() -> Result<(), Failure> {
     make()?;
     std::fs::copy(root().join(NEW), root().join(TABLE))
@@ -34,7 +32,5 @@ pub(crate) fn check() -> Result<(), Failure> {
 fn make() -> Result<(), Failure> {
     std::fs::create_dir_all(root().join("target")).map_err(Failure::io("making target"))?;
     let example = ["run", "--locked", "--release", "-p", "oxmpi-plan", "--example", "decisions", "--", NEW];
-    Run::cargo().args(example).show()?;
-    // It finds the project's settings by where the file is.
-    Run::new("rustfmt").args(["--edition", "2024"]).arg(Path::new(NEW)).show()
+    Run::cargo().args(example).show()
 }

@@ -97,11 +97,12 @@ pub fn choose_on(
             && part.powers_of_two.is_none_or(|other| other == size.is_power_of_two())
     };
     let found = fixed::PARTS.iter().filter(is_it).find_map(|part| {
-        let row = part.rows.iter().find(|row| size <= row.max_size && bytes.0 <= row.max_bytes)?;
+        let row = part.rows().iter().find(|row| size <= row.max_size && bytes.0 <= row.max_bytes)?;
         Some((row, part.powers_of_two))
     });
-    // A test sees to it that each collective has a last choice without bounds.
-    let (row, powers_of_two) = found.unwrap_or((&LAST, None));
+    // Of a part without rows, where there is nothing to choose. The rows of each other part end with
+    // one without bounds, which a test checks.
+    let (row, powers_of_two) = found.unwrap_or((&Row::LAST, None));
     Chosen {
         algorithm: by_number(collective, row.number).unwrap_or_else(|| first(collective)),
         segment_bytes: row.segment_bytes as usize,
@@ -113,48 +114,54 @@ pub fn choose_on(
     }
 }
 
-/// The decisions for a collective.
-#[derive(Debug)]
+/// The decisions for a collective. A part without rows leaves the first algorithm, which needs no
+/// knowledge of lengths that the ranks do not share.
+#[derive(Clone, Copy, Debug)]
 struct Part {
     collective: Collective,
-    /// For which processors; none: for all.
+    /// `None`: for any number of processors.
     setup: Option<Setup>,
-    /// For which operations; none: for all.
+    /// `None`: for all operations.
     commutative: Option<bool>,
-    /// Whether for numbers of ranks that are powers of two, or for all others; none: for both.
+    /// Numbers of ranks that are powers of two, or all others; `None`: both.
     powers_of_two: Option<bool>,
-    /// By ascending size, then by ascending length. The first that fits counts.
-    rows: &'static [Row],
+    /// Its rows in the table of all rows, by ascending size, then by ascending length. The first that
+    /// fits counts.
+    rows_begin: usize,
+    rows_end: usize,
 }
 
-/// One decision: what serves teams and lengths up to these.
-#[derive(Debug)]
+impl Part {
+    const NONE: Part = Part {
+        collective: Collective::Barrier,
+        setup: None,
+        commutative: None,
+        powers_of_two: None,
+        rows_begin: 0,
+        rows_end: 0,
+    };
+
+    fn rows(&self) -> &'static [Row] {
+        fixed::ROWS.get(self.rows_begin..self.rows_end).unwrap_or_default()
+    }
+}
+
+/// The decision for teams of at most `max_size` ranks and at most `max_bytes`.
+#[derive(Clone, Copy, Debug)]
 struct Row {
     max_size: u32,
     max_bytes: usize,
     number: u8,
-    /// For readers, and a test; not in the library, where each process would have a copy of this table if there were pointers in
-    /// it.
-    #[cfg(test)]
-    name: &'static str,
     segment_bytes: u32,
     fan_out: u16,
 }
 
+impl Row {
+    const LAST: Row = Row { max_size: ANY, max_bytes: LONG, number: 1, segment_bytes: 0, fan_out: 0 };
+}
+
 const ANY: u32 = u32::MAX;
 const LONG: usize = usize::MAX;
-const LAST: Row = Row {
-    max_size: ANY,
-    max_bytes: LONG,
-    number: 1,
-    #[cfg(test)]
-    name: "",
-    segment_bytes: 0,
-    fan_out: 0,
-};
-
-/// The decisions that are not worked out: where all ranks know nothing of the lengths, or there is nothing to choose.
-const PLAIN: &[Row] = &[LAST];
 
 #[cfg(test)]
 mod tests {
@@ -163,15 +170,23 @@ mod tests {
 
     #[test]
     fn every_row_names_an_algorithm_and_the_last_one_always_fits() {
-        for part in fixed::PARTS {
-            for row in part.rows.iter().filter(|row| !row.name.is_empty()) {
+        let text = std::str::from_utf8(fixed::TEXT).unwrap();
+        let lines = text.lines().filter(|line| !line.starts_with('#') && !line.starts_with("part "));
+        let names: Vec<&str> = lines.map(|line| line.split(' ').nth(3).unwrap()).collect();
+        assert_eq!(names.len(), fixed::ROWS.len());
+        assert!(fixed::ROWS.len() > 1000, "the table has a thousand rows");
+        for part in &fixed::PARTS {
+            for (row, name) in part.rows().iter().zip(&names[part.rows_begin..]) {
                 let id = by_number(part.collective, row.number).unwrap();
-                assert_eq!(id.algorithm().name, row.name, "{}", part.collective);
+                assert_eq!(id.algorithm().name, *name, "{}", part.collective);
             }
-            let last = part.rows.last().unwrap();
+            let Some(last) = part.rows().last() else { continue };
             assert_eq!((last.max_size, last.max_bytes), (ANY, LONG), "{}", part.collective);
             let key = |row: &Row| (row.max_size, row.max_bytes);
-            assert!(part.rows.windows(2).all(|pair| key(&pair[0]) < key(&pair[1])), "{}", part.collective);
+            assert!(part.rows().windows(2).all(|pair| key(&pair[0]) < key(&pair[1])), "{}", part.collective);
+        }
+        for collective in Collective::ALL {
+            assert!(fixed::PARTS.iter().any(|part| part.collective == collective), "{collective}");
         }
     }
 

@@ -327,7 +327,7 @@ fn ratios(
     worst
 }
 
-/// All decisions of a collective for powers of two, or for other sizes, as text for the source file.
+/// All decisions of a collective for powers of two, or for other sizes, as rows of `fixed.txt`.
 #[must_use]
 pub fn text(setup: Setup, collective: Collective, commutative: bool, powers_of_two: bool) -> String {
     let mut text = String::new();
@@ -344,16 +344,12 @@ pub fn text(setup: Setup, collective: Collective, commutative: bool, powers_of_t
     for (max_size, decided) in rows {
         for Decided { max_bytes, candidate } in decided {
             let Candidate { algorithm, segment_bytes, fan_out } = candidate;
-            let any = |n: String, is_any: bool| if is_any { "ANY".to_string() } else { n };
-            let size = any(max_size.to_string(), max_size == u32::MAX);
-            let bytes = any(max_bytes.to_string(), max_bytes == usize::MAX).replace("ANY", "LONG");
+            let bound = |n: String, is_none: bool| if is_none { "-".to_string() } else { n };
+            let size = bound(max_size.to_string(), max_size == u32::MAX);
+            let bytes = bound(max_bytes.to_string(), max_bytes == usize::MAX);
             let row = algorithm.algorithm();
             // Writing to a string cannot fail.
-            let _ = writeln!(
-                text,
-                "    {size}, {bytes} => {} {:?} {segment_bytes} {fan_out};",
-                row.number, row.name
-            );
+            let _ = writeln!(text, "{size} {bytes} {} {} {segment_bytes} {fan_out}", row.number, row.name);
         }
     }
     text
