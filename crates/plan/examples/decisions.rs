@@ -1,4 +1,4 @@
-//! Writes the table of the fixed decisions to the file that is named: `cargo xtask decisions`.
+//! Writes the table of the fixed decisions to the file of its argument: `cargo xtask decisions`.
 
 use oxmpi_plan::Setup;
 use oxmpi_plan::decisions::{DECIDED, text};
@@ -7,15 +7,15 @@ use std::io::Write;
 const HEAD: &str = "\
 //! The fixed decisions. Written by `cargo xtask decisions`; do not edit.
 //!
-//! A row reads: teams of at most so many ranks, at most so many bytes => the number of the algorithm, its name, bytes of a
-//! segment, fan-out; 0 leaves those to the algorithm.
+//! A row: the largest team, the most bytes => the number of the algorithm, its name, bytes of a
+//! segment, fan-out; 0: the algorithm's default.
 
-use super::{ANY, LONG, PLAIN, Part, Row, Setup};
+use super::{ANY, LONG, PLAIN, DecisionTable, DecisionRow, Setup};
 use crate::call::Collective;
 
 macro_rules! rows {
     ($($max_size:expr, $max_bytes:expr => $number:literal $name:literal $segment:literal $fan_out:literal;)*) => {
-        &[$(Row {
+        &[$(DecisionRow {
             max_size: $max_size,
             max_bytes: $max_bytes,
             number: $number,
@@ -27,8 +27,7 @@ macro_rules! rows {
     };
 }
 
-/// All of them.
-pub(super) static PARTS: &[Part] = &[
+pub(super) static PARTS: &[DecisionTable] = &[
 ";
 
 fn main() -> std::io::Result<()> {
@@ -38,7 +37,7 @@ fn main() -> std::io::Result<()> {
     for name in ["Gatherv", "Scatterv", "Alltoallv", "Neighbor", "InterMove", "InterReduce"] {
         writeln!(
             out,
-            "    Part {{ collective: Collective::{name}, setup: None, commutative: None, powers_of_two: None, rows: PLAIN }},"
+            "    DecisionTable {{ collective: Collective::{name}, setup: None, commutative: None, powers_of_two: None, rows: PLAIN }},"
         )?;
     }
     let parts = std::thread::scope(|scope| {
@@ -61,7 +60,7 @@ fn parts(setup: Setup) -> String {
             for powers in [true, false] {
                 let rows = text(setup, collective, *commutative, powers).replace("    ", "            ");
                 out += &format!(
-                    "    Part {{\n        collective: Collective::{collective:?},\n        setup: \
+                    "    DecisionTable {{\n        collective: Collective::{collective:?},\n        setup: \
                      Some(Setup::{setup:?}),\n        commutative: {operations},\n        powers_of_two: \
                      Some({powers}),\n        rows: rows! {{\n{rows}        }},\n    }},\n"
                 );

@@ -1,5 +1,6 @@
 //! Algorithms of two levels, verified for all sizes to 33 and many ways to spread the ranks over nodes.
-
+//! Algorithms of two levels, verified for all sizes up to 33 and many distributions of ranks over
+//! nodes.
 use oxmpi_plan::cost::{LogGp, Machine, time};
 use oxmpi_plan::table::{algorithms, by_name};
 use oxmpi_plan::verify::{Check, verify};
@@ -20,7 +21,7 @@ const COLLECTIVES: [Collective; 9] = [
     Collective::Scan,
 ];
 
-/// Ways to spread ranks over nodes.
+/// Distributions of ranks over nodes.
 fn spreads(size: u32) -> Vec<Nodes> {
     let mixed = |rank: u32| rank.wrapping_mul(0x9e37_79b9) >> 28;
     let mut spreads: Vec<_> = [2, 3, 5, 8, 16].map(|each| Nodes::new((0..size).map(|r| r / each))).into();
@@ -114,9 +115,10 @@ fn long_vectors_are_cut() {
     check(7, &[5000]);
 }
 
-/// Vectors in segments cost less by the model where the library cuts them, and hardly less where it does not.
+/// By the model, vectors in segments cost less if the library cuts them, and hardly less if it does
+/// not.
 #[test]
-fn segments_are_taken_where_they_pay() {
+fn segments_are_used_if_they_pay() {
     let level = |latency_ns, byte_ns| LogGp { latency_ns, overhead_ns: 100.0, gap_ns: 50.0, byte_ns };
     for (nodes, ranks_per_node) in [(2, 2), (2, 4), (2, 16), (4, 8), (8, 2), (8, 16), (32, 4), (3, 5)] {
         let machine = Machine {
@@ -165,7 +167,7 @@ fn segments_are_taken_where_they_pay() {
 }
 
 #[test]
-fn without_nodes_they_are_refused_and_the_reason_is_told() {
+fn two_levels_without_nodes_are_refused_with_a_reason() {
     let (size, parameters) = (4, Parameters::default());
     let me = Member { rank: 0, size };
     for collective in Collective::ALL {
@@ -184,7 +186,7 @@ fn without_nodes_they_are_refused_and_the_reason_is_told() {
 }
 
 #[test]
-fn little_crosses_between_nodes() {
+fn few_messages_cross_between_nodes() {
     let nodes = Nodes::new((0..12).map(|rank| rank / 4));
     let crossing = |name: &str| {
         let call = Call::Allreduce { count: Shared(1), commutative: true, in_place: false };

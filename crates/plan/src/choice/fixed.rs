@@ -1,14 +1,14 @@
 //! The fixed decisions. Written by `cargo xtask decisions`; do not edit.
 //!
-//! A row reads: teams of at most so many ranks, at most so many bytes => the number of the algorithm, its name, bytes of a
-//! segment, fan-out; 0 leaves those to the algorithm.
+//! A row: the largest team, the most bytes => the number of the algorithm, its name, bytes of a
+//! segment, fan-out; 0: the algorithm's default.
 
-use super::{ANY, LONG, PLAIN, Part, Row, Setup};
+use super::{ANY, DecisionRow, DecisionTable, LONG, PLAIN, Setup};
 use crate::call::Collective;
 
 macro_rules! rows {
     ($($max_size:expr, $max_bytes:expr => $number:literal $name:literal $segment:literal $fan_out:literal;)*) => {
-        &[$(Row {
+        &[$(DecisionRow {
             max_size: $max_size,
             max_bytes: $max_bytes,
             number: $number,
@@ -20,53 +20,52 @@ macro_rules! rows {
     };
 }
 
-/// All of them.
-pub(super) static PARTS: &[Part] = &[
-    Part {
+pub(super) static PARTS: &[DecisionTable] = &[
+    DecisionTable {
         collective: Collective::Gatherv,
         setup: None,
         commutative: None,
         powers_of_two: None,
         rows: PLAIN,
     },
-    Part {
+    DecisionTable {
         collective: Collective::Scatterv,
         setup: None,
         commutative: None,
         powers_of_two: None,
         rows: PLAIN,
     },
-    Part {
+    DecisionTable {
         collective: Collective::Alltoallv,
         setup: None,
         commutative: None,
         powers_of_two: None,
         rows: PLAIN,
     },
-    Part {
+    DecisionTable {
         collective: Collective::Neighbor,
         setup: None,
         commutative: None,
         powers_of_two: None,
         rows: PLAIN,
     },
-    Part {
+    DecisionTable {
         collective: Collective::InterMove,
         setup: None,
         commutative: None,
         powers_of_two: None,
         rows: PLAIN,
     },
-    Part {
+    DecisionTable {
         collective: Collective::InterReduce,
         setup: None,
         commutative: None,
         powers_of_two: None,
         rows: PLAIN,
     },
-    Part {
+    DecisionTable {
         collective: Collective::Barrier,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: None,
         powers_of_two: Some(true),
         rows: rows! {
@@ -74,18 +73,18 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 3 "recursive_doubling" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Barrier,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: None,
         powers_of_two: Some(false),
         rows: rows! {
             ANY, LONG => 4 "bruck" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Bcast,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: None,
         powers_of_two: Some(true),
         rows: rows! {
@@ -126,9 +125,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 4 "split_binary_tree" 16384 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Bcast,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: None,
         powers_of_two: Some(false),
         rows: rows! {
@@ -174,9 +173,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 4 "split_binary_tree" 16384 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Gather,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: None,
         powers_of_two: Some(true),
         rows: rows! {
@@ -191,9 +190,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 1 "basic_linear" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Gather,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: None,
         powers_of_two: Some(false),
         rows: rows! {
@@ -208,9 +207,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 1 "basic_linear" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Scatter,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: None,
         powers_of_two: Some(true),
         rows: rows! {
@@ -235,9 +234,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 2 "binomial" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Scatter,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: None,
         powers_of_two: Some(false),
         rows: rows! {
@@ -258,9 +257,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 2 "binomial" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Allgather,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: None,
         powers_of_two: Some(true),
         rows: rows! {
@@ -285,9 +284,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 2 "bruck-k-fanout" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Allgather,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: None,
         powers_of_two: Some(false),
         rows: rows! {
@@ -307,9 +306,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 2 "bruck-k-fanout" 0 8;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Allgatherv,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: None,
         powers_of_two: Some(true),
         rows: rows! {
@@ -328,9 +327,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 2 "bruck" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Allgatherv,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: None,
         powers_of_two: Some(false),
         rows: rows! {
@@ -343,9 +342,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 32 "linear" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Alltoall,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: None,
         powers_of_two: Some(true),
         rows: rows! {
@@ -360,9 +359,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 1 "linear" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Alltoall,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: None,
         powers_of_two: Some(false),
         rows: rows! {
@@ -375,9 +374,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 1 "linear" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Reduce,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: Some(true),
         powers_of_two: Some(true),
         rows: rows! {
@@ -422,9 +421,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 4 "binary" 16384 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Reduce,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: Some(true),
         powers_of_two: Some(false),
         rows: rows! {
@@ -464,9 +463,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 3 "pipeline" 16384 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Reduce,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: Some(false),
         powers_of_two: Some(true),
         rows: rows! {
@@ -512,9 +511,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 6 "in-order_binary" 16384 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Reduce,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: Some(false),
         powers_of_two: Some(false),
         rows: rows! {
@@ -550,9 +549,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 3 "pipeline" 16384 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Allreduce,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: Some(true),
         powers_of_two: Some(true),
         rows: rows! {
@@ -581,9 +580,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 6 "rabenseifner" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Allreduce,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: Some(true),
         powers_of_two: Some(false),
         rows: rows! {
@@ -611,9 +610,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 4 "ring" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Allreduce,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: Some(false),
         powers_of_two: Some(true),
         rows: rows! {
@@ -621,9 +620,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 3 "recursive_doubling" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Allreduce,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: Some(false),
         powers_of_two: Some(false),
         rows: rows! {
@@ -637,9 +636,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 3 "recursive_doubling" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::ReduceScatterBlock,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: Some(true),
         powers_of_two: Some(true),
         rows: rows! {
@@ -651,9 +650,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 3 "recursive_halving" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::ReduceScatterBlock,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: Some(true),
         powers_of_two: Some(false),
         rows: rows! {
@@ -671,9 +670,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 34 "pairwise" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::ReduceScatterBlock,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: Some(false),
         powers_of_two: Some(true),
         rows: rows! {
@@ -694,9 +693,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 4 "butterfly" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::ReduceScatterBlock,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: Some(false),
         powers_of_two: Some(false),
         rows: rows! {
@@ -719,18 +718,18 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 34 "pairwise" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::ReduceScatter,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: Some(true),
         powers_of_two: Some(true),
         rows: rows! {
             ANY, LONG => 2 "recursive_halving" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::ReduceScatter,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: Some(true),
         powers_of_two: Some(false),
         rows: rows! {
@@ -747,18 +746,18 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 3 "ring" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::ReduceScatter,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: Some(false),
         powers_of_two: Some(true),
         rows: rows! {
             ANY, LONG => 4 "butterfly" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::ReduceScatter,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: Some(false),
         powers_of_two: Some(false),
         rows: rows! {
@@ -773,9 +772,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 34 "pairwise" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Scan,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: None,
         powers_of_two: Some(true),
         rows: rows! {
@@ -783,18 +782,18 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 2 "recursive_doubling" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Scan,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: None,
         powers_of_two: Some(false),
         rows: rows! {
             ANY, LONG => 2 "recursive_doubling" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Exscan,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: None,
         powers_of_two: Some(true),
         rows: rows! {
@@ -802,9 +801,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 2 "recursive_doubling" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Exscan,
-        setup: Some(Setup::Roomy),
+        setup: Some(Setup::Dedicated),
         commutative: None,
         powers_of_two: Some(false),
         rows: rows! {
@@ -812,9 +811,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 2 "recursive_doubling" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Barrier,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: None,
         powers_of_two: Some(true),
         rows: rows! {
@@ -824,9 +823,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 3 "recursive_doubling" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Barrier,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: None,
         powers_of_two: Some(false),
         rows: rows! {
@@ -834,9 +833,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 3 "recursive_doubling" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Bcast,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: None,
         powers_of_two: Some(true),
         rows: rows! {
@@ -874,9 +873,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 7 "knomial" 0 8;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Bcast,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: None,
         powers_of_two: Some(false),
         rows: rows! {
@@ -916,27 +915,27 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 7 "knomial" 0 8;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Gather,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: None,
         powers_of_two: Some(true),
         rows: rows! {
             ANY, LONG => 1 "basic_linear" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Gather,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: None,
         powers_of_two: Some(false),
         rows: rows! {
             ANY, LONG => 1 "basic_linear" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Scatter,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: None,
         powers_of_two: Some(true),
         rows: rows! {
@@ -946,9 +945,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 1 "basic_linear" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Scatter,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: None,
         powers_of_two: Some(false),
         rows: rows! {
@@ -956,9 +955,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 1 "basic_linear" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Allgather,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: None,
         powers_of_two: Some(true),
         rows: rows! {
@@ -986,9 +985,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 8 "direct-messaging" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Allgather,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: None,
         powers_of_two: Some(false),
         rows: rows! {
@@ -1026,9 +1025,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 8 "direct-messaging" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Allgatherv,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: None,
         powers_of_two: Some(true),
         rows: rows! {
@@ -1061,9 +1060,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 32 "linear" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Allgatherv,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: None,
         powers_of_two: Some(false),
         rows: rows! {
@@ -1097,9 +1096,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 32 "linear" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Alltoall,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: None,
         powers_of_two: Some(true),
         rows: rows! {
@@ -1110,9 +1109,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 1 "linear" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Alltoall,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: None,
         powers_of_two: Some(false),
         rows: rows! {
@@ -1121,9 +1120,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 1 "linear" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Reduce,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: Some(true),
         powers_of_two: Some(true),
         rows: rows! {
@@ -1149,9 +1148,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 7 "rabenseifner" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Reduce,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: Some(true),
         powers_of_two: Some(false),
         rows: rows! {
@@ -1182,9 +1181,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 7 "rabenseifner" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Reduce,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: Some(false),
         powers_of_two: Some(true),
         rows: rows! {
@@ -1207,9 +1206,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 8 "knomial" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Reduce,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: Some(false),
         powers_of_two: Some(false),
         rows: rows! {
@@ -1226,9 +1225,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 8 "knomial" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Allreduce,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: Some(true),
         powers_of_two: Some(true),
         rows: rows! {
@@ -1270,9 +1269,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 6 "rabenseifner" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Allreduce,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: Some(true),
         powers_of_two: Some(false),
         rows: rows! {
@@ -1319,9 +1318,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 6 "rabenseifner" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Allreduce,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: Some(false),
         powers_of_two: Some(true),
         rows: rows! {
@@ -1350,9 +1349,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 2 "nonoverlapping" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Allreduce,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: Some(false),
         powers_of_two: Some(false),
         rows: rows! {
@@ -1380,9 +1379,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 2 "nonoverlapping" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::ReduceScatterBlock,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: Some(true),
         powers_of_two: Some(true),
         rows: rows! {
@@ -1415,9 +1414,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 3 "recursive_halving" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::ReduceScatterBlock,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: Some(true),
         powers_of_two: Some(false),
         rows: rows! {
@@ -1455,9 +1454,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 3 "recursive_halving" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::ReduceScatterBlock,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: Some(false),
         powers_of_two: Some(true),
         rows: rows! {
@@ -1490,9 +1489,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 4 "butterfly" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::ReduceScatterBlock,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: Some(false),
         powers_of_two: Some(false),
         rows: rows! {
@@ -1528,9 +1527,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 4 "butterfly" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::ReduceScatter,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: Some(true),
         powers_of_two: Some(true),
         rows: rows! {
@@ -1556,9 +1555,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 2 "recursive_halving" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::ReduceScatter,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: Some(true),
         powers_of_two: Some(false),
         rows: rows! {
@@ -1597,9 +1596,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 2 "recursive_halving" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::ReduceScatter,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: Some(false),
         powers_of_two: Some(true),
         rows: rows! {
@@ -1630,9 +1629,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 4 "butterfly" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::ReduceScatter,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: Some(false),
         powers_of_two: Some(false),
         rows: rows! {
@@ -1668,9 +1667,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 4 "butterfly" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Scan,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: None,
         powers_of_two: Some(true),
         rows: rows! {
@@ -1684,9 +1683,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 2 "recursive_doubling" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Scan,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: None,
         powers_of_two: Some(false),
         rows: rows! {
@@ -1698,9 +1697,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 2 "recursive_doubling" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Exscan,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: None,
         powers_of_two: Some(true),
         rows: rows! {
@@ -1717,9 +1716,9 @@ pub(super) static PARTS: &[Part] = &[
             ANY, LONG => 2 "recursive_doubling" 0 0;
         },
     },
-    Part {
+    DecisionTable {
         collective: Collective::Exscan,
-        setup: Some(Setup::Crowded),
+        setup: Some(Setup::Oversubscribed),
         commutative: None,
         powers_of_two: Some(false),
         rows: rows! {

@@ -1,9 +1,9 @@
-//! The rows.
+//! The rows of the table.
 
 use super::setting::*;
 use super::{Algorithm, Parameter, Restriction, nodes};
 use crate::algorithms::allgather::Route;
-use crate::algorithms::halving::Order;
+use crate::algorithms::halving::ExchangeOrder;
 use crate::algorithms::{allreduce, alltoall, barrier, gather, rings, scan, scatter, split_binary};
 use crate::call::Collective;
 use crate::plan::Draft;
@@ -47,17 +47,17 @@ const TRAFF: &str =
 
 rows! {
     Barrier 1 "linear" "all signal rank 0, which signals all", FOLKLORE
-        => |s| Draft::new(barrier::Linear::new(s.me)).window(s.window);
+        => |s| Draft::new(barrier::LinearBarrier::new(s.me)).window(s.window);
     Barrier 2 "double_ring" "a signal travels twice around a ring", PJESIVAC
         => |s| Draft::new(barrier::DoubleRing::new(s.me));
     Barrier 3 "recursive_doubling" "partners at distances 1, 2, 4... signal each other", PJESIVAC
-        => |s| Draft::new(barrier::RecursiveDoubling::new(s.me));
+        => |s| Draft::new(barrier::BarrierDoubling::new(s.me));
     Barrier 4 "bruck" "dissemination: signal the rank 1, 2, 4... above", HENSGEN
         => |s| Draft::new(barrier::Dissemination::new(s.me));
     Barrier 5 "two_proc" [TwoProcesses] "the two signal each other", FOLKLORE
         => |s| Draft::new(barrier::Dissemination::new(s.me));
     Barrier 6 "tree" "signals travel up a binomial tree, then down again", PJESIVAC
-        => |s| Draft::new(barrier::Tree::new(s.me)).window(s.window);
+        => |s| Draft::new(barrier::BarrierTree::new(s.me)).window(s.window);
     Barrier 32 "smp" [Nodes] "signals go up to the first ranks of nodes, among these, and down again", KIELMANN
         => nodes::barrier;
 
@@ -90,7 +90,7 @@ rows! {
         => |s| s.gather();
     Gather 2 "binomial" "subtrees are collected and sent on", THAKUR
         => |s| {
-            let algorithm = gather::Binomial::new(s.me, s.root, s.count, s.in_place);
+            let algorithm = gather::BinomialGather::new(s.me, s.root, s.count, s.in_place);
             let temporary = algorithm.temporary();
             Draft::new(algorithm).temporary(temporary).window(s.window)
         };
@@ -102,7 +102,7 @@ rows! {
         => |s| s.scatter();
     Scatter 2 "binomial" "the blocks of subtrees are received and passed on", THAKUR
         => |s| {
-            let algorithm = scatter::Binomial::new(s.me, s.root, s.count, s.in_place);
+            let algorithm = scatter::BinomialScatter::new(s.me, s.root, s.count, s.in_place);
             let temporary = algorithm.temporary();
             Draft::new(algorithm).temporary(temporary).window(s.window)
         };
@@ -137,8 +137,8 @@ rows! {
         => |s| s.alltoall_pairwise();
     Alltoall 3 "modified_bruck" "blocks travel in hops of 1, 2, 4... ranks", BRUCK
         => |s| {
-            let hop = alltoall::Bruck::longest(s.me.size) as usize * s.count;
-            Draft::new(alltoall::Bruck::new(s.me, s.count, s.in_place))
+            let hop = alltoall::BruckAlltoall::longest(s.me.size) as usize * s.count;
+            Draft::new(alltoall::BruckAlltoall::new(s.me, s.count, s.in_place))
                 .temporary(s.count * s.me.size as usize)
                 .temporaries(2, hop)
         };
@@ -172,11 +172,11 @@ rows! {
     Allreduce 2 "nonoverlapping" (Segment) "binomial reduce, then binomial broadcast", FOLKLORE
         => |s| broadcast_after(reduce_binomial(s), s, Tree::Binomial);
     Allreduce 3 "recursive_doubling" "partners at distances 1, 2, 4... exchange all they have", THAKUR
-        => |s| Draft::new(allreduce::RecursiveDoubling::new(s.me, s.count, s.in_place))
+        => |s| Draft::new(allreduce::AllreduceDoubling::new(s.me, s.count, s.in_place))
             .temporary(if s.me.size > 1 { s.count } else { 0 });
     Allreduce 4 "ring" [Commutative] "parts travel around a ring to collect contributions, then the results do", PATARASUK
         => |s| {
-            let algorithm = rings::Ring::new(s.me, s.count, s.in_place);
+            let algorithm = rings::AllreduceRing::new(s.me, s.count, s.in_place);
             let temporary = algorithm.temporary();
             Draft::new(algorithm).temporary(temporary)
         };
@@ -200,9 +200,9 @@ rows! {
         "partners at distances 1, 2, 4... exchange all that the other still needs", THAKUR
         => reduce_scatter_doubling;
     ReduceScatterBlock 3 "recursive_halving" [Commutative] "partners at distances p/2, p/4... 1 exchange halves", THAKUR
-        => |s| reduce_scatter_halving(s, Order::FarFirst);
+        => |s| reduce_scatter_halving(s, ExchangeOrder::FarFirst);
     ReduceScatterBlock 4 "butterfly" "partners at distances 1, 2, 4... exchange halves, then swap results", TRAFF
-        => |s| reduce_scatter_halving(s, Order::NearFirst);
+        => |s| reduce_scatter_halving(s, ExchangeOrder::NearFirst);
     ReduceScatterBlock 32 "linear" "linear reduce to rank 0, then linear scatter", FOLKLORE
         => reduce_scatter_linear;
     ReduceScatterBlock 33 "smp" [Nodes, OrderedNodesOrCommutative] "reduced within each node, then among nodes, and scattered", KIELMANN
@@ -211,16 +211,16 @@ rows! {
         => reduce_scatter_pairwise;
 
     Scan 1 "linear" "the prefix travels up the ranks", FOLKLORE
-        => |s| Draft::new(scan::Linear::new(s.scan())).temporary(s.count);
+        => |s| Draft::new(scan::LinearScan::new(s.scan())).temporary(s.count);
     Scan 2 "recursive_doubling" "ranks send what they have to the one 1, 2, 4... above", HILLIS
-        => |s| Draft::new(scan::RecursiveDoubling::new(s.scan())).temporary(s.count);
+        => |s| Draft::new(scan::ScanDoubling::new(s.scan())).temporary(s.count);
     Scan 32 "smp" [Nodes, OrderedNodes] "within each node; then what came before goes from node to node", KIELMANN
         => nodes::scan;
 
     Exscan 1 "linear" "the prefix travels up the ranks", FOLKLORE
-        => |s| Draft::new(scan::Linear::new(s.scan())).temporary(s.count);
+        => |s| Draft::new(scan::LinearScan::new(s.scan())).temporary(s.count);
     Exscan 2 "recursive_doubling" "contributions move up one rank, then by 1, 2, 4...", HILLIS
-        => |s| Draft::new(scan::RecursiveDoubling::new(s.scan())).temporary(s.count);
+        => |s| Draft::new(scan::ScanDoubling::new(s.scan())).temporary(s.count);
 
     Gatherv 1 "default" "the root receives from all", FOLKLORE
         => |s| s.gather();
@@ -253,11 +253,11 @@ rows! {
     ReduceScatter 1 "non-overlapping" "binomial reduce to rank 0, then linear scatter", FOLKLORE
         => reduce_scatter;
     ReduceScatter 2 "recursive_halving" [Commutative] "partners at distances p/2, p/4... 1 exchange halves", THAKUR
-        => |s| reduce_scatter_halving(s, Order::FarFirst);
+        => |s| reduce_scatter_halving(s, ExchangeOrder::FarFirst);
     ReduceScatter 3 "ring" [Commutative] "blocks travel around a ring and collect contributions", PATARASUK
         => reduce_scatter_ring;
     ReduceScatter 4 "butterfly" "partners at distances 1, 2, 4... exchange halves, then swap results", TRAFF
-        => |s| reduce_scatter_halving(s, Order::NearFirst);
+        => |s| reduce_scatter_halving(s, ExchangeOrder::NearFirst);
     ReduceScatter 32 "linear" "linear reduce to rank 0, then linear scatter", FOLKLORE
         => reduce_scatter_linear;
     ReduceScatter 33 "smp" [Nodes, OrderedNodesOrCommutative] "reduced within each node, then among nodes, and scattered", KIELMANN
