@@ -145,7 +145,8 @@ pub enum Call {
         /// The packed length of the buffer.
         bytes: Shared<usize>,
     },
-    /// A block from each rank to the root, in rank order. Input: one block; output, at the root only: `size` blocks.
+    /// A block from each rank to the root, in rank order. Input: one block; output, at the root
+    /// only: `size` blocks.
     Gather {
         root: u32,
         /// The packed length of one block.
@@ -153,7 +154,8 @@ pub enum Call {
         /// At the root: its own block is already in the output.
         in_place: bool,
     },
-    /// A block from the root to each rank. Input, at the root only: `size` blocks; output: one block.
+    /// A block from the root to each rank. Input, at the root only: `size` blocks; output: one
+    /// block.
     Scatter {
         root: u32,
         /// The packed length of one block.
@@ -175,7 +177,8 @@ pub enum Call {
         /// The blocks to send are in the output, and are replaced there.
         in_place: bool,
     },
-    /// All contributions combined at the root. Input: `count` elements; output, at the root only: `count` elements.
+    /// All contributions combined at the root. Input: `count` elements; output, at the root only:
+    /// `count` elements.
     Reduce {
         root: u32,
         /// Elements of each rank's contribution.
@@ -294,6 +297,7 @@ impl Groups {
         if me.rank < self.first { 0..self.first } else { self.first..me.size }
     }
 
+    /// The ranks of the other group.
     #[must_use]
     pub fn remote(&self, me: Member) -> Range<u32> {
         if me.rank < self.first { self.first..me.size } else { 0..self.first }
@@ -421,6 +425,7 @@ impl Between {
 }
 
 impl Call {
+    /// The collective of the call.
     #[must_use]
     pub const fn collective(&self) -> Collective {
         match self {

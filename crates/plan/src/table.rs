@@ -21,8 +21,8 @@ mod setting;
 pub use nodes::segment_bytes;
 pub use rows::ALGORITHMS;
 
-/// The parameters of algorithms; the same on all ranks of a call. An algorithm reads those that its
-/// row names ([`Algorithm::parameters`]), and the window.
+/// The parameters of algorithms; the same on all ranks of a call. An algorithm reads the
+/// parameters of its row ([`Algorithm::parameters`]), and the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Parameters {
     /// The length of a segment in units of the plan (bytes, or elements of a reduction). 0: the

@@ -1,4 +1,5 @@
-//! Algorithms of two levels, verified for all sizes to 33 and many ways to spread the ranks over nodes.
+//! Algorithms of two levels, verified for all sizes up to 33 and many distributions of
+//! the ranks over nodes.
 //! Algorithms of two levels, verified for all sizes up to 33 and many distributions of ranks over
 //! nodes.
 use oxmpi_plan::cost::{LogGp, Machine, time};
@@ -87,8 +88,8 @@ fn check(size: u32, counts: &[usize]) {
                         continue;
                     }
                     let pieces = (count / 4).max(1);
-                    let ways = [(1, 0, 0), (3, 64, pieces), (2, 64, 0), (4, 0, 3 * pieces)];
-                    for (seed, window, segment) in ways.into_iter().take(if size > 33 { 2 } else { 4 }) {
+                    let variants = [(1, 0, 0), (3, 64, pieces), (2, 64, 0), (4, 0, 3 * pieces)];
+                    for (seed, window, segment) in variants.into_iter().take(if size > 33 { 2 } else { 4 }) {
                         let parameters = Parameters { window, segment, ..Parameters::default() };
                         let plan = |me| make_on(smp, me, &call, &parameters, &nodes).expect("legal");
                         let found = verify(&Check::new(size, &call, seed + *count as u64), plan);
@@ -155,7 +156,7 @@ fn segments_are_used_if_they_pay() {
                 let (taken, other) = if chosen > 0 { (cut, whole) } else { (whole, cut) };
                 assert!(
                     taken <= 1.3 * other,
-                    "{collective} of {bytes} bytes, {nodes} x {ranks_per_node}: {taken} ns, {other} ns by the other way, segment {chosen}"
+                    "{collective} of {bytes} bytes, {nodes} x {ranks_per_node}: {taken} ns, {other} ns by the other variant, segment {chosen}"
                 );
             }
         }

@@ -49,6 +49,7 @@ pub struct Answer {
 }
 
 impl Campaign {
+    /// The campaign before its first round.
     #[must_use]
     pub fn new(settings: &CampaignSettings) -> Campaign {
         let left: VecDeque<Cell> = settings.cells().into();

@@ -34,6 +34,7 @@ pub struct Round {
     pub runs: Vec<(Variant, u32)>,
 }
 
+/// The comparison of the variants of one call.
 #[derive(Clone, Debug)]
 pub struct VariantComparison {
     cell: Cell,
@@ -130,8 +131,8 @@ impl VariantComparison {
         Some(Round { cell: self.cell, runs: live.into_iter().map(|run| (run.variant, calls(run))).collect() })
     }
 
-    /// Takes the times of the last [`VariantComparison::next_round`]: of one call for each run, in its order, and of
-    /// the whole round.
+    /// Takes the times of the last [`VariantComparison::next_round`]: of one call for each run, in
+    /// its order, and of the whole round.
     ///
     /// Returns false if the times do not fit the round.
     #[must_use]

@@ -165,9 +165,9 @@ impl CostModel {
         self.hop(bytes) + (near * occupancy(inside, bytes)).max(apart * occupancy(between, bytes))
     }
 
-    /// As [`CostModel::flat_in`], in the order of the ranks, within the window of a plan. With ranks on
-    /// the root's node and on others, most of the window waits for late ranks, and the other
-    /// receives are posted one after another.
+    /// As [`CostModel::flat_in`], in the order of the ranks, within the window of a plan. With
+    /// ranks on the root's node and on others, most of the window waits for late ranks, and the
+    /// other receives are posted one after another.
     #[must_use]
     pub fn flat_in_order(&self, bytes: f64) -> f64 {
         let is_mixed = !self.is_one_node() && self.q > 1.0;
@@ -407,9 +407,9 @@ impl CostModel {
         (0..all).map(cost).sum::<f64>()
     }
 
-    /// As [`CostModel::halving`], with `block` bytes for each rank. After folding, the first ranks act
-    /// for two ranks each, so the first half of the blocks is the longer one; the link of a node
-    /// then has fewer active ranks.
+    /// As [`CostModel::halving`], with `block` bytes for each rank. After folding, the first ranks
+    /// act for two ranks each, so the first half of the blocks is the longer one; the link of a
+    /// node then has fewer active ranks.
     #[must_use]
     pub fn halving_blocks(&self, block: f64, far_first: bool) -> f64 {
         let active = 2.0_f64.powf(self.p.log2().floor());

@@ -118,8 +118,8 @@ pub struct CollectiveFacts {
 }
 
 impl CollectiveFacts {
-    /// The properties of a call with blocks of equal length: `bytes` as in [`CollectiveFacts::bytes`], of
-    /// elements of `type_size` bytes.
+    /// The properties of a call with blocks of equal length: `bytes` as in
+    /// [`CollectiveFacts::bytes`], of elements of `type_size` bytes.
     #[must_use]
     pub fn new(
         collective: Collective,

@@ -10,12 +10,15 @@
 //! use oxmpi_plan::Collective;
 //! use oxmpi_tuned::{CollectiveFacts, Rules, Selection};
 //!
-//! let file = "1 # collectives\n2 # allreduce\n1 # comm sizes\n4 # ranks\n2 # rules\n0 0 0 0\n1024 4 0 0\n";
+//! let file = "1 # collectives\n2 # allreduce\n1 # sizes\n4 # ranks\n2 # rules\n0 0 0 0\n\
+//!             1024 4 0 0\n";
 //! let read = Rules::parse("my.conf", file.as_bytes())?;
 //! let selection = Selection::default().with_rules(read.rules);
-//! let decision = selection.decide(&CollectiveFacts::new(Collective::Allreduce, 8, 4096, 8, true))?;
+//! let facts = CollectiveFacts::new(Collective::Allreduce, 8, 4096, 8, true);
+//! let decision = selection.decide(&facts)?;
 //! assert_eq!(decision.algorithm.algorithm().name, "ring");
-//! assert_eq!(decision.reason.to_string(), "the rule at my.conf:7:1 (from 4 ranks and 1024 bytes on)");
+//! let reason = decision.reason.to_string();
+//! assert_eq!(reason, "the rule at my.conf:7:1 (from 4 ranks and 1024 bytes on)");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

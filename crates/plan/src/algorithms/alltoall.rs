@@ -129,10 +129,10 @@ impl Rounds for PairwiseAlltoall {
     }
 }
 
-/// BruckAlltoall's algorithm: a block for the rank `d` above makes one hop for each bit of `d`, together
-/// with all other blocks that make this hop (BruckAlltoall et al., "Efficient algorithms for all-to-all
-/// communications in multiport message-passing systems"). Few messages, and each block is sent
-/// several times: for short blocks.
+/// BruckAlltoall's algorithm: a block for the rank `d` above makes one hop for each bit of `d`,
+/// together with all other blocks that make this hop (BruckAlltoall et al., "Efficient algorithms
+/// for all-to-all communications in multiport message-passing systems"). Few messages, and each
+/// block is sent several times: for short blocks.
 ///
 /// Temporary 0 holds at block `d` the block that has to move, or has moved, `d` ranks; temporaries
 /// 1 and 2 hold the blocks of one hop for sending and receiving.

@@ -111,9 +111,9 @@ impl Rounds for BcastScatter {
     }
 }
 
-/// After a [`BcastScatter`] the parts pass around a ring (Barnett et al., "Interprocessor collective
-/// communication library"): a rank sends about twice the buffer, whatever the number of ranks. For
-/// long buffers.
+/// After a [`BcastScatter`] the parts pass around a ring (Barnett et al., "Interprocessor
+/// collective communication library"): a rank sends about twice the buffer, whatever the number of
+/// ranks. For long buffers.
 #[derive(Clone, Debug)]
 pub(crate) struct BcastRing {
     me: Member,

@@ -85,9 +85,9 @@ impl Levels {
 /// 0: no segments. Depends on shared knowledge only.
 ///
 /// Whole vectors go down trees, whose top rank sends one message after another. Segments go along
-/// chains, where each rank sends at most one message on each level, but the first segment takes as
-/// many hops as there are nodes and ranks on one node. The cheaper variant, counted in times of a
-/// segment, is confirmed by the cost model (`tests/smp.rs`).
+/// chains, where each rank sends at most one message on each level. The first segment takes one hop
+/// for each node and for each rank of a node. The cheaper variant, counted in times of a segment, is
+/// confirmed by the cost model (`tests/smp.rs`).
 #[must_use]
 pub fn segment_bytes(collective: Collective, nodes: &Nodes, bytes: usize, commutative: bool) -> usize {
     const SEGMENT: usize = 64 << 10;
