@@ -16,8 +16,8 @@ use oxmpi_tuned::selection::refusal;
 use oxmpi_tuned::settings::Settings;
 use oxmpi_tuned::stack::{basic, smp_reason, smp_segment};
 use oxmpi_tuned::{
-    CallFacts, CommFacts, Component, Decision, Distribution, Facts, Form, IllegalForced, Reason, Reduction,
-    Stack, Unserved,
+    AlgorithmDecision, CallFacts, CollectiveFacts, CommFacts, Component, Distribution, Form, IllegalForced,
+    Reason, Reduction, Stack, Unserved,
 };
 use serde_json::{Value as Json, json};
 
@@ -61,7 +61,7 @@ or measured (shm_copy_costs, 'oxmpi doctor --measure'): nothing is learnt from m
 /// What to explain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Asked {
-    facts: Facts,
+    facts: CollectiveFacts,
     distribution: Distribution,
     /// The collective of MPI that is asked about, in lower case, if it is served by the algorithms of another one.
     alias: Option<String>,
@@ -159,7 +159,7 @@ struct Served {
 fn served(
     asked: &Asked,
     (settings, of_job): (&Settings, &OfJob),
-    decision: &Result<Decision<'_>, IllegalForced>,
+    decision: &Result<AlgorithmDecision<'_>, IllegalForced>,
 ) -> Served {
     let (facts, components) = (&asked.facts, &settings.components);
     let OfJob { associative, rpi, has_memory, pool } = *of_job;
@@ -180,7 +180,7 @@ fn served(
         Collective::Barrier | Collective::Gatherv | Collective::Scatterv | Collective::Alltoallv
     );
     let can_hand_over = (facts.bytes > 0 || !needs_data) && (!reduces || facts.commutative);
-    let is_named = !matches!(decision, Ok(Decision { reason: Reason::Fixed(_), .. }));
+    let is_named = !matches!(decision, Ok(AlgorithmDecision { reason: Reason::Fixed(_), .. }));
     let by = |form| {
         let is_small = is_small(facts, decision, form, &pool);
         let call = CallFacts { facts, form, is_small, is_named, reduction, can_hand_over };
@@ -217,7 +217,7 @@ fn parse(words: &[String]) -> Result<Asked, String> {
     let (collective, alias) = named(name)?;
     let (mut ranks, mut bytes, mut type_size, mut commutative) = (None, 0, 1, true);
     let (mut rules, mut mca, mut json) = (None, Vec::new(), false);
-    let (mut distribution, mut is_exact, mut setup) = (Distribution::SingleNode, true, Setup::Roomy);
+    let (mut distribution, mut is_exact, mut setup) = (Distribution::SingleNode, true, Setup::Dedicated);
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value behind it"));
         match word {
@@ -226,7 +226,7 @@ fn parse(words: &[String]) -> Result<Asked, String> {
             "--type-size" => type_size = number(word, value()?, 1..=i32::MAX as u64)? as usize,
             "--noncommutative" => commutative = false,
             "--inexact" => is_exact = false,
-            "--crowded" => setup = Setup::Crowded,
+            "--crowded" => setup = Setup::Oversubscribed,
             "--distribution" => {
                 distribution = match value()? {
                     "single-node" => Distribution::SingleNode,
@@ -257,7 +257,7 @@ fn parse(words: &[String]) -> Result<Asked, String> {
         }
     }
     let ranks = ranks.ok_or("--ranks is missing")?;
-    let facts = |bytes| Facts::new(collective, ranks, bytes, type_size, commutative).on(setup);
+    let facts = |bytes| CollectiveFacts::new(collective, ranks, bytes, type_size, commutative).on(setup);
     // What not all ranks know nobody looks at.
     let facts = if facts(bytes).knows_bytes() { facts(bytes) } else { facts(0) };
     Ok(Asked { facts, distribution, alias, is_exact, rules, mca, json })
@@ -306,13 +306,17 @@ fn number(word: &str, text: &str, limits: std::ops::RangeInclusive<u64>) -> Resu
 }
 
 /// All algorithms of the collective, with what forbids them.
-fn candidates(facts: &Facts) -> impl Iterator<Item = (&'static Algorithm, Option<Restriction>)> {
+fn candidates(facts: &CollectiveFacts) -> impl Iterator<Item = (&'static Algorithm, Option<Restriction>)> {
     algorithms(facts.collective).map(|id| (id.algorithm(), refusal(id, facts)))
 }
 
-fn in_text(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served: &Served) -> String {
+fn in_text(
+    asked: &Asked,
+    decision: &Result<AlgorithmDecision<'_>, IllegalForced>,
+    served: &Served,
+) -> String {
     let facts = &asked.facts;
-    let Facts { collective, ranks, bytes, message_size, .. } = facts;
+    let CollectiveFacts { collective, ranks, bytes, message_size, .. } = facts;
     let name = match &asked.alias {
         None => collective.to_string(),
         Some(alias) => format!("{alias} (as {collective})"),
@@ -381,12 +385,12 @@ fn in_text(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served
 
 /// Whether a call is one for shared memory.
 fn is_small(
-    facts: &Facts,
-    decision: &Result<Decision<'_>, IllegalForced>,
+    facts: &CollectiveFacts,
+    decision: &Result<AlgorithmDecision<'_>, IllegalForced>,
     form: Form,
     pool: &PoolSegments,
 ) -> bool {
-    let Facts { collective, ranks, bytes, .. } = *facts;
+    let CollectiveFacts { collective, ranks, bytes, .. } = *facts;
     let segment_bytes = pool.bytes_for(ranks);
     let fits = match form {
         Form::Blocking => serves(collective, ranks, bytes),
@@ -400,11 +404,11 @@ fn is_small(
     let by_users = form == Form::Blocking && collective != Collective::ReduceScatterBlock;
     fits && has_room(segment_bytes, ranks)
         && (facts.commutative || by_users)
-        && matches!(decision, Ok(Decision { reason: Reason::Fixed(_), .. }))
+        && matches!(decision, Ok(AlgorithmDecision { reason: Reason::Fixed(_), .. }))
 }
 
 /// What is said to the algorithm, and whether it looks at it.
-fn told_settings(decision: &Decision<'_>) -> [(&'static str, u64, bool); 3] {
+fn told_settings(decision: &AlgorithmDecision<'_>) -> [(&'static str, u64, bool); 3] {
     let (row, tuning) = (decision.algorithm.algorithm(), decision.tuning);
     let looks = |any: &[Parameter]| any.iter().any(|parameter| row.parameters.contains(parameter));
     [
@@ -415,13 +419,17 @@ fn told_settings(decision: &Decision<'_>) -> [(&'static str, u64, bool); 3] {
 }
 
 /// What is said to the algorithm that it looks at, or the rest.
-fn said(decision: &Decision<'_>, is_heeded: bool) -> Vec<String> {
+fn said(decision: &AlgorithmDecision<'_>, is_heeded: bool) -> Vec<String> {
     let those =
         told_settings(decision).into_iter().filter(|(_, value, heeded)| *value > 0 && *heeded == is_heeded);
     those.map(|(name, value, _)| format!("{name} {value}")).collect()
 }
 
-fn in_json(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served: &Served) -> String {
+fn in_json(
+    asked: &Asked,
+    decision: &Result<AlgorithmDecision<'_>, IllegalForced>,
+    served: &Served,
+) -> String {
     let facts = &asked.facts;
     let all: Vec<Json> = candidates(facts)
         .map(|(row, why)| {
@@ -434,7 +442,7 @@ fn in_json(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served
         "bytes": facts.bytes,
         "message_size": facts.message_size,
         "commutative": facts.commutative,
-        "crowded": facts.setup == Setup::Crowded,
+        "crowded": facts.setup == Setup::Oversubscribed,
         "algorithms": all,
         "control_section": served.by[0].1 == Ok(Component::Shmem),
     });
@@ -481,7 +489,7 @@ mod tests {
     fn a_question_is_understood() {
         let question =
             asked("coll MPI_Allreduce --ranks 64 --bytes 4k --type-size 8 --noncommutative --json").unwrap();
-        assert_eq!(question.facts, Facts::new(Collective::Allreduce, 64, 4096, 8, false));
+        assert_eq!(question.facts, CollectiveFacts::new(Collective::Allreduce, 64, 4096, 8, false));
         assert!(question.json);
         let question = asked("coll bcast --ranks 2 --mca a b --rules f --distribution any").unwrap();
         assert_eq!((question.rules.as_deref(), question.distribution), (Some("f"), Distribution::Any));

@@ -1,4 +1,4 @@
-//! Writes the table of the fixed decisions to the file that is named: `cargo xtask decisions`.
+//! Writes the table of the fixed decisions to the file of its argument: `cargo xtask decisions`.
 
 use oxmpi_plan::Setup;
 use oxmpi_plan::decisions::{DECIDED, text};
@@ -7,8 +7,9 @@ use std::io::Write;
 const HEAD: &str = "\
 # The fixed decisions. `cargo xtask decisions` writes this file; do not edit it.
 #
-# part COLLECTIVE PROCESSORS OPERATIONS RANKS: for one processor for each rank or fewer (or any
-# number, -), commutative operations or others, numbers of ranks that are powers of two or others.
+# part COLLECTIVE PROCESSORS OPERATIONS RANKS: a dedicated processor for each rank or fewer
+# processors (oversubscribed), commutative operations or others, numbers of ranks that are powers of
+# two or others; - is any.
 # Rows of a part: at most RANKS, at most BYTES, number and name of the algorithm, bytes of a segment,
 # fan-out. - is no bound; 0 leaves segment and fan-out to the algorithm. The first row that fits counts.
 ";
@@ -35,8 +36,8 @@ fn main() -> std::io::Result<()> {
 
 fn parts(setup: Setup) -> String {
     let processors = match setup {
-        Setup::Roomy => "one_each",
-        Setup::Crowded => "fewer",
+        Setup::Dedicated => "dedicated",
+        Setup::Oversubscribed => "oversubscribed",
     };
     let mut out = String::new();
     for (collective, differs) in DECIDED {

@@ -1,7 +1,8 @@
 //! The choice among the algorithms of a collective.
 //!
-//! It reads shared knowledge only, so that all ranks choose alike, and looks at restrictions, so that what it chooses
-//! is legal. What it chooses stands in a table, which the cost model has worked out ([`decisions`](crate::decisions)).
+//! The choice depends on shared knowledge only, so it is the same on all ranks, and it obeys
+//! restrictions, so it is legal. The table of choices is computed by the cost model
+//! ([`decisions`](crate::decisions)).
 
 mod fixed;
 
@@ -12,61 +13,58 @@ use crate::decisions::Candidate;
 use crate::knowledge::Shared;
 use crate::table::{AlgorithmId, Parameters, by_number, first};
 
-/// What is known of the processors of a team.
+/// Whether the ranks of a team share processors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Setup {
-    /// Each rank has a processor.
     #[default]
-    Roomy,
+    Dedicated,
     /// There are more ranks than processors.
-    Crowded,
+    Oversubscribed,
 }
 
 impl Setup {
-    /// Both.
-    pub const ALL: [Setup; 2] = [Setup::Roomy, Setup::Crowded];
+    pub const ALL: [Setup; 2] = [Setup::Dedicated, Setup::Oversubscribed];
 }
 
 impl fmt::Display for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Setup::Roomy => "a processor for each rank",
-            Setup::Crowded => "more ranks than processors",
+            Setup::Dedicated => "a processor for each rank",
+            Setup::Oversubscribed => "more ranks than processors",
         })
     }
 }
 
-/// Chooses an algorithm that is legal for any such call.
+/// An algorithm that is legal for the call.
 ///
-/// `bytes` is what [`Call::count`](crate::Call::count) counts, in bytes: the whole vector of a broadcast, reduction or scan,
-/// one block of the other collectives. `commutative` is [`Call::commutative`](crate::Call::commutative). All arguments are the
-/// same on all ranks, and so is the choice.
+/// `bytes`: [`Call::count`](crate::Call::count) in bytes, that is, the whole vector of a broadcast,
+/// reduction or scan, one block of other collectives. `commutative`:
+/// [`Call::commutative`](crate::Call::commutative). The arguments are the same on all ranks, and so
+/// is the choice.
 #[must_use]
 pub fn choose(collective: Collective, size: u32, bytes: Shared<usize>, commutative: bool) -> AlgorithmId {
     choose_within(collective, size, bytes, commutative).algorithm
 }
 
-/// A choice, and up to where it is the same.
+/// A choice, and the bounds within which it is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chosen {
-    /// The algorithm.
     pub algorithm: AlgorithmId,
-    /// Bytes of a segment; 0 leaves it to the algorithm.
+    /// Bytes of a segment; 0: the algorithm's default.
     pub segment_bytes: usize,
-    /// The fan-out; 0 leaves it to the algorithm.
+    /// 0: the algorithm's default.
     pub fan_out: u32,
-    /// The largest team for which the table names it here; `u32::MAX`: any.
+    /// The largest team of the table's row; `u32::MAX`: any.
     pub max_size: u32,
-    /// The most bytes for which it does; `usize::MAX`: any number.
+    /// The most bytes of the table's row; `usize::MAX`: any number.
     pub max_bytes: usize,
-    /// For which processors it does.
     pub setup: Setup,
-    /// Whether it does for numbers of ranks that are powers of two, or for all others; none: for both.
+    /// The numbers of ranks of the table's row: powers of two, all others, or (`None`) both.
     pub powers_of_two: Option<bool>,
 }
 
 impl Chosen {
-    /// As a plan takes it, whose unit has so many bytes.
+    /// The parameters for a plan whose unit has `unit` bytes.
     #[must_use]
     pub fn parameters(&self, unit: usize) -> Parameters {
         let Chosen { algorithm, segment_bytes, fan_out, .. } = *self;
@@ -74,13 +72,14 @@ impl Chosen {
     }
 }
 
-/// As [`choose`], with what led to the choice and what is said to the algorithm, for a processor for each rank.
+/// As [`choose`], with the parameters and the bounds of the choice, for ranks with a processor
+/// each.
 #[must_use]
 pub fn choose_within(collective: Collective, size: u32, bytes: Shared<usize>, commutative: bool) -> Chosen {
-    choose_on(Shared(Setup::Roomy), collective, size, bytes, commutative)
+    choose_on(Shared(Setup::Dedicated), collective, size, bytes, commutative)
 }
 
-/// As [`choose_within`], for these processors.
+/// As [`choose_within`], for this `setup`.
 #[must_use]
 pub fn choose_on(
     setup: Shared<Setup>,
@@ -90,7 +89,7 @@ pub fn choose_on(
     commutative: bool,
 ) -> Chosen {
     let setup = setup.0;
-    let is_it = |part: &&Part| {
+    let is_it = |part: &&DecisionTable| {
         part.collective == collective
             && part.setup.is_none_or(|other| other == setup)
             && part.commutative.is_none_or(|other| other == commutative)
@@ -102,7 +101,7 @@ pub fn choose_on(
     });
     // Of a part without rows, where there is nothing to choose. The rows of each other part end with
     // one without bounds, which a test checks.
-    let (row, powers_of_two) = found.unwrap_or((&Row::LAST, None));
+    let (row, powers_of_two) = found.unwrap_or((&DecisionRow::LAST, None));
     Chosen {
         algorithm: by_number(collective, row.number).unwrap_or_else(|| first(collective)),
         segment_bytes: row.segment_bytes as usize,
@@ -117,7 +116,7 @@ pub fn choose_on(
 /// The decisions for a collective. A part without rows leaves the first algorithm, which needs no
 /// knowledge of lengths that the ranks do not share.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct DecisionTable {
     collective: Collective,
     /// `None`: for any number of processors.
     setup: Option<Setup>,
@@ -131,8 +130,8 @@ struct Part {
     rows_end: usize,
 }
 
-impl Part {
-    const NONE: Part = Part {
+impl DecisionTable {
+    const NONE: DecisionTable = DecisionTable {
         collective: Collective::Barrier,
         setup: None,
         commutative: None,
@@ -141,14 +140,14 @@ impl Part {
         rows_end: 0,
     };
 
-    fn rows(&self) -> &'static [Row] {
+    fn rows(&self) -> &'static [DecisionRow] {
         fixed::ROWS.get(self.rows_begin..self.rows_end).unwrap_or_default()
     }
 }
 
 /// The decision for teams of at most `max_size` ranks and at most `max_bytes`.
 #[derive(Clone, Copy, Debug)]
-struct Row {
+struct DecisionRow {
     max_size: u32,
     max_bytes: usize,
     number: u8,
@@ -156,8 +155,9 @@ struct Row {
     fan_out: u16,
 }
 
-impl Row {
-    const LAST: Row = Row { max_size: ANY, max_bytes: LONG, number: 1, segment_bytes: 0, fan_out: 0 };
+impl DecisionRow {
+    const LAST: DecisionRow =
+        DecisionRow { max_size: ANY, max_bytes: LONG, number: 1, segment_bytes: 0, fan_out: 0 };
 }
 
 const ANY: u32 = u32::MAX;
@@ -182,7 +182,7 @@ mod tests {
             }
             let Some(last) = part.rows().last() else { continue };
             assert_eq!((last.max_size, last.max_bytes), (ANY, LONG), "{}", part.collective);
-            let key = |row: &Row| (row.max_size, row.max_bytes);
+            let key = |row: &DecisionRow| (row.max_size, row.max_bytes);
             assert!(part.rows().windows(2).all(|pair| key(&pair[0]) < key(&pair[1])), "{}", part.collective);
         }
         for collective in Collective::ALL {
@@ -190,10 +190,10 @@ mod tests {
         }
     }
 
-    /// What `cargo xtask decisions` would write, for teams small enough to find out quickly; for all of them if
+    /// The table is the output of `cargo xtask decisions`. Checks small teams, or all if
     /// `OXMPI_PLAN_SWEEP` is `all`.
     #[test]
-    fn the_table_is_what_the_model_says() {
+    fn the_table_agrees_with_the_model() {
         let thorough = std::env::var_os("OXMPI_PLAN_SWEEP").is_some_and(|sweep| sweep == "all");
         for setup in Setup::ALL {
             for (collective, differs) in decisions::DECIDED {

@@ -209,7 +209,7 @@ fn parameters_and_rules_are_explained_and_their_order() {
     assert_eq!(told["by"], "fixed");
     let passed = told["passed_over"].as_str().unwrap();
     assert!(
-        passed.starts_with(&format!("{name}:4:1: the rule asks for allreduce algorithm 4 ring")),
+        passed.starts_with(&format!("{name}:4:1: the rule selects allreduce algorithm 4 ring")),
         "{passed}"
     );
 

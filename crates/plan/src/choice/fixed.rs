@@ -3,17 +3,17 @@
 //!
 //! A mistake in the file ends the compilation.
 
-use super::{ANY, LONG, Part, Row, Setup};
+use super::{ANY, DecisionRow, DecisionTable, LONG, Setup};
 use crate::call::Collective;
 
 pub(super) const TEXT: &[u8] = include_bytes!("fixed.txt");
 const COUNTS: (usize, usize) = Reader::counts();
-const TABLES: ([Part; COUNTS.0], [Row; COUNTS.1]) = Reader::tables();
+const TABLES: ([DecisionTable; COUNTS.0], [DecisionRow; COUNTS.1]) = Reader::tables();
 
 /// All parts of the table.
-pub(super) static PARTS: [Part; COUNTS.0] = TABLES.0;
+pub(super) static PARTS: [DecisionTable; COUNTS.0] = TABLES.0;
 /// The rows of all parts, one part after another.
-pub(super) static ROWS: [Row; COUNTS.1] = TABLES.1;
+pub(super) static ROWS: [DecisionRow; COUNTS.1] = TABLES.1;
 
 /// Reads words and lines of the file.
 struct Reader {
@@ -36,9 +36,9 @@ impl Reader {
         (parts, rows)
     }
 
-    const fn tables() -> ([Part; COUNTS.0], [Row; COUNTS.1]) {
-        let mut parts = [Part::NONE; COUNTS.0];
-        let mut rows = [Row::LAST; COUNTS.1];
+    const fn tables() -> ([DecisionTable; COUNTS.0], [DecisionRow; COUNTS.1]) {
+        let mut parts = [DecisionTable::NONE; COUNTS.0];
+        let mut rows = [DecisionRow::LAST; COUNTS.1];
         let (mut part, mut row) = (0, 0);
         let mut reader = Reader { at: 0 };
         while reader.has_line() {
@@ -56,18 +56,18 @@ impl Reader {
         (parts, rows)
     }
 
-    const fn part(&mut self, row: usize) -> Part {
+    const fn part(&mut self, row: usize) -> DecisionTable {
         let name = self.word();
         let mut at = 0;
         while !is_equal(Collective::ALL[at].name().as_bytes(), name) {
             at += 1;
             assert!(at < Collective::ALL.len(), "fixed.txt names a collective that does not exist");
         }
-        Part {
+        DecisionTable {
             collective: Collective::ALL[at],
-            setup: match self.choice(b"one_each", b"fewer") {
-                Some(true) => Some(Setup::Roomy),
-                Some(false) => Some(Setup::Crowded),
+            setup: match self.choice(b"dedicated", b"oversubscribed") {
+                Some(true) => Some(Setup::Dedicated),
+                Some(false) => Some(Setup::Oversubscribed),
                 None => None,
             },
             commutative: self.choice(b"commutative", b"others"),
@@ -77,7 +77,7 @@ impl Reader {
         }
     }
 
-    const fn row(&mut self, max_size: &[u8]) -> Row {
+    const fn row(&mut self, max_size: &[u8]) -> DecisionRow {
         let max_size = self.number(max_size, ANY as u64) as u32;
         let max_bytes = self.word();
         let max_bytes = self.number(max_bytes, LONG as u64) as usize;
@@ -89,7 +89,7 @@ impl Reader {
         let segment_bytes = self.number(segment, 0) as u32;
         let fan_out = self.word();
         let fan_out = self.number(fan_out, 0) as u16;
-        Row { max_size, max_bytes, number, segment_bytes, fan_out }
+        DecisionRow { max_size, max_bytes, number, segment_bytes, fan_out }
     }
 
     /// Goes to the next line that is no comment. Returns false at the end.
