@@ -66,7 +66,7 @@ oxmpi: an MPI library and launcher
 
 fn main() {
     stdio::begin();
-    oxmpi_sys::spawn::heed_children();
+    oxmpi_sys::spawn::unignore_children();
     let mut args: Vec<OsString> = std::env::args_os().collect();
     let mut name =
         args.first().and_then(|a| Path::new(a).file_name()).map(|n| n.to_string_lossy().into_owned());
