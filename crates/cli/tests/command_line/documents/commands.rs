@@ -1,6 +1,7 @@
 //! The commands that README.md and the pages of `docs/` show. The first word behind the backticks
-//! of a fence is its language. In a fence `sh` each line is a command, in a fence `console` each
-//! line that begins with `$ `. A second word says when the commands run:
+//! of a fence is its language. In a fence `sh` each line is a command. In a fence `console` each
+//! line that begins with `$ ` is one, and the lines behind it are lines of its output; `...` stands
+//! for further ones. A second word says when the commands run:
 //!
 //! - none: in the everyday run;
 //! - `night`: in the nightly run;
@@ -32,6 +33,8 @@ struct ShownCommand {
     line: usize,
     when: When,
     text: String,
+    /// Lines that the command prints, among others.
+    output: Vec<String>,
 }
 
 /// The commands of a document, in order.
@@ -61,11 +64,19 @@ fn shown_commands(page: &str) -> Result<Vec<ShownCommand>, String> {
             }
             continue;
         }
-        let text = if language == "console" && !continues { prompted } else { Some(line) };
-        let Some(text) = text.filter(|text| !text.is_empty() && !text.starts_with('#')) else { continue };
+        if language == "console" && !continues && prompted.is_none() {
+            if let Some(last) = shown.last_mut().filter(|_| !line.is_empty() && line != "...") {
+                last.output.push(line.into());
+            }
+            continue;
+        }
+        let text = prompted.filter(|_| language == "console").unwrap_or(line);
+        if text.is_empty() || text.starts_with('#') {
+            continue;
+        }
         match shown.last_mut().filter(|_| continues) {
             Some(last) => last.text += &format!("\n{text}"),
-            None => shown.push(ShownCommand { line: number, when, text: text.into() }),
+            None => shown.push(ShownCommand { line: number, when, text: text.into(), output: Vec::new() }),
         }
         continues = text.ends_with('\\');
     }
@@ -125,11 +136,19 @@ impl Home {
         shell.args(["-k", "1", LIMIT_S, "bash", "-c", &shown.text]).current_dir(&self.0).stdin(Stdio::null());
         shell.env("HOME", &self.0).env("PATH", std::env::join_paths(directories).unwrap());
         let output = shell.output().map_err(|error| error.to_string())?;
-        if output.status.success() {
-            return Ok(());
+        let printed =
+            [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let failed =
+            |why: String| format!("line {}: {}: {why}: {}", shown.line, shown.text, printed.concat());
+        if !output.status.success() {
+            return Err(failed(output.status.to_string()));
         }
-        let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        Err(format!("line {}: {}: {}: {}", shown.line, shown.text, output.status, said.concat()))
+        let is_printed =
+            |line: &&String| printed.iter().any(|text| text.lines().any(|one| one.trim() == **line));
+        match shown.output.iter().find(|line| !is_printed(line)) {
+            Some(missing) => Err(failed(format!("it does not print '{missing}'"))),
+            None => Ok(()),
+        }
     }
 }
 
@@ -167,14 +186,20 @@ fn every_command_of_a_document_runs() {
 
 #[test]
 fn fences_have_a_language_and_say_when_their_commands_run() {
-    let page = "```sh\na \\\n  b # why\n# not\n\nc\n```\n  ```console night\n  $ d\n  out\n  ```\n```sh norun: slow\ne\n```\n$ f\n";
-    let command = |line, when, text: &str| ShownCommand { line, when, text: text.into() };
+    let page = "```sh\na \\\n  b # why\n# not\n\nc\n```\n  ```console night\n  $ d\n  out\n  ...\n  ```\n\
+                ```sh norun: slow\ne\n```\n$ f\n";
+    let command = |line, when, text: &str, output: &[&str]| ShownCommand {
+        line,
+        when,
+        text: text.into(),
+        output: output.iter().map(|line| (*line).to_owned()).collect(),
+    };
     let found = shown_commands(page).unwrap();
     let wanted = [
-        command(2, When::Everyday, "a \\\nb # why"),
-        command(6, When::Everyday, "c"),
-        command(9, When::Night, "d"),
-        command(13, When::Never, "e"),
+        command(2, When::Everyday, "a \\\nb # why", &[]),
+        command(6, When::Everyday, "c", &[]),
+        command(9, When::Night, "d", &["out"]),
+        command(14, When::Never, "e", &[]),
     ];
     assert_eq!(found, wanted);
     for wrong in ["```\na\n```", "```sh later\na\n```", "```sh norun:\na\n```", "```text\n$ a\n```"] {
