@@ -1,10 +1,10 @@
-//! `cargo xtask decisions`: the table of the fixed decisions, worked out again by the cost model.
+//! `cargo xtask decisions`: the table of the fixed decisions, computed again by the cost model.
 
 use crate::root;
 use crate::run::{Failure, Run};
 
 const TABLE: &str = "crates/plan/src/choice/fixed.txt";
-/// Where it is made: an interrupted run leaves the table alone.
+/// The new table is written here first: an interrupted run leaves the old one alone.
 const NEW: &str = "target/decisions.txt";
 
 /// Writes the table anew.
@@ -16,7 +16,7 @@ pub(crate) fn decisions() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says whether the table is what would be written.
+/// Compares the table with the one that would be written.
 pub(crate) fn check() -> Result<(), Failure> {
     make()?;
     let read = |name: &str| std::fs::read(root().join(name)).map_err(Failure::io(format!("reading {name}")));
