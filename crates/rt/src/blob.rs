@@ -9,7 +9,6 @@ use rustix::fs::fstat;
 /// In bytes: a limit against faulty senders.
 const LONGEST: u64 = 64 << 20;
 
-/// Creates a file with these bytes.
 pub(crate) fn write(bytes: &[u8]) -> io::Result<OwnedFd> {
     let fd = nameless::create("oxmpi-blob")?;
     nameless::check_length(bytes.len() as u64)?;

@@ -37,7 +37,6 @@ use crate::universe::{Contact, decode_words};
 
 /// The environment variable with the descriptors of a rank's segment and control socket.
 pub const BOOT_VARIABLE: &str = "OXMPI_BOOT";
-/// The environment variable with the number of ranks in the job.
 pub(crate) const SIZE_VARIABLE: &str = "OXMPI_COMM_WORLD_SIZE";
 /// The environment variable with the launcher's number of slots on all hosts (MPI_UNIVERSE_SIZE).
 pub const UNIVERSE_SIZE_VARIABLE: &str = "OXMPI_UNIVERSE_SIZE";
@@ -47,7 +46,6 @@ pub const RESTART_VARIABLE: &str = "OXMPI_CR_RESTART";
 const CONTROL: &str = "OxMPI's connection with mpirun";
 /// The node of a process whose node is unknown.
 pub const NOWHERE: u32 = u32::MAX;
-/// The version of [`BOOT_VARIABLE`].
 pub const BOOT_VERSION: u32 = 1;
 
 /// Opens the segments of a job.
@@ -60,13 +58,10 @@ pub trait Directory: Send + Sync {
 /// Why a peer's segment could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
-    /// The launcher, or the table, has no such rank or refuses it.
     #[error("rank {rank} cannot be reached: {reason}")]
     Refused { rank: u32, reason: String },
-    /// The launcher did not answer.
     #[error("mpirun does not answer the request for rank {rank}: {error}")]
     Launcher { rank: u32, error: io::Error },
-    /// The launcher's answer is malformed.
     #[error("mpirun's answer for rank {rank}: {error}")]
     Answer { rank: u32, error: DecodeError },
 }
@@ -74,21 +69,16 @@ pub enum DirectoryError {
 /// Why a process that `mpirun` started cannot take part.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
-    /// The launcher has another protocol version.
     #[error(
         "{BOOT_VARIABLE}={value}: this library understands version {BOOT_VERSION} only; mpirun and libmpi_abi.so.1 must come from one installation"
     )]
     Version { value: String },
-    /// The variable is malformed.
     #[error("{BOOT_VARIABLE}={value} is not of the form 1:SEGMENT:CONTROL; unset it to run without mpirun")]
     Syntax { value: String },
-    /// The process cannot become the rank.
     #[error("this process cannot become a rank of its job: {0}")]
     NotAdmitted(String),
-    /// The segment is unusable.
     #[error("the segment that mpirun made for this rank: {0}")]
     Segment(#[from] SegmentError),
-    /// A singleton could not make its own segment.
     #[error("cannot make a segment: {0}")]
     Create(#[source] io::Error),
 }
@@ -100,7 +90,6 @@ pub struct Client {
     fd: Descriptor,
     /// Empty in a singleton until it needs a launcher. Locked from a request to its answer.
     control: OnceLock<Mutex<Descriptor>>,
-    /// Held while a singleton gets its launcher.
     getting_launcher: Mutex<()>,
     /// The count of restores of the process when its control socket was last taken.
     restored: AtomicU32,
@@ -190,7 +179,6 @@ impl Client {
         if let Ok(launcher) = local::peer(&*control) {
             tracer::let_descendants_read(launcher.pid.cast_unsigned());
         }
-        // Cannot fail: it is empty, and no other thread sets it.
         let _ = self.control.set(Mutex::new(control));
     }
 
@@ -219,7 +207,6 @@ impl Client {
         };
         let fd = Segment::create(&boot).map_err(BootError::Create)?;
         let segment = Segment::map(&fd)?;
-        // The segment is new: the claim cannot fail.
         let _ = segment.status().claim(std::process::id());
         Client::alone(segment, fd)
     }
@@ -302,7 +289,6 @@ impl Client {
     }
 }
 
-/// A number that identifies all jobs of a launcher.
 pub(crate) fn new_universe() -> u64 {
     // At least one of the two hash keys is random.
     RandomState::new().hash_one(std::process::id()).max(1)
@@ -407,7 +393,6 @@ impl Client {
         }
     }
 
-    /// Sends a request about `rank`, and waits for the answer.
     fn ask(&self, rank: u32, request: &Request) -> Result<(Reply, Option<OwnedFd>), DirectoryError> {
         self.ask_with(rank, request, None)
     }
@@ -428,7 +413,6 @@ impl Client {
     }
 }
 
-/// Sends a request on `socket`, and waits for the answer.
 fn question(
     socket: impl AsFd,
     rank: u32,
@@ -460,7 +444,6 @@ fn refused(rank: u32, reason: String) -> DirectoryError {
     DirectoryError::Refused { rank, reason }
 }
 
-/// The error for a refusal, or for an answer of another kind.
 fn unexpected(rank: u32, reply: Reply) -> DirectoryError {
     match reply {
         Reply::Refused { reason, .. } => refused(rank, reason),

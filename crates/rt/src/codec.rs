@@ -4,7 +4,6 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
-/// Bytes that are being written.
 #[derive(Default)]
 pub(crate) struct FieldWriter(Vec<u8>);
 
@@ -53,7 +52,6 @@ impl<'a> FieldReader<'a> {
         Some(u64::from_le_bytes(*number))
     }
 
-    /// A number of 32 bits.
     pub(crate) fn word(&mut self) -> Option<u32> {
         self.number().and_then(|number| u32::try_from(number).ok())
     }

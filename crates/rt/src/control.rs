@@ -27,13 +27,17 @@ const HEADER: usize = 6;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Requests the segment of this rank. Answered by a [`Reply`].
-    Segment { rank: u32 },
+    Segment {
+        rank: u32,
+    },
     /// Requests the sender's own listening socket, in a job over sockets. Answered by
     /// [`Reply::Listener`] or a refusal.
     Listener,
     /// Requests a rank's socket addresses. Answered by [`Reply::Addresses`], [`Reply::Left`] or a
     /// refusal.
-    Addresses { rank: u32 },
+    Addresses {
+        rank: u32,
+    },
     /// Spawns the processes in the file beside this message ([`crate::universe::Spawn`]). Answered
     /// by [`Reply::Done`] with the number of the first process and, as the text, the number of
     /// processes; or a refusal.
@@ -43,16 +47,22 @@ pub enum Request {
     Parent,
     /// The sender has a communicator with processes of other jobs; the file beside this message
     /// lists the numbers of all. Not answered.
-    Bound { bond: u64 },
+    Bound {
+        bond: u64,
+    },
     /// The sender has freed that communicator. Not answered.
-    Released { bond: u64 },
+    Released {
+        bond: u64,
+    },
     /// Queries whether every process has freed this communicator. Answered by [`Reply::Done`]: 1,
     /// or 0 if a process still has it.
-    Bond { bond: u64 },
-    /// Opens a port. Answered by [`Reply::Done`] with the port's name.
+    Bond {
+        bond: u64,
+    },
     OpenPort,
-    /// Closes a port. Answered by [`Reply::Done`] or a refusal.
-    ClosePort { port: String },
+    ClosePort {
+        port: String,
+    },
     /// Meets another process at a port; the file beside this message is for that process. Answered
     /// by [`Reply::Given`] if the other process waits there, which the sender must then contact; by
     /// [`Reply::Done`] with the number of a ticket if none waits; or by a refusal.
@@ -64,9 +74,15 @@ pub enum Request {
     /// Queries a ticket. Answered by [`Reply::Done`]: 0 if the ticket waits, else 1 more than the
     /// process that it has met. Refused if it can meet nobody, or the process that it met has
     /// ended.
-    Ticket { ticket: u32, port: String },
+    Ticket {
+        ticket: u32,
+        port: String,
+    },
     /// As `Ticket`, and gives a waiting ticket back.
-    GiveBack { ticket: u32, port: String },
+    GiveBack {
+        ticket: u32,
+        port: String,
+    },
     /// Makes the sender's launcher reachable for other launchers. Answered by [`Reply::Done`] with
     /// the launcher's number among the user's launchers on this machine, or a refusal.
     Reach,
@@ -79,26 +95,31 @@ pub enum Request {
     /// Requests the secret by which processes of another launcher authenticate over sockets.
     /// Answered by [`Reply::Done`] with hexadecimal digits, or a refusal.
     Secret {
-        /// Identifies all jobs of that launcher.
         universe: u64,
     },
-    /// Publishes a name. Answered by [`Reply::Done`] or a refusal.
     Publish {
         port: String,
         service: String,
         /// Also to the user's other launchers on this machine.
         everywhere: bool,
     },
-    /// Takes a published name back. Answered by [`Reply::Done`] or a refusal.
-    Unpublish { port: String, service: String },
-    /// Requests the port published under a name. Answered by [`Reply::Done`] or a refusal.
-    LookUp { service: String },
+    Unpublish {
+        port: String,
+        service: String,
+    },
+    LookUp {
+        service: String,
+    },
     /// Requests the process of a failure. Failures are numbered from 0; the status line of the
     /// segment has their count. Answered by [`Reply::Death`] or a refusal.
-    Death { number: u32 },
+    Death {
+        number: u32,
+    },
     /// Requests the alarm of a process, in a job with sockets. Answered by [`Reply::Alarm`] or a
     /// refusal.
-    Alarm { rank: u32 },
+    Alarm {
+        rank: u32,
+    },
     /// Requests the sender's socket to the daemon of its node, in a job whose messages go through
     /// daemons. Answered by [`Reply::Relay`] or a refusal.
     Relay,
@@ -108,10 +129,14 @@ pub enum Request {
     Abroad,
     /// Requests the nodes of the processes from a number on. Answered by [`Reply::Given`], a number
     /// for each.
-    Nodes { from: u32 },
+    Nodes {
+        from: u32,
+    },
     /// The sender has taken the step of a quiescence (or of its end) with this number, as in its
     /// segment. Not answered.
-    Quiesced { step: u32 },
+    Quiesced {
+        step: u32,
+    },
     /// Requests the postbox segment of the sender's job on its node. Answered by
     /// [`Reply::Postboxes`] or a refusal.
     Postboxes,
@@ -119,17 +144,13 @@ pub enum Request {
     /// new connection. Answered, possibly later, by [`Reply::Segment`], by [`Reply::Refused`] if
     /// the sender is a singleton, or by [`Reply::Failed`].
     Enter {
-        /// The rank's number among the launcher's processes.
         number: u32,
-        /// From the sender's environment.
         secret: String,
     },
     /// The sender is the rank, and its control socket was closed: this connection replaces it.
     /// Answered by [`Reply::Done`] or a refusal.
     Return {
-        /// The rank's number among the launcher's processes.
         number: u32,
-        /// From the sender's environment.
         secret: String,
     },
     /// From a tool, as the first message of a new connection: queries the job and whether it can be
@@ -152,7 +173,6 @@ pub enum Request {
     /// Answered by [`Reply::Done`], or by [`Reply::Refused`] with the reason if the processes have
     /// not been held throughout. The processes continue unless the job is to end.
     Imaged {
-        /// Whether the job is to end: [`Request::EndHeld`] comes next.
         ends: bool,
     },
     /// From the same sender: images the processes on other hosts there. Answered by
@@ -165,13 +185,11 @@ pub enum Request {
     /// the ones that continue it. Answered by [`Reply::Done`] when all have returned 0, or by
     /// [`Reply::Refused`].
     CallFunctions {
-        /// Whether the functions are to save the state.
         saves: bool,
     },
     /// From the same sender: the checkpoint is on disk, end the job. Answered as
     /// [`Request::Imaged`].
     EndHeld {
-        /// The checkpoint's directory, for the user.
         set: String,
     },
     /// Ends the job: MPI_Abort (MPI-5.0 section 9.4.1 "Startup"), or an error that the program did
@@ -183,61 +201,56 @@ pub enum Request {
         text: String,
     },
     /// Prints this warning once, even if several ranks send it. Not answered.
-    Say { text: String },
+    Say {
+        text: String,
+    },
 }
 
 /// An answer of `mpirun`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// The descriptor is the segment of `rank`.
     Segment {
         rank: u32,
         /// If the peer belongs to another launcher: [`crate::universe::Contact`]; else empty.
         contact: String,
     },
     /// The descriptor is the alarm of `rank`, which wakes it from a sleep on descriptors.
-    Alarm { rank: u32 },
-    /// The descriptor is the rank's own listening socket.
+    Alarm {
+        rank: u32,
+    },
     Listener {
-        /// How often the rank has been started.
         incarnation: u32,
-        /// The secret of the job, in hexadecimal digits.
         secret: String,
     },
-    /// The descriptor is the rank's socket to the daemon of its node.
     Relay,
-    /// The rank's socket addresses.
     Addresses {
         rank: u32,
         /// Separated by blanks. If the peer belongs to another launcher, a line with its
         /// [`crate::universe::Contact`] and a line with the secret come first.
         addresses: String,
     },
-    /// The rank has finalized MPI.
-    Left { rank: u32 },
-    /// The request is carried out.
+    Left {
+        rank: u32,
+    },
     Done {
-        /// Its meaning depends on the request.
         number: u32,
-        /// Its meaning depends on the request.
         text: String,
     },
-    /// The descriptor is the postbox segment.
     Postboxes {
         /// The number of its ranks, the bytes of a postbox and of the pool, and the rank's
         /// semaphore sets, separated by blanks.
         shape: String,
     },
-    /// The descriptor is a file with the answer.
     Given,
     Death {
         /// The number among all processes of the launcher.
         process: u32,
     },
     /// The process cannot be the rank that it wants to be, and must not be a singleton.
-    Failed { reason: String },
+    Failed {
+        reason: String,
+    },
     Refused {
-        /// The peer of the request.
         rank: u32,
         reason: String,
     },
@@ -253,14 +266,12 @@ pub enum DecodeError {
         kind: u8,
         length: usize,
     },
-    /// The message comes from another version of OxMPI.
     #[error(
         "control protocol version {found}, but this is version {VERSION}: mpirun and the library do not come from the same installation"
     )]
     Version { found: u8 },
     #[error("unknown kind of control message: {kind}")]
     Kind { kind: u8 },
-    /// The text is not UTF-8, or not in the form of its kind.
     #[error("the text of a control message of kind {kind} makes no sense")]
     Text { kind: u8 },
 }

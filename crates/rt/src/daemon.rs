@@ -47,7 +47,6 @@ pub use crate::hosts::stream::Stream;
 /// A node of a universe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// The host's name, as the user has written it.
     pub name: String,
     /// Processors to run ranks on.
     pub cpus: u32,
@@ -76,7 +75,6 @@ impl Ended {
     }
 }
 
-/// The abstract address of this user's daemon on its host.
 fn socket_name(suffix: &str) -> String {
     let user = rustix::process::geteuid().as_raw();
     if suffix.is_empty() { format!("oxmpi-daemon-{user}") } else { format!("oxmpi-daemon-{user}-{suffix}") }

@@ -51,9 +51,7 @@ pub(crate) fn is_of_other_launcher(name: &str) -> bool {
 /// A launcher other than OxMPI's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForeignLauncher {
-    /// Serves PMI-1 or PMI-2 over an inherited socket.
     Pmi,
-    /// Has a PMIx server.
     Pmix,
     Slurm,
 }
@@ -88,7 +86,6 @@ pub enum SingletonVerdict {
 )]
 pub struct ForeignTask {
     pub launcher: ForeignLauncher,
-    /// The number of tasks, if known.
     pub tasks: Option<u32>,
     pub found: String,
 }

@@ -52,11 +52,9 @@ pub struct RankSeat {
 /// The answer to a process that wants to be a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// The process is the rank in the present generation.
     Now,
     /// The process is the rank in the next generation, which begins.
     Next,
-    /// The process waits for these ranks.
     Waits(Vec<u32>),
     Singleton,
     /// No process can become the rank, as this rank ended without finalizing MPI.

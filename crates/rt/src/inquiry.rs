@@ -21,7 +21,6 @@ use crate::codec::FieldReader;
 use crate::control::{MAX_MESSAGE, Reply, Request};
 use crate::launch::{Held, Supervision};
 
-/// The beginning of the names of entrances.
 pub(crate) const ENTRANCE_PREFIX: &str = "oxmpi.rank.";
 /// The limit for an answer: a launcher may be stopped, or blocked by its output.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -42,9 +41,7 @@ pub struct JobFacts {
     /// The number of processes, spawned ones included.
     pub ranks: u32,
     pub hosts: u32,
-    /// Whether all processes are on the host of `mpirun`.
     pub is_here: bool,
-    /// The checkpoint module, if one is named.
     pub cr: Option<String>,
     /// The automatic checkpoints, if any.
     pub supervision: Option<Supervision>,
@@ -56,10 +53,8 @@ pub struct JobFacts {
 /// Why a request to a job failed.
 #[derive(Debug, thiserror::Error)]
 pub enum InquiryError {
-    /// There is no such process, or another user owns it.
     #[error("process {0}: {1}")]
     Process(u32, io::Error),
-    /// The process runs another program.
     #[error("process {pid} is {program}, not mpirun of this installation{}", parent.map(|pid| format!("; its mpirun is process {pid}")).unwrap_or_default())]
     NotMpirun {
         pid: u32,
@@ -67,17 +62,14 @@ pub enum InquiryError {
         /// The parent process, if that is an `mpirun`.
         parent: Option<u32>,
     },
-    /// The launcher has no entrance yet, or has closed it.
     #[error("mpirun (process {0}) is only starting its job, or ending it: try again")]
     NotListening(u32),
-    /// The launcher ended before it answered.
     #[error("mpirun (process {0}) has ended")]
     Ended(u32),
     #[error(
         "mpirun (process {0}) does not answer: is it stopped (kill -CONT {0}), or does nobody read its output?"
     )]
     Silent(u32),
-    /// The launcher listens in another network namespace.
     #[error(
         "mpirun (process {0}) is in another network namespace, which this command cannot reach: nsenter --net=/proc/{0}/ns/net \
          oxmpi ..."
@@ -87,7 +79,6 @@ pub enum InquiryError {
     Unreachable(u32, io::Error),
     #[error("{0}")]
     Refused(String),
-    /// The answer is malformed.
     #[error("mpirun (process {0}) has sent a malformed answer: is it of another version?")]
     Nonsense(u32),
 }
@@ -166,7 +157,6 @@ pub struct Hold {
     socket: OwnedFd,
     held: Held,
     bytes: Vec<u8>,
-    /// Why the images are invalid.
     refusal: OnceLock<String>,
 }
 
@@ -346,7 +336,6 @@ pub(crate) const LAUNCHERS: [&str; 2] = ["mpirun", "mpiexec"];
 /// The names of the program that restarts jobs.
 pub(crate) const RESTARTS: [&str; 3] = ["restart", "lamrestart", "cr_restart"];
 
-/// Whether the command line of a process has one of these names.
 fn has_name(pid: u32, names: &[&str]) -> bool {
     is_named(&command_of(pid), names)
 }
@@ -372,7 +361,6 @@ fn parent_of(pid: u32) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// The living children of a process.
 fn children_of(pid: u32) -> Vec<u32> {
     let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -403,7 +391,6 @@ fn entrance_in(table: &str, sockets: &[String]) -> Option<String> {
     })
 }
 
-/// Sends a request to the process that listens under a name, and returns the reply.
 fn ask(name: &str, pid: u32, request: &Request, patience: Duration) -> Result<Reply, InquiryError> {
     question(&connect(name, pid)?, pid, request, patience).map(|(reply, _)| reply)
 }

@@ -3,7 +3,6 @@
 use oxmpi_sys::net::Interface;
 use std::net::{IpAddr, SocketAddr};
 
-/// One entry of btl_tcp_if_include or btl_tcp_if_exclude.
 #[derive(Debug, PartialEq, Eq)]
 enum NetworkEntry<'a> {
     Name(&'a str),

@@ -87,7 +87,6 @@ enum EndPhase {
     Killed,
 }
 
-/// One job: a world of processes.
 #[derive(Debug)]
 struct JobState {
     processes: Range<u32>,
@@ -103,7 +102,6 @@ struct JobState {
     /// The first process that exited with another status after MPI_Finalize, if that may fail the
     /// job.
     leaver: Option<Leaver>,
-    /// By rank.
     running: Vec<bool>,
     /// The number of running processes; at 0 the job is over.
     left: u32,
@@ -127,14 +125,11 @@ pub struct Jobs {
     hosts: BTreeMap<u32, String>,
     /// By the numbers of their first processes: jobs of this launcher and of others.
     worlds: BTreeMap<u32, JobState>,
-    /// Jobs of this launcher so far.
     jobs: usize,
     next: u32,
-    /// Running processes of this launcher.
     left: usize,
     /// The exit status of the first failure.
     code: Option<i32>,
-    /// Whether ranks survive a failed rank (rule 8).
     survives: bool,
     /// Whether a status other than 0 fails the job even where MPI is not in use.
     fails_by_codes: bool,
@@ -390,7 +385,6 @@ impl Jobs {
         self.bonds.bind(rank, bond, worlds);
     }
 
-    /// The jobs connected with a process's job, that job included, in order.
     fn connected(&self, rank: u32) -> Vec<u32> {
         let Some(first) = self.first_of(rank) else { return Vec::new() };
         // An ended process connects nobody, but a process that should have called MPI_Init is
@@ -401,7 +395,6 @@ impl Jobs {
         worlds
     }
 
-    /// The running processes of these jobs that are of this launcher.
     fn running_in(&self, worlds: &[u32]) -> Vec<u32> {
         let worlds = worlds.iter().filter_map(|first| self.worlds.get(first));
         worlds.filter(|world| world.other.is_none()).flat_map(JobState::running).collect()
@@ -503,7 +496,6 @@ impl Jobs {
         self.finish_if_over(out);
     }
 
-    /// A process has failed, and the others continue without it.
     fn survive(&mut self, rank: u32, fault: &Fault, code: i32, seen: &Glimpse, out: &mut Vec<Action>) {
         self.death_code.get_or_insert(code);
         let is_late = seen.stage == MpiStage::Finalized;

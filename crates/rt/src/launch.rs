@@ -102,11 +102,9 @@ pub const MAX_RANKS: u32 = MAX_GUARDED as u32;
 #[derive(Clone, Debug)]
 pub struct App {
     pub ranks: u32,
-    /// The file to execute.
     pub path: PathBuf,
     /// The program's name first.
     pub args: Vec<OsString>,
-    /// Variables that these ranks inherit.
     pub inherited: Vec<(OsString, OsString)>,
     /// Whether `inherited` was selected, and holds on other hosts too. Otherwise ranks there
     /// inherit the agent's environment.
@@ -129,11 +127,8 @@ pub struct Launch {
     pub transport: &'static Module,
     /// Addresses that hosts announce in place of their own.
     pub hostmap: Hostmap,
-    /// The style of the ranks' output.
     pub output: OutputStyle,
-    /// Files for the ranks' output.
     pub output_files: Option<OutputFiles>,
-    /// The ranks that get the standard input.
     pub stdin: Stdin,
     pub bind: Bind,
     /// Whether a line per rank reports its binding.
@@ -142,15 +137,12 @@ pub struct Launch {
     pub verbose: bool,
     /// Whether notes and warnings of ranks are suppressed; reports of failures are not.
     pub quiet: bool,
-    /// The time limit of the job.
     pub timeout: Option<Duration>,
     /// Comes first in LD_LIBRARY_PATH.
     pub library_directory: Option<PathBuf>,
     /// Finds a program to spawn.
     pub find_program: fn(&Wanted<'_>) -> Result<PathBuf, String>,
-    /// The name of an MPI function, by the number in a status line (never 0).
     pub call_name: fn(u16) -> Option<&'static str>,
-    /// The hosts of the ranks, if not all on this one.
     pub spread: Option<Spread>,
     /// The automatic checkpoints by the launcher's parent, if any.
     pub supervision: Option<Supervision>,
@@ -171,7 +163,6 @@ pub struct Supervision {
 pub struct Spread {
     /// Each has at least one rank.
     pub hosts: Vec<Host>,
-    /// The index of each rank's host.
     pub nodes: Vec<u32>,
 }
 
@@ -210,27 +201,19 @@ pub struct Wanted<'a> {
 pub enum LaunchError {
     #[error("cannot run '{}': {error}{}", program.display(), missing(program, error))]
     Run { program: PathBuf, error: io::Error },
-    /// A program is linked against another MPI library.
     #[error(
         "'{}' is linked against {library}, which belongs to {owner}: under OxMPI's mpirun each of its processes would be a \
          job of one rank; compile it with OxMPI's mpicc, or start it with the mpirun of that library ('--mca \
          mpi_allow_singletons 1' runs it all the same)",
         program.display()
     )]
-    OtherLibrary {
-        program: PathBuf,
-        library: String,
-        /// The owner of the library.
-        owner: &'static str,
-    },
+    OtherLibrary { program: PathBuf, library: String, owner: &'static str },
     #[error("cannot {0}: {1}")]
     Kernel(&'static str, #[source] io::Error),
     #[error(transparent)]
     Segment(SegmentError),
-    /// A postbox segment cannot be created.
     #[error(transparent)]
     Postboxes(PostboxError),
-    /// Semaphores cannot be created.
     #[error(transparent)]
     Semaphores(#[from] SemaphoreError),
     /// Semaphores cannot wake ranks with sockets.
@@ -239,7 +222,6 @@ pub enum LaunchError {
          not on a System V semaphore; leave it at 0, or run the job on one node"
     )]
     SemaphoresAndSockets,
-    /// The limit on open files is too low for the ranks.
     #[error(
         "{ranks} ranks need {needed} open files in {place}, but its limit is {limit}: raise the hard limit \
          ('ulimit -Hn', or that of the batch system or container), or start fewer ranks"
@@ -248,11 +230,9 @@ pub enum LaunchError {
         ranks: u64,
         /// The process that needs the files: mpirun, or each rank.
         place: &'static str,
-        /// The descriptors that it needs.
         needed: u64,
         limit: u64,
     },
-    /// A file for the ranks' output cannot be created.
     #[error("cannot make a file for the output, {}: {error}", path.display())]
     Files { path: PathBuf, error: io::Error },
     #[error(transparent)]
@@ -260,23 +240,11 @@ pub enum LaunchError {
     /// The launcher of a singleton has no singleton to serve.
     #[error("there is no singleton to serve: {0}")]
     NoSingleton(String),
-    /// Another host cannot take part.
     #[error("host '{host}': {text}")]
-    Host {
-        host: String,
-        /// Whether the program cannot be executed there.
-        is_program: bool,
-        /// The cause and the remedy.
-        text: String,
-    },
+    Host { host: String, is_program: bool, text: String },
     /// The time limit is over while agents are awaited.
     #[error("the time of {} s (--timeout) is over, and {text}", time.as_secs_f64())]
-    TimedOut {
-        time: Duration,
-        /// The awaited agents, and the remedy.
-        text: String,
-    },
-    /// The user has ended the job before it ran.
+    TimedOut { time: Duration, text: String },
     #[error("ended by signal {0} before the job ran")]
     Interrupted(i32),
     #[error(
@@ -289,10 +257,8 @@ pub enum LaunchError {
          the loopback interface up ('ip link set lo up'), or use shared memory ('--mca rpi shm')"
     )]
     NoLoopback { address: IpAddr, error: io::Error },
-    /// The processes cannot be restored from their images.
     #[error("{0}")]
     Restore(String),
-    /// An agent cannot carry out an order.
     #[error("the order of mpirun cannot be carried out here: {0}")]
     Order(String),
     #[error("{0} ranks are too many: one mpirun starts at most {MAX_RANKS}")]
@@ -308,10 +274,8 @@ fn missing(program: &Path, error: &io::Error) -> &'static str {
     }
 }
 
-/// The end of a job's time limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
-    /// The length of the limit.
     pub(crate) time: Duration,
     end: Instant,
 }
@@ -328,7 +292,6 @@ impl Deadline {
         Some(Deadline { time: launch.timeout.unwrap_or(left), end: Instant::now() + left })
     }
 
-    /// The time that is left.
     pub(crate) fn left(&self) -> Duration {
         self.end.saturating_duration_since(Instant::now())
     }
@@ -363,7 +326,6 @@ pub fn run(launch: &Launch) -> Result<i32, LaunchError> {
     launcher.run_to_the_end()
 }
 
-/// The binding of this host's ranks.
 pub(crate) fn binding_of(bind: Bind, here: usize) -> Binding {
     let usable = cpus::usable();
     // Only a job that may be bound pays for reading the topology.

@@ -16,13 +16,11 @@ pub(crate) const VERSION: u8 = 3;
 pub(crate) enum LinkMessage {
     Hello(Hello),
     Refused {
-        /// For the user.
         reason: String,
     },
     /// A request of a process of the sender. Answered by [`LinkMessage::Answer`], with the answer's
     /// descriptor.
     Ask {
-        /// Identifies the request in its answer.
         id: u32,
         process: Resident,
         request: Vec<u8>,
@@ -55,7 +53,6 @@ pub(crate) enum LinkMessage {
     Farewell,
 }
 
-/// Identifies a launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hello {
     /// Identifies all jobs of the sender.
@@ -78,11 +75,9 @@ pub(crate) struct Resident {
     pub(crate) number: u32,
     /// The number of the first process of its job.
     pub(crate) first: u32,
-    /// The size of that job.
     pub(crate) size: u32,
 }
 
-/// Why a message cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum LinkError {
     #[error("it speaks version {0} of the protocol between launchers, and this is version {VERSION}")]

@@ -38,10 +38,8 @@ use crate::foreign::{is_alive, line_of, parent_of};
 use crate::inquiry::{LAUNCHERS, RESTARTS, command_of, is_named, program_of};
 use crate::launch::{CONTROL_NUMBER, SEGMENT_NUMBER};
 
-/// The environment variable with the launcher's process number.
 pub(crate) const LAUNCHER_VARIABLE: &str = "OXMPI_LAUNCHER";
 
-/// How many ancestors are searched.
 const GENERATIONS: usize = 64;
 /// The name of this installation's program, which is `mpirun` and all other commands.
 const PROGRAM: &str = "oxmpi";
@@ -72,17 +70,14 @@ pub struct LostRank {
     cause: Cause,
 }
 
-/// Why a process cannot find its launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Cause {
     NoEnvironment(Taker),
-    /// The process belongs to another user than the launcher.
     OtherUser,
     /// The descriptors are closed, and the launcher does not accept requests.
     Closed,
 }
 
-/// The program that has removed the variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Taker {
     /// A program with a known remedy, and that remedy.
@@ -148,7 +143,6 @@ fn end_job(lost: &LostRank) {
     let control = inherited_is_control(CONTROL_NUMBER).then(|| take_inherited(CONTROL_NUMBER)).flatten();
     if let Some(control) = control {
         let request = Request::Abort { code: 1, text: format!("MPI_Init: {lost}") };
-        // If the launcher is gone there is no job to end.
         let _ = fdpass::send(&control, &request.encode(), None);
     }
 }
@@ -165,12 +159,10 @@ struct Ancestor {
 /// A rank, as its segment describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SegmentRank {
-    /// The size of its job.
     size: u32,
     owner: Owner,
 }
 
-/// The process that is a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     Nobody,
@@ -182,7 +174,6 @@ enum Owner {
     },
 }
 
-/// The evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct LaunchEvidence {
     has_variables: bool,
@@ -194,11 +185,9 @@ struct LaunchEvidence {
     line: Vec<Ancestor>,
     /// Whether the last process of `line` was started by the launcher; otherwise it is an orphan.
     is_started: bool,
-    /// The command line of the launcher.
     command: Vec<String>,
     /// The launcher's ranks; `None`: unreadable.
     seats: Option<Vec<SegmentRank>>,
-    /// The rank whose segment is inherited.
     inherited: Option<SegmentRank>,
 }
 

@@ -19,14 +19,12 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// When to check for orphans that have ended.
 #[derive(Debug, Default)]
 pub(crate) struct Orphans {
     due: Option<Instant>,
 }
 
 impl Orphans {
-    /// SIGCHLD has come.
     pub(crate) fn note(&mut self) {
         self.due.get_or_insert_with(|| Instant::now() + PAUSE);
     }

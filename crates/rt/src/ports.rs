@@ -41,7 +41,6 @@ struct Published {
     owner: u32,
 }
 
-/// The result of accepting or connecting at a port.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PortVisit {
     /// No process of the other kind waits yet: this ticket waits.
@@ -66,7 +65,6 @@ impl PortName {
         format!("oxmpi:{}:{:016x}:{word}", self.place, self.universe)
     }
 
-    /// Reads a port's name; `None` if the text is not one.
     pub(crate) fn parse(name: &str) -> Option<PortName> {
         let mut words = name.strip_prefix("oxmpi:")?.split(':');
         let place = words.next()?.parse().ok()?;
@@ -76,7 +74,6 @@ impl PortName {
     }
 }
 
-/// The state of a ticket.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ticket {
     Waits,
@@ -85,7 +82,6 @@ pub(crate) enum Ticket {
 }
 
 impl Ports {
-    /// Whether a port is open.
     pub(crate) fn is_any(&self) -> bool {
         !self.ports.is_empty()
     }
@@ -99,9 +95,6 @@ impl Ports {
     }
 
     /// Closes a port of this process; an error if it has no such port.
-    ///
-    /// # Errors
-    /// If it has no such port.
     pub(crate) fn close(&mut self, owner: u32, name: &str) -> Result<(), String> {
         match self.ports.get(name) {
             Some(port) if port.owner == owner => {
@@ -173,7 +166,6 @@ impl Ports {
         }
     }
 
-    /// The port that is published under a name.
     pub(crate) fn look_up(&self, service: &str) -> Result<&str, String> {
         let there = self.names.get(service).ok_or_else(|| format!("nothing is published as '{service}'"))?;
         Ok(&there.port)

@@ -25,9 +25,6 @@ pub struct PostboxFile {
 
 impl PostboxFile {
     /// Creates the segment.
-    ///
-    /// # Errors
-    /// The sizes are impossible, or the kernel refuses.
     pub fn create(shape: PostboxShape) -> Result<PostboxFile, PostboxError> {
         Ok(PostboxFile { fd: PostboxArea::create(&shape)?, shape, semaphores: None })
     }
@@ -54,15 +51,11 @@ pub struct SharedPostboxes {
 
 impl SharedPostboxes {
     /// Maps the segment.
-    ///
-    /// # Errors
-    /// The kernel refuses, or the file is another one.
     pub fn map(&self) -> Result<PostboxArea, PostboxError> {
         PostboxArea::map(&self.fd, self.shape)
     }
 }
 
-/// Reads a [`PostboxFile::description`].
 pub(crate) fn parse_description(text: &str) -> Option<(PostboxShape, Vec<i32>)> {
     fn next<N: FromStr>(words: &mut std::str::Split<'_, char>) -> Option<N> {
         words.next()?.parse().ok()

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 /// Steps of one quiescence: become quiet, close connections, resume.
 const STEPS: u32 = 3;
 
-/// The step that is requested next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Next {
     /// Close connections. Each process needs a new listener before.
@@ -17,7 +16,6 @@ pub(crate) enum Next {
 /// The progress of all jobs' processes.
 #[derive(Debug, Default)]
 pub(crate) struct Quiescence {
-    /// The last requested step.
     step: u32,
     /// Processes that have not taken it.
     missing: BTreeSet<u32>,
@@ -33,22 +31,18 @@ impl Quiescence {
         Quiescence { step: last.wrapping_add(STEPS), ..Quiescence::default() }
     }
 
-    /// The last requested step.
     pub(crate) fn step(&self) -> u32 {
         self.step
     }
 
-    /// Whether a quiescence is in progress.
     pub(crate) fn is_on(&self) -> bool {
         !self.step.is_multiple_of(STEPS)
     }
 
-    /// The processes that have not taken the last step.
     pub(crate) fn missing(&self) -> impl Iterator<Item = u32> + '_ {
         self.missing.iter().copied()
     }
 
-    /// The number of processes that take part.
     pub(crate) fn len(&self) -> usize {
         self.all.len()
     }

@@ -8,17 +8,14 @@ use std::time::Duration;
 
 use crate::job::{Exit, Glimpse, MpiStage};
 
-/// A rank's failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     Killed(i32),
-    /// An exit status other than 0.
     Code(i32),
     /// Exit status 0 after MPI_Init, without MPI_Finalize.
     NoFinalize,
     /// Exit status 0 without MPI_Init, which another rank has called.
     NoInit {
-        /// The name of the other rank.
         other: String,
         /// An earlier program of this rank has called MPI_Init.
         is_later: bool,
@@ -27,7 +24,6 @@ pub(crate) enum Fault {
     Gone,
 }
 
-/// The rank of a report.
 pub(crate) struct Subject<'a> {
     /// Such as "rank 3".
     pub(crate) name: &'a str,
@@ -198,7 +194,6 @@ pub(crate) fn daemon(
     out
 }
 
-/// The message when the user ends the job.
 pub(crate) fn interrupted(signal: i32, running: usize) -> String {
     format!(
         "mpirun: {}; ending {} (once more to kill them at once)\n",

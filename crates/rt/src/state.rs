@@ -20,7 +20,6 @@ use crate::waiting::{Need, Waiting};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Doing {
     Ended,
-    /// Stopped by a signal or a debugger.
     Stopped,
     /// Running, or ready to run.
     Runs,
@@ -36,7 +35,6 @@ pub enum Doing {
 pub struct Sight {
     /// The process's number in the launcher.
     pub number: u32,
-    /// The contents of the header page.
     pub seen: Glimpse,
     pub doing: Doing,
     /// 0: unknown.
@@ -99,7 +97,6 @@ pub fn lines(sights: &[Sight], host: &str, now_ns: u64, naming: Naming<'_>) -> S
 /// Stands for the time, so that two ranks with different times share a line.
 const SINCE: &str = "\u{1}";
 
-/// A phrase and a start for each wait of a process.
 fn phrases(sight: &Sight, naming: Naming<'_>) -> Vec<(String, u64)> {
     let last = |words: &str| match sight.seen.last_call {
         Some(call) => format!("{words}; the last MPI call was {call}"),
@@ -129,7 +126,6 @@ fn phrases(sight: &Sight, naming: Naming<'_>) -> Vec<(String, u64)> {
     vec![(words, u64::MAX)]
 }
 
-/// The peers and the event of a wait.
 fn wish(waiting: &Waiting, naming: Naming<'_>) -> String {
     let peers = names(&waiting.peers, naming);
     let more = match (waiting.count as usize).saturating_sub(waiting.peers.len()) {
@@ -201,7 +197,6 @@ fn stuck(sights: &BTreeMap<u32, &Sight>) -> BTreeSet<u32> {
     }
 }
 
-/// The conclusions from all waits together.
 fn verdict(sights: &[Sight], naming: Naming<'_>) -> Vec<String> {
     let by_number: BTreeMap<u32, &Sight> = sights.iter().map(|sight| (sight.number, sight)).collect();
     let stuck = stuck(&by_number);
@@ -270,7 +265,6 @@ fn deadlock(cycle: &[u32], sights: &BTreeMap<u32, &Sight>, naming: Naming<'_>) -
     format!("A deadlock: {}{more}. None of them can go on{threads}.", links.join(", "))
 }
 
-/// The most waits of a cycle that are listed.
 const MOST_LINKS: usize = 8;
 
 /// Sentences about processes that do not wait themselves and for which others wait.

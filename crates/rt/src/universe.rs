@@ -25,7 +25,6 @@ pub struct Command {
     pub program: OsString,
     /// Without the program's name.
     pub arguments: Vec<OsString>,
-    /// How many processes run the program.
     pub processes: u32,
     /// Where the program starts (info key "wdir").
     pub directory: Option<PathBuf>,
@@ -134,7 +133,6 @@ pub struct ProcessName {
     /// The number of that launcher among the user's launchers on this machine, by which it is
     /// reached; 0 if it cannot be reached.
     pub place: u32,
-    /// The process's number there.
     pub number: u32,
     /// The number there of the first process of its job.
     pub first: u32,
@@ -176,7 +174,6 @@ impl ProcessName {
 pub struct Contact {
     /// Identifies all jobs of the peer's launcher.
     pub universe: u64,
-    /// The peer's number there.
     pub number: u32,
     /// The number there of the process that has sent the request.
     pub known_as: u32,

@@ -51,7 +51,7 @@ pub fn begin() {
 }
 
 /// Writes all of it. Rust's own takes what a closed output refuses for written.
-fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
+pub fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match rustix::io::write(fd, bytes) {
             Ok(n) => bytes = &bytes[n..],

@@ -19,24 +19,19 @@ use crate::control::{Reply, Request};
 
 /// The environment variable with the launcher's name: `1:NAME:NUMBER:SECRET`.
 pub const WAY_IN_VARIABLE: &str = "OXMPI_WAY_IN";
-/// The version of [`WAY_IN_VARIABLE`].
 const VERSION: &str = "1";
 /// How long a connection waits for room in the launcher's accept queue.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The address of a rank's launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WayIn {
-    /// The abstract name of the launcher's socket.
     pub(crate) name: String,
-    /// The rank's number among the launcher's processes.
     pub(crate) number: u32,
     /// Shared by the ranks of this launcher, in hexadecimal digits.
     pub(crate) secret: String,
 }
 
 impl WayIn {
-    /// The address in this process's environment, if `mpirun` has set one.
     pub(super) fn from_env() -> Option<WayIn> {
         WayIn::read(&std::env::var(WAY_IN_VARIABLE).ok()?)
     }
@@ -77,7 +72,6 @@ impl WayIn {
         Ok(socket)
     }
 
-    /// Replaces a control socket that the program has closed.
     pub(super) fn connect_again(&self) -> Result<OwnedFd, String> {
         let socket = self.connect().map_err(|error| error.to_string())?;
         let request = Request::Return { number: self.number, secret: self.secret.clone() };
@@ -88,12 +82,9 @@ impl WayIn {
     }
 }
 
-/// The result of [`Client::enter`].
 pub(super) enum Entered {
     Rank(Client),
-    /// The process is a job of one rank.
     Singleton,
-    /// No launcher accepts connections.
     NoLauncher,
 }
 
@@ -109,7 +100,6 @@ impl Client {
         let lost = |error: DirectoryError| BootError::NotAdmitted(error.to_string());
         match question(&socket, way_in.number, &request, None).map_err(lost)? {
             (Reply::Segment { .. }, Some(fd)) => {
-                // The launcher has claimed the segment for this process.
                 let segment = Segment::map(&fd)?;
                 Client::of_rank(segment, fd, socket).map(Entered::Rank)
             }

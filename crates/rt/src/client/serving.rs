@@ -25,7 +25,6 @@ pub const SERVED_SEGMENT: i32 = 62;
 pub const SERVED_CONTROL: i32 = 63;
 
 impl Client {
-    /// Starts a launcher for a singleton without one.
     pub(super) fn need_launcher(&self) -> Result<(), UniverseError> {
         let _getting = self.getting_launcher.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.is_singleton() {

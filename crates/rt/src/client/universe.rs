@@ -13,13 +13,10 @@ use crate::universe::{Parent, ProcessName, Spawn, decode_words, encode_words};
 pub enum UniverseError {
     #[error("{0}")]
     Refused(String),
-    /// The request could not be sent, or its answer was malformed.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
-    /// A file of the request or of the answer could not be written or read.
     #[error("cannot exchange a description with mpirun: {0}")]
     Blob(#[from] io::Error),
-    /// A singleton could not start its launcher.
     #[error("this process was started without mpirun, and starting one for it failed: {0}")]
     NoLauncher(String),
 }
@@ -28,10 +25,7 @@ pub enum UniverseError {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Meeting {
     /// No process of the other kind waits: the one that comes later sends a message.
-    Waits {
-        /// For queries at the launcher.
-        ticket: u32,
-    },
+    Waits { ticket: u32 },
     /// A process waits, which has left these words and needs a message.
     Met { words: Vec<u64> },
 }
@@ -217,7 +211,6 @@ impl Client {
     }
 
     fn tell_with(&self, request: &Request, fd: Option<&OwnedFd>) {
-        // If the launcher is gone, this process is about to be ended.
         let _ = self.send(request, fd.map(AsFd::as_fd));
     }
 }
@@ -226,7 +219,6 @@ fn lost(what: &str) -> UniverseError {
     UniverseError::Refused(format!("mpirun's answer does not have the requested {what}"))
 }
 
-/// The error for a refusal, or for an answer of another kind.
 fn unexpected(reply: Reply) -> UniverseError {
     match reply {
         Reply::Refused { reason, .. } => UniverseError::Refused(reason),

@@ -41,7 +41,6 @@ pub(super) fn command(agent: &str, host: &Host, program: &Path) -> Result<(Comma
     Ok((command, shown))
 }
 
-/// Quotes a path for the shells of all hosts.
 fn quoted(path: &Path) -> Result<String, String> {
     let text = path.to_str().ok_or_else(|| format!("the path '{}' is not UTF-8", path.display()))?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
@@ -51,7 +50,6 @@ fn quoted(path: &Path) -> Result<String, String> {
     Ok(format!("'{}'", text.replace('\'', "'\\''")))
 }
 
-/// The user's remedy for a failed agent, by its exit status.
 pub(super) fn remedy(agent: &str, host: &Host, code: Option<i32>) -> String {
     let connect = words(agent, host.user.as_deref()).join(" ");
     match code {

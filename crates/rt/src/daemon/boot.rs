@@ -36,22 +36,17 @@ const MAX_NOISE: usize = 1 << 20;
 #[derive(Clone, Debug)]
 pub struct Wish {
     pub host: Host,
-    /// Whether it is the local host.
     pub is_here: bool,
 }
 
 /// A universe to boot.
 #[derive(Clone, Debug)]
 pub struct Boot {
-    /// The hosts, of which one is local.
     pub hosts: Vec<Wish>,
     /// The program that starts others on remote hosts, with options (`plm_rsh_agent`).
     pub agent: String,
-    /// Distinguishes several universes of one user; usually empty.
     pub suffix: String,
-    /// `btl_tcp_if_include`: networks of the daemons.
     pub include: String,
-    /// `btl_tcp_if_exclude`: networks not to use.
     pub exclude: String,
     /// The local file with `oxmpi daemon`.
     pub program: PathBuf,
@@ -62,7 +57,6 @@ pub struct Boot {
 /// Why there is no universe. No daemon is left.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
-    /// The user has a universe already.
     #[error("it is booted already, with {}: 'oxmpi nodes' lists them, 'oxmpi halt' ends them", list(nodes))]
     Already { nodes: Vec<Node> },
     #[error(
@@ -70,27 +64,16 @@ pub enum BootError {
          ranks shall run here"
     )]
     NotHere { own: String },
-    /// Two names stand for this host.
     #[error("'{first}' and '{second}' are both this host: leave one out")]
     Twice { first: String, second: String },
     #[error("n{number} ({host}): {why}")]
-    Host {
-        number: usize,
-        host: String,
-        /// The cause, and the remedy.
-        why: String,
-    },
+    Host { number: usize, host: String, why: String },
     #[error(
         "after {timeout:?} still no answer from {hosts}: check that they can be reached, or give them more time (--timeout)"
     )]
-    Timeout {
-        timeout: Duration,
-        /// The hosts without an answer.
-        hosts: String,
-    },
+    Timeout { timeout: Duration, hosts: String },
     #[error("cannot {0}: {1}")]
     Kernel(&'static str, std::io::Error),
-    /// A running daemon misbehaves.
     #[error(transparent)]
     Universe(#[from] UniverseError),
 }
@@ -125,14 +108,12 @@ pub fn boot(boot: &Boot, say: &mut dyn FnMut(&str)) -> Result<Vec<Node>, BootErr
     Ok(nodes)
 }
 
-/// An event of a daemon that is being started.
 enum BootEvent {
     Said(DaemonMessage),
     /// The daemon's output has ended, or is malformed.
     Silent(Option<String>),
 }
 
-/// A daemon that is being started.
 struct Daemon {
     child: Child,
     input: Option<ChildStdin>,
@@ -148,7 +129,6 @@ struct Booting<'a> {
     limit: Instant,
 }
 
-/// The progress of a daemon.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BootStep {
     Ready,
@@ -161,7 +141,6 @@ impl Booting<'_> {
         BootError::Host { number, host: self.boot.hosts[number].host.name.clone(), why }
     }
 
-    /// Starts a daemon and sends its configuration.
     fn start(
         &mut self,
         number: usize,
@@ -215,7 +194,6 @@ impl Booting<'_> {
         Ok(())
     }
 
-    /// Sends a message to a daemon. If the daemon has ended, its output has ended too.
     fn send(&mut self, number: usize, message: &DaemonMessage) {
         let mut channel = Channel::trusted();
         if channel.send(message).is_ok()
@@ -267,7 +245,6 @@ impl Booting<'_> {
         Ok(nodes)
     }
 
-    /// Waits until all daemons have reached a step.
     fn await_all(
         &mut self,
         step: BootStep,
@@ -309,7 +286,6 @@ impl Booting<'_> {
         Ok(())
     }
 
-    /// Why a daemon, or its agent, has ended.
     fn post_mortem(&mut self, number: usize, why: Option<String>) -> BootError {
         let daemon = &mut self.daemons[number];
         daemon.input = None;
@@ -335,7 +311,6 @@ impl Booting<'_> {
         self.failed(number, text)
     }
 
-    /// Waits for the agents, whose work is over.
     fn farewell(&mut self) {
         let limit = Instant::now() + FAREWELL;
         for daemon in &mut self.daemons {
@@ -343,7 +318,6 @@ impl Booting<'_> {
         }
         for daemon in &mut self.daemons {
             if ended(&mut daemon.child, limit).is_none() {
-                // Fails if the agent has ended.
                 let _ = daemon.child.kill();
                 let _ = daemon.child.wait();
             }
@@ -366,7 +340,6 @@ fn step_of(message: &DaemonMessage) -> Option<BootStep> {
     }
 }
 
-/// The exit status of a child, if it ends before `limit`.
 fn ended(child: &mut Child, limit: Instant) -> Option<std::process::ExitStatus> {
     loop {
         match child.try_wait() {
@@ -377,10 +350,8 @@ fn ended(child: &mut Child, limit: Instant) -> Option<std::process::ExitStatus> 
     }
 }
 
-/// Forwards a daemon's messages as events.
 fn listen(number: usize, output: Option<impl Read>, events: &Sender<(usize, BootEvent)>) {
     let end = output.and_then(|mut output| read_messages(number, &mut output, events).err());
-    // Fails if the boot is over.
     let _ = events.send((number, BootEvent::Silent(end)));
 }
 

@@ -33,20 +33,15 @@ pub(crate) const MAX_MESSAGE: usize = 4 << 20;
 
 /// The first bytes of an initiator, with the version of the protocol.
 const MAGIC: [u8; 16] = *b"OxMPI daemon 003";
-/// The length of an initiator's greeting.
 pub(crate) const HELLO: usize = MAGIC.len() + HANDSHAKE;
-/// The length of a frame's length field.
 const LENGTH: usize = 4;
 /// The most bytes of a program's stream in a frame, so that a frame is one record.
 const MAX_PIECE: usize = MAX_RECORD - LENGTH;
 
-/// Why a channel fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ChannelError {
-    /// The bytes are no greeting of this version.
     #[error("it has sent no greeting of a daemon of this version")]
     Foreign,
-    /// The sender has no secret, or the bytes were changed on the way.
     #[error(transparent)]
     Forged(#[from] NoiseError),
     #[error("a message of {0} bytes is longer than the {MAX_MESSAGE} that are allowed")]
@@ -55,14 +50,12 @@ pub(crate) enum ChannelError {
     Nonsense(#[from] Nonsense),
 }
 
-/// An item of a program's stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamItem {
     Bytes,
     End,
 }
 
-/// The state of the handshake.
 #[derive(Debug)]
 enum ChannelStage {
     /// An acceptor waits for the greeting.
@@ -75,7 +68,6 @@ enum ChannelStage {
     Trusted,
 }
 
-/// One side of a connection.
 #[derive(Debug)]
 pub(crate) struct Channel {
     stage: ChannelStage,
@@ -84,7 +76,6 @@ pub(crate) struct Channel {
     /// Decrypted and not parsed.
     plain: Vec<u8>,
     output: Vec<u8>,
-    /// The number of bytes of `output` that are sent.
     sent: usize,
     /// Frames that wait for the handshake.
     waiting: Vec<Vec<u8>>,
@@ -92,7 +83,6 @@ pub(crate) struct Channel {
     failed: Option<ChannelError>,
 }
 
-/// The prologue of both sides of a connection to a node's daemon.
 fn prologue(node: u32) -> Vec<u8> {
     [&MAGIC[..], &node.to_le_bytes()].concat()
 }
@@ -124,7 +114,6 @@ impl Channel {
         Ok(channel)
     }
 
-    /// The daemon of a node, which accepts.
     pub(crate) fn acceptor(secret: &Secret, node: u32) -> Channel {
         Channel::new(ChannelStage::Hello(secret.clone(), prologue(node)))
     }
@@ -153,12 +142,10 @@ impl Channel {
         self.write()
     }
 
-    /// The bytes to send; [`Channel::sent`] removes them.
     pub(crate) fn output(&self) -> &[u8] {
         &self.output[self.sent..]
     }
 
-    /// Removes bytes from the output that were sent.
     pub(crate) fn sent(&mut self, bytes: usize) {
         self.sent += bytes;
         // So the bytes that are moved are fewer than the bytes sent since the last move.
@@ -168,7 +155,6 @@ impl Channel {
         }
     }
 
-    /// Appends received bytes.
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
         match self.stage {
             ChannelStage::Trusted => self.plain.extend_from_slice(bytes),
@@ -181,7 +167,6 @@ impl Channel {
         !self.input.is_empty() || !self.plain.is_empty()
     }
 
-    /// Whether the peer is authenticated.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.stage, ChannelStage::Trusted | ChannelStage::Records { is_proved: true, .. })
     }
@@ -204,7 +189,6 @@ impl Channel {
         whole.saturating_sub(have.len()).max(1)
     }
 
-    /// The end of the first frame, if its length has come.
     fn frame(&self) -> Option<usize> {
         self.plain.first_chunk::<LENGTH>().map(|bytes| LENGTH + u32::from_le_bytes(*bytes) as usize)
     }
@@ -439,7 +423,6 @@ mod tests {
             b.feed(&[4, 0, 0, 0]);
             assert_eq!(b.next(), Err(FORGED), "and stays so");
         }
-        // A replay proves nothing.
         let (mut a, mut b) = pair(5, 5, 3);
         a.send(&DaemonMessage::Halt).unwrap();
         let mut recorded = a.output().to_vec();
@@ -452,7 +435,6 @@ mod tests {
         other.feed(&recorded);
         assert_eq!(other.next(), Err(FORGED));
         assert!(!other.is_open());
-        // An acceptor without the secret fails too.
         let (mut a, _) = pair(5, 5, 3);
         a.feed(&[0; HANDSHAKE]);
         assert_eq!(a.next(), Err(FORGED));

@@ -20,17 +20,14 @@ use crate::hosts::stream::Stream;
 pub const PATIENCE: Duration = Duration::from_secs(15);
 /// The limit for the end of all daemons.
 const HALT_PATIENCE: Duration = Duration::from_secs(30);
-/// The numbers of a program's streams.
 const STDIO: u32 = 0;
 const ERRORS: u32 = 1;
 
 /// Why a request to a daemon failed.
 #[derive(Debug, thiserror::Error)]
 pub enum UniverseError {
-    /// The daemon cannot be reached, or does not answer.
     #[error("the daemon of {node}: {error}")]
     Io { node: String, error: io::Error },
-    /// A process of another user has the name of this user's daemon.
     #[error(
         "the name of this user's daemon on this host belongs to a process of user {user} (number {pid}): there is no \
          universe that could be trusted"
@@ -38,15 +35,12 @@ pub enum UniverseError {
     ForeignOwner { user: u32, pid: i32 },
     #[error("the daemon of {node} refuses: {reason}")]
     Refused { node: String, reason: String },
-    /// The answer is not authentic.
     #[error(
         "the daemon of {node} cannot be authenticated ({what}): it belongs to another universe, or an attacker on the network changes its messages"
     )]
     Forged { node: String, what: String },
-    /// The answer is malformed.
     #[error("the daemon of {node} has sent a malformed message ({what}): is it of another version of OxMPI?")]
     Nonsense { node: String, what: String },
-    /// The program cannot run.
     #[error("{node}: {reason}")]
     Failed {
         node: String,
@@ -65,7 +59,6 @@ pub struct Program {
     pub args: Vec<OsString>,
     /// Variables that replace those of the node's daemon.
     pub env: Vec<(OsString, OsString)>,
-    /// The working directory, absolute.
     pub directory: PathBuf,
     /// Whether `directory` must exist; otherwise the home directory replaces it.
     pub is_strict: bool,
@@ -80,7 +73,6 @@ pub struct Program {
 /// two seconds later SIGKILL).
 #[derive(Debug)]
 pub struct Running {
-    /// The process id on its node.
     pub pid: u32,
     control: ClientConnection,
 }
@@ -88,9 +80,7 @@ pub struct Running {
 /// The standard streams of a program on a node.
 #[derive(Debug)]
 pub struct Stdio {
-    /// Standard input and output.
     pub stream: Stream,
-    /// Standard error.
     pub errors: Stream,
 }
 
@@ -188,7 +178,6 @@ impl Universe {
         }
     }
 
-    /// Connects to a node's daemon; returns the connection and its number there.
     fn connect(
         &self,
         (node, patience): (usize, Duration),
@@ -249,20 +238,16 @@ impl Socket {
     }
 }
 
-/// A connection with a daemon; reads wait.
 #[derive(Debug)]
 struct ClientConnection {
     node: String,
     socket: Socket,
     channel: Channel,
-    /// The connection's number at the daemon.
     id: u64,
-    /// The limit for sending.
     patience: Duration,
 }
 
 impl ClientConnection {
-    /// Connects to the daemon of this host, if there is one.
     fn near(
         (node, patience): (String, Duration),
         suffix: &str,
@@ -404,7 +389,6 @@ impl ClientConnection {
         }
     }
 
-    /// Turns a connection that was accepted as a stream of a program into that stream.
     fn into_stream(self) -> Result<Stream, UniverseError> {
         let stream = match self.socket {
             Socket::Near(socket) => Stream::over(socket.into(), None),
@@ -417,7 +401,6 @@ impl ClientConnection {
     /// program this would take a stopped program for a lost one, once its buffers are full.
     fn end_when_unanswered(&self, silence: Duration) {
         if let Socket::Far(socket) = &self.socket {
-            // A kernel without this option notices a lost host later.
             let _ = net::end_when_unanswered(socket, silence);
         }
     }

@@ -20,26 +20,20 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 /// The limit for answers of the kernel of another daemon's host.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// A daemon of the universe, including this one.
 pub(super) struct DaemonPeer {
     pub(super) node: Node,
     pub(super) link: Option<u64>,
     is_own: bool,
-    /// Why there is no link.
     trouble: Option<String>,
     /// The attempts to connect, if this side connects.
     dial: Option<Dial>,
 }
 
-/// The state of the attempts to connect.
 struct Dial {
-    /// An index in the node's addresses.
     address: usize,
     /// The time of the next attempt; `None` during an attempt, and while there is a link.
     next: Option<Instant>,
-    /// The pause after the next failure.
     pause: Duration,
-    /// Whether all addresses of this round have refused.
     is_refused: bool,
 }
 
@@ -63,7 +57,6 @@ impl DaemonPeer {
         self.is_own || self.link.is_some()
     }
 
-    /// Why the daemon does not answer.
     pub(super) fn trouble(&self) -> Option<String> {
         match (self.is_up(), &self.trouble) {
             (true, _) => None,
@@ -74,12 +67,10 @@ impl DaemonPeer {
 }
 
 impl Daemon {
-    /// The time of the next attempt.
     pub(super) fn dial_time(&self) -> Option<Instant> {
         self.peers.iter().filter_map(|peer| peer.dial.as_ref()?.next).min()
     }
 
-    /// Makes the attempts that are due.
     pub(super) fn dial_due(&mut self, now: Instant) {
         for node in 0..self.peers.len() {
             let is_due = |dial: &Dial| dial.next.is_some_and(|next| next <= now);
@@ -144,7 +135,6 @@ impl Daemon {
         address.map_or_else(|| peer.node.name.clone(), SocketAddr::to_string)
     }
 
-    /// An attempt has failed after the connection was made.
     pub(super) fn not_reached(&mut self, node: u32, why: &str) {
         let to = self.address_of(node);
         self.failed(node, false, &format!("{to}: {why}"));
@@ -166,7 +156,6 @@ impl Daemon {
         dial.is_refused = true;
     }
 
-    /// Handles the answer of the other daemon.
     pub(super) fn answered(&mut self, number: u64, message: DaemonMessage) {
         let Some(DaemonConnection { role: Role::Greeting(node), .. }) = self.connections.get(&number) else {
             return;
@@ -179,7 +168,6 @@ impl Daemon {
         }
     }
 
-    /// Handles a link that another daemon has made.
     pub(super) fn welcome_peer(&mut self, number: u64, node: u32) {
         if node <= self.seed.node || node as usize >= self.peers.len() {
             let reason = format!("n{node} is not to connect to n{}", self.seed.node);
@@ -199,7 +187,6 @@ impl Daemon {
         connection.role = Role::Peer(node);
         connection.limit = None;
         if let PeerSocket::Far(socket) = &connection.link {
-            // A kernel without this option notices a lost host later.
             let _ = net::end_when_unanswered(socket, SILENCE);
         }
         let peer = &mut self.peers[node as usize];
@@ -211,7 +198,6 @@ impl Daemon {
         }
     }
 
-    /// Handles the end of a link.
     pub(super) fn unlink(&mut self, node: u32, number: u64, why: &str) {
         let peer = &mut self.peers[node as usize];
         if peer.link != Some(number) {

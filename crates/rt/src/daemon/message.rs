@@ -17,7 +17,6 @@ use super::{Ended, Node};
 /// Daemons and programs of one universe come from one installation.
 pub(crate) const VERSION: u32 = 2;
 
-/// The purpose of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Requests of the user's program.
@@ -27,25 +26,18 @@ pub(crate) enum Purpose {
     Stream {
         /// The number of the control connection, from [`DaemonMessage::Accepted`].
         connection: u64,
-        /// The number of the stream on that connection.
         stream: u32,
     },
     /// A link with another daemon.
     Peer { node: u32 },
 }
 
-/// A program to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Exec {
-    /// Identifies the program on its connection.
     pub(crate) id: u32,
-    /// The stream that becomes standard input and output.
     pub(crate) stdio: u32,
-    /// The stream that becomes standard error.
     pub(crate) errors: u32,
-    /// The program first.
     pub(crate) args: Vec<OsString>,
-    /// Variables that replace the daemon's.
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) directory: PathBuf,
     /// Whether `directory` must exist; otherwise the home directory replaces it.
@@ -55,19 +47,13 @@ pub(crate) struct Exec {
     pub(crate) silence_s: u32,
 }
 
-/// The configuration of a new daemon.
 #[derive(Clone, Debug)]
 pub(crate) struct Seed {
-    /// The secret of the universe.
     pub(crate) secret: Secret,
-    /// The number of this daemon's node.
     pub(crate) node: u32,
     pub(crate) size: u32,
-    /// Distinguishes several universes of one user.
     pub(crate) suffix: String,
-    /// `btl_tcp_if_include`: networks to listen on.
     pub(crate) include: String,
-    /// `btl_tcp_if_exclude`: networks not to listen on.
     pub(crate) exclude: String,
 }
 
@@ -80,7 +66,6 @@ impl PartialEq for Seed {
     }
 }
 
-/// A node, as a daemon sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeView {
     pub(crate) node: Node,
@@ -88,13 +73,10 @@ pub(crate) struct NodeView {
     pub(crate) trouble: Option<String>,
 }
 
-/// A daemon's view of its universe.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
-    /// The number of its own node.
     pub(crate) own: u32,
     pub(crate) secret: Secret,
-    /// In the order of their numbers.
     pub(crate) nodes: Vec<NodeView>,
 }
 
@@ -104,7 +86,6 @@ impl PartialEq for View {
     }
 }
 
-/// A message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum DaemonMessage {
     /// The first message of each connection.
@@ -112,13 +93,10 @@ pub(crate) enum DaemonMessage {
     Accepted {
         connection: u64,
     },
-    /// The connection or the request is refused.
     Refused {
         reason: String,
     },
-    /// Requests a [`DaemonMessage::View`].
     Ask,
-    /// The answer to [`DaemonMessage::Ask`].
     View(View),
     /// Runs a program. Answered by [`DaemonMessage::Started`] or [`DaemonMessage::Failed`], and
     /// later by [`DaemonMessage::Ended`].
@@ -127,12 +105,10 @@ pub(crate) enum DaemonMessage {
         id: u32,
         pid: u32,
     },
-    /// The program does not run.
     Failed {
         id: u32,
         /// errno, or 0.
         error: i32,
-        /// For the user.
         reason: String,
     },
     Ended {
@@ -142,35 +118,25 @@ pub(crate) enum DaemonMessage {
     /// From a program: ends the universe; answered by [`DaemonMessage::Halted`]. From another
     /// daemon: ends this one; answered by the same message after all its programs.
     Halt,
-    /// All daemons have ended except these.
     Halted {
         missing: Vec<u32>,
     },
-    /// To a new daemon: its configuration.
     Seed(Seed),
     /// From a new daemon: its addresses.
     Ready {
         version: u32,
         host: String,
-        /// Processors that the daemon may use.
         cpus: u32,
-        /// The daemon's listeners.
         addresses: Vec<SocketAddr>,
     },
-    /// To a new daemon: all nodes.
     Table {
-        /// In the order of their numbers.
         nodes: Vec<Node>,
     },
-    /// From a new daemon: all links are made.
     Connected,
     /// To a new daemon: go into the background. Answered by [`DaemonMessage::Gone`].
     Go,
-    /// From a new daemon: it is in the background.
     Gone,
-    /// From a new daemon: it has failed.
     Trouble {
-        /// For the user.
         reason: String,
     },
 }

@@ -24,14 +24,12 @@ pub struct Place {
 /// Why a word does not name nodes or processors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotationError {
-    /// The word is not in the notation.
     #[error("'{0}' names no nodes (n0-3,5), processors (c0-3,5), nor is it N, C, h or o")]
     Syntax(String),
     #[error("'{word}': there is no node n{number}; the last one is n{}", size - 1)]
     NoNode { word: String, number: u32, size: usize },
     #[error("'{word}': there is no processor c{number}; there are {size}, numbered from c0")]
     NoCpu { word: String, number: u32, size: usize },
-    /// All nodes have `schedule=no`.
     #[error("'{0}': all nodes have schedule=no; name them (n0)")]
     NoneScheduled(String),
 }
@@ -84,7 +82,6 @@ fn split(word: &str) -> Option<(char, &str)> {
     Some((kind, &word[1..]))
 }
 
-/// Reads `0-3,5`.
 fn ranges(text: &str) -> Option<Vec<(u32, u32)>> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

@@ -18,27 +18,21 @@ use rustix::net::{
 
 use super::channel::{Channel, StreamItem};
 
-/// The most bytes of one read.
 const PIECE: usize = 32 << 10;
-/// Bytes that wait on one side, beyond which the other side is not read.
 const MAX_WAITING: usize = 128 << 10;
 /// Reads of one side before other events are served.
 const ROUNDS: usize = 8;
 
-/// The state of a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FlowState {
-    /// More data may come.
     Open,
     /// The end has come, and follows the waiting data.
     Ending,
-    /// The end was sent.
     Ended,
     /// The reader is gone: data are dropped.
     Deaf,
 }
 
-/// Whether forwarding continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Passing {
     On,
@@ -46,10 +40,8 @@ pub(super) enum Passing {
     Over,
 }
 
-/// The daemon's end of a stream of a program.
 #[derive(Debug)]
 pub(super) struct Passage {
-    /// The control connection of the program.
     pub(super) of: u64,
     program: OwnedFd,
     /// Data from the network; the first `given` bytes are sent to the program.
@@ -60,7 +52,6 @@ pub(super) struct Passage {
 }
 
 impl Passage {
-    /// A new passage, and the program's end of it: a blocking socket.
     pub(super) fn new(of: u64) -> io::Result<(Passage, OwnedFd)> {
         let (program, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
@@ -127,7 +118,6 @@ impl Passage {
         }
     }
 
-    /// Whether the client has all output of the program, and its end.
     fn is_finished(&self, channel: &Channel) -> bool {
         self.to_client == FlowState::Ended && channel.output().is_empty()
     }
@@ -162,7 +152,6 @@ impl Passage {
         Ok(heard)
     }
 
-    /// Sends data to the program while it has room.
     fn give(&mut self) {
         while self.waiting() > 0 && self.to_program != FlowState::Deaf {
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
@@ -183,7 +172,6 @@ impl Passage {
         self.came.clear();
         self.given = 0;
         if self.to_program == FlowState::Ending {
-            // Fails if the program has ended.
             let _ = shutdown(&self.program, Shutdown::Write);
             self.to_program = FlowState::Ended;
         }
@@ -218,11 +206,9 @@ impl Passage {
     }
 }
 
-/// The result of reading one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReadOutcome {
     Something,
     Nothing,
-    /// The side has closed the connection.
     Gone,
 }

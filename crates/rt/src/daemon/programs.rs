@@ -31,12 +31,10 @@ use crate::orphans::children_where;
 /// Between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The running programs.
 pub(super) struct Programs {
     guard: Option<Guard>,
     /// By the process id of the leader.
     running: BTreeMap<i32, RunningProgram>,
-    /// Distinguishes several universes of one user.
     suffix: String,
     /// The limits on open files for programs: those with which the daemon started.
     open_files: Option<(u64, u64)>,
@@ -47,15 +45,12 @@ struct RunningProgram {
     /// The connection of the request, and the program's number there.
     connection: u64,
     id: u32,
-    /// When the group is killed.
     limit: Option<Instant>,
 }
 
-/// Why a program does not run.
 pub(super) struct ExecFailure {
     /// errno, or 0.
     pub(super) error: i32,
-    /// For the user.
     pub(super) reason: String,
 }
 
@@ -71,7 +66,6 @@ impl Programs {
         self.running.is_empty()
     }
 
-    /// Starts a program for a connection, and returns its process id.
     pub(super) fn start(
         &mut self,
         connection: u64,
@@ -183,12 +177,10 @@ impl Programs {
         }
     }
 
-    /// When [`Programs::kill_late`] is due.
     pub(super) fn time(&self) -> Option<Instant> {
         self.running.values().filter_map(|running| running.limit).min()
     }
 
-    /// Kills the groups whose grace period is over.
     pub(super) fn kill_late(&mut self, now: Instant) {
         for (pid, running) in &mut self.running {
             if running.limit.is_some_and(|limit| limit <= now) {
@@ -211,7 +203,6 @@ impl Programs {
                 break;
             }
             for pid in children {
-                // Fails if the process has ended.
                 let _ = kill_process(pid, Signal::KILL);
                 let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED);
             }
@@ -225,12 +216,10 @@ impl Programs {
 /// Sends a signal to a group whose leader is not reaped.
 fn signal(group: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(group) {
-        // Fails if only a zombie is left of the group.
         let _ = kill_process_group(pid, signal);
     }
 }
 
-/// The working directory of a program.
 fn directory(exec: &Exec, home: Option<&OsString>) -> Result<PathBuf, ExecFailure> {
     match std::fs::metadata(&exec.directory) {
         Ok(found) if found.is_dir() => Ok(exec.directory.clone()),
@@ -250,7 +239,6 @@ fn find(name: &OsStr, path: Option<&OsString>, directory: &Path) -> Result<PathB
     let is_executable = |path: &Path| path.is_file() && access(path, Access::EXEC_OK).is_ok();
     let not_found = rustix::io::Errno::NOENT.raw_os_error();
     if name.as_bytes().contains(&b'/') {
-        // The kernel decides whether it can be executed.
         return Ok(directory.join(name));
     }
     let path = path.map_or(OsStr::new("/usr/bin:/bin"), |path| path);

@@ -16,15 +16,10 @@ use oxmpi_param::nearest::nearest;
 /// A host of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// A name or an address.
     pub name: String,
-    /// Processors, if given.
     pub cpus: Option<u32>,
-    /// The account on the host, if given.
     pub user: Option<String>,
-    /// Whether `N` and `C` include the host.
     pub is_scheduled: bool,
-    /// The directory of OxMPI on the host, if given.
     pub prefix: Option<String>,
 }
 
@@ -44,7 +39,6 @@ pub enum SchemaError {
         line: usize,
         why: String,
     },
-    /// No line names a host.
     #[error("no host is named: write a line 'HOST' or 'HOST cpu=N' for each")]
     Empty,
 }
@@ -71,7 +65,6 @@ pub fn hosts(text: &str) -> Result<Vec<Host>, SchemaError> {
     if all.is_empty() { Err(SchemaError::Empty) } else { Ok(all) }
 }
 
-/// Reads a property such as `cpu=4`.
 fn key(host: &mut Host, word: &str) -> Result<(), String> {
     let (key, value) = word.split_once('=').unwrap_or((word, ""));
     let some = |what: &str| match value {
@@ -103,7 +96,6 @@ fn key(host: &mut Host, word: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Merges a further line of a host.
 fn join(host: &mut Host, more: Host) -> Result<(), String> {
     if more.user.is_some() && more.user != host.user {
         return Err(format!("'{}' has another user on a line before this", host.name));

@@ -44,9 +44,7 @@ const LISTENERS: u64 = 3;
 const FIRST: u64 = 100;
 const PROGRAM: u64 = 1 << 62;
 
-/// A connection's socket.
 pub(super) enum PeerSocket {
-    /// To a process of this user on this host.
     Near(OwnedFd),
     /// To a peer that must have the secret.
     Far(Socket),
@@ -61,7 +59,6 @@ impl AsFd for PeerSocket {
     }
 }
 
-/// The state of a connection.
 pub(super) enum Role {
     /// The purpose is not known yet.
     Unidentified,
@@ -69,7 +66,6 @@ pub(super) enum Role {
     Dialling(u32),
     /// This daemon has connected, and waits for the answer.
     Greeting(u32),
-    /// The link with that node's daemon.
     Peer(u32),
     /// The requests of a program of the user's, with its streams.
     Control(BTreeMap<u32, PendingStream>),
@@ -81,7 +77,6 @@ pub(super) enum Role {
     Passing(Passage),
 }
 
-/// A stream that waits for its program.
 pub(super) enum PendingStream {
     /// The socket that the program inherits.
     Near(OwnedFd),
@@ -89,7 +84,6 @@ pub(super) enum PendingStream {
     Far(u64),
 }
 
-/// A connection of the daemon.
 pub(super) struct DaemonConnection {
     pub(super) link: PeerSocket,
     pub(super) channel: Channel,
@@ -98,13 +92,11 @@ pub(super) struct DaemonConnection {
     pub(super) limit: Option<Instant>,
     /// Whether the connection closes when all output is sent.
     is_closing: bool,
-    /// Whether the poller waits for room.
     is_full: bool,
     /// The poll interests on both sides of a passage.
     interests: [Interest; 2],
 }
 
-/// The state of a daemon.
 pub(super) struct Daemon {
     pub(super) poller: Poller,
     pub(super) seed: Seed,
@@ -121,7 +113,6 @@ pub(super) struct Daemon {
     /// Once the daemon is in the background.
     background: Option<(Signals, Programs)>,
     ending: Option<HaltState>,
-    /// Whether `oxmpi boot` knows that all links are made.
     is_connected: bool,
     /// The limits on open files before they were raised.
     open_files: Option<(u64, u64)>,
@@ -150,9 +141,7 @@ pub fn serve() -> i32 {
     }
 }
 
-/// Reports an error to `oxmpi boot`; returns the exit status.
 fn complain(reason: String) -> i32 {
-    // Fails if `oxmpi boot` has ended.
     let _ = report_to_boot(&DaemonMessage::Trouble { reason });
     1
 }
@@ -191,7 +180,6 @@ impl Daemon {
         }
     }
 
-    /// When [`Daemon::handle_due`] is due.
     fn time(&self) -> Option<Instant> {
         let limits = self.connections.values().filter_map(|connection| connection.limit);
         let programs = self.background.as_ref().and_then(|(_, programs)| programs.time());
@@ -199,7 +187,6 @@ impl Daemon {
         limits.chain(programs).chain(ending).chain(self.shut.values().copied()).chain(self.dial_time()).min()
     }
 
-    /// Handles time limits that are over.
     fn handle_due(&mut self, now: Instant) -> Result<(), String> {
         let late = self.connections.iter().filter(|(_, c)| c.limit.is_some_and(|limit| limit <= now));
         let late: Vec<u64> = late.map(|(number, _)| *number).collect();
@@ -235,7 +222,6 @@ impl Daemon {
         }
     }
 
-    /// Adds a connection and returns its number.
     pub(super) fn add(&mut self, link: PeerSocket, channel: Channel, role: Role) -> Option<u64> {
         let number = self.next;
         let (is_full, interests) = (matches!(role, Role::Dialling(_)), <[Interest; 2]>::default());
@@ -248,7 +234,6 @@ impl Daemon {
         Some(number)
     }
 
-    /// Handles the events of a connection.
     fn attend(&mut self, number: u64, readable: bool, writable: bool) {
         if self.connections.get(&number).is_some_and(|connection| matches!(connection.role, Role::Passing(_)))
         {
@@ -289,7 +274,6 @@ impl Daemon {
         }
     }
 
-    /// Ends a connection after a malformed message.
     fn refuse(&mut self, number: u64, error: &ChannelError) {
         let text = error.to_string();
         if self.connections.get(&number).is_some_and(|connection| connection.channel.is_open()) {
@@ -308,7 +292,6 @@ impl Daemon {
         self.flush(number);
     }
 
-    /// Sends a message on a connection.
     pub(super) fn send(&mut self, number: u64, message: &DaemonMessage) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
         let sent = connection.channel.send(message);
@@ -318,7 +301,6 @@ impl Daemon {
         self.flush(number);
     }
 
-    /// Sends output while there is room.
     pub(super) fn flush(&mut self, number: u64) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
         if matches!(connection.role, Role::Dialling(_) | Role::Parked(..) | Role::Passing(_)) {
@@ -336,7 +318,6 @@ impl Daemon {
         let is_full = !connection.channel.output().is_empty();
         if is_full != connection.is_full {
             connection.is_full = is_full;
-            // Fails only for a descriptor that is not in the set.
             let _ = self.poller.change(&connection.link, number, is_full);
         }
         if is_full {
@@ -385,7 +366,6 @@ impl Daemon {
         }
     }
 
-    /// Handles the purpose of a connection.
     fn introduce(&mut self, number: u64, purpose: Purpose) {
         if self.background.is_none() && !matches!(purpose, Purpose::Peer { .. }) {
             return self.answer_last(number, "the universe is being booted".into());
@@ -429,7 +409,6 @@ impl Daemon {
         }
     }
 
-    /// Removes a connection.
     pub(super) fn lose(&mut self, number: u64, why: &str) {
         let Some(connection) = self.connections.remove(&number) else { return };
         self.poller.remove(&connection.link);

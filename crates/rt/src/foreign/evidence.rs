@@ -13,7 +13,6 @@ use crate::lost::LAUNCHER_VARIABLE;
 
 /// The limit for a PMIx server on this machine to accept.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How many ancestors are searched.
 const GENERATIONS: usize = 64;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,17 +20,14 @@ pub(super) struct Evidence {
     pub(super) pmi: Pmi,
     pub(super) pmix: Pmix,
     pub(super) slurm: Slurm,
-    /// The number of this task, if a variable has it.
     pub(super) task_rank: Option<u32>,
     /// This process and its ancestors, without an `mpirun` of ours.
     pub(super) line: Vec<i32>,
-    /// Whether an `mpirun` of ours is among the ancestors.
     pub(super) is_below_mpirun: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pmi {
-    /// PMI_SIZE.
     pub(super) size: Option<u32>,
     /// PMI_FD, if it is a socket with a peer.
     pub(super) open_socket: Option<i32>,
@@ -41,7 +37,6 @@ pub(super) struct Pmi {
 pub(super) struct Pmix {
     /// OMPI_COMM_WORLD_SIZE.
     pub(super) size: Option<u32>,
-    /// The address at which the server accepts connections.
     pub(super) server: Option<String>,
 }
 
@@ -56,7 +51,6 @@ pub(super) struct Slurm {
 }
 
 impl Evidence {
-    /// Collects the evidence for this process.
     pub(super) fn gather() -> Evidence {
         let (line, is_below_mpirun) = line_of(id(), number(LAUNCHER_VARIABLE));
         Evidence {
@@ -110,7 +104,6 @@ pub(crate) fn parent_of(process: u32) -> Option<u32> {
     ProcessStat::of(process).map(|stat| stat.parent)
 }
 
-/// The address of a PMIx server in the environment that accepts a connection.
 fn pmix_server() -> Option<String> {
     // Clients of a server have this variable.
     std::env::var_os("PMIX_NAMESPACE")?;
@@ -132,7 +125,6 @@ fn pmix_server() -> Option<String> {
     None
 }
 
-/// The address of a PMIx server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Address {
     Tcp(SocketAddr),

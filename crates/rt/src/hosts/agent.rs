@@ -76,13 +76,9 @@ pub struct Setup {
     /// Checks that no process of a job with one of these marks
     /// ([`oxmpi_sys::spawn::GUARD_VARIABLE`]) runs here.
     pub has_ended: fn(&[String]) -> Result<(), String>,
-    /// Restores the images of ranks; returns lines for the user.
     pub restore: fn(&Images, &[Restored<'_>]) -> Result<String, String>,
-    /// Whether this host has access to the images.
     pub sees: fn(&Images) -> bool,
-    /// Checks that images can be made here for a job with these parameters.
     pub check_images: fn(&Params) -> Result<(), String>,
-    /// Makes images of held ranks.
     pub image: fn(&ImageTask) -> Result<ImagesMade, String>,
 }
 
@@ -124,7 +120,6 @@ pub fn serve(setup: &Setup) -> Result<i32, LaunchError> {
     Agent::new(setup, &signals, stream)?.run()
 }
 
-/// The agent is to end.
 struct Over;
 
 struct Agent<'a> {
@@ -132,11 +127,9 @@ struct Agent<'a> {
     signals: &'a Signals,
     head: Stream,
     is_waiting_for_room: bool,
-    /// Events that are always polled.
     events: OwnedFd,
     /// The ranks' outputs, polled while fewer than [`WINDOW`] bytes are unprinted.
     outputs: OwnedFd,
-    /// Bytes of output that the head has not printed.
     under_way: u64,
     ready: Option<ReadyRanks>,
     launch: Option<Launch>,
@@ -144,7 +137,6 @@ struct Agent<'a> {
     /// Of a job whose messages go through daemons.
     relay: Option<RelayProcess>,
     members: BTreeMap<u32, LocalRank>,
-    /// Processes of spawned jobs that are over.
     relics: BTreeMap<u32, EndedProcess>,
     /// Restored ranks, whose memory describes the host of their image.
     restored: Vec<HeldRank>,
@@ -154,21 +146,18 @@ struct Agent<'a> {
     described: Vec<HeldRank>,
     imaging: Option<Imaging>,
     sending: Option<ImageTransfer>,
-    /// Images from the head, to be restored.
     received: Option<(FileReceiver, ImageDirectory)>,
     /// A call of the program's checkpoint functions that has not returned on all ranks.
     calling: Option<u32>,
     secret: [u8; 32],
     /// Detects the end of the head's host, if the stream goes through ssh.
     lifeline: Option<Lifeline>,
-    /// The interval between signs of life.
     alive: Duration,
     next_alive: Instant,
     orphans: Orphans,
     buffer: Vec<u8>,
 }
 
-/// Ranks that are prepared and not started.
 struct ReadyRanks {
     order: Order,
     launch: Launch,
@@ -176,7 +165,6 @@ struct ReadyRanks {
     here: Vec<u32>,
     boot: oxmpi_shm::segment::Boot,
     prepared: PreparedRanks,
-    /// The relay's listener, if the job has relays.
     relay: Option<Listener>,
 }
 
@@ -240,7 +228,6 @@ impl<'a> Agent<'a> {
         result
     }
 
-    /// Sleeps until events come, and handles them.
     fn wait(&mut self) -> rustix::io::Result<Result<(), Over>> {
         let now = Instant::now();
         if self.next_alive <= now {
@@ -273,7 +260,6 @@ impl<'a> Agent<'a> {
         self.take_events(true)
     }
 
-    /// Reaps the processes that ranks have left behind.
     fn reap_orphans(&mut self, now: Instant) {
         let ranks = self.members.values().map(|member| member.rank.process.pid);
         let others =
@@ -353,7 +339,6 @@ impl<'a> Agent<'a> {
         Ok(())
     }
 
-    /// Handles the head's messages; an error if the agent is to end.
     fn read_head(&mut self) -> Result<(), Over> {
         let goes_on = matches!(self.head.read(), Ok(true));
         loop {
@@ -413,7 +398,6 @@ impl<'a> Agent<'a> {
             }
             ToAgent::Relay { order } => {
                 if let Some(relay) = &self.relay {
-                    // The relay's end has an event of its own.
                     let _ = relay.pass(&order, None);
                 }
             }
@@ -449,7 +433,6 @@ impl<'a> Agent<'a> {
         self.post(&FromAgent::Failed { base, is_program, text });
     }
 
-    /// Creates segments, sockets and pipes for the ranks.
     fn prepare(&mut self, order: Order) -> Result<(), LaunchError> {
         let size = order.nodes.len() as u32;
         let here: Vec<u32> =
@@ -515,7 +498,6 @@ impl<'a> Agent<'a> {
         Ok(())
     }
 
-    /// Starts the ranks.
     fn start(&mut self) -> Result<(), LaunchError> {
         let none = || LaunchError::Order("no ranks are prepared".to_string());
         let ready = self.ready.take().ok_or_else(none)?;
@@ -541,12 +523,10 @@ impl<'a> Agent<'a> {
         started
     }
 
-    /// The number of running processes here.
     fn running(&self) -> u32 {
         self.members.values().filter(|member| member.running).count() as u32
     }
 
-    /// Abandons a spawn that has failed elsewhere.
     fn abandon(&mut self, base: u32) {
         self.ready = None;
         let gone = self.members.split_off(&base);

@@ -27,7 +27,6 @@ const MAX_SAID: usize = 4096;
 /// The limit for the answer to an order to kill processes.
 const KILLING: Duration = Duration::from_secs(3);
 
-/// The head's state of an agent on another host.
 #[derive(Debug)]
 pub(crate) struct RemoteAgent {
     /// As the user has named it.
@@ -35,7 +34,6 @@ pub(crate) struct RemoteAgent {
     pub(crate) node: u32,
     pub(crate) stream: Stream,
     pub(crate) errors: Option<Stream>,
-    /// The last error output.
     said: Vec<u8>,
     carrier: Carrier,
     /// The command that opened the stream, for the user.
@@ -44,41 +42,32 @@ pub(crate) struct RemoteAgent {
     has_greeted: bool,
     /// Until when the ranks must be prepared, or run.
     limit: Instant,
-    /// The length of that limit.
     patience: Duration,
-    /// The socket addresses of the agent's ranks.
     pub(crate) addresses: Vec<(u32, String)>,
     /// The address of the agent's relay; empty if there is none.
     pub(crate) relay: String,
     /// The agent's host has no access to the images that are to be restored.
     pub(crate) wants_images: bool,
-    /// The process numbers of the ranks.
     pub(crate) pids: Vec<(u32, u32)>,
-    /// Why spawned processes are not started.
     pub(crate) refused: Option<String>,
     /// Messages that came while another answer was awaited.
     held: VecDeque<FromAgent>,
     /// The agent counts as lost after this time without a message.
     pub(crate) silence: Duration,
-    /// When the last message came.
     pub(crate) last_message: Instant,
     /// Bytes of output that are printed and not yet acknowledged to the agent.
     pub(crate) owed: u64,
     /// Requests for addresses of processes there: requester and process.
     pub(crate) address_requests: Vec<(u32, u32)>,
-    /// State queries without an answer.
     pub(crate) unanswered: u32,
-    /// State queries so far.
     queries: u64,
     /// The number of the last state query of [`RemoteAgent::watch`].
     watch: u64,
     /// Orders to kill processes that may not be carried out yet.
     kills: Vec<Kill>,
-    /// Whether the stream is polled for room.
     pub(crate) is_behind: bool,
 }
 
-/// An order to kill processes.
 #[derive(Debug)]
 struct Kill {
     since: Instant,
@@ -91,7 +80,6 @@ struct Kill {
 /// The events that may end the wait for agents: the user's signals, or the job's time limit.
 pub(crate) type Watch<'a> = (&'a Signals, Option<Deadline>);
 
-/// The answer that is awaited from an agent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AgentStage {
     Greeting,
@@ -161,7 +149,6 @@ impl RemoteAgent {
         })
     }
 
-    /// The order for the agent.
     pub(crate) fn order(
         &self,
         launch: &Launch,
@@ -213,13 +200,11 @@ impl RemoteAgent {
         RemoteAgent::await_all(all, AgentStage::Ready, watch)
     }
 
-    /// Starts the ranks of all agents, and waits until they run.
     pub(crate) fn start_all(all: &mut [RemoteAgent], watch: Watch<'_>) -> Result<(), LaunchError> {
         all.iter_mut().for_each(|far| far.post(&ToAgent::Go));
         RemoteAgent::await_all(all, AgentStage::Started, watch)
     }
 
-    /// Sends files of a checkpoint to the agent.
     pub(crate) fn send_files(
         &mut self,
         mut files: FileSender,
@@ -265,14 +250,12 @@ impl RemoteAgent {
         self.last_message + self.silence
     }
 
-    /// Orders the agent to kill processes.
     pub(crate) fn kill(&mut self, ranks: Vec<u32>, now: Instant) {
         self.post(&ToAgent::Signal { number: Signal::KILL.as_raw(), ranks: ranks.clone() });
         self.query();
         self.kills.push(Kill { since: now, ranks, query: self.queries });
     }
 
-    /// Notes the answer to a state query.
     pub(crate) fn note_answer(&mut self) {
         self.unanswered = self.unanswered.saturating_sub(1);
         let answered = self.answered();
@@ -295,7 +278,6 @@ impl RemoteAgent {
         self.stream.post(&message.encode());
     }
 
-    /// Queries the state of the agent's processes.
     pub(crate) fn query(&mut self) {
         self.unanswered += 1;
         self.queries += 1;
@@ -308,12 +290,10 @@ impl RemoteAgent {
         self.watch = self.queries;
     }
 
-    /// Whether the last [`RemoteAgent::watch`] is answered.
     pub(crate) fn has_answered_watch(&self) -> bool {
         self.watch <= self.answered()
     }
 
-    /// The number of the last answered state query.
     fn answered(&self) -> u64 {
         self.queries - u64::from(self.unanswered)
     }
@@ -364,7 +344,6 @@ impl RemoteAgent {
         }
     }
 
-    /// Reads the stream; its end is an error.
     fn read(&mut self, stage: AgentStage) -> Result<(), LaunchError> {
         match self.stream.read() {
             Ok(true) => Ok(()),
@@ -374,7 +353,6 @@ impl RemoteAgent {
         }
     }
 
-    /// Whether the awaited answer has come.
     fn has_come(&mut self, stage: AgentStage) -> Result<bool, LaunchError> {
         if !self.has_greeted {
             match message::find_greeting(self.stream.came()) {
@@ -421,7 +399,6 @@ impl RemoteAgent {
         }
     }
 
-    /// The next message.
     pub(crate) fn next(&mut self) -> Result<Option<FromAgent>, StreamError> {
         match self.held.pop_front() {
             Some(message) => Ok(Some(message)),

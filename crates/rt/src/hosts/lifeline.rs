@@ -26,7 +26,6 @@ pub(crate) const HEAD: u32 = u32::MAX;
 /// A connection with the head, or the attempt to connect.
 #[derive(Debug)]
 pub(crate) struct Lifeline {
-    /// The addresses that are left to try.
     addresses: VecDeque<SocketAddr>,
     secret: Secret,
     node: u32,
@@ -43,10 +42,8 @@ struct LifelineSocket {
     is_connected: bool,
 }
 
-/// The state of a lifeline.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// Connected, or connecting.
     Holds,
     None,
     /// The head's host no longer answers.
@@ -70,7 +67,6 @@ impl Lifeline {
     }
 
     fn try_next(&mut self, events: &OwnedFd) -> Fate {
-        // Closing the socket also removes it from the epoll set.
         self.line = None;
         while let Some(address) = self.addresses.pop_front() {
             let Ok(socket) = Socket::connect(address, None) else { continue };
@@ -88,7 +84,6 @@ impl Lifeline {
         Fate::None
     }
 
-    /// Handles an event of the lifeline.
     pub(crate) fn ready(&mut self, events: &OwnedFd) -> Fate {
         let (node, name) = (self.node, self.name);
         let Some(line) = &mut self.line else { return Fate::None };
@@ -109,7 +104,6 @@ impl LifelineSocket {
         if !self.is_connected {
             self.socket.outcome()?;
             if self.socket.send_bytes(&[]).is_err() {
-                // The connection is not established yet.
                 return Ok(());
             }
             self.is_connected = true;

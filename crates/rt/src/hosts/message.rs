@@ -28,16 +28,13 @@ const MAX_NOISE: usize = 64 << 10;
 /// Why a stream is not that of an agent, or of a head.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StreamError {
-    /// The other side has another version.
     #[error(
         "it is of OxMPI {found}, and this is {own}: name the directory of the same installation there with --prefix, or \
          install the same version"
     )]
     Version { found: String, own: String },
-    /// The greeting is missing.
     #[error("it does not begin with an agent's greeting, but with: {0}")]
     NoAgent(String),
-    /// A malformed message.
     #[error("a message of kind {kind} with {length} bytes makes no sense")]
     Nonsense { kind: u8, length: usize },
 }
@@ -86,7 +83,6 @@ pub fn next(bytes: &[u8]) -> Result<Option<usize>, StreamError> {
     Ok((rest.len() >= length).then_some(4 + length))
 }
 
-/// A message with its length.
 fn framed(kind: u8, write: impl FnOnce(&mut FieldWriter)) -> Vec<u8> {
     let mut out = FieldWriter::default();
     write(&mut out);
@@ -98,7 +94,6 @@ fn framed(kind: u8, write: impl FnOnce(&mut FieldWriter)) -> Vec<u8> {
     bytes
 }
 
-/// Reads one message with its length.
 fn read<T>(bytes: &[u8], read: impl FnOnce(u8, &mut FieldReader<'_>) -> Option<T>) -> Result<T, StreamError> {
     let (kind, rest) = match bytes {
         [_, _, _, _, kind, rest @ ..] => (*kind, rest),

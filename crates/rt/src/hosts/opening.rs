@@ -19,11 +19,7 @@ use crate::daemon::{self, Running, Universe};
 #[derive(Clone, Debug)]
 pub enum Opening {
     /// A program that forwards its standard input and output to the agent, as ssh does.
-    Command {
-        path: PathBuf,
-        /// The program's name first.
-        args: Vec<OsString>,
-    },
+    Command { path: PathBuf, args: Vec<OsString> },
     /// The user's daemon on a node starts the agent.
     Daemon {
         universe: Arc<Universe>,
@@ -39,9 +35,7 @@ const OF_DAEMON: &str = "/proc/self/exe";
 /// The process at the other end of a stream.
 #[derive(Debug)]
 pub(crate) enum Carrier {
-    /// A local process that forwards the stream.
     Process(Process),
-    /// The agent, started by a daemon.
     Agent(Box<Running>),
 }
 
@@ -121,7 +115,6 @@ impl Opening {
         }
     }
 
-    /// The program for a daemon to run.
     fn agent(&self, silence: Duration) -> daemon::Program {
         let program = match self {
             Opening::Daemon { program: Some(program), .. } => program.as_os_str(),

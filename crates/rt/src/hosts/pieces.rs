@@ -15,7 +15,6 @@ const MOST_LEFT: u32 = 100;
 /// The most bytes of pieces that wait in a stream.
 pub(crate) const PIECES_WAITING: usize = 1 << 20;
 
-/// Sends files one after another.
 #[derive(Debug)]
 pub(crate) struct FileSender {
     base: PathBuf,
@@ -67,7 +66,6 @@ impl FileSender {
     }
 }
 
-/// Receives files one after another.
 #[derive(Debug)]
 pub(crate) struct FileReceiver {
     base: PathBuf,
@@ -75,7 +73,6 @@ pub(crate) struct FileReceiver {
 }
 
 impl FileReceiver {
-    /// Receives files into a directory.
     pub(crate) fn into(base: &Path) -> FileReceiver {
         FileReceiver { base: base.to_path_buf(), open: None }
     }

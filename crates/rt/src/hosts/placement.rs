@@ -6,7 +6,6 @@ pub struct Room {
     pub host: String,
     /// Ranks that the host gets before others get more than their slots; at least 1.
     pub slots: u32,
-    /// The most ranks of the host.
     pub max_slots: Option<u32>,
 }
 
@@ -36,22 +35,12 @@ pub enum By {
 /// Why ranks cannot be placed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
-    /// Too few slots, and oversubscription is forbidden.
     #[error(
         "{ranks} ranks on {slots} slots, which --nooversubscribe forbids: leave it out, or start fewer ranks (hosts: {hosts})"
     )]
     Slots { ranks: u32, slots: u64, hosts: String },
-    /// The hosts' max-slots are too few.
     #[error("{ranks} ranks, but the host file allows {most} (max-slots) on {hosts}")]
-    MaxSlots {
-        /// The ranks that were to be placed.
-        ranks: u32,
-        /// The largest number for them.
-        most: u64,
-        /// The hosts, for a person.
-        hosts: String,
-    },
-    /// Ranks per host times hosts are too few.
+    MaxSlots { ranks: u32, most: u64, hosts: String },
     #[error("{ranks} ranks with {each} on each host need {needed} hosts, and there are {there}: {hosts}")]
     PerHost { ranks: u32, each: u32, needed: u32, there: usize, hosts: String },
 }
@@ -129,7 +118,6 @@ pub fn place(
     Ok(placed)
 }
 
-/// Places ranks whose hosts are listed one by one.
 fn seat(
     rooms: &[Room],
     crowd: &Crowd,

@@ -10,7 +10,6 @@ use rustix::net::{Shutdown, shutdown};
 use super::message::{self, StreamError};
 use crate::daemon::channel::{Channel, ChannelError, StreamItem};
 
-/// The most bytes of one read.
 const PIECE: usize = 64 << 10;
 
 /// A stream with buffers for both directions.
@@ -21,12 +20,10 @@ pub struct Stream {
     /// Encrypts a stream over TCP.
     sealed: Option<Channel>,
     came: Vec<u8>,
-    /// How much of `came` is consumed.
     taken: usize,
     /// Whether the other side has ended its direction.
     has_ended: bool,
     waiting: Vec<u8>,
-    /// How much of `waiting` is written.
     written: usize,
     /// Whether this side's end was sent, and whether it is to be sent.
     is_finished: bool,
@@ -116,7 +113,6 @@ impl Stream {
         &self.came[from..self.taken]
     }
 
-    /// The next complete message, with its length.
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, StreamError> {
         Ok(message::next(self.came())?.map(|len| self.take(len)))
     }
@@ -217,7 +213,6 @@ mod tests {
     use oxmpi_wire::Secret;
     use std::os::unix::net::UnixStream;
 
-    /// Both ends of an encrypted stream.
     fn sealed() -> (Stream, Stream) {
         let secret = Secret([1; 32]);
         let (mut a, mut b) = (Channel::initiator(&secret, 0).unwrap(), Channel::acceptor(&secret, 0));

@@ -19,27 +19,22 @@ impl Bonds {
         self.0.insert((process, bond), worlds);
     }
 
-    /// The jobs in this communicator of a process.
     pub(super) fn of(&self, process: u32, bond: u64) -> &[u32] {
         self.0.get(&(process, bond)).map_or(&[], Vec::as_slice)
     }
 
-    /// Notes that a process has freed the communicator.
     pub(super) fn release(&mut self, process: u32, bond: u64) {
         self.0.remove(&(process, bond));
     }
 
-    /// Removes all bonds of a process that has ended.
     pub(super) fn forget_process(&mut self, process: u32) {
         self.0.retain(|(bound, _), _| *bound != process);
     }
 
-    /// Whether any process is bound by a communicator.
     pub(super) fn is_bound(&self, bond: u64) -> bool {
         self.0.keys().any(|(_, other)| *other == bond)
     }
 
-    /// Whether any process is bound to a job.
     pub(super) fn is_bound_to(&self, world: u32) -> bool {
         self.0.values().any(|worlds| worlds.contains(&world))
     }

@@ -173,7 +173,6 @@ impl Jobs {
         }
     }
 
-    /// Kills the processes that have not ended within the grace period.
     pub(super) fn kill(&mut self, out: &mut Vec<Action>) {
         let worlds = self.in_phase(EndPhase::Ending);
         let ranks = self.running_in(&worlds);

@@ -17,7 +17,6 @@ pub enum Exit {
 pub enum MpiStage {
     #[default]
     Untouched,
-    /// Between MPI_Init and MPI_Finalize.
     Initialized,
     /// In MPI_Finalize, or in that of the last session.
     Finalizing,
@@ -51,7 +50,6 @@ pub enum JobEvent {
     Abort {
         rank: u32,
         code: i32,
-        /// The library's report; may be empty.
         text: String,
         seen: Glimpse,
     },
@@ -62,14 +60,12 @@ pub enum JobEvent {
         parents: Vec<u32>,
         bond: u64,
     },
-    /// A process has a communicator with processes of other jobs.
     Bound {
         rank: u32,
         bond: u64,
         /// Processes of all jobs in it.
         members: Vec<u32>,
     },
-    /// A process has freed this communicator.
     Released {
         rank: u32,
         bond: u64,
@@ -80,14 +76,12 @@ pub enum JobEvent {
         /// Such as "the job of mpirun 1234".
         name: String,
     },
-    /// A process of another launcher's job has ended.
     OtherExited {
         /// The number in this launcher.
         rank: u32,
         /// Whether no reaction is needed.
         is_well: bool,
     },
-    /// A job of another launcher has failed there, or is aborted.
     OtherFailed {
         /// The number in this launcher of the job's first process.
         first: u32,
@@ -99,17 +93,14 @@ pub enum JobEvent {
         firsts: Vec<u32>,
         text: String,
     },
-    /// The daemon of a node, which carries all messages, has ended.
     DaemonEnded {
         node: u32,
         pid: i32,
         /// `None`: the launcher's own host.
         host: Option<String>,
         exit: Exit,
-        /// The daemon's own reason.
         why: Option<String>,
     },
-    /// The agent of another host is lost, with the processes there.
     HostLost {
         host: String,
         ranks: Vec<u32>,
@@ -127,7 +118,6 @@ pub enum JobEvent {
         /// be older.
         is_new: bool,
     },
-    /// The time limit of the job is over.
     TimedOut {
         time: Duration,
         /// The header pages of all processes of this launcher, by their numbers.
@@ -142,7 +132,6 @@ pub enum JobEvent {
     /// The reader of the standard output or standard error of `mpirun` is gone (rule 14).
     Unread,
     Signal(i32),
-    /// The time of [`Action::Grace`] is over.
     GraceOver,
 }
 
@@ -151,9 +140,10 @@ pub enum JobEvent {
 pub enum Action {
     /// Print this to standard error.
     Print(String),
-    /// Send this signal to these processes, which still run.
-    Signal { number: i32, ranks: Vec<u32> },
-    /// Send a failure notice about this process to all running processes.
+    Signal {
+        number: i32,
+        ranks: Vec<u32>,
+    },
     Announce(u32),
     /// Report [`JobEvent::GraceOver`] after this time, in place of an earlier one.
     Grace(Duration),
@@ -163,11 +153,9 @@ pub enum Action {
     Forget(Range<u32>),
     /// Report to other launchers that these jobs have failed.
     ReportFailure {
-        /// The numbers of their first processes.
         firsts: Vec<u32>,
         code: i32,
         text: String,
     },
-    /// All processes have ended: exit with this code.
     Finish(i32),
 }

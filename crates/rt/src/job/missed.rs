@@ -11,7 +11,6 @@ use crate::report::{self, Fault, Subject};
 /// within a second is not ended. The first check comes at once.
 pub(super) const CHECKS: u32 = 1 + (Duration::from_secs(1).as_millis() / WATCH_INTERVAL.as_millis()) as u32;
 
-/// A process that exited with a status other than 0 after MPI_Finalize.
 #[derive(Debug)]
 pub(super) struct Leaver {
     rank: u32,

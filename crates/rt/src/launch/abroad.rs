@@ -25,13 +25,10 @@ use crate::control::Reply;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reach {
     Memory,
-    /// Sockets of its host's loopback.
     Loopback,
-    /// Sockets of all networks of its host.
     Networks,
 }
 
-/// A listener for processes of other launchers.
 #[derive(Debug)]
 pub(crate) struct Abroad {
     reach: Reach,
@@ -41,7 +38,6 @@ pub(crate) struct Abroad {
 }
 
 impl Plug {
-    /// The address for processes of other launchers.
     pub(crate) fn address_abroad(&self) -> &str {
         self.abroad.as_ref().map_or(&self.address, |abroad| &abroad.address)
     }
@@ -118,18 +114,15 @@ fn widen(plug: &mut Option<Plug>, launch: &Launch, (own, need): (Reach, Reach)) 
 }
 
 impl Launcher<'_> {
-    /// Whether all our processes are on this host and communicate only through memory.
     pub(super) fn is_near(&self) -> bool {
         !self.boot.sockets && !self.is_spread()
     }
 
-    /// Whether processes of ours are on other hosts.
     pub(super) fn is_spread(&self) -> bool {
         let hosts = self.launch.spread.iter().flat_map(|spread| &spread.hosts);
         hosts.into_iter().any(|host| host.opening.is_some())
     }
 
-    /// The means by which our processes reach each other.
     fn own_reach(&self) -> Reach {
         match (self.boot.sockets, &self.launch.spread) {
             (false, _) => Reach::Memory,

@@ -34,7 +34,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Sends a failure notice to all running processes, each in its own segment.
     fn announce(&mut self, dead: u32) {
         self.deaths.push(dead);
         self.announce_far();
@@ -81,7 +80,6 @@ impl Launcher<'_> {
         self.signal(signal, running.into_iter());
     }
 
-    /// Sends a signal to processes, here and on other hosts.
     fn signal(&mut self, signal: Signal, ranks: impl Iterator<Item = u32> + Clone) {
         self.break_hold(|| "mpirun had a signal for them".into());
         self.signal_here(signal, ranks.clone());

@@ -20,7 +20,6 @@ use crate::universe::{Contact, Parent, ProcessName, Spawn, decode_words, encode_
 pub(crate) const INCARNATION: u32 = 1;
 
 impl Launcher<'_> {
-    /// Handles one message of a process; returns whether there may be more.
     pub(super) fn control_once(&mut self, rank: u32) -> bool {
         let Some(socket) = self.rank(rank).map(|rank| &rank.control) else { return false };
         let mut bytes = [0; MAX_MESSAGE];
@@ -314,7 +313,6 @@ impl Launcher<'_> {
         self.conclude(rank, number.map(|number| (number, String::new())));
     }
 
-    /// The socket addresses of a process.
     fn whereabouts(&self, wanted: u32, is_other: bool) -> Reply {
         let refused = |reason| Reply::Refused { rank: wanted, reason };
         let Some(member) = self.members.get(&wanted) else { return refused(self.why_gone(wanted)) };
@@ -328,7 +326,6 @@ impl Launcher<'_> {
         plug_whereabouts(wanted, (rank, is_other), member.plug.as_ref(), member.running)
     }
 
-    /// Sends the addresses of a process, with its contact for a process of another launcher.
     pub(super) fn send_addresses(&mut self, rank: u32, wanted: u32, mut reply: Reply) {
         if let (Reply::Addresses { addresses, .. }, Some(contact)) = (&mut reply, self.contact(rank, wanted))
         {
@@ -337,7 +334,6 @@ impl Launcher<'_> {
         self.answer(rank, &reply, None);
     }
 
-    /// Why there is no process with this number.
     pub(super) fn why_gone(&self, wanted: u32) -> String {
         match wanted < self.job.next() {
             true => "its process has ended, and its job is over".into(),

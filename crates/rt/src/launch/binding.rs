@@ -10,11 +10,9 @@ use oxmpi_sys::cpus::Core;
 /// The binding of ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bind {
-    /// An equal share of the cores for each, if possible.
     #[default]
     Split,
     None,
-    /// This number of cores for each rank.
     Cores(usize),
     /// One processor for each rank, on different cores while any are left.
     HardwareThread,
@@ -24,15 +22,12 @@ pub enum Bind {
     Numa,
 }
 
-/// The processors of all ranks of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Binding {
     cores: Vec<Core>,
     /// By rank; empty if nothing is bound.
     sets: Vec<Vec<usize>>,
-    /// Why nothing is bound.
     reason: String,
-    /// Whether the user has requested a binding.
     refused: bool,
 }
 
@@ -94,7 +89,6 @@ impl Binding {
         Some(mask)
     }
 
-    /// A warning if the user has requested a binding and nothing is bound.
     pub(crate) fn warning(&self) -> Option<String> {
         self.refused.then(|| format!("mpirun: warning: the ranks are not bound: {}\n", self.reason))
     }
@@ -159,7 +153,6 @@ fn all_of(cores: &[Core]) -> Vec<usize> {
     cores.iter().flat_map(|core| core.cpus.clone()).collect()
 }
 
-/// All processors: the first of each core, then the second of each, and so on.
 fn threads(cores: &[Core]) -> Vec<usize> {
     let most = cores.iter().map(|core| core.cpus.len()).max().unwrap_or(0);
     (0..most).flat_map(|i| cores.iter().filter_map(move |core| core.cpus.get(i).copied())).collect()
@@ -169,7 +162,6 @@ fn plural(n: usize, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
-/// Ascending numbers as `0-2,8`.
 fn ranges(numbers: &[usize]) -> String {
     let mut sorted = numbers.to_vec();
     sorted.sort_unstable();

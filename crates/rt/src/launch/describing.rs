@@ -9,7 +9,6 @@ use oxmpi_param::{Param, Params};
 /// The job's parameters that `oxmpi checkpoint` uses as defaults.
 const OF_CHECKPOINTS: [&str; 4] = ["cr_base_dir", "cr_keep", "cr_blcr_criu", "cr_blcr_options"];
 
-/// The checkpoint parameters that are set, with their values.
 fn checkpoint_params(params: &Params) -> Vec<(String, String)> {
     let set =
         OF_CHECKPOINTS.iter().filter_map(|name| Param::find(name).filter(|param| !params.is_default(param)));
@@ -24,7 +23,6 @@ fn checkpoint_params(params: &Params) -> Vec<(String, String)> {
 }
 
 impl Launcher<'_> {
-    /// The answer to [`crate::control::Request::Describe`].
     pub(super) fn description(&self) -> Reply {
         match self.why_not_imaged() {
             Some(reason) => Reply::Refused { rank: 0, reason },

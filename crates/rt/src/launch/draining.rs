@@ -36,7 +36,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Forwards a rank's output; empty: the rank has closed it.
     pub(super) fn take_output(&mut self, rank: u32, kind: usize, bytes: &[u8]) {
         let Some(JobMember { lines, .. }) = self.members.get_mut(&rank) else { return };
         let (lines, sink) = (&mut lines[kind], self.launch.output.sink(kind));
@@ -65,13 +64,11 @@ impl Launcher<'_> {
         };
     }
 
-    /// When the next incomplete line is due.
     pub(super) fn half_lines_time(&self) -> Option<Instant> {
         let due = |(rank, kind): &(u32, usize)| self.members.get(rank)?.lines[*kind].due();
         self.half_lines.iter().filter_map(due).min()
     }
 
-    /// Forwards the incomplete lines that are due.
     pub(super) fn pass_half_lines(&mut self, now: Instant) {
         let (members, sinks, style) = (&mut self.members, &mut self.sinks, self.launch.output);
         self.half_lines.retain(|(rank, kind)| {
@@ -83,7 +80,6 @@ impl Launcher<'_> {
 
     pub(super) fn close(&mut self, rank: u32, kind: usize) {
         let Some(member) = self.members.get_mut(&rank) else { return };
-        // Closing the only copy of this end also removes it from the epoll set.
         if member.outputs[kind].take().is_some() || std::mem::take(&mut member.far_open[kind]) {
             self.open_count -= 1;
         }
@@ -115,7 +111,6 @@ impl Launcher<'_> {
         Ok(())
     }
 
-    /// Forwards what is left in the pipes when the ranks have ended.
     pub(super) fn drain(&mut self) -> rustix::io::Result<()> {
         let end = Instant::now() + DRAIN_GRACE;
         // The answer to an agent that held output back was also its permission to send.
@@ -146,7 +141,6 @@ impl Launcher<'_> {
         self.flush_sinks()
     }
 
-    /// Waits until all is written, or the user interrupts a slow reader.
     fn flush_sinks(&mut self) -> rustix::io::Result<()> {
         while self.interrupted.is_none() && self.sinks.iter().any(|s| s.waiting().is_some()) {
             self.sinks.iter_mut().for_each(Sink::write);

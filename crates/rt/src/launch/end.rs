@@ -14,13 +14,11 @@ use crate::orphans::children;
 /// Sends `signal` to the process group of a rank. An unreaped rank still owns its group number. A
 /// rank that the launcher has not started may lead no group: its process alone gets the signal.
 pub(crate) fn signal_group(rank: &RankProcess, signal: Signal) {
-    // Fails if no process is left.
     if !rank.is_child {
         let _ = pidfd_send_signal(&rank.process.pidfd, signal);
     } else if let Some(group) = Pid::from_raw(rank.process.pid)
         && kill_process_group(group, signal).is_err()
     {
-        // An heir may lead no group.
         let _ = pidfd_send_signal(&rank.process.pidfd, signal);
     }
 }
@@ -29,7 +27,6 @@ pub(crate) fn signal_group(rank: &RankProcess, signal: Signal) {
 pub(crate) fn kill_and_reap(rank: &RankProcess, guard: &Guard) {
     if rank.is_child {
         signal_group(rank, Signal::KILL);
-        // If the guard is gone, no list is left to change.
         let _ = guard.forget(rank.process.pid);
         let _ = waitid(WaitId::PidFd(rank.process.pidfd.as_fd()), WaitIdOptions::EXITED);
     }

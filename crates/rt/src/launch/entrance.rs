@@ -27,9 +27,7 @@ use crate::generation::{Admission, Owner, RankSeat, admit, why_awaited};
 use crate::inquiry::ENTRANCE_PREFIX;
 use crate::job::JobEvent;
 
-/// Event kind: a new connection.
 pub(super) const ENTRANCE: u64 = 30;
-/// Event kind: a message on a connection.
 pub(super) const ENTRANT: u64 = 31;
 
 /// The most connections; the oldest silent one is closed for a new one.
@@ -39,13 +37,11 @@ const ROOT: u32 = 0;
 /// The interval of checks whether the next generation can begin.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The listener and its connections.
 #[derive(Debug)]
 pub(crate) struct Entrance {
     pub(super) listener: OwnedFd,
     name: String,
     secret: String,
-    /// Whether processes may become ranks.
     is_for_ranks: bool,
     entrants: BTreeMap<u32, Entrant>,
     next: u32,
@@ -55,7 +51,6 @@ pub(crate) struct Entrance {
     generations: BTreeMap<u32, u32>,
 }
 
-/// A connection.
 #[derive(Debug)]
 struct Entrant {
     socket: OwnedFd,
@@ -96,17 +91,14 @@ impl Entrance {
         Ok(Entrance { listener, name, secret, is_for_ranks, entrants, next: 0, look: None, generations })
     }
 
-    /// The name and the secret.
     pub(super) fn names(&self) -> (String, String) {
         (self.name.clone(), self.secret.clone())
     }
 
-    /// The process of a connection.
     pub(super) fn pid_of(&self, id: u32) -> Option<u32> {
         Some(self.entrants.get(&id)?.pid)
     }
 
-    /// When waiting processes are checked again.
     pub(super) fn time(&self) -> Option<Instant> {
         self.look.filter(|_| self.waiting().next().is_some())
     }
@@ -115,14 +107,12 @@ impl Entrance {
         self.entrants.values().filter_map(|one| one.wants.map(|(number, since)| (number, one.pid, since)))
     }
 
-    /// The number of later generations of a job, by its first process.
     pub(super) fn generation(&self, first: u32) -> u32 {
         self.generations.get(&first).copied().unwrap_or(0)
     }
 }
 
 impl Launcher<'_> {
-    /// Polls the entrance.
     pub(super) fn watch_entrance(&self) -> rustix::io::Result<()> {
         match &self.entrance {
             Some(entrance) => self.listen(&self.events, entrance.listener.as_fd(), ENTRANCE, 0),
@@ -136,7 +126,6 @@ impl Launcher<'_> {
         1 + self.entrance.as_ref().map_or(0, |entrance| entrance.generation(first))
     }
 
-    /// Accepts connections.
     pub(super) fn welcome_entrants(&mut self) {
         while let Some(entrance) = &mut self.entrance {
             let Ok(Some(socket)) = local::accept(&entrance.listener) else { return };
@@ -223,7 +212,6 @@ impl Launcher<'_> {
         line_of(pid, Some(std::process::id())).0.contains(&rank.process.pid)
     }
 
-    /// Sends the last answer on a connection, and closes it.
     pub(super) fn end_entrant(&mut self, id: u32, reply: &Reply) {
         if let Some(entrant) = self.entrance.as_mut().and_then(|entrance| entrance.entrants.remove(&id)) {
             let _ = fdpass::send(&entrant.socket, &reply.encode(), None);
@@ -237,7 +225,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Replaces the control socket that a rank has closed.
     fn take_back(&mut self, id: u32, number: u32, pid: u32) {
         let owner = self.rank(number).and_then(RankProcess::owner);
         if owner != Some(pid) {
@@ -249,7 +236,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Makes a connection the control socket of a rank.
     fn take_control(&mut self, id: u32, number: u32) -> bool {
         let entrant = self.entrance.as_mut().and_then(|entrance| entrance.entrants.remove(&id));
         let Some(Entrant { socket, .. }) = entrant else { return false };
@@ -265,7 +251,6 @@ impl Launcher<'_> {
         epoll::add(&self.events, &rank.control, name, epoll::EventFlags::IN).is_ok()
     }
 
-    /// Checks all waiting processes, if that is due.
     pub(super) fn check_entrants(&mut self, now: Instant) {
         let Some(entrance) = &mut self.entrance else { return };
         let waiting: Vec<u32> =
@@ -294,7 +279,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Answers a process that applies to be a rank.
     fn answer_entrant(&mut self, id: u32, number: u32, pid: u32, admission: Admission) {
         match admission {
             Admission::Waits(_) => {}
@@ -325,12 +309,10 @@ impl Launcher<'_> {
         }
     }
 
-    /// The processes that apply to be ranks.
     fn applicants(&self) -> Vec<u32> {
         self.entrance.iter().flat_map(Entrance::waiting).map(|(_, pid, _)| pid).collect()
     }
 
-    /// The ranks of a process's job.
     fn seats(&self, number: u32) -> Vec<RankSeat> {
         let Some((first, size)) = self.job.first_of(number).zip(self.job.size_of(number)) else {
             return Vec::new();
@@ -342,7 +324,6 @@ impl Launcher<'_> {
         self.members.range(first..first + size).map(seat).collect()
     }
 
-    /// Makes a process the rank.
     fn let_in(&mut self, id: u32, number: u32, pid: u32) {
         let claims = |rank: &RankProcess| {
             rank.number_inside(pid).is_some_and(|own| rank.segment.status().claim(own).is_ok())
@@ -360,7 +341,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Refuses a process and aborts the job.
     fn turn_away(&mut self, id: u32, number: u32, reason: &str) {
         self.end_entrant(id, &Reply::Failed { reason: reason.into() });
         let seen = self.glimpse(number);
@@ -422,7 +402,6 @@ impl Launcher<'_> {
         self.start_relays()
     }
 
-    /// Lines of the state report about processes that wait to be ranks.
     pub(super) fn entrant_lines(&self) -> String {
         let waiting = self.entrance.iter().flat_map(Entrance::waiting);
         let line = |(number, pid, since): (u32, u32, Instant)| {
@@ -450,7 +429,6 @@ impl Launcher<'_> {
     }
 }
 
-/// The owner of a rank.
 fn owner_of(rank: &RankProcess) -> Owner {
     let status = rank.segment.status();
     if status.pid().is_none() {
@@ -485,7 +463,6 @@ fn is_owner_still(rank: &RankProcess, pid: u32) -> bool {
     maps.lines().any(is_it)
 }
 
-/// Sockets for ranks of one host, if the job has sockets.
 fn new_plugs(launch: &Launch, boots: &[oxmpi_shm::segment::Boot]) -> Result<Vec<Plug>, LaunchError> {
     match boots.iter().any(|boot| boot.sockets) {
         true => plugs::plugs(launch, boots.len(), true, boots.len() > 1),

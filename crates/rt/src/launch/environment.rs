@@ -12,7 +12,6 @@ use crate::client::{BOOT_VARIABLE, BOOT_VERSION, WAY_IN_VARIABLE};
 use crate::foreign::is_of_other_launcher;
 use crate::lost::LAUNCHER_VARIABLE;
 
-/// The environment that the ranks of a program share.
 fn base_environment(launch: &Launch, app: &App) -> Vec<(OsString, OsString)> {
     // Variables that identify mpirun itself to another launcher, or to our mpirun, are not for its
     // ranks.

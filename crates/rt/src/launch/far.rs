@@ -28,12 +28,10 @@ const INPUT_WINDOW: u64 = 256 << 10;
 /// How long output may follow a host's last message.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// Standard input for a process on another host.
 pub(super) struct FarInput {
     pub(super) rank: u32,
     /// The source; `None` after its end.
     pub(super) pipe: Option<OwnedFd>,
-    /// Bytes that the process has not consumed.
     under_way: u64,
 }
 
@@ -87,7 +85,6 @@ impl Launcher<'_> {
         Ok(())
     }
 
-    /// Makes a process of an agent a member.
     pub(super) fn enlist_far_one(
         &mut self,
         (at, node): (usize, u32),
@@ -126,7 +123,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Sends a message to the agents of these processes.
     pub(super) fn post_homes(&mut self, processes: &Range<u32>, message: &ToAgent) {
         let homes = self.members.range(processes.clone()).filter_map(|(_, member)| member.host);
         let homes: BTreeSet<usize> = homes.collect();
@@ -284,7 +280,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Sends an answer to a process on another host; returns whether it is on one.
     pub(super) fn answer_far(&mut self, rank: u32, reply: &Reply, fd: Option<BorrowedFd<'_>>) -> bool {
         let Some(at) = self.members.get(&rank).and_then(|member| member.host) else { return false };
         let contents = match (reply, fd) {
@@ -304,7 +299,6 @@ impl Launcher<'_> {
         true
     }
 
-    /// Requests the addresses of a process from its agent, for another process.
     pub(super) fn request_addresses(&mut self, asker: u32, wanted: u32) {
         let at = self.members.get(&wanted).and_then(|member| member.host);
         match at.and_then(|at| self.far.get_mut(at)?.as_mut()) {
@@ -319,7 +313,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Sends a signal to the processes on other hosts among `ranks`.
     pub(super) fn signal_far(&mut self, signal: Signal, ranks: impl Iterator<Item = u32>) {
         let mut by_host: Vec<Vec<u32>> = vec![Vec::new(); self.far.len()];
         for rank in ranks {
@@ -335,12 +328,10 @@ impl Launcher<'_> {
         }
     }
 
-    /// Sends a failure notice to the processes on other hosts.
     pub(super) fn announce_far(&mut self) {
         self.post_all(&ToAgent::Died { count: 1 });
     }
 
-    /// Prints the error output of an agent, or of the process that forwards its stream.
     pub(super) fn print_agent_errors(&mut self, at: usize) {
         let Some(Some(far)) = self.far.get_mut(at) else { return };
         let said = far.read_errors();
@@ -359,7 +350,6 @@ impl Launcher<'_> {
         };
         input.under_way += bytes.len() as u64;
         if bytes.is_empty() {
-            // Closing it also removes it from the epoll set.
             input.pipe = None;
         } else if input.under_way >= INPUT_WINDOW {
             let _ = epoll::delete(&self.events, pipe);
@@ -375,12 +365,10 @@ impl Launcher<'_> {
         input.under_way = input.under_way.saturating_sub(bytes);
         if let (true, Some(pipe)) = (was_full && input.under_way < INPUT_WINDOW, &input.pipe) {
             let name = epoll::EventData::new_u64(FAR_INPUT << 32 | u64::from(rank));
-            // Fails only if the pipe is not registered, but it is.
             let _ = epoll::add(&self.events, pipe, name, epoll::EventFlags::IN);
         }
     }
 
-    /// The next time limit about other hosts.
     pub(super) fn far_time(&self) -> Option<Instant> {
         self.far.iter().flatten().map(RemoteAgent::next_limit).min()
     }
@@ -404,7 +392,6 @@ impl Launcher<'_> {
             if far.is_behind != far.stream.is_behind() {
                 far.is_behind = !far.is_behind;
                 let name = epoll::EventData::new_u64(FAR << 32 | at as u64);
-                // Fails if the registration is already as wanted.
                 let _ = match far.is_behind {
                     true => epoll::add(&self.events, far.stream.output(), name, epoll::EventFlags::OUT),
                     false => epoll::delete(&self.events, far.stream.output()),
@@ -420,7 +407,6 @@ impl Launcher<'_> {
         }
         self.give_up(&unanswered);
         for at in silent {
-            // This process may have been stopped itself, so it reads first.
             self.far_ready_if_there(at);
         }
     }
@@ -437,7 +423,6 @@ impl Launcher<'_> {
         self.far.iter().enumerate().any(busy)
     }
 
-    /// Ends the agents, with their processes.
     pub(super) fn end_far(&mut self) {
         let mut all: Vec<RemoteAgent> = self.far.iter_mut().filter_map(Option::take).collect();
         RemoteAgent::end_all(&mut all);

@@ -20,7 +20,6 @@ pub struct OutputFiles {
     /// a spawned process), `%g` for the number of its job, `%p` for that of its host, `%h` for the
     /// host's name, `%%` for a `%`. Missing directories are created.
     pub patterns: [Option<OsString>; 2],
-    /// Whether the launcher also prints the output.
     pub print: bool,
 }
 
@@ -37,18 +36,15 @@ impl OutputFiles {
     }
 }
 
-/// The properties of a process in file names.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Named<'a> {
     /// `JOB.RANK` of a spawned process.
     pub(super) rank: &'a str,
-    /// The number of the process's host.
     pub(super) node: u32,
     pub(super) host: &'a str,
 }
 
 impl Named<'_> {
-    /// The file name for a pattern.
     fn file(&self, pattern: &OsStr) -> PathBuf {
         let mut out = Vec::new();
         let mut bytes = pattern.as_bytes().iter();
@@ -72,13 +68,11 @@ impl Named<'_> {
     }
 }
 
-/// The open files of each process, by its number.
 pub(super) struct Files {
     ranks: BTreeMap<u32, [Option<OutputFile>; 2]>,
     patterns: [Option<OsString>; 2],
     /// The files that were created: several processes may share one.
     made: BTreeSet<PathBuf>,
-    /// Closed files with lost output.
     short: Vec<(PathBuf, Lost)>,
     is_reported: bool,
 }
@@ -122,12 +116,10 @@ impl Files {
         File::options().write(true).create(is_new).truncate(is_new).custom_flags(append).open(path)
     }
 
-    /// Whether an output of a process has a file.
     pub(super) fn has(&self, number: u32, kind: usize) -> bool {
         self.ranks.get(&number).and_then(|files| files.get(kind)).is_some_and(Option::is_some)
     }
 
-    /// Closes the files of a process.
     pub(super) fn close(&mut self, number: u32) {
         let closed = self.ranks.remove(&number).into_iter().flatten().flatten();
         self.short.extend(closed.map(|file| (file.path, file.lost)).filter(|(_, lost)| lost.is_any()));
@@ -146,7 +138,6 @@ impl Files {
         (!std::mem::replace(&mut self.is_reported, true)).then_some(text)
     }
 
-    /// The lost output of each file, for the user.
     pub(super) fn lost(&self) -> Vec<String> {
         let open = self.ranks.values().flatten().flatten().map(|file| (&file.path, &file.lost));
         let all = self.short.iter().map(|(path, lost)| (path, lost)).chain(open);

@@ -20,16 +20,13 @@ use crate::hosts::message::ToAgent;
 /// The interval of reading the ranks' memory while functions run.
 pub(crate) const LOOK: Duration = Duration::from_millis(2);
 
-/// A call of checkpoint functions for a tool.
 #[derive(Debug)]
 pub(super) struct Calling {
     /// The tool's connection at the entrance.
     asker: u32,
-    /// The number of the call.
     pub(super) number: u32,
     /// When the ranks are polled next; `None`: all have returned.
     look: Option<Instant>,
-    /// The return values, by rank.
     returned: BTreeMap<u32, i32>,
 }
 
@@ -54,7 +51,6 @@ pub(crate) fn returned<'s>(
 }
 
 impl Launcher<'_> {
-    /// Handles a tool's request to call functions.
     pub(super) fn call_functions(&mut self, id: u32, saves: bool) {
         let reason = match self.why_not_imaged() {
             _ if self.launch.params.cr() != Some("self") => "the job was started without 'cr self'".into(),
@@ -112,12 +108,10 @@ impl Launcher<'_> {
         self.end_entrant(id, &done);
     }
 
-    /// When ranks that run functions are polled.
     pub(super) fn calling_time(&self) -> Option<Instant> {
         self.calling.as_ref()?.look
     }
 
-    /// Checks which ranks have returned.
     pub(super) fn check_calls(&mut self, now: Instant) {
         let Some(calling) =
             self.calling.as_ref().filter(|calling| calling.look.is_some_and(|look| look <= now))
@@ -136,7 +130,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Notes return values.
     pub(super) fn note_returns(&mut self, number: u32, all: &[(u32, i32)]) {
         let Some(calling) = self.calling.as_mut().filter(|calling| calling.number == number) else { return };
         calling.returned.extend(all.iter().copied());
@@ -174,7 +167,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Ends the call. Ranks that have saved their state continue.
     fn end_calling(&mut self) -> Option<Calling> {
         let calling = self.calling.take()?;
         if CheckpointCall::of(self.last_call) == CheckpointCall::Save {

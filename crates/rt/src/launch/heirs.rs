@@ -49,7 +49,6 @@ pub(super) struct Heirs {
 }
 
 impl Heirs {
-    /// When the next check is due.
     pub(super) fn time(&self) -> Option<Instant> {
         self.look.filter(|_| !self.awaited.is_empty())
     }
@@ -59,7 +58,6 @@ impl Heirs {
         self.awaited.contains_key(&rank)
     }
 
-    /// Whether to check again.
     fn waits(&mut self, rank: u32, now: Instant) -> bool {
         let since = *self.awaited.entry(rank).or_insert(now);
         self.look = Some(now + LOOK);
@@ -67,10 +65,8 @@ impl Heirs {
     }
 }
 
-/// The heir of a rank whose process has ended.
 enum Heir {
     Nobody,
-    /// This child of the launcher.
     Is(Pid),
     /// A child may become the heir (rule 4).
     MayCome,
@@ -95,7 +91,6 @@ impl Launcher<'_> {
             return Ok(false);
         };
         let before = std::mem::replace(&mut rank.process, heir);
-        // If the guard is gone, no list is left to change.
         let _ = self.guard.forget(before.pid);
         let leads_a_group = |stat: ProcessStat| stat.group == pid.as_raw_pid().cast_unsigned();
         if ProcessStat::of(pid.as_raw_pid().cast_unsigned()).is_some_and(leads_a_group) {
@@ -137,7 +132,6 @@ impl Launcher<'_> {
         heir
     }
 
-    /// The children that the launcher has started.
     pub(super) fn own_children(&self) -> HashSet<i32> {
         let ranks = self.members.values().filter_map(|member| member.rank.as_ref());
         let ranks = ranks.filter(|rank| rank.is_child).map(|rank| rank.process.pid);
@@ -153,7 +147,6 @@ impl Launcher<'_> {
         self.own_children().into_iter().chain(owners).collect()
     }
 
-    /// Checks again for heirs.
     pub(super) fn check_heirs(&mut self, now: Instant) -> rustix::io::Result<()> {
         if self.heirs.time().is_none_or(|look| look > now) {
             return Ok(());

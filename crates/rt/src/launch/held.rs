@@ -9,7 +9,6 @@ use std::time::Duration;
 use super::App;
 use crate::codec::{FieldReader, FieldWriter};
 
-/// The version of the encoding.
 const VERSION: u64 = 2;
 
 /// A held job.
@@ -17,7 +16,6 @@ const VERSION: u64 = 2;
 pub struct Held {
     /// In the order of their numbers.
     pub ranks: Vec<HeldRank>,
-    /// The addresses of their listeners.
     pub listeners: Vec<SocketAddr>,
     /// Identifies all jobs of the launcher.
     pub(crate) universe: u64,
@@ -31,13 +29,11 @@ pub struct Held {
     pub(crate) secret: [u8; 32],
     /// The last requested step of a quiescence.
     pub(crate) step: u32,
-    /// The rest of the job's time limit.
     pub(crate) time_left: Option<Duration>,
     /// Unwritten bytes of the launcher's output and error output.
     pub(crate) queued: [Vec<u8>; 2],
     /// Whether the end of the standard input was read.
     pub(crate) input_ended: bool,
-    /// The programs of the ranks, in order.
     pub programs: Vec<HeldProgram>,
 }
 
@@ -100,11 +96,9 @@ pub(crate) const OUTPUTS: [usize; 2] = [2, 3];
 /// The images of a checkpoint, and the program that restores them, on any host that has both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Images {
-    /// The checkpoint's directory.
     pub set: PathBuf,
     /// Distinguishes the checkpoint from another one at the same path.
     pub mark: String,
-    /// The path of CRIU.
     pub program: PathBuf,
     pub options: Vec<String>,
     /// Whether a file that has grown since prevents a restart (`cr_files refuse`); otherwise it is
@@ -185,7 +179,6 @@ impl Held {
     }
 }
 
-/// Writes addresses for [`read_addresses`].
 pub(crate) fn write_addresses(out: &mut FieldWriter, all: &[SocketAddr]) {
     out.list(all, |out, address| out.bytes(address.to_string().as_bytes()));
 }
@@ -206,7 +199,6 @@ impl HeldRank {
         out.option(self.host.as_ref().map(String::as_bytes));
         self.outside.iter().for_each(|name| out.option(name.as_ref().map(String::as_bytes)));
         out.list(&self.stopped, |out, pid| out.number((*pid).into()));
-        // 0: it has none.
         out.number(self.alarm.map_or(0, |number| 1 + u64::from(number)));
         out.option(self.input.as_deref());
         self.partial.iter().for_each(|bytes| out.bytes(bytes));

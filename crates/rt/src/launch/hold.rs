@@ -54,7 +54,6 @@ const BETWEEN: Duration = Duration::from_millis(2);
 /// again".
 pub(super) const CHECKPOINTED: i32 = 75;
 
-/// The state of a hold.
 #[derive(Debug, Default)]
 pub(super) struct HoldState {
     /// The tool's connection at the entrance.
@@ -64,13 +63,11 @@ pub(super) struct HoldState {
     /// Whether images may be being made: from the tool's answer until it reports that all images
     /// are complete.
     is_imaging: bool,
-    /// Why the images are invalid.
     broken: Option<String>,
     /// Signals for the ranks of this host that wait until no image is being made.
     signals: Vec<(Signal, Vec<u32>)>,
     /// The number of the attempt, also in the agents' answers.
     round: u32,
-    /// The number of hosts that have stopped their processes.
     stopped_hosts: usize,
     /// The agents' descriptions, and the number of agents that have sent theirs.
     far: Vec<HeldRank>,
@@ -86,7 +83,6 @@ pub(super) struct HoldState {
 }
 
 impl Launcher<'_> {
-    /// Handles a tool's request to hold the processes.
     pub(super) fn hold(&mut self, id: u32) {
         match self.why_not_held() {
             None if self.launch.transport.rests_for_images => self.rest_for_images(id),
@@ -200,7 +196,6 @@ impl Launcher<'_> {
         )))
     }
 
-    /// Waits for all agents' answers; `answers` counts them.
     fn await_far(&mut self, answers: impl Fn(&HoldState) -> usize) -> rustix::io::Result<Result<(), String>> {
         let limit = Instant::now() + 2 * STOPPING;
         loop {
@@ -220,7 +215,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Handles an agent's message about the hold.
     pub(super) fn handle_hold_message(&mut self, at: usize, message: FromAgent) {
         let host = self.far.get(at).and_then(Option::as_ref).map(|far| far.host.clone()).unwrap_or_default();
         let failed = match &message {
@@ -289,7 +283,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Notes an answer to a process on another host.
     pub(super) fn note_answer_in_hold(&mut self) {
         self.hold.iter_mut().for_each(|hold| hold.is_unread = true);
     }
@@ -319,7 +312,6 @@ impl Launcher<'_> {
             || self.ranks().any(|(_, rank)| fdpass::has_unread(&rank.control).unwrap_or(false))
     }
 
-    /// The description of the held processes.
     fn describe_held(&mut self) -> Result<Held, String> {
         let Some(entrance) = &self.entrance else { return Err("it has no entrance".into()) };
         let mut held = Held {
@@ -393,7 +385,6 @@ impl Launcher<'_> {
         still::describe(number, (rank, alarm), &member.outputs, &input, (entrance, stopped))
     }
 
-    /// Whether this connection's tool holds the processes.
     pub(super) fn is_holder(&self, id: u32) -> bool {
         self.hold.as_ref().is_some_and(|hold| hold.holder == id)
     }

@@ -17,20 +17,17 @@ use super::output::{Came, is_ready, read_some};
 pub enum Stdin {
     Rank(u32),
     None,
-    /// Each rank gets all of it.
     All,
 }
 
 /// The most bytes that the slowest rank may be behind; no more input is read then.
 const MAX_WAITING: usize = 1 << 20;
 
-/// The standard inputs of the ranks while they are started.
 pub(crate) struct Inputs {
     stdin: Stdin,
     null: OwnedFd,
     /// The read ends, by rank, of the pipes that the launcher writes.
     pipes: Vec<(u32, OwnedFd)>,
-    /// The ranks on other hosts.
     far: Vec<u32>,
 }
 
@@ -76,7 +73,6 @@ impl Inputs {
         self.pipes.extract_if(.., |(rank, _)| self.far.binary_search(rank).is_ok()).collect()
     }
 
-    /// Takes the pipe of a rank.
     pub(super) fn take(&mut self, rank: u32) -> Option<OwnedFd> {
         let at = self.pipes.iter().position(|(of, _)| *of == rank)?;
         Some(self.pipes.swap_remove(at).1)
@@ -90,7 +86,6 @@ impl Inputs {
     }
 }
 
-/// Copies the launcher's standard input to pipes.
 #[derive(Debug, Default)]
 pub(crate) struct Feed {
     readers: Vec<PipeFeed>,
@@ -103,7 +98,6 @@ pub(crate) struct Feed {
 struct PipeFeed {
     rank: u32,
     fd: OwnedFd,
-    /// How many bytes of `waiting` are written.
     at: usize,
 }
 

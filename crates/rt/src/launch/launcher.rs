@@ -39,21 +39,15 @@ const OUTPUT: [u64; 2] = [0, 1];
 pub(super) const CONTROL: u64 = 2;
 pub(super) const ENDED: u64 = 3;
 const SIGNALS: u64 = 4;
-/// A connection with another launcher.
 pub(super) const LINK: u64 = 5;
-/// A listener for other launchers.
 pub(super) const DOORS: u64 = 6;
 
-/// The stream of an agent.
 pub(super) const FAR: u64 = 7;
 /// The error output of an agent, or of the process that forwards its stream.
 pub(super) const FAR_ERRORS: u64 = 8;
-/// Standard input for a process on another host.
 pub(super) const FAR_INPUT: u64 = 9;
-/// The agents' lifelines.
 pub(super) const LIFELINES: u64 = 12;
 
-/// A process of any job.
 pub(super) struct JobMember {
     /// `None` when the spawned job is over, or the process is on another host.
     pub(super) rank: Option<RankProcess>,
@@ -66,9 +60,7 @@ pub(super) struct JobMember {
     pub(super) running: bool,
     pub(super) outputs: Outputs,
     pub(super) lines: [Lines; 2],
-    /// In a job over sockets.
     pub(super) plug: Option<Plug>,
-    /// The node of the process.
     pub(super) node: u32,
     /// The index of the process's agent; `None`: this launcher's own process.
     pub(super) host: Option<usize>,
@@ -82,17 +74,14 @@ pub(super) struct JobMember {
     pub(super) app: usize,
 }
 
-/// The launcher's state.
 pub(super) struct Launcher<'a> {
     pub(super) launch: &'a Launch,
     pub(super) job: Jobs,
     pub(super) signals: &'a Signals,
-    /// By process number.
     pub(super) members: BTreeMap<u32, JobMember>,
     pub(super) guard: Guard,
     /// The agents on other hosts; `None`: the stream has ended.
     pub(super) far: Vec<Option<RemoteAgent>>,
-    /// Standard input for processes there.
     pub(super) far_inputs: Vec<FarInput>,
     pub(super) lifelines: Lifelines,
     /// Agents with messages that are not handled yet.
@@ -110,7 +99,6 @@ pub(super) struct Launcher<'a> {
     pub(super) relays: Relays,
     /// The listener for later ranks and tools.
     pub(super) entrance: Option<Entrance>,
-    /// Identifies all jobs of this launcher.
     pub(super) universe: u64,
     pub(super) ports: Ports,
     pub(super) secret: [u8; 32],
@@ -130,12 +118,10 @@ pub(super) struct Launcher<'a> {
     pub(super) aborts: Vec<JobEvent>,
     /// The failed processes that the others were notified of, in order.
     pub(super) deaths: Vec<u32>,
-    /// The progress of a quiescence.
     pub(super) standing: Standing,
     /// The present call of checkpoint functions, and the number of the last call.
     pub(super) calling: Option<Calling>,
     pub(super) last_call: u32,
-    /// The present hold of all processes for imaging.
     pub(super) hold: Option<HoldState>,
     /// The tool that has requested a hold, by its connection at the entrance; the number of
     /// attempts, and the limit for other processes.
@@ -153,7 +139,6 @@ pub(super) struct Launcher<'a> {
     watch: Option<Instant>,
     pub(super) watchdogs: Vec<Watchdog>,
     pub(super) finished: Option<i32>,
-    /// The user's signal after the end of the job.
     pub(super) interrupted: Option<i32>,
     pub(super) buffer: Vec<u8>,
 }
@@ -255,7 +240,6 @@ impl<'a> Launcher<'a> {
         epoll::add(set, fd, epoll::EventData::new_u64(kind << 32 | rank), epoll::EventFlags::IN)
     }
 
-    /// Makes a process a member.
     pub(super) fn enlist(
         &mut self,
         number: u32,
@@ -313,12 +297,10 @@ impl<'a> Launcher<'a> {
         end::reap(self.members.values().filter_map(|member| member.rank.as_ref()), self.guard);
     }
 
-    /// The process with a number, if it is not released.
     pub(super) fn rank(&self, number: u32) -> Option<&RankProcess> {
         self.members.get(&number)?.rank.as_ref()
     }
 
-    /// Prints a line of the launcher for the user.
     pub(super) fn print(&mut self, text: &str) {
         self.sinks[1].queue().extend_from_slice(text.as_bytes());
         self.sinks[1].write();
@@ -359,7 +341,6 @@ impl<'a> Launcher<'a> {
         }
     }
 
-    /// Sleeps until events come, and handles them.
     pub(super) fn wait(&mut self) -> rustix::io::Result<()> {
         while let Some(at) = self.late.pop() {
             self.read_agent(at);
@@ -458,7 +439,6 @@ impl<'a> Launcher<'a> {
         if self.is_succeeded(rank, exit)? {
             return Ok(());
         }
-        // The process's last messages and output come before its end.
         while self.control_once(rank) {}
         for kind in [0, 1] {
             while !self.sinks[self.launch.output.sink(kind)].is_full()
@@ -510,7 +490,6 @@ impl<'a> Launcher<'a> {
         }
     }
 
-    /// Handles all messages of processes that have come.
     pub(super) fn read_all(&mut self) {
         let all: Vec<u32> = self.members.keys().copied().collect();
         for rank in all {
@@ -518,7 +497,6 @@ impl<'a> Launcher<'a> {
         }
     }
 
-    /// The time left for the job, if limited.
     pub(super) fn time_left(&self, now: Instant) -> Option<Duration> {
         self.timeout.map(|limit| limit.saturating_duration_since(now))
     }
@@ -593,7 +571,6 @@ impl<'a> Launcher<'a> {
         self.check_sinks();
     }
 
-    /// Reaps the processes that ranks have left behind.
     fn reap_orphans(&mut self, now: Instant) {
         let mut orphans = std::mem::take(&mut self.orphans);
         orphans.reap(now, || self.awaited_children());
@@ -616,7 +593,6 @@ impl<'a> Launcher<'a> {
         }
     }
 
-    /// The name of an MPI function by its number; `None`: no function.
     pub(super) fn call_name(&self, call: u16) -> Option<&'static str> {
         Some(call).filter(|&call| call != 0).and_then(self.launch.call_name)
     }

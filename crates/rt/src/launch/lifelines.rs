@@ -40,7 +40,6 @@ pub(crate) struct Lifelines {
     next: u32,
 }
 
-/// A connection.
 #[derive(Debug)]
 struct Guest {
     socket: Socket,
@@ -116,14 +115,12 @@ impl Lifelines {
         unauthenticated::loser(candidates.map(|(number, guest)| (*number, guest.channel.has_greeted())), most)
     }
 
-    /// Whether all agents are connected.
     fn is_complete(&self) -> bool {
         self.all.values().filter(|guest| guest.node.is_some()).count() >= self.agents
     }
 }
 
 impl Launcher<'_> {
-    /// Polls the listener.
     pub(super) fn await_lifelines(&self) -> rustix::io::Result<()> {
         match &self.lifelines.listener {
             Some(listener) => self.listen(&self.events, listener.as_fd(), LIFELINES, LISTENER.into()),
@@ -131,13 +128,11 @@ impl Launcher<'_> {
         }
     }
 
-    /// Accepts connections, or handles a connection's data.
     pub(super) fn lifeline_ready(&mut self, number: u32) {
         if number == LISTENER {
             return self.welcome_lifelines();
         }
         if self.lifelines.read(number).is_none() {
-            // Closing the socket also removes it from the epoll set.
             self.lifelines.all.remove(&number);
         }
         if self.lifelines.is_complete() {

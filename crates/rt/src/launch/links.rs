@@ -43,10 +43,8 @@ pub(super) const MAX_NUMBER: u32 = 1 << 20;
 /// The most messages of a connection before other events are served.
 const BURST: usize = 32;
 
-/// A message and its descriptor.
 type Parcel = (Vec<u8>, Option<OwnedFd>);
 
-/// The state of the connections with other launchers.
 #[derive(Default)]
 pub(super) struct Links {
     /// Our place and its listener, if requested.
@@ -58,14 +56,12 @@ pub(super) struct Links {
     others: BTreeMap<u64, Other>,
     /// By the number in this launcher of the first process.
     jobs: BTreeMap<u32, OtherJob>,
-    /// The number of connections so far.
     connected: u32,
     asking: asking::RequestsInFlight,
     /// Authenticates processes of others that connect to ours over sockets.
     secret: [u8; 32],
     /// The secret part of our ports' names, independent of all other secrets.
     port_word: u64,
-    /// Until when no connection is accepted.
     shut: Option<Instant>,
     /// Our processes that wait until it is known how they must be reachable.
     undecided: Vec<u32>,
@@ -80,11 +76,9 @@ struct LauncherConnection {
     wanted: Option<u64>,
     /// The peer's universe, after its greeting.
     universe: Option<u64>,
-    /// Messages that wait for room.
     queue: VecDeque<Parcel>,
     /// A name to look up on this connection: the requester, and the name.
     search: Option<(u32, String)>,
-    /// The limit for the greeting.
     limit: Instant,
     /// Neither side closes the connection as needless.
     lasts: bool,
@@ -101,7 +95,6 @@ struct Other {
     reach: Option<Reach>,
     /// The connection for messages, after the greeting.
     connection: Option<u32>,
-    /// Messages that wait for the greeting.
     waiting: Vec<Parcel>,
     /// The launcher has reported that all its processes have ended.
     has_parted: bool,
@@ -109,7 +102,6 @@ struct Other {
 
 struct OtherJob {
     universe: u64,
-    /// The number of its first process in that launcher.
     first: u32,
     size: u32,
 }
@@ -133,7 +125,6 @@ fn trusted(socket: &OwnedFd) -> Result<PeerCredentials, String> {
 }
 
 impl Links {
-    /// Whether other launchers are known.
     pub(super) fn is_any(&self) -> bool {
         !self.others.is_empty()
     }
@@ -214,7 +205,6 @@ impl Launcher<'_> {
         Ok(number)
     }
 
-    /// Sends a message over a connection, or queues it.
     fn post(&mut self, number: u32, bytes: Option<Vec<u8>>, fd: Option<OwnedFd>) {
         let (Some(bytes), Some(connection)) = (bytes, self.links.connections.get_mut(&number)) else {
             return;
@@ -238,11 +228,9 @@ impl Launcher<'_> {
             epoll::EventFlags::IN | epoll::EventFlags::OUT
         };
         let name = epoll::EventData::new_u64(LINK << 32 | u64::from(number));
-        // Fails only for a socket that is not in the set.
         let _ = epoll::modify(&self.events, &connection.socket, name, wanted);
     }
 
-    /// Sends a message to another launcher, after its greeting.
     fn post_to(&mut self, universe: u64, bytes: Option<Vec<u8>>, fd: Option<OwnedFd>) {
         let Some(other) = self.links.others.get_mut(&universe) else { return };
         match (other.connection, bytes) {
@@ -252,7 +240,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Handles the events of a connection.
     pub(super) fn link_ready(&mut self, number: u32) {
         self.flush(number);
         for _ in 0..BURST {

@@ -45,7 +45,6 @@ pub(super) fn is_standard(program: &Path) -> bool {
     needed(program).iter().any(|name| name.starts_with(STANDARD))
 }
 
-/// The other MPI library among the libraries that a program needs, and its owner.
 fn other_of(needed: Vec<String>) -> Option<(String, &'static str)> {
     if needed.iter().any(|name| name.starts_with(STANDARD)) {
         return None;

@@ -30,11 +30,8 @@ const MAX_WAIT: Duration = Duration::from_secs(1);
 /// The style of the ranks' output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputStyle {
-    /// Each line begins with its rank.
     pub tags: bool,
-    /// Each line begins with the time.
     pub times: bool,
-    /// Standard error is printed on standard output.
     pub merges: bool,
 }
 
@@ -61,7 +58,6 @@ impl Lines {
         Lines { tag: tag.map(|tag| format!("[{tag}] ")), times, ..Lines::default() }
     }
 
-    /// The incomplete line.
     pub(crate) fn partial(&self) -> &[u8] {
         &self.partial
     }
@@ -72,12 +68,10 @@ impl Lines {
         self.wait_for_end(now);
     }
 
-    /// When [`Lines::pass_half`] is due.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.due.map(|(due, _)| due)
     }
 
-    /// Forwards an incomplete line that is due.
     pub(crate) fn pass_half(&mut self, now: Instant, out: &mut Vec<u8>) {
         if self.due().is_some_and(|due| due <= now) {
             self.put(out);
@@ -91,7 +85,6 @@ impl Lines {
         self.due = waits.then(|| (latest.min(now + SILENCE), latest));
     }
 
-    /// Whether lines have marks in front.
     fn are_marked(&self) -> bool {
         self.times || self.tag.is_some()
     }
@@ -134,7 +127,6 @@ impl Lines {
     }
 }
 
-/// The result of one read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Came {
     Bytes(usize),
@@ -158,7 +150,6 @@ pub(crate) fn read_some(fd: impl AsFd, buffer: &mut [u8]) -> Came {
 #[derive(Debug, Default)]
 pub(crate) struct Lost {
     bytes: u64,
-    /// Newlines among them.
     ends: u64,
     /// Whether the last byte is not a newline.
     is_amid_line: bool,
@@ -167,7 +158,6 @@ pub(crate) struct Lost {
 }
 
 impl Lost {
-    /// Notes bytes that could not be written.
     pub(crate) fn note(&mut self, bytes: &[u8], error: io::Error) {
         self.bytes += bytes.len() as u64;
         self.ends += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
@@ -179,7 +169,6 @@ impl Lost {
         self.error.is_some()
     }
 
-    /// The error, once.
     pub(crate) fn unreported(&mut self) -> Option<&io::Error> {
         let error = self.error.as_ref().filter(|_| !self.is_reported)?;
         self.is_reported = true;
@@ -204,7 +193,6 @@ pub(crate) struct Sink<'a> {
     piece: usize,
     queue: Vec<u8>,
     written: usize,
-    /// The reader is gone.
     broken: bool,
     pub(crate) lost: Lost,
 }
@@ -239,14 +227,12 @@ impl<'a> Sink<'a> {
         (!self.queue.is_empty()).then_some(self.fd)
     }
 
-    /// Drops the waiting bytes as lost.
     pub(crate) fn lose(&mut self, error: io::Error) {
         self.lost.note(&self.queue[self.written..], error);
         self.queue.clear();
         self.written = 0;
     }
 
-    /// Writes without blocking.
     pub(crate) fn write(&mut self) {
         while self.written < self.queue.len() && !self.broken && is_ready(self.fd, PollFlags::OUT) {
             let end = self.written.saturating_add(self.piece).min(self.queue.len());

@@ -13,7 +13,6 @@ pub(crate) fn has_sockets(launch: &Launch, size: u32) -> bool {
     launch.transport.is_over_sockets() || launch.nodes(size).iter().any(|node| *node > 0)
 }
 
-/// The number of nodes of a launcher's ranks.
 pub(super) fn nodes_of(launch: &Launch, size: u32) -> u64 {
     launch.nodes(size).iter().max().map_or(0, |last| u64::from(*last) + 1)
 }

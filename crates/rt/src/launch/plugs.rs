@@ -12,7 +12,6 @@ use super::abroad::Abroad;
 use super::{Launch, LaunchError};
 use crate::interfaces;
 
-/// How a rank over sockets is reached.
 #[derive(Debug)]
 pub(crate) struct Plug {
     /// Wakes the rank when it sleeps on descriptors.
@@ -26,7 +25,6 @@ pub(crate) struct Plug {
 }
 
 impl Plug {
-    /// The numeric addresses.
     pub(crate) fn sockets(&self) -> impl Iterator<Item = SocketAddr> + '_ {
         self.address.split(' ').filter_map(|address| address.split('%').next()?.parse().ok())
     }
@@ -45,7 +43,6 @@ fn networks(params: &Params, is_one_host: bool) -> Result<Vec<net::Interface>, L
     Ok(chosen.into_iter().cloned().collect())
 }
 
-/// Listeners and alarms for `count` ranks; with daemons only alarms.
 pub(crate) fn plugs(
     launch: &Launch,
     count: usize,

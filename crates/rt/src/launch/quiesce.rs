@@ -18,16 +18,13 @@ use crate::quiesce::{Next, Quiescence};
 const LOOK: Duration = Duration::from_millis(50);
 /// The time before missing processes are reported.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The limit for quiescing the messages for images.
 const RESTING: Duration = Duration::from_secs(60);
 /// How long the progress of processes on other hosts is awaited.
 const LOOK_GRACE: Duration = Duration::from_secs(2);
 
-/// The state of a quiescence.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
     processes: Quiescence,
-    /// The times of the present quiescence.
     times: Option<Times>,
     /// It begins when other hosts have reported their processes' progress, or at this time.
     awaited: Option<Instant>,
@@ -36,10 +33,8 @@ pub(super) struct Standing {
     after_images: Option<u32>,
 }
 
-/// A tool that waits for an answer.
 #[derive(Debug)]
 struct Asker {
-    /// Its connection at the entrance.
     id: u32,
     /// The end and the length of its time limit.
     until: Instant,
@@ -48,14 +43,11 @@ struct Asker {
     makes_images: bool,
 }
 
-/// The progress of a process through MPI.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum MpiPhase {
-    /// Has not called MPI_Init.
     Ahead,
     /// May send messages, now or later.
     Inside,
-    /// Sends no more messages.
     Behind,
 }
 
@@ -85,14 +77,12 @@ impl Standing {
         self.awaited.is_some() || self.processes.is_on()
     }
 
-    /// The last requested step.
     pub(super) fn step(&self) -> u32 {
         self.processes.step()
     }
 }
 
 impl Launcher<'_> {
-    /// Handles a tool's request to quiesce.
     pub(super) fn quiesce(&mut self, id: u32, limit_ms: u32) {
         if !self.launch.transport.can_rest(&self.launch.params) {
             let name = self.launch.transport.name;
@@ -116,12 +106,10 @@ impl Launcher<'_> {
         self.await_rest(id, RESTING, true);
     }
 
-    /// Whether the messages are quiescent for images.
     pub(super) fn rests_for_images(&self) -> bool {
         self.standing.after_images.is_some()
     }
 
-    /// Resumes the messages after imaging.
     pub(super) fn end_rest(&mut self) {
         if let Some(step) = self.standing.after_images.take() {
             self.request_step(step, false);
@@ -136,7 +124,6 @@ impl Launcher<'_> {
         self.begin_quiescing(now, self.are_checks_answered());
     }
 
-    /// Answers the tool, if it still waits.
     fn answer_asker(&mut self, reply: &Reply) {
         if let Some(asker) = self.standing.asker.take() {
             self.end_entrant(asker.id, reply);
@@ -169,7 +156,6 @@ impl Launcher<'_> {
         self.request_step(step, false);
     }
 
-    /// The phase of a process.
     pub(super) fn phase_of(&self, number: u32) -> MpiPhase {
         if let Some(rank) = self.rank(number) {
             return match rank.segment.status().state() {
@@ -185,7 +171,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Requests a step from all running processes.
     fn request_step(&mut self, step: u32, closes: bool) {
         self.post_all(&ToAgent::Step { number: step, closes });
         for member in self.members.values().filter(|member| member.running) {
@@ -195,13 +180,11 @@ impl Launcher<'_> {
         }
     }
 
-    /// Notes that a process has taken a step.
     pub(super) fn step_taken(&mut self, rank: u32, step: u32) {
         let next = self.standing.processes.reached(rank, step);
         self.go_on(next);
     }
 
-    /// Notes that a process takes no more steps.
     pub(super) fn takes_no_step(&mut self, rank: u32) {
         let next = self.standing.processes.gone(rank);
         self.go_on(next);

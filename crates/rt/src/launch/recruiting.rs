@@ -25,10 +25,8 @@ use crate::hosts::head::{RemoteAgent, program, timespec};
 use crate::hosts::message::{Order, ToAgent};
 use crate::universe::Command;
 
-/// The limit for agents to start processes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The host of a spawned process.
 #[derive(Clone, Debug)]
 pub(super) struct Home {
     pub(super) node: u32,
@@ -37,7 +35,6 @@ pub(super) struct Home {
     pub(super) host: String,
 }
 
-/// A host that can take processes.
 struct HostRoom {
     home: Home,
     slots: u32,
@@ -102,7 +99,6 @@ impl Launcher<'_> {
             let is_its = |far: &Option<RemoteAgent>| far.as_ref().is_some_and(|far| far.node == node);
             let agent = self.far.iter().position(is_its);
             if host.opening.is_some() && agent.is_none() {
-                // The host is lost.
                 continue;
             }
             let on_it = |member: &&JobMember| member.running && member.node == node;
@@ -224,7 +220,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Waits for the agents' answers, unless the user ends the job meanwhile.
     fn await_agents(
         &mut self,
         agents: &[usize],

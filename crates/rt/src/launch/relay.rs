@@ -24,7 +24,6 @@ pub const RELAY_CONTROL: i32 = 63;
 /// The limit for room for an order.
 const ROOM: Duration = Duration::from_secs(1);
 
-/// A relay that this process has started.
 #[derive(Debug)]
 pub(crate) struct RelayProcess {
     process: Process,
@@ -80,12 +79,10 @@ impl RelayProcess {
         self.process.pid
     }
 
-    /// Readable when a notice has come.
     pub(crate) fn control(&self) -> BorrowedFd<'_> {
         self.control.as_fd()
     }
 
-    /// Readable when the relay has ended.
     pub(crate) fn end_seen(&self) -> BorrowedFd<'_> {
         self.process.pidfd.as_fd()
     }
@@ -99,7 +96,6 @@ impl RelayProcess {
         self.pass(&order.encode(), socket)
     }
 
-    /// Sends an encoded order.
     pub(crate) fn pass(&self, order: &[u8], socket: Option<&OwnedFd>) -> std::io::Result<()> {
         let send = || parcel::send(&self.control, &[Bytes::from(order)], socket.map(AsFd::as_fd));
         match send() {
@@ -141,10 +137,8 @@ impl RelayProcess {
         }))
     }
 
-    /// Kills and reaps the relay.
     pub(crate) fn end(self, guard: &Guard) {
         let _ = pidfd_send_signal(&self.process.pidfd, Signal::KILL);
-        // If the guard is gone, no list is left to change.
         let _ = guard.forget(self.process.pid);
         let _ = waitid(WaitId::PidFd(self.process.pidfd.as_fd()), WaitIdOptions::EXITED);
     }

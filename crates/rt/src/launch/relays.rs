@@ -22,11 +22,9 @@ use crate::control::Reply;
 use crate::hosts::message::ToAgent;
 use crate::job::{Exit, JobEvent};
 
-/// Event kinds.
 pub(super) const RELAY: u64 = 20;
 pub(super) const RELAY_ENDED: u64 = 21;
 
-/// The relays of a launcher.
 #[derive(Default)]
 pub(super) struct Relays {
     /// The relays of this host, by node.
@@ -38,7 +36,6 @@ pub(super) struct Relays {
 }
 
 impl Relays {
-    /// The process ids of the relays.
     pub(super) fn pids(&self) -> impl Iterator<Item = i32> {
         self.of.values().map(RelayProcess::pid)
     }
@@ -101,7 +98,6 @@ impl Launcher<'_> {
         Ok(())
     }
 
-    /// The name of a node for the user.
     fn node_name(&self, node: u32) -> String {
         let Some(spread) = &self.launch.spread else { return format!("node {node}") };
         match spread.hosts.get(node as usize) {
@@ -115,7 +111,6 @@ impl Launcher<'_> {
             return;
         }
         for relay in self.relays.of.values() {
-            // The relay's end has an event of its own.
             let _ = relay.send(order, None);
         }
         let order = order.encode();
@@ -133,7 +128,6 @@ impl Launcher<'_> {
         runs.iter().for_each(|order| self.send_to_relays(order));
     }
 
-    /// Reports the loss of a node to the relays.
     pub(super) fn report_loss_to_relays(&mut self, node: u32) {
         self.send_to_relays(&Order::Lost { node });
     }
@@ -162,18 +156,15 @@ impl Launcher<'_> {
     pub(super) fn report_end_to_relay(&self, rank: u32) {
         let Some(member) = self.members.get(&rank).filter(|member| member.host.is_none()) else { return };
         if let Some(relay) = self.relays.of.get(&member.node) {
-            // The relay's end has an event of its own.
             let _ = relay.send(&Order::Ended { number: rank }, None);
         }
     }
 
-    /// Handles the notices of a relay of this host.
     pub(super) fn read_relay(&mut self, node: u32) {
         while let Some(relay) = self.relays.of.get(&node) {
             match relay.next_notice() {
                 Some(notice) => self.handle_relay_notice(node, &notice),
                 None => {
-                    // The end of the relay has an event of its own.
                     if !relay.runs() {
                         let _ = rustix::event::epoll::delete(&self.events, relay.control());
                     }
@@ -183,13 +174,11 @@ impl Launcher<'_> {
         }
     }
 
-    /// Handles the notices of all relays of this host.
     pub(super) fn read_relays(&mut self) {
         let nodes: Vec<u32> = self.relays.of.keys().copied().collect();
         nodes.into_iter().for_each(|node| self.read_relay(node));
     }
 
-    /// Handles a notice of a node's relay.
     pub(super) fn handle_relay_notice(&mut self, node: u32, notice: &[u8]) {
         match Notice::decode(notice) {
             Ok(Notice::Said { .. }) if self.launch.quiet => {}
@@ -205,7 +194,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Handles the end of a relay of this host.
     pub(super) fn relay_ended(&mut self, node: u32) -> rustix::io::Result<()> {
         self.read_relay(node);
         let Some(relay) = self.relays.of.get_mut(&node) else { return Ok(()) };
@@ -217,7 +205,6 @@ impl Launcher<'_> {
         Ok(())
     }
 
-    /// Handles the end of a node's relay.
     pub(super) fn note_relay_end(&mut self, node: u32, pid: i32, exit: Exit) {
         let why = self.relays.errors.remove(&node);
         let host = self.launch.spread.as_ref().and_then(|spread| spread.hosts.get(node as usize));

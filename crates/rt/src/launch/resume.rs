@@ -61,7 +61,6 @@ pub type Restore<'a> = dyn Fn(&Images, &[Restored<'_>]) -> Result<(), String> + 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApartRanks {
     pub ranks: Vec<u32>,
-    /// The highest number of their processes and threads.
     pub highest: u32,
     /// Process numbers of ranks that are restored without a namespace.
     pub needed: Vec<u32>,
@@ -85,7 +84,6 @@ pub struct Source<'a> {
     pub clear: &'a dyn Fn() -> Result<(), String>,
     /// Selects the ranks of this host that need PID namespaces.
     pub apart: &'a ApartOf<'a>,
-    /// Restores the ranks of this host.
     pub restore: &'a Restore<'a>,
     /// What other hosts have to get that do not see the set.
     pub files_of: &'a FilesOf<'a>,
@@ -142,7 +140,6 @@ impl Launcher<'_> {
     }
 }
 
-/// Lets a restored rank of this host run.
 fn let_run(rank: &HeldRank, plug: &Plug) {
     rank.stopped.iter().for_each(|pid| send(*pid, Signal::CONT));
     // The rank may sleep on connections of its former life, or on none.
@@ -159,7 +156,6 @@ struct Ends {
 
 enum RestoreInput {
     New(OwnedFd),
-    /// The launcher's own standard input.
     Own,
 }
 
@@ -221,7 +217,6 @@ pub(crate) fn bring_back(
     Ok(back)
 }
 
-/// Creates PID namespaces for these ranks, by rank.
 fn namespaces(apart: &[ApartRanks]) -> Result<BTreeMap<u32, Arc<PidNamespace>>, LaunchError> {
     let mut all = BTreeMap::new();
     for ApartRanks { ranks, highest, needed, reason } in apart {
@@ -375,7 +370,6 @@ fn bring_all_back(
     }
 }
 
-/// Creates new sockets and pipes for a rank.
 fn ends_of(rank: &HeldRank, inputs: &mut Inputs) -> Result<Ends, LaunchError> {
     let (control, theirs) = fdpass::pair().map_err(|e| LaunchError::Kernel("make a socket pair", e))?;
     kernel("make a socket nonblocking", fcntl_setfl(&control, OFlags::NONBLOCK))?;
@@ -446,7 +440,6 @@ fn clock_offset_ns(process: &str) -> i64 {
     numbers.map_or(0, |(seconds, ns)| seconds.saturating_mul(1_000_000_000).saturating_add(ns))
 }
 
-/// Binds all threads of a rank: an image does not contain the binding.
 fn bind_all(rank: &HeldRank, mask: &[u64]) {
     let mut cpus = CpuSet::new();
     for cpu in 0..CpuSet::MAX_CPU.min(mask.len() * 64) {
@@ -458,13 +451,11 @@ fn bind_all(rank: &HeldRank, mask: &[u64]) {
         let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
         for task in tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).filter_map(Pid::from_raw)
         {
-            // An unbound thread works too.
             let _ = sched_setaffinity(Some(task), &cpus);
         }
     }
 }
 
-/// Ends restored ranks.
 fn kill_restored<'r>(ranks: impl IntoIterator<Item = &'r HeldRank>) {
     for rank in ranks {
         let is_ours = ProcessStat::of(rank.pid).is_some_and(|stat| stat.parent == std::process::id());

@@ -80,7 +80,6 @@ impl Launcher<'_> {
         }
         self.handle_event(JobEvent::Spawned { ranks: size as u32, parents, bond });
         for rank in unwatched {
-            // Its end would not be noticed.
             self.rank(rank).iter().for_each(|rank| end::signal_group(rank, Signal::KILL));
             self.members.get_mut(&rank).into_iter().for_each(|member| member.running = false);
             let seen = self.glimpse(rank);

@@ -37,7 +37,6 @@ use crate::postboxes::{PostboxFile, postbox_sizes};
 /// The descriptor number of the segment in a rank: above the numbers that scripts use, and within
 /// the descriptor table that every process has.
 pub(crate) const SEGMENT_NUMBER: i32 = 62;
-/// The descriptor number of the control socket in a rank.
 pub(crate) const CONTROL_NUMBER: i32 = 63;
 /// The launcher's descriptors for a rank: segment, control, two outputs, the process.
 const FDS_PER_RANK: u64 = 5;
@@ -63,7 +62,6 @@ const FDS_OF_RANK_AT_LEAST: u64 = 32;
 /// A rank's own descriptors have numbers below this.
 const FDS_AT_LEAST: u64 = 64;
 
-/// A rank's process, on the launcher's side.
 #[derive(Debug)]
 pub(crate) struct RankProcess {
     pub(crate) process: Process,
@@ -83,10 +81,8 @@ pub(crate) struct RankProcess {
     pub(crate) nested: Option<Nested>,
 }
 
-/// The PID namespace of a rank.
 #[derive(Debug)]
 pub(crate) struct Nested {
-    /// Ends with its last rank.
     pub(crate) namespace: Arc<PidNamespace>,
     /// The process that called MPI when it was restored: its number in the namespace, and on this
     /// host.
@@ -105,13 +101,11 @@ impl RankProcess {
         }
     }
 
-    /// The number of a process or thread in the rank's PID namespace.
     pub(crate) fn number_inside(&self, pid: u32) -> Option<u32> {
         self.nested.as_ref().map_or(Some(pid), |nested| nested.namespace.number_inside(pid))
     }
 }
 
-/// The exit status of a rank's process, if it has ended.
 pub(crate) fn exit_of(rank: &RankProcess) -> rustix::io::Result<Option<Exit>> {
     if !rank.is_child {
         return Ok(Some(Exit::Unknown));
@@ -127,30 +121,22 @@ pub(crate) fn exit_of(rank: &RankProcess) -> rustix::io::Result<Option<Exit>> {
 /// The read ends of a rank's standard output and error, while open.
 pub(crate) type Outputs = [Option<OwnedFd>; 2];
 
-/// All ranks of this host, with their common state.
 #[derive(Debug)]
 pub(crate) struct StartedRanks {
     /// The common part of the first job's boot records.
     pub(crate) boot: Boot,
-    /// The node of each rank of the job.
     pub(crate) nodes: Vec<u32>,
-    /// By number.
     pub(crate) ranks: Vec<(u32, RankProcess)>,
-    /// One for each rank.
     pub(crate) outputs: Vec<Outputs>,
     pub(crate) guard: Guard,
-    /// Standard input, if the launcher reads it.
     pub(crate) feed: Feed,
-    /// In a job over sockets: one for each rank.
     pub(crate) plugs: Vec<Plug>,
     /// Shared by the processes of this launcher only.
     pub(crate) secret: [u8; 32],
     pub(crate) deadline: Option<Deadline>,
-    /// The agents on other hosts, and the standard inputs for ranks there.
     pub(crate) far: Vec<RemoteAgent>,
     pub(crate) far_inputs: Vec<(u32, OwnedFd)>,
     pub(crate) lifelines: Lifelines,
-    /// The listener for later ranks, on one host.
     pub(crate) entrance: Option<Entrance>,
 }
 
@@ -158,11 +144,8 @@ pub(crate) struct StartedRanks {
 pub(crate) struct Crew<'a> {
     pub(crate) launch: &'a Launch,
     pub(crate) apps: &'a [App],
-    /// The common part of the boot records.
     pub(crate) boot: Boot,
-    /// By rank.
     pub(crate) places: Vec<RankPlace>,
-    /// The ranks that this process starts.
     pub(crate) here: Vec<u32>,
     /// Whether processes of other jobs are on other hosts, if none of this job is.
     pub(crate) has_others: bool,
@@ -170,7 +153,6 @@ pub(crate) struct Crew<'a> {
     pub(crate) way_in: Option<WayIn>,
 }
 
-/// Ranks that were just started.
 pub(crate) struct Recruits {
     /// In the order of [`Crew::here`].
     pub(crate) ranks: Vec<RankProcess>,
@@ -312,7 +294,6 @@ pub(crate) fn draw_secret() -> Result<[u8; 32], LaunchError> {
     Ok(secret)
 }
 
-/// The common part of the first job's boot records, on this host.
 fn first_boot(launch: &Launch, size: u32, here: u32) -> Boot {
     boot(&launch.params, new_universe(), (size, here), has_sockets(launch, size))
 }
@@ -409,7 +390,6 @@ impl Crew<'_> {
         Ok(recruits)
     }
 
-    /// The program of a rank of the job.
     fn app_of(&self, rank: u32) -> usize {
         app_of(self.apps, rank)
     }

@@ -21,7 +21,6 @@ use super::start::{Outputs, RankProcess};
 pub(super) const STOPPING: Duration = Duration::from_secs(5);
 /// The limit for CRIU's code in the processes to end.
 const RECOVERY: Duration = Duration::from_secs(1);
-/// The interval of reading the processes' states.
 const LOOK: Duration = Duration::from_micros(200);
 
 /// Stops these processes and all their descendants. Returns the processes that ran before. `tool`
@@ -74,13 +73,11 @@ pub(crate) fn recover(stopped: &[u32]) {
     }
 }
 
-/// The standard input of a rank.
 pub(crate) enum Input<'a> {
     /// The launcher or agent writes it: the pipe, and the unwritten bytes.
     Fed(BorrowedFd<'a>, &'a [u8]),
     /// The launcher's own, which differs after a restart.
     Own,
-    /// None, or a file.
     Other,
 }
 
@@ -133,7 +130,6 @@ pub(crate) fn describe(
     })
 }
 
-/// Fails if the process is gone.
 pub(crate) fn send(pid: u32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
         let _ = kill_process(pid, signal);

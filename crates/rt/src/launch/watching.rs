@@ -21,12 +21,9 @@ const SECOND_CHECK: Duration = Duration::from_millis(500);
 /// The most lines about waits in the report on a timeout.
 const MOST_LINES: usize = 40;
 
-/// The kind of hang that a watchdog reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hang {
-    /// A wait in which nothing has arrived for long.
     LongWait,
-    /// A wait for a rank that has ended.
     ForEnded,
 }
 
@@ -39,7 +36,6 @@ impl Hang {
         }
     }
 
-    /// The cause, for the report.
     fn words(self, limit: Duration) -> String {
         let seconds = limit.as_secs();
         match self {
@@ -53,22 +49,17 @@ impl Hang {
     }
 }
 
-/// Checks for one kind of hang periodically.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     hang: Hang,
     limit: Duration,
     ends_job: bool,
-    /// When the next check is due.
     next: Instant,
-    /// Whether the last check found an overdue rank.
     was_overdue: bool,
-    /// Whether the hang was reported and lasts.
     has_reported: bool,
 }
 
 impl Watchdog {
-    /// The watchdogs that the parameters request.
     pub(super) fn all(params: &Params) -> Vec<Watchdog> {
         let hangs = [(Hang::LongWait, params.mpi_watchdog()), (Hang::ForEnded, params.mpi_watch_ended())];
         let ends_job = params.mpi_watchdog_abort();
@@ -89,7 +80,6 @@ impl Watchdog {
         })
     }
 
-    /// When the next check is due.
     pub(super) fn time(&self) -> Instant {
         self.next
     }
@@ -114,7 +104,6 @@ impl Watchdog {
 }
 
 impl Launcher<'_> {
-    /// Prints the state report.
     pub(super) fn report_state(&mut self) {
         let sights = self.sights();
         let head = "mpirun: what the ranks do (SIGUSR1):\n".to_string();
@@ -122,7 +111,6 @@ impl Launcher<'_> {
         self.print(&text);
     }
 
-    /// Reports hangs.
     pub(super) fn check_hangs(&mut self, now: Instant) {
         for at in 0..self.watchdogs.len() {
             if self.watchdogs[at].next <= now {
@@ -131,7 +119,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Runs the watchdog with this index.
     fn check_hang(&mut self, at: usize, now: Instant) {
         let Watchdog { hang, limit, ends_job, .. } = self.watchdogs[at];
         // Usually no rank waits long: then the kernel is not queried about processes.

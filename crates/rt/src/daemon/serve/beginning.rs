@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::BorrowedFd;
 
 use oxmpi_sys::net::{self, Listener};
 use oxmpi_sys::poller::Poller;
 use oxmpi_sys::spawn::{self, Signals};
+use oxmpi_sys::stdio::write_all;
 use oxmpi_sys::{cpus, host, local};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 
@@ -18,28 +18,14 @@ use super::super::{check_suffix, socket_name};
 use super::{BOOT, DOOR, Daemon, FIRST, LISTENERS, MAGIC, SIGNALS};
 use crate::interfaces;
 
-/// The most addresses of a daemon's listeners.
 const MAX_ADDRESSES: usize = 8;
 
-/// Sends a message to `oxmpi boot`.
 pub(super) fn report_to_boot(message: &DaemonMessage) -> io::Result<()> {
     let mut channel = Channel::trusted();
     channel.send(message).map_err(io::Error::other)?;
     write_all(rustix::stdio::stdout(), channel.output())
 }
 
-fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match rustix::io::write(to, bytes) {
-            Ok(n) => bytes = &bytes[n..],
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
-}
-
-/// Reads available messages of `oxmpi boot`; `false` at the end.
 fn read_input(channel: &mut Channel) -> io::Result<bool> {
     let mut bytes = [0; 4096];
     loop {
@@ -54,7 +40,6 @@ fn read_input(channel: &mut Channel) -> io::Result<bool> {
     }
 }
 
-/// The next message of `oxmpi boot`; `None` if it has ended.
 fn await_boot(channel: &mut Channel) -> Result<Option<DaemonMessage>, String> {
     let not_boot = "it is started by 'oxmpi boot', not by hand";
     loop {
@@ -71,12 +56,10 @@ fn await_boot(channel: &mut Channel) -> Result<Option<DaemonMessage>, String> {
     }
 }
 
-/// The text for an unexpected message.
 fn wrong(message: &DaemonMessage) -> String {
     format!("'oxmpi boot' has sent an unexpected message: {message:?}")
 }
 
-/// The configuration from `oxmpi boot`.
 pub(super) fn read_seed(boot: &mut Channel) -> Result<Seed, String> {
     // If the output is closed, the input is too.
     let _ = write_all(rustix::stdio::stdout(), MAGIC);
@@ -186,7 +169,6 @@ fn listen(seed: &Seed) -> Result<Vec<Listener>, String> {
 }
 
 impl Daemon {
-    /// Handles messages of `oxmpi boot`; `false` if it has ended.
     pub(super) fn read_boot(&mut self) -> Result<bool, String> {
         let Some(mut boot) = self.boot.take() else { return Ok(true) };
         let is_there = read_input(&mut boot).unwrap_or(false);
@@ -204,7 +186,6 @@ impl Daemon {
         Ok(true)
     }
 
-    /// Detaches from the process that has started the daemon.
     fn go_into_background(&mut self) -> io::Result<()> {
         self.poller.remove(rustix::stdio::stdin());
         spawn::detach_session()?;

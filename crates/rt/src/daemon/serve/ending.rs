@@ -6,26 +6,20 @@ use std::time::{Duration, Instant};
 use super::super::message::DaemonMessage;
 use super::{Daemon, DaemonConnection, Role};
 
-/// The limit for the other daemons to end.
 const HALT_LIMIT: Duration = Duration::from_secs(15);
-/// The limit for the last output.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// The state of the end.
 pub(super) struct HaltState {
     /// Clients that wait for the end of all daemons.
     pub(super) clients: Vec<u64>,
     /// Daemons that wait for the end of this one.
     peers: Vec<u64>,
-    /// Daemons that have not confirmed yet.
     pub(super) waiting: BTreeSet<u32>,
-    /// Daemons that did not confirm.
     pub(super) missing: BTreeSet<u32>,
     pub(super) limit: Instant,
 }
 
 impl Daemon {
-    /// A program requests the end of the universe.
     pub(super) fn halt_all(&mut self, client: u64) {
         let mut waiting = BTreeSet::new();
         if self.ending.is_none() {
@@ -80,7 +74,6 @@ impl Daemon {
         });
     }
 
-    /// Whether nothing is left to wait for.
     pub(super) fn is_over(&self, now: Instant) -> bool {
         let is_quiet = self.background.as_ref().is_none_or(|(_, programs)| programs.is_empty());
         self.ending
@@ -88,7 +81,6 @@ impl Daemon {
             .is_some_and(|ending| (is_quiet && ending.waiting.is_empty()) || ending.limit <= now)
     }
 
-    /// Ends the programs and sends the last messages.
     pub(super) fn finish(&mut self) {
         if let Some((_, programs)) = self.background.take() {
             programs.finish();
@@ -104,7 +96,6 @@ impl Daemon {
         ending.peers.iter().for_each(|peer| self.send(*peer, &DaemonMessage::Halt));
         let limit = Instant::now() + FAREWELL;
         let mut ready = Vec::new();
-        // The last output of programs is sent too.
         while (!self.pass_last() || self.connections.values().any(|connection| connection.is_full))
             && Instant::now() < limit
         {

@@ -44,7 +44,6 @@ impl Daemon {
         let Role::Control(streams) = &mut connection.role else { return };
         let held = (streams.remove(&exec.stdio), streams.remove(&exec.errors));
         if let PeerSocket::Far(socket) = &connection.link {
-            // A kernel without this option notices a lost host later.
             let _ = net::end_when_unanswered(socket, Duration::from_secs(exec.silence_s.into()));
         }
         let started = match held {
@@ -58,7 +57,6 @@ impl Daemon {
         self.send(number, &answer);
     }
 
-    /// Starts a program, and begins to forward its streams.
     fn start(&mut self, number: u64, exec: &Exec, held: [PendingStream; 2]) -> Result<i32, ExecFailure> {
         let kernel = |error: io::Error| failure(error.to_string());
         let mut ends = Vec::new();
@@ -94,7 +92,6 @@ impl Daemon {
         started
     }
 
-    /// Forwards data on either side of a passage.
     pub(super) fn pass(&mut self, number: u64) {
         let Some(DaemonConnection { link: PeerSocket::Far(socket), channel, role, interests, .. }) =
             self.connections.get_mut(&number)
@@ -127,7 +124,6 @@ impl Daemon {
         }
     }
 
-    /// Drops the streams of a client that is gone.
     pub(super) fn drop_streams(&mut self, of: u64, held: BTreeMap<u32, PendingStream>) {
         held.into_values().for_each(|held| self.drop_stream(held));
         let belongs = |connection: &DaemonConnection| match &connection.role {

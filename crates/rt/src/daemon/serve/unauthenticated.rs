@@ -20,7 +20,6 @@ const MAX_UNAUTHENTICATED: usize = 64;
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Daemon {
-    /// Accepts connections of processes on this host.
     pub(super) fn welcome_near(&mut self) {
         for _ in 0..AT_ONCE {
             let Some(door) = &self.door else { return };
@@ -39,7 +38,6 @@ impl Daemon {
         }
     }
 
-    /// Accepts connections over the network.
     pub(super) fn welcome_far(&mut self, listener: usize) {
         for _ in 0..AT_ONCE {
             match self.listeners[listener].accept() {
@@ -67,7 +65,6 @@ impl Daemon {
         true
     }
 
-    /// Stops polling a listener for a while: no descriptors or memory are left.
     fn shut(&mut self, name: u64) {
         match (&self.door, self.listeners.get(name.wrapping_sub(LISTENERS) as usize)) {
             (Some(door), _) if name == DOOR => self.poller.remove(door),
@@ -77,7 +74,6 @@ impl Daemon {
         self.shut.insert(name, Instant::now() + PAUSE);
     }
 
-    /// Polls listeners again whose pause is over.
     pub(super) fn open_doors(&mut self, now: Instant) -> io::Result<()> {
         for (name, _) in self.shut.extract_if(.., |_, until| *until <= now) {
             match (&self.door, self.listeners.get(name.wrapping_sub(LISTENERS) as usize)) {

@@ -142,7 +142,6 @@ impl Agent<'_> {
         self.answer(rank, &reply, listener.as_ref().map(AsFd::as_fd));
     }
 
-    /// Forwards an answer of the head to a rank.
     pub(super) fn pass_answer(&mut self, rank: u32, reply: &[u8], contents: Option<Vec<u8>>) {
         let Some(member) = self.members.get(&rank) else { return };
         match contents.map(|bytes| blob::write(&bytes)).transpose() {

@@ -72,9 +72,7 @@ impl Agent<'_> {
         self.post(&FromAgent::Stopped { round, error });
     }
 
-    /// Sends the head a description of the stopped processes.
     pub(super) fn describe(&mut self, round: u32) {
-        // A socket with an error has no reply to read.
         let is_unread =
             self.members.values().any(|member| fdpass::has_unread(&member.rank.control).unwrap_or(false));
         let described = if is_unread { Ok(Vec::new()) } else { self.describe_all() };
@@ -124,7 +122,6 @@ impl Agent<'_> {
         plugs.for_each(|plug| raise_alarm(&plug.alarm));
     }
 
-    /// Makes images of the stopped processes.
     pub(super) fn begin_imaging(&mut self, round: u32, place: String) {
         let Some(params) = self.launch.as_ref().map(|launch| launch.params.clone()) else { return };
         let is_given_up = Arc::new(AtomicBool::new(false));
@@ -149,10 +146,8 @@ impl Agent<'_> {
         }
     }
 
-    /// Handles the end of imaging.
     pub(super) fn finish_imaging(&mut self) {
         let Some(Imaging { round, done, thread, is_given_up, signals }) = self.imaging.take() else { return };
-        // Closing it also removes it from the epoll set.
         drop(done);
         let made = thread.join().unwrap_or_else(|_| Err("the thread that made images has failed".into()));
         if made.is_err() {
@@ -191,7 +186,6 @@ impl Agent<'_> {
         }
     }
 
-    /// Sends pieces of images while the stream has room.
     pub(super) fn send_pieces(&mut self) {
         while self.head.behind() < PIECES_WAITING
             && let Some(sending) = &mut self.sending
@@ -214,7 +208,6 @@ impl Agent<'_> {
         }
     }
 
-    /// Calls the program's checkpoint functions.
     pub(super) fn call_functions(&mut self, number: u32) {
         self.calling = (CheckpointCall::of(number) != CheckpointCall::Open).then_some(number);
         let running = self.members.values().filter(|member| member.running);

@@ -14,18 +14,15 @@ use crate::job::MpiStage;
 use crate::launch::parts::{Came, Outputs, Plug, RankProcess, exit_of, is_ready, plugs, read_some};
 use crate::launch::{LaunchError, end};
 
-/// A rank of this host.
 pub(super) struct LocalRank {
     pub(super) rank: RankProcess,
     pub(super) outputs: Outputs,
     pub(super) plug: Option<Plug>,
     pub(super) running: bool,
-    /// Whether the rank has got its socket to the relay.
     pub(super) has_relay: bool,
     input: Option<Input>,
 }
 
-/// Standard input of a rank, from the head.
 struct Input {
     fd: OwnedFd,
     waiting: Vec<u8>,
@@ -34,13 +31,9 @@ struct Input {
     is_listened_to: bool,
 }
 
-/// A process whose job is over.
 pub(super) struct EndedProcess {
-    /// For later requests.
     pub(super) segment: Option<OwnedFd>,
-    /// Open while other processes may write to them.
     outputs: Outputs,
-    /// Whether the process had called MPI_Finalize.
     pub(super) has_left: bool,
 }
 
@@ -64,7 +57,6 @@ impl LocalRank {
         self.input.as_ref().map(|input| (input.fd.as_fd(), &*input.waiting))
     }
 
-    /// The rank's progress, from its header page.
     pub(super) fn seen(&self) -> Seen {
         let status = self.rank.segment.status();
         Seen {
@@ -76,7 +68,6 @@ impl LocalRank {
     }
 }
 
-/// The stage for a process's state.
 pub(crate) fn stage(state: RankState) -> MpiStage {
     match state {
         RankState::Created | RankState::Loaded => MpiStage::Untouched,
@@ -147,7 +138,6 @@ impl Agent<'_> {
         if bytes.is_empty()
             && let Some(output) = self.output_of(rank, kind)
         {
-            // Closing the only copy of this end also removes it from the epoll set.
             *output = None;
             let is_done = |relic: &EndedProcess| relic.segment.is_none() && !relic.is_written();
             if self.relics.get(&rank).is_some_and(is_done) {
@@ -158,7 +148,6 @@ impl Agent<'_> {
         self.post(&FromAgent::Output { rank, is_error: kind == 1, bytes });
     }
 
-    /// Handles the end of a rank's process.
     pub(super) fn ended(&mut self, rank: u32) -> rustix::io::Result<()> {
         let Some(member) = self.members.get(&rank) else { return Ok(()) };
         let Some(exit) = exit_of(&member.rank)? else { return Ok(()) };
@@ -189,7 +178,6 @@ impl Agent<'_> {
         Ok(())
     }
 
-    /// Sends a failure notice to all running ranks, each in its own segment.
     pub(super) fn announce(&mut self, count: u32) {
         for member in self.members.values().filter(|member| member.running) {
             (0..count).for_each(|_| member.rank.segment.status().note_death());
@@ -221,7 +209,6 @@ impl Agent<'_> {
         own.into_iter().zip(made).try_for_each(|(plug, new)| plug.renew(new, launch))
     }
 
-    /// Takes standard input for a rank from the head.
     pub(super) fn take_input(&mut self, rank: u32, bytes: &[u8]) {
         let input = self.members.get_mut(&rank).and_then(|member| member.input.as_mut());
         match input {
@@ -230,7 +217,6 @@ impl Agent<'_> {
                 input.has_ended |= bytes.is_empty();
                 self.feed(rank);
             }
-            // The rank has closed its input.
             None => self.post(&FromAgent::InputTaken { rank, bytes: bytes.len() as u64 }),
         }
     }
@@ -255,7 +241,6 @@ impl Agent<'_> {
         let wants_room = !is_over && !input.waiting.is_empty();
         if wants_room != input.is_listened_to {
             let name = epoll::EventData::new_u64(INPUT << 32 | u64::from(rank));
-            // Fails if the registration is already as wanted.
             let _ = match wants_room {
                 true => epoll::add(&self.events, &input.fd, name, epoll::EventFlags::OUT),
                 false => epoll::delete(&self.events, &input.fd),

@@ -66,18 +66,15 @@ impl Agent<'_> {
     /// learn of the end.
     pub(super) fn report_end_to_relay(&self, rank: u32) {
         if let Some(relay) = &self.relay {
-            // The relay's end has an event of its own.
             let _ = relay.send(&RelayOrder::Ended { number: rank }, None);
         }
     }
 
-    /// Forwards the relay's notices to the head.
     pub(super) fn read_relay(&mut self) {
         while let Some(relay) = &self.relay {
             match relay.next_notice() {
                 Some(notice) => self.post(&FromAgent::Relay { notice }),
                 None => {
-                    // The end of the relay has an event of its own.
                     if !relay.runs() {
                         let _ = epoll::delete(&self.events, relay.control());
                     }
@@ -87,7 +84,6 @@ impl Agent<'_> {
         }
     }
 
-    /// Handles the end of the relay.
     pub(super) fn relay_ended(&mut self) -> rustix::io::Result<()> {
         self.read_relay();
         let Some(relay) = &mut self.relay else { return Ok(()) };

@@ -25,7 +25,6 @@ impl RemoteAgent {
         }
     }
 
-    /// Why the stream has ended before the ranks ran.
     pub(super) fn why_ended(&mut self, error: Option<io::Error>) -> LaunchError {
         let how = self.how_ended(error);
         let said = String::from_utf8_lossy(&self.said).trim().replace('\n', "\n    ");
@@ -50,7 +49,6 @@ impl RemoteAgent {
         )
     }
 
-    /// How the process at the other end of the stream has ended.
     fn how_ended(&mut self, error: Option<io::Error>) -> Option<CarrierExit> {
         if let Some(error) = error {
             return Some(CarrierExit::Error(error.to_string()));
@@ -100,7 +98,6 @@ impl RemoteAgent {
             left.retain_mut(|far| {
                 far.stream.flush();
                 far.read_errors();
-                // Later messages are ignored.
                 let goes_on = matches!(far.stream.read(), Ok(true));
                 let came = far.stream.came().len();
                 far.stream.take(came);
@@ -142,7 +139,6 @@ impl Drop for RemoteAgent {
     }
 }
 
-/// How the process at the other end of a stream has ended.
 enum CarrierExit {
     Code(i32),
     Signal(i32),

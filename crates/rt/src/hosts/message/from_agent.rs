@@ -12,22 +12,18 @@ use crate::launch::{HeldRank, read_addresses, write_addresses};
 pub enum FromAgent {
     /// All is prepared for the ranks; none runs yet.
     Ready {
-        /// The ranks' socket addresses.
         addresses: Vec<(u32, String)>,
         /// The address of the host's relay; empty if there is none.
         relay: String,
     },
     Started {
-        /// The process numbers on that host.
         pids: Vec<(u32, u32)>,
     },
     /// The ranks cannot be started, and none of them is left.
     Failed {
-        /// The number of the first process of the job.
         base: u32,
         /// Whether the program cannot be executed.
         is_program: bool,
-        /// For the user.
         text: String,
     },
     /// A notice of the relay on the agent's host.
@@ -48,13 +44,11 @@ pub enum FromAgent {
         rank: u32,
         /// Of [`crate::control`], encoded.
         request: Vec<u8>,
-        /// The contents of the file beside it, if any.
         blob: Option<Vec<u8>>,
         seen: Seen,
     },
     Output {
         rank: u32,
-        /// Whether from standard error.
         is_error: bool,
         /// Empty: the process has closed it.
         bytes: Vec<u8>,
@@ -66,14 +60,11 @@ pub enum FromAgent {
     },
     /// The progress of all processes.
     Seen(Vec<(u32, Seen)>),
-    /// The socket addresses of a process.
     Answer {
-        /// The process that has requested them.
         asker: u32,
         /// Of [`crate::control`], encoded.
         reply: Vec<u8>,
     },
-    /// A process has consumed standard input.
     InputTaken {
         rank: u32,
         bytes: u64,
@@ -85,16 +76,13 @@ pub enum FromAgent {
         /// Empty: success.
         error: String,
     },
-    /// The description of the stopped processes.
     Described {
         round: u32,
         /// Empty: success.
         error: String,
         /// Whether a process has an unread answer, so that all must continue and be stopped again.
         is_unread: bool,
-        /// One per process.
         ranks: Vec<HeldRank>,
-        /// The listeners' addresses.
         listeners: Vec<SocketAddr>,
     },
     /// A piece of an image file, if images were not made in the directory of the set.
@@ -113,7 +101,6 @@ pub enum FromAgent {
         number: u32,
         /// Why a rank cannot call them; empty: all can.
         error: String,
-        /// By rank.
         values: Vec<(u32, i32)>,
     },
     /// The processes are imaged, and all pieces were sent.
@@ -124,7 +111,6 @@ pub enum FromAgent {
         /// For the tool that requested the images.
         facts: Vec<u8>,
     },
-    /// A sign of life, sent periodically.
     Alive,
 }
 

@@ -17,7 +17,6 @@ pub type Variable = (OsString, OsString);
 pub struct Order {
     /// Identifies all jobs of the head.
     pub universe: u64,
-    /// The number of the agent's host.
     pub node: u32,
     /// The number of the first process of the job; the others follow.
     pub base: u32,
@@ -28,22 +27,17 @@ pub struct Order {
     /// The last step of a quiescence that was requested.
     pub step: u32,
     pub sockets: bool,
-    /// The node of each rank of the job.
     pub nodes: Vec<u32>,
     /// Ranks are numbered in this order.
     pub apps: Vec<OrderedProgram>,
     /// Variables for all ranks; they replace inherited ones.
     pub env: Vec<Variable>,
-    /// Authenticates processes of the job.
     pub secret: [u8; 32],
-    /// Hosts, and the addresses that they announce in place of their own.
     pub hostmap: Vec<(String, String)>,
     pub bind: Bind,
-    /// Whether a line per rank reports its binding.
     pub report_bindings: bool,
     /// The ranks whose standard input the head sends.
     pub fed: Vec<u32>,
-    /// An offer of a lifeline, if the agent needs one.
     pub lifeline: Option<LifelineOffer>,
     /// Restores the ranks from images in place of starting them.
     pub restore: Option<RestoreOrder>,
@@ -53,37 +47,30 @@ pub struct Order {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoreOrder {
     pub images: Images,
-    /// The guard's mark in the environment of the ranks.
     pub mark: String,
     /// All marks that processes of the job may have: while a process has one, the job still runs.
     pub marks: Vec<String>,
     /// The quiescence step by which the ranks notice that they continue.
     pub step: u32,
-    /// The ranks of the agent's host.
     pub ranks: Vec<HeldRank>,
 }
 
 /// How an agent can connect a lifeline (`hosts/lifeline.rs`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LifelineOffer {
-    /// The head's listeners.
     pub addresses: Vec<SocketAddr>,
-    /// Authenticates both sides.
     pub secret: [u8; 32],
 }
 
 /// A program of an [`Order`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OrderedProgram {
-    /// The number of ranks that run the program, on all hosts.
     pub ranks: u32,
     /// As the head has found it.
     pub path: PathBuf,
-    /// The program's name first.
     pub args: Vec<OsString>,
     /// Variables that the ranks inherit from the head; `None`: those of the agent.
     pub inherited: Option<Vec<Variable>>,
-    /// Variables for these ranks alone.
     pub env: Vec<Variable>,
     pub directory: PathBuf,
 }

@@ -18,8 +18,9 @@ pub enum ToAgent {
         round: u32,
     },
     /// Describes the stopped processes. Answered by [`super::FromAgent::Described`].
-    Describe { round: u32 },
-    /// Images the stopped processes. Answered by [`super::FromAgent::Imaged`].
+    Describe {
+        round: u32,
+    },
     Image {
         round: u32,
         /// The directory, in the form that the requesting tool uses.
@@ -37,26 +38,21 @@ pub enum ToAgent {
         name: String,
         bytes: Vec<u8>,
     },
-    /// Continues processes that were stopped or restored.
     GoOn,
     /// Abandons a spawned job, and removes all of it.
     Abandon {
-        /// The number of its first process.
         base: u32,
     },
     /// The spawned job with these numbers is over: only state for later requests is kept.
     ReleaseJob {
-        /// The number of its first process.
         base: u32,
         size: u32,
     },
     /// No request will name these processes any more.
     Forget {
-        /// The number of the first.
         base: u32,
         size: u32,
     },
-    /// The answer to a process's request.
     Answer {
         rank: u32,
         /// Of [`crate::control`], encoded.
@@ -64,15 +60,19 @@ pub enum ToAgent {
         /// The contents of the file beside it, if any.
         blob: Option<Vec<u8>>,
     },
-    /// Sends a signal to processes.
-    Signal { number: i32, ranks: Vec<u32> },
+    Signal {
+        number: i32,
+        ranks: Vec<u32>,
+    },
     /// An order for the relay of the agent's host (rpi lamd).
     Relay {
         /// Of `oxmpi_wire::relay`, encoded.
         order: Vec<u8>,
     },
     /// A failure notice about `count` further processes, which the others survive.
-    Died { count: u32 },
+    Died {
+        count: u32,
+    },
     /// Requests a step of a quiescence from all processes.
     Step {
         number: u32,
@@ -83,18 +83,18 @@ pub enum ToAgent {
     Look,
     /// Requests the socket addresses of a process. Answered by [`super::FromAgent::Answer`].
     Where {
-        /// The process that requests them.
         asker: u32,
         rank: u32,
     },
-    /// Standard input for a process.
     Input {
         rank: u32,
         /// Empty: the end.
         bytes: Vec<u8>,
     },
     /// Acknowledges printed output, which makes room for as much more.
-    Taken { bytes: u64 },
+    Taken {
+        bytes: u64,
+    },
     /// Kills all processes, and ends the agent.
     End,
 }

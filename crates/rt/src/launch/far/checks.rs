@@ -7,7 +7,6 @@ use super::super::launcher::Launcher;
 use crate::hosts::head::RemoteAgent;
 use crate::job::JobEvent;
 
-/// How long the answers to a state query are awaited.
 const LOOK_GRACE: Duration = Duration::from_secs(2);
 
 impl Launcher<'_> {
@@ -67,7 +66,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Whether all agents have answered their state queries.
     pub(in super::super) fn are_checks_answered(&self) -> bool {
         self.far.iter().flatten().all(|far| far.unanswered == 0)
     }

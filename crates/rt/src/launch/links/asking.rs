@@ -51,12 +51,10 @@ pub(super) enum Question {
 }
 
 impl RequestsInFlight {
-    /// Notes a request of another launcher's process.
     pub(super) fn begin(&mut self, process: u32, (universe, id): (u64, u32)) {
         self.theirs.insert(process, (universe, id));
     }
 
-    /// Forgets a process of ours that has ended.
     pub(super) fn forget_asker(&mut self, rank: u32) {
         self.parts.remove(&rank);
     }
@@ -189,7 +187,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Handles the answer of another launcher.
     pub(super) fn handle_answer(&mut self, (universe, id): (u64, u32), reply: &[u8], fd: Option<OwnedFd>) {
         let forwarded = match self.links.asking.questions.remove(&id) {
             Some(forwarded) if forwarded.universe == universe => forwarded,
@@ -252,7 +249,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Answers a process of another launcher; returns whether it has sent a request.
     pub(in super::super) fn answer_other(
         &mut self,
         rank: u32,
@@ -277,7 +273,6 @@ impl Launcher<'_> {
     }
 }
 
-/// Whether a process may send this request to another launcher.
 fn may_ask(request: &Request) -> bool {
     matches!(
         request,

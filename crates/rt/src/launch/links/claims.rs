@@ -27,21 +27,17 @@ use super::trusted;
 const ATTEMPTS: u32 = 20;
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(5);
 
-/// Why a claim failed.
 #[derive(Debug)]
 pub(super) enum Refused {
-    /// Another process of this user has the name.
     Taken,
     Failed(io::Error),
 }
 
-/// The holder of a name.
 enum Holder {
     /// A process of this user, and a connection to it.
     Own(OwnedFd, PeerCredentials),
     /// A process that cannot be trusted, and why.
     Untrusted(String),
-    /// No process, or one that does not listen.
     Nobody,
 }
 

@@ -21,13 +21,11 @@ const HOST: Duration = Duration::from_secs(15);
 /// How long no connection is accepted after descriptors ran out.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The limit for the peer's greeting.
 pub(super) fn patience(we_called: bool) -> Duration {
     if we_called { HOST } else { GUEST }
 }
 
 impl Links {
-    /// When [`Launcher::service_links`] is due.
     pub(in super::super) fn time(&self) -> Option<Instant> {
         let silent = self.connections.values().filter(|connection| connection.universe.is_none());
         silent.map(|connection| connection.limit).chain(self.shut).min()
@@ -70,10 +68,8 @@ impl Launcher<'_> {
         true
     }
 
-    /// Accepts no connections for a while.
     fn shut_doors(&mut self) {
         let doors = self.links.door.iter().chain(self.links.names.values());
-        // Fails harmlessly for a listener that is not in the set.
         doors.for_each(|(_, door)| _ = epoll::delete(&self.events, door));
         self.links.shut = Some(Instant::now() + PAUSE);
     }
@@ -86,7 +82,6 @@ impl Launcher<'_> {
         if self.links.shut.is_some_and(|shut| shut <= now) {
             self.links.shut = None;
             for (_, door) in self.links.door.iter().chain(self.links.names.values()) {
-                // Fails for a listener that is in the set already.
                 let _ = self.listen(&self.events, door.as_fd(), DOORS, 0);
             }
         }

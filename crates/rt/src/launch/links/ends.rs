@@ -15,7 +15,6 @@ use crate::link::LinkMessage;
 
 /// How long a launcher that ends waits for others to read its last messages.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// The cause for a connection that has ended.
 const HAS_ENDED: &str = "has ended";
 
 impl LauncherConnection {
@@ -57,7 +56,6 @@ impl Launcher<'_> {
     /// Closes a connection, and answers a lookup that waits on it. Otherwise returns the connection
     /// and its universe.
     fn close_connection(&mut self, number: u32, why: &str) -> Option<(LauncherConnection, u64)> {
-        // Closing the only copy of this end also removes it from the epoll set.
         let mut connection = self.links.connections.remove(&number)?;
         if let Some((asker, service)) = connection.search.take() {
             self.conclude(asker, Err(format!("nothing is published as '{service}': {why}")));
@@ -67,7 +65,6 @@ impl Launcher<'_> {
         Some((connection, universe))
     }
 
-    /// Another launcher is gone.
     fn lose_other(&mut self, universe: u64, pid: i32, why: &str) {
         let Some(other) = self.links.others.remove(&universe) else { return };
         self.links.connections.retain(|_, connection| connection.universe != Some(universe));
@@ -92,7 +89,6 @@ impl Launcher<'_> {
         self.handle_in_order(JobEvent::OtherGone { firsts, text });
     }
 
-    /// Reports the end of a process of ours.
     pub(in super::super) fn report_end_to_others(&mut self, number: u32, is_well: bool) {
         self.links.asking.forget_asker(number);
         if !is_well {
@@ -111,7 +107,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Reports that jobs of ours have failed.
     pub(in super::super) fn report_failure_to_others(&mut self, firsts: &[u32], code: i32, text: &str) {
         for first in firsts {
             self.send_to_others(&LinkMessage::Ending { first: *first, code, text: text.to_string() });

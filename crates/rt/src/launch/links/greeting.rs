@@ -43,14 +43,12 @@ impl Launcher<'_> {
         self.links.undecided.push(rank);
     }
 
-    /// Answers delayed processes if all greetings have come.
     pub(super) fn decide(&mut self) {
         if self.reach_of_all().is_some() {
             std::mem::take(&mut self.links.undecided).into_iter().for_each(|rank| self.give_abroad(rank));
         }
     }
 
-    /// Handles a greeting.
     pub(super) fn meet_other(&mut self, number: u32, hello: Hello) {
         let Some(connection) = self.links.connections.get_mut(&number) else { return };
         let (peer, wanted, search) = (connection.peer, connection.wanted, connection.search.take());

@@ -8,7 +8,6 @@ use crate::link::{LinkMessage, Resident};
 use crate::universe::ProcessName;
 
 impl Links {
-    /// Whether a process belongs to another launcher.
     pub(in super::super) fn is_other(&self, number: u32) -> bool {
         self.resident(number).is_some()
     }
@@ -70,7 +69,6 @@ impl Launcher<'_> {
         Ok(here + (number - first))
     }
 
-    /// The names of processes; an error if one is not known.
     pub(in super::super) fn names(&self, numbers: &[u32]) -> Result<Vec<ProcessName>, String> {
         let name = |number: &u32| {
             if let Some((universe, Resident { number, first, size })) = self.links.resident(*number) {

@@ -31,7 +31,6 @@ impl Launcher<'_> {
         Ok(())
     }
 
-    /// Withdraws a name from other launchers.
     pub(in super::super) fn unpublish_everywhere(&mut self, service: &str) {
         self.links.names.remove(service);
     }
