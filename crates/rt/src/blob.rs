@@ -1,4 +1,4 @@
-//! Bytes that are handed over as a file without a name, because they do not fit a control message.
+//! Byte strings that are too long for a control message: sent as a nameless file.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -6,13 +6,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use oxmpi_sys::nameless;
 use rustix::fs::fstat;
 
-/// The longest blob, bytes: a limit against senders that are wrong.
+/// In bytes: a limit against faulty senders.
 const LONGEST: u64 = 64 << 20;
 
-/// A file of these bytes.
-///
-/// # Errors
-/// Those of [`nameless`], and what write(2) says.
 pub(crate) fn write(bytes: &[u8]) -> io::Result<OwnedFd> {
     let fd = nameless::create("oxmpi-blob")?;
     nameless::check_length(bytes.len() as u64)?;
@@ -23,10 +19,7 @@ pub(crate) fn write(bytes: &[u8]) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// The bytes of such a file.
-///
-/// # Errors
-/// `InvalidData` if it is too long, or shrinks meanwhile; what read(2) says.
+/// Reads such a file. `InvalidData` if it is too long, or shrinks meanwhile.
 pub(crate) fn read(fd: impl AsFd) -> io::Result<Vec<u8>> {
     let bad = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
     let len = fstat(&fd)?.st_size as u64;

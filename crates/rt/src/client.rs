@@ -1,10 +1,11 @@
-//! A rank's side of the start-up: who am I, where are the others, and how do I end the job.
+//! A rank's side of the start-up: its identity, its peers' segments, and the end of the job.
 //!
-//! `mpirun` names two descriptors in the environment, `OXMPI_BOOT=1:<segment>:<control>`. [`Client::from_env`] takes
-//! them; the first process of a rank that does so *is* the rank. Where they are not, or belong to a program before, the launcher
-//! is asked by its name (`entering.rs`). Without a launcher, or in a process that a rank itself started, the process is a
-//! *singleton*: a job of one rank (MPI-5.0 section 11.5.2 "Starting Processes and Establishing Communication" expects MPI_Init to
-//! work there).
+//! `mpirun` names two descriptors in the environment, `OXMPI_BOOT=1:<segment>:<control>`. The first
+//! process of a rank that calls [`Client::from_env`] takes them and becomes the rank. If the
+//! descriptors are closed or belong to an earlier program, the process contacts the launcher by
+//! name (`entering.rs`). Without a launcher, or in a process that a rank itself started, the
+//! process is a *singleton*: a job of one rank (MPI-5.0 section 11.5.2 "Starting Processes and
+//! Establishing Communication" expects MPI_Init to work there).
 
 mod entering;
 mod serving;
@@ -31,86 +32,53 @@ use oxmpi_sys::{cpus, fdpass, local, spawn, tracer};
 use self::entering::Entered;
 use crate::control::{DecodeError, MAX_MESSAGE, Reply, Request};
 use crate::foreign::is_alive;
-use crate::postboxes::{SharedPostboxes, heard};
+use crate::postboxes::{SharedPostboxes, parse_description};
 use crate::universe::{Contact, decode_words};
 
-/// The environment variable that tells a rank where its segment and its control socket are.
+/// The environment variable with the descriptors of a rank's segment and control socket.
 pub const BOOT_VARIABLE: &str = "OXMPI_BOOT";
-/// The environment variable with the number of ranks in the job.
 pub(crate) const SIZE_VARIABLE: &str = "OXMPI_COMM_WORLD_SIZE";
-/// The environment variable that tells a rank for how many ranks its launcher has slots, on all hosts (MPI_UNIVERSE_SIZE).
+/// The environment variable with the launcher's number of slots on all hosts (MPI_UNIVERSE_SIZE).
 pub const UNIVERSE_SIZE_VARIABLE: &str = "OXMPI_UNIVERSE_SIZE";
-/// Is set for ranks that go on from a checkpoint of their program's own functions (`cr self`).
+/// Set for ranks that continue from a checkpoint of their program's own functions (`cr self`).
 pub const RESTART_VARIABLE: &str = "OXMPI_CR_RESTART";
-/// What the control socket is called where it was closed.
+/// The control socket's name in messages.
 const CONTROL: &str = "OxMPI's connection with mpirun";
-/// The node of those of whom it is not known.
+/// The node of a process whose node is unknown.
 pub const NOWHERE: u32 = u32::MAX;
-/// The version of what stands in [`BOOT_VARIABLE`].
 pub const BOOT_VERSION: u32 = 1;
 
-/// Who can open the segments of a job.
+/// Opens the segments of a job.
 pub trait Directory: Send + Sync {
-    /// The segment of `rank`, a new descriptor, close-on-exec; and who that is, if it belongs to another launcher.
-    ///
-    /// # Errors
-    /// See [`DirectoryError`].
+    /// The segment of `rank` as a new descriptor, close-on-exec, and its contact if it belongs to
+    /// another launcher.
     fn open_peer(&self, rank: u32) -> Result<(OwnedFd, Option<Contact>), DirectoryError>;
 }
 
 /// Why a peer's segment could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
-    /// The launcher, or the table, has no such rank or will not give it.
     #[error("rank {rank} cannot be reached: {reason}")]
-    Refused {
-        /// The wanted rank.
-        rank: u32,
-        /// Why.
-        reason: String,
-    },
-    /// The launcher did not answer.
-    #[error("mpirun does not answer when asked for rank {rank}: {error}")]
-    Launcher {
-        /// The wanted rank.
-        rank: u32,
-        /// What the socket said.
-        error: io::Error,
-    },
-    /// The launcher's answer makes no sense.
+    Refused { rank: u32, reason: String },
+    #[error("mpirun does not answer the request for rank {rank}: {error}")]
+    Launcher { rank: u32, error: io::Error },
     #[error("mpirun's answer for rank {rank}: {error}")]
-    Answer {
-        /// The wanted rank.
-        rank: u32,
-        /// What is wrong with it.
-        error: DecodeError,
-    },
+    Answer { rank: u32, error: DecodeError },
 }
 
 /// Why a process that `mpirun` started cannot take part.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
-    /// The launcher speaks another protocol.
     #[error(
         "{BOOT_VARIABLE}={value}: this library understands version {BOOT_VERSION} only; mpirun and libmpi_abi.so.1 must come from one installation"
     )]
-    Version {
-        /// The variable's value.
-        value: String,
-    },
-    /// The variable is damaged.
+    Version { value: String },
     #[error("{BOOT_VARIABLE}={value} is not of the form 1:SEGMENT:CONTROL; unset it to run without mpirun")]
-    Syntax {
-        /// The variable's value.
-        value: String,
-    },
-    /// The process cannot be the rank that it was started to be.
+    Syntax { value: String },
     #[error("this process cannot become a rank of its job: {0}")]
     NotAdmitted(String),
-    /// The segment is unusable.
     #[error("the segment that mpirun made for this rank: {0}")]
     Segment(#[from] SegmentError),
-    /// A singleton could not make its own segment.
     #[error("cannot make a segment: {0}")]
     Create(#[source] io::Error),
 }
@@ -120,23 +88,23 @@ pub enum BootError {
 pub struct Client {
     segment: Arc<Segment>,
     fd: Descriptor,
-    /// Empty in a singleton, until it needs a launcher. Locked from a question to its answer.
+    /// Empty in a singleton until it needs a launcher. Locked from a request to its answer.
     control: OnceLock<Mutex<Descriptor>>,
-    /// Held while a singleton gets its launcher.
     getting_launcher: Mutex<()>,
-    /// How often the process had been restored from an image when its control socket was taken last.
+    /// The count of restores of the process when its control socket was last taken.
     restored: AtomicU32,
-    /// The launcher's place among those of the user on this machine, when processes of others matter.
+    /// The launcher's number among the user's launchers on this machine, once processes of others
+    /// matter.
     place: OnceLock<u32>,
 }
 
 impl Client {
-    /// The rank that `mpirun` started this process as, or `None`: no launcher, or the rank is another process
-    /// already and this one was started by it. The environment is left as it is. Waits for other ranks if this is the second
-    /// program of a script.
+    /// The rank that `mpirun` started this process as, or `None`: there is no launcher, or another
+    /// process is the rank and has started this one. The environment stays as it is. The second
+    /// program of a script waits for other ranks here.
     ///
     /// # Errors
-    /// The launcher is there but does not fit this library, or does not admit this process; see [`BootError`].
+    /// The launcher does not fit this library, or does not admit this process; see [`BootError`].
     pub fn from_env() -> Result<Option<Client>, BootError> {
         match std::env::var(BOOT_VARIABLE) {
             Ok(value) => Client::from_value(&value),
@@ -144,14 +112,16 @@ impl Client {
         }
     }
 
-    /// The rank that `mpirun` started this process as, if the descriptors are there and nobody has taken them: waits for nobody.
+    /// The rank that `mpirun` started this process as, if its descriptors are open and unclaimed.
+    /// Does not wait.
     pub fn inherited() -> Option<Client> {
         let (segment, control) = parse_boot(&std::env::var(BOOT_VARIABLE).ok()?).ok()?;
         Client::of_inherited(segment, control).ok()?
     }
 
-    /// How many ranks the job has that this process will be one of, before it is one. `None`: that takes a question to the launcher,
-    /// as in a process whose descriptors are closed or belong to a program before.
+    /// The size of the job that this process will belong to, before it is a rank. `None`: only the
+    /// launcher can answer, as in a process whose descriptors are closed or belong to an earlier
+    /// program.
     pub fn ranks_started() -> Option<u32> {
         let Ok(value) = std::env::var(BOOT_VARIABLE) else { return Some(1) };
         let (segment, control) = parse_boot(&value).ok()?;
@@ -170,8 +140,8 @@ impl Client {
         }
     }
 
-    /// A process that a rank started finds the descriptors closed (close-on-exec), or, if it opened files itself, something else of
-    /// this number: that is no error.
+    /// A process that a rank started finds the descriptors closed (close-on-exec), or its own files
+    /// under these numbers: that is no error.
     fn of_inherited(segment: i32, control: i32) -> Result<Option<Client>, BootError> {
         if !spawn::inherited_is_segment(segment) || !spawn::inherited_is_control(control) {
             return Ok(None);
@@ -201,14 +171,14 @@ impl Client {
         Ok(client)
     }
 
-    /// From now on the launcher is at the other end of this socket. All that it starts may read this process's memory.
+    /// Uses this socket to the launcher from now on, and lets the launcher's descendants read this
+    /// process's memory.
     fn begin_service(&self, control: Descriptor) {
-        // The one that has made the socket, or listens: the launcher of this host, or a singleton itself, whose launcher and all
-        // that it starts descend from it.
+        // The peer is the process that created or listens on the socket: the launcher of this host,
+        // or a singleton itself, from which its launcher and the launcher's children descend.
         if let Ok(launcher) = local::peer(&*control) {
             tracer::let_descendants_read(launcher.pid.cast_unsigned());
         }
-        // It is empty, and nobody else fills it.
         let _ = self.control.set(Mutex::new(control));
     }
 
@@ -220,9 +190,6 @@ impl Client {
     }
 
     /// A job of one rank, without a launcher.
-    ///
-    /// # Errors
-    /// [`BootError::Create`] if the kernel gives no memory.
     pub fn singleton(params: &Params) -> Result<Client, BootError> {
         let boot = Boot {
             job_id: new_universe(),
@@ -240,21 +207,17 @@ impl Client {
         };
         let fd = Segment::create(&boot).map_err(BootError::Create)?;
         let segment = Segment::map(&fd)?;
-        // The segment is new: the claim cannot fail.
         let _ = segment.status().claim(std::process::id());
         Client::alone(segment, fd)
     }
 
-    /// The rank's own segment, mapped and claimed. It has the boot record: rank, size, job.
+    /// The rank's own segment, mapped and claimed, with the boot record.
     pub fn segment(&self) -> &Arc<Segment> {
         &self.segment
     }
 
-    /// The file of the rank's own segment, a new descriptor. If the program has closed that which was there, the launcher gives it
-    /// once more.
-    ///
-    /// # Errors
-    /// Neither is to be had.
+    /// The file of the rank's own segment, as a new descriptor. If the program has closed the
+    /// rank's descriptor, the launcher is requested to send it again.
     pub fn segment_file(&self) -> io::Result<OwnedFd> {
         match self.fd.get("the memory that OxMPI's other processes share with it") {
             Ok(fd) => fd.try_clone_to_owned(),
@@ -267,17 +230,18 @@ impl Client {
         }
     }
 
-    /// The control socket, made again if the program has closed it; `None` in a singleton without a launcher.
+    /// The control socket, reconnected if the program has closed it; `None` in a singleton without
+    /// a launcher.
     fn control(&self) -> Option<io::Result<MutexGuard<'_, Descriptor>>> {
-        // A poisoned lock is a thread that panicked between question and answer.
+        // A poisoned lock: another thread panicked between request and answer.
         let mut control = self.control.get()?.lock().unwrap_or_else(PoisonError::into_inner);
         let restored = self.segment.status().restored();
         if self.restored.swap(restored, Ordering::Relaxed) != restored {
-            // A new launcher is at the other end of what is in its place.
+            // After a restore another descriptor, to the new launcher, has the socket's number.
             control.adopt(|fd| fdpass::is_one(fd));
         }
         let Err(closed) = control.get(CONTROL) else { return Some(Ok(control)) };
-        let no_way = || "mpirun has told no name under which it can be reached again".to_string();
+        let no_way = || "the environment has no address of mpirun to reconnect to".to_string();
         let again = WayIn::from_env().ok_or_else(no_way).and_then(|way_in| way_in.connect_again());
         let again = again.and_then(|socket| Descriptor::new(socket).map_err(|error| error.to_string()));
         Some(match again {
@@ -294,13 +258,15 @@ impl Client {
         self.control.get().is_none()
     }
 
-    /// Asks the launcher to end the job with `code` and to print `text` (or, if it is empty, that this rank called
-    /// MPI_Abort). Returns at once whether it was asked; the caller ends its process. In a singleton the text is printed here.
+    /// Requests the launcher to end the job with `code` and to print `text` (if it is empty, that
+    /// this rank called MPI_Abort). Returns at once whether the request was sent; the caller ends
+    /// its process. In a singleton the text is printed here.
     pub fn abort(&self, code: i32, text: &str) -> bool {
         self.tell(&Request::Abort { code, text: text.to_string() }, text)
     }
 
-    /// Asks the launcher to print a warning once, whichever ranks say it. In a singleton it is printed here.
+    /// Requests the launcher to print a warning once for all ranks. In a singleton it is printed
+    /// here.
     pub fn say(&self, text: &str) {
         self.tell(&Request::Say { text: text.to_string() }, text);
     }
@@ -313,7 +279,7 @@ impl Client {
         is_sent
     }
 
-    /// Says something to the launcher that it does not answer; `None`: there is none.
+    /// Sends a request that has no answer; `None`: there is no launcher.
     fn send(&self, request: &Request, fd: Option<BorrowedFd<'_>>) -> Option<io::Result<()>> {
         let control = self.control()?;
         Some(control.and_then(|control| {
@@ -323,36 +289,29 @@ impl Client {
     }
 }
 
-/// A number for all jobs of a launcher, which no other has.
 pub(crate) fn new_universe() -> u64 {
-    // Of the two keys one at least is random.
+    // At least one of the two hash keys is random.
     RandomState::new().hash_one(std::process::id()).max(1)
 }
 
-/// Where a process can be reached over sockets.
+/// The socket addresses of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The addresses, separated by blanks.
+    /// Separated by blanks.
     pub addresses: String,
-    /// If it belongs to another launcher: who it is there, and the secret that both know.
+    /// If the process belongs to another launcher: its contact, and the secret shared with it.
     pub contact: Option<(Contact, [u8; 32])>,
 }
 
 impl Client {
-    /// Asks the launcher for this rank's listening socket.
-    ///
-    /// # Errors
-    /// See [`DirectoryError`].
+    /// This rank's listening socket, from the launcher.
     pub fn listener(&self) -> Result<Listening, DirectoryError> {
         let rank = self.segment.boot().rank;
         listening(rank, self.ask(rank, &Request::Listener)?)
     }
 
-    /// Asks the launcher for one more listening socket, where processes of other launchers can connect that share no memory with
-    /// this one. `None`: it needs no more.
-    ///
-    /// # Errors
-    /// See [`DirectoryError`].
+    /// A further listening socket for processes of other launchers that share no memory with this
+    /// process. `None`: no further one is needed.
     pub fn listener_abroad(&self) -> Result<Option<Listening>, DirectoryError> {
         let rank = self.segment.boot().rank;
         match self.ask(rank, &Request::Abroad)? {
@@ -361,16 +320,13 @@ impl Client {
         }
     }
 
-    /// Tells the launcher that this process has taken a step on the way to standing still, or back
+    /// Reports to the launcher that this process has taken a step of a quiescence or of its end
     /// ([`Request::Quiesced`]).
     pub fn quiesced(&self, step: u32) {
         self.tell(&Request::Quiesced { step }, "");
     }
 
-    /// Asks the launcher for this rank's socket to the daemon of its node.
-    ///
-    /// # Errors
-    /// See [`DirectoryError`].
+    /// This rank's socket to the daemon of its node.
     pub fn relay(&self) -> Result<OwnedFd, DirectoryError> {
         let rank = self.segment.boot().rank;
         match self.ask(rank, &Request::Relay)? {
@@ -379,10 +335,7 @@ impl Client {
         }
     }
 
-    /// Asks the launcher where a rank can be reached over sockets. `None`: it has finalised.
-    ///
-    /// # Errors
-    /// See [`DirectoryError`].
+    /// The socket addresses of a rank. `None`: the rank has finalized.
     pub fn addresses(&self, rank: u32) -> Result<Option<Found>, DirectoryError> {
         match self.ask(rank, &Request::Addresses { rank })? {
             (Reply::Addresses { rank: found, addresses }, _) if found == rank => {
@@ -404,10 +357,7 @@ impl Client {
         }
     }
 
-    /// Asks the launcher for the alarm of a process of a job with sockets.
-    ///
-    /// # Errors
-    /// See [`DirectoryError`].
+    /// The alarm of a process of a job with sockets.
     pub fn alarm(&self, rank: u32) -> Result<OwnedFd, DirectoryError> {
         match self.ask(rank, &Request::Alarm { rank })? {
             (Reply::Alarm { rank: found }, Some(alarm)) if found == rank => Ok(alarm),
@@ -415,24 +365,18 @@ impl Client {
         }
     }
 
-    /// Asks the launcher on which nodes processes are: those from a number on, as many as there are by now. Those of other
-    /// launchers, and those that are forgotten, are [`NOWHERE`].
-    ///
-    /// # Errors
-    /// See [`DirectoryError`].
+    /// The nodes of all processes from number `from` on. Processes of other launchers and forgotten
+    /// ones have [`NOWHERE`].
     pub fn nodes(&self, from: u32) -> Result<Vec<u32>, UniverseError> {
         let words = decode_words(&self.given(&Request::Nodes { from }, None)?);
         Ok(words.into_iter().map(|word| word as u32).collect())
     }
 
-    /// Asks the launcher for the segment with postboxes of this rank's job on its node.
-    ///
-    /// # Errors
-    /// See [`DirectoryError`].
+    /// The postbox segment of this rank's job on its node.
     pub fn postboxes(&self) -> Result<SharedPostboxes, DirectoryError> {
         let own = self.segment.boot().rank;
         match self.ask(own, &Request::Postboxes)? {
-            (Reply::Postboxes { shape }, Some(fd)) => match heard(&shape) {
+            (Reply::Postboxes { shape }, Some(fd)) => match parse_description(&shape) {
                 Some((shape, semaphores)) => Ok(SharedPostboxes { fd, shape, semaphores }),
                 None => Err(refused(own, format!("mpirun says '{shape}' of the shared segment"))),
             },
@@ -440,10 +384,7 @@ impl Client {
         }
     }
 
-    /// Asks the launcher which process has died, by the place of the death in the order of all.
-    ///
-    /// # Errors
-    /// See [`DirectoryError`].
+    /// The process of a failure, by the failure's number in the order of all.
     pub fn dead(&self, number: u32) -> Result<u32, DirectoryError> {
         let own = self.segment.boot().rank;
         match self.ask(own, &Request::Death { number })? {
@@ -452,7 +393,6 @@ impl Client {
         }
     }
 
-    /// Asks the launcher something about `rank`, and waits for the answer.
     fn ask(&self, rank: u32, request: &Request) -> Result<(Reply, Option<OwnedFd>), DirectoryError> {
         self.ask_with(rank, request, None)
     }
@@ -473,7 +413,6 @@ impl Client {
     }
 }
 
-/// Asks the launcher, and waits for the answer.
 fn question(
     socket: impl AsFd,
     rank: u32,
@@ -491,7 +430,6 @@ fn question(
     Ok((reply, fd))
 }
 
-/// The listening socket that an answer brings.
 fn listening(rank: u32, answer: (Reply, Option<OwnedFd>)) -> Result<Listening, DirectoryError> {
     match answer {
         (Reply::Listener { incarnation, secret }, Some(socket)) => match from_hex(&secret) {
@@ -506,7 +444,6 @@ fn refused(rank: u32, reason: String) -> DirectoryError {
     DirectoryError::Refused { rank, reason }
 }
 
-/// The error of an answer that is none to the question.
 fn unexpected(rank: u32, reply: Reply) -> DirectoryError {
     match reply {
         Reply::Refused { reason, .. } => refused(rank, reason),
@@ -521,7 +458,7 @@ fn from_hex(text: &str) -> Option<[u8; 32]> {
     if digits.len() == 64 { bytes.try_into().ok() } else { None }
 }
 
-/// As [`from_hex`] reads it.
+/// 64 hexadecimal digits, as [`from_hex`] reads them.
 pub(crate) fn to_hex(bytes: &[u8; 32]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -561,8 +498,8 @@ impl Directory for ThreadDirectory {
     }
 }
 
-/// The sizes of a segment by the parameters. Ranks that share a processor share its caches as well, so they do with a
-/// smaller pool.
+/// The sizes of a segment from the parameters. Ranks that share a processor share its caches too,
+/// so they get a smaller pool.
 pub fn segment_config(params: &Params, oversubscribed: bool) -> SegmentConfig {
     let pool_bytes = params.shm_pool_bytes() as u32;
     let least = 4 * SegmentConfig::default().pool_block_bytes;
@@ -571,7 +508,7 @@ pub fn segment_config(params: &Params, oversubscribed: bool) -> SegmentConfig {
         _ if oversubscribed => (pool_bytes / 4).max(least),
         _ => pool_bytes,
     };
-    // The registry's limits keep those of 32 bits below 2^32.
+    // The parameters' limits keep the values of 32 bits below 2^32.
     SegmentConfig {
         inbox_cells: params.shm_inbox_cells() as u32,
         ring_slots: params.shm_ring_slots() as u32,
@@ -584,23 +521,23 @@ pub fn segment_config(params: &Params, oversubscribed: bool) -> SegmentConfig {
     }
 }
 
-/// The message pool of a control section by the parameters.
+/// The message pool of a control section, from the parameters.
 pub fn control_section_pool(params: &Params) -> PoolSegments {
-    // The registry's limits keep both below 2^32.
+    // The parameters' limits keep both values below 2^32.
     PoolSegments::of_pool(
         params.coll_base_shmem_message_pool_size() as u32,
         params.coll_base_shmem_num_segments() as u32,
     )
 }
 
-/// A warning, if fewer bytes are to be buffered for each socket than work.
+/// A warning if the parameter's socket buffer is smaller than the least that works.
 pub fn raised_buffers(params: &Params) -> Option<String> {
-    let asked = params.sockets_buffers();
+    let wanted = params.sockets_buffers();
     let name = params.sockets()?.buffers.name;
-    (asked < LEAST_SOCKET_BUFFERS).then(|| {
+    (wanted < LEAST_SOCKET_BUFFERS).then(|| {
         format!(
-            "parameter '{name}' is {asked}: the kernel is asked to buffer {LEAST_SOCKET_BUFFERS} bytes for each socket all the same, as \
-             connections stand still with less"
+            "parameter '{name}' is {wanted}, but the buffer of each socket is {LEAST_SOCKET_BUFFERS} bytes, as \
+             connections stop with a smaller one"
         )
     })
 }
@@ -656,17 +593,17 @@ mod tests {
     }
 
     #[test]
-    fn sockets_are_buffered_as_short_messages_need_and_no_less_than_works() {
+    fn socket_buffers_hold_short_messages_and_have_a_least_size() {
         let buffers = |name, value| Params::default().with(name, value).unwrap().socket_buffers();
         assert_eq!(Params::default().socket_buffers(), 1 << 20);
         assert_eq!(buffers("rpi_tcp_short", "2000000"), 2_000_000);
         assert_eq!(buffers("rpi_tcp_sockbuf", "1m"), 1 << 20);
         assert_eq!(buffers("rpi_tcp_sockbuf", "0"), 32 << 10);
-        let told = |name, value| raised_buffers(&Params::default().with(name, value).unwrap());
+        let warning = |name, value| raised_buffers(&Params::default().with(name, value).unwrap());
         assert!(
-            told("rpi_tcp_sockbuf", "32767").unwrap().starts_with("parameter 'rpi_tcp_sockbuf' is 32767:")
+            warning("rpi_tcp_sockbuf", "32767").unwrap().starts_with("parameter 'rpi_tcp_sockbuf' is 32767:")
         );
-        assert_eq!((told("rpi_tcp_sockbuf", "32k"), told("rpi_tcp_short", "0")), (None, None));
+        assert_eq!((warning("rpi_tcp_sockbuf", "32k"), warning("rpi_tcp_short", "0")), (None, None));
     }
 
     #[test]
@@ -678,7 +615,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_is_asked_for_over_the_socket() {
+    fn a_peer_is_requested_over_the_socket() {
         let (ours, theirs) = fdpass::pair().unwrap();
         let single = Client::singleton(&Params::default()).unwrap();
         let file = single.segment_file().unwrap();

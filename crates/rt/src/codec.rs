@@ -1,14 +1,13 @@
-//! How the longer messages of the launcher are written: a number is 8 bytes, little endian; a text, and a list, has its length in
-//! front.
+//! The encoding of the launcher's longer messages: a number is 8 bytes, little endian; a text or a
+//! list has its length in front.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
-/// Bytes that are being written.
 #[derive(Default)]
-pub(crate) struct Writer(Vec<u8>);
+pub(crate) struct FieldWriter(Vec<u8>);
 
-impl Writer {
+impl FieldWriter {
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.0
     }
@@ -29,21 +28,20 @@ impl Writer {
         }
     }
 
-    pub(crate) fn list<T>(&mut self, all: &[T], write: impl Fn(&mut Writer, &T)) {
+    pub(crate) fn list<T>(&mut self, all: &[T], write: impl Fn(&mut FieldWriter, &T)) {
         self.number(all.len() as u64);
         all.iter().for_each(|one| write(self, one));
     }
 }
 
-/// Bytes that are being read. Everything that they do not have is `None`.
-pub(crate) struct Reader<'a>(&'a [u8]);
+/// Bytes that are being read; each method returns `None` if the bytes do not fit.
+pub(crate) struct FieldReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
-        Reader(bytes)
+impl<'a> FieldReader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> FieldReader<'a> {
+        FieldReader(bytes)
     }
 
-    /// Whether all was read.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -54,7 +52,6 @@ impl<'a> Reader<'a> {
         Some(u64::from_le_bytes(*number))
     }
 
-    /// A number of 32 bits.
     pub(crate) fn word(&mut self) -> Option<u32> {
         self.number().and_then(|number| u32::try_from(number).ok())
     }
@@ -86,7 +83,8 @@ impl<'a> Reader<'a> {
         if self.bool()? { self.bytes().map(Some) } else { Some(None) }
     }
 
-    /// A list, whose elements are at least a number each: one that claims to be longer than what is left is none.
+    /// A list of elements of at least one number each; a length that exceeds the bytes left is
+    /// refused.
     pub(crate) fn list<T>(&mut self, mut read: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count = usize::try_from(self.number()?).ok().filter(|count| *count <= self.0.len() / 8)?;
         (0..count).map(|_| read(self)).collect()

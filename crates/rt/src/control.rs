@@ -1,328 +1,279 @@
 //! The messages between a rank and `mpirun`.
 //!
-//! They travel over a socket that keeps message boundaries (`SOCK_SEQPACKET`), so one message is one packet. A rank
-//! asks, `mpirun` answers; it never sends anything unasked. All numbers are little endian.
+//! They travel over a socket that keeps message boundaries (`SOCK_SEQPACKET`), so one message is
+//! one packet. `mpirun` only answers requests of a rank. All numbers are little endian.
 //!
 //! | byte | meaning |
 //! |---|---|
 //! | 0 | version of this protocol, [`VERSION`] |
 //! | 1 | kind |
-//! | 2-5 | rank, or another number: the code of an abort, which death |
+//! | 2-5 | rank, or another number, such as the code of an abort |
 //! | 6- | text in UTF-8, or nothing |
 //!
-//! The answers [`Reply::Segment`], [`Reply::Listener`], [`Reply::Relay`] and [`Reply::Given`] carry a descriptor beside them
-//! (`SCM_RIGHTS`), and so do some requests: what is longer than a message is a file of its own.
+//! The answers [`Reply::Segment`], [`Reply::Listener`], [`Reply::Relay`] and [`Reply::Given`] carry
+//! a descriptor (`SCM_RIGHTS`), and so do some requests: data longer than a message are in a file.
 
 use crate::client::to_hex;
 
-/// The version of this protocol. Both sides come from one installation; a difference means that they do not.
+/// Rank and `mpirun` must come from one installation: different versions are refused.
 pub const VERSION: u8 = 3;
 
-/// The longest message in bytes. Longer texts are cut.
+/// In bytes. Longer texts are cut.
 pub const MAX_MESSAGE: usize = 4096;
 
 const HEADER: usize = 6;
 
-/// What a rank sends to `mpirun`.
+/// A message from a rank to `mpirun`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Give me the segment of this rank. Answered by a [`Reply`].
+    /// Requests the segment of this rank. Answered by a [`Reply`].
     Segment {
-        /// The peer whose segment is wanted.
         rank: u32,
     },
-    /// Give me my listening socket, in a job over sockets. Answered by [`Reply::Listener`] or a refusal.
+    /// Requests the sender's own listening socket, in a job over sockets. Answered by
+    /// [`Reply::Listener`] or a refusal.
     Listener,
-    /// Where can this rank be reached over sockets? Answered by [`Reply::Addresses`], [`Reply::Left`] or a refusal.
+    /// Requests a rank's socket addresses. Answered by [`Reply::Addresses`], [`Reply::Left`] or a
+    /// refusal.
     Addresses {
-        /// The peer.
         rank: u32,
     },
-    /// Spawn the processes that the descriptor beside this describes ([`crate::universe::Spawn`]). Answered by
-    /// [`Reply::Done`] with the number of the first and, as the text, how many there are; or a refusal.
+    /// Spawns the processes in the file beside this message ([`crate::universe::Spawn`]). Answered
+    /// by [`Reply::Done`] with the number of the first process and, as the text, the number of
+    /// processes; or a refusal.
     Spawn,
-    /// Who has spawned this job? Answered by [`Reply::Given`] ([`crate::universe::Parent`]) or a refusal.
+    /// Requests the parent of this job. Answered by [`Reply::Given`] ([`crate::universe::Parent`])
+    /// or a refusal.
     Parent,
-    /// This process has a communicator that it shares with processes of other jobs; the descriptor beside this has the
-    /// numbers of all. Not answered.
+    /// The sender has a communicator with processes of other jobs; the file beside this message
+    /// lists the numbers of all. Not answered.
     Bound {
-        /// Names the communicator.
         bond: u64,
     },
-    /// This process does not have that communicator any more. Not answered.
+    /// The sender has freed that communicator. Not answered.
     Released {
-        /// Names the communicator.
         bond: u64,
     },
-    /// Does nobody have this communicator any more? Answered by [`Reply::Done`] with 1, or 0 if somebody has it.
+    /// Queries whether every process has freed this communicator. Answered by [`Reply::Done`]: 1,
+    /// or 0 if a process still has it.
     Bond {
-        /// Names the communicator.
         bond: u64,
     },
-    /// Open a port. Answered by [`Reply::Done`] with its name.
     OpenPort,
-    /// Close a port. Answered by [`Reply::Done`] or a refusal.
     ClosePort {
-        /// Its name.
         port: String,
     },
-    /// This process wants to meet another at a port; the descriptor beside this has what the other shall know. Answered
-    /// by [`Reply::Given`] if the other was there, which has to be told by this process; by [`Reply::Done`] with the
-    /// number of a ticket if not, or by a refusal.
+    /// Meets another process at a port; the file beside this message is for that process. Answered
+    /// by [`Reply::Given`] if the other process waits there, which the sender must then contact; by
+    /// [`Reply::Done`] with the number of a ticket if none waits; or by a refusal.
     Meet {
-        /// Whether it accepts; else it connects.
+        /// True: accept. False: connect.
         accepts: bool,
-        /// The port.
         port: String,
     },
-    /// What became of this ticket? Answered by [`Reply::Done`]: 0 if it waits, else 1 more than the process that it has met.
-    /// Refused if it will meet nobody, or that process has ended.
+    /// Queries a ticket. Answered by [`Reply::Done`]: 0 if the ticket waits, else 1 more than the
+    /// process that it has met. Refused if it can meet nobody, or the process that it met has
+    /// ended.
     Ticket {
-        /// The ticket.
         ticket: u32,
-        /// The port where it was got.
         port: String,
     },
-    /// As `Ticket`; a ticket that waits is given back.
+    /// As `Ticket`, and gives a waiting ticket back.
     GiveBack {
-        /// The ticket.
         ticket: u32,
-        /// The port where it was got.
         port: String,
     },
-    /// Let processes of other launchers find this one's. Answered by [`Reply::Done`] with the launcher's place among those
-    /// of the user on this machine, or a refusal.
+    /// Makes the sender's launcher reachable for other launchers. Answered by [`Reply::Done`] with
+    /// the launcher's number among the user's launchers on this machine, or a refusal.
     Reach,
-    /// What are these processes called by everybody? The descriptor beside this has their numbers. Answered by
-    /// [`Reply::Given`] with their names ([`crate::universe::ProcessName`]), or a refusal.
+    /// Requests the names of processes, whose numbers are in the file beside this message. Answered
+    /// by [`Reply::Given`] ([`crate::universe::ProcessName`]), or a refusal.
     Names,
-    /// Which numbers have the processes with these names here? The descriptor beside this has the names. Answered by
-    /// [`Reply::Given`] with numbers, or a refusal.
+    /// Requests the numbers of processes in this launcher, whose names are in the file beside this
+    /// message. Answered by [`Reply::Given`], or a refusal.
     Numbers,
-    /// By which secret do processes of another launcher prove who they are when they connect over sockets? Answered by
-    /// [`Reply::Done`] with hexadecimal digits, or a refusal.
+    /// Requests the secret by which processes of another launcher authenticate over sockets.
+    /// Answered by [`Reply::Done`] with hexadecimal digits, or a refusal.
     Secret {
-        /// Names all jobs of that launcher.
         universe: u64,
     },
-    /// Publish a name. Answered by [`Reply::Done`] or a refusal.
     Publish {
-        /// The port.
         port: String,
-        /// The name.
         service: String,
-        /// Also to other launchers of this user on this machine.
+        /// Also to the user's other launchers on this machine.
         everywhere: bool,
     },
-    /// Take a published name back. Answered by [`Reply::Done`] or a refusal.
     Unpublish {
-        /// The port.
         port: String,
-        /// The name.
         service: String,
     },
-    /// Which port is published under this name? Answered by [`Reply::Done`] or a refusal.
     LookUp {
-        /// The name.
         service: String,
     },
-    /// Who has died? Deaths are counted from 0, and told in the status line of the segment. Answered by [`Reply::Death`] or a
-    /// refusal.
+    /// Requests the process of a failure. Failures are numbered from 0; the status line of the
+    /// segment has their count. Answered by [`Reply::Death`] or a refusal.
     Death {
-        /// Which death.
         number: u32,
     },
-    /// Give me the alarm of this process, in a job with sockets. Answered by [`Reply::Alarm`] or a refusal.
+    /// Requests the alarm of a process, in a job with sockets. Answered by [`Reply::Alarm`] or a
+    /// refusal.
     Alarm {
-        /// The process.
         rank: u32,
     },
-    /// Give me my socket to the daemon of my node, in a job whose messages go through daemons. Answered by [`Reply::Relay`] or a
-    /// refusal.
+    /// Requests the sender's socket to the daemon of its node, in a job whose messages go through
+    /// daemons. Answered by [`Reply::Relay`] or a refusal.
     Relay,
-    /// This process has to do with processes of other launchers: give me one more socket where those can connect that share no
-    /// memory with it, if it needs one. Answered by [`Reply::Listener`], by [`Reply::Done`] if it needs no more, or a refusal.
+    /// Requests a further listening socket for processes of other launchers that share no memory
+    /// with the sender. Answered by [`Reply::Listener`], by [`Reply::Done`] if the sender needs no
+    /// further one, or a refusal.
     Abroad,
-    /// On which nodes are the processes, from this number on? Answered by [`Reply::Given`], a number for each.
+    /// Requests the nodes of the processes from a number on. Answered by [`Reply::Given`], a number
+    /// for each.
     Nodes {
-        /// The first.
         from: u32,
     },
-    /// This process has taken a step on the way to standing still or back, of which the number is in its segment. Not answered.
+    /// The sender has taken the step of a quiescence (or of its end) with this number, as in its
+    /// segment. Not answered.
     Quiesced {
-        /// The number.
         step: u32,
     },
-    /// Give me the segment with postboxes of my job on my node. Answered by [`Reply::Postboxes`] or a refusal.
+    /// Requests the postbox segment of the sender's job on its node. Answered by
+    /// [`Reply::Postboxes`] or a refusal.
     Postboxes,
-    /// This process, which descends from that of a rank, wants to be the rank. The first that comes over a new connection. Answered
-    /// by [`Reply::Segment`], by [`Reply::Refused`] if it is a singleton, or by [`Reply::Failed`]; perhaps not at once.
+    /// The sender descends from a rank's process and wants to be the rank. The first message of a
+    /// new connection. Answered, possibly later, by [`Reply::Segment`], by [`Reply::Refused`] if
+    /// the sender is a singleton, or by [`Reply::Failed`].
     Enter {
-        /// The rank's number among the launcher's processes.
         number: u32,
-        /// What was in its environment.
         secret: String,
     },
-    /// This process is the rank, and has closed its control socket: this connection takes its place. Answered by [`Reply::Done`] or
-    /// a refusal.
+    /// The sender is the rank, and its control socket was closed: this connection replaces it.
+    /// Answered by [`Reply::Done`] or a refusal.
     Return {
-        /// The rank's number among the launcher's processes.
         number: u32,
-        /// What was in its environment.
         secret: String,
     },
-    /// Which job do you run, and can it be imaged now? The first that comes over a new connection, from a tool. Answered by
-    /// [`Reply::Done`] with a description as the text ([`crate::inquiry::JobFacts`]), or by [`Reply::Refused`] with the reason.
+    /// From a tool, as the first message of a new connection: queries the job and whether it can be
+    /// imaged now. Answered by [`Reply::Done`] with [`crate::inquiry::JobFacts`] as the text, or by
+    /// [`Reply::Refused`] with the reason.
     Describe,
-    /// Let the messages of your jobs stand still, and their connections be made anew. The first that comes over a new connection,
-    /// from a tool. Answered by [`Reply::Done`] when all go on, with a line for people, or by [`Reply::Refused`] with the reason.
+    /// From a tool, as the first message of a new connection: quiesces the messages of all jobs and
+    /// makes their connections anew. Answered by [`Reply::Done`] with a line for the user when all
+    /// ranks continue, or by [`Reply::Refused`] with the reason.
     Quiesce {
-        /// After so many milliseconds the answer is a refusal if processes have not come to rest.
+        /// Time after which processes that have not come to rest cause a refusal.
         limit_ms: u32,
     },
-    /// Stop all processes of your job, so that an image of each can be made, as long as this connection lasts or until
-    /// [`Request::Imaged`]. The first that comes over a new connection, from a tool. Answered by [`Reply::Given`] with what has to be
-    /// known then ([`crate::launch::Held`]), or by [`Reply::Refused`] with the reason.
+    /// From a tool, as the first message of a new connection: holds all processes of the job for
+    /// imaging, until [`Request::Imaged`] or the end of the connection. Answered by
+    /// [`Reply::Given`] with the facts that imaging needs ([`crate::launch::Held`]), or by
+    /// [`Reply::Refused`] with the reason.
     Hold,
-    /// From the sender of [`Request::Hold`], over the same connection: all images are there. Answered by [`Reply::Done`], or by
-    /// [`Reply::Refused`] with the reason why the processes have not stood still all the time. They go on, unless the job is to end.
+    /// From the sender of [`Request::Hold`], on the same connection: all images are complete.
+    /// Answered by [`Reply::Done`], or by [`Reply::Refused`] with the reason if the processes have
+    /// not been held throughout. The processes continue unless the job is to end.
     Imaged {
-        /// Whether it is to end: [`Request::EndHeld`] comes next.
         ends: bool,
     },
-    /// Likewise: have the processes on other hosts imaged there. Answered by [`Reply::Given`] with what their agents say of it, or by
-    /// [`Reply::Refused`].
+    /// From the same sender: images the processes on other hosts there. Answered by
+    /// [`Reply::Given`] with the agents' results, or by [`Reply::Refused`].
     ImageFar {
-        /// Where, in words that the agents' program understands.
+        /// The directory, in the form that the agents' program reads.
         place: String,
     },
-    /// A tool wants the program's functions for checkpoints to be called (`cr self`), those that save its state or those that let it go on.
-    /// Answered by [`Reply::Done`] when all have returned 0, or by [`Reply::Refused`].
+    /// From a tool: calls the program's checkpoint functions (`cr self`) that save its state, or
+    /// the ones that continue it. Answered by [`Reply::Done`] when all have returned 0, or by
+    /// [`Reply::Refused`].
     CallFunctions {
-        /// Whether they are to save it.
         saves: bool,
     },
-    /// Likewise: the set of images is on disk, end the job. Answered as [`Request::Imaged`].
+    /// From the same sender: the checkpoint is on disk, end the job. Answered as
+    /// [`Request::Imaged`].
     EndHeld {
-        /// Where the set is, for the user.
         set: String,
     },
-    /// End the job: MPI_Abort (MPI-5.0 section 9.4.1 "Startup"), or an error that the program did not handle.
-    /// Not answered.
+    /// Ends the job: MPI_Abort (MPI-5.0 section 9.4.1 "Startup"), or an error that the program did
+    /// not handle. Not answered.
     Abort {
-        /// What `mpirun` should exit with.
+        /// The exit status of `mpirun`.
         code: i32,
-        /// The job's report; the first one is printed.
+        /// The job's report; only the first one is printed.
         text: String,
     },
-    /// Print this warning once, whichever ranks send it. Not answered.
+    /// Prints this warning once, even if several ranks send it. Not answered.
     Say {
-        /// The warning.
         text: String,
     },
 }
 
-/// What `mpirun` answers.
+/// An answer of `mpirun`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// The descriptor that comes with this message is the segment of `rank`.
     Segment {
-        /// The peer.
         rank: u32,
-        /// Who it is where it belongs, if to another launcher ([`crate::universe::Contact`]); else empty.
+        /// If the peer belongs to another launcher: [`crate::universe::Contact`]; else empty.
         contact: String,
     },
-    /// The descriptor that comes with this message is the alarm of `rank`, which wakes it when it sleeps on descriptors.
+    /// The descriptor is the alarm of `rank`, which wakes it from a sleep on descriptors.
     Alarm {
-        /// The process.
         rank: u32,
     },
-    /// The descriptor that comes with this message is the rank's own listening socket.
     Listener {
-        /// How often the rank has been started.
         incarnation: u32,
-        /// The secret of the job, in hexadecimal digits.
         secret: String,
     },
-    /// The descriptor that comes with this message is the rank's socket to the daemon of its node.
     Relay,
-    /// The rank can be reached at these addresses.
     Addresses {
-        /// The peer.
         rank: u32,
-        /// The addresses, separated by blanks; if it belongs to another launcher, before them a line with who it is there
-        /// ([`crate::universe::Contact`]) and the secret.
+        /// Separated by blanks. If the peer belongs to another launcher, a line with its
+        /// [`crate::universe::Contact`] and a line with the secret come first.
         addresses: String,
     },
-    /// The rank has finalised MPI.
     Left {
-        /// The peer.
         rank: u32,
     },
-    /// It is done.
     Done {
-        /// A number that belongs to the answer.
         number: u32,
-        /// A text that does.
         text: String,
     },
-    /// The descriptor that comes with this message is the segment with postboxes.
     Postboxes {
-        /// How many ranks share it, the bytes of a postbox and of the pool, and the rank's semaphore sets, separated by blanks.
+        /// The number of its ranks, the bytes of a postbox and of the pool, and the rank's
+        /// semaphore sets, separated by blanks.
         shape: String,
     },
-    /// The descriptor that comes with this message has the answer.
     Given,
-    /// This process has died.
     Death {
-        /// Its number among all processes of the launcher.
+        /// The number among all processes of the launcher.
         process: u32,
     },
-    /// The process cannot be the rank that it wants to be, and must not be anything else.
+    /// The process cannot be the rank that it wants to be, and must not be a singleton.
     Failed {
-        /// Why.
         reason: String,
     },
-    /// What was asked for is not to be had.
     Refused {
-        /// The peer that was asked for.
         rank: u32,
-        /// Why.
         reason: String,
     },
 }
 
-/// Why a message could not be understood.
+/// Why a message is malformed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// The message is shorter than a header, or too long, or has bytes where there should be none.
+    /// Shorter than a header, too long, or with a text where none belongs.
     #[error("a control message of kind {kind} has {length} bytes")]
     Length {
-        /// The kind it claims to be (0 if even that is missing).
+        /// 0 if the message has no kind.
         kind: u8,
-        /// Its length in bytes.
         length: usize,
     },
-    /// It comes from another version of OxMPI.
     #[error(
         "control protocol version {found}, but this is version {VERSION}: mpirun and the library do not come from the same installation"
     )]
-    Version {
-        /// The version it names.
-        found: u8,
-    },
-    /// Its kind is unknown.
+    Version { found: u8 },
     #[error("unknown kind of control message: {kind}")]
-    Kind {
-        /// The kind.
-        kind: u8,
-    },
-    /// Its text is not UTF-8, or not of the form that it must have.
+    Kind { kind: u8 },
     #[error("the text of a control message of kind {kind} makes no sense")]
-    Text {
-        /// The kind.
-        kind: u8,
-    },
+    Text { kind: u8 },
 }
 
 mod kind {
@@ -379,7 +330,8 @@ mod kind {
 }
 
 impl Request {
-    /// The message as bytes, at most [`MAX_MESSAGE`]; a longer text is cut between two characters.
+    /// Encodes the message in at most [`MAX_MESSAGE`] bytes; a longer text is cut between two
+    /// characters.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Request::Segment { rank } => encode(kind::SEGMENT, *rank, ""),
@@ -425,10 +377,7 @@ impl Request {
         }
     }
 
-    /// Reads a message that a rank sent.
-    ///
-    /// # Errors
-    /// Anything that [`Request::encode`] cannot have made.
+    /// Reads a message of a rank; an error for bytes that [`Request::encode`] cannot have written.
     pub fn decode(bytes: &[u8]) -> Result<Request, DecodeError> {
         let (kind, number, text) = split(bytes)?;
         match kind {
@@ -482,7 +431,8 @@ impl Request {
 }
 
 impl Reply {
-    /// The answer to [`Request::Listener`] of this rank, if its socket `is_there`.
+    /// The answer to this rank's [`Request::Listener`]; `is_there`: its socket has not been sent
+    /// yet.
     pub(crate) fn listener(rank: u32, is_there: bool, (incarnation, secret): (u32, &[u8; 32])) -> Reply {
         if is_there {
             return Reply::Listener { incarnation, secret: to_hex(secret) };
@@ -491,7 +441,8 @@ impl Reply {
         Reply::Refused { rank, reason }
     }
 
-    /// The message as bytes, at most [`MAX_MESSAGE`]; a longer text is cut between two characters.
+    /// Encodes the message in at most [`MAX_MESSAGE`] bytes; a longer text is cut between two
+    /// characters.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Reply::Segment { rank, contact } => encode(kind::HERE, *rank, contact),
@@ -509,10 +460,7 @@ impl Reply {
         }
     }
 
-    /// Reads a message that `mpirun` sent.
-    ///
-    /// # Errors
-    /// Anything that [`Reply::encode`] cannot have made.
+    /// Reads a message of `mpirun`; an error for bytes that [`Reply::encode`] cannot have written.
     pub fn decode(bytes: &[u8]) -> Result<Reply, DecodeError> {
         let (kind, number, text) = split(bytes)?;
         match kind {
@@ -566,13 +514,13 @@ fn utf8(kind: u8, text: &[u8]) -> Result<String, DecodeError> {
     String::from_utf8(text.to_vec()).map_err(|_| DecodeError::Text { kind })
 }
 
-/// A number that is written as the shortest decimal digits.
+/// A number in its shortest decimal form.
 fn decimal(kind: u8, text: &[u8]) -> Result<u64, DecodeError> {
     let number = utf8(kind, text)?.parse::<u64>().ok().filter(|n| n.to_string().as_bytes() == text);
     number.ok_or(DecodeError::Text { kind })
 }
 
-/// A port and a name, with the end of a line between them.
+/// A port and a name, separated by a newline.
 fn pair(kind: u8, text: &[u8]) -> Result<(String, String), DecodeError> {
     let text = utf8(kind, text)?;
     let (port, service) = text.split_once('\n').ok_or(DecodeError::Text { kind })?;
@@ -678,7 +626,7 @@ mod tests {
     }
 
     #[test]
-    fn another_version_is_told_apart_from_rubbish() {
+    fn another_version_is_distinguished_from_rubbish() {
         assert_eq!(Request::decode(&[9, 1, 0, 0, 0, 0]), Err(DecodeError::Version { found: 9 }));
         assert_eq!(Request::decode(&[VERSION, 1, 0]), Err(DecodeError::Length { kind: 1, length: 3 }));
         assert_eq!(

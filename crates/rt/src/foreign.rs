@@ -1,19 +1,20 @@
 //! Whether another launcher has started this process as one task of several.
 //!
-//! A program under Slurm's srun, Hydra, or Open MPI's mpirun finds nothing of OxMPI's `mpirun` and would be a
-//! singleton: N jobs of one process where one job of N was wanted, and wrong results without an error. So MPI_Init
-//! fails there. Environment variables alone are no reason to: they are set in every batch script, and inherited by
-//! whatever runs there. Only *live* evidence counts:
+//! A program under Slurm's srun, Hydra, or Open MPI's mpirun does not find OxMPI's `mpirun` and
+//! would be a singleton: N jobs of one process in place of one job of N, with wrong results and no
+//! error. So MPI_Init fails there. Environment variables alone do not suffice: every batch script
+//! sets them, and all its programs inherit them. Only *live* evidence counts:
 //!
-//! | launcher | says that there are several tasks | is live |
+//! | launcher | evidence of several tasks | evidence that it is live |
 //! |---|---|---|
-//! | PMI-1 and PMI-2 (Hydra, Slurm, Intel MPI) | PMI_SIZE | PMI_FD is a socket whose other end is open |
-//! | PMIx (Open MPI, PRRTE, Slurm) | OMPI_COMM_WORLD_SIZE, SLURM_STEP_NUM_TASKS; if neither is set there may be | a server named by PMIX_SERVER_URI* takes a connection |
+//! | PMI-1, PMI-2 (Hydra, Slurm, Intel MPI) | PMI_SIZE | PMI_FD is a socket with an open peer |
+//! | PMIx (Open MPI, PRRTE, Slurm) | next line, or neither | a server of PMIX_SERVER_URI* accepts |
+//! | | OMPI_COMM_WORLD_SIZE, SLURM_STEP_NUM_TASKS | |
 //! | Slurm's srun | SLURM_STEP_NUM_TASKS | SLURM_TASK_PID is this process or an ancestor |
 //!
-//! [`verdict`] is pure; `Evidence::gather` does the looking. What our own `mpirun` starts is judged by what was set
-//! since: it removes the variables of PMI and PMIx from its ranks' environment ([`is_of_other_launcher`]), and tasks of
-//! Slurm count only if they are below it.
+//! [`verdict`] is pure; `Evidence::gather` reads the system. For descendants of our own `mpirun`
+//! only later evidence counts: `mpirun` removes the variables of PMI and PMIx from its ranks'
+//! environment ([`is_of_other_launcher`]), and tasks of Slurm count only below it.
 
 mod evidence;
 
@@ -26,8 +27,9 @@ pub(crate) use self::evidence::{is_alive, line_of, parent_of};
 pub use crate::lost::LostRank;
 use crate::lost::lost_rank;
 
-/// Variables by which other launchers tell a process who it is: one that starts with any of these belongs to them.
-/// Those by which a user sets them (OMPI_MCA_, HYDRA_, MPIR_CVAR_, I_MPI_) do not, nor does SLURM_, which scripts read.
+/// Prefixes of variables by which other launchers identify their processes. Variables that users
+/// set (OMPI_MCA_, HYDRA_, MPIR_CVAR_, I_MPI_) are not among them, nor is SLURM_, which scripts
+/// read.
 const OTHERS: [&str; 10] = [
     "PMI_",
     "PMI2_",
@@ -41,19 +43,16 @@ const OTHERS: [&str; 10] = [
     "MPI_LOCALRANKID",
 ];
 
-/// Whether a variable is one by which another launcher tells a process of its job who it is.
+/// Whether another launcher identifies its processes by this variable.
 pub(crate) fn is_of_other_launcher(name: &str) -> bool {
     OTHERS.iter().any(|other| name.starts_with(other))
 }
 
-/// A launcher that is not OxMPI's.
+/// A launcher other than OxMPI's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForeignLauncher {
-    /// One that serves PMI-1 or PMI-2 over an inherited socket.
     Pmi,
-    /// One with a PMIx server.
     Pmix,
-    /// Slurm's srun.
     Slurm,
 }
 
@@ -67,14 +66,14 @@ impl fmt::Display for ForeignLauncher {
     }
 }
 
-/// What the evidence says of this process.
+/// The conclusion from the evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SingletonVerdict {
-    /// It is a job of one, as a program that was just typed is.
+    /// A job of one rank, such as a program typed by a user.
     Alone,
-    /// It is a job of one. Variables speak of more tasks, so this line is for the user.
+    /// A job of one rank. Variables indicate more tasks: the line is for the user.
     Doubtful(String),
-    /// Another launcher has started it as one of several tasks.
+    /// One of several tasks of another launcher.
     OneOfSeveral(ForeignTask),
 }
 
@@ -86,11 +85,8 @@ pub enum SingletonVerdict {
      what you want: export OXMPI_MCA_mpi_allow_singletons=1", number = self.number(), wanted = self.wanted()
 )]
 pub struct ForeignTask {
-    /// Which launcher.
     pub launcher: ForeignLauncher,
-    /// How many tasks there are, if that is known.
     pub tasks: Option<u32>,
-    /// What was found.
     pub found: String,
 }
 
@@ -107,19 +103,16 @@ impl ForeignTask {
 /// Why a process must not be a job of one rank.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAlone {
-    /// Another launcher has started it as one of several tasks.
     #[error(transparent)]
     OtherLauncher(#[from] ForeignTask),
-    /// An `mpirun` of ours has started it as one of several ranks, and it cannot find that.
+    /// Our `mpirun` has started it as one of several ranks, but the process cannot find that
+    /// `mpirun`.
     #[error(transparent)]
     Lost(#[from] LostRank),
 }
 
-/// Refuses to let this process, which is no rank, be a job of one if it was started as one of several: by an `mpirun` of ours
-/// or by another launcher.
-///
-/// # Errors
-/// What it was to be.
+/// Checks whether this process, which is no rank, may be a job of one rank. An error if our
+/// `mpirun` or another launcher started it as one of several.
 pub fn may_be_singleton(params: &Params) -> Result<(), NotAlone> {
     if params.mpi_allow_singletons() {
         return Ok(());
@@ -137,14 +130,13 @@ pub fn may_be_singleton(params: &Params) -> Result<(), NotAlone> {
     }
 }
 
-/// What follows from what was found.
 fn verdict(evidence: &Evidence) -> SingletonVerdict {
     let Evidence { pmi, pmix, slurm, .. } = evidence;
     if let (Some(size @ 2..), Some(socket)) = (pmi.size, pmi.open_socket) {
         let found = format!("PMI_SIZE={size}, and PMI_FD={socket} is an open socket");
         return one_of(ForeignLauncher::Pmi, Some(size), found);
     }
-    // Of the two the first is set by the launcher that has the server, if it is Open MPI's.
+    // The launcher with the server sets the first variable, if it is Open MPI's.
     let named = [("OMPI_COMM_WORLD_SIZE", pmix.size), ("SLURM_STEP_NUM_TASKS", slurm.step_tasks)];
     let named = named.into_iter().find_map(|(name, size)| Some((name, size?)));
     if let Some(server) = &pmix.server
@@ -154,7 +146,7 @@ fn verdict(evidence: &Evidence) -> SingletonVerdict {
         let found = format!("{size}a PMIx server answers at {server}");
         return one_of(ForeignLauncher::Pmix, named.map(|(_, size)| size), found);
     }
-    // Process 1 is an ancestor of all, and none that srun has started.
+    // Process 1 is an ancestor of all processes, and is not started by srun.
     if let (Some(tasks @ 2..), Some(task @ 2..)) = (slurm.step_tasks, slurm.task)
         && evidence.line.contains(&task)
     {
@@ -168,8 +160,8 @@ fn one_of(launcher: ForeignLauncher, tasks: Option<u32>, found: String) -> Singl
     SingletonVerdict::OneOfSeveral(ForeignTask { launcher, tasks, found })
 }
 
-/// The line for a user whose environment speaks of several tasks that this process is none of. One of N tasks says it, and
-/// none that a rank of ours has started.
+/// The line for a user whose environment indicates several tasks, to which this process does not
+/// belong. Only one of N tasks returns it, and no descendant of our ranks.
 fn doubt(evidence: &Evidence) -> Option<String> {
     let Evidence { pmi, pmix, slurm, .. } = evidence;
     if evidence.is_below_mpirun || evidence.task_rank.is_some_and(|rank| rank > 0) {
@@ -281,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tells_a_process_who_it_is_is_told_from_what_a_user_sets() {
+    fn launchers_variables_are_distinguished_from_users_variables() {
         let others = [
             "PMI_FD",
             "PMI_RANK",

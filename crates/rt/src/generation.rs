@@ -1,84 +1,80 @@
-//! Which process is a rank, if several want to be: the programs of a script one after the other, and what they start.
+//! Which process is a rank when several want to be: the MPI programs of a script, one after
+//! another, and the programs that they start.
 //!
-//! `mpirun` starts one process for each rank. That, or a process that it starts, is the rank: its *owner*. When the owner has
-//! finalized MPI and ended, another process that the first one starts can become the rank, in the next *generation* of the job:
-//! with a new segment, in a new world, beside others of that generation alone.
+//! `mpirun` starts one process for each rank. That process, or one that it starts, becomes the
+//! rank: its *owner*. When the owner has finalized MPI and ended, another process of the same
+//! script can become the rank in the next *generation* of the job: with a new segment and a new
+//! world of that generation's ranks alone.
 //!
-//! 1. A rank has one living owner at a time. Who asks while it lives is a singleton: a tool that the rank has started.
-//! 2. In a generation a rank that nobody has been yet is whoever asks first.
-//! 3. The next generation begins when a process wants to be a rank whose owner has left, and the owners of all ranks have:
-//!    finalized MPI and ended. A rank that nobody has been in this generation is waited for as well: its program may only be
-//!    slow, and would find itself in a world with the next one of its peers.
-//! 4. Who asks earlier waits in MPI_Init, for those that are named in the state report.
-//! 5. If the owner of a rank has ended without finalizing MPI, there is no next generation: that is a failure of the job. So it is
-//!    if a rank's script has ended, and another's runs one more program.
-//! 6. A process that executes another program is gone as an owner as if it had ended. (One that asks again in the same program is
-//!    not among those that ask.)
+//! 1. A rank has one living owner at a time. A process that applies while the owner lives is a
+//!    singleton: a tool that the rank has started.
+//! 2. In a generation the first process that applies for a rank without an owner becomes the rank.
+//! 3. The next generation begins when a process applies for a rank whose owner has left (finalized
+//!    MPI and ended), and the owners of all other ranks have left too. A rank that has had no owner
+//!    in this generation is waited for as well: its program may only be slow, and must not find
+//!    itself in a world with its peers' next program.
+//! 4. A process that applies earlier waits in MPI_Init; the state report names the ranks it waits
+//!    for.
+//! 5. If an owner ended without finalizing MPI, the job has failed and there is no next generation.
+//!    The same holds if one rank's script has ended and another rank's script runs one more
+//!    program.
+//! 6. A process that has executed another program no longer counts as the owner. (A second
+//!    application of the same program does not reach this code.)
 
-/// Who is a rank in the present generation.
+/// The owner of a rank in the present generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// Nobody yet.
     Nobody,
-    /// A process that has not finalized MPI.
     Inside {
-        /// Its number.
         pid: u32,
     },
-    /// A process that has, and has not ended.
+    /// Has finalized MPI and still runs.
     Lingers {
-        /// Its number.
         pid: u32,
     },
-    /// It has finalized MPI and ended.
+    /// Has finalized MPI and ended.
     Left,
-    /// It has ended without that.
+    /// Has ended without finalizing MPI.
     Died {
-        /// Its number.
         pid: u32,
     },
 }
 
 /// A rank of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seat {
-    /// Its number among the launcher's processes.
+pub struct RankSeat {
     pub number: u32,
-    /// Who is the rank.
     pub owner: Owner,
-    /// Whether the process that the launcher has started still runs.
+    /// Whether the process that the launcher started for this rank still runs.
     pub runs: bool,
 }
 
-/// What becomes of a process that wants to be a rank.
+/// The answer to a process that wants to be a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It is the rank, in the present generation.
     Now,
-    /// It is, in the next generation, which begins.
+    /// The process is the rank in the next generation, which begins.
     Next,
-    /// It waits for these ranks.
     Waits(Vec<u32>),
-    /// It is a singleton.
     Singleton,
-    /// It cannot be the rank, and nobody can: a rank has died so.
+    /// No process can become the rank, as this rank ended without finalizing MPI.
     Died {
-        /// The rank.
         number: u32,
-        /// Its process.
         pid: u32,
     },
-    /// It would wait for ever for this rank, whose script has ended.
+    /// The process would wait for ever for this rank, whose script has ended.
     Ended(u32),
 }
 
-/// What becomes of process `pid`, which wants to be rank `number` of a job with these ranks. All `asking` processes (this one
-/// among them) have just begun a program.
-pub fn admit(number: u32, pid: u32, seats: &[Seat], asking: &[u32]) -> Admission {
+/// Decides on process `pid`, which applies for rank `number` of a job with these ranks. All
+/// `applying` processes (`pid` included) have just begun a program.
+pub fn admit(number: u32, pid: u32, seats: &[RankSeat], applying: &[u32]) -> Admission {
     // Rule 6.
-    let owner_of = |seat: &Seat| match seat.owner {
-        Owner::Lingers { pid: owner } if owner == pid || asking.contains(&owner) => Owner::Left,
-        Owner::Inside { pid: owner } if owner == pid || asking.contains(&owner) => Owner::Died { pid: owner },
+    let owner_of = |seat: &RankSeat| match seat.owner {
+        Owner::Lingers { pid: owner } if owner == pid || applying.contains(&owner) => Owner::Left,
+        Owner::Inside { pid: owner } if owner == pid || applying.contains(&owner) => {
+            Owner::Died { pid: owner }
+        }
         other => other,
     };
     let Some(own) = seats.iter().find(|seat| seat.number == number) else { return Admission::Singleton };
@@ -100,7 +96,7 @@ pub fn admit(number: u32, pid: u32, seats: &[Seat], asking: &[u32]) -> Admission
     if awaited.is_empty() { Admission::Next } else { Admission::Waits(awaited) }
 }
 
-/// What is said of a rank that is waited for.
+/// Why a rank is waited for, as a relative clause for the state report.
 pub fn why_awaited(owner: Owner) -> String {
     match owner {
         Owner::Nobody => "whose first program has not called MPI_Init".into(),
@@ -118,16 +114,16 @@ mod tests {
     const LINGERS: Owner = Owner::Lingers { pid: 8 };
     const DIED: Owner = Owner::Died { pid: 8 };
 
-    fn seats(owners: &[Owner]) -> Vec<Seat> {
-        (0..).zip(owners).map(|(number, owner)| Seat { number, owner: *owner, runs: true }).collect()
+    fn seats(owners: &[Owner]) -> Vec<RankSeat> {
+        (0..).zip(owners).map(|(number, owner)| RankSeat { number, owner: *owner, runs: true }).collect()
     }
 
     #[test]
-    fn who_asks_is_admitted_by_the_rules() {
+    fn processes_are_admitted_by_the_rules() {
         use Admission::{Died, Next, Now, Singleton, Waits};
         use Owner::{Left, Nobody};
         let died = |number| Died { number, pid: 8 };
-        // Process 5 asks for rank 0.
+        // Process 5 applies for rank 0.
         let table: [(&[Owner], Admission); 12] = [
             (&[Nobody, Nobody], Now),
             (&[Nobody, Left], Now),

@@ -1,66 +1,55 @@
-//! The file of `mpi_hostmap`: which address a host tells its peers, where hosts are in several networks (the components
-//! guide, "General MPI MCA Parameters"; the format is ours).
+//! The file of `mpi_hostmap`: the address that a host announces to its peers, where hosts are in
+//! several networks (the components guide, "General MPI MCA Parameters"; the format is ours).
 //!
 //! ```text
-//! # HOST      ADDRESS           the address that peers are told in place of HOST's own
+//! # HOST      ADDRESS           the address announced in place of HOST's own
 //! node1       10.1.0.1
 //! node2       10.1.0.2          # both by their names
-//! 192.168.0.3 node3-fast        # by the address that would be told otherwise; a name is looked up
+//! 192.168.0.3 node3-fast        # by the address announced otherwise; a name is resolved
 //! ```
 //!
-//! HOST is a host's name or address, and stands on one line at most.
+//! HOST is a host's name or address, on at most one line.
 
 use std::net::{IpAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 
 use oxmpi_param::{Params, file};
 
-/// The file that is read if there is one and the parameter does not name another, below the installation's prefix.
+/// Below the installation's prefix: read if it exists and the parameter names no other file.
 pub const DEFAULT_FILE: &str = "etc/oxmpi-hostmap.conf";
 
-/// What a file maps.
+/// A host map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hostmap {
-    lines: Vec<Line>,
+    lines: Vec<HostmapLine>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Line {
+struct HostmapLine {
     number: usize,
     host: String,
     address: IpAddr,
 }
 
-/// What is wrong with the file.
+/// A fault of the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostmapError {
-    /// The file cannot be read.
     #[error("parameter 'mpi_hostmap': {}: {why}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        why: String,
-    },
-    /// A line makes no sense.
+    File { path: PathBuf, why: String },
     #[error("parameter 'mpi_hostmap': file {}:{line}:{column}: {why}", path.display())]
     Line {
-        /// The file.
         path: PathBuf,
-        /// The line, counted from 1.
+        /// Counted from 1.
         line: usize,
-        /// The character of the line, counted from 1.
+        /// In characters, counted from 1.
         column: usize,
-        /// What is wrong.
         why: String,
     },
 }
 
 impl Hostmap {
-    /// Reads the file that the parameter names, or that of the installation at `prefix`; `none` reads no file.
-    ///
-    /// # Errors
-    /// The named file is not there, or a line of it makes no sense.
+    /// Reads the file that the parameter names, or else that of the installation at `prefix`;
+    /// `none` reads no file. An error if the named file does not exist, or a line is malformed.
     pub fn load(params: &Params, prefix: Option<&Path>) -> Result<Hostmap, HostmapError> {
         let named = params.mpi_hostmap();
         let path = match named {
@@ -81,16 +70,13 @@ impl Hostmap {
         }
     }
 
-    /// Reads the text of a file. `resolve` finds the address of a name.
-    ///
-    /// # Errors
-    /// A line makes no sense.
+    /// Reads the text of a file. `resolve` returns the address of a name.
     pub fn parse(
         bytes: &[u8],
         path: &Path,
         resolve: &dyn Fn(&str) -> Option<IpAddr>,
     ) -> Result<Hostmap, HostmapError> {
-        let mut lines: Vec<Line> = Vec::new();
+        let mut lines: Vec<HostmapLine> = Vec::new();
         for (number, text) in (1..).zip(bytes.split(|&byte| byte == b'\n')) {
             let wrong =
                 |column, why: String| HostmapError::Line { path: path.into(), line: number, column, why };
@@ -115,27 +101,26 @@ impl Hostmap {
             if let Some(first) = lines.iter().find(|line| line.host.eq_ignore_ascii_case(host)) {
                 return Err(wrong(at(host), format!("'{host}' is mapped on line {} already", first.number)));
             }
-            lines.push(Line { number, host: host.into(), address: found });
+            lines.push(HostmapLine { number, host: host.into(), address: found });
         }
         Ok(Hostmap { lines })
     }
 
-    /// One that maps these hosts.
+    /// A map of these hosts.
     pub(crate) fn of_pairs(pairs: impl Iterator<Item = (String, IpAddr)>) -> Hostmap {
-        let lines = (1..).zip(pairs).map(|(number, (host, address))| Line { number, host, address });
+        let lines = (1..).zip(pairs).map(|(number, (host, address))| HostmapLine { number, host, address });
         Hostmap { lines: lines.collect() }
     }
 
-    /// All hosts that it maps, and their addresses.
     pub(crate) fn pairs(&self) -> Vec<(String, String)> {
         self.lines.iter().map(|line| (line.host.clone(), line.address.to_string())).collect()
     }
 
-    /// The address that the host of this name tells, which would tell `address` otherwise. A line with its address counts
-    /// before one with its name.
-    pub fn told(&self, name: &str, address: IpAddr) -> IpAddr {
-        let by_address = |line: &&Line| line.host.parse() == Ok(address);
-        let by_name = |line: &&Line| line.host.eq_ignore_ascii_case(name);
+    /// The address that the host `name` announces in place of `address`. A line with the address
+    /// counts before one with the name.
+    pub fn announced(&self, name: &str, address: IpAddr) -> IpAddr {
+        let by_address = |line: &&HostmapLine| line.host.parse() == Ok(address);
+        let by_name = |line: &&HostmapLine| line.host.eq_ignore_ascii_case(name);
         let line = self.lines.iter().find(by_address).or_else(|| self.lines.iter().find(by_name));
         line.map_or(address, |line| line.address)
     }
@@ -161,11 +146,11 @@ mod tests {
     #[test]
     fn hosts_are_known_by_address_and_by_name() {
         let map = parse("# a\nnode1 10.0.0.1 # x\n\n192.168.0.3\tfast\r\n::1 fd00::1\n").unwrap();
-        assert_eq!(map.told("NODE1", ip("192.168.0.1")), ip("10.0.0.1"));
-        assert_eq!(map.told("node1", ip("192.168.0.3")), ip("10.9.9.9"), "the address counts first");
-        assert_eq!(map.told("node2", ip("192.168.0.2")), ip("192.168.0.2"));
-        assert_eq!(map.told("node2", ip("::1")), ip("fd00::1"));
-        assert_eq!(parse("").unwrap().told("a", ip("::1")), ip("::1"));
+        assert_eq!(map.announced("NODE1", ip("192.168.0.1")), ip("10.0.0.1"));
+        assert_eq!(map.announced("node1", ip("192.168.0.3")), ip("10.9.9.9"), "the address counts first");
+        assert_eq!(map.announced("node2", ip("192.168.0.2")), ip("192.168.0.2"));
+        assert_eq!(map.announced("node2", ip("::1")), ip("fd00::1"));
+        assert_eq!(parse("").unwrap().announced("a", ip("::1")), ip("::1"));
     }
 
     #[test]
@@ -176,9 +161,9 @@ mod tests {
             ("a 10.0.0.300", "map:1:3: '10.0.0.300' is no address, and no host of this name is known"),
             ("a fast\nA fast", "map:2:1: 'A' is mapped on line 1 already"),
         ] {
-            let told = parse(text).unwrap_err();
+            let error_text = parse(text).unwrap_err();
             let wanted = format!("parameter 'mpi_hostmap': file {error}");
-            assert_eq!(told, wanted);
+            assert_eq!(error_text, wanted);
         }
         let error = Hostmap::parse(b"a \xff", Path::new("map"), &|_| None).unwrap_err().to_string();
         assert!(error.ends_with("map:1:1: the line is not text (UTF-8)"), "{error}");

@@ -1,7 +1,8 @@
-//! What a tool asks a running `mpirun`, which it knows by its process number.
+//! A tool's requests to a running `mpirun`, which the tool knows by its process number.
 //!
-//! A launcher listens at its entrance, an abstract socket that processes find by their environment. A tool finds it by the number of
-//! that socket among the launcher's descriptors, in /proc.
+//! A launcher listens at its entrance, an abstract socket whose name ranks have in their
+//! environment. A tool finds that name in /proc, by the numbers of the sockets among the launcher's
+//! descriptors.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,91 +17,75 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{RecvFlags, recv};
 
 use crate::blob;
-use crate::codec::Reader;
+use crate::codec::FieldReader;
 use crate::control::{MAX_MESSAGE, Reply, Request};
 use crate::launch::{Held, Supervision};
 
-/// How the names of entrances begin.
 pub(crate) const ENTRANCE_PREFIX: &str = "oxmpi.rank.";
-/// How long an answer may take: a launcher is stopped, or its output is not read.
+/// The limit for an answer: a launcher may be stopped, or blocked by its output.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long it may take until all processes of a job stand still.
+/// The limit for holding all processes of a job.
 const HOLDING: Duration = Duration::from_secs(90);
 
-/// How long other hosts may make images: as long as the memory of their ranks takes.
+/// The limit for images on other hosts, whose time depends on the memory of the ranks.
 const IMAGING: Duration = Duration::from_secs(24 * 3600);
 
-/// What a job is.
+/// A job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobFacts {
-    /// The process number of its `mpirun`: the one that looks after the ranks, if another one looks after that.
+    /// The process number of its `mpirun`, not of a supervisor.
     pub mpirun: u32,
-    /// Names it; it stays the same when the job is restarted from an image.
+    /// Identifies the job, also after a restart from images.
     pub id: u64,
-    /// The transport of its messages.
     pub transport: String,
-    /// How many processes it has, spawned ones among them.
+    /// The number of processes, spawned ones included.
     pub ranks: u32,
-    /// On how many hosts they are.
     pub hosts: u32,
-    /// Whether that is the host of `mpirun` alone.
     pub is_here: bool,
-    /// Its module for checkpoints, if it has one by name.
     pub cr: Option<String>,
-    /// What is done about checkpoints without being asked, if anything is.
+    /// The automatic checkpoints, if any.
     pub supervision: Option<Supervision>,
-    /// The program of its first rank.
     pub program: PathBuf,
-    /// The parameters for its checkpoints that `mpirun` was given, with their values. Directories are absolute.
+    /// The checkpoint parameters of `mpirun`. Directories are absolute.
     pub params: Vec<(String, String)>,
 }
 
-/// Why nothing is known of a job.
+/// Why a request to a job failed.
 #[derive(Debug, thiserror::Error)]
 pub enum InquiryError {
-    /// There is no such process, or it belongs to somebody else.
     #[error("process {0}: {1}")]
     Process(u32, io::Error),
-    /// It is something else.
     #[error("process {pid} is {program}, not mpirun of this installation{}", parent.map(|pid| format!("; its mpirun is process {pid}")).unwrap_or_default())]
     NotMpirun {
-        /// Its number.
         pid: u32,
-        /// What it is.
         program: String,
-        /// Its parent, if that is one.
+        /// The parent process, if that is an `mpirun`.
         parent: Option<u32>,
     },
-    /// It does not listen yet, or any more.
     #[error("mpirun (process {0}) is only starting its job, or ending it: try again")]
     NotListening(u32),
-    /// It has ended before it has answered.
     #[error("mpirun (process {0}) has ended")]
     Ended(u32),
-    /// It does not answer.
     #[error(
         "mpirun (process {0}) does not answer: is it stopped (kill -CONT {0}), or does nobody read its output?"
     )]
     Silent(u32),
-    /// It listens in another network namespace.
     #[error(
-        "mpirun (process {0}) is in another network namespace, where it cannot be asked from here: nsenter --net=/proc/{0}/ns/net \
+        "mpirun (process {0}) is in another network namespace, which this command cannot reach: nsenter --net=/proc/{0}/ns/net \
          oxmpi ..."
     )]
     Elsewhere(u32),
-    /// It cannot be asked.
-    #[error("mpirun (process {0}) cannot be asked: {1}")]
+    #[error("mpirun (process {0}) cannot be reached: {1}")]
     Unreachable(u32, io::Error),
-    /// It says no.
     #[error("{0}")]
     Refused(String),
-    /// It makes no sense.
-    #[error("mpirun (process {0}) has given an answer that makes no sense: is it of another version?")]
+    #[error("mpirun (process {0}) has sent a malformed answer: is it of another version?")]
     Nonsense(u32),
 }
 
 impl JobFacts {
-    /// As [`JobFacts::decode`] reads it. Paths and parameters are last, each with an end: what a message had no room for is lost.
+    /// As [`JobFacts::decode`] reads it. Paths and parameters are last and end with zeros: those
+    /// beyond the length of a message are lost.
     pub(crate) fn encode(&self) -> String {
         let JobFacts { mpirun, id, transport, ranks, hosts, is_here, cr, supervision, program, params } =
             self;
@@ -140,11 +125,9 @@ impl JobFacts {
     }
 }
 
-/// Asks the `mpirun` with this process number which job it runs. It may also be the number of the process that looks after that
-/// `mpirun`: one that makes checkpoints, or `oxmpi restart`.
-///
-/// # Errors
-/// See [`InquiryError`]; also if the job cannot be imaged now.
+/// Queries the job of the `mpirun` with this process number. `pid` may also be that of its
+/// supervisor, a process that makes checkpoints, or of `oxmpi restart`. An error also if the job
+/// cannot be imaged now.
 pub fn job_of(pid: u32) -> Result<JobFacts, InquiryError> {
     let (pid, name) = launcher_of(pid)?;
     match ask(&name, pid, &Request::Describe, PATIENCE)? {
@@ -154,11 +137,9 @@ pub fn job_of(pid: u32) -> Result<JobFacts, InquiryError> {
     }
 }
 
-/// Has the messages of the job of this `mpirun` stand still, and its connections be made anew; waits for that so long. Returns what
-/// there is to say about it.
-///
-/// # Errors
-/// See [`InquiryError`]; also if the job cannot do it, or processes have not come to rest in that time.
+/// Quiesces the messages of the job of this `mpirun` and makes their connections anew, within
+/// `limit`. Returns a line for the user. An error also if the job does not support it, or processes
+/// have not come to rest in that time.
 pub fn quiesce(pid: u32, limit: Duration) -> Result<String, InquiryError> {
     let (pid, name) = launcher_of(pid)?;
     let limit_ms = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
@@ -169,23 +150,20 @@ pub fn quiesce(pid: u32, limit: Duration) -> Result<String, InquiryError> {
     }
 }
 
-/// A job whose processes stand still, as long as this lives.
+/// A job whose processes are held as long as this value lives.
 #[derive(Debug)]
 pub struct Hold {
     pid: u32,
     socket: OwnedFd,
     held: Held,
     bytes: Vec<u8>,
-    /// Why the images are worth nothing.
     refusal: OnceLock<String>,
 }
 
-/// Has all processes of the job of this `mpirun` stand still, so that an image of each rank can be made. Programs that this process
-/// starts meanwhile inherit the connection with `mpirun`: the ranks go on when it and all CRIUs that it has started have ended,
-/// however that comes.
-///
-/// # Errors
-/// See [`InquiryError`]; also if the job cannot be imaged so, or not now.
+/// Holds all processes of the job of this `mpirun`, so that an image of each rank can be made.
+/// Programs that this process starts meanwhile inherit the connection with `mpirun`: the ranks
+/// continue when this process and all CRIUs that it has started have ended, for any reason. An
+/// error also if the job cannot be held, or not now.
 pub fn hold(pid: u32) -> Result<Hold, InquiryError> {
     let (pid, name) = launcher_of(pid)?;
     let socket = connect(&name, pid)?;
@@ -203,26 +181,23 @@ pub fn hold(pid: u32) -> Result<Hold, InquiryError> {
 }
 
 impl Hold {
-    /// What is to be imaged.
+    /// The processes to image.
     pub fn held(&self) -> &Held {
         &self.held
     }
 
-    /// The same, as the launcher has written it and the one that brings the job back reads it ([`Held::decode`]).
+    /// The encoded [`Held`], which a restart reads ([`Held::decode`]).
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Whether the images may still be of use.
-    ///
-    /// # Errors
-    /// Why not; then no further image is begun.
+    /// Whether the images are still valid; otherwise the reason, and no further image should begin.
     pub fn goes_on(&self) -> Result<(), String> {
         if let Some(refusal) = self.refusal.get() {
             return Err(refusal.clone());
         }
         let mut bytes = [0; MAX_MESSAGE];
-        // Whatever else has come is read by whoever waits for it.
+        // Peeks, as answers are read by the function that has sent the request.
         match recv(&self.socket, &mut bytes, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
             Ok((_, 0)) => Err(InquiryError::Ended(self.pid).to_string()),
             Ok((read, _)) => match Reply::decode(&bytes[..read]) {
@@ -233,16 +208,13 @@ impl Hold {
         }
     }
 
-    /// Has the processes on other hosts imaged there, at a place that their agents' program understands. Returns what that says of it, by
-    /// host. Waits as long as it takes.
-    ///
-    /// # Errors
-    /// See [`InquiryError`].
+    /// Images the processes on other hosts there, in a directory in the form that their agents'
+    /// program reads. Returns the agents' results by host. Has no practical time limit.
     pub fn image_far(&self, place: String) -> Result<Vec<(String, Vec<u8>)>, InquiryError> {
         match question(&self.socket, self.pid, &Request::ImageFar { place }, IMAGING)? {
             (Reply::Given, Some(fd)) => {
                 let bytes = blob::read(fd).map_err(|error| InquiryError::Unreachable(self.pid, error))?;
-                let mut from = Reader::new(&bytes);
+                let mut from = FieldReader::new(&bytes);
                 from.list(|from| from.text().zip(from.bytes())).ok_or(InquiryError::Nonsense(self.pid))
             }
             (Reply::Refused { reason, .. }, _) => {
@@ -253,18 +225,14 @@ impl Hold {
         }
     }
 
-    /// All images are there: the processes go on, unless the job `ends`.
-    ///
-    /// # Errors
-    /// See [`InquiryError`]; [`InquiryError::Refused`] if they have not stood still all the time, and the images are worth nothing.
+    /// Reports that all images are complete: the processes continue, unless the job `ends`.
+    /// [`InquiryError::Refused`]: the processes were not held throughout, and the images are
+    /// invalid.
     pub fn imaged(&self, ends: bool) -> Result<(), InquiryError> {
         self.say(&Request::Imaged { ends })
     }
 
-    /// Ends the job: `set` has its images.
-    ///
-    /// # Errors
-    /// See [`InquiryError`]; then the job goes on.
+    /// Ends the job, whose checkpoint is in `set`. After an error the job continues.
     pub fn end(self, set: &Path) -> Result<(), InquiryError> {
         self.say(&Request::EndHeld { set: set.display().to_string() })
     }
@@ -285,10 +253,8 @@ pub struct Saved {
     socket: OwnedFd,
 }
 
-/// Has the program of the job of this `mpirun` save its state, by its functions for checkpoints; waits as long as that takes.
-///
-/// # Errors
-/// See [`InquiryError`]; also if the job has no such functions, or one has not returned 0.
+/// Calls the checkpoint functions of the program of this `mpirun`'s job that save its state, and
+/// waits for them. An error also if the job has no such functions, or one has not returned 0.
 pub fn save(pid: u32) -> Result<Saved, InquiryError> {
     let (pid, name) = launcher_of(pid)?;
     let saved = Saved { pid, socket: connect(&name, pid)? };
@@ -297,18 +263,13 @@ pub fn save(pid: u32) -> Result<Saved, InquiryError> {
 }
 
 impl Saved {
-    /// Its set is on disk: the functions are called that let the program go on.
-    ///
-    /// # Errors
-    /// See [`InquiryError`]; also if one has not returned 0.
+    /// Calls the functions that continue the program, as its checkpoint is on disk. An error also
+    /// if one has not returned 0.
     pub fn go_on(self) -> Result<(), InquiryError> {
         self.say(&Request::CallFunctions { saves: false }, IMAGING)
     }
 
-    /// Its set is on disk: the job ends.
-    ///
-    /// # Errors
-    /// See [`InquiryError`]; then the job goes on.
+    /// Ends the job, as its checkpoint is on disk. After an error the job continues.
     pub fn end(self, set: &Path) -> Result<(), InquiryError> {
         self.say(&Request::EndHeld { set: set.display().to_string() }, PATIENCE)
     }
@@ -322,7 +283,7 @@ impl Saved {
     }
 }
 
-/// The launcher that is meant by a process number, and where it listens.
+/// The launcher for a process number, and the name of its entrance.
 fn launcher_of(pid: u32) -> Result<(u32, String), InquiryError> {
     let checked = check_mpirun(pid);
     if checked.is_ok()
@@ -334,14 +295,14 @@ fn launcher_of(pid: u32) -> Result<(u32, String), InquiryError> {
     match (is_ours.then(|| launcher_below(pid)).flatten(), checked) {
         (Some(found), _) => Ok(found),
         (None, Ok(())) => Err(InquiryError::NotListening(pid)),
-        // It has not come to start its mpirun yet, or that has ended.
+        // The restart has not started its mpirun yet, or that mpirun has ended.
         (None, Err(_)) if is_ours && has_name(pid, &RESTARTS) => Err(InquiryError::NotListening(pid)),
         (None, Err(error)) => Err(error),
     }
 }
 
-/// The launcher that a process looks after: a child of it, or of a child that is no launcher but of this installation too, as where
-/// `oxmpi restart` has needed a session of its own.
+/// The launcher of a supervisor: its child, or a child's child if the child is of this installation
+/// and no launcher, as where `oxmpi restart` needs a session of its own.
 fn launcher_below(pid: u32) -> Option<(u32, String)> {
     children_of(pid).into_iter().find_map(|child| match check_mpirun(child) {
         Ok(()) => entrance_of(child).ok().flatten().map(|name| (child, name)),
@@ -350,7 +311,6 @@ fn launcher_below(pid: u32) -> Option<(u32, String)> {
     })
 }
 
-/// Whether a process is an `mpirun` of this installation.
 fn check_mpirun(pid: u32) -> Result<(), InquiryError> {
     let is_ours = is_of_this_installation(pid).map_err(|error| InquiryError::Process(pid, error))?;
     if is_ours && has_name(pid, &LAUNCHERS) {
@@ -367,27 +327,26 @@ pub(crate) fn program_of(pid: u32) -> io::Result<PathBuf> {
     std::fs::read_link(format!("/proc/{pid}/exe"))
 }
 
-/// Whether a process runs the same program as this one.
 fn is_of_this_installation(pid: u32) -> io::Result<bool> {
     Ok(program_of(pid)? == std::fs::read_link("/proc/self/exe")?)
 }
 
-/// How the program is called that runs jobs.
+/// The names of the program that runs jobs.
 pub(crate) const LAUNCHERS: [&str; 2] = ["mpirun", "mpiexec"];
-/// How it is called where it brings a job back.
+/// The names of the program that restarts jobs.
 pub(crate) const RESTARTS: [&str; 3] = ["restart", "lamrestart", "cr_restart"];
 
-/// Whether the command line of a process has one of these names.
 fn has_name(pid: u32, names: &[&str]) -> bool {
     is_named(&command_of(pid), names)
 }
 
-/// The command line of a process, its words ended by zeros; empty, if it cannot be read.
+/// The command line of a process, each word ended by a zero; empty if unreadable.
 pub(crate) fn command_of(pid: u32) -> Vec<u8> {
     std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()
 }
 
-/// Whether a command line, its words ended by zeros, has one of these names: by its program, or behind that (`oxmpi mpirun`).
+/// Whether the program of a command line, or its first argument (`oxmpi mpirun`), has one of these
+/// names.
 pub(crate) fn is_named(command: &[u8], names: &[&str]) -> bool {
     let mut words = command.split(|byte| *byte == 0);
     let mut is = || {
@@ -402,14 +361,13 @@ fn parent_of(pid: u32) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// The processes that a process has started, and that are still there.
 fn children_of(pid: u32) -> Vec<u32> {
     let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     numbers.filter(|number| parent_of(*number) == Some(pid)).collect()
 }
 
-/// Under which name a launcher listens: one of its descriptors is the socket with that name.
+/// The name of a launcher's entrance: that of a socket among its descriptors.
 fn entrance_of(pid: u32) -> io::Result<Option<String>> {
     let mut sockets = Vec::new();
     for entry in std::fs::read_dir(format!("/proc/{pid}/fd"))? {
@@ -422,7 +380,8 @@ fn entrance_of(pid: u32) -> io::Result<Option<String>> {
     Ok(entrance_in(&table, &sockets))
 }
 
-/// The name of an entrance among these sockets (proc_net(5): the number is the seventh word, the name the last).
+/// The name of an entrance among these sockets (proc_net(5): the seventh word is the number, the
+/// last the name).
 fn entrance_in(table: &str, sockets: &[String]) -> Option<String> {
     table.lines().find_map(|line| {
         let mut words = line.split_ascii_whitespace().skip(6);
@@ -432,12 +391,10 @@ fn entrance_in(table: &str, sockets: &[String]) -> Option<String> {
     })
 }
 
-/// Asks the process that listens under a name.
 fn ask(name: &str, pid: u32, request: &Request, patience: Duration) -> Result<Reply, InquiryError> {
     question(&connect(name, pid)?, pid, request, patience).map(|(reply, _)| reply)
 }
 
-/// Connects to the process that listens under a name.
 fn connect(name: &str, pid: u32) -> Result<OwnedFd, InquiryError> {
     let network = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/net")).ok();
     let unreachable = |error: io::Error| {
@@ -448,12 +405,12 @@ fn connect(name: &str, pid: u32) -> Result<OwnedFd, InquiryError> {
     };
     let socket = local::connect(name).map_err(unreachable)?;
     if local::peer(&socket).map_err(unreachable)?.pid.cast_unsigned() != pid {
-        return Err(unreachable(io::Error::other("somebody else listens under its name")));
+        return Err(unreachable(io::Error::other("a process of another user listens under its name")));
     }
     Ok(socket)
 }
 
-/// Sends a request over a connection, and waits for the reply, perhaps with a descriptor.
+/// Sends a request, and waits for the reply, which may have a descriptor.
 fn question(
     socket: &OwnedFd,
     pid: u32,
@@ -540,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_no_mpirun_is_told() {
+    fn another_program_is_reported() {
         let text = job_of(std::process::id()).unwrap_err().to_string();
         assert!(text.contains("not mpirun of this installation"), "{text}");
         let text = job_of(u32::MAX >> 1).unwrap_err().to_string();

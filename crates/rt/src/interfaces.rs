@@ -3,22 +3,21 @@
 use oxmpi_sys::net::Interface;
 use std::net::{IpAddr, SocketAddr};
 
-/// One entry of btl_tcp_if_include or btl_tcp_if_exclude.
 #[derive(Debug, PartialEq, Eq)]
-enum Entry<'a> {
+enum NetworkEntry<'a> {
     Name(&'a str),
-    /// An address and how many bits of it count.
+    /// An address, and how many of its leading bits are compared.
     Network(IpAddr, u8),
 }
 
-impl Entry<'_> {
+impl NetworkEntry<'_> {
     fn names(&self, interface: &Interface) -> bool {
         match (self, interface.address) {
-            (Entry::Name(name), _) => *name == interface.name,
-            (Entry::Network(IpAddr::V4(network), prefix), IpAddr::V4(address)) => {
+            (NetworkEntry::Name(name), _) => *name == interface.name,
+            (NetworkEntry::Network(IpAddr::V4(network), prefix), IpAddr::V4(address)) => {
                 (network.to_bits() ^ address.to_bits()).leading_zeros() >= u32::from(*prefix)
             }
-            (Entry::Network(IpAddr::V6(network), prefix), IpAddr::V6(address)) => {
+            (NetworkEntry::Network(IpAddr::V6(network), prefix), IpAddr::V6(address)) => {
                 (network.to_bits() ^ address.to_bits()).leading_zeros() >= u32::from(*prefix)
             }
             _ => false,
@@ -26,54 +25,32 @@ impl Entry<'_> {
     }
 }
 
-/// Puts the addresses first that are on a network of this host.
+/// Sorts the addresses on a network of this host to the front.
 pub(crate) fn near_first(addresses: &mut [SocketAddr]) {
     let there = oxmpi_sys::net::interfaces().unwrap_or_default();
-    let is_near =
-        |interface: &Interface, address: IpAddr| Entry::Network(address, interface.prefix).names(interface);
+    let is_near = |interface: &Interface, address: IpAddr| {
+        NetworkEntry::Network(address, interface.prefix).names(interface)
+    };
     addresses.sort_by_key(|address| !there.iter().any(|interface| is_near(interface, address.ip())));
 }
 
 /// Why no interface could be chosen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InterfaceError {
-    /// A network that is no network.
     #[error("parameter '{parameter}': '{entry}' is not of the form ADDRESS/BITS, such as 10.0.0.0/8")]
-    Syntax {
-        /// The parameter.
-        parameter: &'static str,
-        /// What it says.
-        entry: String,
-    },
-    /// A name or network that this host does not have.
+    Syntax { parameter: &'static str, entry: String },
     #[error("parameter '{parameter}': this host has no interface '{entry}'; it has {}", list(there))]
-    Unknown {
-        /// The parameter.
-        parameter: &'static str,
-        /// What it says.
-        entry: String,
-        /// All there are.
-        there: Vec<Interface>,
-    },
-    /// There are none at all.
+    Unknown { parameter: &'static str, entry: String, there: Vec<Interface> },
     #[error(
         "no network interface of this host is up, not even its loopback, and sockets need one: 'ip link set lo up' brings that up; \
          '--mca rpi shm' needs none on one host"
     )]
     NoneUp,
-    /// Nothing is left.
     #[error(
         "the parameters 'btl_tcp_if_include' ('{include}') and 'btl_tcp_if_exclude' ('{exclude}') leave no interface of {}",
         list(there)
     )]
-    None {
-        /// What shall be used.
-        include: String,
-        /// What shall not.
-        exclude: String,
-        /// All there are.
-        there: Vec<Interface>,
-    },
+    None { include: String, exclude: String, there: Vec<Interface> },
 }
 
 fn list(there: &[Interface]) -> String {
@@ -81,12 +58,10 @@ fn list(there: &[Interface]) -> String {
     if all.is_empty() { "none that is up".into() } else { all.join(", ") }
 }
 
-/// Chooses among the interfaces that are `there`: one at least, the best first. If all ranks are on this host the loopback is
-/// preferred, as nobody else can reach it; if not it is left out, unless it is named. IPv4 is preferred to IPv6, and what leads
-/// to virtual machines and containers comes last.
-///
-/// # Errors
-/// If a parameter names what is not there, or nothing is left.
+/// Chooses among `there`, the interfaces that are up: at least one, the best first. If all ranks
+/// are on this host the loopback is preferred, as no other host can reach it; otherwise it is left
+/// out unless a parameter names it. IPv4 is preferred to IPv6, and interfaces of virtual machines
+/// and containers come last.
 pub fn choose<'a>(
     there: &'a [Interface],
     include: &str,
@@ -107,10 +82,7 @@ pub fn choose<'a>(
     Ok(all)
 }
 
-/// As [`choose`], but nothing may be left.
-///
-/// # Errors
-/// If a parameter names what is not there.
+/// As [`choose`], but the result may be empty.
 pub fn ranked<'a>(
     there: &'a [Interface],
     include: &str,
@@ -126,7 +98,7 @@ pub fn ranked<'a>(
             && (is_one_host || !included.is_empty() || !i.is_loopback)
     });
     let mut usable: Vec<&Interface> = usable.collect();
-    // The order in which the user names them counts before ours.
+    // The user's order in btl_tcp_if_include counts before this order.
     let place = |i: &Interface| included.iter().position(|entry| entry.names(i)).unwrap_or(0);
     usable.sort_by_key(|i| {
         (place(i), i.is_loopback != is_one_host, is_for_guests(&i.name), i.address.is_ipv6())
@@ -134,14 +106,14 @@ pub fn ranked<'a>(
     Ok(usable)
 }
 
-/// Whether an interface is named as those that lead to virtual machines, containers or tunnels of this host.
+/// Whether a name is usual for interfaces of virtual machines, containers or tunnels.
 fn is_for_guests(name: &str) -> bool {
     ["docker", "br-", "virbr", "lxc", "lxd", "vmnet", "vboxnet", "cni", "tun", "tap", "wg"]
         .iter()
         .any(|start| name.starts_with(start))
 }
 
-/// Whether an address means something only together with an interface.
+/// Whether an address is valid only together with an interface.
 fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local())
 }
@@ -150,7 +122,7 @@ fn entries<'t>(
     parameter: &'static str,
     text: &'t str,
     there: &[Interface],
-) -> Result<Vec<Entry<'t>>, InterfaceError> {
+) -> Result<Vec<NetworkEntry<'t>>, InterfaceError> {
     let mut all = Vec::new();
     for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
         let entry = match word.split_once('/') {
@@ -158,15 +130,15 @@ fn entries<'t>(
                 let network = address.parse::<IpAddr>().ok().zip(bits.parse::<u8>().ok());
                 match network {
                     Some((ip, bits)) if bits <= if ip.is_ipv4() { 32 } else { 128 } => {
-                        Entry::Network(ip, bits)
+                        NetworkEntry::Network(ip, bits)
                     }
                     _ => return Err(InterfaceError::Syntax { parameter, entry: word.into() }),
                 }
             }
-            None => Entry::Name(word),
+            None => NetworkEntry::Name(word),
         };
-        // A network may be forbidden on many hosts, of which some do not have it.
-        let must_be_there = parameter == "btl_tcp_if_include" || matches!(entry, Entry::Name(_));
+        // A network may be excluded on many hosts, some of which do not have it.
+        let must_be_there = parameter == "btl_tcp_if_include" || matches!(entry, NetworkEntry::Name(_));
         if must_be_there && !there.iter().any(|i| entry.names(i)) {
             return Err(InterfaceError::Unknown { parameter, entry: word.into(), there: there.to_vec() });
         }
@@ -227,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_told_with_what_is() {
+    fn an_unknown_interface_is_reported_with_the_known_ones() {
         let error = chosen("eth1", "", true).unwrap_err();
         assert!(error.contains("'btl_tcp_if_include': this host has no interface 'eth1'"), "{error}");
         assert!(error.contains("lo (127.0.0.1/8)") && error.contains("ib0 (192.168.7.9/24)"), "{error}");

@@ -1,15 +1,17 @@
-//! What `mpirun` does: starts the ranks, passes on their output, answers them, and carries out what
-//! [`Job`](crate::job::Job) decides.
+//! The actions of `mpirun`: starts the ranks, forwards their output, answers their requests, and
+//! carries out the decisions of [`Jobs`](crate::job::Jobs).
 //!
-//! One thread, one loop: it sleeps in poll(2) until a rank writes, asks or ends, a signal comes, or a time is over.
+//! One thread with one loop: it sleeps in poll(2) until a rank writes, sends a request or ends, a
+//! signal comes, or a time limit is over.
 //!
-//! - Each rank leads a process group of its own and dies with the launcher (PR_SET_PDEATHSIG); a guard process kills
-//!   what is left of the groups even if the launcher is killed by SIGKILL, and what has left them, which it knows by a mark in
-//!   the environment.
-//! - Ended ranks are not reaped before the job is over, so that the number of a group cannot become somebody else's. What they
-//!   have left behind is (`orphans.rs`).
-//! - A signal that was ignored when the launcher was started does nothing to it, as with nohup(1); ranks ignore it, too.
-//! - Nothing that the launcher writes blocks it, so that Ctrl-C always works: see `output.rs`.
+//! - Each rank leads a process group and dies with the launcher (PR_SET_PDEATHSIG). A guard process
+//!   kills the remaining groups even if the launcher is killed by SIGKILL, and also the processes
+//!   that have left their groups, which it finds by a mark in their environment.
+//! - Ended ranks are reaped only when the job is over, so that no other process can get the number
+//!   of a group. Orphans are reaped at once (`orphans.rs`).
+//! - Signals that are ignored when the launcher starts stay ignored, as under nohup(1), also in the
+//!   ranks.
+//! - No write of the launcher blocks, so that Ctrl-C always works: see `output.rs`.
 
 mod abroad;
 mod acting;
@@ -44,18 +46,20 @@ mod start;
 mod still;
 mod watching;
 
-/// What an agent on another host does as the launcher does it here.
+/// Functions that an agent on another host shares with the launcher.
 pub(crate) mod parts {
     pub(crate) use super::abroad::{Reach, give_abroad, reach_abroad};
     pub(crate) use super::answers::{INCARNATION, plug_whereabouts};
     pub(crate) use super::functions::{LOOK as CALL_LOOK, returned};
     pub(crate) use super::input::Inputs;
     pub(crate) use super::output::{Came, is_ready, read_some};
-    pub(crate) use super::places::Place;
+    pub(crate) use super::places::RankPlace;
     pub(crate) use super::plugs::{Plug, listeners, plugs};
-    pub(crate) use super::relay::Relay;
+    pub(crate) use super::relay::RelayProcess;
     pub(crate) use super::resume::{Back, bring_back};
-    pub(crate) use super::start::{Crew, Outputs, Prepared, Rank, Recruits, boot, exit_of, raise_open_files};
+    pub(crate) use super::start::{
+        Crew, Outputs, PreparedRanks, RankProcess, Recruits, boot, exit_of, raise_open_files,
+    };
     pub(crate) use super::still::{Input as HeldInput, describe, recover, send, stop};
 }
 
@@ -91,86 +95,74 @@ use crate::hostmap::Hostmap;
 use crate::hosts::opening::Opening;
 use crate::interfaces::InterfaceError;
 
-/// Ranks that one launcher starts at most.
+/// The most ranks of one launcher on its host.
 pub const MAX_RANKS: u32 = MAX_GUARDED as u32;
 
-/// One program and how many ranks run it.
+/// A program and the number of its ranks.
 #[derive(Clone, Debug)]
 pub struct App {
-    /// How many ranks.
     pub ranks: u32,
-    /// The file to execute.
     pub path: PathBuf,
-    /// Its arguments, its own name first.
+    /// The program's name first.
     pub args: Vec<OsString>,
-    /// Variables that these ranks inherit.
     pub inherited: Vec<(OsString, OsString)>,
-    /// Whether those were chosen, and are so for ranks on other hosts as well. If not, ranks there inherit what an agent there
-    /// has.
+    /// Whether `inherited` was selected, and holds on other hosts too. Otherwise ranks there
+    /// inherit the agent's environment.
     pub inherits_chosen: bool,
-    /// Variables for these ranks alone, stronger than all others.
+    /// Variables for these ranks alone; they replace all others.
     pub env: Vec<(OsString, OsString)>,
-    /// The directory to start in, an absolute path, if not the launcher's.
+    /// The absolute working directory, if not the launcher's.
     pub directory: Option<PathBuf>,
 }
 
 /// A job to run.
 #[derive(Clone, Debug)]
 pub struct Launch {
-    /// The programs; ranks are numbered through in this order.
+    /// Ranks are numbered in this order.
     pub apps: Vec<App>,
-    /// Variables for all ranks, stronger than what they inherit.
+    /// Variables for all ranks; they replace inherited ones.
     pub env: Vec<(OsString, OsString)>,
-    /// The parameters, for what the launcher itself makes (segments).
+    /// The parameters, also for the launcher's own work (segments).
     pub params: Params,
-    /// The way that messages take, as it was selected.
     pub transport: &'static Module,
-    /// Which addresses are told to peers in place of others.
+    /// Addresses that hosts announce in place of their own.
     pub hostmap: Hostmap,
-    /// How the output of ranks is printed.
     pub output: OutputStyle,
-    /// Files that get the output of the ranks.
     pub output_files: Option<OutputFiles>,
-    /// Who gets the standard input.
     pub stdin: Stdin,
-    /// What ranks are bound to.
     pub bind: Bind,
-    /// Whether a line for each rank says what it is bound to.
+    /// Whether a line per rank reports its binding.
     pub report_bindings: bool,
-    /// Whether a line for each rank says what was started.
+    /// Whether a line per rank reports its start.
     pub verbose: bool,
-    /// Whether notes and warnings of ranks are left out; reports of failures are not.
+    /// Whether notes and warnings of ranks are suppressed; reports of failures are not.
     pub quiet: bool,
-    /// When to end the job.
     pub timeout: Option<Duration>,
-    /// Put in front of LD_LIBRARY_PATH.
+    /// Comes first in LD_LIBRARY_PATH.
     pub library_directory: Option<PathBuf>,
-    /// Finds a program that is to be spawned.
+    /// Finds a program to spawn.
     pub find_program: fn(&Wanted<'_>) -> Result<PathBuf, String>,
-    /// The name of the MPI function that a status line gives as its last call (never 0).
     pub call_name: fn(u16) -> Option<&'static str>,
-    /// On which hosts the ranks are, if not all on this one.
     pub spread: Option<Spread>,
-    /// What the parent of the launcher does about checkpoints, if there is such a one.
+    /// The automatic checkpoints by the launcher's parent, if any.
     pub supervision: Option<Supervision>,
 }
 
-/// What the parent of a launcher, which is outside of the tree of processes that is imaged, does about checkpoints. Signals that end
-/// the job are its affair: the launcher heeds those that it relays ([`oxmpi_sys::spawn::relay`]), and passes others on to it.
+/// The automatic checkpoints of a launcher's parent, the supervisor, which is outside of the imaged
+/// process tree. The supervisor handles signals that end the job: the launcher acts on signals
+/// that the supervisor relays ([`oxmpi_sys::spawn::relay`]), and forwards others to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Supervision {
-    /// It makes one after each such time.
     pub every: Option<Duration>,
-    /// It makes one when the job is to end by SIGTERM.
+    /// Whether a checkpoint is made when SIGTERM ends the job.
     pub on_term: bool,
 }
 
-/// Several hosts, or one that is not this one.
+/// Several hosts, or one other host.
 #[derive(Clone, Debug)]
 pub struct Spread {
-    /// The hosts; each has a rank at least.
+    /// Each has at least one rank.
     pub hosts: Vec<Host>,
-    /// On which of them each rank is.
     pub nodes: Vec<u32>,
 }
 
@@ -179,9 +171,9 @@ pub struct Spread {
 pub struct Host {
     /// As the user has named it.
     pub name: String,
-    /// How its agent is reached; `None`: it is this machine, whose ranks need none.
+    /// How to reach its agent; `None`: this machine, which needs none.
     pub opening: Option<Opening>,
-    /// How many ranks it has before others get more than their share; 1 at least.
+    /// The ranks that the host gets before others get more than their slots; at least 1.
     pub slots: u32,
 }
 
@@ -195,144 +187,85 @@ impl Spread {
 /// A program that a process wants to spawn.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// Its name, as a shell would look for it.
+    /// As a shell would search for it.
     pub program: &'a OsStr,
-    /// Where it will be started.
     pub directory: &'a Path,
-    /// Directories to look in before those of PATH, with colons between them.
+    /// Directories searched before PATH, with colons between them.
     pub path: Option<&'a OsStr>,
-    /// Hosts on which it may run, with commas between them.
+    /// The hosts on which it may run, with commas between them.
     pub hosts: Option<&'a str>,
 }
 
 /// Why a job could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// A program cannot be executed.
     #[error("cannot run '{}': {error}{}", program.display(), missing(program, error))]
-    Run {
-        /// The file.
-        program: PathBuf,
-        /// What execve(2) said.
-        error: io::Error,
-    },
-    /// A program is linked against another MPI library.
+    Run { program: PathBuf, error: io::Error },
     #[error(
         "'{}' is linked against {library}, which belongs to {owner}: under OxMPI's mpirun each of its processes would be a \
          job of one rank; compile it with OxMPI's mpicc, or start it with the mpirun of that library ('--mca \
          mpi_allow_singletons 1' runs it all the same)",
         program.display()
     )]
-    OtherLibrary {
-        /// The file.
-        program: PathBuf,
-        /// The library's file.
-        library: String,
-        /// What it belongs to.
-        owner: &'static str,
-    },
-    /// The kernel refused something.
+    OtherLibrary { program: PathBuf, library: String, owner: &'static str },
     #[error("cannot {0}: {1}")]
     Kernel(&'static str, #[source] io::Error),
-    /// A new segment cannot be used.
     #[error(transparent)]
     Segment(SegmentError),
-    /// There can be no segment with postboxes.
     #[error(transparent)]
     Postboxes(PostboxError),
-    /// There can be no semaphores.
     #[error(transparent)]
     Semaphores(#[from] SemaphoreError),
-    /// Ranks shall sleep on semaphores, and have sockets.
+    /// Semaphores cannot wake ranks with sockets.
     #[error(
-        "rpi_sysv_semaphores 1 is for jobs all of whose ranks are on one node: who has sockets to other nodes sleeps on those, and \
+        "rpi_sysv_semaphores 1 is for jobs all of whose ranks are on one node: a rank with sockets to other nodes sleeps on its sockets, \
          not on a System V semaphore; leave it at 0, or run the job on one node"
     )]
     SemaphoresAndSockets,
-    /// The limit on open files is too low for so many ranks.
     #[error(
         "{ranks} ranks need {needed} open files in {place}, but its limit is {limit}: raise the hard limit \
          ('ulimit -Hn', or that of the batch system or container), or start fewer ranks"
     )]
     OpenFiles {
-        /// The ranks.
         ranks: u64,
-        /// Which process needs them: mpirun, or each rank.
+        /// The process that needs the files: mpirun, or each rank.
         place: &'static str,
-        /// Descriptors that it needs.
         needed: u64,
-        /// The hard limit (RLIMIT_NOFILE).
         limit: u64,
     },
-    /// The files for the ranks' output cannot be made.
     #[error("cannot make a file for the output, {}: {error}", path.display())]
-    Files {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
-    /// There is no network for the sockets of the job.
+    Files { path: PathBuf, error: io::Error },
     #[error(transparent)]
     Interface(#[from] InterfaceError),
-    /// There is nothing that the launcher of a singleton could serve.
+    /// The launcher of a singleton has no singleton to serve.
     #[error("there is no singleton to serve: {0}")]
     NoSingleton(String),
-    /// Another host cannot take part.
     #[error("host '{host}': {text}")]
-    Host {
-        /// Its name.
-        host: String,
-        /// Whether it is the program that cannot be run there.
-        is_program: bool,
-        /// Why, and what to do.
-        text: String,
-    },
-    /// The time of the job is over, and agents are still awaited.
+    Host { host: String, is_program: bool, text: String },
+    /// The time limit is over while agents are awaited.
     #[error("the time of {} s (--timeout) is over, and {text}", time.as_secs_f64())]
-    TimedOut {
-        /// The time that it had.
-        time: Duration,
-        /// Who is awaited, and what to do.
-        text: String,
-    },
-    /// The user has ended the job before it ran.
+    TimedOut { time: Duration, text: String },
     #[error("ended by signal {0} before the job ran")]
     Interrupted(i32),
-    /// The directory of a program is not there.
     #[error(
         "cannot start a program in {}: {error}; the directory (of -wdir, or where mpirun was called) must be there on each host",
         directory.display()
     )]
-    Directory {
-        /// The directory.
-        directory: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
-    /// Processes of a host do not reach each other over sockets.
+    Directory { directory: PathBuf, error: io::Error },
     #[error(
         "the ranks of one host cannot reach each other over sockets: connecting to its own address {address} fails: {error}; bring \
          the loopback interface up ('ip link set lo up'), or use shared memory ('--mca rpi shm')"
     )]
-    NoLoopback {
-        /// The address.
-        address: IpAddr,
-        /// What connect(2) says.
-        error: io::Error,
-    },
-    /// The processes of a job cannot be restored from their images.
+    NoLoopback { address: IpAddr, error: io::Error },
     #[error("{0}")]
     Restore(String),
-    /// An agent is told what makes no sense to it.
-    #[error("what mpirun orders makes no sense here: {0}")]
+    #[error("the order of mpirun cannot be carried out here: {0}")]
     Order(String),
-    /// Too many ranks for one launcher.
     #[error("{0} ranks are too many: one mpirun starts at most {MAX_RANKS}")]
     TooMany(u64),
 }
 
-/// execve(2) says "no such file" of a file that is there if what it names to run it is not.
+/// execve(2) reports "no such file" also if the interpreter of a file is missing.
 fn missing(program: &Path, error: &io::Error) -> &'static str {
     if error.kind() == io::ErrorKind::NotFound && program.exists() {
         "; the file is there, but not the interpreter that it names (see its first line, or 'file PROGRAM')"
@@ -341,42 +274,37 @@ fn missing(program: &Path, error: &io::Error) -> &'static str {
     }
 }
 
-/// When the time of a job is over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
-    /// The time that it has.
     pub(crate) time: Duration,
     end: Instant,
 }
 
 impl Deadline {
-    /// Of a job that begins now; `None`: its time is not limited.
+    /// The limit of a job that begins now; `None`: no limit.
     pub(crate) fn of(launch: &Launch) -> Option<Deadline> {
         launch.timeout.map(|time| Deadline { time, end: Instant::now() + time })
     }
 
-    /// Of a job that goes on and has so much left of its time.
+    /// The limit of a job that continues with this much time left.
     fn of_rest(launch: &Launch, left: Option<Duration>) -> Option<Deadline> {
         let left = left?;
         Some(Deadline { time: launch.timeout.unwrap_or(left), end: Instant::now() + left })
     }
 
-    /// How much is left of it.
     pub(crate) fn left(&self) -> Duration {
         self.end.saturating_duration_since(Instant::now())
     }
 }
 
-/// Runs a job to its end and returns the exit code for `mpirun`.
-///
-/// # Errors
-/// The job could not be started; nothing of it is left.
+/// Runs a job to its end; returns the exit status for `mpirun`. After an error no process of the
+/// job is left.
 pub fn run(launch: &Launch) -> Result<i32, LaunchError> {
     let size: u64 = launch.apps.iter().map(|app| u64::from(app.ranks)).sum();
     if size > u64::from(MAX_RANKS) {
         return Err(LaunchError::TooMany(size));
     }
-    // Of a launcher that was killed together with its guard.
+    // Left over by launchers that were killed together with their guard.
     oxmpi_sys::semaphore::remove_abandoned(None);
     let deadline = Deadline::of(launch);
     let signals = prepare(launch.supervision.is_some())?;
@@ -392,16 +320,15 @@ pub fn run(launch: &Launch) -> Result<i32, LaunchError> {
     launcher.open_files = open_files;
     launcher.introduce(&binding);
     if let Err(error) = launcher.start_relays() {
-        launcher.bury_all();
+        launcher.kill_all();
         return Err(error);
     }
     launcher.run_to_the_end()
 }
 
-/// To which processors that many ranks of this host are bound.
 pub(crate) fn binding_of(bind: Bind, here: usize) -> Binding {
     let usable = cpus::usable();
-    // Reading about cores takes time that only a job which may be bound should pay.
+    // Only a job that may be bound pays for reading the topology.
     let cores = match bind {
         Bind::None => Ok(Vec::new()),
         Bind::Split if here <= 1 || here > usable => Ok(Vec::new()),
@@ -413,11 +340,9 @@ pub(crate) fn binding_of(bind: Bind, here: usize) -> Binding {
     }
 }
 
-/// Serves a process that was started without a launcher and wants to spawn, or to be connected with, others: it is process 0.
-/// It has handed over its segment and the other end of its control socket. Returns when everything has ended.
-///
-/// # Errors
-/// If it is gone already, or the kernel refuses something.
+/// Serves a singleton, which becomes process 0, with its segment and its control socket. Returns
+/// when all processes have ended. An error if the singleton has ended, or the kernel refuses a
+/// call.
 pub fn serve(launch: &Launch, segment: OwnedFd, control: OwnedFd) -> Result<i32, LaunchError> {
     let signals = prepare(false)?;
     let sockets = places::has_sockets(launch, 1);
@@ -427,14 +352,14 @@ pub fn serve(launch: &Launch, segment: OwnedFd, control: OwnedFd) -> Result<i32,
     launcher.run_to_the_end()
 }
 
-/// What every launcher does first.
+/// Prepares signals and orphans, for every launcher.
 pub(crate) fn prepare(is_supervised: bool) -> Result<Signals, LaunchError> {
     start::kernel(
         "become a subreaper",
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())),
     )?;
     let passed_on = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
-    // With the error of a file that may not grow any more comes a signal.
+    // SIGXFSZ comes with the write error of a file at its size limit.
     let others = [Signal::TSTP, Signal::CHILD, Signal::XFSZ];
     let relayed = stand_ins().into_iter().filter(|_| is_supervised);
     let wanted: Vec<i32> = passed_on.into_iter().chain(others).map(Signal::as_raw).chain(relayed).collect();

@@ -1,27 +1,28 @@
 //! How a job comes up, and how it ends.
 //!
-//! `mpirun` starts the ranks of a job and stays as their parent. For each rank it makes a *segment* (a memfd that will
-//! hold the rank's inbox and rings, with a header page that says who the rank is and what it is doing) and a
-//! *control* socket. The rank's process inherits both. That is all the wire-up there is: no file, no port, no
-//! barrier. When a rank first talks to a peer it asks `mpirun` over the control socket for the peer's segment.
+//! `mpirun` starts the ranks of a job and stays their parent. For each rank it creates a *segment*
+//! (a memfd with the rank's inbox, its rings and a header page with the rank's number and state)
+//! and a *control* socket. The rank's process inherits both; start-up needs no file, no port and no
+//! barrier. When a rank first sends to a peer, it requests the peer's segment from `mpirun` over
+//! the control socket.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
 //! | [`control`] | the messages between a rank and `mpirun`: pure encoding and decoding |
-//! | [`client`] | a rank's side: who am I, open a peer's segment, abort the job |
-//! | [`universe`] | what processes of several jobs tell each other by way of the launcher |
+//! | [`client`] | a rank's side: its identity, opening a peer's segment, aborting the job |
+//! | [`universe`] | messages between processes of several jobs that go through the launcher |
 //! | [`hosts`] | a job on several hosts: the agents that start ranks on the others |
-//! | [`hostmap`] | which address a host tells its peers |
-//! | [`inquiry`] | what a tool asks a running `mpirun` |
+//! | [`hostmap`] | the address that a host announces to its peers |
+//! | [`inquiry`] | requests of a tool to a running `mpirun` |
 //! | [`interfaces`] | which network the sockets of a job use |
 //! | [`foreign`] | whether another launcher has started this process as one of several |
-//! | [`generation`] | which process is a rank, of several that one after the other want to be |
-//! | [`job`] | what `mpirun` decides: a state machine without a system call in it |
-//! | [`report`] | the one text that a failed job prints |
+//! | [`generation`] | which process is a rank when a script runs several MPI programs |
+//! | [`job`] | the decisions of `mpirun`: a state machine without system calls |
+//! | [`report`] | the text that a failed job prints |
 //! | [`daemon`] | the user's daemons, one on each node |
-//! | [`launch`] | what `mpirun` does: start processes, pass on their output, carry out the decisions |
+//! | [`launch`] | the actions of `mpirun`: start processes, forward output, carry out decisions |
 #![forbid(unsafe_code)]
-#![deny(clippy::print_stdout, clippy::print_stderr)] // they panic where nobody reads
+#![deny(clippy::print_stdout, clippy::print_stderr)] // they panic if the stream is closed
 
 mod blob;
 pub mod client;
@@ -44,6 +45,6 @@ pub mod postboxes;
 mod quiesce;
 pub mod report;
 pub mod state;
-mod strangers;
+mod unauthenticated;
 pub mod universe;
 pub mod waiting;

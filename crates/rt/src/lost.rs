@@ -1,23 +1,24 @@
-//! Whether a process that would be a job of one rank was to be a rank of a job: a program between
-//! it and `mpirun` has taken away what a rank finds its `mpirun` by.
+//! Whether a process that would be a job of one rank should have been a rank of a larger job: a
+//! program between it and `mpirun` has removed the environment or descriptors by which a rank finds
+//! its `mpirun`.
 //!
-//! `env -i`, `sudo` and `su -` empty the environment, `sudo` and others close descriptors. Then N
-//! jobs of one rank would run where one job of N ranks was wanted, with wrong results and exit code
-//! 0. So MPI_Init fails and names that program. What is left as evidence:
+//! `env -i`, `sudo` and `su -` empty the environment; `sudo` and others close descriptors. Then N
+//! jobs of one rank would run in place of one job of N ranks, with wrong results and exit status 0.
+//! So MPI_Init fails and names that program. The remaining evidence:
 //!
-//! 1. The launcher is an ancestor. Who was left by its parent is the launcher's child, as that is a
-//!    subreaper.
-//! 2. The launcher, `mpirun` or the agent of its host, holds the segments of its ranks, and each
-//!    says which process is the rank.
-//! 3. The segment of the rank may be inherited, where no ancestor is visible: in a PID namespace.
+//! 1. The launcher is an ancestor. A process whose parent has ended becomes the launcher's child,
+//!    as the launcher is a subreaper.
+//! 2. The launcher (`mpirun`, or the agent of its host) holds the segments of its ranks, and each
+//!    segment names the process that is the rank.
+//! 3. Where no ancestor is visible, in a PID namespace, the segment of the rank may be inherited.
 //!
-//! A job of one rank is right all the same
+//! A job of one rank is nevertheless right
 //!
-//! - if the user has taken OXMPI_BOOT alone out of the environment (`env -u OXMPI_BOOT`),
-//! - if the rank lives: then this is a tool that it has started,
+//! - if the user has removed OXMPI_BOOT alone from the environment (`env -u OXMPI_BOOT`),
+//! - if the rank lives: then this process is a tool that the rank has started,
 //! - if the launcher has a job of one rank.
 //!
-//! [`verdict`] is pure; [`Facts::gather`] reads /proc.
+//! [`verdict`] is pure; [`LaunchEvidence::gather`] reads /proc.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -37,18 +38,15 @@ use crate::foreign::{is_alive, line_of, parent_of};
 use crate::inquiry::{LAUNCHERS, RESTARTS, command_of, is_named, program_of};
 use crate::launch::{CONTROL_NUMBER, SEGMENT_NUMBER};
 
-/// The environment variable with the launcher's process number.
 pub(crate) const LAUNCHER_VARIABLE: &str = "OXMPI_LAUNCHER";
 
-/// Ancestors that are looked at.
 const GENERATIONS: usize = 64;
-/// How the program of this installation is called that is `mpirun` and all other commands.
+/// The name of this installation's program, which is `mpirun` and all other commands.
 const PROGRAM: &str = "oxmpi";
-/// How it is called where it starts ranks for the `mpirun` of another host.
+/// The argument with which that program starts ranks for the `mpirun` of another host.
 const AGENT: &str = "agent";
 
-/// Programs that give the program which they start another environment, and how they are told not
-/// to.
+/// Programs that change the environment of the program that they start, and how to keep it.
 const TAKERS: [(&str, &str); 10] = [
     ("sudo", "sudo -E PROGRAM keeps them"),
     ("doas", "name them in doas.conf (setenv), or run mpirun itself by doas"),
@@ -62,35 +60,30 @@ const TAKERS: [(&str, &str); 10] = [
     ("systemd-run", "start mpirun by systemd-run"),
 ];
 
-/// A process that was to be a rank and cannot find its launcher.
+/// A process that should be a rank and cannot find its launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostRank {
-    /// The launcher; `None`: it is in another PID namespace.
+    /// `None`: the launcher is in another PID namespace.
     launcher: Option<u32>,
-    /// How many ranks its job has, if that is known.
+    /// The size of the job, if known.
     ranks: Option<u32>,
     cause: Cause,
 }
 
-/// Why it cannot find it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Cause {
-    /// The variables of OxMPI are gone.
     NoEnvironment(Taker),
-    /// It belongs to another user than the launcher.
     OtherUser,
-    /// The descriptors are closed, and the launcher cannot be asked.
+    /// The descriptors are closed, and the launcher does not accept requests.
     Closed,
 }
 
-/// Who has taken the variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Taker {
-    /// This program, which is known for it.
+    /// A program with a known remedy, and that remedy.
     Known(&'static str, &'static str),
-    /// This one, or what it has run.
+    /// This program, or one that it has run.
     Below(String),
-    /// It cannot be seen.
     Unknown,
 }
 
@@ -133,9 +126,9 @@ impl fmt::Display for LostRank {
 
 impl std::error::Error for LostRank {}
 
-/// Whether this process, which has not become a rank, was to be one.
+/// Whether this process, which has not become a rank, should be one.
 pub(crate) fn lost_rank() -> Option<LostRank> {
-    let facts = Facts::gather()?;
+    let facts = LaunchEvidence::gather()?;
     let is_waited_for = facts.is_started;
     let lost = verdict(facts)?;
     if !is_waited_for {
@@ -144,79 +137,68 @@ pub(crate) fn lost_rank() -> Option<LostRank> {
     Some(lost)
 }
 
-/// Nobody hears how a process ends that its parent has left. So it has the launcher end the job, by
-/// the control socket of its rank.
+/// Ends the job over the rank's control socket. An orphan needs this: no process waits for its exit
+/// status.
 fn end_job(lost: &LostRank) {
     let control = inherited_is_control(CONTROL_NUMBER).then(|| take_inherited(CONTROL_NUMBER)).flatten();
     if let Some(control) = control {
         let request = Request::Abort { code: 1, text: format!("MPI_Init: {lost}") };
-        // If the launcher is gone there is no job to end.
         let _ = fdpass::send(&control, &request.encode(), None);
     }
 }
 
-/// A process between this one and its launcher, or this one.
+/// This process, or one between it and its launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Ancestor {
     pid: u32,
     name: String,
-    /// Whether it was started with the variables of OxMPI; `None`: that cannot be read.
+    /// Whether the process was started with the variables of OxMPI; `None`: unreadable.
     has_variables: Option<bool>,
 }
 
-/// A rank, by its segment.
+/// A rank, as its segment describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seat {
-    /// How many ranks its job has.
+struct SegmentRank {
     size: u32,
     owner: Owner,
 }
 
-/// Which process is a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
-    /// None has been yet.
     Nobody,
-    /// One that has ended, or has become the program that runs here.
+    /// The process has ended, or has become the program that runs here.
     Gone,
-    /// One that lives.
     Lives {
-        /// Whether it descends from the same child of the launcher as this process.
+        /// Whether the owner descends from the same child of the launcher as this process.
         is_of_this_line: bool,
     },
 }
 
-/// What was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Facts {
-    /// Whether the variables of OxMPI are in the environment.
+struct LaunchEvidence {
     has_variables: bool,
-    /// How many ranks they say that there are.
+    /// The number of ranks in OXMPI_COMM_WORLD_SIZE.
     size: Option<u32>,
     launcher: Option<u32>,
     is_other_user: bool,
-    /// This process, its parent, and so on, up to but without the launcher.
+    /// This process, its parent, and so on, without the launcher.
     line: Vec<Ancestor>,
-    /// Whether the last of them is a process that the launcher has started, or else one that its
-    /// parent has left.
+    /// Whether the last process of `line` was started by the launcher; otherwise it is an orphan.
     is_started: bool,
-    /// The words by which the launcher was started.
     command: Vec<String>,
-    /// Those of the launcher; `None`: they cannot be read.
-    seats: Option<Vec<Seat>>,
-    /// The one whose segment is inherited.
-    inherited: Option<Seat>,
+    /// The launcher's ranks; `None`: unreadable.
+    seats: Option<Vec<SegmentRank>>,
+    inherited: Option<SegmentRank>,
 }
 
-fn verdict(facts: Facts) -> Option<LostRank> {
-    let Facts { launcher, inherited, .. } = facts;
+fn verdict(facts: LaunchEvidence) -> Option<LostRank> {
+    let LaunchEvidence { launcher, inherited, .. } = facts;
     let ranks = match (&facts.seats, launcher) {
         (Some(seats), Some(_)) => {
             let ranks = seats.iter().map(|seat| seat.size).max().unwrap_or(0);
-            let is_tool = |seat: &Seat| seat.owner == Owner::Lives { is_of_this_line: true };
-            // Of a process that was left by its parent it is not known which rank it belongs to:
-            // the tool of one that has ended is none.
-            let is_missing = |seat: &Seat| match seat.owner {
+            let is_tool = |seat: &SegmentRank| seat.owner == Owner::Lives { is_of_this_line: true };
+            // An orphan may belong to any rank: a tool of a rank that has ended is not lost.
+            let is_missing = |seat: &SegmentRank| match seat.owner {
                 Owner::Nobody => true,
                 Owner::Gone => facts.is_started,
                 Owner::Lives { .. } => false,
@@ -229,7 +211,7 @@ fn verdict(facts: Facts) -> Option<LostRank> {
         (None, Some(_)) if facts.size == Some(1) => return None,
         (None, Some(_)) => facts.size,
         (_, None) => {
-            let is_missing = |seat: &Seat| seat.size > 1 && !matches!(seat.owner, Owner::Lives { .. });
+            let is_missing = |seat: &SegmentRank| seat.size > 1 && !matches!(seat.owner, Owner::Lives { .. });
             Some(inherited.filter(is_missing)?.size)
         }
     };
@@ -241,10 +223,10 @@ fn verdict(facts: Facts) -> Option<LostRank> {
     Some(LostRank { launcher, ranks, cause })
 }
 
-/// Who has taken the variables: the nearest ancestor that is known for it; or one that is named in
-/// the command of the nearest process that had them, as `env` is no process any more when its
-/// program runs.
-fn taker(facts: &Facts) -> Taker {
+/// The program that has removed the variables: the nearest ancestor that is known for it; else a
+/// known name in the command of the nearest process with the variables, as `env` replaces itself by
+/// its program.
+fn taker(facts: &LaunchEvidence) -> Taker {
     let known = |name: &str| TAKERS.iter().find(|(taker, _)| *taker == name);
     let mut ancestors = facts.line.iter().skip(1);
     if let Some((name, remedy)) = ancestors.clone().find_map(|ancestor| known(&ancestor.name)) {
@@ -264,10 +246,9 @@ fn taker(facts: &Facts) -> Taker {
     }
 }
 
-impl Facts {
-    /// Looks at this process; `None`: there is nothing that it could be a rank of, or the user has
-    /// said that it is none.
-    fn gather() -> Option<Facts> {
+impl LaunchEvidence {
+    /// Collects the evidence; `None`: no launcher can be found, or the user has removed OXMPI_BOOT.
+    fn gather() -> Option<LaunchEvidence> {
         let variable = |name| std::env::var_os(name).is_some();
         let has_variables = variable(BOOT_VARIABLE);
         if !has_variables && (variable(LAUNCHER_VARIABLE) || variable(WAY_IN_VARIABLE)) {
@@ -286,7 +267,7 @@ impl Facts {
         }
         let first = line.last().map_or(0, |first| first.pid);
         let is_started = launcher.is_some_and(|launcher| is_started_by(first, launcher));
-        Some(Facts {
+        Some(LaunchEvidence {
             has_variables,
             size: std::env::var(SIZE_VARIABLE).ok().and_then(|size| size.parse().ok()),
             launcher,
@@ -294,8 +275,8 @@ impl Facts {
             line,
             is_started,
             command: launcher.map(|pid| words_of(&command_of(pid))).unwrap_or_default(),
-            seats: launcher.and_then(|launcher| seats_of(launcher, first)),
-            inherited: inherited_seat(),
+            seats: launcher.and_then(|launcher| ranks_of(launcher, first)),
+            inherited: inherited_rank(),
         })
     }
 }
@@ -310,14 +291,14 @@ impl Ancestor {
     }
 }
 
-/// Whether a process starts ranks. The program of one that belongs to another user cannot be read:
-/// its name has to do.
+/// Whether a process starts ranks. The executable of another user's process cannot be read, so its
+/// command line counts.
 fn is_launcher(pid: u32) -> bool {
     let command = command_of(pid);
     match program_of(pid) {
         Ok(program) => {
             let name = program.file_name().and_then(OsStr::to_str).unwrap_or_default();
-            // Of a file that was replaced since the kernel says so.
+            // The kernel appends this to the path of a file that was replaced.
             name.trim_end_matches(" (deleted)") == PROGRAM
                 && (is_named(&command, &LAUNCHERS)
                     || is_named(&command, &RESTARTS)
@@ -327,8 +308,8 @@ fn is_launcher(pid: u32) -> bool {
     }
 }
 
-/// Whether a child of a launcher was started by it: such a one leads a process group in the session
-/// of the launcher.
+/// Whether the launcher started this child: such a child leads a process group in the launcher's
+/// session.
 fn is_started_by(child: u32, launcher: u32) -> bool {
     let session = ProcessStat::of(launcher).map(|stat| stat.session);
     let leads_a_group_there = |stat: ProcessStat| stat.group == child && Some(stat.session) == session;
@@ -343,29 +324,28 @@ fn words_of(command: &[u8]) -> Vec<String> {
     command.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
-/// The ranks of a launcher, by the segments that it holds. `first` is the child of the launcher
-/// that this process descends from.
-fn seats_of(launcher: u32, first: u32) -> Option<Vec<Seat>> {
+/// The ranks of a launcher, from the segments that it holds. `first` is the launcher's child from
+/// which this process descends.
+fn ranks_of(launcher: u32, first: u32) -> Option<Vec<SegmentRank>> {
     let folder = std::fs::read_dir(format!("/proc/{launcher}/fd")).ok()?;
     let is_nameless = |path: &Path| {
         std::fs::read_link(path).is_ok_and(|to| to.as_os_str().as_encoded_bytes().ends_with(b"(deleted)"))
     };
     let nameless = folder.flatten().map(|entry| entry.path()).filter(|path| is_nameless(path));
-    Some(nameless.filter_map(|path| seat_at(&path, |owner| descends(owner, first, launcher))).collect())
+    Some(nameless.filter_map(|path| rank_at(&path, |owner| descends(owner, first, launcher))).collect())
 }
 
 fn descends(owner: u32, first: u32, launcher: u32) -> bool {
     line_of(owner, Some(launcher)).0.contains(&first.cast_signed())
 }
 
-/// The rank whose segment this process has inherited.
-fn inherited_seat() -> Option<Seat> {
+fn inherited_rank() -> Option<SegmentRank> {
     let is_there = inherited_is_segment(SEGMENT_NUMBER) && inherited_is_control(CONTROL_NUMBER);
-    is_there.then(|| seat_at(Path::new(&format!("/proc/self/fd/{SEGMENT_NUMBER}")), |_| false))?
+    is_there.then(|| rank_at(Path::new(&format!("/proc/self/fd/{SEGMENT_NUMBER}")), |_| false))?
 }
 
-/// The rank whose segment a file is, if it is one.
-fn seat_at(path: &Path, is_of_this_line: impl Fn(u32) -> bool) -> Option<Seat> {
+/// The rank of the segment in a file; `None` if the file is not a segment.
+fn rank_at(path: &Path, is_of_this_line: impl Fn(u32) -> bool) -> Option<SegmentRank> {
     let file = std::fs::OpenOptions::new().read(true).write(true).open(path).ok()?;
     let segment = Segment::map(file).ok()?;
     let owner = match segment.status().pid() {
@@ -375,26 +355,26 @@ fn seat_at(path: &Path, is_of_this_line: impl Fn(u32) -> bool) -> Option<Seat> {
         }
         Some(_) => Owner::Gone,
     };
-    Some(Seat { size: segment.boot().size, owner })
+    Some(SegmentRank { size: segment.boot().size, owner })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const FREE: Seat = Seat { size: 2, owner: Owner::Nobody };
-    const LEFT: Seat = Seat { size: 2, owner: Owner::Gone };
-    const OTHER: Seat = Seat { size: 2, owner: Owner::Lives { is_of_this_line: false } };
-    const OWN: Seat = Seat { size: 2, owner: Owner::Lives { is_of_this_line: true } };
+    const FREE: SegmentRank = SegmentRank { size: 2, owner: Owner::Nobody };
+    const LEFT: SegmentRank = SegmentRank { size: 2, owner: Owner::Gone };
+    const OTHER: SegmentRank = SegmentRank { size: 2, owner: Owner::Lives { is_of_this_line: false } };
+    const OWN: SegmentRank = SegmentRank { size: 2, owner: Owner::Lives { is_of_this_line: true } };
 
     fn ancestor(name: &str, has_variables: Option<bool>) -> Ancestor {
         Ancestor { pid: 4_000_000, name: name.into(), has_variables }
     }
 
     /// A process below this line, whose environment is empty.
-    fn below(line: &[(&str, Option<bool>)], seats: Option<&[Seat]>) -> Facts {
+    fn below(line: &[(&str, Option<bool>)], seats: Option<&[SegmentRank]>) -> LaunchEvidence {
         let line = std::iter::once(&("a.out", Some(false))).chain(line);
-        Facts {
+        LaunchEvidence {
             has_variables: false,
             size: None,
             launcher: Some(7),
@@ -402,18 +382,18 @@ mod tests {
             is_started: true,
             line: line.map(|(name, has_variables)| ancestor(name, *has_variables)).collect(),
             command: ["mpirun", "-n", "2", "/usr/bin/env", "-i", "./a.out"].map(String::from).into(),
-            seats: seats.map(<[Seat]>::to_vec),
+            seats: seats.map(<[SegmentRank]>::to_vec),
             inherited: None,
         }
     }
 
-    fn is_lost(facts: Facts) -> bool {
+    fn is_lost(facts: LaunchEvidence) -> bool {
         verdict(facts).is_some()
     }
 
     #[test]
-    fn who_was_to_be_a_rank_is_known_by_the_ranks_that_are_missing() {
-        let seats: [(&[Seat], bool); 8] = [
+    fn a_lost_rank_is_known_by_the_ranks_that_are_missing() {
+        let seats: [(&[SegmentRank], bool); 8] = [
             (&[LEFT, FREE], true),
             (&[LEFT, OTHER], true),
             (&[FREE, FREE], true),
@@ -421,26 +401,27 @@ mod tests {
             (&[OWN, FREE], false),
             (&[OTHER, OTHER], false),
             (&[], false),
-            (&[Seat { size: 1, ..FREE }], false),
+            (&[SegmentRank { size: 1, ..FREE }], false),
         ];
         for (seats, wanted) in seats {
             assert_eq!(is_lost(below(&[], Some(seats))), wanted, "{seats:?}");
         }
-        let orphan = |seats| Facts { is_started: false, ..below(&[], Some(seats)) };
+        let orphan = |seats| LaunchEvidence { is_started: false, ..below(&[], Some(seats)) };
         assert!(is_lost(orphan(&[FREE, OTHER])) && !is_lost(orphan(&[LEFT, OTHER])));
-        let unread = |size| Facts { size, ..below(&[("sudo", None)], None) };
+        let unread = |size| LaunchEvidence { size, ..below(&[("sudo", None)], None) };
         assert!(is_lost(unread(Some(2))) && !is_lost(unread(Some(1))));
         assert!(is_lost(below(&[("sudo", None)], None)), "its segments cannot be read");
-        let alone = |inherited| Facts { launcher: None, inherited, ..below(&[], None) };
+        let alone = |inherited| LaunchEvidence { launcher: None, inherited, ..below(&[], None) };
         assert!(!is_lost(alone(None)) && !is_lost(alone(Some(OTHER))));
-        assert!(!is_lost(alone(Some(Seat { size: 1, ..FREE }))) && is_lost(alone(Some(FREE))));
+        assert!(!is_lost(alone(Some(SegmentRank { size: 1, ..FREE }))) && is_lost(alone(Some(FREE))));
     }
 
     #[test]
     fn the_program_that_has_emptied_the_environment_is_named_with_the_remedy() {
         let said = |facts| verdict(facts).unwrap().to_string();
         let seats = Some(&[FREE, FREE][..]);
-        let no_words = |line: &[(&str, Option<bool>)]| Facts { command: Vec::new(), ..below(line, seats) };
+        let no_words =
+            |line: &[(&str, Option<bool>)]| LaunchEvidence { command: Vec::new(), ..below(line, seats) };
         let table = [
             (below(&[], seats), "'env' has", "leave out -i"),
             (below(&[("sudo", Some(true))], seats), "'sudo' has", "sudo -E"),
@@ -448,8 +429,12 @@ mod tests {
             (below(&[("sh", Some(false)), ("su", Some(true))], seats), "'su' has", "su -m"),
             (no_words(&[("sh", Some(true))]), "'sh', or a command that it has run, has", "OXMPI_"),
             (no_words(&[]), "a program between the two has", "OXMPI_"),
-            (Facts { is_other_user: true, ..below(&[], seats) }, "another user", "sudo mpirun"),
-            (Facts { has_variables: true, ..below(&[], seats) }, "closed the descriptors", "close_fds=False"),
+            (LaunchEvidence { is_other_user: true, ..below(&[], seats) }, "another user", "sudo mpirun"),
+            (
+                LaunchEvidence { has_variables: true, ..below(&[], seats) },
+                "closed the descriptors",
+                "close_fds=False",
+            ),
         ];
         for (facts, who, remedy) in table {
             let text = said(facts);

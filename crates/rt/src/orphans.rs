@@ -1,11 +1,15 @@
-//! Children that others have left to this process, which is a subreaper: reaped when they have ended.
+//! Reaps orphans: processes whose parent has ended and whose new parent is this process, a
+//! subreaper.
 //!
-//! A launcher, an agent and a daemon inherit what their programs' processes leave behind, and what has ended stays in the table of
-//! processes until it is reaped. Ranks that run other programs in the background would fill that table in the time of a job.
+//! A launcher, an agent and a daemon inherit the processes that their programs leave behind. An
+//! ended process stays in the process table until it is reaped; ranks that run other programs in
+//! the background would fill that table.
 //!
-//! 1. Children that this process has started are never reaped here: somebody waits for each, by its descriptor.
-//! 2. All children are checked a while after SIGCHLD has come, for all that end in that while; it is repeated as long as checks find
-//!    something, as the kernel's list may leave some out while others end (proc_pid_task(5)).
+//! 1. Children that this process has started are never reaped here: other code waits for each by
+//!    its descriptor.
+//! 2. [`PAUSE`] after SIGCHLD all children are checked, so that one check serves all that ended in
+//!    that time. Checks are repeated until one finds nothing, as the kernel's list can be
+//!    incomplete while children end (proc_pid_task(5)).
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -13,27 +17,25 @@ use std::time::{Duration, Instant};
 use oxmpi_sys::process_stat::ProcessStat;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-/// How long after the first signal children are checked.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// When to check for orphans that have ended.
 #[derive(Debug, Default)]
 pub(crate) struct Orphans {
     due: Option<Instant>,
 }
 
 impl Orphans {
-    /// SIGCHLD has come.
     pub(crate) fn note(&mut self) {
         self.due.get_or_insert_with(|| Instant::now() + PAUSE);
     }
 
-    /// When [`Orphans::reap`] is to be called next.
+    /// When the next call of [`Orphans::reap`] is due.
     pub(crate) fn time(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Reaps what has ended, if it is time for that, of all children but `own`, those that this process has started.
+    /// Reaps the ended children if a check is due, except `own`, the children that this process has
+    /// started.
     pub(crate) fn reap(&mut self, now: Instant, own: impl FnOnce() -> HashSet<i32>) {
         if self.due.is_none_or(|due| due > now) {
             return;
@@ -49,7 +51,8 @@ impl Orphans {
     }
 }
 
-/// The children of this thread, by the kernel's list; of this process, from all processes, if this kernel has no such list.
+/// The children of this thread from the kernel's list. A kernel without that list: the children of
+/// this process, from a scan of all processes.
 pub(crate) fn children() -> Vec<Pid> {
     match std::fs::read_to_string("/proc/thread-self/children") {
         Ok(list) => {
@@ -59,7 +62,7 @@ pub(crate) fn children() -> Vec<Pid> {
     }
 }
 
-/// The children of this process in such a state (proc_pid_stat(5)), found among all processes.
+/// The children of this process in a wanted state (proc_pid_stat(5)), from a scan of all processes.
 pub(crate) fn children_where(is_wanted: impl Fn(char) -> bool) -> Vec<Pid> {
     let own = std::process::id();
     let Ok(all) = std::fs::read_dir("/proc") else { return Vec::new() };
@@ -82,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn rule_1_only_what_nobody_waits_for_is_reaped() {
+    fn rule_1_only_children_without_a_waiter_are_reaped() {
         let start = || Command::new("/bin/true").stdin(Stdio::null()).spawn().unwrap();
         let (mut own, orphan) = (start(), start());
         while !(is_zombie(own.id()) && is_zombie(orphan.id())) {
@@ -96,7 +99,7 @@ mod tests {
         let later = orphans.time().unwrap();
         orphans.reap(later, all);
         assert!(is_zombie(own.id()) && !is_zombie(orphan.id()));
-        // One was found, so there is one more check, and no other.
+        // The check found one, so one more check is due.
         assert_eq!(orphans.time(), Some(later + PAUSE));
         orphans.reap(later + PAUSE, all);
         assert_eq!(orphans.time(), None);

@@ -1,4 +1,4 @@
-//! The segments with postboxes of a job whose transport has some: their sizes by the parameters, and the files.
+//! The postbox segments of a job: their sizes from the parameters, and their files.
 
 use oxmpi_param::Params;
 use oxmpi_param::module::{Module, PostboxSizes};
@@ -7,35 +7,31 @@ use oxmpi_sys::semaphore::SemaphoreSets;
 use std::os::fd::OwnedFd;
 use std::str::FromStr;
 
-/// The sizes of the segment that `ranks` ranks of a node share, and the most bytes that a piece of a long message takes of its
-/// pool. `None`: the transport has no postboxes.
+/// The sizes of the segment that `ranks` ranks of a node share, and the longest piece of a message
+/// in its pool, in bytes. `None`: the transport has no postboxes.
 pub fn postbox_sizes(params: &Params, transport: &Module, ranks: u32) -> Option<(PostboxShape, usize)> {
     let PostboxSizes { short, pool, piece } = transport.postboxes()?.of(params, ranks);
     Some((PostboxShape { ranks: ranks.max(1), short, pool }, piece as usize))
 }
 
-/// A segment with postboxes, as the launcher holds it.
+/// A segment with postboxes, on the launcher's side.
 #[derive(Debug)]
 pub struct PostboxFile {
-    /// Its descriptor.
     pub fd: OwnedFd,
-    /// Its sizes.
     pub shape: PostboxShape,
-    /// The semaphores of its ranks, if they have some.
+    /// None if the transport uses no semaphores.
     pub semaphores: Option<SemaphoreSets>,
 }
 
 impl PostboxFile {
-    /// Makes one.
-    ///
-    /// # Errors
-    /// The sizes are impossible, or the kernel refuses.
+    /// Creates the segment.
     pub fn create(shape: PostboxShape) -> Result<PostboxFile, PostboxError> {
         Ok(PostboxFile { fd: PostboxArea::create(&shape)?, shape, semaphores: None })
     }
 
-    /// What the rank at a place hears of it: ranks, short and pool, then its semaphore sets.
-    pub(crate) fn told(&self, place: u32) -> String {
+    /// The description that a rank receives: ranks, short, pool, and the semaphore sets of the rank
+    /// at `place`.
+    pub(crate) fn description(&self, place: u32) -> String {
         let PostboxShape { ranks, short, pool } = self.shape;
         let mut text = format!("{ranks} {short} {pool}");
         let sets = self.semaphores.as_ref().map_or(Vec::new(), |sets| sets.of(place));
@@ -44,29 +40,23 @@ impl PostboxFile {
     }
 }
 
-/// A segment with postboxes, as a rank holds it.
+/// A segment with postboxes, on a rank's side.
 #[derive(Debug)]
 pub struct SharedPostboxes {
-    /// Its descriptor.
     pub fd: OwnedFd,
-    /// Its sizes.
     pub shape: PostboxShape,
-    /// The semaphore sets of the rank, as `oxmpi_sys::semaphore::SemaphoreSets::of` tells them; none: it has none.
+    /// The semaphore sets of the rank, as `oxmpi_sys::semaphore::SemaphoreSets::of` returns them.
     pub semaphores: Vec<i32>,
 }
 
 impl SharedPostboxes {
-    /// Maps it.
-    ///
-    /// # Errors
-    /// The kernel refuses, or the file is another one.
+    /// Maps the segment.
     pub fn map(&self) -> Result<PostboxArea, PostboxError> {
         PostboxArea::map(&self.fd, self.shape)
     }
 }
 
-/// Reads what [`PostboxFile::told`] says.
-pub(crate) fn heard(text: &str) -> Option<(PostboxShape, Vec<i32>)> {
+pub(crate) fn parse_description(text: &str) -> Option<(PostboxShape, Vec<i32>)> {
     fn next<N: FromStr>(words: &mut std::str::Split<'_, char>) -> Option<N> {
         words.next()?.parse().ok()
     }
@@ -108,17 +98,17 @@ mod tests {
     }
 
     #[test]
-    fn what_a_rank_hears_survives_the_wire() {
+    fn a_description_is_read_as_it_was_written() {
         let shape = PostboxShape { ranks: 3, short: 100, pool: 1 << 20 };
         let mut file = PostboxFile::create(shape).unwrap();
-        assert_eq!(heard(&file.told(1)), Some((shape, vec![])));
+        assert_eq!(parse_description(&file.description(1)), Some((shape, vec![])));
         let sets = SemaphoreSets::create(3).unwrap();
         let of_one = sets.of(1);
         assert_eq!(of_one.len(), 3);
         file.semaphores = Some(sets);
-        assert_eq!(heard(&file.told(1)), Some((shape, of_one)));
+        assert_eq!(parse_description(&file.description(1)), Some((shape, of_one)));
         for text in ["", "1 2", "1 2 3 x", "1 2 x", "-1 2 3", "1 2 3 "] {
-            assert_eq!(heard(text), None, "{text}");
+            assert_eq!(parse_description(text), None, "{text}");
         }
     }
 

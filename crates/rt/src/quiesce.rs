@@ -1,78 +1,75 @@
-//! When the messages of a job stand still: which step all processes have taken. A state machine without a system call in it.
+//! The quiescence of a job's messages: which processes have taken which step. A state machine
+//! without system calls.
 
 use std::collections::BTreeSet;
 
-/// Steps of one time: become quiet, close, resume.
+/// Steps of one quiescence: become quiet, close connections, resume.
 const STEPS: u32 = 3;
 
-/// What is asked of processes next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Next {
-    /// To end their connections, by taking this step. A listener must be there for each.
+    /// Close connections. Each process needs a new listener before.
     Close(u32),
-    /// To go on, by taking this step.
     Resume(u32),
 }
 
-/// How far the processes of all jobs of a launcher are.
+/// The progress of all jobs' processes.
 #[derive(Debug, Default)]
 pub(crate) struct Quiescence {
-    /// The step that was asked for last.
     step: u32,
-    /// Those who have not taken it yet.
+    /// Processes that have not taken it.
     missing: BTreeSet<u32>,
-    /// Those who take part, from the first step to the last.
+    /// Processes that take part in this quiescence.
     all: BTreeSet<u32>,
 }
 
 impl Quiescence {
-    /// Of processes that were restored from images. The step that was asked for `last` then was the end of one time. They are to go on as after
-    /// another one whose earlier steps they have not taken: that is how they notice.
+    /// For restored processes: `last` was the last requested step, the end of a quiescence. They
+    /// continue as after one more quiescence, of which they have only the last step to take; by
+    /// that step they notice the restart.
     pub(crate) fn restored(last: u32) -> Quiescence {
         Quiescence { step: last.wrapping_add(STEPS), ..Quiescence::default() }
     }
 
-    /// The step that was asked for last.
     pub(crate) fn step(&self) -> u32 {
         self.step
     }
 
-    /// Whether messages stand still, or are about to.
     pub(crate) fn is_on(&self) -> bool {
         !self.step.is_multiple_of(STEPS)
     }
 
-    /// Those who are waited for.
     pub(crate) fn missing(&self) -> impl Iterator<Item = u32> + '_ {
         self.missing.iter().copied()
     }
 
-    /// How many take part.
     pub(crate) fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Begins with these processes. Returns the step that they shall take; none if they do so already.
+    /// Begins with these processes. Returns the step to request; `None` if a quiescence is in
+    /// progress.
     pub(crate) fn begin(&mut self, processes: impl Iterator<Item = u32>) -> Option<u32> {
         if self.is_on() {
             return None;
         }
         self.all = processes.collect();
-        Some(self.ask())
+        Some(self.next_step())
     }
 
-    fn ask(&mut self) -> u32 {
+    fn next_step(&mut self) -> u32 {
         self.step = self.step.wrapping_add(1);
         self.missing = self.all.clone();
         self.step
     }
 
-    /// A process says that it has taken a step. Returns what all are asked for now, if it was the last one.
+    /// Notes that a process has taken a step. Returns the next request if it was the last process.
     pub(crate) fn reached(&mut self, process: u32, step: u32) -> Option<Next> {
         if step == self.step && self.missing.remove(&process) { self.next() } else { None }
     }
 
-    /// A process will send nothing any more, nor take a step. Returns what all are asked for now, if it was the last one.
+    /// Notes that a process sends no more and takes no more steps. Returns the next request if it
+    /// was the last process.
     pub(crate) fn gone(&mut self, process: u32) -> Option<Next> {
         self.all.remove(&process);
         if self.is_on() && self.missing.remove(&process) { self.next() } else { None }
@@ -82,11 +79,11 @@ impl Quiescence {
         if !self.missing.is_empty() {
             return None;
         }
-        let step = self.ask();
+        let step = self.next_step();
         if self.is_on() {
             return Some(Next::Close(step));
         }
-        // Nobody says that it goes on.
+        // Processes do not confirm that they resume.
         self.missing.clear();
         Some(Next::Resume(step))
     }
@@ -97,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_step_is_asked_for_when_all_have_taken_one() {
+    fn the_next_step_is_requested_when_all_have_taken_one() {
         let mut all = Quiescence::default();
         for from in [0, 3] {
             assert_eq!(all.begin([0, 1, 2].into_iter()), Some(from + 1));
@@ -105,7 +102,7 @@ mod tests {
             assert_eq!(all.reached(0, from + 1), None);
             assert_eq!(all.reached(0, from + 1), None, "it is counted once");
             assert_eq!(all.reached(1, from), None, "an old step is not this one");
-            assert_eq!(all.reached(7, from + 1), None, "nobody has asked it");
+            assert_eq!(all.reached(7, from + 1), None, "nobody has requested it");
             assert_eq!(all.missing().collect::<Vec<_>>(), [1, 2]);
             assert_eq!(all.reached(2, from + 1), None);
             assert_eq!(all.reached(1, from + 1), Some(Next::Close(from + 2)));
@@ -116,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn who_was_restored_goes_on_as_after_another_time() {
+    fn a_restored_process_continues_as_after_another_quiescence() {
         let mut all = Quiescence::restored(3);
         assert_eq!((all.step(), all.is_on(), all.len()), (6, false, 0));
         assert_eq!(all.begin([0].into_iter()), Some(7));
     }
 
     #[test]
-    fn who_is_gone_is_not_waited_for() {
+    fn a_process_that_is_gone_is_not_awaited() {
         let mut all = Quiescence::default();
         all.begin([0, 1].into_iter());
         assert_eq!(all.reached(0, 1), None);

@@ -1,34 +1,29 @@
-//! The texts that a job prints when it does not end well.
+//! The texts of a job that does not end well.
 //!
-//! A failed job prints one report, not one per rank: which rank, on which host, what happened to it and in which MPI
-//! call, what that usually means, and what to do next.
+//! A failed job prints one report, not one per rank: the rank, its host, the event with the MPI
+//! call, the usual meaning, and the next step.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::job::{Exit, Glimpse, Stage};
+use crate::job::{Exit, Glimpse, MpiStage};
 
-/// What went wrong with one rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// A signal killed it.
     Killed(i32),
-    /// It exited with a code other than 0.
     Code(i32),
-    /// It exited with 0 after MPI_Init, without MPI_Finalize.
+    /// Exit status 0 after MPI_Init, without MPI_Finalize.
     NoFinalize,
-    /// It exited with 0 and has not called MPI_Init, which this other one did.
+    /// Exit status 0 without MPI_Init, which another rank has called.
     NoInit {
-        /// The other one.
         other: String,
-        /// Programs of it before have called MPI_Init.
+        /// An earlier program of this rank has called MPI_Init.
         is_later: bool,
     },
-    /// It has ended before MPI_Finalize, and the launcher, which has not started it, cannot know how.
+    /// Ended before MPI_Finalize; the launcher is not the parent and has no exit status.
     Gone,
 }
 
-/// Who a report is about.
 pub(crate) struct Subject<'a> {
     /// Such as "rank 3".
     pub(crate) name: &'a str,
@@ -36,7 +31,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) seen: &'a Glimpse,
 }
 
-/// The note on a `fault` that the others survive; `others` of those that are connected with it run.
+/// The note on a fault that the other ranks survive; `others` connected ranks run.
 pub(crate) fn survived(subject: &Subject<'_>, fault: &Fault, others: usize) -> String {
     format!("{}\n  {}.\n", what(subject, fault), going_on(others))
 }
@@ -49,7 +44,7 @@ fn going_on(others: usize) -> String {
     }
 }
 
-/// The report on `fault`. `others` ranks still run and are being ended; `code` is what `mpirun` will exit with.
+/// The report on a fault. `others` ranks are being ended; `code` is the exit status of `mpirun`.
 pub(crate) fn fault(subject: &Subject<'_>, fault: &Fault, others: usize, code: i32) -> String {
     let mut out = what(subject, fault);
     out.push('\n');
@@ -60,7 +55,7 @@ pub(crate) fn fault(subject: &Subject<'_>, fault: &Fault, others: usize, code: i
     out
 }
 
-/// Who it was and what happened to it.
+/// The first line: the rank and its end.
 fn what(subject: &Subject<'_>, fault: &Fault) -> String {
     let Subject { name, host, seen } = subject;
     let mut out = format!("mpirun: {name} ({}host {host}) ", pid(seen));
@@ -83,8 +78,9 @@ fn what(subject: &Subject<'_>, fault: &Fault) -> String {
     out
 }
 
-/// The report on a rank that exited with `code` when it had finalized MPI, while `waiting` (one by its name, and how many more)
-/// use that still, be it in sessions alone; `others` ranks that are connected with it run and are being ended.
+/// The report on a rank that exited with `code` after it had finalized MPI, while other ranks
+/// (`waiting`: the first one's name and the number of further ones) have not begun to finalize.
+/// `others` connected ranks are being ended.
 pub(crate) fn left(name: &str, code: i32, waiting: (&str, usize), others: usize) -> String {
     let (first, more) = waiting;
     let waiting = match more {
@@ -99,8 +95,8 @@ pub(crate) fn left(name: &str, code: i32, waiting: (&str, usize), others: usize)
     )
 }
 
-/// The report on an MPI_Abort with a code, or an error that the program did not handle; `text` is what the library says. `mpirun`
-/// exits with the second code.
+/// The report on an MPI_Abort, or on an error that the program did not handle with the library's
+/// `text`. The codes are MPI_Abort's and the exit status of `mpirun`.
 pub(crate) fn abort(subject: &Subject<'_>, text: &str, others: usize, (wanted, code): (i32, i32)) -> String {
     let Subject { name, host, seen } = subject;
     let text = text.trim_end();
@@ -114,7 +110,7 @@ pub(crate) fn abort(subject: &Subject<'_>, text: &str, others: usize, (wanted, c
     out
 }
 
-/// The report on a host that is lost with `lost` ranks; `others` that are connected with them run and are being ended.
+/// The report on a host that is lost with `lost` ranks; `others` connected ranks are being ended.
 pub(crate) fn host_lost(host: &str, lost: usize, text: &str, others: usize) -> String {
     format!(
         "mpirun: host {host} is lost, with {}: {}\n  Meaning: the agent of mpirun on that host, the host itself, or the network to \
@@ -126,7 +122,7 @@ pub(crate) fn host_lost(host: &str, lost: usize, text: &str, others: usize) -> S
     )
 }
 
-/// The note on a host that is lost with `lost` ranks, which the others survive.
+/// The note on a host that is lost with `lost` ranks, which the other ranks survive.
 pub(crate) fn host_survived(host: &str, lost: usize, text: &str, others: usize) -> String {
     format!(
         "mpirun: host {host} is lost, with {}: {}\n  {}.\n",
@@ -136,7 +132,7 @@ pub(crate) fn host_survived(host: &str, lost: usize, text: &str, others: usize) 
     )
 }
 
-/// The report on `--timeout`: who still runs, and where, and lines that say who waits for whom.
+/// The report on `--timeout`: the running ranks, and lines of the state report.
 pub(crate) fn timeout(
     time: Duration,
     host: Option<&str>,
@@ -153,10 +149,10 @@ pub(crate) fn timeout(
     );
     for (name, seen) in running.iter().take(SHOWN) {
         let stage = match seen.stage {
-            Stage::Untouched => "has not called MPI_Init",
-            Stage::Initialized => "is between MPI_Init and MPI_Finalize",
-            Stage::Finalizing => "is in MPI_Finalize",
-            Stage::Finalized => "has called MPI_Finalize",
+            MpiStage::Untouched => "has not called MPI_Init",
+            MpiStage::Initialized => "is between MPI_Init and MPI_Finalize",
+            MpiStage::Finalizing => "is in MPI_Finalize",
+            MpiStage::Finalized => "has called MPI_Finalize",
         };
         let _ = writeln!(out, "  {name}: {}{stage}{}", pid(seen), call(seen));
     }
@@ -164,7 +160,7 @@ pub(crate) fn timeout(
         let _ = writeln!(out, "  and {} more", running.len() - SHOWN);
     }
     if !waits.is_empty() {
-        let _ = write!(out, "  Who waits for whom (SIGUSR1 to mpirun tells it at any time):\n{waits}");
+        let _ = write!(out, "  Who waits for whom (SIGUSR1 to mpirun prints this at any time):\n{waits}");
     }
     out.push_str(
         "  Next:    give more time, or attach a debugger (gdb -p PID) to a rank that should have moved on.\n",
@@ -172,7 +168,8 @@ pub(crate) fn timeout(
     out
 }
 
-/// The report on the end of a daemon (node, pid, host), and how it ended and why, if it has said that.
+/// The report on the end of a daemon (node, pid, host), with its exit status and its own reason, if
+/// it reported one.
 pub(crate) fn daemon(
     (node, pid, host): (u32, i32, &str),
     (exit, why): (Exit, Option<&str>),
@@ -197,7 +194,6 @@ pub(crate) fn daemon(
     out
 }
 
-/// What is said when the user ends the job.
 pub(crate) fn interrupted(signal: i32, running: usize) -> String {
     format!(
         "mpirun: {}; ending {} (once more to kill them at once)\n",
@@ -206,8 +202,8 @@ pub(crate) fn interrupted(signal: i32, running: usize) -> String {
     )
 }
 
-/// The report on a job of another launcher that has failed, as `text` says; `others` ranks here are connected with it and are
-/// being ended.
+/// The report on a job of another launcher that has failed; `others` connected ranks here are being
+/// ended.
 pub(crate) fn connected(text: &str, others: usize, code: i32) -> String {
     let text = text.trim_end();
     format!(
@@ -216,12 +212,12 @@ pub(crate) fn connected(text: &str, others: usize, code: i32) -> String {
     )
 }
 
-/// The note on a process of another launcher that has died and is survived here.
+/// The note on a failed process of another launcher that the ranks here survive.
 pub(crate) fn survived_other(name: &str, others: usize) -> String {
     format!("mpirun: {name} has died\n  {}.\n", going_on(others))
 }
 
-/// What is lost of the output, by its destinations, of which each has a text.
+/// The report on lost output, with a text for each destination.
 pub(crate) fn lost_output(lost: &[String], code: i32) -> String {
     const SHOWN: usize = 4;
     let mut all = lost[..lost.len().min(SHOWN)].join(",\n  ");
@@ -231,13 +227,13 @@ pub(crate) fn lost_output(lost: &[String], code: i32) -> String {
     format!("mpirun: output was lost: {all}\n  The job ends with exit code {code}.\n")
 }
 
-/// What other launchers are told of a report.
+/// The summary of a report for other launchers.
 pub(crate) fn first_line(report: &str) -> String {
     let line = report.lines().next().unwrap_or_default();
     line.strip_prefix("mpirun: ").unwrap_or(line).to_string()
 }
 
-/// The code that a shell would give for this end: the exit code, or 128 + the signal.
+/// The exit status that a shell would report: the code, or 128 + the signal.
 pub(crate) fn shell_code(exit: Exit) -> i32 {
     match exit {
         Exit::Code(code) => code,
@@ -271,7 +267,7 @@ fn advice(fault: &Fault, seen: &Glimpse) -> (String, String) {
             let (_, _, meaning, next) = signal_entry(*signal);
             (meaning.to_string(), next.to_string())
         }
-        Fault::Code(127) if seen.stage == Stage::Untouched => (
+        Fault::Code(127) if seen.stage == MpiStage::Untouched => (
             "a shell or a loader exits with 127 when it cannot find a program or a library.".to_string(),
             "read what it printed above; 'ldd PROGRAM' lists the libraries that a program needs.".to_string(),
         ),
@@ -302,26 +298,26 @@ fn advice(fault: &Fault, seen: &Glimpse) -> (String, String) {
     }
 }
 
-/// Number, name, what it is, what it means, what to do.
+/// Number, name, description, meaning, next step.
 type SignalRow = (i32, &'static str, &'static str, &'static str, &'static str);
 
-/// The signals of Linux that end a program (signal(7)), for all architectures that OxMPI runs on.
+/// The signals that end a program (signal(7)), with Linux's numbers on all supported architectures.
 const SIGNALS: &[SignalRow] = &[
     (
         1,
         "SIGHUP",
         "hang-up",
-        "its terminal was closed, or somebody sent the signal.",
+        "its terminal was closed, or another process sent the signal.",
         "run the job under nohup or in a session that stays.",
     ),
     (
         2,
         "SIGINT",
         "interrupt",
-        "somebody interrupted this process alone.",
+        "another process interrupted this process alone.",
         "look for a 'kill' in scripts, or for a batch system's limits.",
     ),
-    (3, "SIGQUIT", "quit", "somebody asked this process for a core file.", "look at the core file."),
+    (3, "SIGQUIT", "quit", "another process sent it, to get a core file.", "look at the core file."),
     (
         4,
         "SIGILL",
@@ -361,7 +357,7 @@ const SIGNALS: &[SignalRow] = &[
         9,
         "SIGKILL",
         "kill",
-        "somebody killed it; if nobody did, the kernel did because memory ran out.",
+        "another process killed it, or the kernel did because memory ran out.",
         "see 'dmesg | grep -i oom' and the memory limit of the batch system or container.",
     ),
     (
@@ -375,7 +371,7 @@ const SIGNALS: &[SignalRow] = &[
         13,
         "SIGPIPE",
         "broken pipe",
-        "it wrote where nobody reads any more, such as the end of 'mpirun ... | head'.",
+        "it wrote to a pipe that no process reads, such as the end of 'mpirun ... | head'.",
         "nothing, if that was meant.",
     ),
     (
@@ -389,7 +385,7 @@ const SIGNALS: &[SignalRow] = &[
         15,
         "SIGTERM",
         "termination",
-        "somebody asked this process alone to end.",
+        "another process sent it to this process alone.",
         "look for a 'kill' in scripts, or for a batch system's limits.",
     ),
     (24, "SIGXCPU", "CPU time", "its limit of CPU time is used up.", "raise it: 'ulimit -t unlimited'."),
@@ -409,7 +405,7 @@ fn signal_entry(signal: i32) -> (String, &'static str, &'static str, &'static st
         None => (
             format!("signal {signal}"),
             "see 'man 7 signal'",
-            "somebody sent it this signal.",
+            "another process sent it this signal.",
             "look for its sender: the program itself, a script, a batch system.",
         ),
     }
@@ -420,8 +416,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crash_is_told_in_full() {
-        let seen = Glimpse { pid: 4711, stage: Stage::Initialized, last_call: Some("MPI_Recv") };
+    fn a_crash_is_reported_in_full() {
+        let seen = Glimpse { pid: 4711, stage: MpiStage::Initialized, last_call: Some("MPI_Recv") };
         let subject = Subject { name: "rank 2", host: "nodea", seen: &seen };
         assert_eq!(
             fault(&subject, &Fault::Killed(11), 3, 139),
@@ -434,7 +430,7 @@ mod tests {
 
     #[test]
     fn a_death_that_is_survived_takes_two_lines() {
-        let seen = Glimpse { pid: 4711, stage: Stage::Initialized, last_call: Some("MPI_Recv") };
+        let seen = Glimpse { pid: 4711, stage: MpiStage::Initialized, last_call: Some("MPI_Recv") };
         let subject = Subject { name: "rank 2", host: "nodea", seen: &seen };
         assert_eq!(
             survived(&subject, &Fault::Killed(9), 3),
@@ -493,7 +489,7 @@ mod tests {
 
     #[test]
     fn a_timeout_lists_who_still_runs() {
-        let seen = Glimpse { pid: 5, stage: Stage::Initialized, last_call: Some("MPI_Barrier") };
+        let seen = Glimpse { pid: 5, stage: MpiStage::Initialized, last_call: Some("MPI_Barrier") };
         let running: Vec<_> = (0..20).map(|r| (format!("rank {r}"), seen.clone())).collect();
         let text = timeout(Duration::from_millis(2500), Some("h"), &running, "  rank 0: in MPI_Recv\n");
         assert!(text.starts_with("mpirun: the time of 2.5 s (--timeout) is over and "), "{text}");

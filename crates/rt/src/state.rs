@@ -1,49 +1,45 @@
-//! What all ranks of a job do, in words: who waits for whom on what, and whether anybody can go on.
+//! The state report: what each rank of a job does, which ranks wait for which, and whether a rank
+//! can continue.
 //!
-//! The launcher looks at the ranks ([`Sight`]) without their help: at the header pages of their segments, where those who
-//! wait long have left notes ([`Waiting`]), and at what the kernel says of their processes. Nothing here makes a system
-//! call.
+//! The launcher observes the ranks ([`Sight`]) without their help: it reads the header pages of
+//! their segments, the notes that long waits leave there ([`Waiting`]), and the kernel's state of
+//! their processes. Nothing here makes a system call.
 //!
-//! Who can go on is found as in any graph of waits: a rank that does not wait can; one that waits for all of some can if
-//! all of them can, one that waits for any of some if one can; who needs no more than attention can as long as nobody it
-//! needs has ended. What is left is stuck.
+//! A rank can continue, as in any graph of waits: if it does not wait; if it waits for all of some
+//! peers and all can continue; if it waits for any of some peers and one can continue; if it needs
+//! only attention and no needed peer has ended. The other ranks are stuck.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::job::{Glimpse, Stage};
+use crate::job::{Glimpse, MpiStage};
 use crate::waiting::{Need, Waiting};
 
-/// What the kernel says of a process.
+/// The kernel's state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Doing {
-    /// It has ended.
     Ended,
-    /// It is stopped by a signal or a debugger.
     Stopped,
-    /// It runs, or could if it had a processor.
+    /// Running, or ready to run.
     Runs,
-    /// It sleeps at its door, inside an MPI call.
+    /// Asleep on its doorbell, inside an MPI call.
     SleepsInMpi,
-    /// It sleeps in the kernel for something else.
+    /// Asleep in the kernel for another reason.
     Sleeps,
-    /// Nothing is known.
     Unknown,
 }
 
-/// What is seen of one process from outside.
+/// The observed state of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sight {
-    /// Its number in the launcher.
+    /// The process's number in the launcher.
     pub number: u32,
-    /// Its header page.
     pub seen: Glimpse,
-    /// What the kernel says.
     pub doing: Doing,
-    /// How many threads it has; 0 if that is not known.
+    /// 0: unknown.
     pub threads: u32,
-    /// Its notes, each with the name of the MPI call that it is about.
+    /// The notes, each with the name of its MPI call.
     pub waits: Vec<(Waiting, Option<&'static str>)>,
 }
 
@@ -57,13 +53,15 @@ impl Sight {
     }
 }
 
-/// What a process is called: its rank, and behind it the words for a job other than the first, such as " of spawned job 1".
+/// Names a process: its rank, and a suffix for a job other than the first, such as " of spawned job
+/// 1".
 pub type Naming<'a> = &'a dyn Fn(u32) -> (u32, String);
 
-/// The lines about all processes, what follows from them, and where the processes are. `now_ns` is the time of the notes' clock.
+/// The report: a line per group of processes in the same state, the conclusions, and the process
+/// ids. `now_ns` is on the notes' clock.
 pub fn lines(sights: &[Sight], host: &str, now_ns: u64, naming: Naming<'_>) -> String {
     let mut out = String::new();
-    // By what is said of them, in the order of their numbers.
+    // The phrase, the processes and the earliest start; in the order of the processes' numbers.
     let mut groups: Vec<(String, Vec<u32>, u64)> = Vec::new();
     for sight in sights {
         for (what, since_ns) in phrases(sight, naming) {
@@ -96,10 +94,9 @@ pub fn lines(sights: &[Sight], host: &str, now_ns: u64, naming: Naming<'_>) -> S
     out
 }
 
-/// Stands for the time, which is no reason to tell two ranks apart.
+/// Stands for the time, so that two ranks with different times share a line.
 const SINCE: &str = "\u{1}";
 
-/// What is said of one process, for each of its waits, and since when it lasts.
 fn phrases(sight: &Sight, naming: Naming<'_>) -> Vec<(String, u64)> {
     let last = |words: &str| match sight.seen.last_call {
         Some(call) => format!("{words}; the last MPI call was {call}"),
@@ -116,8 +113,8 @@ fn phrases(sight: &Sight, naming: Naming<'_>) -> Vec<(String, u64)> {
     let words = match (sight.doing, sight.seen.stage) {
         (Doing::Ended, _) => "ended".to_string(),
         (Doing::Stopped, _) => last("stopped by a signal or a debugger"),
-        (_, Stage::Untouched) => "has not called MPI_Init".to_string(),
-        (_, Stage::Finalized) => "has called MPI_Finalize and goes on".to_string(),
+        (_, MpiStage::Untouched) => "has not called MPI_Init".to_string(),
+        (_, MpiStage::Finalized) => "has called MPI_Finalize and goes on".to_string(),
         (Doing::Runs, _) => last("computing"),
         (Doing::SleepsInMpi, _) => {
             let call = sight.seen.last_call.unwrap_or("MPI");
@@ -129,7 +126,6 @@ fn phrases(sight: &Sight, naming: Naming<'_>) -> Vec<(String, u64)> {
     vec![(words, u64::MAX)]
 }
 
-/// Whom and what a wait is for.
 fn wish(waiting: &Waiting, naming: Naming<'_>) -> String {
     let peers = names(&waiting.peers, naming);
     let more = match (waiting.count as usize).saturating_sub(waiting.peers.len()) {
@@ -146,7 +142,7 @@ fn wish(waiting: &Waiting, naming: Naming<'_>) -> String {
     }
 }
 
-/// Processes by their names, ranks of one job together: "ranks 0-3,7".
+/// Names of processes, ranks of one job together: "ranks 0-3,7".
 fn names(numbers: &[u32], naming: Naming<'_>) -> String {
     let mut jobs: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
     for number in numbers {
@@ -176,7 +172,7 @@ fn ranges(ranks: &BTreeSet<u32>) -> String {
     words.collect::<Vec<_>>().join(",")
 }
 
-/// The processes that cannot go on, whatever happens.
+/// The processes that can never continue.
 fn stuck(sights: &BTreeMap<u32, &Sight>) -> BTreeSet<u32> {
     let mut stuck: BTreeSet<u32> =
         sights.iter().filter(|(_, sight)| sight.waits()).map(|(number, _)| *number).collect();
@@ -201,17 +197,17 @@ fn stuck(sights: &BTreeMap<u32, &Sight>) -> BTreeSet<u32> {
     }
 }
 
-/// What the waits of all together mean.
 fn verdict(sights: &[Sight], naming: Naming<'_>) -> Vec<String> {
     let by_number: BTreeMap<u32, &Sight> = sights.iter().map(|sight| (sight.number, sight)).collect();
     let stuck = stuck(&by_number);
     let mut out = Vec::new();
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for &number in &stuck {
-        if told.contains(&number) {
+        if reported.contains(&number) {
             continue;
         }
-        // From one to the next that it needs and that cannot go on, until one comes again or has ended.
+        // Follows the peers that cannot continue, from rank to rank, until one repeats or has
+        // ended.
         let mut path = vec![number];
         let end = loop {
             let last = path[path.len() - 1];
@@ -223,7 +219,7 @@ fn verdict(sights: &[Sight], naming: Naming<'_>) -> Vec<String> {
             if let Some(at) = path.iter().position(|before| *before == next) {
                 break Some(path.split_off(at));
             }
-            if told.contains(&next) {
+            if reported.contains(&next) {
                 break None;
             }
             if by_number[&next].is_ended() {
@@ -240,16 +236,16 @@ fn verdict(sights: &[Sight], naming: Naming<'_>) -> Vec<String> {
                     capital(&names(&[next], naming)),
                     names(&waiting, naming)
                 ));
-                told.insert(next);
+                reported.insert(next);
                 break None;
             }
             path.push(next);
         };
         if let Some(cycle) = end {
             out.push(deadlock(&cycle, &by_number, naming));
-            told.extend(cycle);
+            reported.extend(cycle);
         }
-        told.extend(path);
+        reported.extend(path);
     }
     out.extend(late(&by_number, &stuck, naming));
     out
@@ -269,10 +265,9 @@ fn deadlock(cycle: &[u32], sights: &BTreeMap<u32, &Sight>, naming: Naming<'_>) -
     format!("A deadlock: {}{more}. None of them can go on{threads}.", links.join(", "))
 }
 
-/// So many waits of a ring are told one by one.
 const MOST_LINKS: usize = 8;
 
-/// Those that do not wait themselves and for which others do.
+/// Sentences about processes that do not wait themselves and for which others wait.
 fn late(sights: &BTreeMap<u32, &Sight>, stuck: &BTreeSet<u32>, naming: Naming<'_>) -> Vec<String> {
     let mut waiting: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (number, sight) in sights.iter().filter(|(number, sight)| sight.waits() && !stuck.contains(number)) {
@@ -282,10 +277,10 @@ fn late(sights: &BTreeMap<u32, &Sight>, stuck: &BTreeSet<u32>, naming: Naming<'_
             }
         }
     }
-    let words = |doing: Doing, stage: Stage| match (doing, stage) {
+    let words = |doing: Doing, stage: MpiStage| match (doing, stage) {
         (Doing::Stopped, _) => "is stopped",
-        (_, Stage::Untouched) => "has not called MPI_Init",
-        (_, Stage::Finalized) => "has called MPI_Finalize",
+        (_, MpiStage::Untouched) => "has not called MPI_Init",
+        (_, MpiStage::Finalized) => "has called MPI_Finalize",
         (Doing::Runs, _) => "is computing",
         (Doing::Sleeps, _) => "is asleep outside MPI's waits",
         _ => "does not wait for long",
@@ -308,8 +303,8 @@ fn capital(words: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// Whether some process has waited for `limit` and nothing has come for it, but for those that wait, themselves or by way of
-/// others, for what may take as long as it likes.
+/// Whether a process has waited for `limit` and nothing has arrived for it. Waits with
+/// [`Need::Outside`] do not count, nor waits that depend on one.
 pub fn is_overdue(sights: &[Sight], limit: Duration, now_ns: u64) -> bool {
     let waits = |sight: &&Sight| sight.waits();
     let mut patient: BTreeSet<u32> = BTreeSet::new();
@@ -333,9 +328,9 @@ pub fn is_overdue(sights: &[Sight], limit: Duration, now_ns: u64) -> bool {
     })
 }
 
-/// Whether some process has waited for `limit` for one alone that has ended. Only what is certain counts: of several that are
-/// waited for some may have come since the note was written, another thread may do what is waited for, and who does not sleep
-/// may work on what has come.
+/// Whether a process has waited for `limit` for a single peer that has ended. Only certain cases
+/// count: with several peers some may have answered since the note, another thread may end the
+/// wait, and a process that does not sleep may be handling an answer.
 pub fn waits_for_ended(sights: &[Sight], limit: Duration, now_ns: u64) -> bool {
     let has_ended = |number: u32| sights.iter().any(|sight| sight.number == number && sight.is_ended());
     sights.iter().any(|sight| {
@@ -366,11 +361,11 @@ mod tests {
             text: (*text).to_string(),
         };
         let waits = waits.iter().map(|wait| (note(wait), Some("MPI_Recv"))).collect();
-        let seen = Glimpse { pid: 100 + number, stage: Stage::Initialized, last_call: Some("MPI_Send") };
+        let seen = Glimpse { pid: 100 + number, stage: MpiStage::Initialized, last_call: Some("MPI_Send") };
         Sight { number, seen, doing, threads: 1, waits }
     }
 
-    fn told(sights: &[Sight]) -> String {
+    fn text_of(sights: &[Sight]) -> String {
         let naming = |number: u32| {
             if number < 10 { (number, String::new()) } else { (number - 10, " of spawned job 1".to_string()) }
         };
@@ -378,14 +373,14 @@ mod tests {
     }
 
     #[test]
-    fn equal_states_are_told_together() {
+    fn equal_states_share_a_line() {
         let barrier: &[(Need, &[u32], &str)] = &[(Need::All, &[4], "barrier on MPI_COMM_WORLD")];
         let mut sights: Vec<Sight> =
             [0, 1, 2, 3, 7].map(|number| sight(number, Doing::SleepsInMpi, barrier)).into();
         sights.insert(4, sight(4, Doing::Runs, &[]));
         sights.push(sight(11, Doing::Stopped, &[]));
         assert_eq!(
-            told(&sights),
+            text_of(&sights),
             "\x20 ranks 0-3,7: in MPI_Recv since 12 s, waiting for rank 4: barrier on MPI_COMM_WORLD\n\
              \x20 rank 4: computing; the last MPI call was MPI_Send\n\
              \x20 rank 1 of spawned job 1: stopped by a signal or a debugger; the last MPI call was MPI_Send\n\
@@ -403,27 +398,27 @@ mod tests {
             sight(2, Doing::SleepsInMpi, &[(Need::Any, &[0, 1], "a message")]),
         ];
         let deadlock = "A deadlock: rank 0 waits for rank 1, rank 1 waits for rank 0. None of them can go on";
-        assert!(told(&sights).contains(&format!("{deadlock}.")), "{}", told(&sights));
+        assert!(text_of(&sights).contains(&format!("{deadlock}.")), "{}", text_of(&sights));
         sights[1].threads = 2;
-        assert!(told(&sights).contains(&format!("{deadlock}, unless another")), "{}", told(&sights));
-        // Any who can go on frees who waits for any.
+        assert!(text_of(&sights).contains(&format!("{deadlock}, unless another")), "{}", text_of(&sights));
+        // A process that can continue frees a wait for any of its peers.
         sights[0].waits = vec![];
-        assert!(!told(&sights).contains("deadlock"));
+        assert!(!text_of(&sights).contains("deadlock"));
     }
 
     #[test]
-    fn who_only_needs_attention_is_stuck_by_an_end_alone() {
+    fn a_wait_for_attention_is_stuck_only_by_an_ended_peer() {
         let mut sights = vec![
             sight(0, Doing::SleepsInMpi, &[(Need::Attention, &[1], "to take in 5 bytes")]),
             sight(1, Doing::SleepsInMpi, &[(Need::All, &[0], "a message")]),
         ];
-        assert!(!told(&sights).contains("deadlock"), "{}", told(&sights));
+        assert!(!text_of(&sights).contains("deadlock"), "{}", text_of(&sights));
         sights[1].doing = Doing::Ended;
-        assert!(told(&sights).contains("Rank 1 has ended, and rank 0 waits for it in vain."));
+        assert!(text_of(&sights).contains("Rank 1 has ended, and rank 0 waits for it in vain."));
     }
 
     #[test]
-    fn a_wait_for_one_that_has_ended_is_told_if_it_is_certain() {
+    fn a_wait_for_an_ended_peer_is_reported_if_it_is_certain() {
         let limit = Duration::from_secs(3);
         let sights = vec![
             sight(0, Doing::SleepsInMpi, &[(Need::All, &[1], "a message")]),

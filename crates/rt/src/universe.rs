@@ -1,47 +1,45 @@
-//! What processes of several jobs tell each other by way of the launcher: what to spawn, who has spawned, who meets at a
-//! port, what a process is called elsewhere. Pure encoding and decoding; a number is 8 bytes, little endian, and a text has its
-//! length in front.
+//! Messages between processes of several jobs that go through the launcher: spawns, parents, port
+//! meetings, and names of processes. Pure encoding and decoding; a number is 8 bytes, little
+//! endian, and a text has its length in front.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
-use crate::codec::{Reader, Writer};
+use crate::codec::{FieldReader, FieldWriter};
 
-/// What to spawn (MPI-5.0 section 11.8.2 "Starting Processes and Establishing Communication").
+/// A spawn (MPI-5.0 section 11.8.2 "Starting Processes and Establishing Communication").
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spawn {
-    /// The programs; the new ranks are numbered through in this order.
+    /// The new ranks are numbered in this order.
     pub commands: Vec<Command>,
-    /// Where the spawning process is: there the programs start if they are not told otherwise.
+    /// The directory of the spawning process, in which the programs start by default.
     pub directory: PathBuf,
-    /// Who has spawned.
     pub parent: Parent,
 }
 
 /// One program of a spawn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Command {
-    /// Its name, as a shell would look for it.
+    /// As a shell would search for it.
     pub program: OsString,
-    /// Its arguments, without its own name.
+    /// Without the program's name.
     pub arguments: Vec<OsString>,
-    /// How many processes run it.
     pub processes: u32,
-    /// Where to start it (info key "wdir").
+    /// Where the program starts (info key "wdir").
     pub directory: Option<PathBuf>,
-    /// Where to look for it, before PATH: directories with colons between them (info key "path").
+    /// Directories searched before PATH, with colons between them (info key "path").
     pub path: Option<OsString>,
-    /// On which hosts to start it (info key "host").
+    /// Hosts for the program (info key "host").
     pub hosts: Option<String>,
-    /// Variables for it alone (info key "env", a line for each).
+    /// Variables for this program alone (info key "env", one per line).
     pub env: Vec<(OsString, OsString)>,
 }
 
-/// Who has spawned a job.
+/// The spawning processes of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parent {
-    /// The name of the first context of the intercommunicator between the two.
+    /// The first context of the intercommunicator between parents and children.
     pub context: u64,
     /// The processes of the spawning communicator, by rank.
     pub processes: Vec<u32>,
@@ -50,9 +48,9 @@ pub struct Parent {
 }
 
 impl Spawn {
-    /// As bytes.
+    /// Encodes the spawn.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::default();
+        let mut out = FieldWriter::default();
         out.number(self.commands.len() as u64);
         for command in &self.commands {
             out.bytes(command.program.as_bytes());
@@ -73,9 +71,9 @@ impl Spawn {
         out.into_bytes()
     }
 
-    /// What [`Spawn::encode`] has written; `None` if it was something else.
+    /// Reads an encoded spawn; `None` if the bytes are not one.
     pub fn decode(bytes: &[u8]) -> Option<Spawn> {
-        let mut from = Reader::new(bytes);
+        let mut from = FieldReader::new(bytes);
         let mut commands = Vec::new();
         for _ in 0..from.number()? {
             let program = from.os_string()?;
@@ -96,89 +94,88 @@ impl Spawn {
 }
 
 impl Parent {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut FieldWriter) {
         out.number(self.context);
         out.list(&self.processes, |out, process| out.number((*process).into()));
         out.number(self.is_mixed.into());
     }
 
-    fn read(from: &mut Reader<'_>) -> Option<Parent> {
+    fn read(from: &mut FieldReader<'_>) -> Option<Parent> {
         let context = from.number()?;
-        let processes = from.list(Reader::word)?;
+        let processes = from.list(FieldReader::word)?;
         let is_mixed = from.bool()?;
         Some(Parent { context, processes, is_mixed })
     }
 
-    /// As bytes.
+    /// Encodes the parent.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::default();
+        let mut out = FieldWriter::default();
         self.write(&mut out);
         out.into_bytes()
     }
 
-    /// What [`Parent::encode`] has written; `None` if it was something else.
+    /// Reads an encoded parent; `None` if the bytes are not one.
     pub fn decode(bytes: &[u8]) -> Option<Parent> {
-        let mut from = Reader::new(bytes);
+        let mut from = FieldReader::new(bytes);
         let parent = Parent::read(&mut from)?;
         from.is_empty().then_some(parent)
     }
 }
 
-/// What a process is called by everybody, under whatever launcher.
+/// The name of a process that is valid under every launcher.
 ///
-/// Numbers of processes are a launcher's own: those of another launcher get numbers of their own here, a job of them in a row. So
-/// what is told to processes of another launcher is the name.
+/// A launcher numbers its own processes, and gives numbers of its own to processes of another
+/// launcher, those of one job consecutively. So messages between launchers carry names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProcessName {
-    /// Names all jobs of its launcher.
+    /// Identifies all jobs of the process's launcher.
     pub universe: u64,
-    /// The launcher's place among those of the user on this machine, by which it is reached; 0 if it cannot be.
+    /// The number of that launcher among the user's launchers on this machine, by which it is
+    /// reached; 0 if it cannot be reached.
     pub place: u32,
-    /// The process's number there.
     pub number: u32,
     /// The number there of the first process of its job.
     pub first: u32,
-    /// How many processes that job has. 0: what the job is does not matter, as nobody of another launcher is told.
+    /// The size of that job. 0: unused, as the name is not sent to another launcher.
     pub size: u32,
 }
 
 impl ProcessName {
-    /// Words of a name.
+    /// The length of an encoded name, in words.
     pub const WORDS: usize = 3;
-    /// The name of nobody.
+    /// The name of no process.
     pub const NONE: ProcessName = ProcessName { universe: 0, place: 0, number: 0, first: 0, size: 0 };
 
-    /// As words.
+    /// Encodes the name.
     pub fn encode(&self) -> [u64; Self::WORDS] {
         let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
         [self.universe, pair(self.place, self.number), pair(self.first, self.size)]
     }
 
-    /// What [`ProcessName::encode`] has written.
+    /// Reads an encoded name.
     pub fn decode([universe, process, job]: [u64; Self::WORDS]) -> ProcessName {
         let (place, number) = ((process >> 32) as u32, process as u32);
         ProcessName { universe, place, number, first: (job >> 32) as u32, size: job as u32 }
     }
 
-    /// Many names as words.
+    /// Encodes several names.
     pub fn encode_all(names: &[ProcessName]) -> Vec<u64> {
         names.iter().flat_map(ProcessName::encode).collect()
     }
 
-    /// Many names from words; what is left of a last one that is not whole is dropped.
+    /// Reads several names; an incomplete last one is dropped.
     pub fn decode_all(words: &[u64]) -> Vec<ProcessName> {
         words.as_chunks::<{ Self::WORDS }>().0.iter().map(|words| ProcessName::decode(*words)).collect()
     }
 }
 
-/// How a process of another launcher knows who it has to do with.
+/// How a process of another launcher identifies this connection's two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contact {
-    /// Names all jobs of the peer's launcher.
+    /// Identifies all jobs of the peer's launcher.
     pub universe: u64,
-    /// The peer's number there.
     pub number: u32,
-    /// The number there of the process that has asked.
+    /// The number there of the process that has sent the request.
     pub known_as: u32,
 }
 
@@ -192,7 +189,7 @@ impl std::str::FromStr for Contact {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Contact, String> {
-        let wrong = || format!("'{text}' does not say who a process is");
+        let wrong = || format!("'{text}' does not identify a process");
         let mut words = text.split(' ');
         let mut next = || words.next().ok_or_else(wrong);
         let universe = u64::from_str_radix(next()?, 16).map_err(|_| wrong())?;
@@ -202,12 +199,12 @@ impl std::str::FromStr for Contact {
     }
 }
 
-/// Words as bytes.
+/// Encodes words as bytes.
 pub fn encode_words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Bytes as words; what is left of a last one that is not whole is dropped.
+/// Reads words from bytes; an incomplete last word is dropped.
 pub fn decode_words(bytes: &[u8]) -> Vec<u64> {
     bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
 }

@@ -1,9 +1,9 @@
-//! What a rank says of a long wait, in a note in its segment (`oxmpi_shm::wait_note`): written by the rank, read by the
-//! launcher.
+//! The note about a long wait in a rank's segment (`oxmpi_shm::wait_note`): written by the rank,
+//! read by the launcher.
 //!
 //! ```text
-//! note    u64: since when     u64: when something came last     u16: MPI call, 0 if none     u8: which of the peers are needed
-//!         u8: how many peers are named     u32: how many there are     then a u32 for each peer named     then text (UTF-8)
+//! note    u64: start of wait     u64: last arrival     u16: MPI call, 0 if none     u8: `Need`
+//!         u8: peers named     u32: peers in all     u32 for each named peer     text (UTF-8)
 //! ```
 //!
 //! All numbers are little-endian, times nanoseconds of the node's monotonic clock.
@@ -12,17 +12,17 @@ use std::time::Duration;
 
 use oxmpi_shm::wait_note::NOTE_BYTES;
 
-/// Which of the processes that a wait names must do something before it can end.
+/// Which of the named peers must act before a wait can end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Need {
-    /// All of them must come to a call that they have not come to yet.
+    /// All peers must make a call that they have not made yet.
     All,
-    /// One of them must.
+    /// One peer must.
     Any,
-    /// All of them must be in the library, in any call, or end: they are asked for something that they do by the way.
+    /// All peers must be in any call of the library, or end: progress answers the request.
     Attention,
-    /// Somebody outside the job must do something, such as connect to a port, or the program itself, such as complete a
-    /// generalized request: such a wait may take as long as it likes.
+    /// A process outside the job must act, such as connect to a port, or the program itself, such
+    /// as complete a generalized request: such a wait may take any time.
     Outside,
 }
 
@@ -33,39 +33,39 @@ impl Need {
 /// One long wait of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// When it began (CLOCK_MONOTONIC).
+    /// CLOCK_MONOTONIC.
     pub since_ns: u64,
-    /// When something came for the process for the last time, or it began.
+    /// When a message last arrived for the process, or when the wait began.
     pub moved_ns: u64,
-    /// The number of the MPI call that the process entered last when the note was written; 0 if it has entered none.
+    /// The number of the MPI call that the process entered last before the note; 0 if none.
     pub call: u16,
-    /// Which of `peers` are needed.
+    /// Which of `peers` must act.
     pub need: Need,
-    /// Processes that it waits for, by their numbers in the launcher: the first [`MOST_PEERS`] of them.
+    /// The processes waited for, by their numbers in the launcher: the first [`MOST_PEERS`].
     pub peers: Vec<u32>,
-    /// How many processes it waits for.
+    /// The number of processes waited for.
     pub count: u32,
-    /// What it waits for, in words.
+    /// The event waited for, in words.
     pub text: String,
 }
 
-/// So many peers are named.
+/// The most peers that a note names.
 pub const MOST_PEERS: usize = 24;
 
 const HEAD: usize = 24;
 
 impl Waiting {
-    /// Whether it has lasted so long.
+    /// Whether the wait has lasted `limit`.
     pub fn is_long(&self, limit: Duration, now_ns: u64) -> bool {
         u128::from(now_ns.saturating_sub(self.since_ns)) >= limit.as_nanos()
     }
 
-    /// Whether nothing has come for it for so long.
+    /// Whether nothing has arrived for the process for `limit`.
     pub fn is_late(&self, limit: Duration, now_ns: u64) -> bool {
         u128::from(now_ns.saturating_sub(self.moved_ns)) >= limit.as_nanos()
     }
 
-    /// The bytes of the note. What does not fit is left out at the end of the text.
+    /// The bytes of the note; the text is cut at its end to fit.
     pub fn encode(&self) -> Vec<u8> {
         let named = self.peers.len().min(MOST_PEERS);
         let need = Need::ALL.iter().position(|need| *need == self.need).unwrap_or_default();
@@ -81,7 +81,7 @@ impl Waiting {
         out
     }
 
-    /// Reads a note; `None` if it makes no sense.
+    /// Reads a note; `None` if it is malformed.
     pub fn decode(bytes: &[u8]) -> Option<Waiting> {
         let (head, rest) = bytes.split_at_checked(HEAD)?;
         let long = |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_left_out() {
+    fn a_text_that_does_not_fit_is_cut() {
         let long = waiting(99, "ä".repeat(NOTE_BYTES));
         let bytes = long.encode();
         let read = Waiting::decode(&bytes).unwrap();

@@ -1,5 +1,5 @@
-//! Messages between a head and its agents, from bytes that nobody has encoded, or that were changed on their way.
-//! OXMPI_FUZZ_SECONDS (1) says how long, OXMPI_FUZZ_SEED replays one case.
+//! Messages between a head and its agents, from bytes that nobody has encoded, or that were changed
+//! on their way. OXMPI_FUZZ_SECONDS (1) says how long, OXMPI_FUZZ_SEED replays one case.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
 #[path = "../../wire/tests/support/random.rs"]
@@ -8,9 +8,9 @@ mod random;
 mod seeds;
 
 use oxmpi_rt::hosts::message::{
-    FromAgent, LifelineOffer, Order, Program, Seen, ToAgent, find_greeting, greeting, next,
+    FromAgent, LifelineOffer, Order, OrderedProgram, Seen, ToAgent, find_greeting, greeting, next,
 };
-use oxmpi_rt::job::{Exit, Stage};
+use oxmpi_rt::job::{Exit, MpiStage};
 use oxmpi_rt::launch::Bind;
 use random::Random;
 
@@ -32,7 +32,7 @@ fn to_agent(random: &mut Random) -> ToAgent {
     match random.below(6) {
         0 => {
             let variables = vec![("A".into(), "b".into())];
-            let program = Program {
+            let program = OrderedProgram {
                 ranks: random.draw() as u32,
                 path: "/bin/true".into(),
                 args: vec!["true".into()],
@@ -78,7 +78,7 @@ fn to_agent(random: &mut Random) -> ToAgent {
 fn from_agent(random: &mut Random) -> FromAgent {
     let seen = Seen {
         pid: random.draw() as u32,
-        stage: Stage::Initialized,
+        stage: MpiStage::Initialized,
         last_call: random.draw() as u16,
         rests: false,
     };

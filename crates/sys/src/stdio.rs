@@ -52,7 +52,7 @@ pub fn begin() {
 }
 
 /// Writes all bytes. Rust's own function counts bytes that a closed output refuses as written.
-fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
+pub fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match rustix::io::write(fd, bytes) {
             Ok(n) => bytes = &bytes[n..],

@@ -266,7 +266,7 @@ fn ranks_know_which_values_the_command_line_has_set() {
 fn buffers_that_are_too_small_to_work_are_not_raised_in_silence() {
     let (code, _, err) = run(&["--mca", "rpi_tcp_sockbuf", "1k", "true"]);
     let wanted =
-        "mpirun: warning: parameter 'rpi_tcp_sockbuf' is 1024: the kernel is asked to buffer 32768 bytes";
+        "mpirun: warning: parameter 'rpi_tcp_sockbuf' is 1024: the buffer of each socket is 32768 bytes";
     assert!(code == 0 && err.starts_with(wanted) && err.lines().count() == 1, "{err}");
     assert_eq!(run(&["--quiet", "--mca", "rpi_tcp_sockbuf", "1k", "true"]).2, "");
 }

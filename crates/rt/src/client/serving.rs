@@ -1,8 +1,9 @@
-//! How a singleton gets a launcher, when it first needs one.
+//! How a singleton gets a launcher when it first needs one.
 //!
-//! It starts `mpirun --serve-singleton` of its own installation and hands over its segment and a control socket. That `mpirun` is
-//! nobody's child, so the program does not see it among its own, and ends when everything has ended: when the singleton
-//! is gone without MPI_Finalize it ends all others.
+//! The singleton starts `mpirun --serve-singleton` of its own installation and passes its segment
+//! and a control socket. That `mpirun` is not a child of the program, which therefore never sees it
+//! in wait(2). It ends after all processes of the job, and ends them itself if the singleton ends
+//! without MPI_Finalize.
 
 use std::ffi::CString;
 use std::os::fd::AsFd;
@@ -17,15 +18,13 @@ use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 use super::{BOOT_VARIABLE, Client, UniverseError, WAY_IN_VARIABLE};
 
-/// The option with which `mpirun` serves a singleton.
 pub const SERVE_OPTION: &str = "--serve-singleton";
-/// The number that the singleton's segment has in its launcher.
+/// The descriptor number of the singleton's segment in its launcher.
 pub const SERVED_SEGMENT: i32 = 62;
-/// The number that the control socket has there.
+/// The descriptor number of the control socket in the launcher.
 pub const SERVED_CONTROL: i32 = 63;
 
 impl Client {
-    /// A singleton gets a launcher now, if it has none.
     pub(super) fn need_launcher(&self) -> Result<(), UniverseError> {
         let _getting = self.getting_launcher.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.is_singleton() {
@@ -71,13 +70,13 @@ impl Client {
             ignores_none: false,
             open_files: None,
             cpus: None,
-            // It ends by itself, and not with a thread of the program.
+            // The launcher ends by itself, and not with the thread that started it.
             is_tied: false,
         };
         let process = spawn(&program).map_err(failed)?;
-        // It goes on as a child of nobody.
+        // The started process forks and ends, so that the launcher is an orphan.
         match waitid(WaitId::PidFd(process.pidfd.as_fd()), WaitIdOptions::EXITED) {
-            // A program that ignores SIGCHLD is not told.
+            // A program that ignores SIGCHLD gets no exit status.
             Err(rustix::io::Errno::CHILD) => Ok(ours),
             Err(error) => Err(failed(error.into())),
             Ok(status) => match status.and_then(|status| status.exit_status()) {

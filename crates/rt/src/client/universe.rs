@@ -1,4 +1,4 @@
-//! What a process asks its launcher to have to do with others than those of its own job: spawning, ports, names.
+//! A process's requests to its launcher about other jobs: spawning, ports, names.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,45 +8,33 @@ use crate::blob;
 use crate::control::{Reply, Request};
 use crate::universe::{Parent, ProcessName, Spawn, decode_words, encode_words};
 
-/// Why the launcher does not do what it was asked for.
+/// Why the launcher did not carry out a request.
 #[derive(Debug, thiserror::Error)]
 pub enum UniverseError {
-    /// It says no.
     #[error("{0}")]
     Refused(String),
-    /// It could not be asked, or not be understood.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
-    /// This process could not hand over what it wants, or read what it was given.
     #[error("cannot exchange a description with mpirun: {0}")]
     Blob(#[from] io::Error),
-    /// A singleton has no launcher and could get none.
     #[error("this process was started without mpirun, and starting one for it failed: {0}")]
     NoLauncher(String),
 }
 
-/// What comes of going to a port.
+/// The result of accepting or connecting at a port.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Meeting {
-    /// Nobody is there yet: whoever comes will say so by a message.
-    Waits {
-        /// By which the launcher can be asked.
-        ticket: u32,
-    },
-    /// Somebody was there, who has left these words, and must be told.
-    Met {
-        /// The words.
-        words: Vec<u64>,
-    },
+    /// No process of the other kind waits: the one that comes later sends a message.
+    Waits { ticket: u32 },
+    /// A process waits, which has left these words and needs a message.
+    Met { words: Vec<u64> },
 }
 
 type Answer<T> = Result<T, UniverseError>;
 
 impl Client {
-    /// Has processes spawned: the number of the first, and how many there are.
-    ///
-    /// # Errors
-    /// See [`UniverseError`]; nothing was spawned then.
+    /// Spawns processes: returns the number of the first, and the number of processes. After an
+    /// error nothing is spawned.
     pub fn spawn(&self, spawn: &Spawn) -> Answer<(u32, u32)> {
         self.need_launcher()?;
         let (first, size) = self.done(&Request::Spawn, Some(&spawn.encode()))?;
@@ -56,10 +44,7 @@ impl Client {
         }
     }
 
-    /// Who has spawned the job of this process; `None` if nobody has.
-    ///
-    /// # Errors
-    /// See [`UniverseError`].
+    /// The parent of this process's job; `None` if the job was not spawned.
     pub fn parent(&self) -> Answer<Option<Parent>> {
         if self.segment.boot().base == 0 {
             return Ok(None);
@@ -73,35 +58,30 @@ impl Client {
         Ok(Some(parent))
     }
 
-    /// Sees that processes of other launchers can have to do with this one.
-    ///
-    /// # Errors
-    /// See [`UniverseError`].
+    /// Makes this process reachable for processes of other launchers.
     pub fn reach(&self) -> Answer<()> {
         if self.place.get().is_none() {
             self.need_launcher()?;
             let (place, _) = self.done(&Request::Reach, None)?;
-            // Whoever else has asked has got the same.
+            // Another thread can only have set the same number.
             let _ = self.place.set(place);
         }
         Ok(())
     }
 
-    /// The launcher's place among those of the user on this machine; 0 if this process has nothing to do with others.
+    /// The launcher's number among the user's launchers on this machine; 0 if this process does not
+    /// communicate with other launchers.
     pub fn place(&self) -> u32 {
         self.place.get().copied().unwrap_or(0)
     }
 
-    /// What processes are called by everybody.
-    ///
-    /// # Errors
-    /// See [`UniverseError`].
+    /// The names of processes, valid under every launcher.
     pub fn names(&self, numbers: &[u32]) -> Answer<Vec<ProcessName>> {
         let (boot, place) = (self.segment.boot(), self.place());
         let (first, size) = (boot.base, boot.size);
         let is_own = |number: &u32| number.checked_sub(first).is_some_and(|rank| rank < size);
         if place == 0 || numbers.iter().all(is_own) {
-            // As long as this process knows nobody of another launcher, nobody of another launcher hears it.
+            // While this process has no peer of another launcher, no other launcher sees this name.
             let name =
                 |number: &u32| ProcessName { universe: boot.job_id, place, number: *number, first, size };
             return Ok(numbers.iter().map(name).collect());
@@ -112,10 +92,7 @@ impl Client {
         if names.len() == numbers.len() { Ok(names) } else { Err(lost("names")) }
     }
 
-    /// Which numbers processes have here.
-    ///
-    /// # Errors
-    /// See [`UniverseError`].
+    /// The numbers in this launcher of the processes with these names.
     pub fn numbers(&self, names: &[ProcessName]) -> Answer<Vec<u32>> {
         let universe = self.segment.boot().job_id;
         if names.iter().all(|name| name.universe == universe) {
@@ -127,57 +104,46 @@ impl Client {
         if numbers.len() == names.len() { Ok(numbers) } else { Err(lost("numbers")) }
     }
 
-    /// By which secret processes of another launcher prove who they are when they connect to this one over sockets.
-    ///
-    /// # Errors
-    /// See [`UniverseError`].
+    /// The secret by which processes of another launcher authenticate over sockets.
     pub fn secret_for(&self, universe: u64) -> Answer<[u8; 32]> {
         let (_, secret) = self.done(&Request::Secret { universe }, None)?;
         from_hex(&secret).ok_or_else(|| lost("secret"))
     }
 
-    /// Says that this process has a communicator that is shared with `members`, of which some are of other jobs.
+    /// Reports a communicator that this process shares with `members`, some of them of other jobs.
     pub fn bound(&self, bond: u64, members: &[u32]) {
         let words: Vec<u64> = members.iter().map(|member| u64::from(*member)).collect();
-        // Without it the launcher takes the jobs for not connected, and ends one without the other.
+        // Without this report the launcher regards the jobs as not connected, and ends one without
+        // the other.
         if let Ok(fd) = blob::write(&encode_words(&words)) {
             self.tell_with(&Request::Bound { bond }, Some(&fd));
         }
     }
 
-    /// Says that this process does not have the communicator any more.
+    /// Reports that this process has freed the communicator.
     pub fn released(&self, bond: u64) {
         self.tell_with(&Request::Released { bond }, None);
     }
 
-    /// Whether nobody has the communicator any more: all who had it have said so, or have ended.
+    /// Whether all members of a communicator have freed it, or have ended.
     pub fn is_over(&self, bond: u64) -> bool {
-        // Without a launcher nobody says more.
+        // Without a launcher no further report can come.
         self.done(&Request::Bond { bond }, None).map_or(true, |(is_over, _)| is_over == 1)
     }
 
-    /// Opens a port: its name.
-    ///
-    /// # Errors
-    /// See [`UniverseError`].
+    /// Opens a port and returns its name.
     pub fn open_port(&self) -> Answer<String> {
         self.reach()?;
         self.done(&Request::OpenPort, None).map(|(_, name)| name)
     }
 
     /// Closes a port.
-    ///
-    /// # Errors
-    /// See [`UniverseError`].
     pub fn close_port(&self, port: &str) -> Answer<()> {
         self.need_launcher()?;
         self.done(&Request::ClosePort { port: port.into() }, None).map(drop)
     }
 
-    /// Goes to a port, to accept or to connect, with words for the other.
-    ///
-    /// # Errors
-    /// See [`UniverseError`].
+    /// Accepts or connects at a port, with words for the other process.
     pub fn meet(&self, accepts: bool, port: &str, words: &[u64]) -> Answer<Meeting> {
         self.reach()?;
         let request = Request::Meet { accepts, port: port.into() };
@@ -192,27 +158,19 @@ impl Client {
         }
     }
 
-    /// Whether a ticket that was got at a port waits still. If not, the process that it has met is on its way to say so.
-    ///
-    /// # Errors
-    /// If nobody will meet it any more.
+    /// Whether a ticket of a port still waits. If not, the process that it has met sends a message.
+    /// An error if nobody can meet the ticket any more.
     pub fn waits(&self, ticket: u32, port: &str) -> Answer<bool> {
         self.done(&Request::Ticket { ticket, port: port.into() }, None).map(|(met, _)| met == 0)
     }
 
-    /// As [`Client::waits`]; a ticket that waits is given back, and meets nobody any more.
-    ///
-    /// # Errors
-    /// As there.
+    /// As [`Client::waits`]; a waiting ticket is given back and meets nobody.
     pub fn give_back(&self, ticket: u32, port: &str) -> Answer<bool> {
         self.done(&Request::GiveBack { ticket, port: port.into() }, None).map(|(met, _)| met == 0)
     }
 
-    /// Publishes a port under a name: for this launcher's processes, or `everywhere`, for those of all of the user's launchers on
-    /// this machine.
-    ///
-    /// # Errors
-    /// See [`UniverseError`].
+    /// Publishes a port under a name: for this launcher's processes, or `everywhere`, for processes
+    /// of all of the user's launchers on this machine.
     pub fn publish(&self, service: &str, port: &str, everywhere: bool) -> Answer<()> {
         self.need_launcher()?;
         let request = Request::Publish { service: service.into(), port: port.into(), everywhere };
@@ -220,9 +178,6 @@ impl Client {
     }
 
     /// Takes a published name back.
-    ///
-    /// # Errors
-    /// See [`UniverseError`].
     pub fn unpublish(&self, service: &str, port: &str) -> Answer<()> {
         self.need_launcher()?;
         let request = Request::Unpublish { service: service.into(), port: port.into() };
@@ -230,9 +185,6 @@ impl Client {
     }
 
     /// The port that is published under a name.
-    ///
-    /// # Errors
-    /// See [`UniverseError`].
     pub fn look_up(&self, service: &str) -> Answer<String> {
         self.need_launcher()?;
         self.done(&Request::LookUp { service: service.into() }, None).map(|(_, port)| port)
@@ -259,16 +211,14 @@ impl Client {
     }
 
     fn tell_with(&self, request: &Request, fd: Option<&OwnedFd>) {
-        // If the launcher is gone this process is about to be.
         let _ = self.send(request, fd.map(AsFd::as_fd));
     }
 }
 
 fn lost(what: &str) -> UniverseError {
-    UniverseError::Refused(format!("mpirun's answer has not the {what} that were asked for"))
+    UniverseError::Refused(format!("mpirun's answer does not have the requested {what}"))
 }
 
-/// The error of an answer that is none to the question.
 fn unexpected(reply: Reply) -> UniverseError {
     match reply {
         Reply::Refused { reason, .. } => UniverseError::Refused(reason),

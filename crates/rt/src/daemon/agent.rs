@@ -1,4 +1,4 @@
-//! The agent that starts a program on another host: ssh, or what the user has instead.
+//! The agent that starts a program on another host: ssh, or a replacement.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -6,24 +6,22 @@ use std::process::Command;
 
 use super::schema::Host;
 
-/// Seconds that ssh tries to connect.
+/// The limit of ssh to connect, in seconds.
 const CONNECT: &str = "ConnectTimeout=20";
 
-/// The words of the agent's command line, up to the host. `agent` is what the user says: a program and options.
+/// The agent's command line up to the host. `agent` is the user's setting: a program and options.
 fn words(agent: &str, user: Option<&str>) -> Vec<String> {
     let mut words: Vec<String> = agent.split_whitespace().map(String::from).collect();
     if words.first().is_some_and(|program| Path::new(program).file_name().is_some_and(|name| name == "ssh")) {
-        // Nobody is there to answer questions.
+        // There is no terminal for questions.
         words.extend(["-x", "-o", "BatchMode=yes", "-o", CONNECT].map(String::from));
     }
     words.extend(user.into_iter().flat_map(|user| ["-l".to_string(), user.to_string()]));
     words
 }
 
-/// The command that runs `program daemon` on a host, and the same for a person to read.
-///
-/// # Errors
-/// If there is no agent.
+/// The command that runs `program daemon` on a host, and its text for the user. An error if no
+/// agent is set.
 pub(super) fn command(agent: &str, host: &Host, program: &Path) -> Result<(Command, String), String> {
     let mut all = words(agent, host.user.as_deref());
     if all.is_empty() {
@@ -43,7 +41,6 @@ pub(super) fn command(agent: &str, host: &Host, program: &Path) -> Result<(Comma
     Ok((command, shown))
 }
 
-/// A word as the shells of all hosts read it.
 fn quoted(path: &Path) -> Result<String, String> {
     let text = path.to_str().ok_or_else(|| format!("the path '{}' is not UTF-8", path.display()))?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
@@ -53,7 +50,6 @@ fn quoted(path: &Path) -> Result<String, String> {
     Ok(format!("'{}'", text.replace('\'', "'\\''")))
 }
 
-/// What a user can do if the agent fails, by its exit code.
 pub(super) fn remedy(agent: &str, host: &Host, code: Option<i32>) -> String {
     let connect = words(agent, host.user.as_deref()).join(" ");
     match code {
@@ -71,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ssh_asks_nobody_and_the_program_is_one_word() {
+    fn ssh_is_not_interactive_and_the_program_is_one_word() {
         let host = Host { user: Some("me".into()), ..Host::new("b") };
         let (_, shown) = command("ssh -p 22", &host, Path::new("/opt/a b/bin/oxmpi")).unwrap();
         let wanted =

@@ -1,9 +1,11 @@
 //! Starting the daemons of a universe: all, or none.
 //!
-//! Each daemon is told over the standard input of its agent what it is ([`Message::Seed`]) and answers where it can be reached
-//! ([`Message::Ready`]). When all have, each is told of all ([`Message::Table`]), and they connect with each other
-//! ([`Message::Connected`]). When all are connected they go into the background ([`Message::Go`], [`Message::Gone`]). Until then
-//! a daemon ends when its input does: so if anything fails, nothing is left.
+//! Each daemon reads its configuration from the standard input of its agent
+//! ([`DaemonMessage::Seed`]) and answers with its addresses ([`DaemonMessage::Ready`]). Then each
+//! gets the table of all ([`DaemonMessage::Table`]), and they connect with each other
+//! ([`DaemonMessage::Connected`]). At last they go into the background ([`DaemonMessage::Go`],
+//! [`DaemonMessage::Gone`]). Until then a daemon ends when its input does, so a failure leaves no
+//! daemon behind.
 
 use std::io::{Read, Write as _};
 use std::net::SocketAddr;
@@ -18,96 +20,60 @@ use oxmpi_wire::Secret;
 
 use super::channel::Channel;
 use super::client::{Universe, UniverseError};
-use super::message::{Message, Seed, VERSION};
+use super::message::{DaemonMessage, Seed, VERSION};
 use super::schema::Host;
 use super::serve::MAGIC;
 use super::{Node, agent};
 
-/// How long agents have to end when their work is over.
+/// The limit for agents to end when their work is over.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// Bytes of an agent's standard error that are kept.
+/// The most bytes of an agent's standard error that are kept.
 const MAX_ERRORS: usize = 16 << 10;
-/// Bytes that a login shell may say before the daemon speaks.
+/// The most bytes of output of a login shell before the daemon's.
 const MAX_NOISE: usize = 1 << 20;
 
-/// A host that shall have a daemon.
+/// A host for a daemon.
 #[derive(Clone, Debug)]
 pub struct Wish {
-    /// Which.
     pub host: Host,
-    /// Whether it is this host.
     pub is_here: bool,
 }
 
 /// A universe to boot.
 #[derive(Clone, Debug)]
 pub struct Boot {
-    /// Its hosts, one of which is this one.
     pub hosts: Vec<Wish>,
-    /// The program that starts others there, with options (`plm_rsh_agent`).
+    /// The program that starts others on remote hosts, with options (`plm_rsh_agent`).
     pub agent: String,
-    /// Tells universes of one user apart; usually empty.
     pub suffix: String,
-    /// `btl_tcp_if_include`: networks of the daemons.
     pub include: String,
-    /// `btl_tcp_if_exclude`: networks not to use.
     pub exclude: String,
-    /// The file that has `oxmpi daemon`, here.
+    /// The local file with `oxmpi daemon`.
     pub program: PathBuf,
-    /// How long all may take.
+    /// The limit for all daemons together.
     pub timeout: Duration,
 }
 
-/// Why there is no universe. Nothing of it is left.
+/// Why there is no universe. No daemon is left.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
-    /// There is one already.
     #[error("it is booted already, with {}: 'oxmpi nodes' lists them, 'oxmpi halt' ends them", list(nodes))]
-    Already {
-        /// Its nodes.
-        nodes: Vec<Node>,
-    },
-    /// This host is not among the hosts.
+    Already { nodes: Vec<Node> },
     #[error(
         "this host ('{own}') is not among the hosts: add a line '{own}' to the file of hosts, or '{own} schedule=no' if no \
          ranks shall run here"
     )]
-    NotHere {
-        /// Its name.
-        own: String,
-    },
-    /// This host is there more than once, by several names.
+    NotHere { own: String },
     #[error("'{first}' and '{second}' are both this host: leave one out")]
-    Twice {
-        /// A name.
-        first: String,
-        /// Another.
-        second: String,
-    },
-    /// A daemon could not be started.
+    Twice { first: String, second: String },
     #[error("n{number} ({host}): {why}")]
-    Host {
-        /// Its number.
-        number: usize,
-        /// Its host.
-        host: String,
-        /// What has happened, and what to do.
-        why: String,
-    },
-    /// It took too long.
+    Host { number: usize, host: String, why: String },
     #[error(
         "after {timeout:?} still no answer from {hosts}: check that they can be reached, or give them more time (--timeout)"
     )]
-    Timeout {
-        /// How long.
-        timeout: Duration,
-        /// Who is missing.
-        hosts: String,
-    },
-    /// The kernel refused something.
+    Timeout { timeout: Duration, hosts: String },
     #[error("cannot {0}: {1}")]
     Kernel(&'static str, std::io::Error),
-    /// What is there does not behave.
     #[error(transparent)]
     Universe(#[from] UniverseError),
 }
@@ -119,10 +85,8 @@ fn list(nodes: &[Node]) -> String {
     format!("{} node{plural} ({}{more})", nodes.len(), names.join(", "))
 }
 
-/// Starts all daemons, and says how far it is. Returns the nodes.
-///
-/// # Errors
-/// If one cannot be started: then none is.
+/// Starts all daemons, and reports progress to `say`. Returns the nodes. On an error no daemon is
+/// left.
 pub fn boot(boot: &Boot, say: &mut dyn FnMut(&str)) -> Result<Vec<Node>, BootError> {
     let mut here = boot.hosts.iter().filter(|wish| wish.is_here).map(|wish| wish.host.name.clone());
     let first = here.next().ok_or_else(|| BootError::NotHere { own: oxmpi_sys::host::name() })?;
@@ -134,8 +98,8 @@ pub fn boot(boot: &Boot, say: &mut dyn FnMut(&str)) -> Result<Vec<Node>, BootErr
     }
     let mut secret = [0; 32];
     net::fill_random(&mut secret).map_err(|error| BootError::Kernel("draw a secret", error))?;
-    let (events, heard) = channel();
-    let mut booting = Booting { boot, daemons: Vec::new(), heard, limit: Instant::now() + boot.timeout };
+    let (events, received) = channel();
+    let mut booting = Booting { boot, daemons: Vec::new(), received, limit: Instant::now() + boot.timeout };
     for number in 0..boot.hosts.len() {
         booting.start(number, &Secret(secret), &events, say)?;
     }
@@ -144,18 +108,16 @@ pub fn boot(boot: &Boot, say: &mut dyn FnMut(&str)) -> Result<Vec<Node>, BootErr
     Ok(nodes)
 }
 
-/// What is heard of a daemon.
-enum Event {
-    Said(Message),
-    /// Its output has ended, or makes no sense.
+enum BootEvent {
+    Said(DaemonMessage),
+    /// The daemon's output has ended, or is malformed.
     Silent(Option<String>),
 }
 
-/// A daemon that comes up.
 struct Daemon {
     child: Child,
     input: Option<ChildStdin>,
-    /// The command line, if an agent has started it.
+    /// The command line, if an agent has started the daemon.
     shown: Option<String>,
     errors: Receiver<Vec<u8>>,
 }
@@ -163,13 +125,12 @@ struct Daemon {
 struct Booting<'a> {
     boot: &'a Boot,
     daemons: Vec<Daemon>,
-    heard: Receiver<(usize, Event)>,
+    received: Receiver<(usize, BootEvent)>,
     limit: Instant,
 }
 
-/// What a daemon can be waited for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum BootStep {
     Ready,
     Connected,
     Gone,
@@ -180,12 +141,11 @@ impl Booting<'_> {
         BootError::Host { number, host: self.boot.hosts[number].host.name.clone(), why }
     }
 
-    /// Starts a daemon and tells it what it is.
     fn start(
         &mut self,
         number: usize,
         secret: &Secret,
-        events: &Sender<(usize, Event)>,
+        events: &Sender<(usize, BootEvent)>,
         say: &mut dyn FnMut(&str),
     ) -> Result<(), BootError> {
         let wish = &self.boot.hosts[number];
@@ -213,16 +173,16 @@ impl Booting<'_> {
         thread::spawn(move || {
             let mut bytes = Vec::new();
             if let Some(errors) = errors {
-                // What has come before an error counts too.
+                // Output before an error counts too.
                 let _ = errors.take(MAX_ERRORS as u64).read_to_end(&mut bytes);
             }
-            // Nobody may want it.
+            // Fails if nobody waits for it any more.
             let _ = keep.send(bytes);
         });
         self.daemons.push(Daemon { child, input, shown, errors: kept });
-        self.tell(
+        self.send(
             number,
-            &Message::Seed(Seed {
+            &DaemonMessage::Seed(Seed {
                 secret: secret.clone(),
                 node: number as u32,
                 size: self.boot.hosts.len() as u32,
@@ -234,8 +194,7 @@ impl Booting<'_> {
         Ok(())
     }
 
-    /// Says something to a daemon. If it has ended, its output says so.
-    fn tell(&mut self, number: usize, message: &Message) {
+    fn send(&mut self, number: usize, message: &DaemonMessage) {
         let mut channel = Channel::trusted();
         if channel.send(message).is_ok()
             && let Some(input) = &mut self.daemons[number].input
@@ -244,15 +203,15 @@ impl Booting<'_> {
         }
     }
 
-    fn tell_all(&mut self, message: &Message) {
-        (0..self.daemons.len()).for_each(|number| self.tell(number, message));
+    fn send_all(&mut self, message: &DaemonMessage) {
+        (0..self.daemons.len()).for_each(|number| self.send(number, message));
     }
 
     fn boot(&mut self, say: &mut dyn FnMut(&str)) -> Result<Vec<Node>, BootError> {
         let mut ready: Vec<(u32, Vec<SocketAddr>)> = vec![(0, Vec::new()); self.daemons.len()];
         let mut texts = Vec::new();
-        self.await_all(Step::Ready, &mut |number, message| {
-            if let Message::Ready { host, cpus, addresses, .. } = message {
+        self.await_all(BootStep::Ready, &mut |number, message| {
+            if let DaemonMessage::Ready { host, cpus, addresses, .. } = message {
                 let at: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
                 let at = if at.is_empty() {
                     "on its own host only".into()
@@ -272,12 +231,12 @@ impl Booting<'_> {
             addresses,
         };
         let nodes: Vec<Node> = self.boot.hosts.iter().zip(ready).map(node).collect();
-        self.tell_all(&Message::Table { nodes: nodes.clone() });
-        self.await_all(Step::Connected, &mut |_, _| ())?;
+        self.send_all(&DaemonMessage::Table { nodes: nodes.clone() });
+        self.await_all(BootStep::Connected, &mut |_, _| ())?;
         say("all daemons are connected with each other");
-        self.tell_all(&Message::Go);
-        if let Err(error) = self.await_all(Step::Gone, &mut |_, _| ()) {
-            // Those that have gone do not hear the end of their input any more.
+        self.send_all(&DaemonMessage::Go);
+        if let Err(error) = self.await_all(BootStep::Gone, &mut |_, _| ()) {
+            // Daemons in the background do not read their input any more.
             if let Ok(Some(universe)) = Universe::find(&self.boot.suffix) {
                 let _ = universe.halt();
             }
@@ -286,13 +245,16 @@ impl Booting<'_> {
         Ok(nodes)
     }
 
-    /// Waits until all have said something.
-    fn await_all(&mut self, step: Step, take: &mut dyn FnMut(usize, Message)) -> Result<(), BootError> {
+    fn await_all(
+        &mut self,
+        step: BootStep,
+        take: &mut dyn FnMut(usize, DaemonMessage),
+    ) -> Result<(), BootError> {
         let mut missing: Vec<usize> = (0..self.daemons.len()).collect();
         while !missing.is_empty() {
             let left = self.limit.saturating_duration_since(Instant::now());
-            let (number, event) = match self.heard.recv_timeout(left) {
-                Ok(heard) => heard,
+            let (number, event) = match self.received.recv_timeout(left) {
+                Ok(received) => received,
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     let name = |number: &usize| format!("n{number} ({})", self.boot.hosts[*number].host.name);
                     let hosts = missing.iter().map(name).collect::<Vec<_>>().join(", ");
@@ -300,31 +262,30 @@ impl Booting<'_> {
                 }
             };
             match event {
-                Event::Said(Message::Trouble { reason }) => return Err(self.failed(number, reason)),
-                Event::Said(Message::Ready { version, .. }) if version != VERSION => {
+                BootEvent::Said(DaemonMessage::Trouble { reason }) => return Err(self.failed(number, reason)),
+                BootEvent::Said(DaemonMessage::Ready { version, .. }) if version != VERSION => {
                     let why = format!(
-                        "the OxMPI there is another one: its daemons speak version {version}, those of this host {VERSION}"
+                        "the OxMPI there is of another version: its daemons have protocol version {version}, those of this host {VERSION}"
                     );
                     return Err(self.failed(number, why));
                 }
-                Event::Said(message) if step_of(&message) == Some(step) => {
+                BootEvent::Said(message) if step_of(&message) == Some(step) => {
                     missing.retain(|other| *other != number);
                     take(number, message);
                 }
-                Event::Said(other) => {
+                BootEvent::Said(other) => {
                     return Err(
-                        self.failed(number, format!("its daemon says what makes no sense: {other:?}"))
+                        self.failed(number, format!("its daemon has sent an unexpected message: {other:?}"))
                     );
                 }
-                // When it has gone, it has closed its output.
-                Event::Silent(None) if !missing.contains(&number) && step == Step::Gone => {}
-                Event::Silent(why) => return Err(self.post_mortem(number, why)),
+                // A daemon in the background has closed its output.
+                BootEvent::Silent(None) if !missing.contains(&number) && step == BootStep::Gone => {}
+                BootEvent::Silent(why) => return Err(self.post_mortem(number, why)),
             }
         }
         Ok(())
     }
 
-    /// Why a daemon, or its agent, has ended.
     fn post_mortem(&mut self, number: usize, why: Option<String>) -> BootError {
         let daemon = &mut self.daemons[number];
         daemon.input = None;
@@ -350,7 +311,6 @@ impl Booting<'_> {
         self.failed(number, text)
     }
 
-    /// Waits for the agents, whose work is over.
     fn farewell(&mut self) {
         let limit = Instant::now() + FAREWELL;
         for daemon in &mut self.daemons {
@@ -358,7 +318,6 @@ impl Booting<'_> {
         }
         for daemon in &mut self.daemons {
             if ended(&mut daemon.child, limit).is_none() {
-                // It fails if it has ended.
                 let _ = daemon.child.kill();
                 let _ = daemon.child.wait();
             }
@@ -372,16 +331,15 @@ impl Drop for Booting<'_> {
     }
 }
 
-fn step_of(message: &Message) -> Option<Step> {
+fn step_of(message: &DaemonMessage) -> Option<BootStep> {
     match message {
-        Message::Ready { .. } => Some(Step::Ready),
-        Message::Connected => Some(Step::Connected),
-        Message::Gone => Some(Step::Gone),
+        DaemonMessage::Ready { .. } => Some(BootStep::Ready),
+        DaemonMessage::Connected => Some(BootStep::Connected),
+        DaemonMessage::Gone => Some(BootStep::Gone),
         _ => None,
     }
 }
 
-/// How a child has ended, if it does before `limit`.
 fn ended(child: &mut Child, limit: Instant) -> Option<std::process::ExitStatus> {
     loop {
         match child.try_wait() {
@@ -392,14 +350,16 @@ fn ended(child: &mut Child, limit: Instant) -> Option<std::process::ExitStatus> 
     }
 }
 
-/// Passes on what a daemon says.
-fn listen(number: usize, output: Option<impl Read>, events: &Sender<(usize, Event)>) {
-    let end = output.and_then(|mut output| hear(number, &mut output, events).err());
-    // Nobody may want it.
-    let _ = events.send((number, Event::Silent(end)));
+fn listen(number: usize, output: Option<impl Read>, events: &Sender<(usize, BootEvent)>) {
+    let end = output.and_then(|mut output| read_messages(number, &mut output, events).err());
+    let _ = events.send((number, BootEvent::Silent(end)));
 }
 
-fn hear(number: usize, output: &mut impl Read, events: &Sender<(usize, Event)>) -> Result<(), String> {
+fn read_messages(
+    number: usize,
+    output: &mut impl Read,
+    events: &Sender<(usize, BootEvent)>,
+) -> Result<(), String> {
     let mut channel = Channel::trusted();
     let mut noise = Some(Vec::new());
     let mut bytes = [0; 4096];
@@ -417,7 +377,7 @@ fn hear(number: usize, output: &mut impl Read, events: &Sender<(usize, Event)>) 
                     channel.feed(&before[at + MAGIC.len()..]);
                     noise = None;
                 } else if before.len() > MAX_NOISE {
-                    return Err("no daemon speaks there, but somebody says a lot".into());
+                    return Err("no daemon has answered, but a program there prints a lot".into());
                 }
             }
             None => channel.feed(&bytes[..n]),
@@ -425,7 +385,7 @@ fn hear(number: usize, output: &mut impl Read, events: &Sender<(usize, Event)>) 
         while noise.is_none()
             && let Some(message) = channel.next().map_err(|error| error.to_string())?
         {
-            if events.send((number, Event::Said(message))).is_err() {
+            if events.send((number, BootEvent::Said(message))).is_err() {
                 return Ok(());
             }
         }

@@ -1,103 +1,94 @@
-//! Messages over a stream of bytes, in both directions: handshake, records and frames, without a system call.
+//! Messages over a byte stream in both directions: handshake, records and frames, without system
+//! calls.
 //!
-//! Over TCP everything is encrypted and authenticated by the universe's secret (`oxmpi_wire::noise`):
+//! Over TCP everything is encrypted and authenticated by the universe's secret
+//! (`oxmpi_wire::noise`):
 //!
 //! ```text
 //! initiator                                        acceptor
-//!   magic (16 bytes), handshake message    ->                closes if it cannot open it
-//!     closes if it cannot open it         <-      handshake message
+//!   magic (16 bytes), handshake message    ->                closes if it does not decrypt
+//!     closes if it does not decrypt       <-      handshake message
 //!   records                              <->      records
 //! ```
 //!
-//! The *prologue* of the handshake is the magic, which has the version of all that follows, and the number of the node that the
-//! initiator means: a connection that somebody has led to another daemon is understood by none. The first message of the handshake
-//! can be a recording, so it changes nothing; what the first record carries is new.
+//! The *prologue* of the handshake is the magic, with the version of the protocol, and the number
+//! of the node that the initiator wants: a connection that an attacker has redirected to another
+//! daemon fails there. The first message of the handshake may be a replay, so it changes nothing;
+//! the first record proves that the initiator is live.
 //!
-//! Within the records are *frames*: a length (four bytes, little endian), and so many bytes, which are a message. When a connection
-//! has become a stream of a program they are its bytes, and an empty frame is its end: a connection that ends without one was cut.
+//! Records contain *frames*: a length (4 bytes, little endian) and a message of that length. When a
+//! connection has become a stream of a program, frames contain its bytes, and an empty frame is its
+//! end: without one the connection was cut.
 //!
-//! Over a Unix socket, whose kernel says who the other is, there is no handshake, and frames are sent as they are.
+//! Over a Unix socket, whose kernel identifies the peer, there is no handshake, and frames are sent
+//! in plain.
 
 use oxmpi_wire::Secret;
 use oxmpi_wire::noise::{Cipher, HANDSHAKE, Handshake, MAX_RECORD, NoiseError};
 
-use super::message::{Message, Nonsense};
+use super::message::{DaemonMessage, Nonsense};
 
-/// The longest message in bytes.
+/// In bytes.
 pub(crate) const MAX_MESSAGE: usize = 4 << 20;
 
-/// The beginning of what an initiator says, with the version of all that follows.
+/// The first bytes of an initiator, with the version of the protocol.
 const MAGIC: [u8; 16] = *b"OxMPI daemon 003";
-/// Bytes of the first that an initiator says.
 pub(crate) const HELLO: usize = MAGIC.len() + HANDSHAKE;
-/// Bytes of the length of a frame.
 const LENGTH: usize = 4;
-/// The most bytes of a program's stream in a frame: such a frame is one record.
+/// The most bytes of a program's stream in a frame, so that a frame is one record.
 const MAX_PIECE: usize = MAX_RECORD - LENGTH;
 
-/// Why a channel ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ChannelError {
-    /// The bytes are no greeting of this version.
-    #[error("what it says is no greeting of a daemon of this version")]
+    #[error("it has sent no greeting of a daemon of this version")]
     Foreign,
-    /// Somebody without the secret, or on the way, has said it.
     #[error(transparent)]
     Forged(#[from] NoiseError),
-    /// A message is too long.
     #[error("a message of {0} bytes is longer than the {MAX_MESSAGE} that are allowed")]
     TooLong(u64),
-    /// A message is none.
     #[error(transparent)]
     Nonsense(#[from] Nonsense),
 }
 
-/// What has come of a program's stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Piece {
-    /// Bytes.
+pub(crate) enum StreamItem {
     Bytes,
-    /// Its end.
     End,
 }
 
-/// Where the handshake is.
 #[derive(Debug)]
-enum Stage {
-    /// An acceptor waits for the initiator.
+enum ChannelStage {
+    /// An acceptor waits for the greeting.
     Hello(Secret, Vec<u8>),
-    /// An initiator waits for the acceptor; nothing, if that has answered wrongly.
+    /// An initiator waits for the answer; `None` after a wrong answer.
     Answer(Option<Box<Handshake>>),
-    /// Records. To an acceptor the first proves that the initiator is there.
+    /// Records. An acceptor has proof of the initiator from the first record on.
     Records { cipher: Box<Cipher>, is_proved: bool },
-    /// No records, as nobody else can be there.
+    /// Plain frames, as the kernel has identified the peer.
     Trusted,
 }
 
-/// One side of a connection.
 #[derive(Debug)]
 pub(crate) struct Channel {
-    stage: Stage,
-    /// What has come and was not opened yet.
+    stage: ChannelStage,
+    /// Received and not decrypted.
     input: Vec<u8>,
-    /// What was opened and not understood yet.
+    /// Decrypted and not parsed.
     plain: Vec<u8>,
     output: Vec<u8>,
-    /// How much of `output` was sent.
     sent: usize,
     /// Frames that wait for the handshake.
     waiting: Vec<Vec<u8>>,
-    /// Why nothing is believed any more.
+    /// The first error, which ends the channel.
     failed: Option<ChannelError>,
 }
 
-/// What both sides of a connection to the daemon of a node agree on beforehand.
 fn prologue(node: u32) -> Vec<u8> {
     [&MAGIC[..], &node.to_le_bytes()].concat()
 }
 
 impl Channel {
-    fn new(stage: Stage) -> Channel {
+    fn new(stage: ChannelStage) -> Channel {
         Channel {
             stage,
             input: Vec::new(),
@@ -109,33 +100,26 @@ impl Channel {
         }
     }
 
-    /// Over a socket of which the kernel has said who the other is.
+    /// A channel over a socket whose peer the kernel has identified.
     pub(crate) fn trusted() -> Channel {
-        Channel::new(Stage::Trusted)
+        Channel::new(ChannelStage::Trusted)
     }
 
-    /// Who has connected to the daemon of a node.
-    ///
-    /// # Errors
-    /// If the kernel has no random bytes.
+    /// The side that connects to a node's daemon. An error if the kernel has no random bytes.
     pub(crate) fn initiator(secret: &Secret, node: u32) -> Result<Channel, ChannelError> {
         let (handshake, message) = Handshake::initiator(secret, &prologue(node))?;
-        let mut channel = Channel::new(Stage::Answer(Some(Box::new(handshake))));
+        let mut channel = Channel::new(ChannelStage::Answer(Some(Box::new(handshake))));
         channel.output.extend(MAGIC);
         channel.output.extend(message);
         Ok(channel)
     }
 
-    /// The daemon of a node, which was connected to.
     pub(crate) fn acceptor(secret: &Secret, node: u32) -> Channel {
-        Channel::new(Stage::Hello(secret.clone(), prologue(node)))
+        Channel::new(ChannelStage::Hello(secret.clone(), prologue(node)))
     }
 
-    /// Takes a message to be sent.
-    ///
-    /// # Errors
-    /// If it is too long.
-    pub(crate) fn send(&mut self, message: &Message) -> Result<(), ChannelError> {
+    /// Queues a message; an error if it is too long.
+    pub(crate) fn send(&mut self, message: &DaemonMessage) -> Result<(), ChannelError> {
         let bytes = message.encode();
         if bytes.len() > MAX_MESSAGE {
             return Err(ChannelError::TooLong(bytes.len() as u64));
@@ -143,18 +127,12 @@ impl Channel {
         self.send_frame(&bytes)
     }
 
-    /// Takes bytes of a program's stream to be sent.
-    ///
-    /// # Errors
-    /// If no more can be encrypted.
+    /// Queues bytes of a program's stream; an error if the cipher is exhausted.
     pub(crate) fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), ChannelError> {
         bytes.chunks(MAX_PIECE).try_for_each(|piece| self.send_frame(piece))
     }
 
-    /// The program's stream ends here.
-    ///
-    /// # Errors
-    /// If no more can be encrypted.
+    /// Queues the end of a program's stream; an error if the cipher is exhausted.
     pub(crate) fn send_end(&mut self) -> Result<(), ChannelError> {
         self.send_frame(&[])
     }
@@ -164,73 +142,66 @@ impl Channel {
         self.write()
     }
 
-    /// What is to be sent; [`Channel::sent`] says how much of it was.
     pub(crate) fn output(&self) -> &[u8] {
         &self.output[self.sent..]
     }
 
-    /// So many bytes of the output were sent.
     pub(crate) fn sent(&mut self, bytes: usize) {
         self.sent += bytes;
-        // What is moved is shorter than what was sent before.
+        // So the bytes that are moved are fewer than the bytes sent since the last move.
         if self.sent > self.output.len() / 2 {
             self.output.drain(..self.sent);
             self.sent = 0;
         }
     }
 
-    /// Takes bytes that have come.
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
         match self.stage {
-            Stage::Trusted => self.plain.extend_from_slice(bytes),
+            ChannelStage::Trusted => self.plain.extend_from_slice(bytes),
             _ => self.input.extend_from_slice(bytes),
         }
     }
 
-    /// Whether bytes have come that nobody has read.
+    /// Whether received bytes are not parsed yet.
     pub(crate) fn has_input(&self) -> bool {
         !self.input.is_empty() || !self.plain.is_empty()
     }
 
-    /// Whether the other side has proved who it is.
     pub(crate) fn is_open(&self) -> bool {
-        matches!(self.stage, Stage::Trusted | Stage::Records { is_proved: true, .. })
+        matches!(self.stage, ChannelStage::Trusted | ChannelStage::Records { is_proved: true, .. })
     }
 
-    /// Whether the other side has begun a handshake that a recording could have begun as well.
+    /// Whether the peer has sent a valid greeting, which may be a replay.
     pub(crate) fn has_greeted(&self) -> bool {
-        matches!(self.stage, Stage::Records { .. })
+        matches!(self.stage, ChannelStage::Records { .. })
     }
 
-    /// Bytes that are missing until [`Channel::next`] can do something, at least 1. Who reads no more than that leaves the next
-    /// message where poll(2) sees it, as each message has records of its own.
+    /// The number of bytes until [`Channel::next`] can progress, at least 1. A caller that reads at
+    /// most that many leaves the next message in the socket, where poll(2) sees it: each message
+    /// has records of its own.
     pub(crate) fn wanted(&self) -> usize {
         let (whole, have) = match &self.stage {
-            Stage::Hello(..) => (HELLO, &self.input),
-            Stage::Answer(_) => (HANDSHAKE, &self.input),
-            Stage::Trusted => (self.frame().unwrap_or(LENGTH), &self.plain),
-            Stage::Records { .. } => (Cipher::record_length(&self.input), &self.input),
+            ChannelStage::Hello(..) => (HELLO, &self.input),
+            ChannelStage::Answer(_) => (HANDSHAKE, &self.input),
+            ChannelStage::Trusted => (self.frame().unwrap_or(LENGTH), &self.plain),
+            ChannelStage::Records { .. } => (Cipher::record_length(&self.input), &self.input),
         };
         whole.saturating_sub(have.len()).max(1)
     }
 
-    /// Where the first frame ends, if its length has come.
     fn frame(&self) -> Option<usize> {
         self.plain.first_chunk::<LENGTH>().map(|bytes| LENGTH + u32::from_le_bytes(*bytes) as usize)
     }
 
-    /// The next message that has come whole.
-    ///
-    /// # Errors
-    /// If what has come is none. There is nothing more to be said then.
-    pub(crate) fn next(&mut self) -> Result<Option<Message>, ChannelError> {
+    /// The next complete message. After an error the channel is unusable.
+    pub(crate) fn next(&mut self) -> Result<Option<DaemonMessage>, ChannelError> {
         loop {
             if let Some(end) = self.frame() {
                 if end > LENGTH + MAX_MESSAGE {
                     return Err(ChannelError::TooLong((end - LENGTH) as u64));
                 }
                 if end <= self.plain.len() {
-                    let message = Message::decode(&self.plain[LENGTH..end])?;
+                    let message = DaemonMessage::decode(&self.plain[LENGTH..end])?;
                     self.plain.drain(..end);
                     return Ok(Some(message));
                 }
@@ -241,11 +212,9 @@ impl Channel {
         }
     }
 
-    /// What has come next of a program's stream; its bytes are appended to `to`. `None`: nothing.
-    ///
-    /// # Errors
-    /// If it was not sent by the other side.
-    pub(crate) fn next_piece(&mut self, to: &mut Vec<u8>) -> Result<Option<Piece>, ChannelError> {
+    /// The next item of a program's stream; bytes are appended to `to`. `None`: none has come. An
+    /// error if the data were not sent by the peer.
+    pub(crate) fn next_piece(&mut self, to: &mut Vec<u8>) -> Result<Option<StreamItem>, ChannelError> {
         loop {
             if let Some(end) = self.frame() {
                 if end > LENGTH + MAX_PIECE {
@@ -254,7 +223,7 @@ impl Channel {
                 if end <= self.plain.len() {
                     to.extend_from_slice(&self.plain[LENGTH..end]);
                     self.plain.drain(..end);
-                    return Ok(Some(if end == LENGTH { Piece::End } else { Piece::Bytes }));
+                    return Ok(Some(if end == LENGTH { StreamItem::End } else { StreamItem::Bytes }));
                 }
             }
             if !self.advance()? {
@@ -263,7 +232,7 @@ impl Channel {
         }
     }
 
-    /// Takes a message of the handshake, or opens a record; returns whether there was one.
+    /// Handles a handshake message or a record; returns whether there was one.
     fn advance(&mut self) -> Result<bool, ChannelError> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -275,8 +244,8 @@ impl Channel {
 
     fn try_advance(&mut self) -> Result<bool, ChannelError> {
         match &mut self.stage {
-            Stage::Trusted => return Ok(false),
-            Stage::Hello(secret, prologue) => {
+            ChannelStage::Trusted => return Ok(false),
+            ChannelStage::Hello(secret, prologue) => {
                 if !MAGIC.starts_with(&self.input[..self.input.len().min(MAGIC.len())]) {
                     return Err(ChannelError::Foreign);
                 }
@@ -285,16 +254,16 @@ impl Channel {
                 let (cipher, answer) = Handshake::accept(secret, prologue, message)?;
                 self.output.extend(answer);
                 self.input.drain(..HELLO);
-                self.stage = Stage::Records { cipher: Box::new(cipher), is_proved: false };
+                self.stage = ChannelStage::Records { cipher: Box::new(cipher), is_proved: false };
             }
-            Stage::Answer(handshake) => {
+            ChannelStage::Answer(handshake) => {
                 let Some(answer) = self.input.first_chunk() else { return Ok(false) };
                 let Some(handshake) = handshake.take() else { return Ok(false) };
                 let cipher = Box::new(handshake.answered(answer)?);
                 self.input.drain(..HANDSHAKE);
-                self.stage = Stage::Records { cipher, is_proved: true };
+                self.stage = ChannelStage::Records { cipher, is_proved: true };
             }
-            Stage::Records { cipher, is_proved } => {
+            ChannelStage::Records { cipher, is_proved } => {
                 let Some(taken) = cipher.open(&self.input, &mut self.plain)? else { return Ok(false) };
                 self.input.drain(..taken);
                 *is_proved = true;
@@ -304,11 +273,11 @@ impl Channel {
         Ok(true)
     }
 
-    /// Sends the frames that wait, if the other side has proved who it is. Each has records of its own.
+    /// Sends the queued frames once the peer is authenticated. Each frame has records of its own.
     fn write(&mut self) -> Result<(), ChannelError> {
         match &mut self.stage {
-            Stage::Trusted => self.waiting.drain(..).for_each(|frame| self.output.extend(frame)),
-            Stage::Records { cipher, is_proved: true } => {
+            ChannelStage::Trusted => self.waiting.drain(..).for_each(|frame| self.output.extend(frame)),
+            ChannelStage::Records { cipher, is_proved: true } => {
                 for frame in self.waiting.drain(..) {
                     cipher.seal(&frame, &mut self.output)?;
                 }
@@ -324,58 +293,58 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Carries what one side has to say to the other, so many bytes at a time.
+    /// Carries the output of one side to the other, at most `step` bytes at a time.
     fn carry(from: &mut Channel, to: &mut Channel, step: usize) {
         let bytes = from.output().to_vec();
         from.sent(bytes.len());
         bytes.chunks(step).for_each(|piece| to.feed(piece));
     }
 
-    /// Two sides with these secrets; the one means node 3, the other is this node.
+    /// Two sides with these secrets; the initiator wants node 3, the acceptor is `node`.
     fn pair(ours: u8, theirs: u8, node: u32) -> (Channel, Channel) {
         (Channel::initiator(&Secret([ours; 32]), 3).unwrap(), Channel::acceptor(&Secret([theirs; 32]), node))
     }
 
-    /// Two sides that know of each other.
+    /// Two sides after the handshake.
     fn greeted() -> (Channel, Channel) {
         let (mut a, mut b) = pair(5, 5, 3);
-        a.send(&Message::Ask).unwrap();
+        a.send(&DaemonMessage::Ask).unwrap();
         carry(&mut a, &mut b, 1000);
         assert_eq!(b.next(), Ok(None));
         carry(&mut b, &mut a, 1000);
         assert_eq!(a.next(), Ok(None));
         carry(&mut a, &mut b, 1000);
-        assert_eq!(b.next(), Ok(Some(Message::Ask)));
+        assert_eq!(b.next(), Ok(Some(DaemonMessage::Ask)));
         (a, b)
     }
 
     const FORGED: ChannelError = ChannelError::Forged(NoiseError::Forged);
 
     #[test]
-    fn who_has_the_secret_is_heard() {
+    fn a_side_with_the_secret_is_accepted() {
         for step in [1, 7, 1000] {
             let (mut a, mut b) = pair(5, 5, 3);
-            a.send(&Message::Ask).unwrap();
-            b.send(&Message::Go).unwrap();
+            a.send(&DaemonMessage::Ask).unwrap();
+            b.send(&DaemonMessage::Go).unwrap();
             carry(&mut a, &mut b, step);
             assert_eq!(b.next(), Ok(None));
             assert!(b.has_greeted() && !b.is_open(), "it may be a recording");
-            assert_eq!(b.output().len(), HANDSHAKE, "which is told nothing");
+            assert_eq!(b.output().len(), HANDSHAKE, "which learns nothing");
             carry(&mut b, &mut a, step);
             assert_eq!(a.next(), Ok(None));
             carry(&mut a, &mut b, step);
-            assert_eq!(b.next(), Ok(Some(Message::Ask)));
+            assert_eq!(b.next(), Ok(Some(DaemonMessage::Ask)));
             carry(&mut b, &mut a, step);
-            assert_eq!(a.next(), Ok(Some(Message::Go)));
+            assert_eq!(a.next(), Ok(Some(DaemonMessage::Go)));
             assert!(!a.has_input() && !b.has_input());
-            a.send(&Message::Halt).unwrap();
+            a.send(&DaemonMessage::Halt).unwrap();
             let bytes = a.output().to_vec();
             b.feed(&bytes);
-            assert_eq!(b.next(), Ok(Some(Message::Halt)));
+            assert_eq!(b.next(), Ok(Some(DaemonMessage::Halt)));
             b.feed(&bytes);
             assert_eq!(b.next(), Err(FORGED), "the same again");
             a.sent(bytes.len());
-            a.send(&Message::Ask).unwrap();
+            a.send(&DaemonMessage::Ask).unwrap();
             carry(&mut a, &mut b, step);
             assert_eq!(b.next(), Err(FORGED), "nothing is believed any more");
         }
@@ -384,10 +353,10 @@ mod tests {
     #[test]
     fn nothing_can_be_read_on_the_way() {
         let (mut a, mut b) = greeted();
-        a.send(&Message::Refused { reason: "a word".into() }).unwrap();
+        a.send(&DaemonMessage::Refused { reason: "a word".into() }).unwrap();
         assert!(!a.output().windows(6).any(|window| window == b"a word"));
         carry(&mut a, &mut b, 1000);
-        assert_eq!(b.next(), Ok(Some(Message::Refused { reason: "a word".into() })));
+        assert_eq!(b.next(), Ok(Some(DaemonMessage::Refused { reason: "a word".into() })));
         a.send_bytes(b"a word").unwrap();
         assert!(!a.output().windows(6).any(|window| window == b"a word"));
     }
@@ -396,7 +365,7 @@ mod tests {
     fn a_long_message_and_a_stream_come_whole() {
         let (mut a, mut b) = greeted();
         let reason: String = (0..300_000).map(|i| char::from(b'a' + (i % 26) as u8)).collect();
-        a.send(&Message::Refused { reason: reason.clone() }).unwrap();
+        a.send(&DaemonMessage::Refused { reason: reason.clone() }).unwrap();
         let bytes: Vec<u8> = (0..3 * MAX_PIECE + 5).map(|i| i as u8).collect();
         a.send_bytes(&bytes).unwrap();
         a.send_end().unwrap();
@@ -412,18 +381,18 @@ mod tests {
                 && let Some(piece) = b.next_piece(&mut came).unwrap()
             {
                 assert!(!has_ended);
-                has_ended = piece == Piece::End;
+                has_ended = piece == StreamItem::End;
             }
         }
-        assert_eq!(said, Some(Message::Refused { reason }));
+        assert_eq!(said, Some(DaemonMessage::Refused { reason }));
         assert!(has_ended && came == bytes && !b.has_input());
     }
 
     #[test]
-    fn who_reads_what_is_wanted_reads_no_more() {
+    fn reading_what_is_wanted_reads_no_more() {
         let (mut a, mut b) = pair(5, 5, 3);
-        a.send(&Message::Ask).unwrap();
-        a.send(&Message::Go).unwrap();
+        a.send(&DaemonMessage::Ask).unwrap();
+        a.send(&DaemonMessage::Go).unwrap();
         let mut came = Vec::new();
         let mut on_the_way = Vec::new();
         while came.is_empty() {
@@ -438,25 +407,24 @@ mod tests {
             b.sent(b.output().len());
             assert_eq!(a.next(), Ok(None));
         }
-        assert_eq!(came, [Message::Ask]);
+        assert_eq!(came, [DaemonMessage::Ask]);
         assert!(!on_the_way.is_empty() && !b.has_input(), "the second message is not read yet");
     }
 
     #[test]
-    fn who_has_not_is_not() {
-        // Without the secret, and with it but led to another node.
+    fn a_side_without_the_secret_is_refused() {
+        // Without the secret, and with the secret but redirected to another node.
         for (secret, node) in [(6, 3), (5, 4)] {
             let (mut a, mut b) = pair(5, secret, node);
-            a.send(&Message::Halt).unwrap();
+            a.send(&DaemonMessage::Halt).unwrap();
             carry(&mut a, &mut b, 1000);
             assert_eq!(b.next(), Err(FORGED));
             assert!(b.output().is_empty() && !b.is_open() && !b.has_greeted());
             b.feed(&[4, 0, 0, 0]);
             assert_eq!(b.next(), Err(FORGED), "and stays so");
         }
-        // Who only repeats what was said before cannot prove anything.
         let (mut a, mut b) = pair(5, 5, 3);
-        a.send(&Message::Halt).unwrap();
+        a.send(&DaemonMessage::Halt).unwrap();
         let mut recorded = a.output().to_vec();
         carry(&mut a, &mut b, 1000);
         assert_eq!(b.next(), Ok(None));
@@ -467,7 +435,6 @@ mod tests {
         other.feed(&recorded);
         assert_eq!(other.next(), Err(FORGED));
         assert!(!other.is_open());
-        // Nor can an acceptor without the secret.
         let (mut a, _) = pair(5, 5, 3);
         a.feed(&[0; HANDSHAKE]);
         assert_eq!(a.next(), Err(FORGED));
@@ -512,9 +479,9 @@ mod tests {
             }
         }
 
-        /// Whatever somebody on the way does to what was said: what is heard is the beginning of it.
+        /// Whatever an attacker changes on the way: a prefix of the sent data arrives.
         #[test]
-        fn what_was_changed_on_the_way_is_not_heard(
+        fn changed_data_are_refused(
             pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..40), 1..6),
             at: prop::sample::Index,
             how in 0u8..4,
@@ -536,7 +503,7 @@ mod tests {
             let (mut came, mut has_ended) = (Vec::new(), false);
             let end = loop {
                 match b.next_piece(&mut came) {
-                    Ok(Some(piece)) => has_ended |= piece == Piece::End,
+                    Ok(Some(piece)) => has_ended |= piece == StreamItem::End,
                     end => break end,
                 }
             };

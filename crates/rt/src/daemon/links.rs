@@ -1,7 +1,8 @@
-//! The links of a daemon with the others: each connects to those with lower numbers.
+//! The links of a daemon with the others: each connects to the daemons with lower numbers.
 //!
-//! A link that breaks is made again by the side that has made it: after a second, then after longer and longer times. A daemon
-//! that refuses at all its addresses has ended, as the ports of a new one are others; then nobody tries any more.
+//! A broken link is made again by the side that has made it: after a second, then after growing
+//! times. A daemon that refuses connections at all its addresses has ended, as a new one has other
+//! ports; then no further attempt is made.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -10,44 +11,37 @@ use oxmpi_sys::net::{self, Socket};
 
 use super::Node;
 use super::channel::Channel;
-use super::message::{Message, Purpose};
-use super::serve::{Connection, Daemon, Link, Role};
+use super::message::{DaemonMessage, Purpose};
+use super::serve::{Daemon, DaemonConnection, PeerSocket, Role};
 use crate::interfaces;
 
-/// How long to wait before a link is made again, at first and at most.
+/// The first and the longest pause before a link is made again.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// How long the kernel of another daemon's host may not answer.
+/// The limit for answers of the kernel of another daemon's host.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Another daemon, or this one.
-pub(super) struct Peer {
+pub(super) struct DaemonPeer {
     pub(super) node: Node,
-    /// The connection with it.
     pub(super) link: Option<u64>,
     is_own: bool,
-    /// Why there is no link.
     trouble: Option<String>,
-    /// If we connect to it.
+    /// The attempts to connect, if this side connects.
     dial: Option<Dial>,
 }
 
-/// How far connecting has got.
 struct Dial {
-    /// The place in the node's addresses.
     address: usize,
-    /// When to try next; not while we try, nor when there is a link.
+    /// The time of the next attempt; `None` during an attempt, and while there is a link.
     next: Option<Instant>,
-    /// How long to wait after the next failure.
     pause: Duration,
-    /// Whether all addresses of this round have refused.
     is_refused: bool,
 }
 
-impl Peer {
-    /// Node `number`, as node `own` sees it.
-    pub(super) fn new(mut node: Node, number: u32, own: u32) -> Peer {
+impl DaemonPeer {
+    /// Node `number`, as seen by node `own`.
+    pub(super) fn new(mut node: Node, number: u32, own: u32) -> DaemonPeer {
         if number < own {
-            // Those of a network that we are on come first.
+            // Addresses in networks of this host come first.
             interfaces::near_first(&mut node.addresses);
         }
         let dial = (number < own).then(|| Dial {
@@ -56,14 +50,13 @@ impl Peer {
             pause: PAUSES.0,
             is_refused: true,
         });
-        Peer { node, link: None, is_own: number == own, trouble: None, dial }
+        DaemonPeer { node, link: None, is_own: number == own, trouble: None, dial }
     }
 
     pub(super) fn is_up(&self) -> bool {
         self.is_own || self.link.is_some()
     }
 
-    /// Why it does not answer.
     pub(super) fn trouble(&self) -> Option<String> {
         match (self.is_up(), &self.trouble) {
             (true, _) => None,
@@ -74,12 +67,10 @@ impl Peer {
 }
 
 impl Daemon {
-    /// When the next attempt is due.
     pub(super) fn dial_time(&self) -> Option<Instant> {
         self.peers.iter().filter_map(|peer| peer.dial.as_ref()?.next).min()
     }
 
-    /// Makes the attempts that are due.
     pub(super) fn dial_due(&mut self, now: Instant) {
         for node in 0..self.peers.len() {
             let is_due = |dial: &Dial| dial.next.is_some_and(|next| next <= now);
@@ -102,7 +93,7 @@ impl Daemon {
         };
         match Socket::connect(to, None) {
             Ok(socket) => {
-                if self.add(Link::Far(socket), channel, Role::Dialling(node)).is_none() {
+                if self.add(PeerSocket::Far(socket), channel, Role::Dialling(node)).is_none() {
                     self.not_reached(node, "no descriptor is left");
                 }
             }
@@ -113,9 +104,9 @@ impl Daemon {
         }
     }
 
-    /// Sees whether an attempt to connect has succeeded, if that is what the connection is; `false` if it has not.
+    /// Handles the outcome if the connection is an attempt; `false` if it has failed.
     pub(super) fn dialled(&mut self, number: u64) -> bool {
-        let Some(Connection { role: Role::Dialling(node), link: Link::Far(socket), .. }) =
+        let Some(DaemonConnection { role: Role::Dialling(node), link: PeerSocket::Far(socket), .. }) =
             self.connections.get(&number)
         else {
             return true;
@@ -131,10 +122,10 @@ impl Daemon {
             return false;
         }
         if let Some(connection) = self.connections.get_mut(&number) {
-            connection.role = Role::Asking(node);
+            connection.role = Role::Greeting(node);
         }
         let own = self.seed.node;
-        self.tell(number, &Message::Purpose(Purpose::Peer { node: own }));
+        self.send(number, &DaemonMessage::Purpose(Purpose::Peer { node: own }));
         true
     }
 
@@ -144,7 +135,6 @@ impl Daemon {
         address.map_or_else(|| peer.node.name.clone(), SocketAddr::to_string)
     }
 
-    /// An attempt has ended in an unexpected way.
     pub(super) fn not_reached(&mut self, node: u32, why: &str) {
         let to = self.address_of(node);
         self.failed(node, false, &format!("{to}: {why}"));
@@ -166,38 +156,37 @@ impl Daemon {
         dial.is_refused = true;
     }
 
-    /// The other side has answered.
-    pub(super) fn answered(&mut self, number: u64, message: Message) {
-        let Some(Connection { role: Role::Asking(node), .. }) = self.connections.get(&number) else { return };
+    pub(super) fn answered(&mut self, number: u64, message: DaemonMessage) {
+        let Some(DaemonConnection { role: Role::Greeting(node), .. }) = self.connections.get(&number) else {
+            return;
+        };
         let node = *node;
         match message {
-            Message::Accepted { .. } => self.link_up(number, node),
-            Message::Refused { reason } => self.lose(number, &reason),
-            _ => self.lose(number, "its answer makes no sense"),
+            DaemonMessage::Accepted { .. } => self.link_up(number, node),
+            DaemonMessage::Refused { reason } => self.lose(number, &reason),
+            _ => self.lose(number, "its answer is malformed"),
         }
     }
 
-    /// Another daemon has connected.
     pub(super) fn welcome_peer(&mut self, number: u64, node: u32) {
         if node <= self.seed.node || node as usize >= self.peers.len() {
             let reason = format!("n{node} is not to connect to n{}", self.seed.node);
-            self.tell(number, &Message::Refused { reason });
-            return self.lose(number, "it has no business here");
+            self.send(number, &DaemonMessage::Refused { reason });
+            return self.lose(number, "it is not to connect to this one");
         }
-        self.tell(number, &Message::Accepted { connection: number });
+        self.send(number, &DaemonMessage::Accepted { connection: number });
         self.link_up(number, node);
     }
 
     fn link_up(&mut self, number: u64, node: u32) {
-        // What was there before is broken, or the other side would not have connected again.
+        // An older link is broken, or the other side would not have connected again.
         if let Some(old) = self.peers[node as usize].link.take() {
             self.lose(old, "it has connected again");
         }
         let Some(connection) = self.connections.get_mut(&number) else { return };
         connection.role = Role::Peer(node);
         connection.limit = None;
-        if let Link::Far(socket) = &connection.link {
-            // Where the kernel does not know it, a host that has gone is noticed later.
+        if let PeerSocket::Far(socket) = &connection.link {
             let _ = net::end_when_unanswered(socket, SILENCE);
         }
         let peer = &mut self.peers[node as usize];
@@ -209,7 +198,6 @@ impl Daemon {
         }
     }
 
-    /// A link has ended.
     pub(super) fn unlink(&mut self, node: u32, number: u64, why: &str) {
         let peer = &mut self.peers[node as usize];
         if peer.link != Some(number) {
@@ -224,9 +212,9 @@ impl Daemon {
         }
     }
 
-    /// A node to which there is no connection and will be none soon.
+    /// A node that has no link and will have none soon.
     pub(super) fn broken_peer(&self) -> Option<(u32, String)> {
-        let broken = |(number, peer): (u32, &Peer)| {
+        let broken = |(number, peer): (u32, &DaemonPeer)| {
             (!peer.is_up()).then(|| peer.trouble.clone().map(|trouble| (number, trouble)))?
         };
         (0..).zip(&self.peers).find_map(broken)

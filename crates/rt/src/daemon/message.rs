@@ -1,8 +1,9 @@
-//! The messages of daemons: with each other, with the programs of their user, and with `oxmpi boot`. Pure encoding and decoding.
+//! The messages of daemons: with each other, with the programs of their user, and with `oxmpi
+//! boot`. Pure encoding and decoding.
 //!
-//! A message is a byte that says its kind, and its fields: numbers little endian, and what has a length with that in front, four
-//! bytes. Who has connected says first what for ([`Purpose`]), and is answered by [`Message::Accepted`] or
-//! [`Message::Refused`].
+//! A message is a byte with its kind, and its fields: numbers little endian; fields of variable
+//! length have their length (4 bytes) in front. The side that connects sends its [`Purpose`] first;
+//! the answer is [`DaemonMessage::Accepted`] or [`DaemonMessage::Refused`].
 
 use std::ffi::{OsStr, OsString};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,64 +14,46 @@ use oxmpi_wire::Secret;
 
 use super::{Ended, Node};
 
-/// The version of these messages. Daemons and programs of one universe come from one installation.
+/// Daemons and programs of one universe come from one installation.
 pub(crate) const VERSION: u32 = 2;
 
-/// What a connection is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A program of the user's asks.
+    /// Requests of the user's program.
     Control,
-    /// After the answer, the connection is standard input and output, or standard error, of a program that a control
-    /// connection will ask for.
+    /// After the answer, standard input and output, or standard error, of a program that a control
+    /// connection will start.
     Stream {
-        /// The control connection, as [`Message::Accepted`] has named it.
+        /// The number of the control connection, from [`DaemonMessage::Accepted`].
         connection: u64,
-        /// Names the stream there.
         stream: u32,
     },
-    /// Another daemon.
-    Peer {
-        /// Its number.
-        node: u32,
-    },
+    /// A link with another daemon.
+    Peer { node: u32 },
 }
 
-/// A program to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Exec {
-    /// Names it on its connection.
     pub(crate) id: u32,
-    /// The stream that becomes its standard input and output.
     pub(crate) stdio: u32,
-    /// The stream that becomes its standard error.
     pub(crate) errors: u32,
-    /// The program and its arguments.
     pub(crate) args: Vec<OsString>,
-    /// Variables that are stronger than the daemon's.
     pub(crate) env: Vec<(OsString, OsString)>,
-    /// Where to start it.
     pub(crate) directory: PathBuf,
-    /// Whether it must start there; else the home directory will do.
+    /// Whether `directory` must exist; otherwise the home directory replaces it.
     pub(crate) is_strict: bool,
-    /// After how many seconds without an answer of the host of who asks the connection, and the program with it, ends.
+    /// After this time without an answer of the requester's host, the connection and the program
+    /// end.
     pub(crate) silence_s: u32,
 }
 
-/// What a new daemon is told first.
 #[derive(Clone, Debug)]
 pub(crate) struct Seed {
-    /// The secret of all daemons of the universe.
     pub(crate) secret: Secret,
-    /// The number of this one.
     pub(crate) node: u32,
-    /// How many there will be.
     pub(crate) size: u32,
-    /// Tells universes of one user apart.
     pub(crate) suffix: String,
-    /// `btl_tcp_if_include`: the networks to listen on.
     pub(crate) include: String,
-    /// `btl_tcp_if_exclude`: those not to.
     pub(crate) exclude: String,
 }
 
@@ -83,24 +66,18 @@ impl PartialEq for Seed {
     }
 }
 
-/// A node as a daemon sees it now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
-    /// What it is.
+pub(crate) struct NodeView {
     pub(crate) node: Node,
-    /// Why its daemon does not answer; `None`: it does.
+    /// Why its daemon does not answer; `None`: it answers.
     pub(crate) trouble: Option<String>,
 }
 
-/// What a daemon knows.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
-    /// The number of its own node.
     pub(crate) own: u32,
-    /// The secret of the universe.
     pub(crate) secret: Secret,
-    /// All nodes, in the order of their numbers.
-    pub(crate) nodes: Vec<Seen>,
+    pub(crate) nodes: Vec<NodeView>,
 }
 
 impl PartialEq for View {
@@ -109,115 +86,88 @@ impl PartialEq for View {
     }
 }
 
-/// A message.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Message {
-    /// What the connection is for. The first on each.
+pub(crate) enum DaemonMessage {
+    /// The first message of each connection.
     Purpose(Purpose),
-    /// The answer to it.
     Accepted {
-        /// Names the connection.
         connection: u64,
     },
-    /// There will be no connection, or what was asked will not be done.
     Refused {
-        /// Why, for a person.
         reason: String,
     },
-    /// What do you know? Answered by [`Message::View`].
     Ask,
-    /// What a daemon knows.
     View(View),
-    /// Run a program. Answered by [`Message::Started`] or [`Message::Failed`], and later by [`Message::Ended`].
+    /// Runs a program. Answered by [`DaemonMessage::Started`] or [`DaemonMessage::Failed`], and
+    /// later by [`DaemonMessage::Ended`].
     Exec(Exec),
-    /// It runs.
     Started {
-        /// Its name.
         id: u32,
-        /// Its process.
         pid: u32,
     },
-    /// It does not run.
     Failed {
-        /// Its name.
         id: u32,
-        /// The number of the error, or 0.
+        /// errno, or 0.
         error: i32,
-        /// Why, for a person.
         reason: String,
     },
-    /// It has ended.
     Ended {
-        /// Its name.
         id: u32,
-        /// How.
         how: Ended,
     },
-    /// To a daemon, from a program: end the universe; answered by [`Message::Halted`]. From another daemon: end; answered by
-    /// the same when nothing is left.
+    /// From a program: ends the universe; answered by [`DaemonMessage::Halted`]. From another
+    /// daemon: ends this one; answered by the same message after all its programs.
     Halt,
-    /// All have ended but these.
     Halted {
-        /// Their numbers.
         missing: Vec<u32>,
     },
-    /// To a new daemon: what it is.
     Seed(Seed),
-    /// From a new daemon: it can be reached.
+    /// From a new daemon: its addresses.
     Ready {
-        /// The version of its messages.
         version: u32,
-        /// The name of its host.
         host: String,
-        /// Processors that it may use.
         cpus: u32,
-        /// Where it listens.
         addresses: Vec<SocketAddr>,
     },
-    /// To a new daemon: all nodes.
     Table {
-        /// In the order of their numbers.
         nodes: Vec<Node>,
     },
-    /// From a new daemon: it is connected with all others.
     Connected,
-    /// To a new daemon: go on without `oxmpi boot`. Answered by [`Message::Gone`].
+    /// To a new daemon: go into the background. Answered by [`DaemonMessage::Gone`].
     Go,
-    /// From a new daemon: it has gone into the background.
     Gone,
-    /// From a new daemon: it cannot go on.
     Trouble {
-        /// Why, for a person.
         reason: String,
     },
 }
 
-/// The bytes are no message.
+/// Malformed bytes; the kind that they claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a message of kind {0} makes no sense")]
 pub(crate) struct Nonsense(pub(crate) u8);
 
-impl Message {
-    /// As bytes.
+impl DaemonMessage {
     pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
-            Message::Purpose(Purpose::Control) => Writer::new(1).u32(0).0,
-            Message::Purpose(Purpose::Stream { connection, stream }) => {
-                Writer::new(1).u32(1).u64(*connection).u32(*stream).0
+            DaemonMessage::Purpose(Purpose::Control) => MessageWriter::new(1).u32(0).0,
+            DaemonMessage::Purpose(Purpose::Stream { connection, stream }) => {
+                MessageWriter::new(1).u32(1).u64(*connection).u32(*stream).0
             }
-            Message::Purpose(Purpose::Peer { node }) => Writer::new(1).u32(2).u32(*node).0,
-            Message::Accepted { connection } => Writer::new(2).u64(*connection).0,
-            Message::Refused { reason } => Writer::new(3).text(reason).0,
-            Message::Ask => Writer::new(4).0,
-            Message::View(View { own, secret, nodes }) => {
-                Writer::new(5)
+            DaemonMessage::Purpose(Purpose::Peer { node }) => MessageWriter::new(1).u32(2).u32(*node).0,
+            DaemonMessage::Accepted { connection } => MessageWriter::new(2).u64(*connection).0,
+            DaemonMessage::Refused { reason } => MessageWriter::new(3).text(reason).0,
+            DaemonMessage::Ask => MessageWriter::new(4).0,
+            DaemonMessage::View(View { own, secret, nodes }) => {
+                MessageWriter::new(5)
                     .u32(*own)
                     .array(&secret.0)
-                    .list(nodes, |to, seen| to.node(&seen.node).option(seen.trouble.as_deref(), Writer::text))
+                    .list(nodes, |to, seen| {
+                        to.node(&seen.node).option(seen.trouble.as_deref(), MessageWriter::text)
+                    })
                     .0
             }
-            Message::Exec(exec) => {
-                Writer::new(6)
+            DaemonMessage::Exec(exec) => {
+                MessageWriter::new(6)
                     .u32(exec.id)
                     .u32(exec.stdio)
                     .u32(exec.errors)
@@ -228,21 +178,23 @@ impl Message {
                     .u32(exec.silence_s)
                     .0
             }
-            Message::Started { id, pid } => Writer::new(7).u32(*id).u32(*pid).0,
-            Message::Failed { id, error, reason } => {
-                Writer::new(8).u32(*id).u32(error.cast_unsigned()).text(reason).0
+            DaemonMessage::Started { id, pid } => MessageWriter::new(7).u32(*id).u32(*pid).0,
+            DaemonMessage::Failed { id, error, reason } => {
+                MessageWriter::new(8).u32(*id).u32(error.cast_unsigned()).text(reason).0
             }
-            Message::Ended { id, how } => {
+            DaemonMessage::Ended { id, how } => {
                 let (kind, number) = match how {
                     Ended::Exited(code) => (0, *code),
                     Ended::Killed(signal) => (1, *signal),
                 };
-                Writer::new(9).u32(*id).u32(kind).u32(number.cast_unsigned()).0
+                MessageWriter::new(9).u32(*id).u32(kind).u32(number.cast_unsigned()).0
             }
-            Message::Halt => Writer::new(10).0,
-            Message::Halted { missing } => Writer::new(11).list(missing, |to, node| to.u32(*node)).0,
-            Message::Seed(seed) => {
-                Writer::new(12)
+            DaemonMessage::Halt => MessageWriter::new(10).0,
+            DaemonMessage::Halted { missing } => {
+                MessageWriter::new(11).list(missing, |to, node| to.u32(*node)).0
+            }
+            DaemonMessage::Seed(seed) => {
+                MessageWriter::new(12)
                     .array(&seed.secret.0)
                     .u32(seed.node)
                     .u32(seed.size)
@@ -251,65 +203,66 @@ impl Message {
                     .text(&seed.exclude)
                     .0
             }
-            Message::Ready { version, host, cpus, addresses } => {
-                let to = Writer::new(13).u32(*version).text(host).u32(*cpus);
+            DaemonMessage::Ready { version, host, cpus, addresses } => {
+                let to = MessageWriter::new(13).u32(*version).text(host).u32(*cpus);
                 to.list(addresses, |to, address| to.address(*address)).0
             }
-            Message::Table { nodes } => Writer::new(14).list(nodes, Writer::node).0,
-            Message::Connected => Writer::new(15).0,
-            Message::Go => Writer::new(16).0,
-            Message::Gone => Writer::new(17).0,
-            Message::Trouble { reason } => Writer::new(18).text(reason).0,
+            DaemonMessage::Table { nodes } => MessageWriter::new(14).list(nodes, MessageWriter::node).0,
+            DaemonMessage::Connected => MessageWriter::new(15).0,
+            DaemonMessage::Go => MessageWriter::new(16).0,
+            DaemonMessage::Gone => MessageWriter::new(17).0,
+            DaemonMessage::Trouble { reason } => MessageWriter::new(18).text(reason).0,
         }
     }
 
-    /// Reads a message.
-    ///
-    /// # Errors
-    /// Anything that [`Message::encode`] cannot have made.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Message, Nonsense> {
+    /// Reads a message; an error for bytes that [`DaemonMessage::encode`] cannot have written.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<DaemonMessage, Nonsense> {
         let Some((&kind, rest)) = bytes.split_first() else { return Err(Nonsense(0)) };
-        let mut from = Reader(rest);
+        let mut from = MessageReader(rest);
         let message = from.message(kind).filter(|_| from.0.is_empty());
         message.ok_or(Nonsense(kind))
     }
 }
 
-struct Writer(Vec<u8>);
+struct MessageWriter(Vec<u8>);
 
-impl Writer {
-    fn new(kind: u8) -> Writer {
-        Writer(vec![kind])
+impl MessageWriter {
+    fn new(kind: u8) -> MessageWriter {
+        MessageWriter(vec![kind])
     }
 
-    fn u32(self, value: u32) -> Writer {
+    fn u32(self, value: u32) -> MessageWriter {
         self.array(&value.to_le_bytes())
     }
 
-    fn u64(self, value: u64) -> Writer {
+    fn u64(self, value: u64) -> MessageWriter {
         self.array(&value.to_le_bytes())
     }
 
-    fn array(mut self, bytes: &[u8]) -> Writer {
+    fn array(mut self, bytes: &[u8]) -> MessageWriter {
         self.0.extend_from_slice(bytes);
         self
     }
 
-    /// Whole messages are limited, so a length fits 32 bits; what does not is cut, and the channel refuses it.
-    fn bytes(self, bytes: &[u8]) -> Writer {
+    /// A longer field is cut; the channel refuses such a message as a whole.
+    fn bytes(self, bytes: &[u8]) -> MessageWriter {
         let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         self.u32(len).array(&bytes[..len as usize])
     }
 
-    fn text(self, text: &str) -> Writer {
+    fn text(self, text: &str) -> MessageWriter {
         self.bytes(text.as_bytes())
     }
 
-    fn os(self, text: &OsStr) -> Writer {
+    fn os(self, text: &OsStr) -> MessageWriter {
         self.bytes(text.as_bytes())
     }
 
-    fn option<T>(self, value: Option<T>, write: impl FnOnce(Writer, T) -> Writer) -> Writer {
+    fn option<T>(
+        self,
+        value: Option<T>,
+        write: impl FnOnce(MessageWriter, T) -> MessageWriter,
+    ) -> MessageWriter {
         let to = self.u32(value.is_some().into());
         match value {
             Some(value) => write(to, value),
@@ -317,11 +270,11 @@ impl Writer {
         }
     }
 
-    fn list<T>(self, list: &[T], write: impl Fn(Writer, &T) -> Writer) -> Writer {
+    fn list<T>(self, list: &[T], write: impl Fn(MessageWriter, &T) -> MessageWriter) -> MessageWriter {
         list.iter().fold(self.u32(list.len() as u32), write)
     }
 
-    fn address(self, address: SocketAddr) -> Writer {
+    fn address(self, address: SocketAddr) -> MessageWriter {
         match address.ip() {
             IpAddr::V4(v4) => self.bytes(&v4.octets()),
             IpAddr::V6(v6) => self.bytes(&v6.octets()),
@@ -329,16 +282,16 @@ impl Writer {
         .u32(address.port().into())
     }
 
-    fn node(self, node: &Node) -> Writer {
+    fn node(self, node: &Node) -> MessageWriter {
         let flags = u32::from(node.is_scheduled) | u32::from(node.is_origin) << 1;
         let to = self.text(&node.name).u32(node.cpus).u32(flags);
         to.list(&node.addresses, |to, address| to.address(*address))
     }
 }
 
-struct Reader<'a>(&'a [u8]);
+struct MessageReader<'a>(&'a [u8]);
 
-impl Reader<'_> {
+impl MessageReader<'_> {
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (array, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
@@ -380,7 +333,7 @@ impl Reader<'_> {
         self.bytes().map(OsString::from_vec)
     }
 
-    /// Every element has a byte at least, so a list cannot have more than there are bytes.
+    /// Every element has at least a byte, which limits the length of a list.
     fn list<T>(&mut self, read: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let len = self.u32()? as usize;
         if len > self.0.len() {
@@ -432,31 +385,31 @@ impl Reader<'_> {
         let nodes = self.list(|from| {
             let node = from.node()?;
             let trouble = if from.bool()? { Some(from.text()?) } else { None };
-            Some(Seen { node, trouble })
+            Some(NodeView { node, trouble })
         })?;
         ((own as usize) < nodes.len()).then_some(View { own, secret, nodes })
     }
 
-    fn message(&mut self, kind: u8) -> Option<Message> {
+    fn message(&mut self, kind: u8) -> Option<DaemonMessage> {
         Some(match kind {
-            1 => Message::Purpose(self.purpose()?),
-            2 => Message::Accepted { connection: self.u64()? },
-            3 => Message::Refused { reason: self.text()? },
-            4 => Message::Ask,
-            5 => Message::View(self.view()?),
-            6 => Message::Exec(self.exec()?),
-            7 => Message::Started { id: self.u32()?, pid: self.u32()? },
-            8 => Message::Failed { id: self.u32()?, error: self.i32()?, reason: self.text()? },
+            1 => DaemonMessage::Purpose(self.purpose()?),
+            2 => DaemonMessage::Accepted { connection: self.u64()? },
+            3 => DaemonMessage::Refused { reason: self.text()? },
+            4 => DaemonMessage::Ask,
+            5 => DaemonMessage::View(self.view()?),
+            6 => DaemonMessage::Exec(self.exec()?),
+            7 => DaemonMessage::Started { id: self.u32()?, pid: self.u32()? },
+            8 => DaemonMessage::Failed { id: self.u32()?, error: self.i32()?, reason: self.text()? },
             9 => {
                 let (id, is_killed, number) = (self.u32()?, self.bool()?, self.i32()?);
-                Message::Ended {
+                DaemonMessage::Ended {
                     id,
                     how: if is_killed { Ended::Killed(number) } else { Ended::Exited(number) },
                 }
             }
-            10 => Message::Halt,
-            11 => Message::Halted { missing: self.list(Self::u32)? },
-            12 => Message::Seed(Seed {
+            10 => DaemonMessage::Halt,
+            11 => DaemonMessage::Halted { missing: self.list(Self::u32)? },
+            12 => DaemonMessage::Seed(Seed {
                 secret: Secret(self.array()?),
                 node: self.u32()?,
                 size: self.u32()?,
@@ -464,17 +417,17 @@ impl Reader<'_> {
                 include: self.text()?,
                 exclude: self.text()?,
             }),
-            13 => Message::Ready {
+            13 => DaemonMessage::Ready {
                 version: self.u32()?,
                 host: self.text()?,
                 cpus: self.u32()?,
                 addresses: self.list(Self::address)?,
             },
-            14 => Message::Table { nodes: self.list(Self::node)? },
-            15 => Message::Connected,
-            16 => Message::Go,
-            17 => Message::Gone,
-            18 => Message::Trouble { reason: self.text()? },
+            14 => DaemonMessage::Table { nodes: self.list(Self::node)? },
+            15 => DaemonMessage::Connected,
+            16 => DaemonMessage::Go,
+            17 => DaemonMessage::Gone,
+            18 => DaemonMessage::Trouble { reason: self.text()? },
             _ => return None,
         })
     }
@@ -502,7 +455,7 @@ mod tests {
         #[test]
         fn a_message_comes_back(number: u32, long: u64, port: u16, secret: [u8; 32], text in ".{0,20}", yes: bool) {
             let nodes = vec![node(&text, port), node("b", 0)];
-            let seen = nodes.iter().map(|node| Seen { node: node.clone(), trouble: yes.then(|| text.clone()) });
+            let seen = nodes.iter().map(|node| NodeView { node: node.clone(), trouble: yes.then(|| text.clone()) });
             let exec = Exec {
                 id: number,
                 stdio: 1,
@@ -522,29 +475,29 @@ mod tests {
                 exclude: text.clone(),
             };
             for message in [
-                Message::Purpose(Purpose::Control),
-                Message::Purpose(Purpose::Stream { connection: long, stream: number }),
-                Message::Purpose(Purpose::Peer { node: number }),
-                Message::Accepted { connection: long },
-                Message::Refused { reason: text.clone() },
-                Message::Ask,
-                Message::View(View { own: 1, secret: Secret(secret), nodes: seen.collect() }),
-                Message::Exec(exec),
-                Message::Started { id: number, pid: 1 },
-                Message::Failed { id: number, error: -1, reason: text.clone() },
-                Message::Ended { id: number, how: Ended::Exited(3) },
-                Message::Ended { id: number, how: Ended::Killed(9) },
-                Message::Halt,
-                Message::Halted { missing: vec![number, 0] },
-                Message::Seed(seed),
-                Message::Ready { version: 1, host: text.clone(), cpus: number, addresses: nodes[0].addresses.clone() },
-                Message::Table { nodes: nodes.clone() },
-                Message::Connected,
-                Message::Go,
-                Message::Gone,
-                Message::Trouble { reason: text.clone() },
+                DaemonMessage::Purpose(Purpose::Control),
+                DaemonMessage::Purpose(Purpose::Stream { connection: long, stream: number }),
+                DaemonMessage::Purpose(Purpose::Peer { node: number }),
+                DaemonMessage::Accepted { connection: long },
+                DaemonMessage::Refused { reason: text.clone() },
+                DaemonMessage::Ask,
+                DaemonMessage::View(View { own: 1, secret: Secret(secret), nodes: seen.collect() }),
+                DaemonMessage::Exec(exec),
+                DaemonMessage::Started { id: number, pid: 1 },
+                DaemonMessage::Failed { id: number, error: -1, reason: text.clone() },
+                DaemonMessage::Ended { id: number, how: Ended::Exited(3) },
+                DaemonMessage::Ended { id: number, how: Ended::Killed(9) },
+                DaemonMessage::Halt,
+                DaemonMessage::Halted { missing: vec![number, 0] },
+                DaemonMessage::Seed(seed),
+                DaemonMessage::Ready { version: 1, host: text.clone(), cpus: number, addresses: nodes[0].addresses.clone() },
+                DaemonMessage::Table { nodes: nodes.clone() },
+                DaemonMessage::Connected,
+                DaemonMessage::Go,
+                DaemonMessage::Gone,
+                DaemonMessage::Trouble { reason: text.clone() },
             ] {
-                prop_assert_eq!(Message::decode(&message.encode()), Ok(message));
+                prop_assert_eq!(DaemonMessage::decode(&message.encode()), Ok(message));
             }
         }
 
@@ -554,7 +507,7 @@ mod tests {
             rest in proptest::collection::vec(prop_oneof![3 => 0u8..3, 1 => any::<u8>()], 0..90),
         ) {
             let bytes = [vec![kind], rest].concat();
-            if let Ok(message) = Message::decode(&bytes) {
+            if let Ok(message) = DaemonMessage::decode(&bytes) {
                 prop_assert_eq!(message.encode(), bytes);
             }
         }

@@ -1,67 +1,46 @@
-//! Which nodes and processors of a universe: `n0-3,5`, `c1`, `h`, `o`, `N`, `C`.
+//! The notation for nodes and processors of a universe: `n0-3,5`, `c1`, `h`, `o`, `N`, `C`.
 //!
-//! | word | what it means |
+//! | word | meaning |
 //! |---|---|
 //! | `N` | each node, once |
 //! | `C` | each processor |
 //! | `n1,3-4` | these nodes, once each |
-//! | `c0,2-5` | these processors; they are numbered through from node to node |
-//! | `h` | the node on which this is said |
+//! | `c0,2-5` | these processors, numbered across all nodes |
+//! | `h` | the node on which the command runs |
 //! | `o` | the node on which `oxmpi boot` ran |
 //!
 //! `N`, `C` and the numbers of processors leave out nodes with `schedule=no`.
 
 use super::Node;
 
-/// A place for one process.
+/// The node, and possibly the processor, of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The number of the node.
     pub node: usize,
-    /// The number of the processor on it, if one is meant.
+    /// The number of the processor on the node, if the word names one.
     pub cpu: Option<u32>,
 }
 
-/// A word names no place.
+/// Why a word does not name nodes or processors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotationError {
-    /// It is not in the notation.
     #[error("'{0}' names no nodes (n0-3,5), processors (c0-3,5), nor is it N, C, h or o")]
     Syntax(String),
-    /// A node that is not there.
     #[error("'{word}': there is no node n{number}; the last one is n{}", size - 1)]
-    NoNode {
-        /// What was written.
-        word: String,
-        /// Its number.
-        number: u32,
-        /// How many there are.
-        size: usize,
-    },
-    /// A processor that is not there.
+    NoNode { word: String, number: u32, size: usize },
     #[error("'{word}': there is no processor c{number}; there are {size}, numbered from c0")]
-    NoCpu {
-        /// What was written.
-        word: String,
-        /// Its number.
-        number: u32,
-        /// How many there are.
-        size: usize,
-    },
-    /// All nodes have `schedule=no`.
+    NoCpu { word: String, number: u32, size: usize },
     #[error("'{0}': all nodes have schedule=no; name them (n0)")]
     NoneScheduled(String),
 }
 
-/// Whether a word looks like a place rather than a program.
+/// Whether a word is in the notation, rather than a program.
 pub fn is_notation(word: &str) -> bool {
     matches!(word, "N" | "C" | "h" | "o") || split(word).is_some_and(|(_, numbers)| ranges(numbers).is_some())
 }
 
-/// The places that a word means, in its order. `own` is the number of the node on which it is said.
-///
-/// # Errors
-/// If it is no place of these nodes.
+/// The nodes or processors that a word names, in its order. `own` is the number of the node on
+/// which the command runs. An error if they do not exist.
 pub fn places(word: &str, nodes: &[Node], own: usize) -> Result<Vec<Place>, NotationError> {
     let scheduled = || nodes.iter().enumerate().filter(|(_, node)| node.is_scheduled);
     let whole = |node: usize| Place { node, cpu: None };
@@ -103,7 +82,6 @@ fn split(word: &str) -> Option<(char, &str)> {
     Some((kind, &word[1..]))
 }
 
-/// Reads `0-3,5`.
 fn ranges(text: &str) -> Option<Vec<(u32, u32)>> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -144,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_named() {
+    fn missing_nodes_and_processors_are_named() {
         let of = |word: &str| places(word, &nodes(), 0).unwrap_err().to_string();
         assert_eq!(of("n1-3"), "'n1-3': there is no node n3; the last one is n2");
         assert_eq!(

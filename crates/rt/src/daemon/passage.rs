@@ -1,8 +1,10 @@
-//! What passes between a connection over the network, which is encrypted, and a socket that is a standard stream of a program.
+//! Forwards between an encrypted connection over the network and a socket that is a standard stream
+//! of a program.
 //!
-//! Neither side waits, and neither is read while what it has said before still has no room on the other: so a program that does not
-//! read, or a client, slows down who writes to it, as if there were one socket between them. The end of each direction is passed on
-//! by itself. A connection that ends before it has said so was cut.
+//! Neither side blocks, and a side is not read while its earlier data have no room on the other
+//! side: so a program or client that does not read slows down the writer, as with one socket
+//! between them. The ends of the two directions are forwarded separately. A connection that ends
+//! without an end mark was cut.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,73 +16,63 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, recv, send, shutdown, socketpair,
 };
 
-use super::channel::{Channel, Piece};
+use super::channel::{Channel, StreamItem};
 
-/// Bytes that one read takes at most.
 const PIECE: usize = 32 << 10;
-/// Bytes that wait for room on one side, beyond which the other is not read.
 const MAX_WAITING: usize = 128 << 10;
-/// Reads of a side before others have their turn.
+/// Reads of one side before other events are served.
 const ROUNDS: usize = 8;
 
-/// How a direction goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// More may come.
+enum FlowState {
     Open,
-    /// Its end has come, and is to be sent behind what came before.
+    /// The end has come, and follows the waiting data.
     Ending,
-    /// Its end was sent.
     Ended,
-    /// Nobody reads it any more: what comes is dropped.
+    /// The reader is gone: data are dropped.
     Deaf,
 }
 
-/// Whether a passage goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Passing {
-    /// It does.
     On,
-    /// All that the program has written was taken, and the client has gone.
+    /// All output of the program was sent, and the client is gone.
     Over,
 }
 
-/// The daemon's end of a stream of a program.
 #[derive(Debug)]
 pub(super) struct Passage {
-    /// The control connection to which the program belongs.
     pub(super) of: u64,
     program: OwnedFd,
-    /// What has come over the network, and how much of it the program was given.
+    /// Data from the network; the first `given` bytes are sent to the program.
     came: Vec<u8>,
     given: usize,
-    to_program: Way,
-    to_client: Way,
+    to_program: FlowState,
+    to_client: FlowState,
 }
 
 impl Passage {
-    /// A new one, and the end of it that is to be the program's: a socket that blocks.
-    ///
-    /// # Errors
-    /// What socketpair(2) says.
     pub(super) fn new(of: u64) -> io::Result<(Passage, OwnedFd)> {
         let (program, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         let (came, given) = (Vec::new(), 0);
-        Ok((Passage { of, program, came, given, to_program: Way::Open, to_client: Way::Open }, theirs))
+        Ok((
+            Passage { of, program, came, given, to_program: FlowState::Open, to_client: FlowState::Open },
+            theirs,
+        ))
     }
 
     pub(super) fn program(&self) -> &OwnedFd {
         &self.program
     }
 
-    /// For what the network is to be waited, and the program.
+    /// The poll interests for the network and for the program.
     pub(super) fn interests(&self, channel: &Channel) -> [Interest; 2] {
         let has_room = self.waiting() < MAX_WAITING;
-        // After its end, too: it may go.
+        // After the end of the client's direction too: the client may go.
         let client = Interest { read: has_room, write: !channel.output().is_empty() };
         let program = Interest {
-            read: self.to_client == Way::Open && channel.output().len() < MAX_WAITING,
+            read: self.to_client == FlowState::Open && channel.output().len() < MAX_WAITING,
             write: self.waiting() > 0,
         };
         [client, program]
@@ -90,81 +82,78 @@ impl Passage {
         self.came.len() - self.given
     }
 
-    /// Passes on what there is, in both directions.
-    ///
-    /// # Errors
-    /// If the connection is broken, was cut, or somebody else speaks there.
+    /// Forwards available data in both directions. An error if the connection is broken or cut, or
+    /// its data are not authentic.
     pub(super) fn pass(&mut self, socket: &Socket, channel: &mut Channel) -> Result<Passing, String> {
         let mut bytes = [0; PIECE];
         for _ in 0..ROUNDS {
-            let from_client = self.hear_client(socket, channel, &mut bytes)?;
+            let from_client = self.read_client(socket, channel, &mut bytes)?;
             self.give();
-            let from_program = self.hear_program(channel, &mut bytes)?;
-            let is_taken = self.tell(socket, channel);
-            if let Err(error) = is_taken {
-                return if self.is_told(channel) { Ok(Passing::Over) } else { Err(error.to_string()) };
+            let from_program = self.read_program(channel, &mut bytes)?;
+            let is_sent = self.send_output(socket, channel);
+            if let Err(error) = is_sent {
+                return if self.is_finished(channel) { Ok(Passing::Over) } else { Err(error.to_string()) };
             }
             match from_client {
-                Heard::Gone => return Ok(Passing::Over),
-                Heard::Nothing if from_program == Heard::Nothing => break,
+                ReadOutcome::Gone => return Ok(Passing::Over),
+                ReadOutcome::Nothing if from_program == ReadOutcome::Nothing => break,
                 _ => {}
             }
         }
         Ok(Passing::On)
     }
 
-    /// Passes on what the program has left, and no more than there is room for. Whether all is sent.
+    /// Forwards the program's remaining output without waiting for room. Returns whether all is
+    /// sent.
     pub(super) fn pass_last(&mut self, socket: &Socket, channel: &mut Channel) -> bool {
         let mut bytes = [0; PIECE];
         loop {
-            let heard = self.hear_program(channel, &mut bytes);
-            if self.tell(socket, channel).is_err() || heard.is_err() || self.is_told(channel) {
+            let read = self.read_program(channel, &mut bytes);
+            if self.send_output(socket, channel).is_err() || read.is_err() || self.is_finished(channel) {
                 return true;
             }
-            if heard == Ok(Heard::Nothing) {
+            if read == Ok(ReadOutcome::Nothing) {
                 return false;
             }
         }
     }
 
-    /// Whether the client has all that the program has written, and its end.
-    fn is_told(&self, channel: &Channel) -> bool {
-        self.to_client == Way::Ended && channel.output().is_empty()
+    fn is_finished(&self, channel: &Channel) -> bool {
+        self.to_client == FlowState::Ended && channel.output().is_empty()
     }
 
-    fn hear_client(
+    fn read_client(
         &mut self,
         socket: &Socket,
         channel: &mut Channel,
         bytes: &mut [u8],
-    ) -> Result<Heard, String> {
+    ) -> Result<ReadOutcome, String> {
         if self.waiting() >= MAX_WAITING {
-            return Ok(Heard::Nothing);
+            return Ok(ReadOutcome::Nothing);
         }
         let heard = match socket.receive(bytes) {
-            Ok(0) => Heard::Gone,
+            Ok(0) => ReadOutcome::Gone,
             Ok(n) => {
                 channel.feed(&bytes[..n]);
-                Heard::Something
+                ReadOutcome::Something
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Heard::Nothing,
-            Err(_) if self.is_told(channel) => Heard::Gone,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => ReadOutcome::Nothing,
+            Err(_) if self.is_finished(channel) => ReadOutcome::Gone,
             Err(error) => return Err(error.to_string()),
         };
         while let Some(piece) = channel.next_piece(&mut self.came).map_err(|error| error.to_string())? {
-            if (piece, self.to_program) == (Piece::End, Way::Open) {
-                self.to_program = Way::Ending;
+            if (piece, self.to_program) == (StreamItem::End, FlowState::Open) {
+                self.to_program = FlowState::Ending;
             }
         }
-        if heard == Heard::Gone && !self.is_told(channel) {
-            return Err("it was cut before its end was said".into());
+        if heard == ReadOutcome::Gone && !self.is_finished(channel) {
+            return Err("it was cut before its end".into());
         }
         Ok(heard)
     }
 
-    /// Gives the program what there is room for.
     fn give(&mut self) {
-        while self.waiting() > 0 && self.to_program != Way::Deaf {
+        while self.waiting() > 0 && self.to_program != FlowState::Deaf {
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
             match send(&self.program, &self.came[self.given..], flags) {
                 Ok(n) => self.given += n,
@@ -176,37 +165,36 @@ impl Passage {
                     }
                     return;
                 }
-                // It has closed its end, or ended.
-                Err(_) => self.to_program = Way::Deaf,
+                // The program has closed its end, or has ended.
+                Err(_) => self.to_program = FlowState::Deaf,
             }
         }
         self.came.clear();
         self.given = 0;
-        if self.to_program == Way::Ending {
-            // It fails if the program has ended.
+        if self.to_program == FlowState::Ending {
             let _ = shutdown(&self.program, Shutdown::Write);
-            self.to_program = Way::Ended;
+            self.to_program = FlowState::Ended;
         }
     }
 
-    fn hear_program(&mut self, channel: &mut Channel, bytes: &mut [u8]) -> Result<Heard, String> {
-        if self.to_client != Way::Open || channel.output().len() >= MAX_WAITING {
-            return Ok(Heard::Nothing);
+    fn read_program(&mut self, channel: &mut Channel, bytes: &mut [u8]) -> Result<ReadOutcome, String> {
+        if self.to_client != FlowState::Open || channel.output().len() >= MAX_WAITING {
+            return Ok(ReadOutcome::Nothing);
         }
         let encrypted = match recv(&self.program, &mut *bytes, RecvFlags::DONTWAIT) {
             Ok((n, _)) if n > 0 => channel.send_bytes(&bytes[..n]),
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(Heard::Nothing),
-            // One that ends with input unread resets its stream: that is its end.
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(ReadOutcome::Nothing),
+            // A program that ends with unread input resets its stream: that is its end too.
             Ok(_) | Err(_) => {
-                self.to_client = Way::Ended;
+                self.to_client = FlowState::Ended;
                 channel.send_end()
             }
         };
-        encrypted.map(|()| Heard::Something).map_err(|error| error.to_string())
+        encrypted.map(|()| ReadOutcome::Something).map_err(|error| error.to_string())
     }
 
-    /// Sends what there is room for.
-    fn tell(&self, socket: &Socket, channel: &mut Channel) -> io::Result<()> {
+    /// Sends encrypted data while there is room.
+    fn send_output(&self, socket: &Socket, channel: &mut Channel) -> io::Result<()> {
         while !channel.output().is_empty() {
             match socket.send_bytes(channel.output()) {
                 Ok(n) => channel.sent(n),
@@ -218,11 +206,9 @@ impl Passage {
     }
 }
 
-/// What one side has said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Heard {
+enum ReadOutcome {
     Something,
     Nothing,
-    /// It has closed the connection.
     Gone,
 }

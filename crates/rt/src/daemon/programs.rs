@@ -1,12 +1,14 @@
-//! The programs that a daemon has started: they lead process groups of their own, and end with the connection over which they
-//! were asked for, and with the daemon.
+//! The programs that a daemon has started: each leads a process group, and ends with the connection
+//! of its request and with the daemon.
 //!
 //! Rules
-//! 1. A group that is to end gets SIGTERM, and [`GRACE`] later SIGKILL. When the leader has ended, what is left of its group
-//!    is killed at once.
-//! 2. A leader is not reaped before its group was killed and taken out of guard, so that the group's number is its own till then.
-//! 3. What has left its group becomes the daemon's child when its parents have ended (the daemon is a subreaper), and is killed
-//!    when the daemon ends. If the daemon is killed itself, its guard kills the groups.
+//! 1. A group that is to end gets SIGTERM, and [`GRACE`] later SIGKILL. When the leader has ended,
+//!    the rest of its group is killed at once.
+//! 2. A leader is reaped only after its group was killed and removed from the guard, so that no
+//!    other group can get its number before.
+//! 3. A process that has left its group becomes the daemon's child when its parents have ended (the
+//!    daemon is a subreaper), and is killed when the daemon ends. If the daemon is killed itself,
+//!    its guard kills the groups.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
@@ -26,39 +28,34 @@ use super::Ended;
 use super::message::Exec;
 use crate::orphans::children_where;
 
-/// How long a program has between SIGTERM and SIGKILL.
+/// Between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// All that run.
 pub(super) struct Programs {
     guard: Option<Guard>,
     /// By the process id of the leader.
-    running: BTreeMap<i32, Running>,
-    /// Tells universes of one user apart.
+    running: BTreeMap<i32, RunningProgram>,
     suffix: String,
-    /// The limit on open files that programs get, as this process had it.
+    /// The limits on open files for programs: those with which the daemon started.
     open_files: Option<(u64, u64)>,
 }
 
-struct Running {
+struct RunningProgram {
     process: spawn::Process,
-    /// Who has asked for it, and by which name.
+    /// The connection of the request, and the program's number there.
     connection: u64,
     id: u32,
-    /// When it is killed.
     limit: Option<Instant>,
 }
 
-/// Why a program does not run.
-pub(super) struct Failure {
-    /// The number of the error, or 0.
+pub(super) struct ExecFailure {
+    /// errno, or 0.
     pub(super) error: i32,
-    /// For a person.
     pub(super) reason: String,
 }
 
 impl Programs {
-    /// Makes this process one that can start programs. It must have no thread.
+    /// Prepares this process for starting programs. It must have no other thread.
     pub(super) fn new(suffix: &str, open_files: Option<(u64, u64)>) -> io::Result<Programs> {
         set_child_subreaper(Some(rustix::process::getpid()))?;
         let guard = Some(Guard::start()?);
@@ -69,17 +66,16 @@ impl Programs {
         self.running.is_empty()
     }
 
-    /// Starts a program for a connection, and returns its process id.
     pub(super) fn start(
         &mut self,
         connection: u64,
         exec: &Exec,
         stdio: BorrowedFd<'_>,
         errors: BorrowedFd<'_>,
-    ) -> Result<i32, Failure> {
-        let fail = |error: i32, reason: String| Failure { error, reason };
+    ) -> Result<i32, ExecFailure> {
+        let fail = |error: i32, reason: String| ExecFailure { error, reason };
         let of = |what: String| {
-            move |error: io::Error| Failure {
+            move |error: io::Error| ExecFailure {
                 error: error.raw_os_error().unwrap_or(0),
                 reason: format!("{what}: {error}"),
             }
@@ -98,7 +94,7 @@ impl Programs {
         };
         let mut env: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         if !self.suffix.is_empty() {
-            // Commands that the program starts mean this universe.
+            // Commands of the program use this universe.
             env.insert(
                 format!("{}boot_session_suffix", oxmpi_param::ENV_PREFIX).into(),
                 (&self.suffix).into(),
@@ -127,7 +123,7 @@ impl Programs {
         })
         .map_err(of(format!("cannot run '{}'", path.display())))?;
         let pid = process.pid;
-        self.running.insert(pid, Running { process, connection, id: exec.id, limit: None });
+        self.running.insert(pid, RunningProgram { process, connection, id: exec.id, limit: None });
         if let Err(error) = guard.watch(pid) {
             self.guard = None;
             signal(pid, Signal::KILL);
@@ -136,13 +132,13 @@ impl Programs {
         Ok(pid)
     }
 
-    /// The programs that have ended: for which connection, by which name, and how. Reaps whatever else has ended.
+    /// Reaps ended processes; returns the connection, number and end of each program.
     pub(super) fn reap(&mut self) -> Vec<(u64, u32, Ended)> {
-        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         let (mut ended, mut leaders) = (Vec::new(), Vec::new());
         for (pid, running) in &self.running {
             let leader = WaitId::PidFd(running.process.pidfd.as_fd());
-            let Ok(Some(status)) = waitid(leader, look | WaitIdOptions::NOWAIT) else { continue };
+            let Ok(Some(status)) = waitid(leader, options | WaitIdOptions::NOWAIT) else { continue };
             let how = match (status.exit_status(), status.terminating_signal()) {
                 (Some(code), _) => Ended::Exited(code),
                 (None, signal) => Ended::Killed(signal.unwrap_or(0)),
@@ -152,18 +148,18 @@ impl Programs {
         }
         for pid in &leaders {
             signal(*pid, Signal::KILL);
-            // It fails if the guard is gone, and then there is nothing to take out.
+            // Fails if the guard is gone, which then has no list.
             let _ = self.guard.as_ref().map(|guard| guard.forget(*pid));
             if let Some(running) = self.running.remove(pid) {
-                // It has ended, so this does not wait.
-                let _ = waitid(WaitId::PidFd(running.process.pidfd.as_fd()), look);
+                // The leader has ended, so this does not wait.
+                let _ = waitid(WaitId::PidFd(running.process.pidfd.as_fd()), options);
             }
         }
         if leaders.is_empty() {
-            // Then it was one that others have left to us.
+            // Then the ended process was an orphan.
             for pid in children_where(|state| state == 'Z') {
                 if !self.running.contains_key(&pid.as_raw_pid()) {
-                    let _ = waitid(WaitId::Pid(pid), look);
+                    let _ = waitid(WaitId::Pid(pid), options);
                 }
             }
         }
@@ -181,27 +177,25 @@ impl Programs {
         }
     }
 
-    /// When [`Programs::kill_late`] is to be called.
     pub(super) fn time(&self) -> Option<Instant> {
         self.running.values().filter_map(|running| running.limit).min()
     }
 
-    /// Kills those that had their time to end.
     pub(super) fn kill_late(&mut self, now: Instant) {
         for (pid, running) in &mut self.running {
             if running.limit.is_some_and(|limit| limit <= now) {
                 signal(*pid, Signal::KILL);
-                // A process that the kernel does not let go yet is killed again, in a while.
+                // A process that the kernel still keeps is killed again later.
                 running.limit = Some(now + GRACE);
             }
         }
     }
 
-    /// Kills whatever is left of what was started here, and ends the guard.
+    /// Kills all remaining processes, and ends the guard.
     pub(super) fn finish(mut self) {
         let guard = self.guard.as_ref().map(Guard::pid);
         self.running.keys().for_each(|pid| signal(*pid, Signal::KILL));
-        // Each killed child may leave children of its own to this process.
+        // Each killed process may leave children to this process.
         loop {
             let children: Vec<Pid> =
                 children_where(|_| true).into_iter().filter(|pid| Some(pid.as_raw_pid()) != guard).collect();
@@ -209,7 +203,6 @@ impl Programs {
                 break;
             }
             for pid in children {
-                // It fails if it has ended.
                 let _ = kill_process(pid, Signal::KILL);
                 let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED);
             }
@@ -220,21 +213,19 @@ impl Programs {
     }
 }
 
-/// Sends a signal to a group whose leader was not reaped.
+/// Sends a signal to a group whose leader is not reaped.
 fn signal(group: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(group) {
-        // It fails if nothing is left of it but a zombie.
         let _ = kill_process_group(pid, signal);
     }
 }
 
-/// Where a program is to start.
-fn directory(exec: &Exec, home: Option<&OsString>) -> Result<PathBuf, Failure> {
+fn directory(exec: &Exec, home: Option<&OsString>) -> Result<PathBuf, ExecFailure> {
     match std::fs::metadata(&exec.directory) {
         Ok(found) if found.is_dir() => Ok(exec.directory.clone()),
         other if exec.is_strict => {
             let why = other.map_or_else(|error| error.to_string(), |_| "it is no directory".into());
-            Err(Failure {
+            Err(ExecFailure {
                 error: 0,
                 reason: format!("cannot start in '{}': {why}", exec.directory.display()),
             })
@@ -244,16 +235,15 @@ fn directory(exec: &Exec, home: Option<&OsString>) -> Result<PathBuf, Failure> {
 }
 
 /// The file that a shell would run for `name`.
-fn find(name: &OsStr, path: Option<&OsString>, directory: &Path) -> Result<PathBuf, Failure> {
+fn find(name: &OsStr, path: Option<&OsString>, directory: &Path) -> Result<PathBuf, ExecFailure> {
     let is_executable = |path: &Path| path.is_file() && access(path, Access::EXEC_OK).is_ok();
     let not_found = rustix::io::Errno::NOENT.raw_os_error();
     if name.as_bytes().contains(&b'/') {
-        // Whether it can be run says the kernel.
         return Ok(directory.join(name));
     }
     let path = path.map_or(OsStr::new("/usr/bin:/bin"), |path| path);
     let mut candidates = std::env::split_paths(path).map(|entry| directory.join(entry).join(name));
-    candidates.find(|path| is_executable(path)).ok_or_else(|| Failure {
+    candidates.find(|path| is_executable(path)).ok_or_else(|| ExecFailure {
         error: not_found,
         reason: format!("cannot run '{}': no such file in PATH ({})", name.display(), path.display()),
     })

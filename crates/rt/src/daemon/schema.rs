@@ -1,51 +1,44 @@
-//! The boot schema: a file that names the hosts of a universe, a line each.
+//! The boot schema: a file with the hosts of a universe, one per line.
 //!
 //! ```text
-//! # cpu: processors to use; user: whose account; schedule: whether N and C mean it; prefix: where OxMPI is there
+//! # cpu: processors to use; user: account; schedule: whether N and C include the host;
+//! # prefix: path of OxMPI
 //! node1.cluster.example  cpu=4
 //! node2.cluster.example  cpu=4 user=guest
 //! head.cluster.example   schedule=no
 //! ```
 //!
-//! `slots=` and `count=` are other words for `cpu=`. A host that has several lines is one node with the sum of their processors,
-//! where a line without a number counts one.
+//! `slots=` and `count=` are synonyms of `cpu=`. A host on several lines is one node with the sum
+//! of their processors, where a line without a number counts one.
 
 use oxmpi_param::nearest::nearest;
 
 /// A host of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// Its name or address.
     pub name: String,
-    /// Processors, if the file says how many.
     pub cpus: Option<u32>,
-    /// The account there, if not of the same name.
     pub user: Option<String>,
-    /// Whether `N` and `C` mean it too.
     pub is_scheduled: bool,
-    /// Where OxMPI is installed there, if not where it is here.
     pub prefix: Option<String>,
 }
 
 impl Host {
-    /// A host with this name, of which nothing else is said.
+    /// A host without further properties.
     pub fn new(name: &str) -> Host {
         Host { name: name.into(), cpus: None, user: None, is_scheduled: true, prefix: None }
     }
 }
 
-/// Why a file is no boot schema.
+/// Why a file is not a boot schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
-    /// A line is wrong.
     #[error("line {line}: {why}")]
     Line {
-        /// Its number, from 1.
+        /// Counted from 1.
         line: usize,
-        /// Why.
         why: String,
     },
-    /// Nothing is there.
     #[error("no host is named: write a line 'HOST' or 'HOST cpu=N' for each")]
     Empty,
 }
@@ -53,9 +46,6 @@ pub enum SchemaError {
 const KEYS: [&str; 6] = ["cpu", "slots", "count", "user", "schedule", "prefix"];
 
 /// Reads a boot schema. Hosts are in the order of their first lines.
-///
-/// # Errors
-/// The line that is wrong, and why.
 pub fn hosts(text: &str) -> Result<Vec<Host>, SchemaError> {
     let mut all: Vec<Host> = Vec::new();
     for (line, content) in (1..).zip(text.lines()) {
@@ -75,7 +65,6 @@ pub fn hosts(text: &str) -> Result<Vec<Host>, SchemaError> {
     if all.is_empty() { Err(SchemaError::Empty) } else { Ok(all) }
 }
 
-/// Reads `cpu=4`.
 fn key(host: &mut Host, word: &str) -> Result<(), String> {
     let (key, value) = word.split_once('=').unwrap_or((word, ""));
     let some = |what: &str| match value {
@@ -107,7 +96,6 @@ fn key(host: &mut Host, word: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// One more line of a host.
 fn join(host: &mut Host, more: Host) -> Result<(), String> {
     if more.user.is_some() && more.user != host.user {
         return Err(format!("'{}' has another user on a line before this", host.name));
@@ -135,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn faults_are_reported_with_their_line() {
         let of = |text: &str| hosts(text).unwrap_err().to_string();
         assert!(of("\na cpus=4").starts_with("line 2: 'cpus=4' is none of cpu=, slots="));
         assert!(of("a cpus=4").ends_with("did you mean 'cpu='?"));

@@ -1,13 +1,13 @@
-//! A daemon: one thread, one loop, which sleeps until something is to be done.
+//! A daemon: one thread with one loop over events.
 //!
-//! It begins as a child of `oxmpi boot` or of the agent that this has started, hears over its standard input what it is, and
-//! says over its standard output how far it is; when all daemons are connected it goes into the background. If its input
-//! ends before, it ends.
+//! A daemon begins as a child of `oxmpi boot` or of its agent, reads its configuration from
+//! standard input, and reports its progress on standard output; when all daemons are connected it
+//! goes into the background. If its input ends before, the daemon ends.
 
 mod beginning;
 mod ending;
-mod strangers;
 mod streams;
+mod unauthenticated;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,23 +19,24 @@ use oxmpi_sys::poller::{Interest, Poller, Ready};
 use oxmpi_sys::spawn::Signals;
 use rustix::process::Signal;
 
-use self::beginning::{prepare, read_seed, tell_boot};
-use self::ending::Ending;
+use self::beginning::{prepare, read_seed, report_to_boot};
+use self::ending::HaltState;
 use super::channel::{Channel, ChannelError};
-use super::links::Peer;
-use super::message::{Message, Purpose, Seed, Seen, View};
+use super::links::DaemonPeer;
+use super::message::{DaemonMessage, NodeView, Purpose, Seed, View};
 use super::passage::Passage;
 use super::programs::Programs;
 
-/// What a daemon writes to its standard output before its messages: what a login shell has said comes before it.
+/// Separates a daemon's messages on standard output from earlier output of a login shell.
 pub(super) const MAGIC: &[u8] = b"\noxmpi-daemon-1\n";
 
-/// How long somebody who has connected may take to say what for.
+/// The limit for a new connection to send its purpose.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes that wait for one reader at most.
+/// The most bytes that wait for one reader.
 const MAX_OUTPUT: usize = 16 << 20;
 
-// Names in the poller; connections have numbers from `FIRST`, and the program at the other end of one has the same with a bit more.
+// Event names. Connections have numbers from `FIRST`; the program behind a connection has its
+// number with the bit `PROGRAM`.
 const DOOR: u64 = 0;
 const SIGNALS: u64 = 1;
 const BOOT: u64 = 2;
@@ -43,90 +44,81 @@ const LISTENERS: u64 = 3;
 const FIRST: u64 = 100;
 const PROGRAM: u64 = 1 << 62;
 
-/// The two kinds of sockets.
-pub(super) enum Link {
-    /// Of a process of this user on this host.
+pub(super) enum PeerSocket {
     Near(OwnedFd),
-    /// Of who knows the secret.
+    /// To a peer that must have the secret.
     Far(Socket),
 }
 
-impl AsFd for Link {
+impl AsFd for PeerSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Link::Near(socket) => socket.as_fd(),
-            Link::Far(socket) => socket.as_fd(),
+            PeerSocket::Near(socket) => socket.as_fd(),
+            PeerSocket::Far(socket) => socket.as_fd(),
         }
     }
 }
 
-/// What a connection is.
 pub(super) enum Role {
-    /// It has not said.
-    Stranger,
-    /// We connect to that node's daemon.
+    /// The purpose is not known yet.
+    Unidentified,
+    /// This daemon is connecting to that node's daemon.
     Dialling(u32),
-    /// We have, and wait for its answer.
-    Asking(u32),
-    /// The link with that node's daemon.
+    /// This daemon has connected, and waits for the answer.
+    Greeting(u32),
     Peer(u32),
-    /// A program of the user's, with the streams that it has made.
-    Control(BTreeMap<u32, Held>),
-    /// It becomes a stream of that connection when our answer is out.
+    /// The requests of a program of the user's, with its streams.
+    Control(BTreeMap<u32, PendingStream>),
+    /// Becomes a stream of that connection when the answer is sent.
     Stream(u64, u32),
-    /// It is one, and waits for its program. Nobody listens to it.
-    Held(u64, u32),
-    /// It passes on what a program writes and is to read.
+    /// A stream that waits for its program. Not polled.
+    Parked(u64, u32),
+    /// Forwards a stream of a running program.
     Passing(Passage),
 }
 
-/// A stream that waits for its program.
-pub(super) enum Held {
-    /// It will be the program's own.
+pub(super) enum PendingStream {
+    /// The socket that the program inherits.
     Near(OwnedFd),
-    /// The connection of this number will be passed on.
+    /// The number of the connection to be forwarded.
     Far(u64),
 }
 
-/// A connection.
-pub(super) struct Connection {
-    pub(super) link: Link,
+pub(super) struct DaemonConnection {
+    pub(super) link: PeerSocket,
     pub(super) channel: Channel,
     pub(super) role: Role,
-    /// When it is given up.
+    /// When the connection is closed, if it has made no progress.
     pub(super) limit: Option<Instant>,
-    /// Whether it ends when all is sent.
+    /// Whether the connection closes when all output is sent.
     is_closing: bool,
-    /// Whether the poller tells of room to write.
     is_full: bool,
-    /// For what the poller waits on both sides of a passage.
+    /// The poll interests on both sides of a passage.
     interests: [Interest; 2],
 }
 
-/// A daemon.
 pub(super) struct Daemon {
     pub(super) poller: Poller,
     pub(super) seed: Seed,
-    pub(super) peers: Vec<Peer>,
-    pub(super) connections: BTreeMap<u64, Connection>,
+    pub(super) peers: Vec<DaemonPeer>,
+    pub(super) connections: BTreeMap<u64, DaemonConnection>,
     next: u64,
-    /// Where this host's programs knock, under the name of the user's daemon; `None` at its end.
+    /// The listener under the name of the user's daemon; `None` at the end.
     door: Option<OwnedFd>,
     listeners: Vec<Listener>,
-    /// Who is not let in before when, as there were no descriptors.
+    /// Listeners that are not polled until then, as no descriptors were left.
     shut: BTreeMap<u64, Instant>,
-    /// What `oxmpi boot` says, as long as it does.
+    /// The channel of `oxmpi boot`, until the daemon is in the background.
     boot: Option<Channel>,
-    /// Since it has gone into the background.
+    /// Once the daemon is in the background.
     background: Option<(Signals, Programs)>,
-    ending: Option<Ending>,
-    /// Whether `oxmpi boot` knows that all are connected.
+    ending: Option<HaltState>,
     is_connected: bool,
-    /// The limit on open files from before it was raised.
+    /// The limits on open files before they were raised.
     open_files: Option<(u64, u64)>,
 }
 
-/// Acts as a daemon. Returns the exit code.
+/// Runs a daemon; returns the exit status.
 pub fn serve() -> i32 {
     let mut boot = Channel::trusted();
     let seed = match read_seed(&mut boot) {
@@ -149,10 +141,8 @@ pub fn serve() -> i32 {
     }
 }
 
-/// Tells `oxmpi boot` what is wrong. Returns the exit code.
 fn complain(reason: String) -> i32 {
-    // If it has gone it does not want to know.
-    let _ = tell_boot(&Message::Trouble { reason });
+    let _ = report_to_boot(&DaemonMessage::Trouble { reason });
     1
 }
 
@@ -161,7 +151,7 @@ impl Daemon {
         let mut ready = Vec::new();
         loop {
             let now = Instant::now();
-            self.look_after(now)?;
+            self.handle_due(now)?;
             if self.is_over(now) {
                 self.finish();
                 return Ok(0);
@@ -172,9 +162,9 @@ impl Daemon {
             for &Ready { name, readable, writable } in &ready {
                 match name {
                     DOOR => self.welcome_near(),
-                    SIGNALS => self.hear_signals(),
+                    SIGNALS => self.read_signals(),
                     BOOT => {
-                        if !self.hear_boot()? {
+                        if !self.read_boot()? {
                             return Ok(1);
                         }
                     }
@@ -184,12 +174,12 @@ impl Daemon {
                 }
             }
             if self.boot.is_some() {
-                self.tell_when_connected().map_err(|error| format!("cannot answer 'oxmpi boot': {error}"))?;
+                self.report_when_connected()
+                    .map_err(|error| format!("cannot answer 'oxmpi boot': {error}"))?;
             }
         }
     }
 
-    /// When [`Daemon::look_after`] is to be called.
     fn time(&self) -> Option<Instant> {
         let limits = self.connections.values().filter_map(|connection| connection.limit);
         let programs = self.background.as_ref().and_then(|(_, programs)| programs.time());
@@ -197,8 +187,7 @@ impl Daemon {
         limits.chain(programs).chain(ending).chain(self.shut.values().copied()).chain(self.dial_time()).min()
     }
 
-    /// Does what is due.
-    fn look_after(&mut self, now: Instant) -> Result<(), String> {
+    fn handle_due(&mut self, now: Instant) -> Result<(), String> {
         let late = self.connections.iter().filter(|(_, c)| c.limit.is_some_and(|limit| limit <= now));
         let late: Vec<u64> = late.map(|(number, _)| *number).collect();
         late.into_iter().for_each(|number| self.lose(number, "it does not answer in time"));
@@ -218,7 +207,7 @@ impl Daemon {
         Ok(())
     }
 
-    fn hear_signals(&mut self) {
+    fn read_signals(&mut self) {
         let Some((signals, programs)) = &mut self.background else { return };
         let mut is_to_end = false;
         while let Ok(Some(signal)) = signals.next() {
@@ -226,26 +215,25 @@ impl Daemon {
         }
         let ended = programs.reap();
         for (connection, id, how) in ended {
-            self.tell(connection, &Message::Ended { id, how });
+            self.send(connection, &DaemonMessage::Ended { id, how });
         }
         if is_to_end {
             self.end();
         }
     }
 
-    /// Adds a connection and returns its number.
-    pub(super) fn add(&mut self, link: Link, channel: Channel, role: Role) -> Option<u64> {
+    pub(super) fn add(&mut self, link: PeerSocket, channel: Channel, role: Role) -> Option<u64> {
         let number = self.next;
         let (is_full, interests) = (matches!(role, Role::Dialling(_)), <[Interest; 2]>::default());
         self.poller.add(&link, number, is_full).ok()?;
         self.next += 1;
         let limit = Some(Instant::now() + PATIENCE);
-        let connection = Connection { link, channel, role, limit, is_closing: false, is_full, interests };
+        let connection =
+            DaemonConnection { link, channel, role, limit, is_closing: false, is_full, interests };
         self.connections.insert(number, connection);
         Some(number)
     }
 
-    /// Sees to a connection that is ready.
     fn attend(&mut self, number: u64, readable: bool, writable: bool) {
         if self.connections.get(&number).is_some_and(|connection| matches!(connection.role, Role::Passing(_)))
         {
@@ -262,7 +250,8 @@ impl Daemon {
 
     fn read(&mut self, number: u64) {
         let mut bytes = [0; 1 << 14];
-        // Some rounds only, so that others have their turn; what is left is told again.
+        // A limited number of reads, so that other events are served; the poller reports the rest
+        // again.
         for _ in 0..16 {
             let Some(connection) = self.connections.get_mut(&number) else { return };
             match rustix::net::recv(&connection.link, &mut bytes, rustix::net::RecvFlags::DONTWAIT) {
@@ -273,11 +262,11 @@ impl Daemon {
                 Err(error) => return self.lose(number, &io::Error::from(error).to_string()),
             }
             while let Some(connection) = self.connections.get_mut(&number) {
-                if matches!(connection.role, Role::Held(..)) {
+                if matches!(connection.role, Role::Parked(..)) {
                     return;
                 }
                 match connection.channel.next() {
-                    Ok(Some(message)) => self.hear(number, message),
+                    Ok(Some(message)) => self.handle_message(number, message),
                     Ok(None) => break,
                     Err(error) => return self.refuse(number, &error),
                 }
@@ -285,39 +274,36 @@ impl Daemon {
         }
     }
 
-    /// Ends a connection whose other end says what makes no sense.
     fn refuse(&mut self, number: u64, error: &ChannelError) {
         let text = error.to_string();
         if self.connections.get(&number).is_some_and(|connection| connection.channel.is_open()) {
-            self.answer_last(number, format!("what it was told is not understood: {text}"));
+            self.answer_last(number, format!("it has received a malformed message: {text}"));
         } else {
             self.lose(number, &text);
         }
     }
 
-    /// Refuses, and ends the connection.
+    /// Refuses, and closes the connection after the answer.
     fn answer_last(&mut self, number: u64, reason: String) {
-        self.tell(number, &Message::Refused { reason });
+        self.send(number, &DaemonMessage::Refused { reason });
         if let Some(connection) = self.connections.get_mut(&number) {
             connection.is_closing = true;
         }
         self.flush(number);
     }
 
-    /// Says something.
-    pub(super) fn tell(&mut self, number: u64, message: &Message) {
+    pub(super) fn send(&mut self, number: u64, message: &DaemonMessage) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
         let sent = connection.channel.send(message);
         if sent.is_err() || connection.channel.output().len() > MAX_OUTPUT {
-            return self.lose(number, "it does not read what it is told");
+            return self.lose(number, "it does not read its messages");
         }
         self.flush(number);
     }
 
-    /// Sends what there is room for.
     pub(super) fn flush(&mut self, number: u64) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
-        if matches!(connection.role, Role::Dialling(_) | Role::Held(..) | Role::Passing(_)) {
+        if matches!(connection.role, Role::Dialling(_) | Role::Parked(..) | Role::Passing(_)) {
             return;
         }
         let flags = rustix::net::SendFlags::NOSIGNAL | rustix::net::SendFlags::DONTWAIT;
@@ -332,7 +318,6 @@ impl Daemon {
         let is_full = !connection.channel.output().is_empty();
         if is_full != connection.is_full {
             connection.is_full = is_full;
-            // It fails for no descriptor that is in the set.
             let _ = self.poller.change(&connection.link, number, is_full);
         }
         if is_full {
@@ -346,42 +331,41 @@ impl Daemon {
         }
     }
 
-    fn hear(&mut self, number: u64, message: Message) {
+    fn handle_message(&mut self, number: u64, message: DaemonMessage) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
         if connection.is_closing {
             return;
         }
-        let is_near = matches!(connection.link, Link::Near(_));
+        let is_near = matches!(connection.link, PeerSocket::Near(_));
         let role = match &connection.role {
-            Role::Stranger => 0,
+            Role::Unidentified => 0,
             Role::Control(_) => 1,
-            Role::Asking(_) => 2,
+            Role::Greeting(_) => 2,
             Role::Peer(_) => 3,
-            Role::Dialling(_) | Role::Stream(..) | Role::Held(..) | Role::Passing(_) => 4,
+            Role::Dialling(_) | Role::Stream(..) | Role::Parked(..) | Role::Passing(_) => 4,
         };
         match (role, message) {
-            (0, Message::Purpose(purpose)) => self.introduce(number, purpose),
-            (1, Message::Ask) if is_near => {
-                let view = Message::View(self.view());
-                self.tell(number, &view);
+            (0, DaemonMessage::Purpose(purpose)) => self.introduce(number, purpose),
+            (1, DaemonMessage::Ask) if is_near => {
+                let view = DaemonMessage::View(self.view());
+                self.send(number, &view);
             }
-            (1, Message::Ask) => {
-                let reason = "what a daemon knows is told on its own host only".to_string();
-                self.tell(number, &Message::Refused { reason });
+            (1, DaemonMessage::Ask) => {
+                let reason = "a daemon answers this only to processes on its own host".to_string();
+                self.send(number, &DaemonMessage::Refused { reason });
             }
-            (1, Message::Exec(exec)) => self.exec(number, &exec),
-            (1, Message::Halt) => self.halt_all(number),
+            (1, DaemonMessage::Exec(exec)) => self.exec(number, &exec),
+            (1, DaemonMessage::Halt) => self.halt_all(number),
             (2, message) => self.answered(number, message),
-            (3, Message::Halt) => self.halt_from(number),
+            (3, DaemonMessage::Halt) => self.halt_from(number),
             (_, other) => {
                 let what = format!("{other:?}");
                 let what = &what[..what.floor_char_boundary(60)];
-                self.answer_last(number, format!("'{what}' makes no sense here"));
+                self.answer_last(number, format!("'{what}' is unexpected here"));
             }
         }
     }
 
-    /// Somebody says what its connection is for.
     fn introduce(&mut self, number: u64, purpose: Purpose) {
         if self.background.is_none() && !matches!(purpose, Purpose::Peer { .. }) {
             return self.answer_last(number, "the universe is being booted".into());
@@ -392,12 +376,16 @@ impl Daemon {
         let role = match purpose {
             Purpose::Control => Role::Control(BTreeMap::new()),
             Purpose::Stream { connection, stream } => match self.connections.get(&connection) {
-                Some(Connection { role: Role::Control(streams), .. }) if !streams.contains_key(&stream) => {
+                Some(DaemonConnection { role: Role::Control(streams), .. })
+                    if !streams.contains_key(&stream) =>
+                {
                     Role::Stream(connection, stream)
                 }
                 _ => {
-                    return self
-                        .answer_last(number, format!("stream {stream} of connection {connection} is none"));
+                    return self.answer_last(
+                        number,
+                        format!("stream {stream} of connection {connection} does not exist, or is in use"),
+                    );
                 }
             },
             Purpose::Peer { node } => return self.welcome_peer(number, node),
@@ -409,11 +397,11 @@ impl Daemon {
             };
             connection.role = role;
         }
-        self.tell(number, &Message::Accepted { connection: number });
+        self.send(number, &DaemonMessage::Accepted { connection: number });
     }
 
     fn view(&self) -> View {
-        let seen = |peer: &Peer| Seen { node: peer.node.clone(), trouble: peer.trouble() };
+        let seen = |peer: &DaemonPeer| NodeView { node: peer.node.clone(), trouble: peer.trouble() };
         View {
             own: self.seed.node,
             secret: self.seed.secret.clone(),
@@ -421,7 +409,6 @@ impl Daemon {
         }
     }
 
-    /// A connection has ended, or is to.
     pub(super) fn lose(&mut self, number: u64, why: &str) {
         let Some(connection) = self.connections.remove(&number) else { return };
         self.poller.remove(&connection.link);
@@ -435,7 +422,7 @@ impl Daemon {
                     ending.clients.retain(|client| *client != number);
                 }
             }
-            Role::Dialling(node) | Role::Asking(node) => self.not_reached(node, why),
+            Role::Dialling(node) | Role::Greeting(node) => self.not_reached(node, why),
             Role::Peer(node) => {
                 self.unlink(node, number, why);
                 if let Some(ending) = &mut self.ending
@@ -444,13 +431,15 @@ impl Daemon {
                     ending.missing.insert(node);
                 }
             }
-            Role::Held(of, stream) => {
-                if let Some(Connection { role: Role::Control(streams), .. }) = self.connections.get_mut(&of) {
+            Role::Parked(of, stream) => {
+                if let Some(DaemonConnection { role: Role::Control(streams), .. }) =
+                    self.connections.get_mut(&of)
+                {
                     streams.remove(&stream);
                 }
             }
             Role::Passing(passage) => self.poller.remove(passage.program()),
-            Role::Stranger | Role::Stream(..) => {}
+            Role::Unidentified | Role::Stream(..) => {}
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Looking for another launcher: environment variables, and whether who has set them is still there.
+//! The evidence of another launcher: environment variables, and whether the launcher that set them
+//! is live.
 
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -10,44 +11,35 @@ use oxmpi_sys::spawn::is_live_socket;
 
 use crate::lost::LAUNCHER_VARIABLE;
 
-/// How long a PMIx server on this machine may take to accept.
+/// The limit for a PMIx server on this machine to accept.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Ancestors that are looked at.
 const GENERATIONS: usize = 64;
 
-/// What was found of other launchers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Evidence {
     pub(super) pmi: Pmi,
     pub(super) pmix: Pmix,
     pub(super) slurm: Slurm,
-    /// Which of the tasks this one is, if a variable says so.
     pub(super) task_rank: Option<u32>,
-    /// This process and its ancestors, up to but without an `mpirun` of ours.
+    /// This process and its ancestors, without an `mpirun` of ours.
     pub(super) line: Vec<i32>,
-    /// Whether an `mpirun` of ours is among the ancestors.
     pub(super) is_below_mpirun: bool,
 }
 
-/// PMI-1 and PMI-2.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pmi {
-    /// PMI_SIZE.
     pub(super) size: Option<u32>,
-    /// PMI_FD, if it is a socket with another end.
+    /// PMI_FD, if it is a socket with a peer.
     pub(super) open_socket: Option<i32>,
 }
 
-/// PMIx.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pmix {
     /// OMPI_COMM_WORLD_SIZE.
     pub(super) size: Option<u32>,
-    /// Where its server takes connections.
     pub(super) server: Option<String>,
 }
 
-/// Slurm.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slurm {
     /// SLURM_NTASKS: of the allocation or the step.
@@ -59,7 +51,6 @@ pub(super) struct Slurm {
 }
 
 impl Evidence {
-    /// Looks at this process.
     pub(super) fn gather() -> Evidence {
         let (line, is_below_mpirun) = line_of(id(), number(LAUNCHER_VARIABLE));
         Evidence {
@@ -67,7 +58,7 @@ impl Evidence {
                 size: number("PMI_SIZE"),
                 open_socket: number("PMI_FD").filter(|socket| is_live_socket(*socket)),
             },
-            // Below our mpirun this variable is its own.
+            // Below our mpirun, our mpirun has set this variable.
             pmix: Pmix {
                 size: number("OMPI_COMM_WORLD_SIZE").filter(|_| !is_below_mpirun),
                 server: pmix_server(),
@@ -90,7 +81,7 @@ fn number<T: std::str::FromStr>(variable: &str) -> Option<T> {
     std::env::var(variable).ok()?.trim().parse().ok()
 }
 
-/// A process and its ancestors up to an `mpirun`, and whether that is there.
+/// A process and its ancestors below `mpirun`, and whether `mpirun` is among the ancestors.
 pub(crate) fn line_of(process: u32, mpirun: Option<u32>) -> (Vec<i32>, bool) {
     let mut line = Vec::new();
     let mut next = Some(process);
@@ -104,22 +95,21 @@ pub(crate) fn line_of(process: u32, mpirun: Option<u32>) -> (Vec<i32>, bool) {
     (line, false)
 }
 
-/// Whether a process has not ended.
 pub(crate) fn is_alive(process: u32) -> bool {
     ProcessStat::of(process).is_some_and(|stat| !stat.has_ended())
 }
 
-/// The parent of a process; 0 if that is none of this PID namespace.
+/// The parent of a process; 0 if it is outside this PID namespace.
 pub(crate) fn parent_of(process: u32) -> Option<u32> {
     ProcessStat::of(process).map(|stat| stat.parent)
 }
 
-/// Where a PMIx server that the environment names takes a connection.
 fn pmix_server() -> Option<String> {
-    // Without a name of its own among the server's clients the process is none of them.
+    // Clients of a server have this variable.
     std::env::var_os("PMIX_NAMESPACE")?;
     let mut tried = Vec::new();
-    // PMIX_SERVER_URI2, PMIX_SERVER_URI41 and so on: a server names itself once for each version of its protocol.
+    // A server sets one variable for each version of its protocol: PMIX_SERVER_URI2,
+    // PMIX_SERVER_URI41 and so on.
     for (name, value) in std::env::vars_os() {
         if !name.to_string_lossy().starts_with("PMIX_SERVER_URI") {
             continue;
@@ -135,7 +125,6 @@ fn pmix_server() -> Option<String> {
     None
 }
 
-/// Where a PMIx server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Address {
     Tcp(SocketAddr),
@@ -152,7 +141,7 @@ impl std::fmt::Display for Address {
 }
 
 impl Address {
-    /// Nothing is said over the connection: a server drops one that ends without a greeting.
+    /// Only connects: a server drops a connection that ends without a greeting.
     fn takes_connections(&self) -> bool {
         match self {
             Address::Tcp(address) => TcpStream::connect_timeout(address, PATIENCE).is_ok(),
@@ -161,13 +150,13 @@ impl Address {
     }
 }
 
-/// The address in a server's name: `NAMESPACE.RANK;tcp4://127.0.0.1:4711`, `tcp6://[::1]:4711`, or, of version 1,
-/// `NAMESPACE:RANK:/a/path`.
+/// Finds the address in a server's name: `NAMESPACE.RANK;tcp4://127.0.0.1:4711`,
+/// `tcp6://[::1]:4711`, or, in version 1, `NAMESPACE:RANK:/a/path`.
 fn address_in(uri: &str) -> Option<Address> {
     for scheme in ["tcp4://", "tcp6://"] {
         if let Some((_, rest)) = uri.split_once(scheme) {
             let address = rest.split([';', ',']).next().unwrap_or(rest);
-            // Some write addresses of version 6 without brackets.
+            // Some servers write IPv6 addresses without brackets.
             let bracketed =
                 address.rsplit_once(':').and_then(|(host, port)| format!("[{host}]:{port}").parse().ok());
             return address.parse().ok().or(bracketed).map(Address::Tcp);

@@ -1,7 +1,7 @@
-//! The agent: starts the ranks of one host for the head on another, and looks after them.
+//! The agent: starts the ranks of one host for the head on another, and supervises them.
 //!
-//! One thread, one loop, as the launcher. It sends no more output than [`WINDOW`] bytes beyond what the head has printed, so that
-//! neither side keeps what nobody reads.
+//! One thread with one loop, as the launcher. The agent sends at most [`WINDOW`] bytes of output
+//! more than the head has printed, so that neither side buffers output that no process reads.
 
 mod answers;
 mod holding;
@@ -26,15 +26,15 @@ use rustix::process::Signal;
 
 use self::holding::{ImageTransfer, Imaging};
 pub(crate) use self::ranks::stage;
-use self::ranks::{Member, Relic};
+use self::ranks::{EndedProcess, LocalRank};
 use super::lifeline::{Fate, Lifeline};
-use super::message::{FromAgent, Order, Program, ToAgent, greeting};
+use super::message::{FromAgent, Order, OrderedProgram, ToAgent, greeting};
 use super::pieces::FileReceiver;
 pub use super::pieces::ImageDirectory;
 use super::stream::Stream;
 use crate::hostmap::Hostmap;
 use crate::launch::parts::{
-    Back, CALL_LOOK, Crew, Inputs, Place, Prepared, Recruits, Relay, boot, bring_back, plugs,
+    Back, CALL_LOOK, Crew, Inputs, PreparedRanks, RankPlace, Recruits, RelayProcess, boot, bring_back, plugs,
     raise_open_files,
 };
 use crate::launch::{
@@ -43,12 +43,12 @@ use crate::launch::{
 };
 use crate::orphans::Orphans;
 
-/// Bytes of output that may be under way to the head.
+/// Bytes of output that may be on their way to the head.
 pub(crate) const WINDOW: u64 = 1 << 20;
-/// How often the agent says at least that it is there.
+/// The longest interval between signs of life.
 const ALIVE: Duration = Duration::from_secs(15);
 
-/// What an event of the poll set is about, packed into its 64 bits; below are the outputs.
+/// The upper half of an event's 64 bits; 0 and 1 are the ranks' outputs.
 const CONTROL: u64 = 2;
 const ENDED: u64 = 3;
 const SIGNALS: u64 = 4;
@@ -60,56 +60,50 @@ const RELAY_ENDED: u64 = 9;
 const LIFELINE: u64 = 10;
 const IMAGED: u64 = 11;
 
-/// Checks images, of these ranks: which need PID namespaces, and lines for a person; or why they cannot go on.
+/// Checks the images of these ranks: returns the PID namespaces that they need, and lines for the
+/// user; or why they cannot be restored.
 pub type CheckRanks = fn(&Images, &[u32]) -> Result<(Vec<ApartRanks>, String), String>;
 
-/// What the agent's program knows.
+/// The functions and settings of the agent's program.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Put in front of LD_LIBRARY_PATH.
     pub library_directory: Option<PathBuf>,
-    /// Finds a program that is not where the head has it.
+    /// Finds a program that is not at the head's path.
     pub find_program: fn(&Wanted<'_>) -> Result<PathBuf, String>,
-    /// Checks the images of ranks. Which of them need PID namespaces here; what a person should know of that, in lines.
+    /// Checks the images of ranks before their restore.
     pub apart: CheckRanks,
-    /// Why a job whose processes have one of these marks ([`oxmpi_sys::spawn::GUARD_VARIABLE`]) has not ended here.
+    /// Checks that no process of a job with one of these marks
+    /// ([`oxmpi_sys::spawn::GUARD_VARIABLE`]) runs here.
     pub has_ended: fn(&[String]) -> Result<(), String>,
-    /// Restores the images of ranks; what a person should know, in lines.
     pub restore: fn(&Images, &[Restored<'_>]) -> Result<String, String>,
-    /// Whether the images are seen on this host.
     pub sees: fn(&Images) -> bool,
-    /// Why no images can be made here for a job with these parameters, if none can.
     pub check_images: fn(&Params) -> Result<(), String>,
-    /// Makes images of ranks that stand still.
     pub image: fn(&ImageTask) -> Result<ImagesMade, String>,
 }
 
-/// Images that were made.
+/// The result of imaging.
 #[derive(Debug)]
 pub struct ImagesMade {
-    /// What the tool that requested them has to know.
+    /// For the tool that requested the images.
     pub facts: Vec<u8>,
-    /// Where they are, if not in the directory of the set: all files there are sent to the head.
+    /// The directory of the images, if not that of the set: all its files are sent to the head.
     pub files: Option<ImageDirectory>,
 }
 
-/// Images that are to be made.
+/// A request to make images.
 #[derive(Clone, Debug)]
 pub struct ImageTask {
-    /// Where, in the words of the tool that requested them.
+    /// The directory, in the form that the requesting tool uses.
     pub place: String,
-    /// The parameters of the job.
     pub params: Params,
-    /// The ranks.
     pub ranks: Vec<HeldRank>,
-    /// Whether nobody wants them any more: no further one is begun then.
+    /// Whether the request is withdrawn: no further image is begun then.
     pub is_given_up: Arc<AtomicBool>,
 }
 
-/// Serves the head at the other end of the standard input and output until that, or the job, has ended. Returns the exit code.
-///
-/// # Errors
-/// What keeps the agent from running at all.
+/// Serves the head over standard input and output until the head, or the job, has ended. Returns
+/// the exit status.
 pub fn serve(setup: &Setup) -> Result<i32, LaunchError> {
     let kernel = |error: rustix::io::Errno| LaunchError::Kernel("take over standard input", error.into());
     let input = rustix::io::dup(rustix::stdio::stdin()).map_err(kernel)?;
@@ -117,7 +111,7 @@ pub fn serve(setup: &Setup) -> Result<i32, LaunchError> {
     for fd in [&input, &output] {
         rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC).map_err(kernel)?;
     }
-    // Nothing else may speak there.
+    // No other code may write to the stream.
     let null = std::fs::File::open("/dev/null").map_err(|e| LaunchError::Kernel("open /dev/null", e))?;
     rustix::stdio::dup2_stdin(&null).map_err(kernel)?;
     rustix::stdio::dup2_stdout(rustix::stdio::stderr()).map_err(kernel)?;
@@ -126,7 +120,6 @@ pub fn serve(setup: &Setup) -> Result<i32, LaunchError> {
     Agent::new(setup, &signals, stream)?.run()
 }
 
-/// Everything is over.
 struct Over;
 
 struct Agent<'a> {
@@ -134,54 +127,44 @@ struct Agent<'a> {
     signals: &'a Signals,
     head: Stream,
     is_waiting_for_room: bool,
-    /// What must always be listened to.
     events: OwnedFd,
-    /// The ranks' outputs, listened to while the head takes more.
+    /// The ranks' outputs, polled while fewer than [`WINDOW`] bytes are unprinted.
     outputs: OwnedFd,
-    /// Bytes of output that the head has not printed.
     under_way: u64,
-    ready: Option<Ready>,
-    /// The job whose ranks run.
+    ready: Option<ReadyRanks>,
     launch: Option<Launch>,
     guard: Option<Guard>,
     /// Of a job whose messages go through daemons.
-    relay: Option<Relay>,
-    members: BTreeMap<u32, Member>,
-    /// What is kept of processes of spawned jobs that are over.
-    relics: BTreeMap<u32, Relic>,
-    /// Ranks that were restored, and whose memory says of their host what was so on another one.
+    relay: Option<RelayProcess>,
+    members: BTreeMap<u32, LocalRank>,
+    relics: BTreeMap<u32, EndedProcess>,
+    /// Restored ranks, whose memory describes the host of their image.
     restored: Vec<HeldRank>,
-    /// What stands still, and goes on by SIGCONT.
+    /// Stopped processes, which continue with SIGCONT.
     stopped: Vec<u32>,
-    /// The descriptions of ranks that stand still, as sent to the head.
+    /// The descriptions of held ranks, as sent to the head.
     described: Vec<HeldRank>,
-    /// Images that are being made.
     imaging: Option<Imaging>,
-    /// Images that are being sent to the head.
     sending: Option<ImageTransfer>,
-    /// Images that have come from the head, to be restored.
     received: Option<(FileReceiver, ImageDirectory)>,
-    /// A call of the program's functions for checkpoints that has not returned everywhere.
+    /// A call of the program's checkpoint functions that has not returned on all ranks.
     calling: Option<u32>,
     secret: [u8; 32],
-    /// By which the end of the head's host is noticed, if ssh is between them.
+    /// Detects the end of the head's host, if the stream goes through ssh.
     lifeline: Option<Lifeline>,
-    /// How often it says that it is there, and when it does next.
     alive: Duration,
     next_alive: Instant,
     orphans: Orphans,
     buffer: Vec<u8>,
 }
 
-/// Ranks that can be started.
-struct Ready {
+struct ReadyRanks {
     order: Order,
     launch: Launch,
-    crew_places: Vec<Place>,
+    crew_places: Vec<RankPlace>,
     here: Vec<u32>,
     boot: oxmpi_shm::segment::Boot,
-    prepared: Prepared,
-    /// What the relay listens on, if there is to be one.
+    prepared: PreparedRanks,
     relay: Option<Listener>,
 }
 
@@ -245,7 +228,6 @@ impl<'a> Agent<'a> {
         result
     }
 
-    /// Sleeps until something happens, and sees to it.
     fn wait(&mut self) -> rustix::io::Result<Result<(), Over>> {
         let now = Instant::now();
         if self.next_alive <= now {
@@ -253,7 +235,7 @@ impl<'a> Agent<'a> {
             self.post(&FromAgent::Alive);
         }
         self.send_pieces();
-        self.look_at_calls();
+        self.check_calls();
         self.head.flush();
         self.await_room()?;
         self.reap_orphans(now);
@@ -271,22 +253,21 @@ impl<'a> Agent<'a> {
             Err(error) => return Err(error),
         }
         drop(fds);
-        // Before the ends of ranks: what a rank wrote comes before the report on its death.
+        // Outputs before the ends of ranks: a rank's output comes before the report on its failure.
         if may_send && let Err(over) = self.take_events(false)? {
             return Ok(Err(over));
         }
         self.take_events(true)
     }
 
-    /// Reaps what ranks have left behind.
     fn reap_orphans(&mut self, now: Instant) {
         let ranks = self.members.values().map(|member| member.rank.process.pid);
         let others =
-            self.relay.as_ref().map(Relay::pid).into_iter().chain(self.guard.as_ref().map(Guard::pid));
+            self.relay.as_ref().map(RelayProcess::pid).into_iter().chain(self.guard.as_ref().map(Guard::pid));
         self.orphans.reap(now, || ranks.chain(others).collect());
     }
 
-    /// Listens for room in the stream, or not.
+    /// Polls the stream for room while data wait.
     fn await_room(&mut self) -> rustix::io::Result<()> {
         let is_behind = self.head.is_behind();
         if is_behind != self.is_waiting_for_room {
@@ -315,7 +296,7 @@ impl<'a> Agent<'a> {
                 CONTROL => _ = self.control_once(rank),
                 ENDED => self.ended(rank)?,
                 INPUT => self.feed(rank),
-                RELAY => self.hear_relay(),
+                RELAY => self.read_relay(),
                 RELAY_ENDED => self.relay_ended()?,
                 HEAD_ROOM => self.head.flush(),
                 IMAGED => self.finish_imaging(),
@@ -331,7 +312,7 @@ impl<'a> Agent<'a> {
                     }
                 }
                 HEAD => {
-                    if let Err(over) = self.hear_head() {
+                    if let Err(over) = self.read_head() {
                         return Ok(Err(over));
                     }
                 }
@@ -345,7 +326,7 @@ impl<'a> Agent<'a> {
         self.head.post(&message.encode());
     }
 
-    /// Signals to the agent itself are somebody's who wants it to end; the head passes on the user's.
+    /// A signal to the agent itself requests its end; the head forwards the user's signals.
     fn signalled(&mut self) -> Result<(), Over> {
         while let Ok(Some(number)) = self.signals.next() {
             let signal = Signal::from_named_raw(number);
@@ -358,8 +339,7 @@ impl<'a> Agent<'a> {
         Ok(())
     }
 
-    /// Takes what the head says. When it is gone all is over.
-    fn hear_head(&mut self) -> Result<(), Over> {
+    fn read_head(&mut self) -> Result<(), Over> {
         let goes_on = matches!(self.head.read(), Ok(true));
         loop {
             let message = match self.head.next() {
@@ -370,7 +350,11 @@ impl<'a> Agent<'a> {
             match message {
                 Ok(message) => self.obey(message)?,
                 Err(error) => {
-                    self.fail(u32::MAX, false, format!("the agent does not understand its mpirun: {error}"));
+                    self.fail(
+                        u32::MAX,
+                        false,
+                        format!("the agent cannot read a message of its mpirun: {error}"),
+                    );
                     return Err(Over);
                 }
             }
@@ -404,7 +388,7 @@ impl<'a> Agent<'a> {
             ToAgent::Describe { round } => self.describe(round),
             ToAgent::Image { round, place } => self.begin_imaging(round, place),
             ToAgent::Abandon { base } => self.abandon(base),
-            ToAgent::Bury { base, size } => self.bury(base..base.saturating_add(size)),
+            ToAgent::ReleaseJob { base, size } => self.release_job(base..base.saturating_add(size)),
             ToAgent::Forget { base, size } => self.forget(base..base.saturating_add(size)),
             ToAgent::Answer { rank, reply, blob } => self.pass_answer(rank, &reply, blob),
             ToAgent::Signal { number, ranks } => {
@@ -414,18 +398,17 @@ impl<'a> Agent<'a> {
             }
             ToAgent::Relay { order } => {
                 if let Some(relay) = &self.relay {
-                    // Its end is told.
                     let _ = relay.pass(&order, None);
                 }
             }
             ToAgent::Died { count } => self.announce(count),
-            ToAgent::Step { number, closes } => self.ask_step(number, closes),
+            ToAgent::Step { number, closes } => self.request_step(number, closes),
             ToAgent::Look => {
-                // All that they and the relay have said by now goes before the answer.
+                // All messages of the ranks and the relay so far go before the answer.
                 for rank in self.members.keys().copied().collect::<Vec<_>>() {
                     while self.control_once(rank) {}
                 }
-                self.hear_relay();
+                self.read_relay();
                 let all = self.members.iter().map(|(rank, member)| (*rank, member.seen())).collect();
                 self.post(&FromAgent::Seen(all));
             }
@@ -450,7 +433,6 @@ impl<'a> Agent<'a> {
         self.post(&FromAgent::Failed { base, is_program, text });
     }
 
-    /// Makes everything for the ranks.
     fn prepare(&mut self, order: Order) -> Result<(), LaunchError> {
         let size = order.nodes.len() as u32;
         let here: Vec<u32> =
@@ -478,7 +460,8 @@ impl<'a> Agent<'a> {
             (self.setup.check_images)(&launch.params).map_err(LaunchError::Restore)?;
         }
         if let Some(restore) = &order.restore {
-            // No host has restored ranks before all have answered: what is found is of the job that the images are of.
+            // Every host answers before any restores ranks, so a process found here belongs to the
+            // job of the images.
             (self.setup.has_ended)(&restore.marks).map_err(LaunchError::Restore)?;
             if !(self.setup.sees)(&restore.images) {
                 self.post(&FromAgent::WantsImages);
@@ -487,7 +470,7 @@ impl<'a> Agent<'a> {
         let near = here.len() as u32 + self.running();
         let boot = boot(&launch.params, order.universe, (size, near), order.sockets);
         let boot = Boot { base: order.base, rank: order.base, ..boot };
-        let mut places = Place::all(&order.nodes);
+        let mut places = RankPlace::all(&order.nodes);
         let nodes = places.iter_mut().zip(&order.nodes);
         nodes.for_each(|(place, node)| place.node = order.several.then_some(*node));
         let crew = Crew {
@@ -501,7 +484,7 @@ impl<'a> Agent<'a> {
         };
         let prepared = match &order.restore {
             None => crew.prepare()?,
-            Some(_) => Prepared::to_restore(plugs(&launch, here.len(), false, here.len() > 1)?),
+            Some(_) => PreparedRanks::to_restore(plugs(&launch, here.len(), false, here.len() > 1)?),
         };
         let address =
             |at: usize| prepared.plugs.get(at).map_or_else(String::new, |plug| plug.address.clone());
@@ -510,14 +493,13 @@ impl<'a> Agent<'a> {
         let (listener, relay) = plug.unzip();
         self.secret = order.secret;
         self.ready =
-            Some(Ready { order, launch, crew_places: places, here, boot, prepared, relay: listener });
+            Some(ReadyRanks { order, launch, crew_places: places, here, boot, prepared, relay: listener });
         self.post(&FromAgent::Ready { addresses, relay: relay.unwrap_or_default() });
         Ok(())
     }
 
-    /// Starts the ranks.
     fn start(&mut self) -> Result<(), LaunchError> {
-        let none = || LaunchError::Order("nothing is to be started".to_string());
+        let none = || LaunchError::Order("no ranks are prepared".to_string());
         let ready = self.ready.take().ok_or_else(none)?;
         let mark = ready.order.restore.as_ref().map(|restore| restore.mark.clone());
         let guard = match (self.guard.take(), mark) {
@@ -530,9 +512,9 @@ impl<'a> Agent<'a> {
         let base = ready.order.base;
         let started = self.start_with(ready, &guard);
         if started.is_err() {
-            // None of them is left.
+            // Removes those ranks that have started.
             let gone = self.members.split_off(&base);
-            gone.values().for_each(|member| end::bury(&member.rank, &guard));
+            gone.values().for_each(|member| end::kill_and_reap(&member.rank, &guard));
         }
         match (&started, self.members.is_empty()) {
             (Err(_), true) => guard.dismiss(),
@@ -541,23 +523,21 @@ impl<'a> Agent<'a> {
         started
     }
 
-    /// The processes that run here.
     fn running(&self) -> u32 {
         self.members.values().filter(|member| member.running).count() as u32
     }
 
-    /// Processes that were to be spawned are not wanted.
     fn abandon(&mut self, base: u32) {
         self.ready = None;
         let gone = self.members.split_off(&base);
         if let Some(guard) = &self.guard {
-            gone.values().for_each(|member| end::bury(&member.rank, guard));
+            gone.values().for_each(|member| end::kill_and_reap(&member.rank, guard));
         }
     }
 
-    fn start_with(&mut self, ready: Ready, guard: &Guard) -> Result<(), LaunchError> {
-        let Ready { order, launch, crew_places, here, boot, prepared, relay } = ready;
-        // They may have to do with those that run already, which keep their descriptors here.
+    fn start_with(&mut self, ready: ReadyRanks, guard: &Guard) -> Result<(), LaunchError> {
+        let ReadyRanks { order, launch, crew_places, here, boot, prepared, relay } = ready;
+        // The new ranks may communicate with the running ones, whose descriptors stay in use.
         let running = self.running();
         let numbers = (boot.size.saturating_add(running), here.len() + running as usize);
         let open_files = raise_open_files(&launch, numbers, boot.sockets)?;
@@ -596,9 +576,16 @@ impl<'a> Agent<'a> {
                 };
                 let by =
                     |ranks: &[Restored<'_>]| (self.setup.restore)(&images, ranks).map(|said| text = said);
-                let told = (restore.step, boot.oversubscribed);
-                let Back { ranks, outputs, plugs, restored } =
-                    bring_back(&ranks, prepared.plugs, &mut inputs, told, (&binding, guard), apart, by)?;
+                let restored_as = (restore.step, boot.oversubscribed);
+                let Back { ranks, outputs, plugs, restored } = bring_back(
+                    &ranks,
+                    prepared.plugs,
+                    &mut inputs,
+                    restored_as,
+                    (&binding, guard),
+                    apart,
+                    by,
+                )?;
                 text += &of_apart;
                 self.stopped = restored.iter().flat_map(|rank| &rank.stopped).copied().collect();
                 self.restored = restored;
@@ -611,7 +598,7 @@ impl<'a> Agent<'a> {
         let numbered = (0..).zip(crew.here.iter().copied());
         for (((at, number), rank), outputs) in numbered.zip(ranks).zip(outputs) {
             let number = order.base + number;
-            // They may be connected with who knew the dead.
+            // The spawning job knows these failures, and the new ranks may be connected with it.
             (0..order.deaths).for_each(|_| rank.segment.status().note_death());
             if order.restore.is_none() {
                 rank.segment.status().ask_quiesce_step(order.step);
@@ -620,8 +607,8 @@ impl<'a> Agent<'a> {
                 text += &binding.report(at, number);
             }
             pids.push((number, rank.process.pid.cast_unsigned()));
-            // All of them are members before one that cannot be listened to has them all end.
-            enlisted = enlisted.and(self.enlist(number, Member::new(rank, outputs, plugs.next())));
+            // All become members before an error in one ends them all.
+            enlisted = enlisted.and(self.enlist(number, LocalRank::new(rank, outputs, plugs.next())));
         }
         crate::launch::kernel("wait for the ranks", enlisted)?;
         for (rank, fd) in fed {
@@ -638,16 +625,16 @@ impl<'a> Agent<'a> {
     }
 }
 
-/// The job as this host's launcher sees it.
+/// The job as the launcher's code on this host needs it.
 fn launch(setup: &Setup, order: &Order) -> Result<Launch, LaunchError> {
     let params = Params::from_vars(order.env.iter().map(|(name, value)| (name, value)));
     let params = params.map_err(|error| LaunchError::Order(error.to_string()))?;
     let own: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-    let app = |program: &Program| {
+    let app = |program: &OrderedProgram| {
         let inherited = program.inherited.clone().unwrap_or_else(|| own.clone());
         let path = match program.path.exists() {
             true => program.path.clone(),
-            // It may lie somewhere else here.
+            // The program may be at another path here.
             false => {
                 let name = program.args.first().map_or(OsStr::new(""), |name| name);
                 let wanted = Wanted { program: name, directory: &program.directory, path: None, hosts: None };

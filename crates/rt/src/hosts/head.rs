@@ -1,4 +1,4 @@
-//! The head's side of an agent, until the ranks run.
+//! The head's side of an agent until the ranks run.
 
 mod end;
 
@@ -11,105 +11,93 @@ use oxmpi_sys::spawn::Signals;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
-use super::message::{self, FromAgent, LifelineOffer, Order, Program, StreamError, ToAgent};
-use super::opening::{Carrier, Opened, Opening};
+use super::message::{self, FromAgent, LifelineOffer, Order, OrderedProgram, StreamError, ToAgent};
+use super::opening::{Carrier, OpenedStream, Opening};
 use super::pieces::{FileSender, PIECES_WAITING};
 use super::stream::Stream;
 use crate::daemon::PATIENCE as DAEMON_PATIENCE;
 use crate::launch::{App, Deadline, Launch, LaunchError};
 
-/// How long an agent may take for an answer, before the ranks run.
+/// The limit for an agent's answer before the ranks run.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The same for the images of its ranks to be restored, which are as large as their memory.
+/// The limit for an agent that restores images, which are as large as the ranks' memory.
 const RESTORING: Duration = Duration::from_secs(3600);
-/// What is kept of complaints, in bytes.
+/// The most bytes of an agent's error output that are kept.
 const MAX_SAID: usize = 4096;
-/// How long the answer to an order to kill processes is awaited: nobody waits for long when everything is over.
+/// The limit for the answer to an order to kill processes.
 const KILLING: Duration = Duration::from_secs(3);
 
-/// The agent of another host, as the head holds it.
 #[derive(Debug)]
-pub(crate) struct Far {
-    /// The host, as the user has named it.
+pub(crate) struct RemoteAgent {
+    /// As the user has named it.
     pub(crate) host: String,
-    /// Which of the nodes it is.
     pub(crate) node: u32,
     pub(crate) stream: Stream,
     pub(crate) errors: Option<Stream>,
-    /// The last complaints.
     said: Vec<u8>,
     carrier: Carrier,
-    /// How the stream was opened, for a person.
+    /// The command that opened the stream, for the user.
     shown: String,
-    /// What comes is read as messages: the agent has greeted.
+    /// Whether the agent has greeted, so that messages follow.
     has_greeted: bool,
-    /// Until when the ranks have to be ready, or run.
+    /// Until when the ranks must be prepared, or run.
     limit: Instant,
-    /// How long that may take.
     patience: Duration,
-    /// Where its ranks can be reached.
     pub(crate) addresses: Vec<(u32, String)>,
-    /// Where its relay can be reached; empty if there is none.
+    /// The address of the agent's relay; empty if there is none.
     pub(crate) relay: String,
-    /// It does not see the images that are to be restored.
+    /// The agent's host has no access to the images that are to be restored.
     pub(crate) wants_images: bool,
-    /// Their process numbers.
     pub(crate) pids: Vec<(u32, u32)>,
-    /// Why processes are not started that were spawned.
     pub(crate) refused: Option<String>,
-    /// What it said while it was to answer something else.
+    /// Messages that came while another answer was awaited.
     held: VecDeque<FromAgent>,
-    /// After how long it counts as lost if nothing comes from it.
+    /// The agent counts as lost after this time without a message.
     pub(crate) silence: Duration,
-    /// When something came last.
-    pub(crate) heard: Instant,
-    /// Bytes of output that were taken, and of which the agent was not told.
+    pub(crate) last_message: Instant,
+    /// Bytes of output that are printed and not yet acknowledged to the agent.
     pub(crate) owed: u64,
-    /// Who has asked where a process there can be reached.
-    pub(crate) asking: Vec<(u32, u32)>,
-    /// Looks that are not answered.
-    pub(crate) looks: u32,
-    /// Looks in all.
-    asked: u64,
-    /// The number of the look that was asked for last to watch its processes.
+    /// Requests for addresses of processes there: requester and process.
+    pub(crate) address_requests: Vec<(u32, u32)>,
+    pub(crate) unanswered: u32,
+    queries: u64,
+    /// The number of the last state query of [`RemoteAgent::watch`].
     watch: u64,
-    /// Orders to kill processes that it may not have heeded.
+    /// Orders to kill processes that may not be carried out yet.
     kills: Vec<Kill>,
-    /// Room is awaited.
     pub(crate) is_behind: bool,
 }
 
-/// An order to kill processes.
 #[derive(Debug)]
 struct Kill {
     since: Instant,
     ranks: Vec<u32>,
-    /// The look that the agent was asked for behind it, by its number: who answers that has heeded the order.
-    look: u64,
+    /// The number of the state query behind the order: its answer shows that the order is carried
+    /// out.
+    query: u64,
 }
 
-/// What may end the wait for agents: the user, or the time of the job.
+/// The events that may end the wait for agents: the user's signals, or the job's time limit.
 pub(crate) type Watch<'a> = (&'a Signals, Option<Deadline>);
 
-/// What an agent has to answer before it goes on.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum AgentStage {
     Greeting,
     Ready,
     Started,
 }
 
-impl Far {
-    /// Opens the streams to all agents that a job needs, and waits until they have greeted.
-    pub(crate) fn open_all(launch: &Launch, watch: Watch<'_>) -> Result<Vec<Far>, LaunchError> {
+impl RemoteAgent {
+    /// Opens the streams to all agents of a job, and waits for their greetings.
+    pub(crate) fn open_all(launch: &Launch, watch: Watch<'_>) -> Result<Vec<RemoteAgent>, LaunchError> {
         let silence = Duration::from_secs(launch.params.mpi_agent_silence_s());
         let mut all = Vec::new();
         for (node, host) in (0..).zip(launch.spread.iter().flat_map(|spread| &spread.hosts)) {
             if let Some(opening) = &host.opening {
-                all.push(Far::open((&host.name, node, opening), silence, watch)?);
+                all.push(RemoteAgent::open((&host.name, node, opening), silence, watch)?);
             }
         }
-        Far::await_all(&mut all, Stage::Greeting, watch)?;
+        RemoteAgent::await_all(&mut all, AgentStage::Greeting, watch)?;
         Ok(all)
     }
 
@@ -117,11 +105,11 @@ impl Far {
         (host, node, opening): (&str, u32, &Opening),
         silence: Duration,
         (signals, deadline): Watch<'_>,
-    ) -> Result<Far, LaunchError> {
+    ) -> Result<RemoteAgent, LaunchError> {
         let shown = opening.shown();
         let patience = deadline.map_or(DAEMON_PATIENCE, |deadline| deadline.left().min(DAEMON_PATIENCE));
         let opened = opening.open((silence, patience), signals);
-        let Opened { stream, errors, carrier } = opened.map_err(|error| {
+        let OpenedStream { stream, errors, carrier } = opened.map_err(|error| {
             let next = opening.remedy();
             let text = format!("cannot start an agent there: '{shown}': {error}\n  Next:    {next}");
             match deadline.filter(|deadline| deadline.left().is_zero()) {
@@ -132,7 +120,7 @@ impl Far {
             }
         })?;
         let now = Instant::now();
-        Ok(Far {
+        Ok(RemoteAgent {
             host: host.into(),
             node,
             stream,
@@ -150,18 +138,17 @@ impl Far {
             refused: None,
             held: VecDeque::new(),
             silence,
-            heard: now,
+            last_message: now,
             owed: 0,
-            asking: Vec::new(),
-            looks: 0,
+            address_requests: Vec::new(),
+            unanswered: 0,
             watch: 0,
-            asked: 0,
+            queries: 0,
             kills: Vec::new(),
             is_behind: false,
         })
     }
 
-    /// What the agent is to do.
     pub(crate) fn order(
         &self,
         launch: &Launch,
@@ -192,15 +179,15 @@ impl Far {
         }
     }
 
-    /// Whether the stream is none that ends when this host does not answer any more.
+    /// Whether the stream is one that does not end when this host stops answering.
     pub(crate) fn needs_lifeline(&self) -> bool {
         matches!(self.carrier, Carrier::Process(_))
     }
 
-    /// Tells all agents what to do, and waits until they are ready.
+    /// Sends all agents their orders, and waits until their ranks are prepared.
     pub(crate) fn prepare_all(
-        all: &mut [Far],
-        order: impl Fn(&Far) -> Order,
+        all: &mut [RemoteAgent],
+        order: impl Fn(&RemoteAgent) -> Order,
         watch: Watch<'_>,
     ) -> Result<(), LaunchError> {
         for far in &mut *all {
@@ -210,16 +197,14 @@ impl Far {
             }
             far.post(&ToAgent::Order(Box::new(order)));
         }
-        Far::await_all(all, Stage::Ready, watch)
+        RemoteAgent::await_all(all, AgentStage::Ready, watch)
     }
 
-    /// Lets all agents start their ranks, and waits until they have.
-    pub(crate) fn start_all(all: &mut [Far], watch: Watch<'_>) -> Result<(), LaunchError> {
+    pub(crate) fn start_all(all: &mut [RemoteAgent], watch: Watch<'_>) -> Result<(), LaunchError> {
         all.iter_mut().for_each(|far| far.post(&ToAgent::Go));
-        Far::await_all(all, Stage::Started, watch)
+        RemoteAgent::await_all(all, AgentStage::Started, watch)
     }
 
-    /// Sends the agent files of a set.
     pub(crate) fn send_files(
         &mut self,
         mut files: FileSender,
@@ -246,43 +231,44 @@ impl Far {
                 return Err(host_error(&self.host, text));
             }
             if let Some(Deadline { time, .. }) = deadline.filter(|deadline| deadline.left().is_zero()) {
-                return Err(LaunchError::TimedOut { time, text: still_awaited(&[self], Stage::Started) });
+                return Err(LaunchError::TimedOut {
+                    time,
+                    text: still_awaited(&[self], AgentStage::Started),
+                });
             }
             wait(&[self], signals, deadline.map_or(left, |deadline| deadline.left().min(left)))?;
             if let Some(number) = interrupted(signals) {
                 return Err(LaunchError::Interrupted(number));
             }
             self.read_errors();
-            self.read(Stage::Started)?;
+            self.read(AgentStage::Started)?;
         }
     }
 
-    /// When it counts as lost if nothing comes from it until then.
+    /// When the agent counts as lost if no message comes before.
     pub(crate) fn silence_ends(&self) -> Instant {
-        self.heard + self.silence
+        self.last_message + self.silence
     }
 
-    /// Has it kill processes.
     pub(crate) fn kill(&mut self, ranks: Vec<u32>, now: Instant) {
         self.post(&ToAgent::Signal { number: Signal::KILL.as_raw(), ranks: ranks.clone() });
-        self.look();
-        self.kills.push(Kill { since: now, ranks, look: self.asked });
+        self.query();
+        self.kills.push(Kill { since: now, ranks, query: self.queries });
     }
 
-    /// It has answered a look.
     pub(crate) fn note_answer(&mut self) {
-        self.looks = self.looks.saturating_sub(1);
+        self.unanswered = self.unanswered.saturating_sub(1);
         let answered = self.answered();
-        self.kills.retain(|kill| kill.look > answered);
+        self.kills.retain(|kill| kill.query > answered);
     }
 
-    /// Until when it is awaited that it heeds what it was told last, or says something at all.
+    /// The next time limit: for an order to kill, or for any message.
     pub(crate) fn next_limit(&self) -> Instant {
         let killed = self.kills.iter().map(|kill| kill.since + KILLING);
         killed.fold(self.silence_ends(), Instant::min)
     }
 
-    /// The processes that it was to kill, and has not answered that for so long that nobody waits for them any more.
+    /// The processes of orders to kill that were not answered in time.
     pub(crate) fn take_unanswered(&mut self, now: Instant) -> Vec<u32> {
         let late = |kill: &mut Kill| kill.since + KILLING <= now;
         self.kills.extract_if(.., late).flat_map(|kill| kill.ranks).collect()
@@ -292,32 +278,33 @@ impl Far {
         self.stream.post(&message.encode());
     }
 
-    /// Asks how far its processes are.
-    pub(crate) fn look(&mut self) {
-        self.looks += 1;
-        self.asked += 1;
+    pub(crate) fn query(&mut self) {
+        self.unanswered += 1;
+        self.queries += 1;
         self.post(&ToAgent::Look);
     }
 
-    /// The same, and knows afterwards whether this is answered.
+    /// Queries the state, and notes the query for [`RemoteAgent::has_answered_watch`].
     pub(crate) fn watch(&mut self) {
-        self.look();
-        self.watch = self.asked;
+        self.query();
+        self.watch = self.queries;
     }
 
-    /// Whether the last [`Far::watch`] is answered.
     pub(crate) fn has_answered_watch(&self) -> bool {
         self.watch <= self.answered()
     }
 
-    /// The number of the last look that is answered.
     fn answered(&self) -> u64 {
-        self.asked - u64::from(self.looks)
+        self.queries - u64::from(self.unanswered)
     }
 
-    fn await_all(all: &mut [Far], stage: Stage, (signals, deadline): Watch<'_>) -> Result<(), LaunchError> {
+    fn await_all(
+        all: &mut [RemoteAgent],
+        stage: AgentStage,
+        (signals, deadline): Watch<'_>,
+    ) -> Result<(), LaunchError> {
         all.iter_mut().for_each(|far| far.limit = Instant::now() + far.patience);
-        let mut awaited: Vec<&mut Far> = all.iter_mut().collect();
+        let mut awaited: Vec<&mut RemoteAgent> = all.iter_mut().collect();
         loop {
             let mut at = 0;
             while at < awaited.len() {
@@ -357,18 +344,16 @@ impl Far {
         }
     }
 
-    /// Reads what has come; the end is an error.
-    fn read(&mut self, stage: Stage) -> Result<(), LaunchError> {
+    fn read(&mut self, stage: AgentStage) -> Result<(), LaunchError> {
         match self.stream.read() {
             Ok(true) => Ok(()),
-            // What it has said before its end counts.
+            // Messages before the end count.
             Ok(false) if self.has_come(stage)? => Ok(()),
             ended => Err(self.why_ended(ended.err())),
         }
     }
 
-    /// Whether what is awaited has come.
-    fn has_come(&mut self, stage: Stage) -> Result<bool, LaunchError> {
+    fn has_come(&mut self, stage: AgentStage) -> Result<bool, LaunchError> {
         if !self.has_greeted {
             match message::find_greeting(self.stream.came()) {
                 Ok(None) => return Ok(false),
@@ -378,9 +363,9 @@ impl Far {
             self.has_greeted = true;
         }
         let has_come = match stage {
-            Stage::Greeting => true,
-            Stage::Ready => !self.addresses.is_empty(),
-            Stage::Started => !self.pids.is_empty(),
+            AgentStage::Greeting => true,
+            AgentStage::Ready => !self.addresses.is_empty(),
+            AgentStage::Started => !self.pids.is_empty(),
         };
         if has_come {
             return Ok(true);
@@ -392,11 +377,11 @@ impl Far {
                 Err(error) => return Err(self.senseless(&error)),
             };
             match message {
-                FromAgent::Ready { addresses, relay } if stage == Stage::Ready => {
+                FromAgent::Ready { addresses, relay } if stage == AgentStage::Ready => {
                     (self.addresses, self.relay) = (addresses, relay);
                     return Ok(true);
                 }
-                FromAgent::Started { pids } if stage == Stage::Started => {
+                FromAgent::Started { pids } if stage == AgentStage::Started => {
                     self.pids = pids;
                     return Ok(true);
                 }
@@ -407,14 +392,13 @@ impl Far {
                 FromAgent::Text { text } => oxmpi_sys::stdio::complain(format_args!("{text}")),
                 FromAgent::Alive => {}
                 _ => {
-                    let text = "its agent says what it must not at this time".to_string();
+                    let text = "its agent has sent an unexpected message".to_string();
                     return Err(host_error(&self.host, text));
                 }
             }
         }
     }
 
-    /// The next message that has come.
     pub(crate) fn next(&mut self) -> Result<Option<FromAgent>, StreamError> {
         match self.held.pop_front() {
             Some(message) => Ok(Some(message)),
@@ -422,9 +406,9 @@ impl Far {
         }
     }
 
-    /// Takes what it has said of processes that are being spawned, and keeps the rest for [`Far::next`].
+    /// Handles the answers about a spawn, and keeps other messages for [`RemoteAgent::next`].
     pub(crate) fn take_answers(&mut self, base: u32) -> Result<(), StreamError> {
-        // An earlier spawn may have failed elsewhere meanwhile.
+        // An answer about an earlier spawn, which failed elsewhere, may come late.
         let is_new = |all: &[(u32, u32)]| all.iter().all(|(rank, _)| *rank >= base);
         while let Some(message) = self.stream.next()?.map(FromAgent::decode).transpose()? {
             match message {
@@ -442,11 +426,14 @@ impl Far {
     }
 
     fn senseless(&self, error: &StreamError) -> LaunchError {
-        let text = format!("the agent there is not understood: {error}; it was started by '{}'", self.shown);
+        let text = format!(
+            "a message of the agent there cannot be read: {error}; it was started by '{}'",
+            self.shown
+        );
         host_error(&self.host, text)
     }
 
-    /// Reads complaints. They are kept for a report, and returned for the user.
+    /// Reads error output: kept for a report, and returned for the user.
     pub(crate) fn read_errors(&mut self) -> Vec<u8> {
         let mut all = Vec::new();
         while let Some(errors) = &mut self.errors {
@@ -474,8 +461,8 @@ impl Far {
     }
 }
 
-/// Of which agents an answer is missing, and how the first one was started.
-fn still_awaited(awaited: &[&mut Far], stage: Stage) -> String {
+/// The agents without an answer, and the command that started the first one.
+fn still_awaited(awaited: &[&mut RemoteAgent], stage: AgentStage) -> String {
     const NAMED: usize = 8;
     let names: Vec<String> = awaited.iter().take(NAMED).map(|far| format!("'{}'", far.host)).collect();
     let more = match awaited.len().saturating_sub(NAMED) {
@@ -485,9 +472,9 @@ fn still_awaited(awaited: &[&mut Far], stage: Stage) -> String {
     let (agents, have) =
         if awaited.len() == 1 { ("agent of host", "has") } else { ("agents of hosts", "have") };
     let what = match stage {
-        Stage::Greeting => "answered",
-        Stage::Ready => "got the ranks ready",
-        Stage::Started => "started the ranks",
+        AgentStage::Greeting => "answered",
+        AgentStage::Ready => "got the ranks ready",
+        AgentStage::Started => "started the ranks",
     };
     let shown = awaited.first().map_or("", |far| &far.shown);
     format!(
@@ -501,9 +488,9 @@ fn host_error(host: &str, text: String) -> LaunchError {
     LaunchError::Host { host: host.into(), is_program: false, text }
 }
 
-pub(crate) fn program(app: &App) -> Program {
+pub(crate) fn program(app: &App) -> OrderedProgram {
     let here = || std::env::current_dir().unwrap_or_else(|_| "/".into());
-    Program {
+    OrderedProgram {
         ranks: app.ranks,
         path: std::path::absolute(&app.path).unwrap_or_else(|_| app.path.clone()),
         args: app.args.clone(),
@@ -517,7 +504,7 @@ pub(crate) fn timespec(time: Duration) -> Timespec {
     Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) }
 }
 
-fn wait(awaited: &[&mut Far], signals: &Signals, left: Duration) -> Result<(), LaunchError> {
+fn wait(awaited: &[&mut RemoteAgent], signals: &Signals, left: Duration) -> Result<(), LaunchError> {
     let signals: BorrowedFd<'_> = signals.as_fd();
     let mut fds = vec![PollFd::from_borrowed_fd(signals, PollFlags::IN)];
     awaited.iter().for_each(|far| far.poll_into(&mut fds));

@@ -1,10 +1,10 @@
-//! The lifeline of an agent that ssh has started: a connection with its head over which nothing is sent.
+//! The lifeline of an agent that ssh has started: an idle connection with its head.
 //!
-//! The kernel asks the head's now and then whether it is there (TCP keepalive), which answers for a process that is stopped or
-//! debugged as well. When no answer has come for as long as `mpi_agent_silence_s` says, the host of the head is gone, or the network
-//! to it, and the agent ends its ranks as if its stream had ended; so it does when that host says that it knows nothing of the
-//! connection, as after a restart. If the head closes it, its stream will tell what that means. If no lifeline can be made the agent goes
-//! on without.
+//! The kernels check each other by TCP keepalive, which also works while the head is stopped or
+//! debugged. If no answer comes for `mpi_agent_silence_s`, or the head's host no longer knows the
+//! connection (a restart), the head's host or the network is gone, and the agent ends its ranks as
+//! if its stream had ended. If the head closes the lifeline, the stream tells why. Without a
+//! lifeline the agent works on.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,20 +18,19 @@ use rustix::event::epoll;
 
 use super::message::LifelineOffer;
 use crate::daemon::channel::Channel;
-use crate::daemon::message::{Message, Purpose};
+use crate::daemon::message::{DaemonMessage, Purpose};
 
-/// In place of the number of a node in the prologue: a head is no daemon, and has a secret of its own.
+/// In place of a node's number in the prologue: the head is no daemon, and has a secret of its own.
 pub(crate) const HEAD: u32 = u32::MAX;
 
-/// A connection with the head, or the attempt to make one.
+/// A connection with the head, or the attempt to connect.
 #[derive(Debug)]
 pub(crate) struct Lifeline {
-    /// Where to try next.
     addresses: VecDeque<SocketAddr>,
     secret: Secret,
     node: u32,
     silence: Duration,
-    /// What an event of it is called.
+    /// The data of its events in the poll set.
     name: u64,
     line: Option<LifelineSocket>,
 }
@@ -43,19 +42,16 @@ struct LifelineSocket {
     is_connected: bool,
 }
 
-/// What has become of a lifeline.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It holds, or will.
     Holds,
-    /// There is none.
     None,
-    /// The head does not answer any more.
+    /// The head's host no longer answers.
     Broken,
 }
 
 impl Lifeline {
-    /// Begins to connect. Events of the set that have this name are for [`Lifeline::ready`].
+    /// Begins to connect. Events with `name` are for [`Lifeline::ready`].
     pub(crate) fn begin(
         offer: &LifelineOffer,
         (node, silence): (u32, Duration),
@@ -70,14 +66,12 @@ impl Lifeline {
         lifeline
     }
 
-    /// Tries the next address.
     fn try_next(&mut self, events: &OwnedFd) -> Fate {
-        // Closing takes it out of the epoll set, too.
         self.line = None;
         while let Some(address) = self.addresses.pop_front() {
             let Ok(socket) = Socket::connect(address, None) else { continue };
             let Ok(channel) = Channel::initiator(&self.secret, HEAD) else { continue };
-            // Without it the connection is worth nothing.
+            // A connection that does not end without answers is useless.
             if net::end_when_unanswered(&socket, self.silence).is_err() {
                 continue;
             }
@@ -90,7 +84,6 @@ impl Lifeline {
         Fate::None
     }
 
-    /// Something has happened to it.
     pub(crate) fn ready(&mut self, events: &OwnedFd) -> Fate {
         let (node, name) = (self.node, self.name);
         let Some(line) = &mut self.line else { return Fate::None };
@@ -111,11 +104,10 @@ impl LifelineSocket {
         if !self.is_connected {
             self.socket.outcome()?;
             if self.socket.send_bytes(&[]).is_err() {
-                // Not yet.
                 return Ok(());
             }
             self.is_connected = true;
-            self.channel.send(&Message::Purpose(Purpose::Peer { node })).map_err(io::Error::other)?;
+            self.channel.send(&DaemonMessage::Purpose(Purpose::Peer { node })).map_err(io::Error::other)?;
             epoll::modify(events, &self.socket, epoll::EventData::new_u64(name), epoll::EventFlags::IN)?;
         }
         self.flush()?;
@@ -127,7 +119,7 @@ impl LifelineSocket {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),
             }
-            // The head says nothing after its greeting.
+            // The head sends nothing after its greeting.
             if self.channel.next().map_err(io::Error::other)?.is_some() {
                 return Err(io::ErrorKind::InvalidData.into());
             }
@@ -135,7 +127,7 @@ impl LifelineSocket {
         }
     }
 
-    /// A greeting always has room.
+    /// The socket always has room for a greeting.
     fn flush(&mut self) -> io::Result<()> {
         let sent = self.socket.send_bytes(self.channel.output())?;
         self.channel.sent(sent);
@@ -143,7 +135,7 @@ impl LifelineSocket {
     }
 }
 
-/// Whether this is how the kernel says that no answer comes, or that the other has forgotten the connection.
+/// Whether the kernel reports missing answers, or a peer that does not know the connection.
 fn is_silence(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
     let kinds = [
@@ -177,7 +169,7 @@ mod tests {
         assert_eq!(list.len(), 1, "it comes to nothing");
     }
 
-    /// What an acceptor makes of it.
+    /// Accepts the lifeline.
     fn meet(
         listener: &Listener,
         secret: u8,
@@ -216,7 +208,7 @@ mod tests {
         wait(events);
         let fate = lifeline.ready(events);
         let said = round(&mut channel).unwrap();
-        assert_eq!(said, Some(Message::Purpose(Purpose::Peer { node: 7 })));
+        assert_eq!(said, Some(DaemonMessage::Purpose(Purpose::Peer { node: 7 })));
         (socket, channel, fate)
     }
 
@@ -226,7 +218,7 @@ mod tests {
         let (refusing, listener) =
             (Listener::bind(loopback, None).unwrap(), Listener::bind(loopback, None).unwrap());
         let addresses = vec![refusing.address().unwrap(), listener.address().unwrap()];
-        // Nobody listens there any more.
+        // Now the port refuses connections.
         drop(refusing);
         let time = Duration::from_secs(60);
         let mut lifeline = Lifeline::begin(&offer(addresses), (7, time), (&events, 1));
@@ -242,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_not_the_secret_is_no_head() {
+    fn a_peer_without_the_secret_is_no_head() {
         let (events, listener) = (events(), Listener::bind(IpAddr::V4(Ipv4Addr::LOCALHOST), None).unwrap());
         let addresses = vec![listener.address().unwrap()];
         let mut lifeline = Lifeline::begin(&offer(addresses), (7, Duration::from_secs(60)), (&events, 1));
@@ -251,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_says_of_silence_is_known() {
+    fn the_kernels_errors_for_silence_are_known() {
         for error in
             [rustix::io::Errno::TIMEDOUT, rustix::io::Errno::HOSTUNREACH, rustix::io::Errno::CONNRESET]
         {

@@ -1,5 +1,5 @@
-//! How the stream to an agent is opened: by a program whose standard input and output it is, or by a daemon, which starts the
-//! agent with its end of a socket.
+//! How the stream to an agent is opened: as the standard input and output of a program such as ssh,
+//! or by a daemon, which starts the agent with its end of a socket.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -15,65 +15,51 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use super::stream::Stream;
 use crate::daemon::{self, Running, Universe};
 
-/// How the agent of a host is reached.
+/// How to reach the agent of a host.
 #[derive(Clone, Debug)]
 pub enum Opening {
-    /// This program with these arguments (its own name first) passes its standard input and output on to the agent, as ssh
-    /// does.
-    Command {
-        /// The program.
-        path: PathBuf,
-        /// Its arguments.
-        args: Vec<OsString>,
-    },
+    /// A program that forwards its standard input and output to the agent, as ssh does.
+    Command { path: PathBuf, args: Vec<OsString> },
     /// The user's daemon on a node starts the agent.
     Daemon {
-        /// All daemons of the user.
         universe: Arc<Universe>,
-        /// The node's number.
         node: usize,
-        /// The program that becomes the agent; `None`: that which the daemon itself runs.
+        /// The agent's program; `None`: that of the daemon.
         program: Option<PathBuf>,
     },
 }
 
-/// What the daemon's program is called by a process that the daemon starts.
+/// The daemon's program, in a process that the daemon starts.
 const OF_DAEMON: &str = "/proc/self/exe";
 
-/// What holds the other end of a stream.
+/// The process at the other end of a stream.
 #[derive(Debug)]
 pub(crate) enum Carrier {
-    /// A process here, which passes the stream on.
     Process(Process),
-    /// The agent itself, which a daemon has started.
     Agent(Box<Running>),
 }
 
-/// A stream that was just opened.
-pub(crate) struct Opened {
+pub(crate) struct OpenedStream {
     pub(crate) stream: Stream,
-    /// What the agent, or who opened the stream, complains about.
+    /// The error output of the agent, or of the program that opened the stream.
     pub(crate) errors: Stream,
     pub(crate) carrier: Carrier,
 }
 
 impl Opening {
-    /// Begins to open the stream. An agent that a daemon starts ends when this host has not answered for `silence`; the daemon may
-    /// take as long as `patience` for an answer.
-    ///
-    /// # Errors
-    /// The program cannot be run, the daemon refuses or is not reached, or the kernel refuses something.
+    /// Begins to open the stream. A daemon's agent ends when this host has not answered for
+    /// `silence`; `patience` is the limit for the daemon's answer.
     pub(crate) fn open(
         &self,
         (silence, patience): (Duration, Duration),
         signals: &Signals,
-    ) -> io::Result<Opened> {
+    ) -> io::Result<OpenedStream> {
         let (path, args) = match self {
             Opening::Command { path, args } => (path, args),
             Opening::Daemon { universe, node, .. } => {
                 let program = daemon::Program { patience, ..self.agent(silence) };
                 let (running, stdio) = universe.exec(*node, &program).map_err(io::Error::other)?;
-                return Ok(Opened {
+                return Ok(OpenedStream {
                     stream: stdio.stream,
                     errors: stdio.errors,
                     carrier: Carrier::Agent(Box::new(running)),
@@ -104,10 +90,10 @@ impl Opening {
             is_tied: true,
         })?;
         let (stream, errors) = (Stream::new(our_input, our_output)?, Stream::over(errors, None)?);
-        Ok(Opened { stream, errors, carrier: Carrier::Process(process) })
+        Ok(OpenedStream { stream, errors, carrier: Carrier::Process(process) })
     }
 
-    /// What is done, for a person.
+    /// The command, for the user.
     pub fn shown(&self) -> String {
         let shown =
             |args: &[OsString]| args.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
@@ -119,21 +105,21 @@ impl Opening {
         }
     }
 
-    /// What the user can do if that fails.
+    /// The user's remedy if opening fails.
     pub fn remedy(&self) -> &'static str {
         match self {
             Opening::Command { .. } => "install ssh, or name the program with --mca plm_rsh_agent",
             Opening::Daemon { .. } => {
-                "'oxmpi nodes' shows which daemons answer; 'oxmpi halt' and 'oxmpi boot' start anew"
+                "'oxmpi nodes' shows which daemons answer; 'oxmpi halt' and 'oxmpi boot' start them anew"
             }
         }
     }
 
-    /// What a daemon is to run.
     fn agent(&self, silence: Duration) -> daemon::Program {
         let program = match self {
             Opening::Daemon { program: Some(program), .. } => program.as_os_str(),
-            // The daemon's child looks at this before it becomes another program, so it is the daemon's, wherever that lies.
+            // The daemon's child resolves this before it executes the program, so it names the
+            // daemon's file on any host.
             _ => OsStr::new(OF_DAEMON),
         };
         daemon::Program {

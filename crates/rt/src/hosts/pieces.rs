@@ -1,4 +1,4 @@
-//! Images that one host has and another needs: files in pieces, and a directory for them that is removed.
+//! Sends image files to another host in pieces, and receives them in a temporary directory.
 
 use std::collections::VecDeque;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -8,14 +8,13 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-/// The bytes of a piece.
+/// In bytes.
 const PIECE: usize = 256 << 10;
-/// So many directories that were left, with one process number, are passed over.
+/// The most left-over directories of one process number that are skipped.
 const MOST_LEFT: u32 = 100;
-/// So many bytes may wait in a stream before no further piece is read.
+/// The most bytes of pieces that wait in a stream.
 pub(crate) const PIECES_WAITING: usize = 1 << 20;
 
-/// Files that are sent, one after the other.
 #[derive(Debug)]
 pub(crate) struct FileSender {
     base: PathBuf,
@@ -24,15 +23,12 @@ pub(crate) struct FileSender {
 }
 
 impl FileSender {
-    /// These files, named by their paths in a directory.
+    /// Sends these files, named by their paths in a directory.
     pub(crate) fn of(base: &Path, names: Vec<PathBuf>) -> FileSender {
         FileSender { base: base.to_path_buf(), names: names.into(), open: None }
     }
 
-    /// All files of a directory and of those in it.
-    ///
-    /// # Errors
-    /// What the kernel says.
+    /// Sends all files of a directory tree.
     pub(crate) fn all_of(base: &Path) -> io::Result<FileSender> {
         let (mut names, mut next) = (Vec::new(), vec![PathBuf::new()]);
         while let Some(within) = next.pop() {
@@ -45,10 +41,8 @@ impl FileSender {
         Ok(FileSender::of(base, names))
     }
 
-    /// The next piece, with the name of its file; `None`: that was all. A file begins with its first piece, which may be empty.
-    ///
-    /// # Errors
-    /// What the kernel says, or a name that is not UTF-8.
+    /// The next piece, with the name of its file; `None` after the last. Each file has a first
+    /// piece, which may be empty.
     pub(crate) fn next(&mut self) -> io::Result<Option<(String, Vec<u8>)>> {
         loop {
             let is_new = self.open.is_none();
@@ -72,7 +66,6 @@ impl FileSender {
     }
 }
 
-/// Files that come, one after the other.
 #[derive(Debug)]
 pub(crate) struct FileReceiver {
     base: PathBuf,
@@ -80,15 +73,11 @@ pub(crate) struct FileReceiver {
 }
 
 impl FileReceiver {
-    /// They belong into a directory.
     pub(crate) fn into(base: &Path) -> FileReceiver {
         FileReceiver { base: base.to_path_buf(), open: None }
     }
 
-    /// Takes a piece.
-    ///
-    /// # Errors
-    /// What the kernel says; also if a name leads out of the directory, or to a file that is there.
+    /// Writes a piece. An error also if a name leads out of the directory, or to an existing file.
     pub(crate) fn take(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
         if self.open.as_ref().is_none_or(|(open, _)| open != name) {
             let is_within = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
@@ -106,7 +95,8 @@ impl FileReceiver {
     }
 }
 
-/// A directory that is removed with this. It is readable by its owner alone: an image holds the memory of a program.
+/// A directory that is removed with this. It is readable by its owner alone: an image holds the
+/// memory of a program.
 #[derive(Debug)]
 pub struct ImageDirectory {
     path: PathBuf,
@@ -139,7 +129,7 @@ impl ImageDirectory {
         made
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -147,7 +137,7 @@ impl ImageDirectory {
 
 impl Drop for ImageDirectory {
     fn drop(&mut self) {
-        // What is left is removed by whoever makes a set there.
+        // The next checkpoint in this directory removes left-over files.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }

@@ -1,86 +1,52 @@
-//! Which rank is on which host, decided from names and numbers alone.
+//! The host of each rank, computed from names and numbers alone.
 
-/// A host that ranks can be placed on.
+/// A host with its slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// What it is called.
     pub host: String,
-    /// Ranks that it has before another host gets one more than its share; 1 at least.
+    /// Ranks that the host gets before others get more than their slots; at least 1.
     pub slots: u32,
-    /// Ranks that it has at most.
     pub max_slots: Option<u32>,
 }
 
-/// Some ranks, and where they may be.
+/// Ranks, and the hosts for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crowd {
-    /// How many.
     pub ranks: u32,
-    /// The hosts, by their place in the list of all, in the order in which they are filled.
+    /// Indices in the list of all hosts, in the order of filling.
     pub hosts: Vec<usize>,
-    /// How many go to each host, if that is said.
+    /// Ranks on each host, if given.
     pub per_host: Option<u32>,
-    /// Whether `hosts` says for each rank where it is, one after the other and then from the first again, whatever slots there
-    /// are.
+    /// Whether `hosts` lists the host of each rank, repeated from the first as needed, regardless
+    /// of slots.
     pub is_seated: bool,
 }
 
-/// In which order hosts get ranks.
+/// The order in which hosts get ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
-    /// All slots of one, then all of the next.
+    /// All slots of one host, then all of the next.
     #[default]
     Slot,
-    /// One each, in turn.
+    /// One rank per host, round robin.
     Node,
 }
 
-/// Why ranks find no place.
+/// Why ranks cannot be placed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
-    /// There are not enough slots, and no more ranks are allowed.
     #[error(
         "{ranks} ranks on {slots} slots, which --nooversubscribe forbids: leave it out, or start fewer ranks (hosts: {hosts})"
     )]
-    Slots {
-        /// The ranks that were to be placed.
-        ranks: u32,
-        /// The slots for them.
-        slots: u64,
-        /// The hosts, for a person.
-        hosts: String,
-    },
-    /// The hosts take no more.
+    Slots { ranks: u32, slots: u64, hosts: String },
     #[error("{ranks} ranks, but the host file allows {most} (max-slots) on {hosts}")]
-    MaxSlots {
-        /// The ranks that were to be placed.
-        ranks: u32,
-        /// The largest number for them.
-        most: u64,
-        /// The hosts, for a person.
-        hosts: String,
-    },
-    /// So many on each are fewer than all.
+    MaxSlots { ranks: u32, most: u64, hosts: String },
     #[error("{ranks} ranks with {each} on each host need {needed} hosts, and there are {there}: {hosts}")]
-    PerHost {
-        /// The ranks.
-        ranks: u32,
-        /// How many on each.
-        each: u32,
-        /// The hosts that they need.
-        needed: u32,
-        /// The hosts that are there.
-        there: usize,
-        /// Them, for a person.
-        hosts: String,
-    },
+    PerHost { ranks: u32, each: u32, needed: u32, there: usize, hosts: String },
 }
 
-/// Places ranks: for each, in their order, the host, by its place in `rooms`. When all slots are taken the hosts get as many
-/// ranks once more, and so on, unless that is not allowed.
-///
-/// # Errors
-/// See [`PlacementError`].
+/// Places ranks: returns the index in `rooms` of each rank's host. When all slots are taken, each
+/// host gets its number of slots once more, and so on, if oversubscription is allowed.
 pub fn place(
     rooms: &[Room],
     crowds: &[Crowd],
@@ -152,7 +118,6 @@ pub fn place(
     Ok(placed)
 }
 
-/// Places ranks of which it is said where each is.
 fn seat(
     rooms: &[Room],
     crowd: &Crowd,
@@ -177,7 +142,7 @@ fn seat(
     Ok(())
 }
 
-/// How many ranks a host may have in a round.
+/// The most ranks of a host in a round.
 fn limit(room: &Room, round: u32) -> u32 {
     room.slots.max(1).saturating_mul(round).min(room.max_slots.unwrap_or(u32::MAX))
 }
@@ -201,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_filled_by_slots_or_in_turn_and_then_once_more() {
+    fn hosts_are_filled_by_slots_or_round_robin_and_then_once_more() {
         let two = rooms(&[(2, None), (1, None)]);
         assert_eq!(all(2, &two, By::Slot).unwrap(), [0, 0]);
         assert_eq!(all(7, &two, By::Slot).unwrap(), [0, 0, 1, 0, 0, 1, 0]);
@@ -210,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_told() {
+    fn too_few_slots_are_reported() {
         let two = rooms(&[(2, Some(2)), (1, Some(3))]);
         assert_eq!(all(5, &two, By::Slot).unwrap(), [0, 0, 1, 1, 1]);
         let error = all(6, &two, By::Slot).unwrap_err().to_string();
@@ -225,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_can_be_seated_one_by_one() {
+    fn ranks_can_have_listed_hosts() {
         let two = rooms(&[(2, None), (1, Some(2))]);
         let seated = |ranks, hosts: &[usize], may| {
             let crowd = Crowd { ranks, hosts: hosts.to_vec(), per_host: None, is_seated: true };

@@ -1,4 +1,4 @@
-//! Streams of bytes of which none may be waited for: of messages between a head and an agent, or of a program that a daemon runs.
+//! Non-blocking byte streams: between a head and an agent, or of a program that a daemon runs.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,36 +8,30 @@ use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
 
 use super::message::{self, StreamError};
-use crate::daemon::channel::{Channel, ChannelError, Piece};
+use crate::daemon::channel::{Channel, ChannelError, StreamItem};
 
-/// Bytes that one read takes at most.
 const PIECE: usize = 64 << 10;
 
-/// Bytes that come, and bytes that go as soon as there is room.
+/// A stream with buffers for both directions.
 #[derive(Debug)]
 pub struct Stream {
     input: OwnedFd,
     output: OwnedFd,
-    /// Over TCP: what encrypts them.
+    /// Encrypts a stream over TCP.
     sealed: Option<Channel>,
     came: Vec<u8>,
-    /// How much of `came` was taken.
     taken: usize,
-    /// Whether the other side has said that nothing more comes.
+    /// Whether the other side has ended its direction.
     has_ended: bool,
     waiting: Vec<u8>,
-    /// How much of `waiting` was written.
     written: usize,
-    /// Whether this side has said that nothing more comes, and whether it was to.
+    /// Whether this side's end was sent, and whether it is to be sent.
     is_finished: bool,
     is_to_finish: bool,
 }
 
 impl Stream {
     /// A stream that reads from one descriptor and writes to the other.
-    ///
-    /// # Errors
-    /// What fcntl(2) says.
     pub(crate) fn new(input: OwnedFd, output: OwnedFd) -> io::Result<Stream> {
         for fd in [&input, &output] {
             fcntl_setfl(fd, fcntl_getfl(fd)? | OFlags::NONBLOCK)?;
@@ -56,29 +50,24 @@ impl Stream {
         })
     }
 
-    /// The same over one socket, or one end of a pipe, of which only one direction is used then. With a channel what goes over it
-    /// is encrypted.
-    ///
-    /// # Errors
-    /// What fcntl(2) says.
+    /// A stream over one socket, or over one end of a pipe for one direction; with a channel it is
+    /// encrypted.
     pub(crate) fn over(socket: OwnedFd, sealed: Option<Channel>) -> io::Result<Stream> {
         Ok(Stream { sealed, ..Stream::new(socket.try_clone()?, socket)? })
     }
 
-    /// Becomes readable when something comes.
+    /// Readable when data come.
     pub fn input(&self) -> BorrowedFd<'_> {
         self.input.as_fd()
     }
 
-    /// Becomes writable when there is room.
+    /// Writable when there is room.
     pub fn output(&self) -> BorrowedFd<'_> {
         self.output.as_fd()
     }
 
-    /// Reads some of what is there. Whether the stream goes on.
-    ///
-    /// # Errors
-    /// What read(2) says, but that there is nothing; and if what has come is not what the other side has sent, whole.
+    /// Reads what is available. Returns whether the stream continues. An error also if encrypted
+    /// data were changed or cut.
     pub fn read(&mut self) -> io::Result<bool> {
         self.came.drain(..self.taken);
         self.taken = 0;
@@ -106,51 +95,48 @@ impl Stream {
         came?;
         if let Some(channel) = &mut self.sealed {
             while let Some(piece) = channel.next_piece(&mut self.came).map_err(forged)? {
-                self.has_ended |= piece == Piece::End;
+                self.has_ended |= piece == StreamItem::End;
             }
         }
         Ok(!self.has_ended)
     }
 
-    /// What has come and was not taken.
+    /// The received bytes that are not consumed.
     pub fn came(&self) -> &[u8] {
         &self.came[self.taken..]
     }
 
-    /// Takes so many bytes of it.
+    /// Consumes `bytes` bytes of them.
     pub fn take(&mut self, bytes: usize) -> &[u8] {
         let from = self.taken;
         self.taken += bytes;
         &self.came[from..self.taken]
     }
 
-    /// The next message that has come whole, with its length.
-    ///
-    /// # Errors
-    /// There can be none of this length.
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, StreamError> {
         Ok(message::next(self.came())?.map(|len| self.take(len)))
     }
 
-    /// Sends bytes, with the next [`Stream::flush`] or when there is room.
+    /// Sends bytes, at the next [`Stream::flush`] or when there is room.
     pub fn post(&mut self, bytes: &[u8]) {
         self.waiting.extend_from_slice(bytes);
     }
 
-    /// Nothing more will be sent: the other side sees the end behind what it was sent.
+    /// Ends this direction: the other side sees the end after all data.
     pub fn finish(&mut self) {
         self.is_to_finish = true;
         self.flush();
     }
 
-    /// Writes as much as there is room for. Of a stream that is broken the end is read.
+    /// Writes without blocking. If the stream is broken, reading finds its end.
     pub fn flush(&mut self) {
         match &mut self.sealed {
             None => self.written += write(&self.output, &self.waiting[self.written..]),
             Some(channel) => loop {
                 let sent = write(&self.output, channel.output());
                 channel.sent(sent);
-                // What is encrypted is sent; so no more is than there is room for.
+                // Encrypted data cannot be taken back, so data are encrypted only when there
+                // is room.
                 let next = &self.waiting[self.written..];
                 if !channel.output().is_empty() || next.is_empty() {
                     break;
@@ -158,7 +144,7 @@ impl Stream {
                 let next = &next[..next.len().min(PIECE)];
                 self.written += next.len();
                 if channel.send_bytes(next).is_err() {
-                    // After 2^64 records.
+                    // A channel ends after 2^64 records.
                     self.written = self.waiting.len();
                     break;
                 }
@@ -174,7 +160,7 @@ impl Stream {
         if self.is_to_finish && !self.is_finished && self.waiting.is_empty() {
             self.is_finished = true;
             match &mut self.sealed {
-                // It fails if the other side is gone, and then it knows.
+                // Fails if the other side is gone, which then needs no end.
                 None => _ = shutdown(&self.output, Shutdown::Write),
                 Some(channel) => {
                     if channel.send_end().is_ok() {
@@ -185,18 +171,19 @@ impl Stream {
         }
     }
 
-    /// Whether something waits for room.
+    /// Whether data wait for room.
     pub fn is_behind(&self) -> bool {
         !self.waiting.is_empty() || self.sealed.as_ref().is_some_and(|channel| !channel.output().is_empty())
     }
 
-    /// Bytes that wait for room.
+    /// The number of bytes that wait for room.
     pub fn behind(&self) -> usize {
         self.waiting.len() - self.written
     }
 }
 
-/// Writes as much as there is room for; all, as it were, if nobody will read it.
+/// Writes without blocking; on an error all bytes count as written, as they cannot be
+/// read any more.
 fn write(to: &OwnedFd, bytes: &[u8]) -> usize {
     let mut written = 0;
     while written < bytes.len() {
@@ -215,22 +202,21 @@ fn cut(why: &str) -> io::Error {
 }
 
 fn forged(error: ChannelError) -> io::Error {
-    let text = format!("what has come over the network is not what was sent: {error}");
+    let text = format!("data from the network were changed on their way: {error}");
     io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::message::Message;
+    use crate::daemon::message::DaemonMessage;
     use oxmpi_wire::Secret;
     use std::os::unix::net::UnixStream;
 
-    /// Two ends of an encrypted stream.
     fn sealed() -> (Stream, Stream) {
         let secret = Secret([1; 32]);
         let (mut a, mut b) = (Channel::initiator(&secret, 0).unwrap(), Channel::acceptor(&secret, 0));
-        a.send(&Message::Ask).unwrap();
+        a.send(&DaemonMessage::Ask).unwrap();
         let carry = |from: &mut Channel, to: &mut Channel| {
             to.feed(from.output());
             from.sent(from.output().len());
@@ -238,14 +224,14 @@ mod tests {
         };
         carry(&mut a, &mut b);
         carry(&mut b, &mut a);
-        assert_eq!(carry(&mut a, &mut b), Some(Message::Ask));
+        assert_eq!(carry(&mut a, &mut b), Some(DaemonMessage::Ask));
         let (ours, theirs) = UnixStream::pair().unwrap();
         let over = |socket: UnixStream, channel| Stream::over(socket.into(), Some(channel)).unwrap();
         (over(ours, a), over(theirs, b))
     }
 
     #[test]
-    fn more_than_there_is_room_for_comes_whole_and_with_its_end() {
+    fn more_data_than_room_arrive_complete_with_their_end() {
         let (mut a, mut b) = sealed();
         let bytes: Vec<u8> = (0..5_000_000u32).map(|i| (i / 3) as u8).collect();
         a.post(&bytes);
@@ -262,7 +248,7 @@ mod tests {
             }
         }
         assert!(came == bytes && !a.is_behind());
-        // The other direction goes on.
+        // The other direction continues.
         b.post(b"word");
         b.flush();
         assert!(a.read().unwrap());
@@ -282,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_somebody_else_are_refused() {
+    fn bytes_of_another_sender_are_refused() {
         let (a, mut b) = sealed();
         rustix::io::write(a.output(), &[0, 1, 0].repeat(100)).unwrap();
         assert_eq!(b.read().unwrap_err().kind(), io::ErrorKind::InvalidData);

@@ -1,47 +1,45 @@
 //! Which jobs are connected (MPI-5.0 section 11.10.4).
 //!
-//! A process that has a communicator with processes of other jobs is *bound* by it. Two jobs are connected as long as one
-//! process of either is bound to the other, or both are connected with a third. A disconnect is collective: all processes
-//! have said that they are released before any of them goes on.
+//! A process that has a communicator with processes of other jobs is *bound* by it. Two jobs are
+//! connected while a process of either is bound to the other, or both are connected with a third. A
+//! disconnect is collective: all processes have reported their release before any of them
+//! continues.
 
 use std::collections::{HashMap, HashSet};
 
-/// By process and communicator: the jobs that have part in the communicator, by the numbers of their first processes.
+/// By process and communicator: the jobs in the communicator, by the numbers of their first
+/// processes.
 #[derive(Debug, Default)]
 pub(super) struct Bonds(HashMap<(u32, u64), Vec<u32>>);
 
 impl Bonds {
-    /// A process has this communicator, in which these jobs have part. To say so twice is as good as once.
+    /// Notes that a process has this communicator, whose members are of these jobs. Repetition is
+    /// harmless.
     pub(super) fn bind(&mut self, process: u32, bond: u64, worlds: Vec<u32>) {
         self.0.insert((process, bond), worlds);
     }
 
-    /// The jobs that have part in this communicator of a process.
     pub(super) fn of(&self, process: u32, bond: u64) -> &[u32] {
         self.0.get(&(process, bond)).map_or(&[], Vec::as_slice)
     }
 
-    /// It does not have it any more.
     pub(super) fn release(&mut self, process: u32, bond: u64) {
         self.0.remove(&(process, bond));
     }
 
-    /// It has ended.
     pub(super) fn forget_process(&mut self, process: u32) {
         self.0.retain(|(bound, _), _| *bound != process);
     }
 
-    /// Whether anybody is bound by a communicator.
     pub(super) fn is_bound(&self, bond: u64) -> bool {
         self.0.keys().any(|(_, other)| *other == bond)
     }
 
-    /// Whether anybody is bound to a job.
     pub(super) fn is_bound_to(&self, world: u32) -> bool {
         self.0.values().any(|worlds| worlds.contains(&world))
     }
 
-    /// All jobs that are connected with `world`, itself first, by way of those that `live`.
+    /// All jobs that are connected with `world`, itself first, through jobs that `live`.
     pub(super) fn connected(
         &self,
         world: u32,

@@ -1,15 +1,15 @@
-//! Jobs that are ended, and the reports of why (rules 4, 5, 11, 12 and 14).
+//! Ending jobs, and the reports (rules 4, 5, 11, 12 and 14).
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use super::{
-    Action, Exit, FAILURE_GRACE, Glimpse, INTERRUPT_GRACE, Job, Phase, SIGINT, SIGKILL, SIGPIPE, SIGTERM,
+    Action, EndPhase, Exit, FAILURE_GRACE, Glimpse, INTERRUPT_GRACE, Jobs, SIGINT, SIGKILL, SIGPIPE, SIGTERM,
     TIMEOUT_CODE,
 };
 use crate::report::{self, Fault, Subject};
 
-impl Job {
+impl Jobs {
     pub(super) fn aborted(
         &mut self,
         rank: u32,
@@ -18,10 +18,10 @@ impl Job {
         seen: &Glimpse,
         out: &mut Vec<Action>,
     ) {
-        if self.world(rank).is_none_or(|world| world.phase != Phase::Running) {
+        if self.world(rank).is_none_or(|world| world.phase != EndPhase::Running) {
             return;
         }
-        // A process can only exit with 8 bits, and an aborted job must not look like a good one.
+        // An exit status has 8 bits, and an aborted job must not exit with 0.
         let (wanted, code) = (code, if code & 0xff == 0 { 1 } else { code & 0xff });
         let worlds = self.connected(rank);
         let others = self.running_in(&worlds).iter().filter(|other| **other != rank).count();
@@ -39,7 +39,7 @@ impl Job {
         (seen, waits): (Vec<(u32, Glimpse)>, &str),
         out: &mut Vec<Action>,
     ) {
-        let worlds = self.in_phase(Phase::Running);
+        let worlds = self.in_phase(EndPhase::Running);
         if worlds.is_empty() {
             return;
         }
@@ -58,9 +58,8 @@ impl Job {
         self.end(&worlds, TIMEOUT_CODE, SIGTERM, FAILURE_GRACE, &text, out);
     }
 
-    /// Rule 11.
     pub(super) fn hung(&mut self, text: String, out: &mut Vec<Action>) {
-        let worlds = self.in_phase(Phase::Running);
+        let worlds = self.in_phase(EndPhase::Running);
         if worlds.is_empty() {
             return;
         }
@@ -70,7 +69,7 @@ impl Job {
         self.end(&worlds, TIMEOUT_CODE, SIGTERM, FAILURE_GRACE, &first, out);
     }
 
-    /// Messages that went through a daemon are lost, whichever these were: nobody can go on (rule 12).
+    /// Unknown messages that went through the daemon are lost: no rank can continue (rule 12).
     pub(super) fn daemon_ended(
         &mut self,
         (node, pid, host): (u32, i32, Option<&str>),
@@ -78,7 +77,7 @@ impl Job {
         why: Option<&str>,
         out: &mut Vec<Action>,
     ) {
-        let worlds = self.in_phase(Phase::Running);
+        let worlds = self.in_phase(EndPhase::Running);
         let others = self.running_in(&worlds).len();
         if others == 0 {
             return;
@@ -90,9 +89,8 @@ impl Job {
         self.end(&worlds, code, SIGTERM, FAILURE_GRACE, &text, out);
     }
 
-    /// Rule 14.
     pub(super) fn unread(&mut self, out: &mut Vec<Action>) {
-        let worlds = self.in_phase(Phase::Running);
+        let worlds = self.in_phase(EndPhase::Running);
         if !worlds.is_empty() {
             let text = "nobody reads the output of this job any more";
             self.end(&worlds, 128 + SIGPIPE, SIGTERM, FAILURE_GRACE, text, out);
@@ -100,7 +98,7 @@ impl Job {
     }
 
     pub(super) fn signalled(&mut self, signal: i32, out: &mut Vec<Action>) {
-        let worlds = self.in_phase(Phase::Running);
+        let worlds = self.in_phase(EndPhase::Running);
         if worlds.is_empty() {
             return self.kill(out);
         }
@@ -110,7 +108,7 @@ impl Job {
         out.push(Action::Print(report));
         self.end(&worlds, 128 + signal, signal, INTERRUPT_GRACE, &text, out);
         if signal != SIGINT && signal != SIGTERM && !ranks.is_empty() {
-            // Programs that ignore the rarer ones should still hear that the end is near.
+            // Programs that ignore the rarer signals should still get SIGTERM before SIGKILL.
             out.push(Action::Signal { number: SIGTERM, ranks });
         }
     }
@@ -144,7 +142,7 @@ impl Job {
         self.end(worlds, code, SIGTERM, FAILURE_GRACE, &text, out);
     }
 
-    /// Ends jobs of this launcher; `text` is what other launchers are told of why.
+    /// Ends jobs of this launcher; `text` is the cause for other launchers.
     pub(super) fn end(
         &mut self,
         worlds: &[u32],
@@ -159,14 +157,14 @@ impl Job {
         for first in worlds {
             if let Some(world) = self.worlds.get_mut(first)
                 && world.other.is_none()
-                && world.phase == Phase::Running
+                && world.phase == EndPhase::Running
             {
-                world.phase = Phase::Ending;
+                world.phase = EndPhase::Ending;
                 firsts.push(*first);
             }
         }
         if self.worlds.values().any(|world| world.other.is_some()) {
-            out.push(Action::Tell { firsts, code, text: text.to_string() });
+            out.push(Action::ReportFailure { firsts, code, text: text.to_string() });
         }
         let ranks = self.running_in(worlds);
         if !ranks.is_empty() {
@@ -175,13 +173,12 @@ impl Job {
         }
     }
 
-    /// Kills what has been asked to end.
     pub(super) fn kill(&mut self, out: &mut Vec<Action>) {
-        let worlds = self.in_phase(Phase::Ending);
+        let worlds = self.in_phase(EndPhase::Ending);
         let ranks = self.running_in(&worlds);
         for first in worlds {
             if let Some(world) = self.worlds.get_mut(&first) {
-                world.phase = Phase::Killed;
+                world.phase = EndPhase::Killed;
             }
         }
         if !ranks.is_empty() {

@@ -1,11 +1,11 @@
-//! Jobs of other launchers, with which those of this one are connected (rule 9).
+//! Jobs of other launchers that are connected with jobs of this one (rule 9).
 
-use super::{Action, FAILURE_GRACE, Job, Phase, SIGTERM, World};
+use super::{Action, EndPhase, FAILURE_GRACE, JobState, Jobs, SIGTERM};
 use crate::report;
 
-impl Job {
-    /// A process of another launcher has ended. That launcher decides whether this is a failure, unless those here survive it
-    /// or those there do.
+impl Jobs {
+    /// A process of another launcher has ended. That launcher decides whether this is a failure,
+    /// unless either side survives failures.
     pub(super) fn other_exited(&mut self, rank: u32, is_well: bool, out: &mut Vec<Action>) {
         if !self.note_end(rank) {
             return;
@@ -14,7 +14,7 @@ impl Job {
             let others = self.running_in(&self.connected(rank)).len();
             out.push(Action::Print(report::survived_other(&self.name(rank), others)));
             out.push(Action::Announce(rank));
-        } else if let Some(World { phase: Phase::Running, processes, .. }) = self.world(rank)
+        } else if let Some(JobState { phase: EndPhase::Running, processes, .. }) = self.world(rank)
             && !is_well
         {
             let (first, text) = (processes.start, format!("{} has ended", self.name(rank)));
@@ -23,17 +23,18 @@ impl Job {
         self.forget(out);
     }
 
-    /// Jobs of another launcher have failed: so have those here that are connected with them.
+    /// Jobs of another launcher have failed, and so have the connected jobs here.
     pub(super) fn other_failed(&mut self, firsts: &[u32], code: i32, text: &str, out: &mut Vec<Action>) {
         let mut worlds: Vec<u32> = firsts.iter().flat_map(|first| self.connected(*first)).collect();
         worlds.sort_unstable();
         worlds.dedup();
-        let running = self.in_phase(Phase::Running);
+        let running = self.in_phase(EndPhase::Running);
         worlds.retain(|first| running.contains(first));
-        // If nobody here is connected with it as yet, somebody may still say so before the last of its processes has ended.
+        // If no job here is connected with it yet, one may still connect before its last process
+        // has ended.
         for first in firsts.iter().filter(|_| self.survives || !worlds.is_empty()) {
             if let Some(world) = self.worlds.get_mut(first) {
-                world.phase = Phase::Killed;
+                world.phase = EndPhase::Killed;
             }
         }
         if self.survives || worlds.is_empty() {
@@ -45,15 +46,16 @@ impl Job {
         self.end(&worlds, code, SIGTERM, FAILURE_GRACE, text, out);
     }
 
-    /// Another launcher is gone. If it has not said of all its processes that they ended, it was killed, and they with it.
+    /// Another launcher has disappeared. Processes whose end it has not reported are gone with it.
     pub(super) fn other_gone(&mut self, firsts: &[u32], text: &str, out: &mut Vec<Action>) {
         let missed = |first: &&u32| self.worlds.get(first).is_some_and(|world| !world.is_over());
         let missed: Vec<u32> = firsts.iter().filter(missed).copied().collect();
-        let failed = |first: &&u32| self.worlds.get(first).is_some_and(|world| world.phase == Phase::Running);
+        let failed =
+            |first: &&u32| self.worlds.get(first).is_some_and(|world| world.phase == EndPhase::Running);
         let failed: Vec<u32> = missed.iter().filter(failed).copied().collect();
         self.other_failed(&failed, 1, text, out);
         for first in missed {
-            let dead: Vec<u32> = self.worlds.get(&first).into_iter().flat_map(World::running).collect();
+            let dead: Vec<u32> = self.worlds.get(&first).into_iter().flat_map(JobState::running).collect();
             for rank in dead {
                 self.note_end(rank);
                 if self.survives {

@@ -1,9 +1,12 @@
-//! How processes of other launchers reach those of this one that share no memory with them.
+//! Reaching processes of this launcher from processes of other launchers that share no memory with
+//! them.
 //!
-//! Two processes of different launchers use memory if both launchers have all theirs on this machine, and none has sockets;
-//! else sockets, wherever the two are. A launcher says in its greeting which it is. Who has no sockets, or listens where the
-//! others are not, gets what it needs when it first has to do with them: it asks ([`crate::control::Request::Abroad`]), and may
-//! have to be told by a word in its segment that it should, as it can be sought before it knows by whom.
+//! Two processes of different launchers communicate through memory if both launchers have all
+//! processes on this machine and no sockets; otherwise through sockets, wherever the two are. A
+//! launcher's greeting states this. A process without sockets, or with listeners that the others
+//! cannot reach, gets a further listener when it first communicates with them: it requests one
+//! ([`crate::control::Request::Abroad`]). As peers can need it before it knows of them, a word in
+//! its segment makes it send that request.
 
 use std::os::fd::AsFd;
 
@@ -18,37 +21,29 @@ use super::{Launch, LaunchError};
 use crate::client::NOWHERE;
 use crate::control::Reply;
 
-/// On what a process can be reached.
+/// The means by which a process is reachable, in increasing order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reach {
-    /// Memory.
     Memory,
-    /// Sockets of its host's own network.
     Loopback,
-    /// Sockets of all networks of its host.
     Networks,
 }
 
-/// Where processes of other launchers connect.
 #[derive(Debug)]
 pub(crate) struct Abroad {
     reach: Reach,
-    /// The socket, until the rank asks for it.
+    /// The socket, until the rank requests it.
     pub(crate) listener: Option<Listener>,
     address: String,
 }
 
 impl Plug {
-    /// Where a process of another launcher finds the rank.
     pub(crate) fn address_abroad(&self) -> &str {
         self.abroad.as_ref().map_or(&self.address, |abroad| &abroad.address)
     }
 
-    /// New listeners at new addresses, in place of those that its process gives up: `own` is where processes of its launcher
-    /// connect.
-    ///
-    /// # Errors
-    /// The kernel gives no more. The old ones are forgotten then, too.
+    /// Replaces the listeners that the process closes by new ones; `own` is for processes of its
+    /// launcher. After an error the old ones are dropped too.
     pub(crate) fn renew(&mut self, own: Plug, launch: &Launch) -> Result<(), LaunchError> {
         (self.listener, self.address) = (own.listener, own.address);
         if let Some(old) = self.abroad.take() {
@@ -67,25 +62,22 @@ impl Abroad {
     }
 }
 
-/// Sees that a running rank of this host, which has a `plug` or none and is reached on `own` by the processes of its launcher,
-/// can be reached on `need` as well. One that does not know that is told by its segment (`is_told`).
-///
-/// # Errors
-/// Why not: there is no such network, or the kernel gives no sockets.
+/// Makes a running rank of this host, which its own launcher's processes reach on `own`, reachable
+/// on `need` too. With `notifies` a word in its segment makes the rank request the listener.
 pub(crate) fn reach_abroad(
     (segment, plug): (&Segment, &mut Option<Plug>),
     launch: &Launch,
     (own, need): (Reach, Reach),
-    is_told: bool,
+    notifies: bool,
 ) -> Result<(), String> {
-    if widen(plug, launch, (own, need)).map_err(|error| error.to_string())? && is_told {
+    if widen(plug, launch, (own, need)).map_err(|error| error.to_string())? && notifies {
         segment.status().note_sought();
         segment.ring_after_death(|| plug.iter().for_each(|plug| raise_alarm(&plug.alarm)));
     }
     Ok(())
 }
 
-/// What a rank is answered that asks for the next socket on which processes of other launchers reach it, and that socket.
+/// The answer to a rank's request for its next listener for other launchers, and the listener.
 pub(crate) fn give_abroad(
     rank: u32,
     plug: Option<&mut Plug>,
@@ -99,9 +91,10 @@ pub(crate) fn give_abroad(
     (reply, listener)
 }
 
-/// Gives a rank what it needs to be reached on `need`; returns whether something was made.
+/// Creates the listener that a rank needs to be reachable on `need`; returns whether one was
+/// created.
 fn widen(plug: &mut Option<Plug>, launch: &Launch, (own, need): (Reach, Reach)) -> Result<bool, LaunchError> {
-    // Of those whose messages go through daemons nobody listens, wherever these are.
+    // Ranks whose messages go through daemons have no listener.
     let listens = plug.as_ref().is_some_and(|plug| !plug.address.is_empty());
     let own = if listens { own } else { Reach::Memory };
     let has = plug.as_ref().and_then(|plug| plug.abroad.as_ref()).map_or(own, |abroad| abroad.reach.max(own));
@@ -121,18 +114,15 @@ fn widen(plug: &mut Option<Plug>, launch: &Launch, (own, need): (Reach, Reach)) 
 }
 
 impl Launcher<'_> {
-    /// Whether memory is the only way of all our processes, and all are on this host.
     pub(super) fn is_near(&self) -> bool {
         !self.boot.sockets && !self.is_spread()
     }
 
-    /// Whether processes of ours are on other hosts.
     pub(super) fn is_spread(&self) -> bool {
         let hosts = self.launch.spread.iter().flat_map(|spread| &spread.hosts);
         hosts.into_iter().any(|host| host.opening.is_some())
     }
 
-    /// On what our processes reach each other.
     fn own_reach(&self) -> Reach {
         match (self.boot.sockets, &self.launch.spread) {
             (false, _) => Reach::Memory,
@@ -141,17 +131,18 @@ impl Launcher<'_> {
         }
     }
 
-    /// Sees that a process of this host can be reached on `need`. One that does not know that is told.
-    fn reach_member_abroad(&mut self, wanted: u32, need: Reach, is_told: bool) -> Result<(), String> {
+    /// Makes a process of this host reachable on `need`, and notifies it if `notifies`.
+    fn reach_member_abroad(&mut self, wanted: u32, need: Reach, notifies: bool) -> Result<(), String> {
         let own = self.own_reach();
         let Some(member) = self.members.get_mut(&wanted).filter(|member| member.running) else {
             return Ok(());
         };
         let Some(rank) = &member.rank else { return Ok(()) };
-        reach_abroad((&rank.segment, &mut member.plug), self.launch, (own, need), is_told)
+        reach_abroad((&rank.segment, &mut member.plug), self.launch, (own, need), notifies)
     }
 
-    /// A process of another launcher asks where one of this host is: sees that it can get there.
+    /// Makes a process of this host reachable for a process of another launcher that requests its
+    /// address.
     pub(super) fn reach_for(&mut self, asker: u32, wanted: u32) -> Result<(), String> {
         match self.reach_of(asker) {
             Some(need) => self.reach_member_abroad(wanted, need, true),
@@ -159,8 +150,8 @@ impl Launcher<'_> {
         }
     }
 
-    /// Gives a process of this host the next socket on which those of other launchers reach it; as soon as it is known what
-    /// they need.
+    /// Gives a process of this host its next listener for other launchers, as soon as their
+    /// greetings state what they need.
     pub(super) fn give_abroad(&mut self, rank: u32) {
         let Some(need) = self.reach_of_all() else { return self.wait_for_greetings(rank) };
         if let Err(reason) = self.reach_member_abroad(rank, need, false) {
@@ -171,8 +162,8 @@ impl Launcher<'_> {
         self.answer(rank, &reply, listener.as_ref().map(AsFd::as_fd));
     }
 
-    /// On which node a process is, as process `asker` sees it: those of other launchers with which it shares memory are on its
-    /// own.
+    /// The node of a process as process `asker` sees it: a process of another launcher with shared
+    /// memory is on the asker's node.
     pub(super) fn node_for(&self, asker: u32, number: u32) -> u32 {
         match self.members.get(&number) {
             Some(member) => member.node,

@@ -1,4 +1,4 @@
-//! Doing what the state machine says.
+//! Carrying out the decisions of the state machine.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -9,11 +9,11 @@ use rustix::process::Signal;
 use super::end;
 use super::launcher::Launcher;
 use crate::hosts::message::ToAgent;
-use crate::job::{Action, Event, Stage};
+use crate::job::{Action, JobEvent, MpiStage};
 
 impl Launcher<'_> {
-    /// Tells the state machine what has happened, and does what it says.
-    pub(super) fn tell(&mut self, event: Event) {
+    /// Passes an event to the state machine, and carries out its actions.
+    pub(super) fn handle_event(&mut self, event: JobEvent) {
         for action in self.job.on(event) {
             match action {
                 Action::Print(text) => self.print(&text),
@@ -24,42 +24,43 @@ impl Launcher<'_> {
                 }
                 Action::Grace(time) => self.grace = Some(Instant::now() + time),
                 Action::Announce(dead) => self.announce(dead),
-                Action::Over(processes) => self.bury(processes),
+                Action::Over(processes) => self.release_job(processes),
                 Action::Forget(processes) => self.forget(processes),
-                Action::Tell { firsts, code, text } => self.tell_others_of_failure(&firsts, code, &text),
+                Action::ReportFailure { firsts, code, text } => {
+                    self.report_failure_to_others(&firsts, code, &text)
+                }
                 Action::Finish(code) => self.finished = Some(code),
             }
         }
     }
 
-    /// Tells all that run of a death, each in its own segment.
     fn announce(&mut self, dead: u32) {
         self.deaths.push(dead);
         self.announce_far();
         for member in self.members.values().filter(|member| member.running) {
             let Some(rank) = &member.rank else { continue };
             rank.segment.status().note_death();
-            // The dead may have been about to wake it.
+            // The failed process may have been about to wake this one.
             rank.segment.ring_after_death(|| member.plug.iter().for_each(|plug| raise_alarm(&plug.alarm)));
         }
     }
 
-    /// A spawned job is over: nothing of it is kept but its segments.
-    fn bury(&mut self, processes: Range<u32>) {
+    /// Releases the state of a finished spawned job, except its segments.
+    fn release_job(&mut self, processes: Range<u32>) {
         let (base, size) = (processes.start, processes.len() as u32);
-        self.post_homes(&processes, &ToAgent::Bury { base, size });
+        self.post_homes(&processes, &ToAgent::ReleaseJob { base, size });
         for number in processes {
-            let has_left = self.glimpse(number).stage == Stage::Finalized;
+            let has_left = self.glimpse(number).stage == MpiStage::Finalized;
             let Some(member) = self.members.get_mut(&number) else { continue };
             (member.plug, member.has_left) = (None, has_left);
             if let Some(rank) = member.rank.take() {
-                end::bury(&rank, &self.guard);
+                end::kill_and_reap(&rank, &self.guard);
                 member.relic = Some(rank.segment_fd);
             }
         }
     }
 
-    /// Nobody will ask for these processes any more, of this launcher or another.
+    /// Drops the segments of processes that no request can name any more.
     fn forget(&mut self, processes: Range<u32>) {
         self.parents.remove(&processes.start);
         let (base, size) = (processes.start, processes.len() as u32);
@@ -79,7 +80,6 @@ impl Launcher<'_> {
         self.signal(signal, running.into_iter());
     }
 
-    /// Sends a signal to processes, here and on other hosts.
     fn signal(&mut self, signal: Signal, ranks: impl Iterator<Item = u32> + Clone) {
         self.break_hold(|| "mpirun had a signal for them".into());
         self.signal_here(signal, ranks.clone());

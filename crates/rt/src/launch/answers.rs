@@ -1,4 +1,4 @@
-//! The launcher's answers to what processes ask and say over their control sockets.
+//! The launcher's answers to requests and reports on the control sockets.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -8,19 +8,18 @@ use rustix::event::epoll;
 
 use super::launcher::Launcher;
 use super::plugs::Plug;
-use super::start::Rank;
+use super::start::RankProcess;
 use crate::blob;
 use crate::client::to_hex;
 use crate::control::{MAX_MESSAGE, Reply, Request};
-use crate::job::Event;
-use crate::ports::{Going, PortName, Ticket};
+use crate::job::JobEvent;
+use crate::ports::{PortName, PortVisit, Ticket};
 use crate::universe::{Contact, Parent, ProcessName, Spawn, decode_words, encode_words};
 
-/// How often each rank has been started, this time included, where nothing is known of generations.
+/// The incarnation of each rank where generations are not counted.
 pub(crate) const INCARNATION: u32 = 1;
 
 impl Launcher<'_> {
-    /// Answers one message of a process. Returns whether there may be more.
     pub(super) fn control_once(&mut self, rank: u32) -> bool {
         let Some(socket) = self.rank(rank).map(|rank| &rank.control) else { return false };
         let mut bytes = [0; MAX_MESSAGE];
@@ -33,27 +32,32 @@ impl Launcher<'_> {
             Err(_) => return false,
         };
         match Request::decode(&bytes[..n]) {
-            Ok(request) => self.heed(rank, request, came),
-            Err(error) => self.tell(Event::Say { text: format!("{}: {error}", self.job.name(rank)) }),
+            Ok(request) => self.handle_request(rank, request, came),
+            Err(error) => {
+                self.handle_event(JobEvent::Say { text: format!("{}: {error}", self.job.name(rank)) })
+            }
         }
         true
     }
 
-    /// Does what a process wants, of this launcher or another, and answers it if it waits for an answer.
-    pub(super) fn heed(&mut self, rank: u32, request: Request, came: Option<OwnedFd>) {
+    /// Carries out a request of a process of this launcher or another, and sends the answer if
+    /// there is one.
+    pub(super) fn handle_request(&mut self, rank: u32, request: Request, came: Option<OwnedFd>) {
         let Some((request, came)) = self.pass_on(rank, request, came) else { return };
         match request {
             Request::Segment { rank: wanted } => self.give_segment(rank, wanted),
             Request::Listener => self.give_listener(rank),
             Request::Abroad => self.give_abroad(rank),
-            Request::Addresses { rank: wanted } if self.is_far(wanted) => self.ask_host(rank, wanted),
+            Request::Addresses { rank: wanted } if self.is_far(wanted) => {
+                self.request_addresses(rank, wanted)
+            }
             Request::Addresses { rank: wanted } => {
                 let is_other = self.links.is_other(rank);
                 let reply = match self.reach_for(rank, wanted) {
                     Ok(()) => self.whereabouts(wanted, is_other),
                     Err(reason) => Reply::Refused { rank: wanted, reason },
                 };
-                self.tell_whereabouts(rank, wanted, reply);
+                self.send_addresses(rank, wanted, reply);
             }
             Request::Spawn => {
                 let spawn = contents(came).and_then(|bytes| Spawn::decode(&bytes).ok_or_else(nonsense));
@@ -70,21 +74,22 @@ impl Launcher<'_> {
             Request::Bound { bond } => match contents(came) {
                 Ok(bytes) => {
                     let members = decode_words(&bytes).into_iter().map(|word| word as u32).collect();
-                    self.tell(Event::Bound { rank, bond, members });
+                    self.handle_event(JobEvent::Bound { rank, bond, members });
                 }
-                Err(text) => self.tell(Event::Say { text }),
+                Err(text) => self.handle_event(JobEvent::Say { text }),
             },
             Request::Bond { bond } => {
                 if self.links.is_other(rank) {
-                    // What ours have said by now counts, before another launcher is told.
-                    self.hear_all();
+                    // Reports of our processes that have come count before another launcher gets
+                    // the answer.
+                    self.read_all();
                 }
                 let is_over = !self.job.is_bound(bond);
                 self.conclude(rank, Ok((is_over.into(), String::new())));
             }
             Request::Released { bond } => {
                 self.note_parts(rank, bond);
-                self.tell(Event::Released { rank, bond });
+                self.handle_event(JobEvent::Released { rank, bond });
             }
             Request::OpenPort => {
                 let opened = self.reach().map(|place| {
@@ -102,8 +107,8 @@ impl Launcher<'_> {
                 let words = contents(came);
                 let going = words.and_then(|words| self.ports.go(rank, accepts, &port, words));
                 match going {
-                    Ok(Going::Meets(words)) => self.give(rank, &words),
-                    Ok(Going::Waits(ticket)) => self.conclude(rank, Ok((ticket, String::new()))),
+                    Ok(PortVisit::Meets(words)) => self.give(rank, &words),
+                    Ok(PortVisit::Waits(ticket)) => self.conclude(rank, Ok((ticket, String::new()))),
                     Err(reason) => self.conclude(rank, Err(reason)),
                 }
             }
@@ -133,7 +138,7 @@ impl Launcher<'_> {
                 if done.is_ok() && everywhere {
                     done = self.publish_everywhere(rank, &service);
                     if done.is_err() {
-                        // Neither is it published here.
+                        // Then it is not published here either.
                         let _ = self.ports.unpublish(&service, &port);
                     }
                 }
@@ -149,7 +154,7 @@ impl Launcher<'_> {
             Request::LookUp { service } => {
                 let found = self.ports.look_up(&service).map(|port| (0, port.to_string()));
                 if found.is_err() && !self.links.is_other(rank) {
-                    // Another launcher answers if it has it.
+                    // Another launcher answers if the name is published there.
                     if let Err(reason) = self.search(rank, &service) {
                         self.conclude(rank, Err(reason));
                     }
@@ -178,9 +183,9 @@ impl Launcher<'_> {
             Request::Quiesced { step } => self.step_taken(rank, step),
             Request::Abort { code, text } => {
                 let seen = self.glimpse(rank);
-                self.take_abort(Event::Abort { rank, code, text, seen });
+                self.take_abort(JobEvent::Abort { rank, code, text, seen });
             }
-            // They are for those who have just connected.
+            // Only valid as the first message of a new connection.
             Request::Enter { .. }
             | Request::Return { .. }
             | Request::Describe
@@ -194,25 +199,27 @@ impl Launcher<'_> {
                 self.answer(rank, &Reply::Refused { rank, reason }, None);
             }
             Request::Say { .. } if self.launch.quiet => {}
-            Request::Say { text } => self.tell(Event::Say { text }),
+            Request::Say { text } => self.handle_event(JobEvent::Say { text }),
         }
     }
 
-    /// A process ends its job and all that are connected with it. Who has released the connection by now is not among these: before a
-    /// disconnect returns anywhere all have said so, but not all of that may be read.
-    fn take_abort(&mut self, abort: Event) {
+    /// A process aborts its job and all connected jobs. A process that has freed the connection is
+    /// not connected: before a disconnect returns anywhere all have reported it, but the reports
+    /// may not be read yet.
+    fn take_abort(&mut self, abort: JobEvent) {
         if self.job.jobs() == 1 && !self.links.is_any() {
-            return self.tell_in_turn(abort);
+            return self.handle_in_order(abort);
         }
         self.aborts.push(abort);
-        // Other aborts that arrive meanwhile are queued: to handle each at once would nest a call for each.
+        // Further aborts that are read meanwhile are queued, as handling each at once would nest
+        // the calls.
         if self.aborts.len() == 1 {
-            self.hear_all();
-            std::mem::take(&mut self.aborts).into_iter().for_each(|abort| self.tell_after_look(abort));
+            self.read_all();
+            std::mem::take(&mut self.aborts).into_iter().for_each(|abort| self.handle_after_checks(abort));
         }
     }
 
-    /// Sends an answer. A process that asks without reading the answers loses them.
+    /// Sends an answer. A process that sends requests without reading the answers loses them.
     pub(super) fn answer(&mut self, rank: u32, reply: &Reply, fd: Option<BorrowedFd<'_>>) {
         if self.answer_other(rank, reply, fd) || self.answer_far(rank, reply, fd) {
             return;
@@ -244,7 +251,8 @@ impl Launcher<'_> {
         }
     }
 
-    /// What a process that belongs to another launcher is told beside of a process of this one.
+    /// The contact that a process of another launcher needs beside an answer about a process of
+    /// this one.
     fn contact(&self, asker: u32, wanted: u32) -> Option<Contact> {
         let contact = Contact { universe: self.universe, number: wanted, known_as: asker };
         self.links.is_other(asker).then_some(contact)
@@ -278,7 +286,7 @@ impl Launcher<'_> {
         let found = self.rank(rank).map(|rank| (rank.segment.boot().local_rank, rank.postboxes.clone()));
         match found {
             Some((place, Some(file))) => {
-                let reply = Reply::Postboxes { shape: file.told(place) };
+                let reply = Reply::Postboxes { shape: file.description(place) };
                 self.answer(rank, &reply, Some(file.fd.as_fd()));
             }
             _ => {
@@ -296,7 +304,7 @@ impl Launcher<'_> {
     }
 
     fn show_ticket(&mut self, rank: u32, ticket: u32, back: bool) {
-        let number = match self.ports.ask(rank, ticket, back) {
+        let number = match self.ports.query(rank, ticket, back) {
             Ok(Ticket::Waits) => Ok(0),
             Ok(Ticket::Met(other)) if self.job.runs(other) => Ok(other + 1),
             Ok(Ticket::Met(other)) => Err(format!("{} has ended meanwhile", self.job.name(other))),
@@ -305,7 +313,6 @@ impl Launcher<'_> {
         self.conclude(rank, number.map(|number| (number, String::new())));
     }
 
-    /// Where a process of a job over sockets can be reached.
     fn whereabouts(&self, wanted: u32, is_other: bool) -> Reply {
         let refused = |reason| Reply::Refused { rank: wanted, reason };
         let Some(member) = self.members.get(&wanted) else { return refused(self.why_gone(wanted)) };
@@ -319,8 +326,7 @@ impl Launcher<'_> {
         plug_whereabouts(wanted, (rank, is_other), member.plug.as_ref(), member.running)
     }
 
-    /// Tells a process where another is, and one that belongs to another launcher who that is.
-    pub(super) fn tell_whereabouts(&mut self, rank: u32, wanted: u32, mut reply: Reply) {
+    pub(super) fn send_addresses(&mut self, rank: u32, wanted: u32, mut reply: Reply) {
         if let (Reply::Addresses { addresses, .. }, Some(contact)) = (&mut reply, self.contact(rank, wanted))
         {
             *addresses = format!("{contact}\n{addresses}");
@@ -328,7 +334,6 @@ impl Launcher<'_> {
         self.answer(rank, &reply, None);
     }
 
-    /// Why there is no process of this number.
     pub(super) fn why_gone(&self, wanted: u32) -> String {
         match wanted < self.job.next() {
             true => "its process has ended, and its job is over".into(),
@@ -338,10 +343,10 @@ impl Launcher<'_> {
     }
 }
 
-/// Where a process of this host can be reached over sockets, by one of another launcher or of its own.
+/// The socket addresses of a process of this host, for a process of its own launcher or of another.
 pub(crate) fn plug_whereabouts(
     wanted: u32,
-    (rank, for_other): (&Rank, bool),
+    (rank, for_other): (&RankProcess, bool),
     plug: Option<&Plug>,
     running: bool,
 ) -> Reply {
@@ -349,7 +354,7 @@ pub(crate) fn plug_whereabouts(
     let Some(plug) = plug else { return refused("the job was started without sockets") };
     match rank.segment.status().state() {
         RankState::Finalized => Reply::Left { rank: wanted },
-        // It may come back as long as it runs.
+        // A resting process may return as long as it runs.
         RankState::Resting if !running => Reply::Left { rank: wanted },
         _ if !running => refused("its process has ended"),
         _ => {
@@ -365,5 +370,5 @@ fn contents(came: Option<OwnedFd>) -> Result<Vec<u8>, String> {
 }
 
 fn nonsense() -> String {
-    "the description of what to spawn makes no sense".into()
+    "the description of the spawn is malformed".into()
 }

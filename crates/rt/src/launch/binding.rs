@@ -1,59 +1,53 @@
-//! Which processors each rank may use: decided before the first one starts, without a system call.
+//! The processors of each rank: decided before the first rank starts, without system calls.
 //!
-//! Unless told otherwise, the cores that `mpirun` itself may use are split evenly and in order, so that a rank with
-//! threads has cores for them. Where that cannot be right nothing is bound: more ranks than processors (they must be free to
-//! move), or a limit on processor time instead of on processors (the cores are then shared with others).
+//! By default the cores that `mpirun` may use are split evenly and in order, so that a rank with
+//! threads has cores for them. Nothing is bound where that cannot be right: with more ranks than
+//! processors (they must be free to move), or with a limit on processor time in place of processors
+//! (the cores are then shared with others).
 
 use oxmpi_sys::cpus::Core;
 
-/// What ranks are bound to.
+/// The binding of ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bind {
-    /// Each its share of the cores, if that makes sense.
     #[default]
     Split,
-    /// Nothing.
     None,
-    /// So many cores of its own for each.
     Cores(usize),
-    /// A processor of its own for each, on different cores as long as there are some.
+    /// One processor for each rank, on different cores while any are left.
     HardwareThread,
-    /// All cores of the package (socket) that its share of the cores begins in.
+    /// All cores of the package (socket) in which the rank's share begins.
     Package,
-    /// All cores of the node of memory (NUMA) that its share begins in.
+    /// All cores of the NUMA node in which the rank's share begins.
     Numa,
 }
 
-/// The decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Binding {
     cores: Vec<Core>,
-    /// For each rank the processors; empty if nothing is bound.
+    /// By rank; empty if nothing is bound.
     sets: Vec<Vec<usize>>,
-    /// Why nothing is bound.
     reason: String,
-    /// Whether the user asked for something else.
     refused: bool,
 }
 
 impl Binding {
-    /// Binds nothing.
     pub(super) fn none() -> Binding {
         Binding { cores: Vec::new(), sets: Vec::new(), reason: String::new(), refused: false }
     }
 
-    /// Binds nothing, as the kernel does not let: that is worth a warning if the user wants a binding.
+    /// Binds nothing, as the kernel refuses; with a warning if the user has requested a binding.
     pub(super) fn impossible(bind: Bind, error: &std::io::Error) -> Binding {
         let reason = format!("the kernel refuses: {error}");
         Binding { reason, refused: bind != Bind::Split, ..Binding::none() }
     }
 
-    /// Decides for `ranks` ranks on `cores`, with processor time for `usable` of their processors.
+    /// Decides for `ranks` ranks on `cores`, with processor time for `usable` processors.
     pub(crate) fn decide(bind: Bind, ranks: usize, cores: Vec<Core>, usable: usize) -> Binding {
         let cpus: usize = cores.iter().map(|core| core.cpus.len()).sum();
         let (count, few) = (cores.len(), plural(cores.len(), "core"));
         let decided = match bind {
-            Bind::None => Err(("as asked for".to_string(), false)),
+            Bind::None => Err(("as requested".to_string(), false)),
             Bind::Split if ranks > usable => {
                 Err((format!("{ranks} ranks share {}", plural(usable, "processor")), false))
             }
@@ -86,7 +80,8 @@ impl Binding {
         }
     }
 
-    /// The processors of a rank, as [`oxmpi_sys::spawn::Program`] wants them; `None` if it is not bound.
+    /// The processors of a rank in the form of [`oxmpi_sys::spawn::Program`]; `None` if it is not
+    /// bound.
     pub(super) fn mask(&self, rank: u32) -> Option<Vec<u64>> {
         let cpus = self.sets.get(rank as usize)?;
         let mut mask = vec![0u64; cpus.iter().max()? / 64 + 1];
@@ -94,12 +89,11 @@ impl Binding {
         Some(mask)
     }
 
-    /// What to tell a user who asked for a binding that there is none of.
     pub(crate) fn warning(&self) -> Option<String> {
         self.refused.then(|| format!("mpirun: warning: the ranks are not bound: {}\n", self.reason))
     }
 
-    /// The line for --report-bindings on `rank`, which is the one of this place among those of this host.
+    /// The line of --report-bindings for `rank`, the rank with index `at` on this host.
     pub(crate) fn report(&self, at: u32, rank: u32) -> String {
         let Some(cpus) = self.sets.get(at as usize) else {
             return format!("rank {rank} is not bound: {}\n", self.reason);
@@ -115,8 +109,8 @@ impl Binding {
         format!("rank {rank} bound to {what}{s} {}: {}\n", ranges(numbers), self.picture(cpus))
     }
 
-    /// Each package in brackets, cores between slashes: `B` is bound, `.` is not; a core that is bound in part shows
-    /// each of its processors.
+    /// Each package in brackets, with its cores between slashes: `B` is bound, `.` is not; a partly
+    /// bound core shows each of its processors.
     fn picture(&self, cpus: &[usize]) -> String {
         let mut out = String::new();
         for package in self.cores.chunk_by(|a, b| a.package == b.package) {
@@ -138,7 +132,7 @@ fn letters(core: &Core, cpus: &[usize]) -> String {
     }
 }
 
-/// Cuts the cores into `ranks` pieces in order, whose sizes differ by one at most.
+/// Cuts the cores into `ranks` consecutive pieces, whose sizes differ by at most one.
 fn split(ranks: usize, cores: &[&Core]) -> Vec<Vec<usize>> {
     let end = |rank: usize| rank * cores.len() / ranks;
     (0..ranks)
@@ -146,7 +140,7 @@ fn split(ranks: usize, cores: &[&Core]) -> Vec<Vec<usize>> {
         .collect()
 }
 
-/// Each rank's part of the machine: all cores that have something in common with the core at which its share begins.
+/// The cores of each rank: those in the same `part` of the machine as the first core of its share.
 fn within(ranks: usize, cores: &[Core], part: fn(&Core) -> usize) -> Vec<Vec<usize>> {
     let of_rank = |rank: usize| {
         let own = cores.get(rank * cores.len() / ranks.max(1)).map(part);
@@ -159,7 +153,6 @@ fn all_of(cores: &[Core]) -> Vec<usize> {
     cores.iter().flat_map(|core| core.cpus.clone()).collect()
 }
 
-/// All processors: the first of each core, then the second of each, and so on.
 fn threads(cores: &[Core]) -> Vec<usize> {
     let most = cores.iter().map(|core| core.cpus.len()).max().unwrap_or(0);
     (0..most).flat_map(|i| cores.iter().filter_map(move |core| core.cpus.get(i).copied())).collect()
@@ -169,7 +162,6 @@ fn plural(n: usize, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
-/// Ascending numbers as `0-2,8`.
 fn ranges(numbers: &[usize]) -> String {
     let mut sorted = numbers.to_vec();
     sorted.sort_unstable();
@@ -182,7 +174,8 @@ fn ranges(numbers: &[usize]) -> String {
 mod tests {
     use super::*;
 
-    /// Packages of cores of two processors each, numbered as the kernel does: the second ones after all first ones.
+    /// Packages of cores with two processors each, numbered as by the kernel: the second ones after
+    /// all first ones.
     fn machine(packages: usize, cores: usize) -> Vec<Core> {
         let all = packages * cores;
         let core = |i| Core { package: i / cores, numa: 2 * i / cores, cpus: vec![i, i + all] };
@@ -242,13 +235,13 @@ mod tests {
         assert_eq!(
             Binding::decide(Bind::Cores(1), 2, single(8), 2).mask(1),
             Some(vec![2]),
-            "unless asked for"
+            "unless requested"
         );
     }
 
     #[test]
-    fn what_was_asked_for_is_done_or_told() {
-        assert_eq!(decide(Bind::None, 2, single(2)).report(1, 1), "rank 1 is not bound: as asked for\n");
+    fn a_requested_binding_is_made_or_refused_with_a_reason() {
+        assert_eq!(decide(Bind::None, 2, single(2)).report(1, 1), "rank 1 is not bound: as requested\n");
         let two = decide(Bind::Cores(2), 2, single(5));
         assert_eq!(two.report(1, 1), "rank 1 bound to cores 2-3: [././B/B/.]\n");
         let six = decide(Bind::HardwareThread, 3, machine(1, 2));

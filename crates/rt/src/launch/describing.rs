@@ -1,21 +1,20 @@
-//! What the launcher tells a tool of its job: what it is, and whether an image of it can be made now.
+//! The description of a job for tools, and whether it can be imaged now.
 
 use super::launcher::Launcher;
-use super::quiesce::Way;
+use super::quiesce::MpiPhase;
 use crate::control::Reply;
 use crate::inquiry::JobFacts;
 use oxmpi_param::{Param, Params};
 
-/// What `oxmpi checkpoint` takes over of the parameters of a job, where it was not given a value itself.
+/// The job's parameters that `oxmpi checkpoint` uses as defaults.
 const OF_CHECKPOINTS: [&str; 4] = ["cr_base_dir", "cr_keep", "cr_blcr_criu", "cr_blcr_options"];
 
-/// Those that are set, with their values.
 fn checkpoint_params(params: &Params) -> Vec<(String, String)> {
     let set =
         OF_CHECKPOINTS.iter().filter_map(|name| Param::find(name).filter(|param| !params.is_default(param)));
     set.map(|param| {
         let value = param.show(&params.value(param));
-        // The tool may be called in another directory.
+        // The tool may run in another directory.
         let absolute = || std::path::absolute(&value).ok().map(|path| path.display().to_string());
         let value = if param.name == "cr_base_dir" { absolute().unwrap_or(value) } else { value };
         (param.name.to_string(), value)
@@ -24,7 +23,6 @@ fn checkpoint_params(params: &Params) -> Vec<(String, String)> {
 }
 
 impl Launcher<'_> {
-    /// The answer to [`crate::control::Request::Describe`].
     pub(super) fn description(&self) -> Reply {
         match self.why_not_imaged() {
             Some(reason) => Reply::Refused { rank: 0, reason },
@@ -46,14 +44,14 @@ impl Launcher<'_> {
         }
     }
 
-    /// Why an image of the tree of processes under this one would not be one of the job; `None` if it would.
+    /// Why an image of the process tree would not contain the whole job; `None` if it would.
     pub(super) fn why_not_imaged(&self) -> Option<String> {
         if self.job.is_ending() || self.finished.is_some() {
             return Some("the job is ending".into());
         }
         if self.links.is_any() {
             return Some(
-                "its processes have to do with those of another mpirun (MPI_Comm_connect, MPI_Lookup_name), which would not be in \
+                "its processes communicate with processes of another mpirun (MPI_Comm_connect, MPI_Lookup_name), which would not be in \
                  the image"
                     .into(),
             );
@@ -64,20 +62,20 @@ impl Launcher<'_> {
                 return Some(format!("{name} has ended"));
             }
             if member.host.is_some() {
-                // Its agent knows better how far it is.
+                // Its agent knows the present state.
                 return None;
             }
             if member.rank.as_ref().is_none_or(|rank| !rank.is_child) {
                 return Some(format!("{name} was not started by this mpirun, and would not be in the image"));
             }
-            // It may rest, and send messages again in a session.
+            // A resting process may send messages again in a session.
             if member.rank.as_ref().is_some_and(|rank| rank.segment.status().has_left()) {
                 return Some(format!("{name} has called MPI_Finalize"));
             }
-            match self.way_of(*number) {
-                Way::Ahead => Some(format!("{name} has not called MPI_Init yet: try again when it has")),
-                Way::Behind => Some(format!("{name} has called MPI_Finalize")),
-                Way::Inside => None,
+            match self.phase_of(*number) {
+                MpiPhase::Ahead => Some(format!("{name} has not called MPI_Init yet: try again when it has")),
+                MpiPhase::Behind => Some(format!("{name} has called MPI_Finalize")),
+                MpiPhase::Inside => None,
             }
         })
     }

@@ -1,4 +1,4 @@
-//! Passing on what ranks write, until they have ended and the last of it is printed.
+//! Forwarding the ranks' output until they have ended and all of it is printed.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -7,22 +7,22 @@ use oxmpi_sys::stdio::UNREAD_CODE;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::files::Files;
-use super::launcher::{Launcher, Member};
+use super::launcher::{JobMember, Launcher};
 use super::output::{Came, Sink, is_ready, read_some};
-use crate::job::Event;
+use crate::job::JobEvent;
 use crate::report;
 
-/// How long the output of a job is awaited when its ranks have ended but others still hold their pipes.
+/// How long output is awaited when the ranks have ended but other processes hold their pipes.
 const DRAIN_GRACE: Duration = Duration::from_millis(200);
-/// How long it is awaited that agents pass on what daemons have said.
+/// How long the last notices of daemons are awaited from agents.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// The exit code of a job that has ended well and whose output is lost in part.
+/// The exit status of a job that has succeeded but whose output is partly lost.
 const LOST_CODE: i32 = 1;
-/// How often it is looked then whether output of other hosts may still come.
+/// The interval of checks for output of other hosts.
 const DRAIN_STEP: Duration = Duration::from_millis(10);
 
 impl Launcher<'_> {
-    /// Takes what a rank wrote. `kind` is 0 for standard output, 1 for standard error.
+    /// Reads a rank's output. `kind` is 0 for standard output, 1 for standard error.
     pub(super) fn output(&mut self, rank: u32, kind: usize) {
         let Some(Some(fd)) = self.members.get(&rank).map(|member| &member.outputs[kind]) else { return };
         match read_some(fd, &mut self.buffer[..]) {
@@ -36,9 +36,8 @@ impl Launcher<'_> {
         }
     }
 
-    /// Passes on what a rank wrote; nothing: it has closed this output.
     pub(super) fn take_output(&mut self, rank: u32, kind: usize, bytes: &[u8]) {
-        let Some(Member { lines, .. }) = self.members.get_mut(&rank) else { return };
+        let Some(JobMember { lines, .. }) = self.members.get_mut(&rank) else { return };
         let (lines, sink) = (&mut lines[kind], self.launch.output.sink(kind));
         if bytes.is_empty() {
             lines.end(self.sinks[sink].queue());
@@ -49,14 +48,14 @@ impl Launcher<'_> {
                 lines.take(bytes, Instant::now(), self.sinks[sink].queue());
             }
             if let Some(text) = self.files.as_mut().and_then(|files| files.write(rank, kind, bytes)) {
-                self.tell(Event::Say { text });
+                self.handle_event(JobEvent::Say { text });
             }
         }
         self.sinks[sink].write();
         self.note_half_line(rank, kind);
     }
 
-    /// Takes note of whether an output has a line that waits for its end, but not for ever.
+    /// Notes whether an output ends in an incomplete line, which is forwarded after a time.
     pub(super) fn note_half_line(&mut self, rank: u32, kind: usize) {
         let due = self.members.get(&rank).and_then(|member| member.lines[kind].due());
         match due {
@@ -65,17 +64,15 @@ impl Launcher<'_> {
         };
     }
 
-    /// When a line without an end is to be passed on.
     pub(super) fn half_lines_time(&self) -> Option<Instant> {
         let due = |(rank, kind): &(u32, usize)| self.members.get(rank)?.lines[*kind].due();
         self.half_lines.iter().filter_map(due).min()
     }
 
-    /// Passes on the lines without an end that have waited long enough.
     pub(super) fn pass_half_lines(&mut self, now: Instant) {
         let (members, sinks, style) = (&mut self.members, &mut self.sinks, self.launch.output);
         self.half_lines.retain(|(rank, kind)| {
-            let Some(Member { lines, .. }) = members.get_mut(rank) else { return false };
+            let Some(JobMember { lines, .. }) = members.get_mut(rank) else { return false };
             lines[*kind].pass_half(now, sinks[style.sink(*kind)].queue());
             lines[*kind].due().is_some()
         });
@@ -83,16 +80,15 @@ impl Launcher<'_> {
 
     pub(super) fn close(&mut self, rank: u32, kind: usize) {
         let Some(member) = self.members.get_mut(&rank) else { return };
-        // Closing takes it out of the epoll set, too: nobody else has this end.
         if member.outputs[kind].take().is_some() || std::mem::take(&mut member.far_open[kind]) {
             self.open_count -= 1;
         }
         self.drop_forgotten(rank);
     }
 
-    /// Drops a member for whom nobody will ask, and who writes nothing more.
+    /// Drops a member that no request can name, and that has no open outputs.
     pub(super) fn drop_forgotten(&mut self, rank: u32) {
-        let is_done = |member: &Member| {
+        let is_done = |member: &JobMember| {
             member.is_forgotten && member.outputs.iter().all(Option::is_none) && member.far_open == [false; 2]
         };
         if self.members.get(&rank).is_some_and(is_done) {
@@ -101,26 +97,25 @@ impl Launcher<'_> {
         }
     }
 
-    /// What daemons have said until the last rank ended counts, on whichever host they are.
-    fn hear_last_words(&mut self) -> rustix::io::Result<()> {
+    /// Notices of daemons from before the last rank's end count, on any host.
+    fn await_last_notices(&mut self) -> rustix::io::Result<()> {
         if !self.launch.transport.has_daemons() {
             return Ok(());
         }
-        self.hear_relays();
+        self.read_relays();
         let limit = Instant::now() + LAST_WORDS;
-        while !self.is_look_over() && Instant::now() < limit {
+        while !self.are_checks_answered() && Instant::now() < limit {
             self.grace = Some(limit);
             self.wait()?;
         }
         Ok(())
     }
 
-    /// The ranks have ended: passes on what is still in their pipes.
     pub(super) fn drain(&mut self) -> rustix::io::Result<()> {
         let end = Instant::now() + DRAIN_GRACE;
-        // An agent that held output back has been told by its answer that it may go on.
-        self.look_far();
-        self.hear_last_words()?;
+        // The answer to an agent that held output back was also its permission to send.
+        self.query_agents();
+        self.await_last_notices()?;
         while self.open_count > 0 {
             let full = self.sinks.iter().any(Sink::is_full);
             let now = Instant::now();
@@ -141,12 +136,11 @@ impl Launcher<'_> {
             }
         }
         self.grace = None;
-        // Whoever reads our output may take its time, and nobody else is to wait for that.
+        // The reader of our output may be slow, and others must not wait for it.
         self.part_with_others();
         self.flush_sinks()
     }
 
-    /// Waits until all is written, or the user does not want to wait for a slow reader.
     fn flush_sinks(&mut self) -> rustix::io::Result<()> {
         while self.interrupted.is_none() && self.sinks.iter().any(|s| s.waiting().is_some()) {
             self.sinks.iter_mut().for_each(Sink::write);
@@ -164,26 +158,28 @@ impl Launcher<'_> {
         Ok(())
     }
 
-    /// Says for the first time that the standard output cannot be written; ends the job if nobody reads an output.
-    pub(super) fn look_at_sinks(&mut self) {
-        if let Some(error) = self.sinks[0].lost.untold() {
+    /// Warns once if the standard output cannot be written; ends the job if an output has no
+    /// reader.
+    pub(super) fn check_sinks(&mut self) {
+        if let Some(error) = self.sinks[0].lost.unreported() {
             let text = format!(
                 "warning: cannot write the standard output: {error}; what does not fit there is lost, and the job goes on, but \
                  mpirun will not end with code 0"
             );
-            self.tell(Event::Say { text });
+            self.handle_event(JobEvent::Say { text });
         }
         for kind in [0, 1] {
             if self.sinks[kind].is_broken() {
-                // Let the ranks feel it as if they wrote there themselves.
+                // The ranks see closed pipes, as if they wrote there themselves.
                 let all: Vec<u32> = self.members.keys().copied().collect();
                 all.into_iter().for_each(|rank| self.close(rank, kind));
-                self.tell(Event::Unread);
+                self.handle_event(JobEvent::Unread);
             }
         }
     }
 
-    /// Says what was lost of the output. Returns the exit code: that of the job, unless it has ended well and its output has not.
+    /// Reports lost output. Returns the exit status: the job's, or [`LOST_CODE`] if only output was
+    /// lost.
     pub(super) fn settle(&mut self, code: i32) -> rustix::io::Result<i32> {
         if let Some(signal) = self.interrupted {
             return Ok(if code == 0 { 128 + signal } else { code });

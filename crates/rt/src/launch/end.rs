@@ -1,4 +1,4 @@
-//! Leaving nothing behind.
+//! Ending processes so that none is left.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -8,47 +8,44 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, pidfd_send_signal, waitid,
 };
 
-use super::start::Rank;
+use super::start::RankProcess;
 use crate::orphans::children;
 
-/// Sends `signal` to the process group of a rank. The rank has not been reaped, so the group is its own. One that the
-/// launcher has not started has no group of which that is known: the signal is for its process alone.
-pub(crate) fn signal_group(rank: &Rank, signal: Signal) {
-    // It fails if nobody is left.
+/// Sends `signal` to the process group of a rank. An unreaped rank still owns its group number. A
+/// rank that the launcher has not started may lead no group: its process alone gets the signal.
+pub(crate) fn signal_group(rank: &RankProcess, signal: Signal) {
     if !rank.is_child {
         let _ = pidfd_send_signal(&rank.process.pidfd, signal);
     } else if let Some(group) = Pid::from_raw(rank.process.pid)
         && kill_process_group(group, signal).is_err()
     {
-        // One that goes on in place of the one that was started may lead no group.
         let _ = pidfd_send_signal(&rank.process.pidfd, signal);
     }
 }
 
-/// Kills what still runs of a rank, or of its group, and reaps it: nothing is left, and its number may become somebody else's.
-pub(crate) fn bury(rank: &Rank, guard: &Guard) {
+/// Kills the rest of a rank's group, and reaps the rank, whose number then becomes free.
+pub(crate) fn kill_and_reap(rank: &RankProcess, guard: &Guard) {
     if rank.is_child {
         signal_group(rank, Signal::KILL);
-        // If the guard is gone it kills nobody.
         let _ = guard.forget(rank.process.pid);
         let _ = waitid(WaitId::PidFd(rank.process.pidfd.as_fd()), WaitIdOptions::EXITED);
     }
 }
 
-/// Kills all ranks that are left, waits for them, dismisses the guard, and kills processes of theirs that have left their
-/// groups: the launcher is a subreaper, so those are its children by now.
-pub(crate) fn reap<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone, guard: Guard) {
+/// Kills and reaps all ranks, dismisses the guard, and kills processes that have left their groups:
+/// they are children of the launcher, a subreaper, by now.
+pub(crate) fn reap<'a>(ranks: impl Iterator<Item = &'a RankProcess> + Clone, guard: Guard) {
     ranks.clone().filter(|rank| rank.is_child).for_each(|rank| signal_group(rank, Signal::KILL));
     for rank in ranks.filter(|rank| rank.is_child) {
         let _ = waitid(WaitId::PidFd(rank.process.pidfd.as_fd()), WaitIdOptions::EXITED);
     }
     for _ in 0..100 {
-        let strangers: Vec<Pid> =
+        let orphans: Vec<Pid> =
             children().into_iter().filter(|pid| pid.as_raw_nonzero().get() != guard.pid()).collect();
-        if strangers.is_empty() {
+        if orphans.is_empty() {
             break;
         }
-        for pid in strangers {
+        for pid in orphans {
             let _ = kill_process(pid, Signal::KILL);
             let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
         }

@@ -1,10 +1,12 @@
-//! Where processes ask that want to be ranks without inherited descriptors: the later programs of a script, one behind closed
-//! descriptors, and a rank that has closed its own.
+//! The entrance: the listener for processes that want to be ranks without inherited descriptors
+//! (later programs of a script, a program behind closed descriptors, a rank that has closed its
+//! own) and for tools.
 //!
-//! The launcher listens under an abstract name, and believes who knows its secret, belongs to its user, and descends from the
-//! process that it has started as the rank. [`admit`] decides; who has to wait is looked at again now and then.
-//! That is for jobs on one host. On several hosts it is known on each alone whose generation begins when, so the entrance is for tools
-//! alone there ([`crate::inquiry`]).
+//! The launcher listens under an abstract name. It admits a process that knows its secret, belongs
+//! to its user, and descends from the process that it has started as the rank. [`admit`] decides;
+//! processes that must wait are checked again periodically. This is for jobs on one host: with
+//! several hosts only each launcher knows its own generations, so the entrance is for tools alone
+//! there ([`crate::inquiry`]).
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,57 +18,49 @@ use rustix::event::epoll;
 
 use super::launcher::{CONTROL, Launcher};
 use super::plugs::{self, Plug};
-use super::start::{self, Rank, postboxes_of};
+use super::start::{self, RankProcess, postboxes_of};
 use super::{Launch, LaunchError};
 use crate::client::{BOOT_VARIABLE, WayIn, to_hex};
 use crate::control::{MAX_MESSAGE, Reply, Request};
 use crate::foreign::{is_alive, line_of};
-use crate::generation::{Admission, Owner, Seat, admit, why_awaited};
+use crate::generation::{Admission, Owner, RankSeat, admit, why_awaited};
 use crate::inquiry::ENTRANCE_PREFIX;
-use crate::job::Event;
+use crate::job::JobEvent;
 
-/// What an event of the launcher's poll set is about: somebody wants to come in.
 pub(super) const ENTRANCE: u64 = 30;
-/// Somebody who has come says something.
 pub(super) const ENTRANT: u64 = 31;
 
-/// Those who have connected at most; the oldest who has said nothing loses its place.
+/// The most connections; the oldest silent one is closed for a new one.
 const MOST: usize = 1024;
-/// Whoever runs the machine may ask what a job of another user is.
+/// root may query jobs of other users.
 const ROOT: u32 = 0;
-/// How often it is looked whether the next generation can begin.
+/// The interval of checks whether the next generation can begin.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Where processes ask.
 #[derive(Debug)]
 pub(crate) struct Entrance {
     pub(super) listener: OwnedFd,
     name: String,
     secret: String,
-    /// Whether processes may become ranks here.
     is_for_ranks: bool,
     entrants: BTreeMap<u32, Entrant>,
     next: u32,
-    /// When to check those who wait; `None`: at once.
+    /// When waiting processes are checked; `None`: at once.
     look: Option<Instant>,
-    /// How many generations each job has had beside the first, by the number of its first process.
+    /// The number of later generations of each job, by the number of its first process.
     generations: BTreeMap<u32, u32>,
 }
 
-/// Who has connected.
 #[derive(Debug)]
 struct Entrant {
     socket: OwnedFd,
     pid: u32,
-    /// Which rank it wants to be, once it has said so, and since when.
+    /// The rank that the process wants to be, and since when; `None` before its request.
     wants: Option<(u32, Instant)>,
 }
 
 impl Entrance {
-    /// Listens to tools, and to processes that want to be ranks if `is_for_ranks`.
-    ///
-    /// # Errors
-    /// What the kernel says.
+    /// Listens for tools, and if `is_for_ranks` for processes that want to be ranks.
     pub(super) fn open(is_for_ranks: bool) -> Result<Entrance, LaunchError> {
         let mut word = [0; 8];
         net::fill_random(&mut word).map_err(|e| LaunchError::Kernel("get random bytes", e))?;
@@ -78,16 +72,14 @@ impl Entrance {
         Ok(Entrance { listener, name, secret, is_for_ranks, entrants, next: 0, look: None, generations })
     }
 
-    /// What ranks find in their environment, for number 0.
+    /// The address for the environment of ranks, with number 0.
     pub(super) fn way_in(&self) -> Option<WayIn> {
-        let way = || WayIn { name: self.name.clone(), number: 0, secret: self.secret.clone() };
-        self.is_for_ranks.then(way)
+        let address = || WayIn { name: self.name.clone(), number: 0, secret: self.secret.clone() };
+        self.is_for_ranks.then(address)
     }
 
-    /// The same as that of a launcher before, for ranks that are restored from their images.
-    ///
-    /// # Errors
-    /// What the kernel says, such as that somebody listens under the name.
+    /// Listens under the name of an earlier launcher, for ranks that are restored from their
+    /// images. An error also if another process listens there.
     pub(super) fn open_as(
         (name, secret): (String, String),
         generation: u32,
@@ -99,17 +91,14 @@ impl Entrance {
         Ok(Entrance { listener, name, secret, is_for_ranks, entrants, next: 0, look: None, generations })
     }
 
-    /// Under which name ranks reach it, and the secret by which it knows them.
     pub(super) fn names(&self) -> (String, String) {
         (self.name.clone(), self.secret.clone())
     }
 
-    /// Which process has connected and has this number.
     pub(super) fn pid_of(&self, id: u32) -> Option<u32> {
         Some(self.entrants.get(&id)?.pid)
     }
 
-    /// When to check again.
     pub(super) fn time(&self) -> Option<Instant> {
         self.look.filter(|_| self.waiting().next().is_some())
     }
@@ -118,14 +107,12 @@ impl Entrance {
         self.entrants.values().filter_map(|one| one.wants.map(|(number, since)| (number, one.pid, since)))
     }
 
-    /// How often the job whose first process this is has begun anew.
     pub(super) fn generation(&self, first: u32) -> u32 {
         self.generations.get(&first).copied().unwrap_or(0)
     }
 }
 
 impl Launcher<'_> {
-    /// Listens for those who come.
     pub(super) fn watch_entrance(&self) -> rustix::io::Result<()> {
         match &self.entrance {
             Some(entrance) => self.listen(&self.events, entrance.listener.as_fd(), ENTRANCE, 0),
@@ -133,13 +120,12 @@ impl Launcher<'_> {
         }
     }
 
-    /// How often a process of this number has been started, for its peers over sockets.
+    /// The incarnation of a process for its peers over sockets.
     pub(super) fn incarnation(&self, number: u32) -> u32 {
         let first = self.job.first_of(number).unwrap_or(number);
         1 + self.entrance.as_ref().map_or(0, |entrance| entrance.generation(first))
     }
 
-    /// Lets all in who have come.
     pub(super) fn welcome_entrants(&mut self) {
         while let Some(entrance) = &mut self.entrance {
             let Ok(Some(socket)) = local::accept(&entrance.listener) else { return };
@@ -168,8 +154,8 @@ impl Launcher<'_> {
         }
     }
 
-    /// Hears what one says who has come: one thing.
-    pub(super) fn hear_entrant(&mut self, id: u32) {
+    /// Handles the message of a connection, which is its only one.
+    pub(super) fn read_entrant(&mut self, id: u32) {
         let (is_holder, is_caller) = (self.is_holder(id), self.is_caller(id));
         let Some(entrance) = &mut self.entrance else { return };
         let Some(entrant) = entrance.entrants.get_mut(&id) else { return };
@@ -180,10 +166,10 @@ impl Launcher<'_> {
             _ => None,
         };
         if is_holder {
-            return self.hear_holder(id, said.as_ref());
+            return self.handle_holder_message(id, said.as_ref());
         }
         if is_caller {
-            return self.hear_caller(id, said.as_ref());
+            return self.handle_caller_message(id, said.as_ref());
         }
         let (number, secret, returns) = match said {
             Some(Request::Enter { number, secret }) => (number, secret, false),
@@ -220,13 +206,12 @@ impl Launcher<'_> {
         }
     }
 
-    /// Whether a process is that which was started as a rank, or descends from it.
+    /// Whether a process was started as a rank, or descends from that process.
     fn descends(&self, pid: u32, number: u32) -> bool {
         let Some(rank) = self.rank(number).filter(|rank| rank.is_child) else { return false };
         line_of(pid, Some(std::process::id())).0.contains(&rank.process.pid)
     }
 
-    /// Gives the last answer to one who has come.
     pub(super) fn end_entrant(&mut self, id: u32, reply: &Reply) {
         if let Some(entrant) = self.entrance.as_mut().and_then(|entrance| entrance.entrants.remove(&id)) {
             let _ = fdpass::send(&entrant.socket, &reply.encode(), None);
@@ -240,9 +225,8 @@ impl Launcher<'_> {
         }
     }
 
-    /// A rank that has closed its control socket has a new one.
     fn take_back(&mut self, id: u32, number: u32, pid: u32) {
-        let owner = self.rank(number).and_then(Rank::owner);
+        let owner = self.rank(number).and_then(RankProcess::owner);
         if owner != Some(pid) {
             let reason = "it is not the rank".into();
             return self.end_entrant(id, &Reply::Refused { rank: number, reason });
@@ -252,11 +236,10 @@ impl Launcher<'_> {
         }
     }
 
-    /// The connection of one who has come becomes the control socket of a rank.
     fn take_control(&mut self, id: u32, number: u32) -> bool {
         let entrant = self.entrance.as_mut().and_then(|entrance| entrance.entrants.remove(&id));
         let Some(Entrant { socket, .. }) = entrant else { return false };
-        // Its last words on the old one come before those on the new one.
+        // Messages on the old socket come before those on the new one.
         while self.control_once(number) {}
         let Some(rank) = self.members.get_mut(&number).and_then(|member| member.rank.as_mut()) else {
             return false;
@@ -268,8 +251,7 @@ impl Launcher<'_> {
         epoll::add(&self.events, &rank.control, name, epoll::EventFlags::IN).is_ok()
     }
 
-    /// Looks at all who wait, if it is time to.
-    pub(super) fn look_at_entrants(&mut self, now: Instant) {
+    pub(super) fn check_entrants(&mut self, now: Instant) {
         let Some(entrance) = &mut self.entrance else { return };
         let waiting: Vec<u32> =
             entrance.entrants.iter().filter(|(_, one)| one.wants.is_some()).map(|(id, _)| *id).collect();
@@ -277,8 +259,8 @@ impl Launcher<'_> {
             return;
         }
         entrance.look = Some(now + LOOK);
-        // The ranks of the job of the last one, as long as they are as they were.
-        let mut known: Option<(u32, Vec<Seat>)> = None;
+        // The ranks of the last job, valid until a process is admitted.
+        let mut known: Option<(u32, Vec<RankSeat>)> = None;
         for id in waiting {
             let entrant = self.entrance.as_ref().and_then(|entrance| entrance.entrants.get(&id));
             let Some(Entrant { pid, wants: Some((number, _)), .. }) = entrant else { continue };
@@ -288,7 +270,7 @@ impl Launcher<'_> {
                 Some(known) => known,
                 None => (first, self.seats(number)),
             };
-            let admission = admit(number, pid, &seats, &self.asking());
+            let admission = admit(number, pid, &seats, &self.applicants());
             if matches!(admission, Admission::Waits(_)) {
                 known = Some((first, seats));
             } else {
@@ -297,7 +279,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Answers one who has come.
     fn answer_entrant(&mut self, id: u32, number: u32, pid: u32, admission: Admission) {
         match admission {
             Admission::Waits(_) => {}
@@ -328,30 +309,28 @@ impl Launcher<'_> {
         }
     }
 
-    /// The processes that want to be ranks.
-    fn asking(&self) -> Vec<u32> {
+    fn applicants(&self) -> Vec<u32> {
         self.entrance.iter().flat_map(Entrance::waiting).map(|(_, pid, _)| pid).collect()
     }
 
-    /// The ranks of a process's job.
-    fn seats(&self, number: u32) -> Vec<Seat> {
+    fn seats(&self, number: u32) -> Vec<RankSeat> {
         let Some((first, size)) = self.job.first_of(number).zip(self.job.size_of(number)) else {
             return Vec::new();
         };
-        let seat = |(number, member): (&u32, &super::launcher::Member)| {
+        let seat = |(number, member): (&u32, &super::launcher::JobMember)| {
             let owner = member.rank.as_ref().map_or(Owner::Left, owner_of);
-            Seat { number: *number, owner, runs: member.running }
+            RankSeat { number: *number, owner, runs: member.running }
         };
         self.members.range(first..first + size).map(seat).collect()
     }
 
-    /// A process is the rank from now on.
     fn let_in(&mut self, id: u32, number: u32, pid: u32) {
-        let claims =
-            |rank: &Rank| rank.number_inside(pid).is_some_and(|own| rank.segment.status().claim(own).is_ok());
+        let claims = |rank: &RankProcess| {
+            rank.number_inside(pid).is_some_and(|own| rank.segment.status().claim(own).is_ok())
+        };
         let claimed = self.rank(number).is_some_and(claims);
         if !claimed {
-            // Another one was faster by its descriptors.
+            // Another process was faster, with inherited descriptors.
             let reason = "another process is the rank".into();
             return self.end_entrant(id, &Reply::Refused { rank: number, reason });
         }
@@ -362,17 +341,14 @@ impl Launcher<'_> {
         }
     }
 
-    /// A process can be nothing, and so the job fails.
     fn turn_away(&mut self, id: u32, number: u32, reason: &str) {
         self.end_entrant(id, &Reply::Failed { reason: reason.into() });
         let seen = self.glimpse(number);
-        self.tell(Event::Abort { rank: number, code: 1, text: reason.into(), seen });
+        self.handle_event(JobEvent::Abort { rank: number, code: 1, text: reason.into(), seen });
     }
 
-    /// Begins the next generation of a job: all ranks get new segments, and what belongs to them. Nobody uses the old ones.
-    ///
-    /// # Errors
-    /// Why it cannot begin, for a person.
+    /// Begins the next generation of a job: all ranks get new segments and sockets, as no process
+    /// uses the old ones. The error is for the user.
     fn begin_generation(&mut self, number: u32) -> Result<(), String> {
         let first = self.job.first_of(number).ok_or("its job is over")?;
         if self.links.is_any() || !self.job.is_only(first) {
@@ -401,7 +377,7 @@ impl Launcher<'_> {
             let fd =
                 Segment::create(rank.segment.boot()).map_err(|e| LaunchError::Kernel("make a segment", e))?;
             let segment = Segment::map(&fd).map_err(LaunchError::Segment)?;
-            // Of deaths that were survived it is told as who is spawned later is.
+            // A later process counts survived failures in the same way.
             self.deaths.iter().for_each(|_| segment.status().note_death());
             segment.status().ask_quiesce_step(self.standing.step());
             made.push((fd, segment));
@@ -411,7 +387,7 @@ impl Launcher<'_> {
         let postboxes = postboxes_of(self.launch, boots.iter().any(|boot| boot.sockets), places)?;
         let mut plugs = new_plugs(self.launch, &boots)?.into_iter();
         if self.launch.transport.has_daemons() {
-            // The old ones know of ends.
+            // The old relays have noted the ends of ranks.
             self.relays.end(&self.guard);
             self.relays = super::relays::Relays::default();
         }
@@ -426,12 +402,11 @@ impl Launcher<'_> {
         self.start_relays()
     }
 
-    /// For the state report: who waits to be a rank, and for whom.
     pub(super) fn entrant_lines(&self) -> String {
         let waiting = self.entrance.iter().flat_map(Entrance::waiting);
         let line = |(number, pid, since): (u32, u32, Instant)| {
             let seats = self.seats(number);
-            let Admission::Waits(awaited) = admit(number, pid, &seats, &self.asking()) else {
+            let Admission::Waits(awaited) = admit(number, pid, &seats, &self.applicants()) else {
                 return String::new();
             };
             let awaited = seats.iter().filter(|seat| awaited.contains(&seat.number));
@@ -448,21 +423,20 @@ impl Launcher<'_> {
         waiting.map(line).collect()
     }
 
-    /// Whether somebody has waited to be a rank for so long.
+    /// Whether a process has waited to be a rank for `limit`.
     pub(super) fn has_entrant_of(&self, limit: Duration) -> bool {
         self.entrance.iter().flat_map(Entrance::waiting).any(|(_, _, since)| since.elapsed() >= limit)
     }
 }
 
-/// Which process is a rank.
-fn owner_of(rank: &Rank) -> Owner {
+fn owner_of(rank: &RankProcess) -> Owner {
     let status = rank.segment.status();
     if status.pid().is_none() {
         return Owner::Nobody;
     }
-    // One that has no number here any more is gone.
+    // A process without a number in this PID namespace has ended.
     let pid = rank.owner().unwrap_or(0);
-    // First whether it lives: what it has said by then counts.
+    // Tests for life first: a state that the process has written before its end counts.
     let lives = is_alive(pid);
     match (status.state(), lives) {
         (RankState::Finalized | RankState::Resting, true) => Owner::Lingers { pid },
@@ -472,14 +446,14 @@ fn owner_of(rank: &Rank) -> Owner {
     }
 }
 
-/// Whether a process is the owner of a rank and runs the program still with which it became that, as it has the segment mapped: it
-/// has the library twice. Another program that it has executed has not.
-fn is_owner_still(rank: &Rank, pid: u32) -> bool {
+/// Whether a process owns a rank and still runs the program that became the rank: then it has the
+/// segment mapped (the library is loaded twice). Another program that it has executed has not.
+fn is_owner_still(rank: &RankProcess, pid: u32) -> bool {
     if rank.owner() != Some(pid) {
         return false;
     }
     let Ok(stat) = rustix::fs::fstat(&rank.segment_fd) else { return false };
-    // Where that cannot be read it is not made a rank again.
+    // If the maps cannot be read, the process does not become the rank again.
     let Ok(maps) = std::fs::read_to_string(format!("/proc/{pid}/maps")) else { return true };
     // Address, rights, offset, device, inode, name (proc_pid_maps(5)).
     let is_it = |line: &str| {
@@ -489,7 +463,6 @@ fn is_owner_still(rank: &Rank, pid: u32) -> bool {
     maps.lines().any(is_it)
 }
 
-/// Sockets for ranks of one host, if they have some.
 fn new_plugs(launch: &Launch, boots: &[oxmpi_shm::segment::Boot]) -> Result<Vec<Plug>, LaunchError> {
     match boots.iter().any(|boot| boot.sockets) {
         true => plugs::plugs(launch, boots.len(), true, boots.len() > 1),

@@ -1,20 +1,20 @@
-//! What ranks have in their environment.
+//! The environment of ranks.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 
 use oxmpi_sys::spawn::GUARD_VARIABLE;
 
-use super::places::Place;
+use super::places::RankPlace;
 use super::start::{CONTROL_NUMBER, SEGMENT_NUMBER};
 use super::{App, Launch};
 use crate::client::{BOOT_VARIABLE, BOOT_VERSION, WAY_IN_VARIABLE};
 use crate::foreign::is_of_other_launcher;
 use crate::lost::LAUNCHER_VARIABLE;
 
-/// What the ranks of a program have in their environment.
 fn base_environment(launch: &Launch, app: &App) -> Vec<(OsString, OsString)> {
-    // Who mpirun is to another launcher, or to an mpirun of ours, its ranks are not.
+    // Variables that identify mpirun itself to another launcher, or to our mpirun, are not for its
+    // ranks.
     let is_kept = |key: &OsStr| {
         key != BOOT_VARIABLE && key != WAY_IN_VARIABLE && !key.to_str().is_some_and(is_of_other_launcher)
     };
@@ -39,7 +39,7 @@ pub(super) fn environment(
     launch: &Launch,
     app: &App,
     (rank, size): (u32, u32),
-    place: Place,
+    place: RankPlace,
     (mark, way_in): (&str, Option<String>),
 ) -> Vec<CString> {
     let mut env = base_environment(launch, app);
@@ -54,14 +54,14 @@ pub(super) fn environment(
         set(&mut env, OsStr::new(WAY_IN_VARIABLE), way_in.into());
     }
     for prefix in ["OXMPI", "OMPI"] {
-        let Place { local_rank, local_size, .. } = place;
+        let RankPlace { local_rank, local_size, .. } = place;
         for (name, value) in
             [("RANK", rank), ("SIZE", size), ("LOCAL_RANK", local_rank), ("LOCAL_SIZE", local_size)]
         {
             set(&mut env, OsStr::new(&format!("{prefix}_COMM_WORLD_{name}")), value.to_string().into());
         }
     }
-    // What came from an environment has no zero bytes; what came from arguments neither.
+    // Environments and arguments have no zero bytes.
     env.into_iter()
         .filter_map(|(mut key, value)| {
             key.push("=");

@@ -1,6 +1,6 @@
 //! Processes on other hosts, behind their agents.
 
-mod looks;
+mod checks;
 mod loss;
 
 use std::collections::BTreeSet;
@@ -13,31 +13,29 @@ use rustix::event::{PollFlags, epoll};
 use rustix::process::Signal;
 
 use super::Launch;
-use super::launcher::{FAR, FAR_ERRORS, FAR_INPUT, Launcher, Member};
+use super::launcher::{FAR, FAR_ERRORS, FAR_INPUT, JobMember, Launcher};
 use super::output::{Came, Lines, Sink, is_ready, read_some};
-use super::start::{Rank, app_of};
+use super::start::{RankProcess, app_of};
 use crate::blob;
 use crate::control::{Reply, Request};
 use crate::hosts::agent::WINDOW;
-use crate::hosts::head::Far;
+use crate::hosts::head::RemoteAgent;
 use crate::hosts::message::{FromAgent, Seen, ToAgent};
-use crate::job::{Event, Glimpse};
+use crate::job::{Glimpse, JobEvent};
 
-/// Bytes of standard input that may be under way to a process.
+/// The most bytes of standard input on their way to a process.
 const INPUT_WINDOW: u64 = 256 << 10;
-/// How long something may take from a host that has just said something.
+/// How long output may follow a host's last message.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// What goes to a process on another host as its standard input.
 pub(super) struct FarInput {
     pub(super) rank: u32,
-    /// Where it comes from; `None` when it has ended.
+    /// The source; `None` after its end.
     pub(super) pipe: Option<OwnedFd>,
-    /// Bytes that the process has not taken.
     under_way: u64,
 }
 
-/// The names of the hosts of all ranks, if they are not all on this one, whose name is `own`.
+/// The host of each rank, if they are not all on this one, whose name is `own`.
 pub(super) fn hosts_of(launch: &Launch, own: &str) -> Vec<String> {
     let Some(spread) = &launch.spread else { return Vec::new() };
     let name = |node: &u32| match spread.hosts.get(*node as usize) {
@@ -47,10 +45,10 @@ pub(super) fn hosts_of(launch: &Launch, own: &str) -> Vec<String> {
     spread.nodes.iter().map(name).collect()
 }
 
-/// Which of the nodes this host is, if there are several; one of its own if no rank is here.
-pub(super) fn own_node(launch: &Launch, ranks: &[(u32, Rank)]) -> Option<u32> {
+/// The number of this host's node, if there are several; a number of its own if no rank is here.
+pub(super) fn own_node(launch: &Launch, ranks: &[(u32, RankProcess)]) -> Option<u32> {
     match (ranks.first(), &launch.spread) {
-        // The memory of one that was restored knows where it was before.
+        // The boot record of a restored rank has the node of its image.
         (Some((number, _)), Some(spread)) if spread.hosts.len() > 1 => {
             spread.nodes.get(*number as usize).copied()
         }
@@ -60,7 +58,7 @@ pub(super) fn own_node(launch: &Launch, ranks: &[(u32, Rank)]) -> Option<u32> {
 }
 
 impl Launcher<'_> {
-    /// Takes the processes on other hosts among the members.
+    /// Makes the processes on other hosts members.
     pub(super) fn enlist_far(
         &mut self,
         nodes: &[u32],
@@ -87,7 +85,6 @@ impl Launcher<'_> {
         Ok(())
     }
 
-    /// Takes a process of an agent, which is on a node, among the members.
     pub(super) fn enlist_far_one(
         &mut self,
         (at, node): (usize, u32),
@@ -96,7 +93,7 @@ impl Launcher<'_> {
         app: usize,
     ) {
         let times = self.launch.output.times;
-        let member = Member {
+        let member = JobMember {
             rank: None,
             relic: None,
             has_left: false,
@@ -116,7 +113,6 @@ impl Launcher<'_> {
         self.members.insert(number, member);
     }
 
-    /// Whether a process is on another host.
     pub(super) fn is_far(&self, rank: u32) -> bool {
         self.members.get(&rank).is_some_and(|member| member.host.is_some())
     }
@@ -127,7 +123,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Sends a message to the agents of the hosts where processes are.
     pub(super) fn post_homes(&mut self, processes: &Range<u32>, message: &ToAgent) {
         let homes = self.members.range(processes.clone()).filter_map(|(_, member)| member.host);
         let homes: BTreeSet<usize> = homes.collect();
@@ -138,7 +133,7 @@ impl Launcher<'_> {
         self.far.iter_mut().flatten().for_each(|far| far.post(message));
     }
 
-    /// An agent has said something, or there is room in its stream.
+    /// Handles messages of an agent, and room in its stream.
     pub(super) fn far_ready(&mut self, at: usize) {
         let Some(Some(far)) = self.far.get_mut(at) else { return };
         far.stream.flush();
@@ -147,45 +142,45 @@ impl Launcher<'_> {
             Ok(false) => Some(None),
             Err(error) => Some(Some(error)),
         };
-        far.heard = Instant::now();
-        self.hear_far(at);
+        far.last_message = Instant::now();
+        self.read_agent(at);
         if let Some(error) = ended {
             self.lose_host(at, error);
         }
     }
 
-    /// Takes what agents have said since their ranks run: it may have come together with the report that they do, and then
-    /// nothing tells of it any more.
-    pub(super) fn hear_all_far(&mut self) {
+    /// Handles messages that came together with the agents' last start-up message: no further event
+    /// announces them.
+    pub(super) fn read_all_agents(&mut self) {
         let now = Instant::now();
-        // Starting may have taken longer than an agent may be silent.
-        self.far.iter_mut().flatten().for_each(|far| far.heard = now);
-        (0..self.far.len()).for_each(|at| self.hear_far(at));
+        // Starting may have taken longer than the silence limit of agents.
+        self.far.iter_mut().flatten().for_each(|far| far.last_message = now);
+        (0..self.far.len()).for_each(|at| self.read_agent(at));
     }
 
-    /// Takes all messages that have come whole; one read brings no more than others can wait for.
-    pub(super) fn hear_far(&mut self, at: usize) {
+    /// Handles all complete messages; a single read limits their number.
+    pub(super) fn read_agent(&mut self, at: usize) {
         loop {
             let Some(Some(far)) = self.far.get_mut(at) else { return };
             match far.next() {
-                Ok(Some(message)) => self.heed_far(at, message),
+                Ok(Some(message)) => self.handle_agent_message(at, message),
                 Ok(None) => return,
                 Err(error) => return self.lose_senseless(at, &error),
             }
         }
     }
 
-    fn heed_far(&mut self, at: usize, message: FromAgent) {
-        // An agent speaks for its own processes alone.
+    fn handle_agent_message(&mut self, at: usize, message: FromAgent) {
+        // An agent reports only on its own processes.
         let is_own = |launcher: &Self, rank: u32| {
             launcher.members.get(&rank).is_some_and(|member| member.host == Some(at))
         };
         match message {
             FromAgent::Alive => {}
-            // Of processes that were to be spawned, and are not wanted any more.
+            // About a spawn that was abandoned.
             FromAgent::Ready { .. } | FromAgent::Started { .. } | FromAgent::Failed { .. } => {}
             FromAgent::Text { text } => self.print(&text),
-            // Of processes that are forgotten or given up, or were to be spawned and are not wanted any more.
+            // About processes that are forgotten, given up, or of an abandoned spawn.
             FromAgent::Request { rank, .. } | FromAgent::Exited { rank, .. }
                 if self.members.get(&rank).is_none_or(|member| !member.running) => {}
             FromAgent::Request { rank, request, blob, seen } if is_own(self, rank) => {
@@ -218,22 +213,22 @@ impl Launcher<'_> {
                 if let Some(Some(far)) = self.far.get_mut(at) {
                     far.note_answer();
                 }
-                self.tell_deferred(Instant::now());
+                self.handle_deferred(Instant::now());
             }
             FromAgent::Answer { asker, reply } => {
                 let Some(Some(far)) = self.far.get_mut(at) else { return };
-                let place = far.asking.iter().position(|(by, _)| *by == asker);
+                let place = far.address_requests.iter().position(|(by, _)| *by == asker);
                 if let Some(place) = place {
-                    let (asker, wanted) = far.asking.swap_remove(place);
+                    let (asker, wanted) = far.address_requests.swap_remove(place);
                     let refusal =
                         |error| Reply::Refused { rank: wanted, reason: format!("its agent: {error}") };
                     let reply = Reply::decode(&reply).unwrap_or_else(refusal);
-                    self.tell_whereabouts(asker, wanted, reply);
+                    self.send_addresses(asker, wanted, reply);
                 }
             }
             FromAgent::Relay { notice } => {
                 if let Some(node) = self.node_of_agent(at) {
-                    self.heed_relay(node, &notice);
+                    self.handle_relay_notice(node, &notice);
                 }
             }
             FromAgent::RelayEnded { pid, exit } => {
@@ -247,17 +242,17 @@ impl Launcher<'_> {
                 false if self.calling.as_ref().is_some_and(|calling| calling.number == number) => {
                     self.give_up_call(error);
                 }
-                // Of a call that was given up.
+                // About a call that was given up.
                 false => {}
             },
             FromAgent::Stopped { .. }
             | FromAgent::Described { .. }
             | FromAgent::Piece { .. }
             | FromAgent::Imaged { .. } => {
-                self.hear_of_hold(at, message);
+                self.handle_hold_message(at, message);
             }
             _ => {
-                let error = io::Error::new(io::ErrorKind::InvalidData, "it says what it must not");
+                let error = io::Error::new(io::ErrorKind::InvalidData, "it has sent an unexpected message");
                 self.lose_host(at, Some(error));
             }
         }
@@ -277,13 +272,14 @@ impl Launcher<'_> {
     fn request_of_far(&mut self, rank: u32, request: &[u8], contents: Option<Vec<u8>>) {
         let came = contents.map(|bytes| blob::write(&bytes)).transpose();
         match (Request::decode(request), came) {
-            (Ok(request), Ok(came)) => self.heed(rank, request, came),
-            (Err(error), _) => self.tell(Event::Say { text: format!("{}: {error}", self.job.name(rank)) }),
+            (Ok(request), Ok(came)) => self.handle_request(rank, request, came),
+            (Err(error), _) => {
+                self.handle_event(JobEvent::Say { text: format!("{}: {error}", self.job.name(rank)) })
+            }
             (_, Err(error)) => self.conclude(rank, Err(error.to_string())),
         }
     }
 
-    /// Sends an answer to a process on another host. Whether it is one.
     pub(super) fn answer_far(&mut self, rank: u32, reply: &Reply, fd: Option<BorrowedFd<'_>>) -> bool {
         let Some(at) = self.members.get(&rank).and_then(|member| member.host) else { return false };
         let contents = match (reply, fd) {
@@ -303,12 +299,11 @@ impl Launcher<'_> {
         true
     }
 
-    /// Asks the agent of a process where that can be reached, for another process.
-    pub(super) fn ask_host(&mut self, asker: u32, wanted: u32) {
+    pub(super) fn request_addresses(&mut self, asker: u32, wanted: u32) {
         let at = self.members.get(&wanted).and_then(|member| member.host);
         match at.and_then(|at| self.far.get_mut(at)?.as_mut()) {
             Some(far) => {
-                far.asking.push((asker, wanted));
+                far.address_requests.push((asker, wanted));
                 far.post(&ToAgent::Where { asker, rank: wanted });
             }
             None => {
@@ -318,7 +313,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Sends a signal to those of these processes that are on other hosts.
     pub(super) fn signal_far(&mut self, signal: Signal, ranks: impl Iterator<Item = u32>) {
         let mut by_host: Vec<Vec<u32>> = vec![Vec::new(); self.far.len()];
         for rank in ranks {
@@ -334,20 +328,18 @@ impl Launcher<'_> {
         }
     }
 
-    /// Tells the processes on other hosts of one more death.
     pub(super) fn announce_far(&mut self) {
         self.post_all(&ToAgent::Died { count: 1 });
     }
 
-    /// What an agent, or who passes it on, complains about.
-    pub(super) fn far_complains(&mut self, at: usize) {
+    pub(super) fn print_agent_errors(&mut self, at: usize) {
         let Some(Some(far)) = self.far.get_mut(at) else { return };
         let said = far.read_errors();
         self.sinks[1].queue().extend_from_slice(&said);
         self.sinks[1].write();
     }
 
-    /// There is standard input for a process on another host.
+    /// Forwards standard input to a process on another host.
     pub(super) fn far_input(&mut self, rank: u32) {
         let Some(input) = self.far_inputs.iter_mut().find(|input| input.rank == rank) else { return };
         let Some(pipe) = &input.pipe else { return };
@@ -358,7 +350,6 @@ impl Launcher<'_> {
         };
         input.under_way += bytes.len() as u64;
         if bytes.is_empty() {
-            // Closing takes it out of the epoll set, too.
             input.pipe = None;
         } else if input.under_way >= INPUT_WINDOW {
             let _ = epoll::delete(&self.events, pipe);
@@ -374,18 +365,16 @@ impl Launcher<'_> {
         input.under_way = input.under_way.saturating_sub(bytes);
         if let (true, Some(pipe)) = (was_full && input.under_way < INPUT_WINDOW, &input.pipe) {
             let name = epoll::EventData::new_u64(FAR_INPUT << 32 | u64::from(rank));
-            // It fails only if the pipe is not there, and it is.
             let _ = epoll::add(&self.events, pipe, name, epoll::EventFlags::IN);
         }
     }
 
-    /// When something is to be done about other hosts though nothing comes.
     pub(super) fn far_time(&self) -> Option<Instant> {
-        self.far.iter().flatten().map(Far::next_limit).min()
+        self.far.iter().flatten().map(RemoteAgent::next_limit).min()
     }
 
-    /// Lets agents send more output, listens for room in streams, and sees who is silent.
-    pub(super) fn look_after_far(&mut self) {
+    /// Acknowledges output to agents, polls for room in streams, and finds silent agents.
+    pub(super) fn service_agents(&mut self) {
         let full = self.sinks.iter().any(Sink::is_full);
         let now = Instant::now();
         let (mut silent, mut unanswered) = (Vec::new(), Vec::new());
@@ -395,15 +384,14 @@ impl Launcher<'_> {
                 let bytes = std::mem::take(&mut far.owed);
                 far.post(&ToAgent::Taken { bytes });
                 if self.finished.is_some() {
-                    // What it sends now is awaited.
-                    far.look();
+                    // The output that follows is awaited.
+                    far.query();
                 }
             }
             far.stream.flush();
             if far.is_behind != far.stream.is_behind() {
                 far.is_behind = !far.is_behind;
                 let name = epoll::EventData::new_u64(FAR << 32 | at as u64);
-                // It fails only if the descriptor is not there, or there already, and it is as it should be.
                 let _ = match far.is_behind {
                     true => epoll::add(&self.events, far.stream.output(), name, epoll::EventFlags::OUT),
                     false => epoll::delete(&self.events, far.stream.output()),
@@ -412,32 +400,31 @@ impl Launcher<'_> {
             if far.silence_ends() < now {
                 silent.push(at);
             }
-            // This process may itself have been stopped for long.
+            // This process may have been stopped itself, so it reads first.
             if far.next_limit() <= now && !is_ready(far.stream.input(), PollFlags::IN) {
                 unanswered.extend(far.take_unanswered(now).into_iter().map(|rank| (at, rank)));
             }
         }
         self.give_up(&unanswered);
         for at in silent {
-            // This process may itself have been stopped for long.
             self.far_ready_if_there(at);
         }
     }
 
-    /// Whether output may come from other hosts that is under way.
+    /// Whether output from other hosts may be on its way.
     pub(super) fn is_far_busy(&self, now: Instant) -> bool {
         let is_open = |at| {
             self.members.values().any(|member| member.host == Some(at) && member.far_open.contains(&true))
         };
-        let busy = |(at, far): (usize, &Option<Far>)| {
-            far.as_ref().is_some_and(|far| far.looks > 0 || now < far.heard + QUIET) && is_open(at)
+        let busy = |(at, far): (usize, &Option<RemoteAgent>)| {
+            far.as_ref().is_some_and(|far| far.unanswered > 0 || now < far.last_message + QUIET)
+                && is_open(at)
         };
         self.far.iter().enumerate().any(busy)
     }
 
-    /// Everything is over: the agents end, and what is left of their processes with them.
     pub(super) fn end_far(&mut self) {
-        let mut all: Vec<Far> = self.far.iter_mut().filter_map(Option::take).collect();
-        Far::end_all(&mut all);
+        let mut all: Vec<RemoteAgent> = self.far.iter_mut().filter_map(Option::take).collect();
+        RemoteAgent::end_all(&mut all);
     }
 }

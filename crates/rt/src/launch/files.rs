@@ -1,4 +1,5 @@
-//! Output of the ranks into files, whose names are patterns. Those of `--output-filename` are `DIRECTORY/rank.N/stdout` and `stderr`.
+//! Output of the ranks into files, whose names are patterns. `--output-filename` makes
+//! `DIRECTORY/rank.N/stdout` and `stderr`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -12,19 +13,18 @@ use rustix::fs::OFlags;
 
 use super::output::Lost;
 
-/// Where the output of the ranks goes, beside or instead of the launcher's own.
+/// Files for the ranks' output, beside or in place of the launcher's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutputFiles {
-    /// The file of standard output and that of standard error, where there is one. `%r` stands for the rank, of a spawned process
-    /// `JOB.RANK`; `%g` for the number of its job, `%p` for that of its host, `%h` for the host's name, `%%` for a `%`. Their
-    /// directories are made.
+    /// The patterns for standard output and standard error. `%r` stands for the rank (`JOB.RANK` of
+    /// a spawned process), `%g` for the number of its job, `%p` for that of its host, `%h` for the
+    /// host's name, `%%` for a `%`. Missing directories are created.
     pub patterns: [Option<OsString>; 2],
-    /// Whether the launcher prints the output as well.
     pub print: bool,
 }
 
 impl OutputFiles {
-    /// A directory for each rank in this one.
+    /// A directory for each rank in `directory`.
     pub fn in_directory(directory: &OsStr, print: bool) -> OutputFiles {
         let plain = directory.as_bytes().iter().flat_map(|&byte| match byte {
             b'%' => vec![b'%', b'%'],
@@ -36,19 +36,15 @@ impl OutputFiles {
     }
 }
 
-/// Of which process files are, for their names.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Named<'a> {
-    /// Its rank; of a spawned process `JOB.RANK`.
+    /// `JOB.RANK` of a spawned process.
     pub(super) rank: &'a str,
-    /// The number of its host.
     pub(super) node: u32,
-    /// The name of its host.
     pub(super) host: &'a str,
 }
 
 impl Named<'_> {
-    /// The name of a file by its pattern.
     fn file(&self, pattern: &OsStr) -> PathBuf {
         let mut out = Vec::new();
         let mut bytes = pattern.as_bytes().iter();
@@ -72,15 +68,13 @@ impl Named<'_> {
     }
 }
 
-/// The open files of each process, by its number.
 pub(super) struct Files {
     ranks: BTreeMap<u32, [Option<OutputFile>; 2]>,
     patterns: [Option<OsString>; 2],
-    /// The files that have been made: several processes may write to the same.
+    /// The files that were created: several processes may share one.
     made: BTreeSet<PathBuf>,
-    /// Files that are not open any more and have not got everything.
     short: Vec<(PathBuf, Lost)>,
-    is_told: bool,
+    is_reported: bool,
 }
 
 struct OutputFile {
@@ -90,16 +84,13 @@ struct OutputFile {
 }
 
 impl Files {
-    /// Without any file yet.
     pub(super) fn new(files: &OutputFiles) -> Files {
         let (ranks, made, short) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
-        Files { ranks, patterns: files.patterns.clone(), made, short, is_told: false }
+        Files { ranks, patterns: files.patterns.clone(), made, short, is_reported: false }
     }
 
-    /// Makes the files of one more process, or, if it `goes_on`, opens those that it had when it stood still.
-    ///
-    /// # Errors
-    /// Which cannot be made, and why.
+    /// Creates the files of a process, or opens its existing ones if it `goes_on` from a
+    /// checkpoint.
     pub(super) fn add(
         &mut self,
         number: u32,
@@ -125,31 +116,28 @@ impl Files {
         File::options().write(true).create(is_new).truncate(is_new).custom_flags(append).open(path)
     }
 
-    /// Whether there is a file for this output of a process.
     pub(super) fn has(&self, number: u32, kind: usize) -> bool {
         self.ranks.get(&number).and_then(|files| files.get(kind)).is_some_and(Option::is_some)
     }
 
-    /// A process writes nothing more.
     pub(super) fn close(&mut self, number: u32) {
         let closed = self.ranks.remove(&number).into_iter().flatten().flatten();
         self.short.extend(closed.map(|file| (file.path, file.lost)).filter(|(_, lost)| lost.is_any()));
     }
 
-    /// Adds what a rank wrote. `kind` is 0 for standard output, 1 for standard error. What to tell the user if it
-    /// fails for the first time.
+    /// Appends a rank's output. `kind` is 0 for standard output, 1 for standard error. Returns a
+    /// warning for the first failure.
     pub(super) fn write(&mut self, number: u32, kind: usize, bytes: &[u8]) -> Option<String> {
         let file = self.ranks.get_mut(&number)?.get_mut(kind)?.as_mut()?;
         file.write(bytes);
-        let error = file.lost.untold()?;
+        let error = file.lost.unreported()?;
         let text = format!(
             "warning: cannot write {}: {error}; what does not fit there is lost, and the job goes on, but mpirun will not end with code 0",
             file.path.display()
         );
-        (!std::mem::replace(&mut self.is_told, true)).then_some(text)
+        (!std::mem::replace(&mut self.is_reported, true)).then_some(text)
     }
 
-    /// How much was lost of which files, for a person.
     pub(super) fn lost(&self) -> Vec<String> {
         let open = self.ranks.values().flatten().flatten().map(|file| (&file.path, &file.lost));
         let all = self.short.iter().map(|(path, lost)| (path, lost)).chain(open);
@@ -158,7 +146,7 @@ impl Files {
 }
 
 impl OutputFile {
-    /// What cannot be written is lost; later output may find room again.
+    /// Output that cannot be written is lost; later output may find room again.
     fn write(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             match self.file.write(bytes) {

@@ -1,10 +1,11 @@
-//! The program's functions for checkpoints (`cr self`) are called on all ranks together, by a helper in each of them
-//! (`Status::want_call`).
+//! Calls of the program's checkpoint functions (`cr self`) on all ranks together, by a helper
+//! thread in each of them (`Status::want_call`).
 //!
-//! 1. A tool has the functions called that save the state of the program. All of them have to return 0. MPI is closed on a rank from
-//!    this call on.
-//! 2. When all have returned MPI is opened again, and while the tool publishes the set the job goes on.
-//! 3. Then it has those called that let the program go on, or the job end.
+//! 1. A tool requests the functions that save the state of the program. All must return 0. From
+//!    this call on, MPI is closed on a rank.
+//! 2. When all have returned, MPI is opened again, and the job continues while the tool publishes
+//!    the checkpoint.
+//! 3. Then the tool requests the functions that continue the program, or the end of the job.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,23 +17,20 @@ use super::launcher::Launcher;
 use crate::control::{Reply, Request};
 use crate::hosts::message::ToAgent;
 
-/// How often the ranks' memory is read while functions run.
+/// The interval of reading the ranks' memory while functions run.
 pub(crate) const LOOK: Duration = Duration::from_millis(2);
 
-/// A tool that has functions called.
 #[derive(Debug)]
 pub(super) struct Calling {
-    /// Its number at the entrance.
+    /// The tool's connection at the entrance.
     asker: u32,
-    /// The call.
     pub(super) number: u32,
     /// When the ranks are polled next; `None`: all have returned.
     look: Option<Instant>,
-    /// What they have returned.
     returned: BTreeMap<u32, i32>,
 }
 
-/// What a call has returned on ranks of one host: each that has, and why one cannot.
+/// The return values on ranks of one host so far; an error if a rank cannot call the functions.
 pub(crate) fn returned<'s>(
     number: u32,
     ranks: impl Iterator<Item = (u32, &'s Status)>,
@@ -53,7 +51,6 @@ pub(crate) fn returned<'s>(
 }
 
 impl Launcher<'_> {
-    /// A tool, which has this number at the entrance, wants functions to be called.
     pub(super) fn call_functions(&mut self, id: u32, saves: bool) {
         let reason = match self.why_not_imaged() {
             _ if self.launch.params.cr() != Some("self") => "the job was started without 'cr self'".into(),
@@ -73,7 +70,7 @@ impl Launcher<'_> {
         self.calling = Some(Calling { asker, number, look, returned: BTreeMap::new() });
     }
 
-    /// Has the helpers of all ranks do this; its number.
+    /// Requests a call from the helpers of all ranks; returns its number.
     fn post_call(&mut self, call: CheckpointCall) -> u32 {
         let number = call.next_after(self.last_call);
         self.last_call = number;
@@ -84,13 +81,13 @@ impl Launcher<'_> {
         number
     }
 
-    /// Whether the tool with this number at the entrance has functions called.
+    /// Whether this connection has requested the present call.
     pub(super) fn is_caller(&self, id: u32) -> bool {
         self.calling.as_ref().is_some_and(|calling| calling.asker == id)
     }
 
-    /// Hears what it says; nothing: it is gone.
-    pub(super) fn hear_caller(&mut self, id: u32, said: Option<&Request>) {
+    /// Handles a message of that tool; `None`: the tool is gone.
+    pub(super) fn handle_caller_message(&mut self, id: u32, said: Option<&Request>) {
         let is_over = self.calling.as_ref().is_some_and(|calling| calling.look.is_none());
         let done = Reply::Done { number: 0, text: String::new() };
         match said {
@@ -111,13 +108,11 @@ impl Launcher<'_> {
         self.end_entrant(id, &done);
     }
 
-    /// When ranks are to be polled that run such functions.
     pub(super) fn calling_time(&self) -> Option<Instant> {
         self.calling.as_ref()?.look
     }
 
-    /// Sees who has returned.
-    pub(super) fn look_at_calls(&mut self, now: Instant) {
+    pub(super) fn check_calls(&mut self, now: Instant) {
         let Some(calling) =
             self.calling.as_ref().filter(|calling| calling.look.is_some_and(|look| look <= now))
         else {
@@ -135,7 +130,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// A call has returned on these ranks.
     pub(super) fn note_returns(&mut self, number: u32, all: &[(u32, i32)]) {
         let Some(calling) = self.calling.as_mut().filter(|calling| calling.number == number) else { return };
         calling.returned.extend(all.iter().copied());
@@ -173,7 +167,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Waits for no rank any more. Those that have saved their state go on.
     fn end_calling(&mut self) -> Option<Calling> {
         let calling = self.calling.take()?;
         if CheckpointCall::of(self.last_call) == CheckpointCall::Save {

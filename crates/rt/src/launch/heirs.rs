@@ -1,18 +1,20 @@
-//! A program that goes on in another process than that which was started as the rank: `setsid -f
-//! PROGRAM`, and one that puts itself into the background. The process that was started ends at
-//! once, with code 0, and has not called MPI; the one that it has left, its *heir*, is the rank.
-//! Otherwise the job would be over, and the program be killed in the middle, with exit code 0.
+//! A program that continues in another process than the one started as the rank: `setsid -f
+//! PROGRAM`, and a program that puts itself into the background. The started process ends at once,
+//! with exit status 0 and without calling MPI; the process that it leaves behind, its *heir*, is
+//! the rank. Otherwise the job would be over and the program killed in the middle, with exit status
+//! 0.
 //!
-//! 1. A rank has an heir only if its process has ended with code 0 and has not called MPI_Init
-//!    itself.
-//! 2. Who was left by its parent is the launcher's child, as that is a subreaper. It belongs to the
-//!    rank whose control socket it has inherited, or whose number is in its environment.
-//! 3. Such a child is the heir if it is a program of MPI, or if it, or a process that descends from
-//!    it, has become the rank.
-//! 4. Any other such child may execute or start a program of MPI in a moment, as a shell does. So
-//!    it is looked at again, for [`PATIENCE`]; then it ends with the job, as what ranks leave does.
-//! 5. An heir that became the rank may have ended before the launcher saw it. It is not reaped as an
-//!    orphan, because its exit status is that of the rank.
+//! 1. A rank has an heir only if its process has ended with exit status 0 and has not called
+//!    MPI_Init itself.
+//! 2. A process whose parent has ended is the launcher's child, as the launcher is a subreaper. It
+//!    belongs to the rank whose control socket it has inherited, or whose number is in its
+//!    environment.
+//! 3. Such a child is the heir if it is an MPI program, or if it, or a descendant, has become the
+//!    rank.
+//! 4. Any other such child may soon execute or start an MPI program, as a shell does. So it is
+//!    checked again for [`PATIENCE`]; after that it ends with the job, as all orphans.
+//! 5. An heir that became the rank may have ended before the launcher saw it. It is not reaped as
+//!    an orphan, because its exit status is that of the rank.
 
 use std::collections::{BTreeMap, HashSet};
 use std::os::fd::AsFd as _;
@@ -24,19 +26,19 @@ use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid
 
 use super::launcher::{ENDED, Launcher};
 use super::other_library::{STANDARD, is_standard};
-use super::start::{CONTROL_NUMBER, Rank};
+use super::start::{CONTROL_NUMBER, RankProcess};
 use crate::client::{BOOT_VARIABLE, WAY_IN_VARIABLE, WayIn};
 use crate::foreign::{is_alive, line_of};
-use crate::hosts::head::Far;
+use crate::hosts::head::RemoteAgent;
 use crate::inquiry::program_of;
 use crate::job::Exit;
 use crate::lost::LAUNCHER_VARIABLE;
 use crate::orphans::children;
 
-/// How long it may take from fork(2) to the program of MPI, on a busy machine. A job whose programs
-/// leave something else ends so much later.
+/// The longest time from fork(2) to the MPI program, on a busy machine. A job whose programs leave
+/// other orphans ends later by this time.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often the children are checked meanwhile.
+/// The interval of checks meanwhile.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Ranks whose process has ended, and which may have an heir.
@@ -47,7 +49,6 @@ pub(super) struct Heirs {
 }
 
 impl Heirs {
-    /// When to look again.
     pub(super) fn time(&self) -> Option<Instant> {
         self.look.filter(|_| !self.awaited.is_empty())
     }
@@ -57,7 +58,6 @@ impl Heirs {
         self.awaited.contains_key(&rank)
     }
 
-    /// Whether to look again.
     fn waits(&mut self, rank: u32, now: Instant) -> bool {
         let since = *self.awaited.entry(rank).or_insert(now);
         self.look = Some(now + LOOK);
@@ -65,17 +65,15 @@ impl Heirs {
     }
 }
 
-/// Who goes on as a rank whose process has ended.
 enum Heir {
     Nobody,
-    /// This child of the launcher.
     Is(Pid),
-    /// Somebody may (rule 4).
+    /// A child may become the heir (rule 4).
     MayCome,
 }
 
 impl Launcher<'_> {
-    /// The process of a rank has ended: whether another one goes on as the rank, or may.
+    /// Whether another process continues as the rank, or may, after the end of its process.
     pub(super) fn is_succeeded(&mut self, number: u32, exit: Exit) -> rustix::io::Result<bool> {
         let heir = match self.job.is_ending() {
             true => Heir::Nobody,
@@ -86,14 +84,13 @@ impl Launcher<'_> {
         }
         self.heirs.awaited.remove(&number);
         let Heir::Is(pid) = heir else { return Ok(false) };
-        // It has ended meanwhile, and was reaped: nobody goes on.
+        // The heir has ended meanwhile, and was reaped.
         let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return Ok(false) };
         let heir = Process { pid: pid.as_raw_pid(), pidfd };
         let Some(rank) = self.members.get_mut(&number).and_then(|member| member.rank.as_mut()) else {
             return Ok(false);
         };
         let before = std::mem::replace(&mut rank.process, heir);
-        // If the guard is gone it kills nobody.
         let _ = self.guard.forget(before.pid);
         let leads_a_group = |stat: ProcessStat| stat.group == pid.as_raw_pid().cast_unsigned();
         if ProcessStat::of(pid.as_raw_pid().cast_unsigned()).is_some_and(leads_a_group) {
@@ -135,24 +132,22 @@ impl Launcher<'_> {
         heir
     }
 
-    /// The children that the launcher has started itself.
     pub(super) fn own_children(&self) -> HashSet<i32> {
         let ranks = self.members.values().filter_map(|member| member.rank.as_ref());
         let ranks = ranks.filter(|rank| rank.is_child).map(|rank| rank.process.pid);
         let others = self.relays.pids().chain([self.guard.pid()]);
-        let carriers = self.far.iter().flatten().filter_map(Far::carrier);
+        let carriers = self.far.iter().flatten().filter_map(RemoteAgent::carrier);
         ranks.chain(others).chain(carriers).collect()
     }
 
-    /// The children that are not reaped as orphans: those that the launcher has started, and heirs (rule 5).
+    /// The children that are not reaped as orphans: started ones, and heirs (rule 5).
     pub(super) fn awaited_children(&self) -> HashSet<i32> {
         let ranks = self.members.values().filter_map(|member| member.rank.as_ref());
         let owners = ranks.filter_map(|rank| Some(rank.owner()?.cast_signed()));
         self.own_children().into_iter().chain(owners).collect()
     }
 
-    /// Looks again at what may become an heir.
-    pub(super) fn look_for_heirs(&mut self, now: Instant) -> rustix::io::Result<()> {
+    pub(super) fn check_heirs(&mut self, now: Instant) -> rustix::io::Result<()> {
         if self.heirs.time().is_none_or(|look| look > now) {
             return Ok(());
         }
@@ -161,8 +156,8 @@ impl Launcher<'_> {
     }
 }
 
-/// Whether a process was left by that of a rank (rule 2).
-fn is_of(pid: Pid, number: u32, rank: &Rank) -> bool {
+/// Whether a process is an orphan of a rank's process (rule 2).
+fn is_of(pid: Pid, number: u32, rank: &RankProcess) -> bool {
     let folder = format!("/proc/{}", pid.as_raw_pid());
     let environment = std::fs::read(format!("{folder}/environ")).unwrap_or_default();
     let texts: Vec<&str> =

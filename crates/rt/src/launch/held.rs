@@ -1,5 +1,5 @@
-//! What a launcher says of a job whose processes it holds still: what has to be known to make an image of each rank, and what the
-//! launcher that brings them back has to know, which is a part of the set of images.
+//! The description of a held job: the facts for imaging each rank, and for the launcher that
+//! restarts them, which are a part of the checkpoint.
 
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -7,46 +7,41 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::App;
-use crate::codec::{Reader, Writer};
+use crate::codec::{FieldReader, FieldWriter};
 
-/// The version of how it is written.
 const VERSION: u64 = 2;
 
-/// A job that stands still.
+/// A held job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Its ranks, in the order of their numbers.
+    /// In the order of their numbers.
     pub ranks: Vec<HeldRank>,
-    /// Where they listen for each other.
     pub listeners: Vec<SocketAddr>,
-    /// Names all jobs of the launcher.
+    /// Identifies all jobs of the launcher.
     pub(crate) universe: u64,
-    /// Under which name ranks reach the launcher, and the secret by which it knows them.
+    /// The name of the entrance, and its secret.
     pub(crate) entrance: (String, String),
-    /// How often the job has begun anew with another program.
+    /// The number of later generations of the job.
     pub(crate) generation: u32,
     /// The guard's mark in the environment of the ranks.
     pub(crate) mark: String,
-    /// What only processes of this launcher know.
+    /// Shared by processes of this launcher only.
     pub(crate) secret: [u8; 32],
-    /// The last step to quiescence that was requested.
+    /// The last requested step of a quiescence.
     pub(crate) step: u32,
-    /// How much is left of the time of the job.
     pub(crate) time_left: Option<Duration>,
-    /// What is still to be written to the launcher's own output and errors.
+    /// Unwritten bytes of the launcher's output and error output.
     pub(crate) queued: [Vec<u8>; 2],
     /// Whether the end of the standard input was read.
     pub(crate) input_ended: bool,
-    /// The programs of the ranks, in their order.
     pub programs: Vec<HeldProgram>,
 }
 
-/// What some ranks that follow each other run.
+/// The program of consecutive ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldProgram {
-    /// How many they are.
     pub ranks: u32,
-    /// The program and its arguments, as they were given to mpirun.
+    /// The program and its arguments, as given to mpirun.
     pub words: Vec<String>,
 }
 
@@ -57,63 +52,62 @@ impl HeldProgram {
     }
 }
 
-/// One rank of it.
+/// A rank of a held job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeldRank {
-    /// Its number.
     pub number: u32,
-    /// The host where it is, if that is not the launcher's.
+    /// `None`: the launcher's host.
     pub host: Option<String>,
-    /// The process that was started as the rank, by the number in its own PID namespace, with which it comes back; as are those
-    /// below. All that descends from it belongs to the image.
+    /// The process that was started as the rank, by its number in its PID namespace, which a
+    /// restart gives it again; the numbers below are of the same kind. All its descendants belong
+    /// to the image.
     pub pid: u32,
-    /// The number of the same process on its host, by which its image is made.
+    /// The number of the same process on its host, for imaging.
     pub imaged: u32,
-    /// Sockets and pipes of these processes that lead to the launcher, or are its own, as the kernel names them: `socket:[7]`,
-    /// `pipe:[8]`. Control socket, input, output, errors.
+    /// The control socket, standard input, output and error of these processes, if they lead to the
+    /// launcher or are its own, by the kernel's names: `socket:[7]`, `pipe:[8]`.
     pub outside: [Option<String>; 4],
     /// The process that calls MPI: the same one, or a descendant.
     pub(crate) owner: u32,
-    /// The processes that run when they are sent SIGCONT.
+    /// The processes that continue with SIGCONT.
     pub(crate) stopped: Vec<u32>,
     /// The owner's descriptors of its segment, and of its alarm if it has one.
     pub(crate) segment: u32,
     pub(crate) alarm: Option<u32>,
-    /// What it has not read yet of its input, if the launcher writes that.
+    /// Unread standard input, if the launcher writes it.
     pub(crate) input: Option<Vec<u8>>,
-    /// Lines of its output and errors that have no end yet.
+    /// Incomplete lines of its output and error output.
     pub(crate) partial: [Vec<u8>; 2],
 }
 
 impl HeldRank {
-    /// Whether its owner was stopped before the launcher has stopped it: the launcher lets it go on neither now nor after a restart.
+    /// Whether the owner was stopped before the hold: then the launcher does not continue it,
+    /// neither now nor after a restart.
     pub fn was_stopped(&self) -> bool {
         !self.stopped.contains(&self.owner)
     }
 }
 
-/// The places in [`HeldRank::outside`].
+/// Indices in [`HeldRank::outside`].
 pub(crate) const CONTROL: usize = 0;
 pub(crate) const INPUT: usize = 1;
 pub(crate) const OUTPUTS: [usize; 2] = [2, 3];
 
-/// A set of images, and the program that restores them, on any host that has both.
+/// The images of a checkpoint, and the program that restores them, on any host that has both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Images {
-    /// The directory of the set.
     pub set: PathBuf,
-    /// By which it is told from another one under the same path.
+    /// Distinguishes the checkpoint from another one at the same path.
     pub mark: String,
-    /// CRIU.
     pub program: PathBuf,
-    /// Its options.
     pub options: Vec<String>,
-    /// Whether a file that has grown since is a reason not to restore (`cr_files refuse`); else it is cut back.
+    /// Whether a file that has grown since prevents a restart (`cr_files refuse`); otherwise it is
+    /// truncated.
     pub refuses_files: bool,
 }
 
 impl Images {
-    pub(crate) fn write(&self, out: &mut Writer) {
+    pub(crate) fn write(&self, out: &mut FieldWriter) {
         out.bytes(self.set.as_os_str().as_bytes());
         out.bytes(self.mark.as_bytes());
         out.bytes(self.program.as_os_str().as_bytes());
@@ -121,9 +115,9 @@ impl Images {
         out.number(self.refuses_files.into());
     }
 
-    pub(crate) fn read(from: &mut Reader<'_>) -> Option<Images> {
+    pub(crate) fn read(from: &mut FieldReader<'_>) -> Option<Images> {
         let (set, mark) = (from.os_string()?.into(), from.text()?);
-        let (program, options) = (from.os_string()?.into(), from.list(Reader::text)?);
+        let (program, options) = (from.os_string()?.into(), from.list(FieldReader::text)?);
         Some(Images { set, mark, program, options, refuses_files: from.bool()? })
     }
 }
@@ -134,9 +128,9 @@ impl Held {
         &self.mark
     }
 
-    /// As [`Held::decode`] reads it.
+    /// Encodes the description.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::default();
+        let mut out = FieldWriter::default();
         out.number(VERSION);
         out.list(&self.ranks, |out, rank| rank.write(out));
         write_addresses(&mut out, &self.listeners);
@@ -147,7 +141,7 @@ impl Held {
         out.bytes(self.mark.as_bytes());
         out.bytes(&self.secret);
         out.number(self.step.into());
-        // 0: it is not limited.
+        // 0: no limit.
         out.number(self.time_left.map_or(0, |time| 1 + time.as_millis() as u64));
         self.queued.iter().for_each(|bytes| out.bytes(bytes));
         out.number(self.input_ended.into());
@@ -158,9 +152,9 @@ impl Held {
         out.into_bytes()
     }
 
-    /// Reads it; `None` if it makes no sense, or was written by another version.
+    /// Reads a description; `None` if it is malformed, or of another version.
     pub fn decode(bytes: &[u8]) -> Option<Held> {
-        let mut from = Reader::new(bytes);
+        let mut from = FieldReader::new(bytes);
         if from.number()? != VERSION {
             return None;
         }
@@ -185,34 +179,32 @@ impl Held {
     }
 }
 
-/// Writes addresses, as [`read_addresses`] reads them.
-pub(crate) fn write_addresses(out: &mut Writer, all: &[SocketAddr]) {
+pub(crate) fn write_addresses(out: &mut FieldWriter, all: &[SocketAddr]) {
     out.list(all, |out, address| out.bytes(address.to_string().as_bytes()));
 }
 
-pub(crate) fn read_addresses(from: &mut Reader<'_>) -> Option<Vec<SocketAddr>> {
+pub(crate) fn read_addresses(from: &mut FieldReader<'_>) -> Option<Vec<SocketAddr>> {
     from.list(|from| {
         let text = from.text()?;
-        // The same address can be written otherwise.
+        // Only the canonical form of an address is accepted.
         text.parse().ok().filter(|address: &SocketAddr| address.to_string() == text)
     })
 }
 
 impl HeldRank {
-    pub(crate) fn write(&self, out: &mut Writer) {
+    pub(crate) fn write(&self, out: &mut FieldWriter) {
         [self.number, self.pid, self.imaged, self.owner, self.segment]
             .iter()
             .for_each(|word| out.number((*word).into()));
         out.option(self.host.as_ref().map(String::as_bytes));
         self.outside.iter().for_each(|name| out.option(name.as_ref().map(String::as_bytes)));
         out.list(&self.stopped, |out, pid| out.number((*pid).into()));
-        // 0: it has none.
         out.number(self.alarm.map_or(0, |number| 1 + u64::from(number)));
         out.option(self.input.as_deref());
         self.partial.iter().for_each(|bytes| out.bytes(bytes));
     }
 
-    pub(crate) fn read(from: &mut Reader<'_>) -> Option<HeldRank> {
+    pub(crate) fn read(from: &mut FieldReader<'_>) -> Option<HeldRank> {
         let (number, pid, imaged) = (from.word()?, from.word()?, from.word()?);
         let (owner, segment) = (from.word()?, from.word()?);
         let mut name = || from.option()?.map(String::from_utf8).transpose().ok();
@@ -225,7 +217,7 @@ impl HeldRank {
             imaged,
             outside,
             owner,
-            stopped: from.list(Reader::word)?,
+            stopped: from.list(FieldReader::word)?,
             segment,
             alarm: from.number()?.checked_sub(1).map(u32::try_from).transpose().ok()?,
             input: from.option()?,

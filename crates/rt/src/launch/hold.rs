@@ -1,19 +1,25 @@
-//! The processes of a job stand still while a tool makes an image of each rank.
+//! Holding all processes of a job while a tool images each rank.
 //!
 //! Rules
-//! 0. Where a transport needs it ([`Module::rests_for_images`](oxmpi_param::Module)) the messages are brought to rest first, and all connections
-//!    ended (`quiesce.rs`). They go on after rule 4, or after a restart.
-//! 1. All processes of all ranks are stopped (SIGSTOP) before the first image is made, and none goes on before the tool says that all
-//!    images are there. So the images are one moment of the job. Nobody has to call MPI for that: what is with the kernel, on its way
-//!    between two ranks, is kept by its sender as well and is sent again after a restart (rule 11 of the transport tcp).
-//! 2. Nothing is under way between a rank and the launcher: all its requests are read, and so are all replies to it. A rank that
-//!    was stopped between a request and its reply runs for a moment more, and then all are stopped again.
-//! 3. What they have written is read from the pipes, and passed on.
-//! 4. They go on when the tool says so, or when its connection has ended. CRIU inherits that connection, so it ends with the last of
-//!    them, also if the tool was killed. Until then nobody wakes the ranks: a process that runs while CRIU has its code in it makes CRIU
-//!    fail, is ended by SIGPIPE where it writes to CRIU, or is stopped for good, because CRIU stops what it has found stopped.
-//! 5. When something has to be done to the ranks (a signal, an end), the images are worth nothing, and the tool gets an error. If images
-//!    are under way, it begins no further one and ends its connection, and signals but SIGKILL wait for that. Else the ranks go on at once.
+//! 0. If the transport needs it ([`Module::rests_for_images`](oxmpi_param::Module)), the messages
+//!    are quiesced first and all connections closed (`quiesce.rs`). They resume after rule 4, or
+//!    after a restart.
+//! 1. All processes of all ranks are stopped (SIGSTOP) before the first image is made, and continue
+//!    only when the tool reports that all images are complete. So the images show one moment of the
+//!    job. No rank has to call MPI for this: data in the kernel on their way between two ranks are
+//!    also kept by the sender, and sent again after a restart (rule 11 of the transport tcp).
+//! 2. Nothing is in flight between a rank and the launcher: all its requests are read, and all
+//!    replies to it. A rank that was stopped between a request and its reply runs for a moment, and
+//!    then all are stopped again.
+//! 3. The ranks' output is read from the pipes and forwarded.
+//! 4. The processes continue when the tool requests it, or when its connection has ended. CRIU
+//!    inherits that connection, so it lasts until the last CRIU ends, even if the tool was killed.
+//!    Until then the ranks must not run: a process that runs while CRIU has its code in it makes
+//!    CRIU fail, is ended by SIGPIPE when it writes to CRIU, or stays stopped for good, because
+//!    CRIU stops again what it has found stopped.
+//! 5. If a rank needs action (a signal, an end), the images are invalid, and the tool gets an
+//!    error. If images are being made, the tool begins no further one and ends its connection;
+//!    signals except SIGKILL wait for that. Otherwise the ranks continue at once.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -31,71 +37,70 @@ use super::held::{Held, HeldProgram, HeldRank};
 use super::launcher::Launcher;
 use super::output::is_ready;
 use super::plugs::Plug;
-use super::start::Rank;
+use super::start::RankProcess;
 use super::still::{self, Input, STOPPING, send, unread};
 use crate::blob;
-use crate::codec::Writer;
+use crate::codec::FieldWriter;
 use crate::control::{Reply, Request};
 use crate::foreign::is_alive;
 use crate::hosts::message::{FromAgent, ToAgent};
 use crate::hosts::pieces::FileReceiver;
 
-/// How often they are stopped at most until nothing is under way, and how long they run in between.
+/// The most attempts to stop the processes with nothing in flight, and how long they run in
+/// between.
 const ATTEMPTS: u32 = 100;
 const BETWEEN: Duration = Duration::from_millis(2);
-/// The exit code of a job that has ended because there is a set of images to go on from: EX_TEMPFAIL of sysexits(3), "try again".
+/// The exit status of a job that has ended with a checkpoint: EX_TEMPFAIL of sysexits(3), "try
+/// again".
 pub(super) const CHECKPOINTED: i32 = 75;
 
-/// A job that is held.
 #[derive(Debug, Default)]
-pub(super) struct Hold {
-    /// The tool's number at the entrance.
+pub(super) struct HoldState {
+    /// The tool's connection at the entrance.
     holder: u32,
-    /// Those of this host that run when they are sent SIGCONT.
+    /// The processes of this host that continue with SIGCONT.
     stopped: Vec<u32>,
-    /// Whether images may be under way: from when the tool hears that they stand still to when it says that all images are there.
+    /// Whether images may be being made: from the tool's answer until it reports that all images
+    /// are complete.
     is_imaging: bool,
-    /// Why the images are worth nothing, if they are.
     broken: Option<String>,
-    /// Signals for the ranks of this host that wait until no image is under way.
+    /// Signals for the ranks of this host that wait until no image is being made.
     signals: Vec<(Signal, Vec<u32>)>,
-    /// The attempt; agents name it in their answers.
+    /// The number of the attempt, also in the agents' answers.
     round: u32,
-    /// How many hosts have stopped their processes.
     stopped_hosts: usize,
-    /// What agents have said of their processes, and how many have.
+    /// The agents' descriptions, and the number of agents that have sent theirs.
     far: Vec<HeldRank>,
     listeners: Vec<SocketAddr>,
     described_hosts: usize,
-    /// A process has not read an answer, or was given one since it was described.
+    /// Whether a process has an unread answer, or got one since it was described.
     is_unread: bool,
-    /// Agents that make images: how many have made them, and what they say of it.
+    /// The agents' results of imaging, by host.
     facts: Vec<(String, Vec<u8>)>,
-    /// Where images of other hosts belong that come in pieces, by agent.
+    /// The directory for images that come in pieces, and the receiver for each agent.
     directory: PathBuf,
     incoming: BTreeMap<usize, FileReceiver>,
 }
 
 impl Launcher<'_> {
-    /// A tool, which has this number at the entrance, wants the processes to stand still.
     pub(super) fn hold(&mut self, id: u32) {
         match self.why_not_held() {
             None if self.launch.transport.rests_for_images => self.rest_for_images(id),
-            // What other hosts have to say to it comes in between.
+            // Messages of other hosts are handled before it begins.
             None => self.hold_wanted = Some(id),
             Some(_) if self.is_left_to_criu() => self.hold_next.push(id),
             Some(reason) => self.end_entrant(id, &Reply::Refused { rank: 0, reason }),
         }
     }
 
-    /// Does what a tool wants, outside of all that is done for events.
+    /// Carries out the request outside of event handling.
     pub(super) fn begin_hold(&mut self) -> rustix::io::Result<()> {
         let Some(id) = self.hold_wanted.take() else { return Ok(()) };
         if self.entrance.as_ref().is_none_or(|entrance| entrance.pid_of(id).is_none()) {
             self.end_rest();
-            return Ok(()); // who has asked is gone
+            return Ok(()); // the tool is gone
         }
-        // They may have gone on in MPI until their messages were at rest.
+        // The processes may have advanced until their messages were quiescent.
         let refused = if self.rests_for_images() { self.why_not_held() } else { None };
         let held = match refused {
             Some(reason) => Err(reason),
@@ -115,14 +120,14 @@ impl Launcher<'_> {
         Ok(())
     }
 
-    /// Whether the tool that holds the processes is gone, and CRIU is not.
+    /// Whether the tool that holds the processes is gone, and its CRIU is not.
     fn is_left_to_criu(&self) -> bool {
         let holder = self.hold.as_ref().map(|hold| hold.holder);
         let holder = holder.and_then(|id| self.entrance.as_ref()?.pid_of(id));
         holder.is_some_and(|pid| !is_alive(pid))
     }
 
-    /// Why no image can be made of each rank; `None` if one can.
+    /// Why ranks cannot be imaged one by one; `None` if they can.
     fn why_not_held(&self) -> Option<String> {
         if !self.launch.transport.can_rest(&self.launch.params) {
             let name = self.launch.transport.name;
@@ -155,13 +160,13 @@ impl Launcher<'_> {
         self.why_not_imaged()
     }
 
-    /// Rules 1 to 3.
+    /// Stops the processes (rules 1 to 3).
     fn stand_still(&mut self, holder: u32) -> rustix::io::Result<Result<Held, String>> {
         let tool = self.entrance.as_ref().and_then(|entrance| entrance.pid_of(holder));
         for _ in 0..ATTEMPTS {
             self.hold_rounds = self.hold_rounds.wrapping_add(1);
             let round = self.hold_rounds;
-            self.hold = Some(Hold { holder, round, ..Hold::default() });
+            self.hold = Some(HoldState { holder, round, ..HoldState::default() });
             self.post_all(&ToAgent::Hold { round });
             let roots: Vec<u32> = self.ranks().map(|(_, rank)| rank.process.pid.cast_unsigned()).collect();
             match (still::stop(&roots, tool), &mut self.hold) {
@@ -172,32 +177,31 @@ impl Launcher<'_> {
             if let Err(reason) = self.await_far(|hold| hold.stopped_hosts)? {
                 return Ok(Err(reason));
             }
-            self.hear_all();
+            self.read_all();
             self.read_outputs();
             self.hold.iter_mut().for_each(|hold| hold.is_unread = false);
             self.post_all(&ToAgent::Describe { round });
             if let Err(reason) = self.await_far(|hold| hold.described_hosts)? {
                 return Ok(Err(reason));
             }
-            let is_asked = self.far.iter().flatten().any(|far| !far.asking.is_empty());
-            if !is_asked && !self.has_unread_answers() {
+            let is_requested = self.far.iter().flatten().any(|far| !far.address_requests.is_empty());
+            if !is_requested && !self.has_unread_answers() {
                 return Ok(self.describe_held());
             }
             self.let_run();
             std::thread::sleep(BETWEEN);
         }
         Ok(Err(format!(
-            "ranks have asked mpirun something each time that they were stopped, {ATTEMPTS} times: try again"
+            "ranks had requests to mpirun in flight each time that they were stopped, {ATTEMPTS} times: try again"
         )))
     }
 
-    /// Waits until all agents have answered; `answers` says how many have.
-    fn await_far(&mut self, answers: impl Fn(&Hold) -> usize) -> rustix::io::Result<Result<(), String>> {
+    fn await_far(&mut self, answers: impl Fn(&HoldState) -> usize) -> rustix::io::Result<Result<(), String>> {
         let limit = Instant::now() + 2 * STOPPING;
         loop {
             match &self.hold {
-                None => return Ok(Err("who has asked for it is gone".into())),
-                Some(Hold { broken: Some(reason), .. }) => return Ok(Err(reason.clone())),
+                None => return Ok(Err("the tool that requested it is gone".into())),
+                Some(HoldState { broken: Some(reason), .. }) => return Ok(Err(reason.clone())),
                 Some(hold) if answers(hold) >= self.far.iter().flatten().count() => return Ok(Ok(())),
                 Some(_) => {}
             }
@@ -211,8 +215,7 @@ impl Launcher<'_> {
         }
     }
 
-    /// What an agent says of its processes while they stand still.
-    pub(super) fn hear_of_hold(&mut self, at: usize, message: FromAgent) {
+    pub(super) fn handle_hold_message(&mut self, at: usize, message: FromAgent) {
         let host = self.far.get(at).and_then(Option::as_ref).map(|far| far.host.clone()).unwrap_or_default();
         let failed = match &message {
             FromAgent::Stopped { round, error } | FromAgent::Described { round, error, .. } => {
@@ -244,7 +247,7 @@ impl Launcher<'_> {
             }
             FromAgent::Imaged { round, error, facts } if round == hold.round => {
                 let holder = hold.holder;
-                // A file that this process has open would count as one of the job's.
+                // A file that is open in this process would count as one of the job's.
                 hold.incoming.remove(&at);
                 hold.facts.push((host.clone(), facts));
                 if !error.is_empty() {
@@ -254,7 +257,7 @@ impl Launcher<'_> {
                     self.give_facts(holder);
                 }
             }
-            // Of an attempt that was given up.
+            // About an attempt that was given up.
             _ => {}
         }
     }
@@ -263,9 +266,9 @@ impl Launcher<'_> {
         self.hold.as_ref().is_some_and(|hold| hold.round == round)
     }
 
-    /// Tells a tool what the agents have told of the images that they have made.
+    /// Sends a tool the agents' results of imaging.
     fn give_facts(&self, holder: u32) {
-        let mut out = Writer::default();
+        let mut out = FieldWriter::default();
         let facts = self.hold.as_ref().map(|hold| &*hold.facts).unwrap_or_default();
         out.list(facts, |out, (host, facts)| {
             out.bytes(host.as_bytes());
@@ -280,16 +283,15 @@ impl Launcher<'_> {
         }
     }
 
-    /// An answer goes to a process on another host.
     pub(super) fn note_answer_in_hold(&mut self) {
         self.hold.iter_mut().for_each(|hold| hold.is_unread = true);
     }
 
-    fn ranks(&self) -> impl Iterator<Item = (u32, &Rank)> {
+    fn ranks(&self) -> impl Iterator<Item = (u32, &RankProcess)> {
         self.members.iter().filter_map(|(number, member)| Some((*number, member.rank.as_ref()?)))
     }
 
-    /// Reads what is in the pipes; nobody writes to them.
+    /// Reads the pipes until they are empty; their writers are stopped.
     fn read_outputs(&mut self) {
         let all: Vec<u32> = self.members.keys().copied().collect();
         for (rank, kind) in all.into_iter().flat_map(|rank| [(rank, 0), (rank, 1)]) {
@@ -305,12 +307,11 @@ impl Launcher<'_> {
     }
 
     fn has_unread_answers(&self) -> bool {
-        // If the socket has an error there is no reply to read.
+        // A socket with an error has no reply to read.
         self.hold.as_ref().is_some_and(|hold| hold.is_unread)
             || self.ranks().any(|(_, rank)| fdpass::has_unread(&rank.control).unwrap_or(false))
     }
 
-    /// What has to be known of the processes, which stand still.
     fn describe_held(&mut self) -> Result<Held, String> {
         let Some(entrance) = &self.entrance else { return Err("it has no entrance".into()) };
         let mut held = Held {
@@ -333,7 +334,7 @@ impl Launcher<'_> {
             programs: self.launch.apps.iter().map(HeldProgram::of).collect(),
         };
         let name = held.entrance.0.clone();
-        let describe = |(number, _): (u32, &Rank)| {
+        let describe = |(number, _): (u32, &RankProcess)| {
             let rank = self.describe_rank(number, &name);
             rank.map_err(|why| format!("{}: {why}", self.job.name(number)))
         };
@@ -357,7 +358,7 @@ impl Launcher<'_> {
         Ok(Held { ranks, ..held })
     }
 
-    /// What is still here of the input of a rank on another host.
+    /// Adds the part of a remote rank's input that is still here.
     fn add_far_input(&self, rank: &mut HeldRank) -> io::Result<()> {
         let Some(rest) = &mut rank.input else { return Ok(()) };
         let input = self.far_inputs.iter().find(|input| input.rank == rank.number);
@@ -376,7 +377,7 @@ impl Launcher<'_> {
         let alarm = member.plug.as_ref().map(|plug| &plug.alarm);
         let input = match self.feed.left(number) {
             Some((pipe, rest)) => Input::Fed(pipe, rest),
-            // The launcher's own, which is another one after a restart.
+            // The launcher's own input, which differs after a restart.
             None if self.launch.stdin == super::Stdin::Rank(number) => Input::Own,
             None => Input::Other,
         };
@@ -384,21 +385,20 @@ impl Launcher<'_> {
         still::describe(number, (rank, alarm), &member.outputs, &input, (entrance, stopped))
     }
 
-    /// Whether the tool with this number at the entrance holds the processes.
     pub(super) fn is_holder(&self, id: u32) -> bool {
         self.hold.as_ref().is_some_and(|hold| hold.holder == id)
     }
 
-    /// Hears what the tool says; nothing: it is gone, and so are all CRIUs that it has started.
-    pub(super) fn hear_holder(&mut self, id: u32, said: Option<&Request>) {
+    /// Handles a message of the tool; `None`: the tool is gone, with all its CRIUs.
+    pub(super) fn handle_holder_message(&mut self, id: u32, said: Option<&Request>) {
         if let (Some(_), Some(refusal)) = (said, self.refusal_of_holder()) {
-            // CRIUs that it has started may still be at work: its end is awaited.
+            // CRIUs of the tool may still work: the end of the connection is awaited.
             return self.tell_entrant(id, &refusal, None);
         }
         let reply = Reply::Done { number: 0, text: String::new() };
         match said {
             Some(Request::EndHeld { set }) => {
-                // What waits to be written is in the set.
+                // Unwritten output is in the checkpoint.
                 self.ended_by_checkpoint = Some(CHECKPOINTED);
                 if self.launch.supervision.is_none() {
                     oxmpi_sys::complain!(
@@ -408,7 +408,7 @@ impl Launcher<'_> {
             }
             Some(Request::ImageFar { place }) => {
                 let Some(hold) = &mut self.hold else { return };
-                // A word that only the set knows, and its directory.
+                // A word that only the set can interpret, and its directory.
                 hold.directory =
                     place.split_once(' ').map_or(place.as_str(), |(_, directory)| directory).into();
                 let round = hold.round;
@@ -426,7 +426,7 @@ impl Launcher<'_> {
         self.end_entrant(id, &reply);
     }
 
-    /// What the tool is told once its images are worth nothing.
+    /// The answer once the images are invalid.
     fn refusal_of_holder(&self) -> Option<Reply> {
         let why = self.hold.as_ref()?.broken.as_ref()?;
         Some(Reply::Refused {
@@ -435,7 +435,7 @@ impl Launcher<'_> {
         })
     }
 
-    /// The processes go on, and so do their messages; or the next tool has them stand still.
+    /// Lets the processes and their messages continue, or serves the next tool.
     fn go_on_from_hold(&mut self) {
         self.let_run();
         self.end_rest();
@@ -454,7 +454,7 @@ impl Launcher<'_> {
         hold.stopped.iter().for_each(|pid| send(*pid, Signal::CONT));
     }
 
-    /// Something has to be done to the processes (rule 5).
+    /// Invalidates the images, as the processes need action (rule 5).
     pub(super) fn break_hold(&mut self, why: impl FnOnce() -> String) {
         let Some(hold) = &mut self.hold else { return };
         if hold.broken.is_some() {
@@ -471,7 +471,7 @@ impl Launcher<'_> {
         }
     }
 
-    /// Sends a signal to processes of this host, at once or when no image of them is under way.
+    /// Sends a signal to processes of this host, at once or when no image is being made.
     pub(super) fn signal_here(&mut self, signal: Signal, ranks: impl Iterator<Item = u32>) {
         match &mut self.hold {
             Some(hold) if hold.is_imaging && signal != Signal::KILL => {

@@ -1,7 +1,8 @@
-//! Standard input on its way to the ranks.
+//! Standard input of the ranks.
 //!
-//! One rank gets the launcher's own standard input, unless that is a terminal, which belongs to the launcher's process
-//! group. A terminal, and what goes to all ranks, is read here and written to a pipe for each.
+//! One rank gets the launcher's own standard input, unless that is a terminal, which belongs to the
+//! launcher's process group. The launcher reads a terminal, and input for all ranks, and writes it
+//! to a pipe for each rank.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -11,32 +12,28 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::output::{Came, is_ready, read_some};
 
-/// Which ranks get the standard input; the others get an empty one.
+/// The ranks that get the standard input; the others get an empty one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stdin {
-    /// This one.
     Rank(u32),
-    /// None.
     None,
-    /// Each gets all of it.
     All,
 }
 
-/// While the slowest rank is so far behind, nothing more is read.
+/// The most bytes that the slowest rank may be behind; no more input is read then.
 const MAX_WAITING: usize = 1 << 20;
 
-/// What each rank gets for its standard input, while the ranks are being started.
 pub(crate) struct Inputs {
     stdin: Stdin,
     null: OwnedFd,
-    /// The reading ends, by rank, where the launcher feeds.
+    /// The read ends, by rank, of the pipes that the launcher writes.
     pipes: Vec<(u32, OwnedFd)>,
-    /// The ranks on other hosts.
     far: Vec<u32>,
 }
 
 impl Inputs {
-    /// Opens what is needed for `size` ranks, of which some are `far` (in ascending order), and what feeds them.
+    /// The inputs of `size` ranks, of which those in `far` (ascending) are on other hosts, and the
+    /// feed that writes them.
     pub(crate) fn open(
         stdin: Stdin,
         size: u32,
@@ -50,11 +47,12 @@ impl Inputs {
         };
         let (mut inputs, writers) = Inputs::of_ranks(fed)?;
         (inputs.stdin, inputs.far) = (stdin, far);
-        let readers = writers.into_iter().map(|(rank, fd)| Reader { rank, fd, at: 0 }).collect();
+        let readers = writers.into_iter().map(|(rank, fd)| PipeFeed { rank, fd, at: 0 }).collect();
         Ok((inputs, Feed { readers, waiting: Vec::new(), ended: false }))
     }
 
-    /// Pipes for these ranks and nothing for all others; returns the ends to be written as well, which never block.
+    /// Pipes for these ranks and empty inputs for all others; also returns the non-blocking write
+    /// ends.
     pub(crate) fn of_ranks(
         fed: impl IntoIterator<Item = u32>,
     ) -> rustix::io::Result<(Inputs, Vec<(u32, OwnedFd)>)> {
@@ -62,7 +60,7 @@ impl Inputs {
         let (mut pipes, mut writers) = (Vec::new(), Vec::new());
         for rank in fed {
             let (read, fd) = pipe_with(PipeFlags::CLOEXEC)?;
-            // Only our end: a rank expects to wait for its input.
+            // Only the write end: a rank expects its input to block.
             rustix::fs::fcntl_setfl(&fd, OFlags::NONBLOCK)?;
             pipes.push((rank, read));
             writers.push((rank, fd));
@@ -70,18 +68,16 @@ impl Inputs {
         Ok((Inputs { stdin: Stdin::None, null, pipes, far: Vec::new() }, writers))
     }
 
-    /// What is for ranks on other hosts.
+    /// Takes the pipes of ranks on other hosts.
     pub(crate) fn take_far(&mut self) -> Vec<(u32, OwnedFd)> {
         self.pipes.extract_if(.., |(rank, _)| self.far.binary_search(rank).is_ok()).collect()
     }
 
-    /// The pipe of a rank that is fed, to be given away.
     pub(super) fn take(&mut self, rank: u32) -> Option<OwnedFd> {
         let at = self.pipes.iter().position(|(of, _)| *of == rank)?;
         Some(self.pipes.swap_remove(at).1)
     }
 
-    /// The standard input of `rank`.
     pub(crate) fn of(&self, rank: u32) -> BorrowedFd<'_> {
         if let Some((_, pipe)) = self.pipes.iter().find(|(r, _)| *r == rank) {
             return pipe.as_fd();
@@ -90,63 +86,60 @@ impl Inputs {
     }
 }
 
-/// Carries the launcher's standard input to pipes.
 #[derive(Debug, Default)]
 pub(crate) struct Feed {
-    readers: Vec<Reader>,
-    /// What was read and is not yet written to all.
+    readers: Vec<PipeFeed>,
+    /// Read and not yet written to all pipes.
     waiting: Vec<u8>,
     ended: bool,
 }
 
 #[derive(Debug)]
-struct Reader {
+struct PipeFeed {
     rank: u32,
     fd: OwnedFd,
-    /// How much of `waiting` it has got.
     at: usize,
 }
 
 impl Feed {
-    /// What goes on where another launcher has left off: of each rank the pipe, and what it has not got yet of the one input.
+    /// Continues the feed of another launcher: for each rank its pipe, and the rest of the common
+    /// input that it has not got.
     pub(super) fn of_rest(rest: Vec<(u32, OwnedFd, Vec<u8>)>, ended: bool) -> Feed {
         let waiting =
             rest.iter().map(|(_, _, rest)| rest).max_by_key(|rest| rest.len()).cloned().unwrap_or_default();
         let at = |rest: &[u8]| waiting.len() - rest.len();
         let readers = rest.iter().map(|(_, _, rest)| at(rest)).collect::<Vec<_>>();
         let readers =
-            rest.into_iter().zip(readers).map(|((rank, fd, _), at)| Reader { rank, fd, at }).collect();
+            rest.into_iter().zip(readers).map(|((rank, fd, _), at)| PipeFeed { rank, fd, at }).collect();
         Feed { readers, waiting, ended }
     }
 
-    /// The pipe of a rank, and what is still to be written to it.
+    /// The pipe of a rank, and the bytes that are not written yet.
     pub(super) fn left(&self, rank: u32) -> Option<(BorrowedFd<'_>, &[u8])> {
         let reader = self.readers.iter().find(|reader| reader.rank == rank)?;
         Some((reader.fd.as_fd(), &self.waiting[reader.at..]))
     }
 
-    /// Whether the end of the input was read.
     pub(super) fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// Whether more should be read.
     pub(super) fn wants_more(&self) -> bool {
         !self.readers.is_empty() && !self.ended && self.waiting.len() < MAX_WAITING
     }
 
-    /// The pipes into which more is to be written.
+    /// The pipes that wait for room.
     pub(super) fn behind(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.readers.iter().filter(|r| r.at < self.waiting.len()).map(|r| r.fd.as_fd())
     }
 
-    /// Reads and writes what can be now.
+    /// Reads and writes without blocking.
     pub(super) fn pass(&mut self, stdin: BorrowedFd<'_>, buffer: &mut [u8]) {
         if self.wants_more() && is_ready(stdin, PollFlags::IN) {
             match read_some(stdin, buffer) {
                 Came::Bytes(n) => self.waiting.extend_from_slice(&buffer[..n]),
                 Came::Nothing => {}
-                Came::End => self.ended = true, // for the ranks too, when they have got all
+                Came::End => self.ended = true, // for the ranks too, when all is written
             }
         }
         let (waiting, ended) = (&self.waiting, self.ended);

@@ -1,4 +1,5 @@
-//! The launcher's loop: it sleeps in poll(2) until a rank writes, asks or ends, a signal comes, or a time is over.
+//! The launcher's loop: it sleeps in poll(2) until a rank writes, sends a request or ends, a signal
+//! comes, or a time limit is over.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,7 +16,7 @@ use super::far::{FarInput, hosts_of, own_node};
 use super::files::Files;
 use super::functions::Calling;
 use super::heirs::Heirs;
-use super::hold::Hold;
+use super::hold::HoldState;
 use super::input::Feed;
 use super::lifelines::Lifelines;
 use super::links::Links;
@@ -23,127 +24,113 @@ use super::output::{Lines, Sink, is_ready};
 use super::plugs::Plug;
 use super::quiesce::Standing;
 use super::relays::{RELAY, RELAY_ENDED, Relays};
-use super::start::{Outputs, Rank, Started, app_of};
+use super::start::{Outputs, RankProcess, StartedRanks, app_of};
 use super::watching::Watchdog;
 use super::{Launch, LaunchError, end, start};
 use crate::hosts::agent::stage;
-use crate::hosts::head::Far;
-use crate::job::{Event, Exit, Glimpse, Job, Stage, WATCH_INTERVAL};
+use crate::hosts::head::RemoteAgent;
+use crate::job::{Exit, Glimpse, JobEvent, Jobs, MpiStage, WATCH_INTERVAL};
 use crate::orphans::Orphans;
 use crate::ports::Ports;
 use crate::universe::Parent;
 
-/// What an event of the poll set is about, packed into its 64 bits.
+/// The upper half of an event's 64 bits.
 const OUTPUT: [u64; 2] = [0, 1];
 pub(super) const CONTROL: u64 = 2;
 pub(super) const ENDED: u64 = 3;
 const SIGNALS: u64 = 4;
-/// A connection with another launcher.
 pub(super) const LINK: u64 = 5;
-/// Where other launchers connect.
 pub(super) const DOORS: u64 = 6;
 
-/// What an agent on another host says.
 pub(super) const FAR: u64 = 7;
-/// What it, or who passes it on, complains about.
+/// The error output of an agent, or of the process that forwards its stream.
 pub(super) const FAR_ERRORS: u64 = 8;
-/// Standard input for a process there.
 pub(super) const FAR_INPUT: u64 = 9;
-/// What agents hold on to.
 pub(super) const LIFELINES: u64 = 12;
 
-/// A process of any job.
-pub(super) struct Member {
-    /// The process; none when the job that it was spawned with is over.
-    pub(super) rank: Option<Rank>,
-    /// The segment of one that is gone, for those who may still ask for it.
+pub(super) struct JobMember {
+    /// `None` when the spawned job is over, or the process is on another host.
+    pub(super) rank: Option<RankProcess>,
+    /// The segment of a process that is gone, for later requests.
     pub(super) relic: Option<OwnedFd>,
-    /// Whether one that is gone had called MPI_Finalize.
+    /// Whether a process that is gone had called MPI_Finalize.
     pub(super) has_left: bool,
-    /// Nobody will ask for it any more: it is kept as long as somebody may write to its outputs.
+    /// No request can name the process any more: it is kept while its outputs are open.
     pub(super) is_forgotten: bool,
     pub(super) running: bool,
     pub(super) outputs: Outputs,
     pub(super) lines: [Lines; 2],
-    /// In a job over sockets.
     pub(super) plug: Option<Plug>,
-    /// On which of the job's nodes it is.
     pub(super) node: u32,
-    /// Whose agent looks after it (an index of the launcher's); `None`: this launcher does.
+    /// The index of the process's agent; `None`: this launcher's own process.
     pub(super) host: Option<usize>,
-    /// How far one of another host was when that was told last.
+    /// The last reported state of a process on another host.
     pub(super) seen: Glimpse,
-    /// Whether it had left MPI for a time then.
+    /// Whether a process on another host had left MPI for a time in that report.
     pub(super) rests: bool,
-    /// Which outputs of one of another host are open.
+    /// The open outputs of a process on another host.
     pub(super) far_open: [bool; 2],
-    /// Which of the programs it runs that the launcher was started with, or for whose processes it was spawned.
+    /// The program of the process in the launcher's list, also through spawning.
     pub(super) app: usize,
 }
 
-/// The running loop.
 pub(super) struct Launcher<'a> {
     pub(super) launch: &'a Launch,
-    pub(super) job: Job,
+    pub(super) job: Jobs,
     pub(super) signals: &'a Signals,
-    /// By process number.
-    pub(super) members: BTreeMap<u32, Member>,
+    pub(super) members: BTreeMap<u32, JobMember>,
     pub(super) guard: Guard,
-    /// The agents on other hosts; `None`: its stream has ended.
-    pub(super) far: Vec<Option<Far>>,
-    /// What is to go to processes there as their standard input.
+    /// The agents on other hosts; `None`: the stream has ended.
+    pub(super) far: Vec<Option<RemoteAgent>>,
     pub(super) far_inputs: Vec<FarInput>,
     pub(super) lifelines: Lifelines,
-    /// Those that have said something that was not heeded then.
+    /// Agents with messages that are not handled yet.
     pub(super) late: Vec<usize>,
-    /// What is told when all agents have answered a look.
-    pub(super) deferred: Vec<Event>,
+    /// Events that are handled when all agents have answered a state query.
+    pub(super) deferred: Vec<JobEvent>,
     pub(super) deferred_until: Option<Instant>,
-    /// What the boot records of the first job have in common.
+    /// The common part of the first job's boot records.
     pub(super) boot: Boot,
-    /// Which of the nodes this host is, if there are several.
+    /// The number of this host's node, if there are several.
     pub(super) node: Option<u32>,
-    /// Who has spawned each job, by the number of its first process; the first nobody.
+    /// The parent of each spawned job, by the number of its first process.
     pub(super) parents: HashMap<u32, Parent>,
-    /// Other launchers.
     pub(super) links: Links,
     pub(super) relays: Relays,
-    /// Where processes ask that want to be ranks later.
+    /// The listener for later ranks and tools.
     pub(super) entrance: Option<Entrance>,
-    /// Names all jobs of this launcher.
     pub(super) universe: u64,
     pub(super) ports: Ports,
     pub(super) secret: [u8; 32],
     /// The limits on open files for ranks, if they are not the launcher's own.
     pub(super) open_files: Option<(u64, u64)>,
-    /// What must always be listened to: control sockets, processes, signals.
+    /// Events that are always polled: control sockets, processes, signals.
     pub(super) events: OwnedFd,
-    /// The ranks' outputs, listened to while our own take more.
+    /// The ranks' outputs, polled while our own outputs have room.
     pub(super) outputs: OwnedFd,
     pub(super) open_count: usize,
     pub(super) sinks: [Sink<'static>; 2],
-    /// The outputs of processes with a line that waits for its end, but not for ever.
+    /// The outputs of processes with an incomplete line that is due at some time.
     pub(super) half_lines: BTreeSet<(u32, usize)>,
     pub(super) feed: Feed,
     pub(super) files: Option<Files>,
-    /// Processes that abort, while all that others have said is heard.
-    pub(super) aborts: Vec<Event>,
-    /// The processes that have died and of which the others were told, in that order.
+    /// Aborts that wait until all messages so far are read.
+    pub(super) aborts: Vec<JobEvent>,
+    /// The failed processes that the others were notified of, in order.
     pub(super) deaths: Vec<u32>,
-    /// How far the messages are on the way to standing still.
     pub(super) standing: Standing,
-    /// A tool that has the program's functions for checkpoints called, and the last call of them.
+    /// The present call of checkpoint functions, and the number of the last call.
     pub(super) calling: Option<Calling>,
     pub(super) last_call: u32,
-    /// The tool for which all processes stand still, to make images of them.
-    pub(super) hold: Option<Hold>,
-    /// Who wants that, by its number at the entrance; how often it was tried, and until when others are waited for.
+    pub(super) hold: Option<HoldState>,
+    /// The tool that has requested a hold, by its connection at the entrance; the number of
+    /// attempts, and the limit for other processes.
     pub(super) hold_wanted: Option<u32>,
-    /// Those who want it when CRIU has ended that a tool which is gone has left behind.
+    /// Tools that wait until CRIU of an abandoned hold has ended.
     pub(super) hold_next: Vec<u32>,
     pub(super) hold_rounds: u32,
     pub(super) hold_until: Option<Instant>,
-    /// The exit code, once the job ends because there is a set of images to go on from.
+    /// The exit status, once the job ends with a checkpoint.
     pub(super) ended_by_checkpoint: Option<i32>,
     pub(super) grace: Option<Instant>,
     orphans: Orphans,
@@ -152,7 +139,6 @@ pub(super) struct Launcher<'a> {
     watch: Option<Instant>,
     pub(super) watchdogs: Vec<Watchdog>,
     pub(super) finished: Option<i32>,
-    /// The user's signal that has come since.
     pub(super) interrupted: Option<i32>,
     pub(super) buffer: Vec<u8>,
 }
@@ -161,16 +147,16 @@ impl<'a> Launcher<'a> {
     pub(super) fn new(
         launch: &'a Launch,
         signals: &'a Signals,
-        started: Started,
+        started: StartedRanks,
     ) -> Result<Self, LaunchError> {
-        let Started { boot, nodes, ranks, outputs: pipes, guard, feed, plugs, secret, .. } = started;
-        let Started { far, far_inputs, lifelines, entrance, deadline, .. } = started;
+        let StartedRanks { boot, nodes, ranks, outputs: pipes, guard, feed, plugs, secret, .. } = started;
+        let StartedRanks { far, far_inputs, lifelines, entrance, deadline, .. } = started;
         let host = oxmpi_sys::host::name();
         let size = nodes.len() as u32;
         let epoll = || start::kernel("wait for the ranks", epoll::create(epoll::CreateFlags::CLOEXEC));
         let mut launcher = Launcher {
             launch,
-            job: Job::new(size, &host)
+            job: Jobs::new(size, &host)
                 .surviving(launch.params.mpi_ft_enable())
                 .failing_by_codes(launch.params.mpi_abort_on_non_zero_status())
                 .spread_over(hosts_of(launch, &host)),
@@ -238,7 +224,7 @@ impl<'a> Launcher<'a> {
                 .collect::<rustix::io::Result<Vec<()>>>()
         });
         if let Err(error) = enlisted {
-            launcher.bury_all();
+            launcher.kill_all();
             return start::kernel("wait for the ranks", Err(error));
         }
         Ok(launcher)
@@ -254,11 +240,10 @@ impl<'a> Launcher<'a> {
         epoll::add(set, fd, epoll::EventData::new_u64(kind << 32 | rank), epoll::EventFlags::IN)
     }
 
-    /// Takes a process among the members.
     pub(super) fn enlist(
         &mut self,
         number: u32,
-        (rank, outputs, plug): (Rank, Outputs, Option<Plug>),
+        (rank, outputs, plug): (RankProcess, Outputs, Option<Plug>),
         tag: Option<&str>,
         app: usize,
     ) -> rustix::io::Result<()> {
@@ -278,7 +263,7 @@ impl<'a> Launcher<'a> {
         let lines = [0, 1].map(|_| Lines::new(tag, times));
         let node = rank.segment.boot().node.unwrap_or(0);
         let rank = Some(rank);
-        let member = Member {
+        let member = JobMember {
             rank,
             relic: None,
             has_left: false,
@@ -298,32 +283,30 @@ impl<'a> Launcher<'a> {
         listened
     }
 
-    /// Runs until everything has ended, and leaves nothing behind.
+    /// Runs until all jobs have ended, and leaves no process behind.
     pub(super) fn run_to_the_end(mut self) -> Result<i32, LaunchError> {
         let code = self.run();
         self.part_with_others();
         self.end_far();
-        self.bury_all();
+        self.kill_all();
         start::kernel("wait for the ranks", code)
     }
 
-    pub(super) fn bury_all(mut self) {
+    pub(super) fn kill_all(mut self) {
         self.relays.end(&self.guard);
         end::reap(self.members.values().filter_map(|member| member.rank.as_ref()), self.guard);
     }
 
-    /// The process of a number, if it is still held.
-    pub(super) fn rank(&self, number: u32) -> Option<&Rank> {
+    pub(super) fn rank(&self, number: u32) -> Option<&RankProcess> {
         self.members.get(&number)?.rank.as_ref()
     }
 
-    /// A line for the user, as from the launcher itself.
     pub(super) fn print(&mut self, text: &str) {
         self.sinks[1].queue().extend_from_slice(text.as_bytes());
         self.sinks[1].write();
     }
 
-    /// Says what was started, as far as the user wants to know.
+    /// Prints the started ranks, as far as requested.
     pub(super) fn introduce(&mut self, binding: &Binding) {
         let mut text = binding.warning().filter(|_| !self.launch.quiet).unwrap_or_default();
         let here = self.launch.here(self.members.len() as u32);
@@ -343,7 +326,7 @@ impl<'a> Launcher<'a> {
     }
 
     fn run(&mut self) -> rustix::io::Result<i32> {
-        self.hear_all_far();
+        self.read_all_agents();
         loop {
             if let Some(code) = self.ended_by_checkpoint {
                 return Ok(code);
@@ -358,10 +341,9 @@ impl<'a> Launcher<'a> {
         }
     }
 
-    /// Sleeps until something happens, and sees to it.
     pub(super) fn wait(&mut self) -> rustix::io::Result<()> {
         while let Some(at) = self.late.pop() {
-            self.hear_far(at);
+            self.read_agent(at);
         }
         let watchdogs = self.watchdogs.iter().map(Watchdog::time).min();
         let full = self.sinks.iter().any(Sink::is_full);
@@ -404,16 +386,17 @@ impl<'a> Launcher<'a> {
         drop(fds);
         self.feed.pass(rustix::stdio::stdin(), &mut self.buffer[..4096]);
         if !full {
-            // Before the ends of ranks: what a rank wrote comes before the report on its death.
+            // Outputs before the ends of ranks: a rank's output comes before the report on its
+            // failure.
             self.take_events(false)?;
-            // After what has come: the end of a line may be there while this process was late.
+            // After reading: the end of a line may have come while this process was late.
             self.pass_half_lines(Instant::now());
         }
         self.take_events(true)?;
         self.sinks.iter_mut().for_each(Sink::write);
-        self.look_after_far();
+        self.service_agents();
         self.reap_orphans(Instant::now());
-        self.look_for_heirs(Instant::now())
+        self.check_heirs(Instant::now())
     }
 
     fn take_events(&mut self, urgent: bool) -> rustix::io::Result<()> {
@@ -434,11 +417,11 @@ impl<'a> Launcher<'a> {
                 LINK => self.link_ready(rank),
                 DOORS => self.welcome_others(),
                 ENTRANCE => self.welcome_entrants(),
-                ENTRANT => self.hear_entrant(rank),
-                RELAY => self.hear_relay(rank),
+                ENTRANT => self.read_entrant(rank),
+                RELAY => self.read_relay(rank),
                 RELAY_ENDED => self.relay_ended(rank)?,
                 FAR => self.far_ready(rank as usize),
-                FAR_ERRORS => self.far_complains(rank as usize),
+                FAR_ERRORS => self.print_agent_errors(rank as usize),
                 FAR_INPUT => self.far_input(rank),
                 LIFELINES => self.lifeline_ready(rank),
                 kind => self.output(rank, kind as usize),
@@ -456,7 +439,6 @@ impl<'a> Launcher<'a> {
         if self.is_succeeded(rank, exit)? {
             return Ok(());
         }
-        // Its last words come before its end.
         while self.control_once(rank) {}
         for kind in [0, 1] {
             while !self.sinks[self.launch.output.sink(kind)].is_full()
@@ -474,52 +456,52 @@ impl<'a> Launcher<'a> {
         Ok(())
     }
 
-    /// A process of this launcher, here or on another host, has ended.
+    /// Handles the end of a process of this launcher, here or on another host.
     pub(super) fn note_end(&mut self, rank: u32, exit: Exit, seen: Glimpse) {
         let name = self.job.name(rank);
         self.break_hold(|| format!("{name} has ended"));
         let may_be_bound = self.job.jobs() > 1 || self.links.is_any();
-        if may_be_bound && seen.stage != Stage::Finalized {
-            // Who has released it by now is not to die with it: before a disconnect returns anywhere all have said so.
-            self.hear_all();
+        if may_be_bound && seen.stage != MpiStage::Finalized {
+            // A process that has released the bond must not die with this one: before a disconnect
+            // returns anywhere all have reported it.
+            self.read_all();
         }
         if let Some(member) = self.members.get_mut(&rank) {
             member.running = false;
             if let Some(plug) = &mut member.plug {
-                // If it has never asked for it: nobody may go on connecting to it.
+                // If the rank has never requested its listener, peers must not connect to it any
+                // more.
                 plug.listener = None;
                 plug.abroad.iter_mut().for_each(|abroad| abroad.listener = None);
             }
         }
         self.forget_services(rank);
-        self.tell_relay_of_end(rank);
+        self.report_end_to_relay(rank);
         self.ports.ended(rank);
         self.takes_no_step(rank);
         let is_well = self.job.ends_well(exit, seen.stage);
-        let event = Event::Exited { rank, exit, seen };
+        let event = JobEvent::Exited { rank, exit, seen };
         if may_be_bound && !is_well {
-            // Nor do other launchers hear of it before: what they make of it would come back.
-            self.tell_after_look(event);
+            // Other launchers must not know earlier either: their reaction would come back.
+            self.handle_after_checks(event);
         } else {
-            self.tell(event);
-            self.tell_others_of_end(rank, is_well);
+            self.handle_event(event);
+            self.report_end_to_others(rank, is_well);
         }
     }
 
-    /// Takes all that processes have said by now.
-    pub(super) fn hear_all(&mut self) {
+    pub(super) fn read_all(&mut self) {
         let all: Vec<u32> = self.members.keys().copied().collect();
         for rank in all {
             while self.control_once(rank) {}
         }
     }
 
-    /// How long the job may still take, if that is limited.
     pub(super) fn time_left(&self, now: Instant) -> Option<Duration> {
         self.timeout.map(|limit| limit.saturating_duration_since(now))
     }
 
-    /// Whether the user has ended the job, or its time is over: the next look at the times tells of that.
+    /// Whether the user has ended the job, or its time limit is over and not handled yet.
     pub(super) fn is_to_end(&self, now: Instant) -> bool {
         self.job.is_ending() || self.timeout.is_some_and(|limit| limit <= now)
     }
@@ -530,8 +512,8 @@ impl<'a> Launcher<'a> {
             let number = relayed.unwrap_or(number);
             let Some(signal) = Signal::from_named_raw(number) else { continue };
             if relayed.is_none() && self.launch.supervision.is_some() && RELAYED.contains(&number) {
-                // If the signal was for the whole group, the supervisor's own and this one are the same to it.
-                // If it is gone, so is this process.
+                // If the signal was for the whole group, the supervisor treats its own and this one
+                // as one. If the supervisor has ended, this process ends too.
                 let _ = getppid().map(|supervisor| kill_process(supervisor, signal));
             } else if signal == Signal::USR1 {
                 let (reports, forwards) = self.launch.params.mpi_sigusr1();
@@ -546,16 +528,16 @@ impl<'a> Launcher<'a> {
             } else if signal == Signal::CHILD {
                 self.orphans.note();
             } else if signal == Signal::XFSZ {
-                // The error of the call says the same.
+                // The failed write reports the same.
             } else if signal == Signal::TSTP {
                 self.signal_running(Signal::STOP);
                 kill_process(rustix::process::getpid(), Signal::STOP)?;
                 self.signal_running(Signal::CONT);
             } else if self.finished.is_some() {
-                // Nothing is left to be ended but the wait for whoever reads the output.
+                // The ranks have ended; only the wait for the reader of the output is left.
                 self.interrupted = Some(number);
             } else {
-                self.tell(Event::Signal(number));
+                self.handle_event(JobEvent::Signal(number));
             }
         }
         Ok(())
@@ -565,31 +547,30 @@ impl<'a> Launcher<'a> {
         let now = Instant::now();
         if self.grace.is_some_and(|t| t <= now) {
             self.grace = None;
-            self.tell(Event::GraceOver);
+            self.handle_event(JobEvent::GraceOver);
         }
         if self.timeout.is_some_and(|t| t <= now) {
             self.timeout = None;
             let time = self.launch.timeout.unwrap_or_default();
-            self.tell_after_look(Event::TimedOut { time, seen: Vec::new(), waits: String::new() });
+            self.handle_after_checks(JobEvent::TimedOut { time, seen: Vec::new(), waits: String::new() });
         }
-        self.tell_deferred(now);
-        self.look_after_links(now);
-        self.look_for_hangs(now);
+        self.handle_deferred(now);
+        self.service_links(now);
+        self.check_hangs(now);
         if !self.job.watches() {
             self.watch = None;
         } else if self.watch.is_none_or(|t| t <= now) {
             let is_new = self.watch_far(self.watch.is_none());
             self.watch = Some(now + WATCH_INTERVAL);
             let all = self.glimpses();
-            self.tell(Event::Seen { all, is_new });
+            self.handle_event(JobEvent::Seen { all, is_new });
         }
-        self.look_at_missing();
-        self.look_at_calls(now);
-        self.look_at_entrants(now);
-        self.look_at_sinks();
+        self.check_missing();
+        self.check_calls(now);
+        self.check_entrants(now);
+        self.check_sinks();
     }
 
-    /// Reaps what ranks have left behind.
     fn reap_orphans(&mut self, now: Instant) {
         let mut orphans = std::mem::take(&mut self.orphans);
         orphans.reap(now, || self.awaited_children());
@@ -601,7 +582,7 @@ impl<'a> Launcher<'a> {
     }
 
     pub(super) fn glimpse(&self, rank: u32) -> Glimpse {
-        let Some(member @ Rank { segment, process, .. }) = self.rank(rank) else {
+        let Some(member @ RankProcess { segment, process, .. }) = self.rank(rank) else {
             return self.members.get(&rank).map(|member| member.seen.clone()).unwrap_or_default();
         };
         let status = segment.status();
@@ -612,7 +593,6 @@ impl<'a> Launcher<'a> {
         }
     }
 
-    /// The name of the MPI function of this number, if there is one.
     pub(super) fn call_name(&self, call: u16) -> Option<&'static str> {
         Some(call).filter(|&call| call != 0).and_then(self.launch.call_name)
     }

@@ -1,9 +1,10 @@
-//! Where agents hold their lifelines.
+//! The listener for the agents' lifelines.
 //!
-//! An agent that ssh has started knows its head by a stream that is ssh's, and which stays as it is for hours when no answer comes.
-//! So it makes one connection more, to a listener of the head's, over which nothing is sent: its kernel asks the head's whether that
-//! is there (`hosts/lifeline.rs`). The two know each other by a secret that came over ssh. Where no such connection can be made, jobs
-//! go on without. An agent that a daemon has started needs none: it ends with the daemon's connection.
+//! An agent that ssh has started has only ssh's stream to its head, which does not notice for hours
+//! that answers are missing. So it makes one more, idle connection to the head, whose kernel
+//! answers keepalive probes (`hosts/lifeline.rs`). Both sides authenticate with a secret that came
+//! over ssh. Without such a connection jobs run without this check. An agent that a daemon has
+//! started needs none: it ends with the daemon's connection.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,49 +20,47 @@ use super::launcher::{LIFELINES, Launcher};
 use super::plugs::listeners;
 use super::start::draw_secret;
 use crate::daemon::channel::Channel;
-use crate::daemon::message::{Message, Purpose};
+use crate::daemon::message::{DaemonMessage, Purpose};
 use crate::hosts::lifeline::HEAD;
 use crate::hosts::message::LifelineOffer;
-use crate::strangers::{self, AT_ONCE};
+use crate::unauthenticated::{self, AT_ONCE};
 
-/// Those who have connected and have not proved who they are, at most, beside one for each agent.
-pub(super) const MAX_STRANGERS: usize = 8;
-/// The listener among the events; those who have connected have the numbers from 1 on.
+/// The most unauthenticated connections, beside one for each agent.
+pub(super) const MAX_UNAUTHENTICATED: usize = 8;
+/// The listener's number among the events; connections have numbers from 1 on.
 const LISTENER: u32 = 0;
 
-/// The lifelines of a launcher.
 #[derive(Debug, Default)]
 pub(crate) struct Lifelines {
     listener: Option<Listener>,
     secret: Option<Secret>,
-    /// How many agents may come.
     agents: usize,
     silence: Duration,
     all: BTreeMap<u32, Guest>,
     next: u32,
 }
 
-/// Somebody who has connected.
 #[derive(Debug)]
 struct Guest {
     socket: Socket,
     channel: Channel,
-    /// The node of the agent that has proved to be one.
+    /// The node of the agent, once it is authenticated.
     node: Option<u32>,
 }
 
 impl Lifelines {
-    /// Listens for so many agents, if this host has a network where they might reach it. Returns what the agents need to connect.
+    /// Listens for `agents` agents, if this host has a network that they may reach. Returns the
+    /// offer for the agents.
     pub(crate) fn listen(launch: &Launch, agents: usize) -> (Lifelines, Option<LifelineOffer>) {
         let none = (Lifelines::default(), None);
         if agents == 0 {
             return none;
         }
         let found = listeners(launch, 1, None, false, false).ok().and_then(|mut all| all.pop());
-        let (Some((listener, told)), Ok(secret)) = (found, draw_secret()) else { return none };
-        // Each is followed by the name of its network.
+        let (Some((listener, announced)), Ok(secret)) = (found, draw_secret()) else { return none };
+        // Each address is followed by the name of its network.
         let address = |word: &str| word.split('%').next()?.parse::<SocketAddr>().ok();
-        let addresses = told.split_whitespace().filter_map(address).collect();
+        let addresses = announced.split_whitespace().filter_map(address).collect();
         let lifelines = Lifelines {
             listener: Some(listener),
             secret: Some(Secret(secret)),
@@ -73,8 +72,8 @@ impl Lifelines {
         (lifelines, Some(LifelineOffer { addresses, secret }))
     }
 
-    /// Takes what somebody has said; `None` if it has gone, or is nobody.
-    fn hear(&mut self, number: u32) -> Option<()> {
+    /// Handles a connection's data; `None`: it has ended or is not an agent's.
+    fn read(&mut self, number: u32) -> Option<()> {
         let silence = self.silence;
         let guest = self.all.get_mut(&number)?;
         let mut bytes = [0; 512];
@@ -86,25 +85,25 @@ impl Lifelines {
                 Err(_) => return None,
             }
             match guest.channel.next().ok()? {
-                Some(Message::Purpose(Purpose::Peer { node })) if guest.node.is_none() => {
+                Some(DaemonMessage::Purpose(Purpose::Peer { node })) if guest.node.is_none() => {
                     guest.node = Some(node);
-                    // Where the kernel does not know it, it is ended with the job.
+                    // A kernel without this option keeps the lifeline until the job ends.
                     let _ = net::end_when_unanswered(&guest.socket, silence);
                 }
                 Some(_) => return None,
                 None => {}
             }
-            // The answer to a greeting always has room.
+            // The socket always has room for the answer to a greeting.
             let sent = guest.socket.send_bytes(guest.channel.output()).ok()?;
             guest.channel.sent(sent);
         }
         Some(())
     }
 
-    /// Accepts a connection, and returns the one that loses its place for that.
+    /// Adds a connection, and returns its number with the connection that it displaces.
     fn add(&mut self, socket: Socket) -> Option<(u32, Option<Guest>)> {
         let channel = Channel::acceptor(self.secret.as_ref()?, HEAD);
-        let old = self.loser(self.agents + MAX_STRANGERS).and_then(|number| self.all.remove(&number));
+        let old = self.loser(self.agents + MAX_UNAUTHENTICATED).and_then(|number| self.all.remove(&number));
         let number = self.next;
         self.next = self.next.checked_add(1)?;
         self.all.insert(number, Guest { socket, channel, node: None });
@@ -112,18 +111,16 @@ impl Lifelines {
     }
 
     fn loser(&self, most: usize) -> Option<u32> {
-        let strangers = self.all.iter().filter(|(_, guest)| guest.node.is_none());
-        strangers::loser(strangers.map(|(number, guest)| (*number, guest.channel.has_greeted())), most)
+        let candidates = self.all.iter().filter(|(_, guest)| guest.node.is_none());
+        unauthenticated::loser(candidates.map(|(number, guest)| (*number, guest.channel.has_greeted())), most)
     }
 
-    /// Whether nobody more is to come.
     fn is_complete(&self) -> bool {
         self.all.values().filter(|guest| guest.node.is_some()).count() >= self.agents
     }
 }
 
 impl Launcher<'_> {
-    /// Begins to let agents in.
     pub(super) fn await_lifelines(&self) -> rustix::io::Result<()> {
         match &self.lifelines.listener {
             Some(listener) => self.listen(&self.events, listener.as_fd(), LIFELINES, LISTENER.into()),
@@ -131,13 +128,11 @@ impl Launcher<'_> {
         }
     }
 
-    /// Somebody has connected, or has said something.
     pub(super) fn lifeline_ready(&mut self, number: u32) {
         if number == LISTENER {
             return self.welcome_lifelines();
         }
-        if self.lifelines.hear(number).is_none() {
-            // Closing takes it out of the epoll set, too.
+        if self.lifelines.read(number).is_none() {
             self.lifelines.all.remove(&number);
         }
         if self.lifelines.is_complete() {
@@ -162,7 +157,8 @@ impl Launcher<'_> {
                     }
                 }
                 Ok(None) => return,
-                // No descriptors are left. Those of strangers are the first to be spared, then the listener.
+                // No descriptors are left: unauthenticated connections are closed first, then the
+                // listener.
                 Err(_) => match self.lifelines.loser(1) {
                     Some(number) => _ = self.lifelines.all.remove(&number),
                     None => self.lifelines.listener = None,

@@ -1,14 +1,16 @@
-//! Other launchers of this user on this machine, whose processes have to do with ours (MPI-5.0 chapter 11).
+//! Other launchers of this user on this machine, whose processes communicate with ours (MPI-5.0
+//! chapter 11).
 //!
-//! A launcher that is to be found takes a *place*: a small number of which only one launcher of the user has it at a time, since
-//! it is part of the name of the socket where others connect. That name is in no file system, and gone with the launcher. Ports
-//! and names of processes say the place, and the launcher's *universe*, which tells a stale one from the launcher that has
-//! the place now. Who connects, and who is connected to, must belong to the same user (SO_PEERCRED); a name that another user
-//! has taken is in nobody's way (`claims.rs`).
+//! A launcher that others must find takes a *place*: a small number that only one launcher of the
+//! user has at a time, as it is part of the abstract name of its listener. Names of ports and
+//! processes contain the place, and the launcher's *universe*, which distinguishes the launcher
+//! from later ones at that place. Both sides of a connection must belong to the same user
+//! (SO_PEERCRED); names that another user has taken are avoided (`claims.rs`).
 //!
-//! Processes of others get numbers of ours, a job in a row. Over a connection one launcher asks for its processes what they would
-//! ask their own, so that the other answers as if they were its own; and says what becomes of its processes. Nothing here
-//! waits: what does not fit a socket is kept until it does.
+//! Processes of other launchers get numbers of ours, those of a job consecutively. Over a
+//! connection a launcher forwards its processes' requests, which the other answers as if they were
+//! its own processes', and reports the ends of its processes. Nothing here blocks: messages are
+//! queued until the socket has room.
 
 mod asking;
 mod claims;
@@ -31,91 +33,80 @@ use self::claims::Refused;
 use super::abroad::Reach;
 use super::launcher::{DOORS, LINK, Launcher};
 use crate::control::{MAX_MESSAGE, Reply, Request};
-use crate::job::Event;
-use crate::link::Message;
+use crate::job::JobEvent;
+use crate::link::LinkMessage;
 
-/// Places are from 1 to this: they fit the contexts' names, beside the processes' numbers.
+/// Places are 1 to this: they fit into the names of contexts, beside process numbers.
 pub(super) const MAX_PLACE: u32 = 4094;
-/// Numbers of processes that have to do with those of other launchers are below this.
+/// The limit for numbers of processes that communicate with other launchers'.
 pub(super) const MAX_NUMBER: u32 = 1 << 20;
-/// Messages that are taken from a connection before others get their turn.
+/// The most messages of a connection before other events are served.
 const BURST: usize = 32;
 
-/// A message and its descriptor.
 type Parcel = (Vec<u8>, Option<OwnedFd>);
 
-/// All that has to do with other launchers.
 #[derive(Default)]
 pub(super) struct Links {
-    /// Our place, and where others connect, if that was wanted.
+    /// Our place and its listener, if requested.
     door: Option<(u32, OwnedFd)>,
-    /// Published names that others can look up: whose they are, and where others connect that look for them.
+    /// Names that are published for others: the owner, and the listener for lookups.
     names: HashMap<String, (u32, OwnedFd)>,
-    connections: BTreeMap<u32, Connection>,
+    connections: BTreeMap<u32, LauncherConnection>,
     /// By universe.
     others: BTreeMap<u64, Other>,
-    /// By the number here of the first process.
+    /// By the number in this launcher of the first process.
     jobs: BTreeMap<u32, OtherJob>,
-    /// The connections so far.
     connected: u32,
-    asking: asking::Asking,
-    /// By which processes of others prove who they are when they connect to ours over sockets.
+    asking: asking::RequestsInFlight,
+    /// Authenticates processes of others that connect to ours over sockets.
     secret: [u8; 32],
-    /// What nobody guesses of the names of our ports. It says nothing of any secret.
+    /// The secret part of our ports' names, independent of all other secrets.
     port_word: u64,
-    /// Until when nobody is let in.
     shut: Option<Instant>,
-    /// Our processes that wait to hear on what they have to be reached.
+    /// Our processes that wait until it is known how they must be reachable.
     undecided: Vec<u32>,
-    /// Our processes that have ended as they should not.
+    /// Our processes whose end needs a reaction of others.
     unwell: HashSet<u32>,
 }
 
-/// A connection, on either side.
-struct Connection {
+struct LauncherConnection {
     socket: OwnedFd,
     peer: PeerCredentials,
-    /// Whom we mean, if we have connected; 0: whoever is there.
+    /// The universe that we have connected to; 0: any. `None`: the other side has connected.
     wanted: Option<u64>,
-    /// Who it is, when it has said so.
+    /// The peer's universe, after its greeting.
     universe: Option<u64>,
-    /// What does not fit the socket yet.
     queue: VecDeque<Parcel>,
-    /// Why we have connected, if it is to look up a name: the process that asks, and the name.
+    /// A name to look up on this connection: the requester, and the name.
     search: Option<(u32, String)>,
-    /// Until when who it is must have been said.
     limit: Instant,
-    /// Neither side closes it as needless.
+    /// Neither side closes the connection as needless.
     lasts: bool,
-    /// Nothing more is written to it.
+    /// Our direction is closed.
     is_closing: bool,
 }
 
-/// Another launcher.
 struct Other {
     place: u32,
     pid: i32,
-    /// By which our processes prove who they are to its.
+    /// Authenticates our processes at the other's.
     secret: [u8; 32],
-    /// On what our processes reach its processes, and they ours; only said when it has said who it is.
+    /// How our processes and the other's reach each other, after the greeting.
     reach: Option<Reach>,
-    /// Where it is written to, when it has said who it is.
+    /// The connection for messages, after the greeting.
     connection: Option<u32>,
-    /// What is to be written then.
     waiting: Vec<Parcel>,
-    /// It has said that all its processes have ended.
+    /// The launcher has reported that all its processes have ended.
     has_parted: bool,
 }
 
-/// A job of another launcher.
 struct OtherJob {
     universe: u64,
-    /// The number there of its first process.
     first: u32,
     size: u32,
 }
 
-/// The name of the socket of a place (see `claims.rs`).
+/// The abstract name of a place's listener (see `claims.rs`).
 fn door_name(place: u32) -> String {
     format!("oxmpi.{}.{place}", user())
 }
@@ -124,7 +115,7 @@ fn user() -> u32 {
     rustix::process::getuid().as_raw()
 }
 
-/// Who is at the other end, if it may be.
+/// The peer, if it belongs to the same user.
 fn trusted(socket: &OwnedFd) -> Result<PeerCredentials, String> {
     match local::peer(socket) {
         Ok(peer) if peer.user == user() => Ok(peer),
@@ -134,7 +125,6 @@ fn trusted(socket: &OwnedFd) -> Result<PeerCredentials, String> {
 }
 
 impl Links {
-    /// Whether there are any others.
     pub(super) fn is_any(&self) -> bool {
         !self.others.is_empty()
     }
@@ -144,24 +134,21 @@ impl Links {
         self.door.as_ref().map_or(0, |(place, _)| *place)
     }
 
-    /// What nobody guesses of the names of our ports, once others can find us.
+    /// The secret part of our ports' names, once others can find us.
     pub(super) fn port_word(&self) -> u64 {
         self.port_word
     }
 }
 
 impl Launcher<'_> {
-    /// Sees that others can find us. Returns our place.
-    ///
-    /// # Errors
-    /// Why they cannot, for a person.
+    /// Makes this launcher reachable for others, and returns our place. The error is for the user.
     pub(super) fn reach(&mut self) -> Result<u32, String> {
         if let Some((place, _)) = &self.links.door {
             return Ok(*place);
         }
         if self.job.next() > MAX_NUMBER {
             return Err(format!(
-                "this mpirun has had more than {MAX_NUMBER} processes: it cannot have to do with others"
+                "this mpirun has had more than {MAX_NUMBER} processes: it cannot communicate with other mpiruns"
             ));
         }
         let mut drawn = [0; 44];
@@ -182,10 +169,10 @@ impl Launcher<'_> {
                 }
             }
         }
-        Err(format!("{MAX_PLACE} mpiruns of this user have to do with others already, which is the limit"))
+        Err(format!("{MAX_PLACE} mpiruns of this user communicate with others already, which is the limit"))
     }
 
-    /// Connects to who listens under a name.
+    /// Connects to the listener with a name, and sends a greeting.
     fn call(
         &mut self,
         name: &str,
@@ -194,7 +181,7 @@ impl Launcher<'_> {
     ) -> Result<PeerCredentials, String> {
         let place = self.reach()?;
         let (socket, peer) = claims::find(name)?;
-        let hello = Message::Hello(self.own_hello(wanted, place));
+        let hello = LinkMessage::Hello(self.own_hello(wanted, place));
         let connection = self.connect(socket, peer, (Some(wanted), search))?;
         self.post(connection, hello.encode(), None);
         Ok(peer)
@@ -213,12 +200,11 @@ impl Launcher<'_> {
         let (universe, queue) = (None, VecDeque::new());
         let (lasts, is_closing) = (false, false);
         let connection =
-            Connection { socket, peer, wanted, universe, queue, search, limit, lasts, is_closing };
+            LauncherConnection { socket, peer, wanted, universe, queue, search, limit, lasts, is_closing };
         self.links.connections.insert(number, connection);
         Ok(number)
     }
 
-    /// Sends a message over a connection, now or when there is room.
     fn post(&mut self, number: u32, bytes: Option<Vec<u8>>, fd: Option<OwnedFd>) {
         let (Some(bytes), Some(connection)) = (bytes, self.links.connections.get_mut(&number)) else {
             return;
@@ -232,7 +218,7 @@ impl Launcher<'_> {
         while let Some((bytes, fd)) = connection.queue.front() {
             match fdpass::send(&connection.socket, bytes, fd.as_ref().map(AsFd::as_fd)) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // Of a connection that is broken the end is read.
+                // If the connection is broken, reading finds its end.
                 _ => _ = connection.queue.pop_front(),
             }
         }
@@ -242,11 +228,9 @@ impl Launcher<'_> {
             epoll::EventFlags::IN | epoll::EventFlags::OUT
         };
         let name = epoll::EventData::new_u64(LINK << 32 | u64::from(number));
-        // It fails only if the socket is not there, and it is.
         let _ = epoll::modify(&self.events, &connection.socket, name, wanted);
     }
 
-    /// Sends a message to another launcher, as soon as it has said who it is.
     fn post_to(&mut self, universe: u64, bytes: Option<Vec<u8>>, fd: Option<OwnedFd>) {
         let Some(other) = self.links.others.get_mut(&universe) else { return };
         match (other.connection, bytes) {
@@ -256,7 +240,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// A connection can be read, or written.
     pub(super) fn link_ready(&mut self, number: u32) {
         self.flush(number);
         for _ in 0..BURST {
@@ -265,65 +248,66 @@ impl Launcher<'_> {
             match fdpass::receive(&connection.socket, &mut bytes) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Ok((0, _)) => return self.end(number),
-                Err(error) => return self.lose(number, &format!("cannot be heard: {error}")),
-                Ok((n, fd)) => match Message::decode(&bytes[..n]) {
+                Err(error) => return self.lose(number, &format!("cannot be read: {error}")),
+                Ok((n, fd)) => match LinkMessage::decode(&bytes[..n]) {
                     Ok(message) => self.take(number, message, fd),
-                    Err(error) => return self.lose(number, &format!("is not understood: {error}")),
+                    Err(error) => {
+                        return self.lose(number, &format!("has sent a malformed message: {error}"));
+                    }
                 },
             }
         }
     }
 
-    fn take(&mut self, number: u32, message: Message, fd: Option<OwnedFd>) {
+    fn take(&mut self, number: u32, message: LinkMessage, fd: Option<OwnedFd>) {
         let Some(connection) = self.links.connections.get(&number) else { return };
         match (message, connection.universe) {
-            (Message::Hello(hello), None) => self.meet_other(number, hello),
-            (Message::Refused { reason }, None) => self.lose(number, &reason),
-            (Message::Ask { id, process, request }, Some(universe)) => {
+            (LinkMessage::Hello(hello), None) => self.meet_other(number, hello),
+            (LinkMessage::Refused { reason }, None) => self.lose(number, &reason),
+            (LinkMessage::Ask { id, process, request }, Some(universe)) => {
                 match self.number_for(universe, process) {
                     Ok(alias) => {
                         self.links.asking.begin(alias, (universe, id));
                         match Request::decode(&request) {
-                            Ok(request) => self.heed(alias, request, fd),
+                            Ok(request) => self.handle_request(alias, request, fd),
                             Err(error) => self.conclude(alias, Err(error.to_string())),
                         }
                     }
                     Err(reason) => {
                         let reply = Reply::Refused { rank: process.number, reason }.encode();
-                        self.post_to(universe, Message::Answer { id, reply }.encode(), None);
+                        self.post_to(universe, LinkMessage::Answer { id, reply }.encode(), None);
                     }
                 }
             }
-            (Message::Answer { id, reply }, Some(universe)) => self.hear_answer((universe, id), &reply, fd),
-            (Message::Exited { number, is_well }, Some(universe)) => {
+            (LinkMessage::Answer { id, reply }, Some(universe)) => {
+                self.handle_answer((universe, id), &reply, fd)
+            }
+            (LinkMessage::Exited { number, is_well }, Some(universe)) => {
                 if let Some(rank) = self.links.number(universe, number) {
                     self.ports.ended(rank);
-                    self.tell_in_turn(Event::OtherExited { rank, is_well });
+                    self.handle_in_order(JobEvent::OtherExited { rank, is_well });
                 }
             }
-            (Message::Ending { first, code, text }, Some(universe)) => {
+            (LinkMessage::Ending { first, code, text }, Some(universe)) => {
                 if let Some(first) = self.links.number(universe, first) {
                     let pid = self.links.others.get(&universe).map_or(0, |other| other.pid);
                     let text = format!("mpirun {pid}: {text}");
-                    // Who of ours has to do with it may have said so only just now, on other hosts too.
-                    self.hear_all();
-                    self.tell_after_look(Event::OtherFailed { first, code, text });
+                    // Reports of connected processes, also on other hosts, count if they have come.
+                    self.read_all();
+                    self.handle_after_checks(JobEvent::OtherFailed { first, code, text });
                 }
             }
-            (Message::Numbered { first, size }, Some(universe)) => {
-                self.tell_who_has_ended(universe, first, size);
+            (LinkMessage::Numbered { first, size }, Some(universe)) => {
+                self.report_ended(universe, first, size);
             }
-            (Message::Farewell, Some(universe)) => {
+            (LinkMessage::Farewell, Some(universe)) => {
                 self.links.others.get_mut(&universe).into_iter().for_each(|other| other.has_parted = true);
             }
-            _ => self.lose(number, "says what it must not"),
+            _ => self.lose(number, "has sent an unexpected message"),
         }
     }
 
-    /// Another launcher, which is connected to if it is not known.
-    ///
-    /// # Errors
-    /// Why it cannot be reached.
+    /// The state of another launcher; connects to it if it is not known.
     fn other(&mut self, universe: u64, place: u32) -> Result<&mut Other, String> {
         if !self.links.others.contains_key(&universe) {
             let peer = self.call(&door_name(place), universe, None)?;
@@ -332,10 +316,7 @@ impl Launcher<'_> {
         self.links.others.get_mut(&universe).ok_or_else(|| "its mpirun has ended".to_string())
     }
 
-    /// By which secret processes of another launcher prove who they are.
-    ///
-    /// # Errors
-    /// If it is not known.
+    /// The secret by which processes of a known launcher authenticate.
     pub(super) fn secret_for(&self, universe: u64) -> Result<[u8; 32], String> {
         match self.links.others.get(&universe) {
             Some(_) => Ok(self.links.secret),

@@ -1,7 +1,8 @@
-//! Programs of other MPI libraries: under `mpirun` each of their processes would be a job of one rank, without an error.
+//! Programs of other MPI libraries: under `mpirun` each of their processes would be a job of one
+//! rank, without an error.
 //!
-//! Such a program names the library that it is linked against in its dynamic section (ELF, DT_NEEDED). A script, a static
-//! program, and one that loads its MPI library later name none, and are run.
+//! Such a program names its library in the dynamic section (ELF, DT_NEEDED). A script, a static
+//! program, and a program that loads its MPI library later name none, and are run.
 
 use std::fs::File;
 use std::path::Path;
@@ -13,11 +14,12 @@ use object::{Endianness, FileKind};
 
 use super::LaunchError;
 
-/// What every name of this library begins with, and of any other that has the standard ABI: with those a program runs here.
+/// The prefix of this library's names, and of all libraries with the standard ABI, whose programs
+/// run here.
 pub(super) const STANDARD: &str = "libmpi_abi.so";
 
-/// How the names of other MPI libraries begin, the longer ones first, and whose they are. The numbers are those of the
-/// library's binary interface: 12 is that of MPICH and of those that keep to it, and was once Open MPI's.
+/// Prefixes of other MPI libraries' names, longer ones first, and their owners. 12 is the ABI
+/// number of MPICH and compatible libraries, and was once Open MPI's.
 const OTHERS: [(&str, &str); 11] = [
     ("libmpi.so.12", "MPICH, Intel MPI or another library of the MPICH ABI"),
     ("libmpi.so.", "Open MPI"),
@@ -32,18 +34,17 @@ const OTHERS: [(&str, &str); 11] = [
     ("libmpt.so", "HPE MPT"),
 ];
 
-/// Refuses a program that is linked against another MPI library, and not against one of the standard ABI.
+/// Refuses a program that is linked against another MPI library and not against one of the standard
+/// ABI.
 pub(super) fn refuse(program: &Path) -> Result<(), LaunchError> {
     let Some((library, owner)) = other_of(needed(program)) else { return Ok(()) };
     Err(LaunchError::OtherLibrary { program: program.to_path_buf(), library, owner })
 }
 
-/// Whether a program is linked against a library of the standard ABI.
 pub(super) fn is_standard(program: &Path) -> bool {
     needed(program).iter().any(|name| name.starts_with(STANDARD))
 }
 
-/// The library of another MPI among those that a program needs, and whose it is.
 fn other_of(needed: Vec<String>) -> Option<(String, &'static str)> {
     if needed.iter().any(|name| name.starts_with(STANDARD)) {
         return None;
@@ -54,7 +55,7 @@ fn other_of(needed: Vec<String>) -> Option<(String, &'static str)> {
     })
 }
 
-/// The libraries that a program names; none if it is not one of ELF, or cannot be read.
+/// The libraries that a program names; empty if it is not an ELF file, or unreadable.
 fn needed(program: &Path) -> Vec<String> {
     let Ok(file) = File::open(program) else { return Vec::new() };
     let data = ReadCache::new(file);
@@ -84,7 +85,8 @@ where
     let (Some(address), Some(size)) = (value(elf::DT_STRTAB), value(elf::DT_STRSZ)) else {
         return Ok(Vec::new());
     };
-    // The table of strings is named by where it will be in memory: the file has it in the segment that is loaded there.
+    // The address of the string table is that in memory; the file offset follows from the segment
+    // loaded there.
     let place = segments.iter().find_map(|segment| {
         let start: u64 = segment.p_vaddr(endian).into();
         let length: u64 = segment.p_filesz(endian).into();
@@ -111,7 +113,7 @@ mod tests {
         assert!(whose(&["libmpi.so.12"]).is_some_and(|owner| owner.starts_with("MPICH, Intel MPI")));
         assert_eq!(whose(&["libmpich.so.12"]), Some("MPICH"));
         assert_eq!(whose(&["libmpi_mpifh.so.40", "libm.so.6"]), Some("Open MPI"));
-        // The standard ABI, also beside another library, and names that only look like one.
+        // The standard ABI, also beside another library, and similar names.
         for ours in [&["libmpi_abi.so.1"][..], &["libmpi_abi.so.0"], &["libmpi_abi.so.1", "libmpi.so.40"]] {
             assert_eq!(other(ours), None, "{ours:?}");
         }
@@ -119,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_programs_libraries_are_read_and_whatever_is_none_has_none() {
+    fn a_programs_libraries_are_read_and_other_files_have_none() {
         let own = needed(&std::env::current_exe().unwrap());
         assert!(own.iter().any(|name| name.starts_with("libc.so")), "{own:?}");
         let directory = std::env::temp_dir().join(format!("oxmpi-needed-{}", std::process::id()));

@@ -1,8 +1,9 @@
-//! Output of the ranks on its way to the launcher's own output: by whole lines.
+//! Output of the ranks, forwarded to the launcher's own output in whole lines.
 //!
-//! A line without an end, such as a question or dots of progress, is passed on when its stream has been silent for a
-//! while: nobody can say whether its end will ever come. Whole lines of other streams are not held back for it, because
-//! its end may depend on them. A line that gets a mark in front waits for its end or that of its stream.
+//! An incomplete line, such as a question or dots of progress, is forwarded when its stream has
+//! been silent for a while, as its end may never come. Whole lines of other streams do not wait for
+//! it, because its end may depend on them. A line with a mark in front waits for its end, or for
+//! the end of its stream.
 
 use std::fmt::Display;
 use std::io;
@@ -14,69 +15,63 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-/// A line longer than this is passed on in pieces.
+/// In bytes. A longer line is forwarded in pieces.
 const MAX_LINE: usize = 64 << 10;
-/// While more than this waits in a sink, nothing more is read from the ranks.
+/// In bytes. With more waiting in a sink, the ranks' outputs are not read.
 const MAX_QUEUE: usize = 1 << 20;
-/// A pipe that poll(2) calls writable takes as much as this without blocking (PIPE_BUF).
+/// The bytes that a pipe takes without blocking when poll(2) reports it writable (PIPE_BUF).
 const ATOMIC: usize = 4096;
-/// After so much silence of its stream a line without an end is passed on. The pieces of a line that a program writes by
-/// several calls come faster.
+/// The silence after which an incomplete line is forwarded. The pieces of a line that a program
+/// writes by several calls come faster.
 const SILENCE: Duration = Duration::from_millis(100);
-/// A line that keeps growing is passed on so long after its first byte.
+/// The longest wait of a line that keeps growing.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
-/// How the output of ranks is printed.
+/// The style of the ranks' output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputStyle {
-    /// Each line gets its rank in front.
     pub tags: bool,
-    /// And the time before that.
     pub times: bool,
-    /// What goes to standard error is printed on standard output.
     pub merges: bool,
 }
 
 impl OutputStyle {
-    /// On which output of the launcher an output of a rank is printed.
+    /// The launcher's output for an output of a rank.
     pub(super) fn sink(self, kind: usize) -> usize {
         if self.merges { 0 } else { kind }
     }
 }
 
-/// One output of one rank: cuts what comes into lines.
+/// One output of one rank, cut into lines.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     partial: Vec<u8>,
     tag: Option<String>,
     times: bool,
-    /// When what has come of a line is passed on without its end, and the latest time for that.
+    /// When an incomplete line is forwarded, and the latest time for that.
     due: Option<(Instant, Instant)>,
 }
 
 impl Lines {
-    /// Lines that each get `[tag] ` in front, if there is one, and before that the time, if it is wanted.
+    /// Lines with `[tag] ` in front, if given, and with the time before that if `times`.
     pub(crate) fn new(tag: Option<&str>, times: bool) -> Lines {
         Lines { tag: tag.map(|tag| format!("[{tag}] ")), times, ..Lines::default() }
     }
 
-    /// What has come of the line that has no end yet.
     pub(crate) fn partial(&self) -> &[u8] {
         &self.partial
     }
 
-    /// Goes on with a line that has begun elsewhere.
+    /// Continues a line from a checkpoint.
     pub(crate) fn go_on(&mut self, partial: &[u8], now: Instant) {
         self.partial = partial.to_vec();
         self.wait_for_end(now);
     }
 
-    /// When to call [`Lines::pass_half`].
     pub(crate) fn due(&self) -> Option<Instant> {
         self.due.map(|(due, _)| due)
     }
 
-    /// Passes on a line that has no end, if it has waited long enough.
     pub(crate) fn pass_half(&mut self, now: Instant, out: &mut Vec<u8>) {
         if self.due().is_some_and(|due| due <= now) {
             self.put(out);
@@ -90,12 +85,11 @@ impl Lines {
         self.due = waits.then(|| (latest.min(now + SILENCE), latest));
     }
 
-    /// Whether lines get something in front.
     fn are_marked(&self) -> bool {
         self.times || self.tag.is_some()
     }
 
-    /// Adds what the rank wrote; whole lines go to `out`.
+    /// Adds a rank's output; whole lines go to `out`.
     pub(crate) fn take(&mut self, bytes: &[u8], now: Instant, out: &mut Vec<u8>) {
         let whole = bytes.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
         if whole > 0 {
@@ -109,7 +103,7 @@ impl Lines {
         self.wait_for_end(now);
     }
 
-    /// The rank has closed this output: what is left goes to `out`.
+    /// The rank has closed this output: the rest goes to `out`.
     pub(crate) fn end(&mut self, out: &mut Vec<u8>) {
         if self.are_marked() && !self.partial.is_empty() {
             self.partial.push(b'\n');
@@ -133,18 +127,16 @@ impl Lines {
     }
 }
 
-/// What one read brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Came {
-    /// So many bytes.
     Bytes(usize),
-    /// Nothing now: a descriptor that somebody has made nonblocking, and that was empty.
+    /// Nothing now: an empty descriptor that another process has made nonblocking.
     Nothing,
     /// The end, or an error after which nothing can come.
     End,
 }
 
-/// Reads what is there. A signal's handler in between changes nothing.
+/// Reads what is available, again after EINTR.
 pub(crate) fn read_some(fd: impl AsFd, buffer: &mut [u8]) -> Came {
     match rustix::io::retry_on_intr(|| rustix::io::read(fd.as_fd(), &mut *buffer)) {
         Ok(0) => Came::End,
@@ -158,17 +150,14 @@ pub(crate) fn read_some(fd: impl AsFd, buffer: &mut [u8]) -> Came {
 #[derive(Debug, Default)]
 pub(crate) struct Lost {
     bytes: u64,
-    /// Ends of lines among them.
     ends: u64,
-    /// Whether the last byte is none.
+    /// Whether the last byte is not a newline.
     is_amid_line: bool,
-    /// The first error.
     error: Option<io::Error>,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Lost {
-    /// Takes note of bytes that an error has kept from being written.
     pub(crate) fn note(&mut self, bytes: &[u8], error: io::Error) {
         self.bytes += bytes.len() as u64;
         self.ends += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
@@ -180,14 +169,13 @@ impl Lost {
         self.error.is_some()
     }
 
-    /// The error, once.
-    pub(crate) fn untold(&mut self) -> Option<&io::Error> {
-        let error = self.error.as_ref().filter(|_| !self.is_told)?;
-        self.is_told = true;
+    pub(crate) fn unreported(&mut self) -> Option<&io::Error> {
+        let error = self.error.as_ref().filter(|_| !self.is_reported)?;
+        self.is_reported = true;
         Some(error)
     }
 
-    /// How much it is, of what, for a person; `None` if nothing is lost.
+    /// The amount that is lost, for the user; `None` if nothing is lost.
     pub(crate) fn shown(&self, of: impl Display) -> Option<String> {
         let error = self.error.as_ref()?;
         let (bytes, lines) = (self.bytes, self.ends + u64::from(self.is_amid_line));
@@ -197,15 +185,14 @@ impl Lost {
     }
 }
 
-/// One output of the launcher. It never blocks the launcher: what cannot be written yet waits. What cannot be written for another
-/// reason is lost, and counted; later output may find room again.
+/// One output of the launcher. It never blocks: bytes wait for room. Bytes that cannot be written
+/// for another reason are lost and counted; later output may find room again.
 #[derive(Debug)]
 pub(crate) struct Sink<'a> {
     fd: BorrowedFd<'a>,
     piece: usize,
     queue: Vec<u8>,
     written: usize,
-    /// Nobody reads it any more.
     broken: bool,
     pub(crate) lost: Lost,
 }
@@ -218,12 +205,11 @@ impl<'a> Sink<'a> {
         Sink { fd, piece, queue: Vec::new(), written: 0, broken: false, lost: Lost::default() }
     }
 
-    /// Where to put bytes that shall be written; call [`Sink::write`] afterwards.
+    /// The queue for bytes to write; [`Sink::write`] must follow.
     pub(crate) fn queue(&mut self) -> &mut Vec<u8> {
         &mut self.queue
     }
 
-    /// What is not written yet.
     pub(crate) fn unwritten(&self) -> &[u8] {
         &self.queue[self.written..]
     }
@@ -236,19 +222,17 @@ impl<'a> Sink<'a> {
         self.broken
     }
 
-    /// The descriptor to poll for writing, if something waits.
+    /// The descriptor to poll for room, if bytes wait.
     pub(crate) fn waiting(&self) -> Option<BorrowedFd<'a>> {
         (!self.queue.is_empty()).then_some(self.fd)
     }
 
-    /// Gives up what waits.
     pub(crate) fn lose(&mut self, error: io::Error) {
         self.lost.note(&self.queue[self.written..], error);
         self.queue.clear();
         self.written = 0;
     }
 
-    /// Writes as much as can be written now.
     pub(crate) fn write(&mut self) {
         while self.written < self.queue.len() && !self.broken && is_ready(self.fd, PollFlags::OUT) {
             let end = self.written.saturating_add(self.piece).min(self.queue.len());
@@ -270,7 +254,7 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// Whether poll(2) says so now.
+/// Whether poll(2) reports one of `flags` now.
 pub(crate) fn is_ready(fd: impl AsFd, flags: PollFlags) -> bool {
     let fd = fd.as_fd();
     let mut fds = [PollFd::new(&fd, flags)];
@@ -353,7 +337,7 @@ mod tests {
         assert_eq!(read_some(&read, &mut buffer), Came::Nothing);
         rustix::io::write(&write, b"abc").unwrap();
         assert_eq!(read_some(&read, &mut buffer), Came::Bytes(3));
-        // Reading from the end for writing is a real error.
+        // Reading from the write end is a real error.
         assert_eq!(read_some(&write, &mut buffer), Came::End);
         drop(write);
         assert_eq!(read_some(&read, &mut buffer), Came::End);
@@ -369,8 +353,8 @@ mod tests {
             sink.write();
             assert!(sink.waiting().is_none() && !sink.is_broken());
         }
-        assert_eq!(sink.lost.untold().map(io::Error::kind), Some(io::ErrorKind::StorageFull));
-        assert!(sink.lost.untold().is_none());
+        assert_eq!(sink.lost.unreported().map(io::Error::kind), Some(io::ErrorKind::StorageFull));
+        assert!(sink.lost.unreported().is_none());
         let shown = "13 bytes in 3 lines of x (No space left on device (os error 28))";
         assert_eq!(sink.lost.shown("x").as_deref(), Some(shown));
     }

@@ -1,4 +1,4 @@
-//! On which nodes the ranks of a job are.
+//! The nodes of a job's ranks.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,19 @@ use oxmpi_sys::host;
 use super::files::{Files, Named};
 use super::{Launch, LaunchError};
 
-/// Whether ranks sleep on descriptors: on sockets, which are asked for or needed because they are spread over nodes, or on
-/// those to their daemons.
+/// Whether ranks sleep on descriptors: on sockets, which are selected or needed for several nodes,
+/// or on those of their daemons.
 pub(crate) fn has_sockets(launch: &Launch, size: u32) -> bool {
     launch.transport.is_over_sockets() || launch.nodes(size).iter().any(|node| *node > 0)
 }
 
-/// On how many nodes the ranks of a launcher are.
 pub(super) fn nodes_of(launch: &Launch, size: u32) -> u64 {
     launch.nodes(size).iter().max().map_or(0, |last| u64::from(*last) + 1)
 }
 
 impl Launch {
-    /// On which node each of the `size` ranks is: the host that it is placed on, or one of those that this machine pretends to
-    /// be, of which each has a block of ranks, as even as can be.
+    /// The node of each of `size` ranks: its host, or one of this machine's virtual nodes, which
+    /// get even blocks of ranks.
     pub(super) fn nodes(&self, size: u32) -> Vec<u32> {
         match &self.spread {
             Some(spread) => spread.nodes.clone(),
@@ -37,7 +36,8 @@ impl Launch {
         (0..size).filter(is_here).collect()
     }
 
-    /// The files for the output of the ranks that the job starts with, if there are such. They go on if it is restored.
+    /// The files for the output of the first job's ranks, if any. They are continued in a restored
+    /// job.
     pub(super) fn files(&self, size: u32, goes_on: bool) -> Result<Option<Files>, LaunchError> {
         let Some(of) = &self.output_files else { return Ok(None) };
         let (mut files, here) = (Files::new(of), host::name());
@@ -51,24 +51,24 @@ impl Launch {
     }
 }
 
-/// The node of each rank, if each of the nodes has a block of them.
+/// The node of each rank, if each node has a block of them.
 fn blocks(size: u32, nodes: u32) -> Vec<u32> {
     let (all, nodes) = (u64::from(size), u64::from(nodes.clamp(1, size.max(1))));
     (0..all).map(|rank| (((rank + 1) * nodes - 1) / all) as u32).collect()
 }
 
-/// Where a rank is.
+/// The node of a rank, and its rank there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// If there are several.
+pub(crate) struct RankPlace {
+    /// `None` if there is one node.
     pub(crate) node: Option<u32>,
     pub(crate) local_rank: u32,
     pub(crate) local_size: u32,
 }
 
-impl Place {
-    /// Of all ranks, which are on these nodes.
-    pub(crate) fn all(nodes: &[u32]) -> Vec<Place> {
+impl RankPlace {
+    /// The slots of all ranks, from their nodes.
+    pub(crate) fn all(nodes: &[u32]) -> Vec<RankPlace> {
         let mut sizes = BTreeMap::new();
         let ranks = nodes.iter().map(|node| {
             let size = sizes.entry(*node).or_insert(0);
@@ -76,7 +76,7 @@ impl Place {
             *size - 1
         });
         let ranks: Vec<u32> = ranks.collect();
-        let place = |(node, local_rank)| Place {
+        let place = |(node, local_rank)| RankPlace {
             node: (sizes.len() > 1).then_some(node),
             local_rank,
             local_size: sizes.get(&node).copied().unwrap_or(0),
@@ -93,8 +93,8 @@ mod tests {
     fn ranks_are_spread_over_nodes_in_even_blocks() {
         for size in 1..20 {
             for nodes in 1..=size {
-                let places = Place::all(&blocks(size, nodes));
-                let node = |place: &Place| place.node.unwrap_or(0);
+                let places = RankPlace::all(&blocks(size, nodes));
+                let node = |place: &RankPlace| place.node.unwrap_or(0);
                 for node_number in 0..nodes {
                     let here: Vec<_> = places.iter().filter(|place| node(place) == node_number).collect();
                     assert!(
@@ -108,13 +108,13 @@ mod tests {
                 assert!(places.is_sorted_by_key(node), "{places:?}");
             }
         }
-        assert_eq!(Place::all(&blocks(3, 1))[0].node, None);
+        assert_eq!(RankPlace::all(&blocks(3, 1))[0].node, None);
         assert_eq!(blocks(2, 9), [0, 1]);
     }
 
     #[test]
     fn ranks_of_a_node_need_not_be_in_a_row() {
-        let places = Place::all(&[0, 1, 0, 1, 0]);
+        let places = RankPlace::all(&[0, 1, 0, 1, 0]);
         let shown: Vec<_> = places.iter().map(|p| (p.node, p.local_rank, p.local_size)).collect();
         assert_eq!(
             shown,

@@ -1,4 +1,4 @@
-//! What ranks over sockets are reached by.
+//! The sockets and alarms of ranks that communicate over sockets.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -12,35 +12,30 @@ use super::abroad::Abroad;
 use super::{Launch, LaunchError};
 use crate::interfaces;
 
-/// How a rank over sockets is reached.
 #[derive(Debug)]
 pub(crate) struct Plug {
-    /// What wakes it when it sleeps on descriptors.
+    /// Wakes the rank when it sleeps on descriptors.
     pub(crate) alarm: OwnedFd,
-    /// Its listening socket, until the rank asks for it.
+    /// The listener, until the rank requests it.
     pub(crate) listener: Option<Listener>,
-    /// Where that can be reached.
+    /// The listener's addresses, separated by blanks.
     pub(crate) address: String,
-    /// Where else, for processes of other launchers.
+    /// The listener for processes of other launchers.
     pub(crate) abroad: Option<Abroad>,
 }
 
 impl Plug {
-    /// The addresses where it is reached, as numbers.
     pub(crate) fn sockets(&self) -> impl Iterator<Item = SocketAddr> + '_ {
         self.address.split(' ').filter_map(|address| address.split('%').next()?.parse().ok())
     }
 }
 
-/// The network that the sockets of a job on one host use.
-///
-/// # Errors
-/// There is none, or parameters leave none.
+/// The network for the sockets of a job on one host; an error if parameters leave none.
 pub fn network(params: &Params) -> Result<net::Interface, LaunchError> {
     networks(params, true).map(|mut all| all.swap_remove(0))
 }
 
-/// The networks that the sockets of a job may use, one at least, the best first.
+/// The networks for the sockets of a job, the best first; at least one.
 fn networks(params: &Params, is_one_host: bool) -> Result<Vec<net::Interface>, LaunchError> {
     let there = net::interfaces().map_err(|e| LaunchError::Kernel("list the interfaces of this host", e))?;
     let (include, exclude) = (params.btl_tcp_if_include(), params.btl_tcp_if_exclude());
@@ -48,7 +43,6 @@ fn networks(params: &Params, is_one_host: bool) -> Result<Vec<net::Interface>, L
     Ok(chosen.into_iter().cloned().collect())
 }
 
-/// Sockets that listen, for `count` ranks; for ranks with daemons their alarms alone.
 pub(crate) fn plugs(
     launch: &Launch,
     count: usize,
@@ -71,7 +65,8 @@ pub(crate) fn plugs(
     (0..count).map(plug).collect()
 }
 
-/// So many sockets that listen on the network of the job, with such `buffers`, and the addresses that others are told.
+/// `count` listeners on the networks of the job with buffers of this size, and the addresses to
+/// announce.
 pub(crate) fn listeners(
     launch: &Launch,
     count: usize,
@@ -84,15 +79,17 @@ pub(crate) fn listeners(
         chosen.truncate(1);
     }
     let name = host::name();
-    let told: Vec<_> =
-        chosen.iter().map(|network| (launch.hostmap.told(&name, network.address), network)).collect();
-    // Where it is this host's own; else something between the hosts translates it.
-    let own = told.iter().map(|(told, network)| if net::is_own(*told) { *told } else { network.address });
+    let announced: Vec<_> =
+        chosen.iter().map(|network| (launch.hostmap.announced(&name, network.address), network)).collect();
+    // The announced address is this host's own; or else a router between the hosts translates it.
+    let own = announced
+        .iter()
+        .map(|(address, network)| if net::is_own(*address) { *address } else { network.address });
     let own: Vec<IpAddr> = own.collect();
     if has_near_sockets && let Some(address) = own.first() {
         net::reach_own(*address).map_err(|error| LaunchError::NoLoopback { address: *address, error })?;
     }
-    // One socket that listens at all addresses of a kind, if it shall listen at several.
+    // For several addresses one socket listens on all addresses of the family.
     let at = match own[..] {
         [address] => address,
         [IpAddr::V4(_), ..] => Ipv4Addr::UNSPECIFIED.into(),
@@ -102,14 +99,14 @@ pub(crate) fn listeners(
     let one = |_| {
         let listener = Listener::bind(at, buffers).map_err(listen)?;
         let port = listener.address().map_err(listen)?.port();
-        let mut addresses: Vec<String> = told
+        let mut addresses: Vec<String> = announced
             .iter()
             .zip(&own)
             .filter(|(_, own)| own.is_ipv4() == at.is_ipv4())
-            .map(|((told, network), _)| format!("{}%{}", SocketAddr::new(*told, port), network.name))
+            .map(|((address, network), _)| format!("{}%{}", SocketAddr::new(*address, port), network.name))
             .collect();
         addresses.dedup();
-        // What reads them takes a word with a slash for the name of the host.
+        // A word with a slash is the host's name for the reader.
         Ok((listener, format!("{} /{}", addresses.join(" "), name.replace(char::is_whitespace, "-"))))
     };
     (0..count).map(one).collect()

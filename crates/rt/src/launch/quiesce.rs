@@ -1,62 +1,53 @@
-//! The messages of a job stand still, its connections are ended and made again: for whoever wants to see to a network, and for tests
-//! of what a checkpoint needs. A tool asks at the entrance ([`crate::inquiry`]), and is answered when all is done, or when it is known
-//! that it will not be, or not in time.
+//! Quiescing a job's messages and making its connections anew: for network maintenance, and for
+//! tests of what a checkpoint needs. A tool requests it at the entrance ([`crate::inquiry`]), and
+//! gets the answer at the end, on failure, or at its time limit.
 
 use std::time::{Duration, Instant};
 
 use oxmpi_shm::segment::RankState;
 use oxmpi_sys::poller::raise_alarm;
 
-use super::launcher::{Launcher, Member};
+use super::launcher::{JobMember, Launcher};
 use super::plugs::plugs;
 use crate::control::Reply;
 use crate::hosts::message::ToAgent;
-use crate::job::Stage;
+use crate::job::MpiStage;
 use crate::quiesce::{Next, Quiescence};
 
-/// How often those who are waited for are looked at: who has finalized takes no step any more.
+/// The interval of checks for missing processes: a process that has finalized takes no more steps.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long nothing is said of those who are waited for.
+/// The time before missing processes are reported.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long the processes may take until their messages are at rest, for who makes images.
 const RESTING: Duration = Duration::from_secs(60);
-/// How long it is awaited that other hosts tell how far their processes are.
+/// How long the progress of processes on other hosts is awaited.
 const LOOK_GRACE: Duration = Duration::from_secs(2);
 
-/// What the launcher knows of it.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
     processes: Quiescence,
-    /// When it began, when they were quiet, and when somebody is looked at again.
     times: Option<Times>,
-    /// It begins when other hosts have told how far their processes are, or at this time.
+    /// It begins when other hosts have reported their processes' progress, or at this time.
     awaited: Option<Instant>,
-    /// Who has asked for it.
     asker: Option<Asker>,
-    /// The step by which they go on when images were made of them.
+    /// The step by which processes resume after imaging.
     after_images: Option<u32>,
 }
 
-/// A tool that waits for an answer.
 #[derive(Debug)]
 struct Asker {
-    /// Its number at the entrance.
     id: u32,
-    /// Until when it waits, and how long that is.
+    /// The end and the length of its time limit.
     until: Instant,
     limit: Duration,
-    /// It makes images while they stand still.
+    /// It images the processes meanwhile.
     makes_images: bool,
 }
 
-/// How far a process is on its way through MPI.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
-    /// It has not called MPI_Init.
+pub(super) enum MpiPhase {
     Ahead,
-    /// It may send messages, now or later.
+    /// May send messages, now or later.
     Inside,
-    /// It sends none any more.
     Behind,
 }
 
@@ -65,35 +56,33 @@ struct Times {
     began: Instant,
     quiet: Option<Instant>,
     look: Instant,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Standing {
-    /// When those who are waited for are to be looked at.
+    /// When missing processes are checked, or a limit is over.
     pub(super) fn time(&self) -> Option<Instant> {
         let look = self.times.as_ref().map(|times| times.look);
         let until = self.asker.as_ref().map(|asker| asker.until);
         look.into_iter().chain(self.awaited).chain(until).min()
     }
 
-    /// Of processes that were restored, where this step was the last one.
+    /// For restored processes, whose last step this was.
     pub(super) fn restored(step: u32) -> Standing {
         Standing { processes: Quiescence::restored(step), ..Standing::default() }
     }
 
-    /// Whether messages stand still, or are about to.
+    /// Whether a quiescence is in progress or about to begin.
     pub(super) fn is_on(&self) -> bool {
         self.awaited.is_some() || self.processes.is_on()
     }
 
-    /// The last step that was asked for.
     pub(super) fn step(&self) -> u32 {
         self.processes.step()
     }
 }
 
 impl Launcher<'_> {
-    /// A tool, which has this number at the entrance, wants the messages to stand still.
     pub(super) fn quiesce(&mut self, id: u32, limit_ms: u32) {
         if !self.launch.transport.can_rest(&self.launch.params) {
             let name = self.launch.transport.name;
@@ -102,42 +91,39 @@ impl Launcher<'_> {
             return self.end_entrant(id, &Reply::Refused { rank: 0, reason });
         }
         if self.hold.is_some() || self.rests_for_images() {
-            let reason = "images of the job are being made: ask again when that is done".into();
+            let reason = "images of the job are being made: try again when that is done".into();
             return self.end_entrant(id, &Reply::Refused { rank: 0, reason });
         }
         if self.standing.asker.is_some() || self.standing.processes.is_on() {
-            let reason = "messages are being quiesced already: ask again when that is done".into();
+            let reason = "messages are being quiesced already: try again when that is done".into();
             return self.end_entrant(id, &Reply::Refused { rank: 0, reason });
         }
         self.await_rest(id, Duration::from_millis(limit_ms.into()), false);
     }
 
-    /// A tool, which has this number at the entrance, makes images of the processes when their messages are at rest.
+    /// Quiesces the messages for a tool that then images the processes.
     pub(super) fn rest_for_images(&mut self, id: u32) {
         self.await_rest(id, RESTING, true);
     }
 
-    /// Whether the messages are at rest for images.
     pub(super) fn rests_for_images(&self) -> bool {
         self.standing.after_images.is_some()
     }
 
-    /// No images are made any more: the messages go on.
     pub(super) fn end_rest(&mut self) {
         if let Some(step) = self.standing.after_images.take() {
-            self.ask_step(step, false);
+            self.request_step(step, false);
         }
     }
 
     fn await_rest(&mut self, id: u32, limit: Duration, makes_images: bool) {
         let now = Instant::now();
         self.standing.asker = Some(Asker { id, until: now + limit, limit, makes_images });
-        self.look_far();
+        self.query_agents();
         self.standing.awaited = Some(now + LOOK_GRACE);
-        self.begin_quiescing(now, self.is_look_over());
+        self.begin_quiescing(now, self.are_checks_answered());
     }
 
-    /// Answers the tool that has asked, if it waits still.
     fn answer_asker(&mut self, reply: &Reply) {
         if let Some(asker) = self.standing.asker.take() {
             self.end_entrant(asker.id, reply);
@@ -148,44 +134,44 @@ impl Launcher<'_> {
         self.answer_asker(&Reply::Refused { rank: 0, reason });
     }
 
-    /// Begins, if somebody wants it and it is known how far all processes are, or nobody should wait for that any longer.
+    /// Begins, if requested, when the progress of all processes is known or the wait for it is
+    /// over.
     pub(super) fn begin_quiescing(&mut self, now: Instant, is_known: bool) {
         if !self.standing.awaited.is_some_and(|limit| is_known || limit <= now) {
             return;
         }
         self.standing.awaited = None;
         let running = || self.members.iter().filter(|(_, member)| member.running).map(|(number, _)| *number);
-        if let Some(number) = running().find(|number| self.way_of(*number) == Way::Ahead) {
+        if let Some(number) = running().find(|number| self.phase_of(*number) == MpiPhase::Ahead) {
             let name = self.job.name(number);
-            return self.refuse_asker(format!("{name} has not called MPI_Init yet: ask again when it has"));
+            return self.refuse_asker(format!("{name} has not called MPI_Init yet: try again when it has"));
         }
-        let taking_part: Vec<u32> = running().filter(|number| self.way_of(*number) == Way::Inside).collect();
+        let taking_part: Vec<u32> =
+            running().filter(|number| self.phase_of(*number) == MpiPhase::Inside).collect();
         if taking_part.is_empty() {
             return self.refuse_asker("no process of the job sends messages any more".into());
         }
         let Some(step) = self.standing.processes.begin(taking_part.into_iter()) else { return };
-        self.standing.times = Some(Times { began: now, quiet: None, look: now + LOOK, is_told: false });
-        self.ask_step(step, false);
+        self.standing.times = Some(Times { began: now, quiet: None, look: now + LOOK, is_reported: false });
+        self.request_step(step, false);
     }
 
-    /// How far a process is.
-    pub(super) fn way_of(&self, number: u32) -> Way {
+    pub(super) fn phase_of(&self, number: u32) -> MpiPhase {
         if let Some(rank) = self.rank(number) {
             return match rank.segment.status().state() {
-                RankState::Created | RankState::Loaded => Way::Ahead,
-                RankState::Initialized | RankState::Finalizing | RankState::Resting => Way::Inside,
-                RankState::Aborting | RankState::Finalized => Way::Behind,
+                RankState::Created | RankState::Loaded => MpiPhase::Ahead,
+                RankState::Initialized | RankState::Finalizing | RankState::Resting => MpiPhase::Inside,
+                RankState::Aborting | RankState::Finalized => MpiPhase::Behind,
             };
         }
         match self.members.get(&number) {
-            Some(Member { seen, .. }) if seen.stage == Stage::Untouched => Way::Ahead,
-            Some(Member { seen, rests, .. }) if *rests || seen.stage.is_inside() => Way::Inside,
-            _ => Way::Behind,
+            Some(JobMember { seen, .. }) if seen.stage == MpiStage::Untouched => MpiPhase::Ahead,
+            Some(JobMember { seen, rests, .. }) if *rests || seen.stage.is_inside() => MpiPhase::Inside,
+            _ => MpiPhase::Behind,
         }
     }
 
-    /// Asks all that run for a step.
-    fn ask_step(&mut self, step: u32, closes: bool) {
+    fn request_step(&mut self, step: u32, closes: bool) {
         self.post_all(&ToAgent::Step { number: step, closes });
         for member in self.members.values().filter(|member| member.running) {
             let Some(rank) = &member.rank else { continue };
@@ -194,13 +180,11 @@ impl Launcher<'_> {
         }
     }
 
-    /// A process has taken a step.
     pub(super) fn step_taken(&mut self, rank: u32, step: u32) {
         let next = self.standing.processes.reached(rank, step);
         self.go_on(next);
     }
 
-    /// A process takes no step any more.
     pub(super) fn takes_no_step(&mut self, rank: u32) {
         let next = self.standing.processes.gone(rank);
         self.go_on(next);
@@ -212,11 +196,11 @@ impl Launcher<'_> {
             Some(Next::Close(step)) => {
                 self.standing.times.iter_mut().for_each(|times| times.quiet = Some(Instant::now()));
                 if let Err(why) = self.make_listeners() {
-                    // They hear it when they ask for theirs.
+                    // Ranks get the error when they request their listener.
                     self.print(&format!("mpirun: {why}\n"));
                     self.refuse_asker(why.to_string());
                 }
-                self.ask_step(step, true);
+                self.request_step(step, true);
             }
             Some(Next::Resume(step)) => {
                 if let Some(asker) = self.standing.asker.take_if(|asker| asker.makes_images) {
@@ -225,7 +209,7 @@ impl Launcher<'_> {
                     self.hold_wanted = Some(asker.id);
                     return;
                 }
-                self.ask_step(step, false);
+                self.request_step(step, false);
                 if let Some(Times { began, quiet, .. }) = self.standing.times.take() {
                     let all = self.standing.processes.len();
                     let ms = |time: Option<Instant>| {
@@ -244,7 +228,7 @@ impl Launcher<'_> {
         }
     }
 
-    /// New listeners at new addresses, for all who run.
+    /// Gives all running processes new listeners at new addresses.
     fn make_listeners(&mut self) -> Result<(), super::LaunchError> {
         let running = self.members.values_mut().filter(|member| member.running);
         let own: Vec<_> = running.filter_map(|member| member.plug.as_mut()).collect();
@@ -256,8 +240,8 @@ impl Launcher<'_> {
         own.into_iter().zip(made).try_for_each(|(plug, new)| plug.renew(new, self.launch))
     }
 
-    /// Looks who of those that are waited for has finalized, and says for whom it waits if that takes long.
-    pub(super) fn look_at_missing(&mut self) {
+    /// Checks missing processes, and reports them if the wait is long.
+    pub(super) fn check_missing(&mut self) {
         let now = Instant::now();
         if let Some(limit) = self.standing.asker.as_ref().filter(|one| one.until <= now).map(|one| one.limit)
         {
@@ -272,11 +256,11 @@ impl Launcher<'_> {
         let Some(times) = self.standing.times.as_mut().filter(|times| times.look <= now) else { return };
         times.look = now + LOOK;
         let is_late =
-            now.duration_since(times.began) > PATIENCE && !std::mem::replace(&mut times.is_told, true);
-        if self.is_look_over() {
-            self.look_far();
+            now.duration_since(times.began) > PATIENCE && !std::mem::replace(&mut times.is_reported, true);
+        if self.are_checks_answered() {
+            self.query_agents();
         }
-        let is_over = |number: &u32| self.way_of(*number) == Way::Behind;
+        let is_over = |number: &u32| self.phase_of(*number) == MpiPhase::Behind;
         let (over, missing): (Vec<u32>, Vec<u32>) = self.standing.processes.missing().partition(is_over);
         if is_late && !missing.is_empty() {
             let names: Vec<_> = missing.iter().map(|number| self.job.name(*number)).collect();

@@ -1,7 +1,7 @@
-//! Where processes are spawned, and their start, here and on other hosts.
+//! The hosts of spawned processes, and their start, here and on other hosts.
 //!
-//! All start or none does: first everything is made for them on each host, then they run. For the time that it takes the launcher
-//! waits for the agents that have to do with it, and keeps what these say of other things for later.
+//! All processes start, or none: first they are prepared on each host, then they run. Meanwhile the
+//! launcher waits for the agents involved, and keeps their other messages for later.
 
 use std::io;
 use std::net::IpAddr;
@@ -16,49 +16,44 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::binding::Binding;
 use super::entrance::Entrance;
 use super::input::Inputs;
-use super::launcher::{Launcher, Member};
-use super::places::Place;
+use super::launcher::{JobMember, Launcher};
+use super::places::RankPlace;
 use super::start::{Crew, Recruits};
 use super::{App, Bind, LaunchError, Stdin, end};
 use crate::client::{is_oversubscribed, segment_config};
-use crate::hosts::head::{Far, program, timespec};
+use crate::hosts::head::{RemoteAgent, program, timespec};
 use crate::hosts::message::{Order, ToAgent};
 use crate::universe::Command;
 
-/// How long agents may take to start processes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where a process is spawned.
 #[derive(Clone, Debug)]
 pub(super) struct Home {
     pub(super) node: u32,
-    /// Whose agent starts it; `None`: this launcher does.
+    /// The index of its agent; `None`: this launcher.
     pub(super) agent: Option<usize>,
     pub(super) host: String,
 }
 
-/// A host that takes processes.
-struct Room {
+struct HostRoom {
     home: Home,
     slots: u32,
     taken: u32,
-    /// Whether it is taken if nobody names it.
+    /// Whether the host takes processes that name no host.
     is_offered: bool,
 }
 
-impl Room {
-    /// How often its slots are taken.
+impl HostRoom {
+    /// How many times the slots are filled.
     fn round(&self) -> u32 {
         self.taken / self.slots.max(1)
     }
 }
 
 impl Launcher<'_> {
-    /// Where the processes of commands are spawned: on the hosts that they name, else where slots are free, and else on all in
-    /// turn.
-    ///
-    /// # Errors
-    /// A host that is none of the job, for a person.
+    /// The hosts of the commands' processes: the hosts that a command names, otherwise hosts with
+    /// free slots, otherwise all round robin. An error about a host that is not of the job is for
+    /// the user.
     pub(super) fn homes(&self, commands: &[Command]) -> Result<Vec<Home>, String> {
         let mut rooms = self.rooms();
         let mut homes = Vec::new();
@@ -70,14 +65,14 @@ impl Launcher<'_> {
                 }
             };
             if let Some(hosts) = hosts {
-                // Named once is one slot.
-                let mut seats = named.iter().cycle();
-                let seats: Vec<usize> = (0..*processes).filter_map(|_| seats.next().copied()).collect();
-                if seats.is_empty() {
+                // Each mention is a slot.
+                let mut slots = named.iter().cycle();
+                let slots: Vec<usize> = (0..*processes).filter_map(|_| slots.next().copied()).collect();
+                if slots.is_empty() {
                     return Err(format!("info key host: '{hosts}' names no host"));
                 }
-                seats.iter().for_each(|at| rooms[*at].taken += 1);
-                homes.extend(seats.iter().map(|at| rooms[*at].home.clone()));
+                slots.iter().for_each(|at| rooms[*at].taken += 1);
+                homes.extend(slots.iter().map(|at| rooms[*at].home.clone()));
                 continue;
             }
             named.dedup();
@@ -91,8 +86,8 @@ impl Launcher<'_> {
         Ok(homes)
     }
 
-    fn rooms(&self) -> Vec<Room> {
-        let own = |node, is_offered| Room {
+    fn rooms(&self) -> Vec<HostRoom> {
+        let own = |node, is_offered| HostRoom {
             home: Home { node, agent: None, host: host::name() },
             slots: u32::MAX,
             taken: 0,
@@ -101,25 +96,25 @@ impl Launcher<'_> {
         let Some(spread) = &self.launch.spread else { return vec![own(self.node.unwrap_or(0), true)] };
         let mut rooms = Vec::new();
         for (node, host) in (0..).zip(&spread.hosts) {
-            let is_its = |far: &Option<Far>| far.as_ref().is_some_and(|far| far.node == node);
+            let is_its = |far: &Option<RemoteAgent>| far.as_ref().is_some_and(|far| far.node == node);
             let agent = self.far.iter().position(is_its);
             if host.opening.is_some() && agent.is_none() {
-                // It is lost.
                 continue;
             }
-            let on_it = |member: &&Member| member.running && member.node == node;
+            let on_it = |member: &&JobMember| member.running && member.node == node;
             let home = Home { node, agent, host: host.name.clone() };
             let taken = self.members.values().filter(on_it).count() as u32;
-            rooms.push(Room { home, slots: host.slots, taken, is_offered: true });
+            rooms.push(HostRoom { home, slots: host.slots, taken, is_offered: true });
         }
-        // Of several hosts this one can be reached, though no rank is here.
+        // With several hosts this one can be named, even without ranks.
         if spread.hosts.len() > 1 && spread.hosts.iter().all(|host| host.opening.is_some()) {
             rooms.push(own(spread.hosts.len() as u32, false));
         }
         rooms
     }
 
-    /// Starts new processes at these homes, all or none. Returns those of this host, and the process numbers of the others.
+    /// Starts processes on these hosts, all or none. Returns those of this host, and the process
+    /// numbers of the others.
     pub(super) fn recruit(
         &mut self,
         apps: &[App],
@@ -135,7 +130,7 @@ impl Launcher<'_> {
         let mut agents: Vec<usize> = homes.iter().filter_map(|home| home.agent).collect();
         agents.sort_unstable();
         agents.dedup();
-        let is_running = |member: &&Member| member.running && member.host.is_none();
+        let is_running = |member: &&JobMember| member.running && member.host.is_none();
         let running = self.members.values().filter(is_running).count() as u32;
         let oversubscribed = is_oversubscribed(running + here.len() as u32);
         let boot = Boot {
@@ -147,7 +142,7 @@ impl Launcher<'_> {
             app: 0,
             oversubscribed,
             config: segment_config(&self.launch.params, oversubscribed),
-            // Barriers, the way and the job's number are the same for all processes of a launcher.
+            // Barriers, transport and job number are the same for all processes of a launcher.
             ..self.boot
         };
         self.raise_own_files();
@@ -155,7 +150,7 @@ impl Launcher<'_> {
             Inputs::open(Stdin::None, size, false, Vec::new()).map_err(|e| io::Error::from(e).to_string())?;
         let nodes: Vec<u32> = homes.iter().map(|home| home.node).collect();
         let several = self.launch.spread.as_ref().is_some_and(|spread| spread.hosts.len() > 1);
-        let mut places = Place::all(&nodes);
+        let mut places = RankPlace::all(&nodes);
         let node = |home: &Home| match &self.launch.spread {
             Some(_) => several.then_some(home.node),
             None => self.node,
@@ -165,7 +160,7 @@ impl Launcher<'_> {
         let crew = Crew { launch: self.launch, apps, boot, places, here, has_others: false, way_in };
         let prepared = match crew.here.is_empty() {
             true => None,
-            false => Some(crew.prepare().map_err(told)?),
+            false => Some(crew.prepare().map_err(text_of)?),
         };
         for at in &agents {
             let Some(Some(far)) = self.far.get_mut(*at) else {
@@ -198,7 +193,8 @@ impl Launcher<'_> {
             .and_then(|()| match prepared {
                 Some(prepared) => {
                     let (guard, none) = (&self.guard, Binding::none());
-                    crew.start(prepared, guard, self.signals, &inputs, &none, self.open_files).map_err(told)
+                    crew.start(prepared, guard, self.signals, &inputs, &none, self.open_files)
+                        .map_err(text_of)
                 }
                 None => Ok(Recruits { ranks: Vec::new(), outputs: Vec::new(), plugs: Vec::new() }),
             })
@@ -206,7 +202,7 @@ impl Launcher<'_> {
                 agents.iter().for_each(|at| self.post_far(*at, &ToAgent::Go));
                 let run = self.await_agents(&agents, base, |far| !far.pids.is_empty());
                 if run.is_err() {
-                    recruits.ranks.iter().for_each(|rank| end::bury(rank, &self.guard));
+                    recruits.ranks.iter().for_each(|rank| end::kill_and_reap(rank, &self.guard));
                 }
                 run.map(|()| recruits)
             });
@@ -224,12 +220,11 @@ impl Launcher<'_> {
         }
     }
 
-    /// Waits until agents have answered; not when the user wants the job to end meanwhile.
     fn await_agents(
         &mut self,
         agents: &[usize],
         base: u32,
-        has_answered: fn(&Far) -> bool,
+        has_answered: fn(&RemoteAgent) -> bool,
     ) -> Result<(), String> {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -276,12 +271,12 @@ impl Launcher<'_> {
                 if !matches!(far.stream.read(), Ok(true)) {
                     return Err(format!("host '{}' is lost", far.host));
                 }
-                far.heard = Instant::now();
+                far.last_message = Instant::now();
             }
         }
     }
 
-    /// Takes new processes on other hosts among the members. Returns those that have no home.
+    /// Makes new processes on other hosts members. Returns the processes that are not members then.
     pub(super) fn admit_far(
         &mut self,
         pids: &[(u32, u32)],
@@ -301,18 +296,18 @@ impl Launcher<'_> {
             }
             let tag = self.launch.output.tags.then_some(&*name);
             self.enlist_far_one((agent, home.node), (*number, *pid), tag, program);
-            self.tell_places(*number, 1);
+            self.send_places(*number, 1);
         }
         let all = (base..).zip(homes);
         all.map(|(number, _)| number).filter(|number| !self.members.contains_key(number)).collect()
     }
 
-    /// More processes need more descriptors of this one.
+    /// Raises this process's limit on open files, as more processes need more.
     fn raise_own_files(&mut self) {
         if self.open_files.is_none() {
             let before = getrlimit(Resource::Nofile);
             let raised = Rlimit { current: before.maximum, maximum: before.maximum };
-            // If it fails there may be enough all the same.
+            // The old limit may suffice.
             if setrlimit(Resource::Nofile, raised).is_ok() {
                 self.open_files =
                     Some((before.current.unwrap_or(u64::MAX), before.maximum.unwrap_or(u64::MAX)));
@@ -321,12 +316,12 @@ impl Launcher<'_> {
     }
 }
 
-fn told(error: LaunchError) -> String {
+fn text_of(error: LaunchError) -> String {
     error.to_string()
 }
 
-/// The rooms of a list `a,b:2`, each as often as it has slots there.
-fn find_rooms(rooms: &[Room], list: &str) -> Result<Vec<usize>, String> {
+/// The hosts of a list `a,b:2`, each as often as it has slots there.
+fn find_rooms(rooms: &[HostRoom], list: &str) -> Result<Vec<usize>, String> {
     let mut found = Vec::new();
     for word in list.split(',').map(str::trim).filter(|word| !word.is_empty()) {
         let (name, slots) = match word.rsplit_once(':') {
@@ -343,7 +338,10 @@ fn find_rooms(rooms: &[Room], list: &str) -> Result<Vec<usize>, String> {
         let at = at.or_else(|| rooms.iter().position(|room| is_this && room.home.agent.is_none()));
         let names = || rooms.iter().map(|room| &*room.home.host).collect::<Vec<_>>().join(", ");
         let at = at.ok_or_else(|| {
-            format!("host '{name}' is none of the job's, which are {}: start the job on it as well", names())
+            format!(
+                "host '{name}' is not among the hosts of the job, {}: start the job on it as well",
+                names()
+            )
         })?;
         found.extend(std::iter::repeat_n(at, slots));
     }

@@ -16,30 +16,29 @@ use rustix::process::{Resource, Signal, WaitId, WaitIdOptions, getrlimit, pidfd_
 use super::{LaunchError, start};
 use crate::job::Exit;
 
-/// The word after `oxmpi` that makes a process a relay.
+/// The argument of `oxmpi` that makes a process a relay.
 pub const RELAY_WORD: &str = "relay";
-/// The number that its socket to the launcher has in a relay.
+/// The descriptor number of the socket to the launcher in a relay.
 pub const RELAY_CONTROL: i32 = 63;
 
-/// How long to wait for room for an order.
+/// The limit for room for an order.
 const ROOM: Duration = Duration::from_secs(1);
 
-/// The relay of one node, which this process has started.
 #[derive(Debug)]
-pub(crate) struct Relay {
+pub(crate) struct RelayProcess {
     process: Process,
     control: OwnedFd,
     runs: bool,
 }
 
-impl Relay {
-    /// Starts the relay of a node. It gets `begin`, and what it listens on if there are others.
+impl RelayProcess {
+    /// Starts the relay of a node with the order `begin`, and its listener if there are others.
     pub(crate) fn start(
         signals: &Signals,
         guard: &Guard,
         begin: &Order,
         listener: Option<&Listener>,
-    ) -> Result<Relay, LaunchError> {
+    ) -> Result<RelayProcess, LaunchError> {
         let kernel = |what| move |error| LaunchError::Kernel(what, error);
         let (control, theirs) = parcel::pair().map_err(kernel("make a socket pair"))?;
         let path = oxmpi_sys::library::program().map_err(kernel("find the program of the daemons"))?;
@@ -62,17 +61,17 @@ impl Relay {
             fds: &fds,
             mask: signals.before(),
             ignores_none: false,
-            // Files that wait are open.
+            // Descriptors in sent messages count as open files.
             open_files: Some((most, most)),
             cpus: None,
             is_tied: true,
         })
         .map_err(run)?;
-        // The guard can only be missing if somebody killed it; then the job runs unguarded.
+        // Fails only if the guard was killed; then the job runs unguarded.
         let _ = guard.watch(process.pid);
-        let relay = Relay { process, control, runs: true };
+        let relay = RelayProcess { process, control, runs: true };
         parcel::send(&relay.control, &[Bytes::from(&begin.encode()[..])], listener.map(AsFd::as_fd))
-            .map_err(kernel("tell a daemon who it is"))?;
+            .map_err(kernel("send a daemon its first order"))?;
         Ok(relay)
     }
 
@@ -80,12 +79,10 @@ impl Relay {
         self.process.pid
     }
 
-    /// Readable when it has said something.
     pub(crate) fn control(&self) -> BorrowedFd<'_> {
         self.control.as_fd()
     }
 
-    /// Readable when it has ended.
     pub(crate) fn end_seen(&self) -> BorrowedFd<'_> {
         self.process.pidfd.as_fd()
     }
@@ -94,12 +91,11 @@ impl Relay {
         self.runs
     }
 
-    /// Tells it something. It always listens, so that there is room soon; one that does not is as good as dead.
-    pub(crate) fn tell(&self, order: &Order, socket: Option<&OwnedFd>) -> std::io::Result<()> {
+    /// Sends an order. A relay reads all the time, so room comes soon; otherwise it has failed.
+    pub(crate) fn send(&self, order: &Order, socket: Option<&OwnedFd>) -> std::io::Result<()> {
         self.pass(&order.encode(), socket)
     }
 
-    /// The same of an order that is encoded.
     pub(crate) fn pass(&self, order: &[u8], socket: Option<&OwnedFd>) -> std::io::Result<()> {
         let send = || parcel::send(&self.control, &[Bytes::from(order)], socket.map(AsFd::as_fd));
         match send() {
@@ -107,23 +103,20 @@ impl Relay {
                 parcel::wait_for_room(&self.control, ROOM);
                 send()
             }
-            told => told,
+            sent => sent,
         }
     }
 
-    /// Makes a socket to it for a process of its node.
-    ///
-    /// # Errors
-    /// Why there is none, for a person.
+    /// Creates a socket to the relay for a process of its node. The error is for the user.
     pub(crate) fn connect(&self, number: u32) -> Result<OwnedFd, String> {
         let (theirs, own) = parcel::pair().map_err(|error| error.to_string())?;
-        let told = self.tell(&Order::Process { number }, Some(&theirs));
-        told.map_err(|error| format!("the daemon of its node does not listen: {error}"))?;
+        let sent = self.send(&Order::Process { number }, Some(&theirs));
+        sent.map_err(|error| format!("the daemon of its node does not read: {error}"))?;
         Ok(own)
     }
 
-    /// The next that it has said, if there is something: an encoded notice.
-    pub(crate) fn hear(&self) -> Option<Vec<u8>> {
+    /// The next notice, encoded; `None`: none has come.
+    pub(crate) fn next_notice(&self) -> Option<Vec<u8>> {
         let mut bytes = [0; MAX_ORDER];
         match parcel::receive(&self.control, &mut bytes) {
             Ok((n @ 1.., _)) => Some(bytes[..n].to_vec()),
@@ -131,7 +124,7 @@ impl Relay {
         }
     }
 
-    /// How it has ended, if it has and this was not asked before.
+    /// The exit status, once, after the relay has ended.
     pub(crate) fn take_end(&mut self) -> rustix::io::Result<Option<Exit>> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         let Some(status) = waitid(WaitId::PidFd(self.process.pidfd.as_fd()), options)? else {
@@ -144,10 +137,8 @@ impl Relay {
         }))
     }
 
-    /// Ends it.
     pub(crate) fn end(self, guard: &Guard) {
         let _ = pidfd_send_signal(&self.process.pidfd, Signal::KILL);
-        // If the guard is gone it kills nobody.
         let _ = guard.forget(self.process.pid);
         let _ = waitid(WaitId::PidFd(self.process.pidfd.as_fd()), WaitIdOptions::EXITED);
     }

@@ -1,9 +1,11 @@
-//! Bringing a job back of which each rank has an image: a new launcher restores them as its children, each with a new control socket,
-//! new pipes and a new listener, and goes on where the one before has left off ([`Held`]).
+//! Restarting a job from images of its ranks: a new launcher restores them as its children, each
+//! with a new control socket, new pipes and a new listener, and continues from the old launcher's
+//! state ([`Held`]).
 //!
-//! The processes are restored stopped, as they were imaged. While none of them runs, a mark in the segment of each says that it was restored
-//! ([`oxmpi_shm::segment::Status::note_restored`]): it takes its new control socket for the old one, ends what were its connections,
-//! and requests its new listener. The addresses of its peers it requests whenever it connects.
+//! The processes are restored stopped, as they were imaged. While none of them runs, each segment
+//! is marked ([`oxmpi_shm::segment::Status::note_restored`]): a rank then adopts its new control
+//! socket, drops its old connections, and requests its new listener. It requests the addresses of
+//! its peers when it connects.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -32,70 +34,63 @@ use super::launcher::Launcher;
 use super::lifelines::Lifelines;
 use super::plugs::{Plug, plugs};
 use super::quiesce::Standing;
-use super::start::{Nested, Outputs, Rank, Started, boot, kernel, raise_open_files};
+use super::start::{Nested, Outputs, RankProcess, StartedRanks, boot, kernel, raise_open_files};
 use super::still::send;
 use super::{Deadline, Launch, LaunchError, binding_of, prepare};
-use crate::hosts::head::Far;
+use crate::hosts::head::RemoteAgent;
 use crate::hosts::message::{Order, RestoreOrder, ToAgent};
 use crate::hosts::pieces::FileSender;
 
-/// The word that makes this program the init of a PID namespace ([`oxmpi_sys::spawn::init`]).
+/// The argument that makes this program the init of a PID namespace ([`oxmpi_sys::spawn::init`]).
 pub const NAMESPACE_WORD: &str = "pid-namespace";
 
-/// A rank whose image is to be restored.
+/// A rank to restore.
 #[derive(Debug)]
 pub struct Restored<'f> {
-    /// Its number.
     pub number: u32,
-    /// Where its processes get their numbers, if not in the PID namespace of this process.
+    /// The PID namespace of its processes, if not that of this process.
     pub namespace: Option<&'f PidNamespace>,
-    /// What is to be in the place of which sockets and pipes, by the names that these had.
+    /// The new sockets and pipes, each with the name of the old one that it replaces.
     pub given: Vec<(BorrowedFd<'f>, String)>,
 }
 
-/// Restores the images of ranks, as children of the thread that calls it, and stopped. The error is for a person.
+/// Restores images of ranks as stopped children of the calling thread. The error is for the user.
 pub type Restore<'a> = dyn Fn(&Images, &[Restored<'_>]) -> Result<(), String> + 'a;
 
-/// Ranks whose process numbers cannot be had on this host, and need a PID namespace.
+/// Ranks whose process numbers are in use on this host, and which need a PID namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApartRanks {
-    /// Their numbers among the ranks.
     pub ranks: Vec<u32>,
-    /// The highest number of a process or thread of theirs.
     pub highest: u32,
-    /// Numbers that ranks need which are to be restored among the processes of the host.
+    /// Process numbers of ranks that are restored without a namespace.
     pub needed: Vec<u32>,
-    /// Why they need one, as a part of a sentence.
+    /// Why they need a namespace, as a part of a sentence.
     pub reason: String,
 }
 
-/// Which of these ranks, which are to be restored on this host, need PID namespaces. The error is for a person.
+/// Selects the ranks that need PID namespaces, from those of this host. The error is for the user.
 pub type ApartOf<'a> = dyn Fn(&[u32]) -> Result<Vec<ApartRanks>, String> + 'a;
 
-/// The paths of all files of a set that are needed to restore these ranks, in its directory.
+/// The paths of all files that are needed to restore these ranks, relative to the set's directory.
 pub type FilesOf<'a> = dyn Fn(&[u32]) -> Vec<PathBuf> + 'a;
 
-/// Where a job comes back from.
+/// The images and actions of a restart.
 pub struct Source<'a> {
-    /// The images.
     pub images: Images,
     /// All marks that processes of the job may have ([`oxmpi_sys::spawn::GUARD_VARIABLE`]).
     pub marks: Vec<String>,
-    /// Is called when agents have found no process of the job on the other hosts, before any is restored: checks this host, and cuts files
-    /// back. The error is for a person.
+    /// Called when agents have found no process of the job on other hosts, before any rank is
+    /// restored: checks this host, and truncates files. The error is for the user.
     pub clear: &'a dyn Fn() -> Result<(), String>,
-    /// Which of those of this host need PID namespaces.
+    /// Selects the ranks of this host that need PID namespaces.
     pub apart: &'a ApartOf<'a>,
-    /// How those of this host are restored.
     pub restore: &'a Restore<'a>,
     /// What other hosts have to get that do not see the set.
     pub files_of: &'a FilesOf<'a>,
 }
 
-/// Brings a job back and runs it to its end. Returns the exit code for `mpirun`.
-///
-/// # Errors
-/// It could not be brought back; nothing of it is left.
+/// Restarts a job and runs it to its end. Returns the exit status for `mpirun`. After an error no
+/// process of the job is left.
 pub fn resume(launch: &Launch, held: &Held, source: &Source<'_>) -> Result<i32, LaunchError> {
     let size = held.ranks.len() as u32;
     let wanted: u32 = launch.apps.iter().map(|app| app.ranks).sum();
@@ -119,7 +114,8 @@ pub fn resume(launch: &Launch, held: &Held, source: &Source<'_>) -> Result<i32, 
 }
 
 impl Launcher<'_> {
-    /// Takes over what the launcher before has left, and lets the processes run: of those restored here these are the numbers.
+    /// Takes over the old launcher's state, and lets the processes run; `restored` are those of
+    /// this host.
     fn take_up(&mut self, held: &Held, restored: &[HeldRank]) {
         self.standing = Standing::restored(held.step);
         for (sink, queued) in self.sinks.iter_mut().zip(&held.queued) {
@@ -128,7 +124,7 @@ impl Launcher<'_> {
         let nodes = self.launch.nodes(held.ranks.len() as u32);
         for (rank, node) in held.ranks.iter().zip(nodes) {
             let Some(member) = self.members.get_mut(&rank.number) else { continue };
-            // Its memory knows where it was before.
+            // The boot record has the node of the image.
             member.node = node;
             for (lines, partial) in member.lines.iter_mut().zip(&rank.partial) {
                 lines.go_on(partial, Instant::now());
@@ -144,50 +140,46 @@ impl Launcher<'_> {
     }
 }
 
-/// Lets a rank run that was restored on this host.
 fn let_run(rank: &HeldRank, plug: &Plug) {
     rank.stopped.iter().for_each(|pid| send(*pid, Signal::CONT));
-    // It may sleep on connections that it had, whose end wakes it, or had none.
+    // The rank may sleep on connections of its former life, or on none.
     raise_alarm(&plug.alarm);
 }
 
-/// What a new launcher keeps of a rank, and what it gives to its process.
+/// A new launcher's descriptors for a rank, and the replacements for its process.
 struct Ends {
     control: OwnedFd,
     peer: u64,
     outputs: Outputs,
-    given: Vec<(Given, String)>,
+    given: Vec<(RestoreInput, String)>,
 }
 
-enum Given {
+enum RestoreInput {
     New(OwnedFd),
-    /// The launcher's own standard input.
     Own,
 }
 
-impl Given {
+impl RestoreInput {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Given::New(fd) => fd.as_fd(),
-            Given::Own => rustix::stdio::stdin(),
+            RestoreInput::New(fd) => fd.as_fd(),
+            RestoreInput::Own => rustix::stdio::stdin(),
         }
     }
 }
 
-/// Ranks that were restored on this host, with what belongs to each of them.
+/// Ranks that were restored on this host, with their descriptors.
 pub(crate) struct Back {
-    pub(crate) ranks: Vec<Rank>,
+    pub(crate) ranks: Vec<RankProcess>,
     pub(crate) outputs: Vec<Outputs>,
     pub(crate) plugs: Vec<Plug>,
-    /// Each of them, with the numbers that its processes have on this host.
+    /// Each with its process numbers on this host.
     pub(crate) restored: Vec<HeldRank>,
 }
 
-/// Restores ranks on this host, as [`Restore`] says, with these listeners and inputs, and in PID namespaces those that need one. This
-/// step in their segments says that they were restored, and whether they are more than this host has processors; they do not run yet.
-///
-/// # Errors
-/// If one is not restored; then none of them is left.
+/// Restores ranks on this host by `restore`, with these listeners and inputs; the ranks that
+/// `apart` selects in PID namespaces. Their segments get the restored mark with `step`, and whether
+/// the host is oversubscribed; the ranks do not run yet. After an error none is left.
 pub(crate) fn bring_back(
     ranks: &[&HeldRank],
     plugs: Vec<Plug>,
@@ -210,11 +202,11 @@ pub(crate) fn bring_back(
     });
     let done = restore(&restored.collect::<Vec<_>>()).map_err(LaunchError::Restore);
     let taken = done.and_then(|()| take_all_over(ranks, ends, plugs, &namespaces));
-    // Those in namespaces end with these. Their numbers are those of other processes here.
+    // Ranks in namespaces end with their namespace; their numbers are other processes' here.
     let is_here = |rank: &&&HeldRank| !namespaces.contains_key(&rank.number);
-    let back = taken.inspect_err(|_| bury_restored(ranks.iter().filter(is_here).copied()))?;
+    let back = taken.inspect_err(|_| kill_restored(ranks.iter().filter(is_here).copied()))?;
     for ((at, rank), taken) in (0..).zip(&back.restored).zip(&back.ranks) {
-        // The guard can only be missing if somebody killed it; then the job runs unguarded.
+        // Fails only if the guard was killed; then the job runs unguarded.
         let _ = guard.watch(taken.process.pid);
         taken.segment.status().note_restored(oversubscribed);
         taken.segment.status().ask_quiesce_step(step);
@@ -225,7 +217,6 @@ pub(crate) fn bring_back(
     Ok(back)
 }
 
-/// PID namespaces for these ranks, by rank.
 fn namespaces(apart: &[ApartRanks]) -> Result<BTreeMap<u32, Arc<PidNamespace>>, LaunchError> {
     let mut all = BTreeMap::new();
     for ApartRanks { ranks, highest, needed, reason } in apart {
@@ -246,7 +237,7 @@ fn namespaces(apart: &[ApartRanks]) -> Result<BTreeMap<u32, Arc<PidNamespace>>, 
     Ok(all)
 }
 
-/// A rank that was restored, with the numbers that its processes have here.
+/// A restored rank with its process numbers on this host.
 fn numbered_here(rank: &HeldRank, namespace: Option<&PidNamespace>) -> io::Result<HeldRank> {
     let Some(namespace) = namespace else { return Ok(rank.clone()) };
     let outside = |pid: u32| {
@@ -283,13 +274,13 @@ fn take_all_over(
     Ok(back)
 }
 
-/// Restores all processes, on all hosts, and takes what belongs to those of this one.
+/// Restores all processes on all hosts, and collects the state of this host's.
 fn bring_all_back(
     launch: &Launch,
     held: &Held,
     Source { images, marks, clear, apart, restore, files_of }: &Source<'_>,
     (signals, binding): (&Signals, &Binding),
-) -> Result<(Started, Vec<HeldRank>), LaunchError> {
+) -> Result<(StartedRanks, Vec<HeldRank>), LaunchError> {
     let size = held.ranks.len() as u32;
     let (nodes, here) = (launch.nodes(size), launch.here(size));
     let is_here = |rank: &HeldRank| here.binary_search(&rank.number).is_ok();
@@ -301,7 +292,7 @@ fn bring_all_back(
     let step = Standing::restored(held.step).step();
     let own: Vec<&HeldRank> = held.ranks.iter().filter(|rank| is_here(rank)).collect();
     let run = || {
-        // A rank on another host cannot have the launcher's own input.
+        // A rank on another host cannot inherit the launcher's own input.
         let is_fed =
             |rank: &&HeldRank| rank.outside[INPUT].is_some() && (rank.input.is_some() || !is_here(rank));
         let fed: Vec<u32> = held.ranks.iter().filter(is_fed).map(|rank| rank.number).collect();
@@ -314,10 +305,10 @@ fn bring_all_back(
         let is_one_host = launch.spread.is_none();
         let plugs = plugs(launch, own.len(), is_one_host, own.len() > 1)?;
         let watch = (signals, deadline);
-        let mut far = Far::open_all(launch, watch)?;
+        let mut far = RemoteAgent::open_all(launch, watch)?;
         let agents = far.iter().filter(|far| far.needs_lifeline()).count();
         let (lifelines, offer) = Lifelines::listen(launch, agents);
-        let order = |far: &Far| {
+        let order = |far: &RemoteAgent| {
             let of_node = |rank: &&HeldRank| nodes.get(rank.number as usize) == Some(&far.node);
             let ranks = held.ranks.iter().filter(of_node).cloned().collect();
             let (images, mark, marks) = (images.clone(), held.mark.clone(), marks.clone());
@@ -325,7 +316,7 @@ fn bring_all_back(
             let order = far.order(launch, (&boot, held.secret), &nodes, &fed, offer.as_ref());
             Order { restore: Some(restore), ..order }
         };
-        Far::prepare_all(&mut far, order, watch)?;
+        RemoteAgent::prepare_all(&mut far, order, watch)?;
         clear().map_err(LaunchError::Restore)?;
         for far in far.iter_mut().filter(|far| far.wants_images) {
             let ranks: Vec<u32> =
@@ -342,8 +333,8 @@ fn bring_all_back(
             apart,
             restore,
         )?;
-        if let Err(error) = Far::start_all(&mut far, watch) {
-            bury_restored(&back.restored);
+        if let Err(error) = RemoteAgent::start_all(&mut far, watch) {
+            kill_restored(&back.restored);
             return Err(error);
         }
         let rest = |(number, pipe): (u32, OwnedFd)| {
@@ -355,7 +346,7 @@ fn bring_all_back(
     };
     match run() {
         Ok((Back { ranks, outputs, plugs, restored }, feed, far, far_inputs, lifelines)) => {
-            let started = Started {
+            let started = StartedRanks {
                 boot,
                 nodes,
                 ranks: here.iter().copied().zip(ranks).collect(),
@@ -379,36 +370,35 @@ fn bring_all_back(
     }
 }
 
-/// New sockets and pipes for a rank.
 fn ends_of(rank: &HeldRank, inputs: &mut Inputs) -> Result<Ends, LaunchError> {
     let (control, theirs) = fdpass::pair().map_err(|e| LaunchError::Kernel("make a socket pair", e))?;
     kernel("make a socket nonblocking", fcntl_setfl(&control, OFlags::NONBLOCK))?;
     let peer = kernel("see a socket", fstat(&theirs))?.st_ino;
-    let mut given = vec![(Given::New(theirs), CONTROL)];
+    let mut given = vec![(RestoreInput::New(theirs), CONTROL)];
     let mut outputs: Outputs = [None, None];
     for (output, at) in outputs.iter_mut().zip(OUTPUTS) {
         if rank.outside[at].is_some() {
             let (read, write) = kernel("make a pipe", pipe_with(PipeFlags::CLOEXEC))?;
             *output = Some(read);
-            given.push((Given::New(write), at));
+            given.push((RestoreInput::New(write), at));
         }
     }
     if rank.outside[INPUT].is_some() {
         let pipe = inputs.take(rank.number);
-        given.push((pipe.map_or(Given::Own, Given::New), INPUT));
+        given.push((pipe.map_or(RestoreInput::Own, RestoreInput::New), INPUT));
     }
     let named = given.into_iter().filter_map(|(fd, at)| Some((fd, rank.outside[at].clone()?)));
     Ok(Ends { control, peer, outputs, given: named.collect() })
 }
 
-/// Takes a process that is there again, and what is in its descriptors: described by the numbers that it has in its PID namespace, and
-/// here.
+/// Takes a restored process over with its segment and alarm: `inside` has the process numbers of
+/// its PID namespace, `rank` those of this host.
 fn take_over(
     (inside, rank): (&HeldRank, &HeldRank),
     control: OwnedFd,
     peer: u64,
     plug: Plug,
-) -> Result<(Rank, Plug), Box<dyn std::error::Error>> {
+) -> Result<(RankProcess, Plug), Box<dyn std::error::Error>> {
     let open = |pid: u32| {
         let pid = Pid::from_raw(pid.cast_signed()).ok_or(rustix::io::Errno::SRCH)?;
         pidfd_open(pid, PidfdFlags::empty())
@@ -425,7 +415,7 @@ fn take_over(
     let process = Process { pid: rank.pid.cast_signed(), pidfd: open(rank.pid)? };
     let peer = Some(peer);
     let clock_ahead_ns = clock_offset_ns("self").saturating_sub(clock_offset_ns(&rank.owner.to_string()));
-    let rank = Rank {
+    let rank = RankProcess {
         process,
         segment,
         segment_fd,
@@ -439,18 +429,17 @@ fn take_over(
     Ok((rank, Plug { alarm, ..plug }))
 }
 
-/// What the monotonic clock of a process has more than that of the kernel (time_namespaces(7)).
+/// The offset of a process's monotonic clock to the kernel's (time_namespaces(7)).
 fn clock_offset_ns(process: &str) -> i64 {
     let text = std::fs::read_to_string(format!("/proc/{process}/timens_offsets")).unwrap_or_default();
     let numbers = text.lines().find_map(|line| {
         let mut words = line.strip_prefix("monotonic")?.split_ascii_whitespace().map(str::parse::<i64>);
         words.next()?.ok().zip(words.next()?.ok())
     });
-    // A kernel without such namespaces has no such file.
+    // A kernel without time namespaces has no such file.
     numbers.map_or(0, |(seconds, ns)| seconds.saturating_mul(1_000_000_000).saturating_add(ns))
 }
 
-/// Binds all threads of a rank: an image does not say to what they were bound.
 fn bind_all(rank: &HeldRank, mask: &[u64]) {
     let mut cpus = CpuSet::new();
     for cpu in 0..CpuSet::MAX_CPU.min(mask.len() * 64) {
@@ -462,14 +451,12 @@ fn bind_all(rank: &HeldRank, mask: &[u64]) {
         let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
         for task in tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).filter_map(Pid::from_raw)
         {
-            // One that is unbound runs as well.
             let _ = sched_setaffinity(Some(task), &cpus);
         }
     }
 }
 
-/// Ends those that are there already.
-fn bury_restored<'r>(ranks: impl IntoIterator<Item = &'r HeldRank>) {
+fn kill_restored<'r>(ranks: impl IntoIterator<Item = &'r HeldRank>) {
     for rank in ranks {
         let is_ours = ProcessStat::of(rank.pid).is_some_and(|stat| stat.parent == std::process::id());
         let Some(pid) = Pid::from_raw(rank.pid.cast_signed()).filter(|_| is_ours) else { continue };
@@ -484,7 +471,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_has_the_clock_of_its_host_and_nobody_another_one() {
+    fn this_process_has_the_clock_of_its_host_and_a_missing_process_has_no_offset() {
         assert_eq!(clock_offset_ns("self"), clock_offset_ns(&std::process::id().to_string()));
         assert_eq!(clock_offset_ns("no process"), 0);
     }

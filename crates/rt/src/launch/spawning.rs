@@ -1,4 +1,4 @@
-//! Starting processes for processes that run (MPI_Comm_spawn and its like).
+//! Starting processes at the request of ranks (MPI_Comm_spawn and MPI_Comm_spawn_multiple).
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,15 +12,12 @@ use super::links::MAX_NUMBER;
 use super::recruiting::Home;
 use super::start::Recruits;
 use super::{App, MAX_RANKS, Wanted, end};
-use crate::job::{Event, Exit};
+use crate::job::{Exit, JobEvent};
 use crate::universe::{Command, Spawn};
 
 impl Launcher<'_> {
-    /// Starts what process `from` wants: all of it or nothing. Returns the number of the first new process and how many
-    /// there are.
-    ///
-    /// # Errors
-    /// Why nothing was started, for a person.
+    /// Starts the processes that `from` requests: all or none. Returns the number of the first
+    /// process, and their count. The error is for the user.
     pub(super) fn spawn(&mut self, from: u32, spawn: Spawn) -> Result<(u32, u32), String> {
         let size: u64 = spawn.commands.iter().map(|command| u64::from(command.processes)).sum();
         let running = self.members.values().filter(|member| member.running).count() as u64;
@@ -42,14 +39,14 @@ impl Launcher<'_> {
         let base = self.job.next();
         if self.links.place() != 0 && u64::from(base) + size > u64::from(MAX_NUMBER) {
             return Err(format!(
-                "{size} processes are too many after {base}: an mpirun that has to do with others has at most {MAX_NUMBER} in \
+                "{size} processes are too many after {base}: an mpirun that communicates with others has at most {MAX_NUMBER} in \
                  its life"
             ));
         }
-        if let Some(stranger) =
+        if let Some(unknown) =
             spawn.parent.processes.iter().find(|process| self.job.first_of(**process).is_none())
         {
-            return Err(format!("process {stranger} shall be a parent, but there is none of this number"));
+            return Err(format!("process {unknown} is to be a parent, but there is no such process"));
         }
         let program = self.members.get(&from).map_or(usize::MAX, |member| member.app);
         let like = self.launch.apps.get(program).ok_or("the spawning process runs no known program")?;
@@ -60,7 +57,8 @@ impl Launcher<'_> {
         let apps = spawn.commands.iter().map(app).collect::<Result<Vec<_>, _>>()?;
         let recruited = self.recruit(&apps, base, &homes);
         if recruited.is_err() && is_spread {
-            // Late words about processes that some host had started must not be taken for the next ones'.
+            // Late messages about processes that a host had started must not be taken for later
+            // ones.
             self.job.skip(size as u32);
         }
         let (recruits, far) = recruited?;
@@ -68,7 +66,7 @@ impl Launcher<'_> {
         let (parents, bond) = (parent.processes.clone(), parent.context);
         parent.is_mixed = parents.iter().any(|parent| self.links.is_other(*parent));
         self.parents.insert(base, parent);
-        // They hear of all deaths, also of those before them: they may be connected with who knew the dead.
+        // Their count of failures must match that of connected processes.
         for rank in &recruits.ranks {
             self.deaths.iter().for_each(|_| rank.segment.status().note_death());
             rank.segment.status().ask_quiesce_step(self.standing.step());
@@ -80,18 +78,17 @@ impl Launcher<'_> {
         if is_spread {
             self.job.place_next(homes.iter().map(|home| home.host.clone()).collect());
         }
-        self.tell(Event::Spawned { ranks: size as u32, parents, bond });
+        self.handle_event(JobEvent::Spawned { ranks: size as u32, parents, bond });
         for rank in unwatched {
-            // Its end would not be seen.
             self.rank(rank).iter().for_each(|rank| end::signal_group(rank, Signal::KILL));
             self.members.get_mut(&rank).into_iter().for_each(|member| member.running = false);
             let seen = self.glimpse(rank);
-            self.tell(Event::Exited { rank, exit: Exit::Signal(Signal::KILL.as_raw()), seen });
+            self.handle_event(JobEvent::Exited { rank, exit: Exit::Signal(Signal::KILL.as_raw()), seen });
         }
         Ok((base, size as u32))
     }
 
-    /// Takes new processes among the members. Returns those that the kernel does not let us listen to.
+    /// Makes new processes members. Returns the ones that the kernel does not let us poll.
     fn admit(
         &mut self,
         recruits: Recruits,
@@ -111,18 +108,18 @@ impl Launcher<'_> {
             }
             let tag = self.launch.output.tags.then_some(&*name);
             if let Err(error) = self.enlist(base + number, (rank, outputs, plugs.next()), tag, program) {
-                self.tell(Event::Say { text: format!("rank {name} cannot be listened to: {error}") });
+                self.handle_event(JobEvent::Say { text: format!("rank {name} cannot be watched: {error}") });
                 unwatched.push(base + number);
             }
-            self.tell_places(base + number, 1);
+            self.send_places(base + number, 1);
         }
         unwatched
     }
 }
 
 impl Launcher<'_> {
-    /// Opens the files for the output of a new process, if there are such.
-    /// It is on this host if none is named.
+    /// Opens the files for the output of a new process, if any. Without `home` the process is on
+    /// this host.
     pub(super) fn open_files_of(&mut self, number: u32, name: &str, home: Option<&Home>) {
         let here = host::name();
         let (node, host) = home.map_or((0, &*here), |home| (home.node, &*home.host));
@@ -130,12 +127,12 @@ impl Launcher<'_> {
         let failed = self.files.as_mut().and_then(|files| files.add(number, process, false).err());
         if let Some((path, error)) = failed {
             let text = format!("warning: output of rank {name} goes to no file: {}: {error}", path.display());
-            self.tell(Event::Say { text });
+            self.handle_event(JobEvent::Say { text });
         }
     }
 }
 
-/// A program to start, found for a command. It inherits what the program of the spawning process inherits.
+/// The program of a command, with the inherited variables of the spawning process's program.
 fn app(
     find: fn(&Wanted<'_>) -> Result<PathBuf, String>,
     command: &Command,
@@ -158,7 +155,7 @@ fn app(
         program: &command.program,
         directory: &directory,
         path: command.path.as_deref(),
-        // Of a job on several hosts they were looked for before.
+        // With several hosts their names are resolved already.
         hosts: command.hosts.as_deref().filter(|_| !is_spread),
     })?;
     let name: OsString = command.program.clone();

@@ -1,4 +1,4 @@
-//! Starting the ranks: segments first, then one process after the other.
+//! Starting the ranks: all segments first, then the processes one after another.
 
 use std::collections::{BTreeMap, btree_map};
 use std::ffi::{CString, OsStr};
@@ -26,73 +26,72 @@ use super::environment::environment;
 use super::input::{Feed, Inputs};
 use super::lifelines::{self, Lifelines};
 use super::other_library;
-use super::places::{Place, has_sockets, nodes_of};
+use super::places::{RankPlace, has_sockets, nodes_of};
 use super::plugs::{Plug, plugs};
 use super::{App, Deadline, Launch, LaunchError};
 use crate::client::{WayIn, is_oversubscribed, new_universe, segment_config};
-use crate::hosts::head::Far;
+use crate::hosts::head::RemoteAgent;
 use crate::job::Exit;
 use crate::postboxes::{PostboxFile, postbox_sizes};
 
-/// The number that the segment has in a rank: high enough to be out of the way of scripts, low enough to fit the
-/// descriptor table that every process has.
+/// The descriptor number of the segment in a rank: above the numbers that scripts use, and within
+/// the descriptor table that every process has.
 pub(crate) const SEGMENT_NUMBER: i32 = 62;
-/// The number that the control socket has in a rank.
 pub(crate) const CONTROL_NUMBER: i32 = 63;
-/// Descriptors that the launcher keeps for a rank: segment, control, two outputs, the process.
+/// The launcher's descriptors for a rank: segment, control, two outputs, the process.
 const FDS_PER_RANK: u64 = 5;
-/// Descriptors that the launcher keeps for a rank with sockets, beside those: the one that listens, the alarm.
+/// Further ones for a rank with sockets: the listener, the alarm.
 const PLUGS_PER_RANK: u64 = 2;
-/// Descriptors that the launcher keeps for a rank whose output goes to files, beside those.
+/// Further ones for a rank whose output goes to files.
 const FILES_PER_RANK: u64 = 2;
-/// Descriptors that the launcher keeps for a rank whose input it reads, beside those: both ends of a pipe at first.
+/// Further ones for a rank whose input the launcher writes: at first both ends of a pipe.
 const FEEDS_PER_RANK: u64 = 2;
-/// Descriptors that the launcher keeps for a daemon: its socket and its process; and what it will listen on, at first.
+/// The launcher's descriptors for a daemon: its socket, its process, and at first its listener.
 const FDS_PER_DAEMON: u64 = 3;
-/// Descriptors that the launcher keeps for another host: two for its agent's stream and two for its complaints, its process or the
-/// connection with a daemon, its lifeline, and somebody who has connected in its place.
+/// The launcher's descriptors for another host: two for its agent's stream and two for its error
+/// output, its process or the connection with a daemon, its lifeline, and an unauthenticated
+/// connection in its place.
 const FDS_PER_HOST: u64 = 7;
-/// Descriptors that the launcher has beside those, and some that it may have inherited.
+/// The launcher's other descriptors, and some inherited ones.
 const FDS_OTHERWISE: u64 = 24;
-/// Descriptors that a rank over sockets should have in addition to one for each rank: its own, connections of those who have not yet said
-/// who they are, and what its program opens.
+/// Descriptors that a rank over sockets should have beside one for each rank: its own, connections
+/// without a greeting, and files of its program.
 const FDS_OF_RANK_OTHERWISE: u64 = 128;
-/// Those without which it cannot be.
+/// The least number of such descriptors.
 const FDS_OF_RANK_AT_LEAST: u64 = 32;
-/// The numbers of a rank's own lie below this.
+/// A rank's own descriptors have numbers below this.
 const FDS_AT_LEAST: u64 = 64;
 
-/// A rank's process, as the launcher holds it.
 #[derive(Debug)]
-pub(crate) struct Rank {
+pub(crate) struct RankProcess {
     pub(crate) process: Process,
     pub(crate) segment: Arc<Segment>,
     pub(crate) segment_fd: OwnedFd,
     pub(crate) control: OwnedFd,
-    /// The other end of that, by the number that the kernel has given it; `None`: it is a connection with the entrance.
+    /// The inode of the other end of `control`; `None`: a connection from the entrance.
     pub(crate) peer: Option<u64>,
-    /// Whether the launcher has started it; the process of a singleton it has not.
+    /// Whether the launcher has started the process; not so for a singleton.
     pub(crate) is_child: bool,
-    /// By how much the launcher's clock is ahead of its own: that of one that was restored stood still while it was away.
+    /// By how much the launcher's clock is ahead of the process's: a restored process's clock stood
+    /// still.
     pub(crate) clock_ahead_ns: i64,
-    /// What it shares with the others of its job on its node, over usysv and sysv.
+    /// Shared by the ranks of its job on its node, over usysv and sysv.
     pub(crate) postboxes: Option<Arc<PostboxFile>>,
-    /// Of one that has its process numbers in a PID namespace below that of the launcher.
+    /// Set if the rank has its process numbers in a PID namespace of its own.
     pub(crate) nested: Option<Nested>,
 }
 
-/// Where a rank has its process numbers.
 #[derive(Debug)]
 pub(crate) struct Nested {
-    /// It ends with the last rank of it.
     pub(crate) namespace: Arc<PidNamespace>,
-    /// The process that called MPI when it was restored: its number there, and here.
+    /// The process that called MPI when it was restored: its number in the namespace, and on this
+    /// host.
     pub(crate) owner: (u32, u32),
 }
 
-impl Rank {
-    /// The process that calls MPI, by its number here, if one has called MPI_Init: the memory of a rank has the number that the rank
-    /// itself knows.
+impl RankProcess {
+    /// The number here of the process that has called MPI_Init, if any: the segment has the number
+    /// that the rank itself knows.
     pub(crate) fn owner(&self) -> Option<u32> {
         let pid = self.segment.status().pid()?;
         match &self.nested {
@@ -102,14 +101,12 @@ impl Rank {
         }
     }
 
-    /// The number by which the rank knows a process or thread of its own.
     pub(crate) fn number_inside(&self, pid: u32) -> Option<u32> {
         self.nested.as_ref().map_or(Some(pid), |nested| nested.namespace.number_inside(pid))
     }
 }
 
-/// How a rank's process has ended, if it has.
-pub(crate) fn exit_of(rank: &Rank) -> rustix::io::Result<Option<Exit>> {
+pub(crate) fn exit_of(rank: &RankProcess) -> rustix::io::Result<Option<Exit>> {
     if !rank.is_child {
         return Ok(Some(Exit::Unknown));
     }
@@ -121,89 +118,74 @@ pub(crate) fn exit_of(rank: &Rank) -> rustix::io::Result<Option<Exit>> {
     }))
 }
 
-/// The reading ends of a rank's standard output and error, while they are open.
+/// The read ends of a rank's standard output and error, while open.
 pub(crate) type Outputs = [Option<OwnedFd>; 2];
 
-/// All ranks of this host, and what belongs to them together.
 #[derive(Debug)]
-pub(crate) struct Started {
-    /// What the boot records of the first job have in common.
+pub(crate) struct StartedRanks {
+    /// The common part of the first job's boot records.
     pub(crate) boot: Boot,
-    /// On which node each rank of the job is.
     pub(crate) nodes: Vec<u32>,
-    /// With their numbers.
-    pub(crate) ranks: Vec<(u32, Rank)>,
-    /// One for each of the ranks.
+    pub(crate) ranks: Vec<(u32, RankProcess)>,
     pub(crate) outputs: Vec<Outputs>,
     pub(crate) guard: Guard,
-    /// Where standard input goes, if the launcher reads it.
     pub(crate) feed: Feed,
-    /// Of a job over sockets: one for each of the ranks.
     pub(crate) plugs: Vec<Plug>,
-    /// What only processes of this launcher know.
+    /// Shared by the processes of this launcher only.
     pub(crate) secret: [u8; 32],
-    /// When the time of the job is over.
     pub(crate) deadline: Option<Deadline>,
-    /// The agents on other hosts, and what standard input is for ranks there.
-    pub(crate) far: Vec<Far>,
+    pub(crate) far: Vec<RemoteAgent>,
     pub(crate) far_inputs: Vec<(u32, OwnedFd)>,
-    /// What agents hold on to.
     pub(crate) lifelines: Lifelines,
-    /// Where processes ask that want to be ranks later, on one host.
     pub(crate) entrance: Option<Entrance>,
 }
 
-/// A job that is started: the first one, or one that was spawned.
+/// A job that is being started: the first one, or a spawned one.
 pub(crate) struct Crew<'a> {
     pub(crate) launch: &'a Launch,
-    /// Its programs.
     pub(crate) apps: &'a [App],
-    /// What the boot records of its ranks have in common.
     pub(crate) boot: Boot,
-    /// Where each of its ranks is.
-    pub(crate) places: Vec<Place>,
-    /// The ranks that are started by this process; others are on other hosts.
+    pub(crate) places: Vec<RankPlace>,
     pub(crate) here: Vec<u32>,
-    /// Whether processes of other jobs are on other hosts, though none of this one is.
+    /// Whether processes of other jobs are on other hosts, if none of this job is.
     pub(crate) has_others: bool,
-    /// How processes ask that want to be one of its ranks later.
+    /// The address for later processes that want to be its ranks.
     pub(crate) way_in: Option<WayIn>,
 }
 
-/// Ranks that were just started.
 pub(crate) struct Recruits {
     /// In the order of [`Crew::here`].
-    pub(crate) ranks: Vec<Rank>,
+    pub(crate) ranks: Vec<RankProcess>,
     pub(crate) outputs: Vec<Outputs>,
     pub(crate) plugs: Vec<Plug>,
 }
 
-/// What ranks need before the first of them runs.
-pub(crate) struct Prepared {
-    segments: Vec<Made>,
+/// The segments and sockets that exist before the first rank runs.
+pub(crate) struct PreparedRanks {
+    segments: Vec<NewSegment>,
     pub(crate) plugs: Vec<Plug>,
 }
 
-impl Prepared {
-    /// For ranks that bring their memory with them.
-    pub(crate) fn to_restore(plugs: Vec<Plug>) -> Prepared {
-        Prepared { segments: Vec::new(), plugs }
+impl PreparedRanks {
+    /// For ranks whose images contain their segments.
+    pub(crate) fn to_restore(plugs: Vec<Plug>) -> PreparedRanks {
+        PreparedRanks { segments: Vec::new(), plugs }
     }
 }
 
-struct Made {
+struct NewSegment {
     fd: OwnedFd,
     mapped: Arc<Segment>,
 }
 
-/// Starts all ranks of `launch`. If one fails, those before it are killed.
+/// Starts all ranks of `launch`. After an error none is left.
 pub(crate) fn start(
     launch: &Launch,
     (signals, deadline): (&Signals, Option<Deadline>),
     stdin_is_terminal: bool,
     binding: &Binding,
     open_files: Option<(u64, u64)>,
-) -> Result<Started, LaunchError> {
+) -> Result<StartedRanks, LaunchError> {
     let size: u32 = launch.apps.iter().map(|app| app.ranks).sum();
     let (nodes, here) = (launch.nodes(size), launch.here(size));
     let boot = first_boot(launch, size, here.len() as u32);
@@ -212,7 +194,7 @@ pub(crate) fn start(
         launch,
         apps: &launch.apps,
         boot,
-        places: Place::all(&nodes),
+        places: RankPlace::all(&nodes),
         here,
         has_others: false,
         way_in: entrance.way_in(),
@@ -225,15 +207,15 @@ pub(crate) fn start(
     let far_inputs = inputs.take_far();
     let run = || {
         let prepared = crew.prepare()?;
-        let mut far = Far::open_all(launch, (signals, deadline))?;
+        let mut far = RemoteAgent::open_all(launch, (signals, deadline))?;
         let fed: Vec<u32> = far_inputs.iter().map(|(rank, _)| *rank).collect();
         let agents = far.iter().filter(|far| far.needs_lifeline()).count();
         let (lifelines, offer) = Lifelines::listen(launch, agents);
-        let order = |far: &Far| far.order(launch, (&boot, secret), &nodes, &fed, offer.as_ref());
-        Far::prepare_all(&mut far, order, (signals, deadline))?;
+        let order = |far: &RemoteAgent| far.order(launch, (&boot, secret), &nodes, &fed, offer.as_ref());
+        RemoteAgent::prepare_all(&mut far, order, (signals, deadline))?;
         let recruits = crew.start(prepared, &guard, signals, &inputs, binding, open_files)?;
-        if let Err(error) = Far::start_all(&mut far, (signals, deadline)) {
-            recruits.ranks.iter().for_each(|rank| super::end::bury(rank, &guard));
+        if let Err(error) = RemoteAgent::start_all(&mut far, (signals, deadline)) {
+            recruits.ranks.iter().for_each(|rank| super::end::kill_and_reap(rank, &guard));
             return Err(error);
         }
         Ok((recruits, far, lifelines))
@@ -241,7 +223,7 @@ pub(crate) fn start(
     match run() {
         Ok((Recruits { ranks, outputs, plugs }, far, lifelines)) => {
             let ranks = crew.here.iter().copied().zip(ranks).collect();
-            Ok(Started {
+            Ok(StartedRanks {
                 boot,
                 nodes,
                 ranks,
@@ -264,8 +246,8 @@ pub(crate) fn start(
     }
 }
 
-/// Takes a singleton that has handed over its segment and the other end of its control socket for the first rank.
-pub(crate) fn adopt(segment_fd: OwnedFd, control: OwnedFd) -> Result<Started, LaunchError> {
+/// Makes a singleton the first rank, with its segment and control socket.
+pub(crate) fn adopt(segment_fd: OwnedFd, control: OwnedFd) -> Result<StartedRanks, LaunchError> {
     let segment = Segment::map(&segment_fd).map_err(LaunchError::Segment)?;
     let gone = || LaunchError::NoSingleton("no process has the segment".into());
     let pid = segment.status().pid().map(u32::cast_signed).ok_or_else(gone)?;
@@ -277,7 +259,7 @@ pub(crate) fn adopt(segment_fd: OwnedFd, control: OwnedFd) -> Result<Started, La
     let guard = Guard::start_for(pidfd.as_fd(), &has_left);
     let process = Process { pid, pidfd };
     let boot = *segment.boot();
-    let rank = Rank {
+    let rank = RankProcess {
         process,
         segment,
         segment_fd,
@@ -289,7 +271,7 @@ pub(crate) fn adopt(segment_fd: OwnedFd, control: OwnedFd) -> Result<Started, La
         nested: None,
     };
     let guard = guard.map_err(|e| LaunchError::Kernel("start the guard process", e))?;
-    Ok(Started {
+    Ok(StartedRanks {
         boot,
         nodes: vec![boot.node.unwrap_or(0)],
         ranks: vec![(0, rank)],
@@ -306,19 +288,17 @@ pub(crate) fn adopt(segment_fd: OwnedFd, control: OwnedFd) -> Result<Started, La
     })
 }
 
-/// 32 random bytes.
 pub(crate) fn draw_secret() -> Result<[u8; 32], LaunchError> {
     let mut secret = [0; 32];
     net::fill_random(&mut secret).map_err(|e| LaunchError::Kernel("get random bytes", e))?;
     Ok(secret)
 }
 
-/// What the boot records of the first job have in common, on this host.
 fn first_boot(launch: &Launch, size: u32, here: u32) -> Boot {
     boot(&launch.params, new_universe(), (size, here), has_sockets(launch, size))
 }
 
-/// What the boot records of a job have in common on a host that has `here` of its `size` ranks.
+/// The common part of the boot records of a job on a host with `here` of its `size` ranks.
 pub(crate) fn boot(params: &Params, job_id: u64, (size, here): (u32, u32), sockets: bool) -> Boot {
     let oversubscribed = is_oversubscribed(here);
     Boot {
@@ -330,7 +310,7 @@ pub(crate) fn boot(params: &Params, job_id: u64, (size, here): (u32, u32), socke
         local_size: here,
         app: 0,
         oversubscribed,
-        // Over sockets nobody rings a bell in shared memory.
+        // Ranks with sockets ring no doorbells in shared memory.
         asymmetric: !sockets && !oversubscribed && barrier::asymmetric_is_available(),
         sockets,
         node: None,
@@ -339,21 +319,21 @@ pub(crate) fn boot(params: &Params, job_id: u64, (size, here): (u32, u32), socke
 }
 
 impl Crew<'_> {
-    /// Makes what the ranks need. All segments exist before the first rank runs: it may ask for any of them. So do the sockets.
-    pub(crate) fn prepare(&self) -> Result<Prepared, LaunchError> {
+    /// Creates segments and sockets for the ranks. All exist before the first rank runs, as it may
+    /// request any of them.
+    pub(crate) fn prepare(&self) -> Result<PreparedRanks, LaunchError> {
         self.check_libraries()?;
         let segments = self.make_segments()?;
-        // Who is spawned on this host has peers on the others.
+        // Spawned ranks on this host have peers on the others.
         let is_alone = self.launch.spread.is_none() && !self.has_others;
         let is_one_host = self.places.len() == self.here.len() && is_alone;
         let plugs = match self.boot.sockets {
             true => plugs(self.launch, self.here.len(), is_one_host, self.has_near_sockets())?,
             false => Vec::new(),
         };
-        Ok(Prepared { segments, plugs })
+        Ok(PreparedRanks { segments, plugs })
     }
 
-    /// Refuses programs of other MPI libraries.
     fn check_libraries(&self) -> Result<(), LaunchError> {
         if self.launch.params.mpi_allow_singletons() {
             return Ok(());
@@ -363,7 +343,7 @@ impl Crew<'_> {
         all.into_iter().try_for_each(|app| other_library::refuse(&self.apps[app].path))
     }
 
-    /// Whether ranks of this host use sockets to each other.
+    /// Whether ranks of this host use sockets among themselves.
     fn has_near_sockets(&self) -> bool {
         let mut nodes = self.here.iter().map(|rank| self.places[*rank as usize].node);
         let first = nodes.next();
@@ -371,10 +351,10 @@ impl Crew<'_> {
         is_all || nodes.any(|node| Some(node) != first)
     }
 
-    /// Starts the ranks. If one fails, those before it are killed, and nothing is left of them.
+    /// Starts the ranks. After an error none is left.
     pub(crate) fn start(
         &self,
-        Prepared { segments, plugs }: Prepared,
+        PreparedRanks { segments, plugs }: PreparedRanks,
         guard: &Guard,
         signals: &Signals,
         inputs: &Inputs,
@@ -396,13 +376,13 @@ impl Crew<'_> {
             match start_one(app, &env, made, &hands) {
                 Ok((mut one, outputs)) => {
                     one.postboxes = postboxes.get(&place.node).cloned();
-                    // The guard can only be missing if somebody killed it; then the job runs unguarded.
+                    // Fails only if the guard was killed; then the job runs unguarded.
                     let _ = guard.watch(one.process.pid);
                     recruits.ranks.push(one);
                     recruits.outputs.push(outputs);
                 }
                 Err(error) => {
-                    recruits.ranks.drain(..).for_each(|rank| super::end::bury(&rank, guard));
+                    recruits.ranks.drain(..).for_each(|rank| super::end::kill_and_reap(&rank, guard));
                     return Err(error);
                 }
             }
@@ -410,26 +390,25 @@ impl Crew<'_> {
         Ok(recruits)
     }
 
-    /// Which of the programs a rank of the job runs.
     fn app_of(&self, rank: u32) -> usize {
         app_of(self.apps, rank)
     }
 
-    fn make_segments(&self) -> Result<Vec<Made>, LaunchError> {
+    fn make_segments(&self) -> Result<Vec<NewSegment>, LaunchError> {
         let make = |number: &u32| {
-            let Place { node, local_rank, local_size } = self.places[*number as usize];
+            let RankPlace { node, local_rank, local_size } = self.places[*number as usize];
             let (rank, app) = (self.boot.base + number, self.app_of(*number) as u32);
             let boot = Boot { rank, node, local_rank, local_size, app, ..self.boot };
             let fd = Segment::create(&boot).map_err(|e| LaunchError::Kernel("make a segment", e))?;
             let mapped = Segment::map(&fd).map_err(|e: SegmentError| LaunchError::Segment(e))?;
-            Ok(Made { fd, mapped })
+            Ok(NewSegment { fd, mapped })
         };
         self.here.iter().map(make).collect()
     }
 }
 
-/// One segment for the ranks of each node, if the transport has them. Of each rank it is given on which node it is, and beside how
-/// many.
+/// A postbox segment for the ranks of each node, if the transport has them. Each item of `places`
+/// is a rank's node, and the number of ranks there.
 pub(super) fn postboxes_of(
     launch: &Launch,
     sockets: bool,
@@ -447,7 +426,7 @@ pub(super) fn postboxes_of(
     Ok(made)
 }
 
-/// The semaphores of so many ranks of a node, if they sleep on some.
+/// The semaphores of `ranks` ranks of a node, if they sleep on semaphores.
 fn make_semaphores(launch: &Launch, sockets: bool, ranks: u32) -> Result<Option<SemaphoreSets>, LaunchError> {
     let switch = launch.transport.postboxes().and_then(|of| of.semaphores);
     if !switch.is_some_and(|switch| launch.params.is_on(switch)) {
@@ -459,7 +438,7 @@ fn make_semaphores(launch: &Launch, sockets: bool, ranks: u32) -> Result<Option<
     Ok(if ranks > 1 { Some(SemaphoreSets::create(ranks)?) } else { None })
 }
 
-/// Which of the programs a rank runs; they have the ranks in their order.
+/// The program of a rank, as an index; programs have consecutive ranks.
 pub(crate) fn app_of(apps: &[App], rank: u32) -> usize {
     let mut end = 0;
     let ends = apps.iter().map(|app| {
@@ -469,7 +448,7 @@ pub(crate) fn app_of(apps: &[App], rank: u32) -> usize {
     ends.take_while(|end| *end <= rank).count()
 }
 
-/// What a rank's process is handed beside its own things.
+/// What a rank's process inherits beside its own sockets.
 struct Hands<'a> {
     stdin: BorrowedFd<'a>,
     signals: &'a Signals,
@@ -480,9 +459,9 @@ struct Hands<'a> {
 fn start_one(
     app: &App,
     env: &[CString],
-    made: Made,
+    made: NewSegment,
     hands: &Hands<'_>,
-) -> Result<(Rank, Outputs), LaunchError> {
+) -> Result<(RankProcess, Outputs), LaunchError> {
     let (control, theirs) = fdpass::pair().map_err(|e| LaunchError::Kernel("make a socket pair", e))?;
     kernel("make a socket nonblocking", rustix::fs::fcntl_setfl(&control, OFlags::NONBLOCK))?;
     let (out, out_write) = kernel("make a pipe", pipe_with(PipeFlags::CLOEXEC))?;
@@ -512,7 +491,7 @@ fn start_one(
     let mut result = spawn(&program);
     let shell;
     if result.as_ref().is_err_and(|e| e.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error())) {
-        // A script without "#!": execvp(3) gives it to the shell, and so do we.
+        // A script without "#!": like execvp(3), runs the shell.
         shell = [&[c"sh".to_owned(), path.clone()], &args[1..]].concat();
         program.path = c"/bin/sh";
         program.args = &shell;
@@ -520,7 +499,7 @@ fn start_one(
     }
     let process = result.map_err(|error| LaunchError::Run { program: app.path.clone(), error })?;
     let peer = rustix::fs::fstat(&theirs).ok().map(|socket| socket.st_ino);
-    let rank = Rank {
+    let rank = RankProcess {
         process,
         segment: made.mapped,
         segment_fd: made.fd,
@@ -534,8 +513,8 @@ fn start_one(
     Ok((rank, [Some(out), Some(err)]))
 }
 
-/// Makes room for the descriptors of many ranks, before any of them is made. Returns the limits for the ranks, if they are
-/// to be set: those from before, but a rank that may have a socket to each other one gets room for them.
+/// Raises the limit on open files for many ranks. Returns the limits for the ranks, if they differ
+/// from the launcher's: the old ones, but with room for a socket to each other rank.
 pub(crate) fn raise_open_files(
     launch: &Launch,
     (size, here): (u32, usize),
@@ -555,8 +534,9 @@ pub(crate) fn raise_open_files(
     };
     let of_rank = wanted.min(hard);
     let relays = if launch.transport.has_daemons() { nodes_of(launch, size) } else { 0 };
-    let strangers = if hosts > 0 { lifelines::MAX_STRANGERS as u64 } else { 0 };
-    let needed = here as u64 * each + ranks * files + hosts + strangers + nodes + relays * FDS_PER_DAEMON;
+    let unauthenticated = if hosts > 0 { lifelines::MAX_UNAUTHENTICATED as u64 } else { 0 };
+    let needed =
+        here as u64 * each + ranks * files + hosts + unauthenticated + nodes + relays * FDS_PER_DAEMON;
     let needed = (needed + FDS_OTHERWISE).max(FDS_AT_LEAST);
     for (place, needed) in [("mpirun", needed), ("each rank", least)] {
         if needed > hard {

@@ -1,5 +1,5 @@
-//! What is done to the processes of one host for images of each rank ([`super::hold`]): they are stopped, and what has to be known of
-//! them is read in /proc.
+//! Stopping and describing the processes of one host for images of each rank ([`super::hold`]), by
+//! /proc.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -15,20 +15,17 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_siz
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open};
 
 use super::held::{CONTROL, HeldRank, INPUT, OUTPUTS};
-use super::start::{Outputs, Rank};
+use super::start::{Outputs, RankProcess};
 
-/// How long the kernel may take to stop all processes.
+/// The limit for the kernel to stop all processes.
 pub(super) const STOPPING: Duration = Duration::from_secs(5);
-/// How long CRIU's code may take to end in them.
+/// The limit for CRIU's code in the processes to end.
 const RECOVERY: Duration = Duration::from_secs(1);
-/// How often their states are read.
 const LOOK: Duration = Duration::from_micros(200);
 
-/// Stops these processes and all that descend from them. Returns those that ran before. `tool` is a process that must not be among
-/// them.
-///
-/// # Errors
-/// Why they do not stand still, for a person; then they run.
+/// Stops these processes and all their descendants. Returns the processes that ran before. `tool`
+/// is a process that must not be among them. After an error, which is for the user, the processes
+/// run.
 pub(crate) fn stop(roots: &[u32], tool: Option<u32>) -> Result<Vec<u32>, String> {
     let start = Instant::now();
     let mut stopped = BTreeSet::new();
@@ -60,8 +57,9 @@ pub(crate) fn stop(roots: &[u32], tool: Option<u32>) -> Result<Vec<u32>, String>
     }
 }
 
-/// Sees to processes that stand still and of which CRIU may have been killed while it made an image: its code in them ends by itself,
-/// and then they are stopped as before, but a SIGPIPE may wait there, because that code has written to CRIU.
+/// Repairs stopped processes after a CRIU that may have been killed while it made an image: its
+/// code in them ends by itself and they are stopped again, but a SIGPIPE may be pending, from a
+/// write of that code to CRIU.
 pub(crate) fn recover(stopped: &[u32]) {
     let end = Instant::now() + RECOVERY;
     for pid in stopped {
@@ -70,28 +68,24 @@ pub(crate) fn recover(stopped: &[u32]) {
         while is_changing() && Instant::now() < end {
             std::thread::sleep(LOOK);
         }
-        // One that is gone, or that somebody else traces, is left as it is.
+        // A process that is gone, or that another process traces, is left as it is.
         let _ = discard_pending(*pid, Signal::PIPE);
     }
 }
 
-/// The standard input of a rank.
 pub(crate) enum Input<'a> {
-    /// It is written by whoever looks after it: the pipe, and what was not written to it yet.
+    /// The launcher or agent writes it: the pipe, and the unwritten bytes.
     Fed(BorrowedFd<'a>, &'a [u8]),
-    /// It is that of the launcher, which will be another one after a restart.
+    /// The launcher's own, which differs after a restart.
     Own,
-    /// It has none, or a file.
     Other,
 }
 
-/// What has to be known of a rank of this host, which stands still: `stopped` has those that do since.
-///
-/// # Errors
-/// Why it cannot be imaged, for a person.
+/// Describes a stopped rank of this host; `stopped` are the processes that the hold has stopped.
+/// The error, why it cannot be imaged, is for the user.
 pub(crate) fn describe(
     number: u32,
-    (rank, alarm): (&Rank, Option<&OwnedFd>),
+    (rank, alarm): (&RankProcess, Option<&OwnedFd>),
     outputs: &Outputs,
     input: &Input<'_>,
     (entrance, stopped): (&str, &[u32]),
@@ -99,7 +93,7 @@ pub(crate) fn describe(
     let owner = rank.owner().ok_or("it has not called MPI_Init")?;
     let pid = rank.process.pid.cast_unsigned();
     let found = Descriptors::of(owner, rank, alarm, entrance);
-    let found = found.map_err(|error| format!("its descriptors cannot be seen: {error}"))?;
+    let found = found.map_err(|error| format!("its descriptors cannot be read: {error}"))?;
     let closed = |what| format!("its program has closed OxMPI's descriptor for {what}");
     let mut outside: [Option<String>; 4] = Default::default();
     outside[CONTROL] = Some(found.control.ok_or_else(|| closed("mpirun"))?);
@@ -136,7 +130,6 @@ pub(crate) fn describe(
     })
 }
 
-/// It fails if the process is gone.
 pub(crate) fn send(pid: u32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
         let _ = kill_process(pid, signal);
@@ -147,7 +140,7 @@ const fn is_stopped(state: char) -> bool {
     matches!(state, 'T' | 't' | 'Z' | 'X')
 }
 
-/// These processes and all that descend from them, with their states.
+/// These processes and all their descendants, with their states.
 fn descendants(roots: &[u32]) -> io::Result<BTreeMap<u32, char>> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     let mut states = BTreeMap::new();
@@ -178,7 +171,12 @@ struct Descriptors {
 }
 
 impl Descriptors {
-    fn of(owner: u32, rank: &Rank, alarm: Option<&OwnedFd>, entrance: &str) -> io::Result<Descriptors> {
+    fn of(
+        owner: u32,
+        rank: &RankProcess,
+        alarm: Option<&OwnedFd>,
+        entrance: &str,
+    ) -> io::Result<Descriptors> {
         let mut found = Descriptors::default();
         let segment = fstat(&rank.segment_fd)?;
         let alarm = alarm.map(|alarm| eventfd_id("self", alarm.as_raw_fd().cast_unsigned())).transpose()?;
@@ -212,25 +210,25 @@ impl Descriptors {
     }
 }
 
-/// Whether a socket is a connection with a launcher's entrance, and the launcher has not given it up.
+/// Whether a socket is a live connection with a launcher's entrance.
 fn leads_to(socket: &OwnedFd, entrance: &str) -> bool {
     let peer = getpeername(socket).ok().flatten().and_then(|peer| SocketAddrUnix::try_from(peer).ok());
     peer.is_some_and(|peer| peer.abstract_name() == Some(entrance.as_bytes()))
         && spawn::is_live_socket(socket.as_raw_fd())
 }
 
-/// The kernel's number of an eventfd (proc_pid_fdinfo(5)); `None`: it does not say.
+/// The kernel's number of an eventfd (proc_pid_fdinfo(5)); `None` on kernels without it.
 fn eventfd_id(process: &str, number: u32) -> io::Result<Option<u64>> {
     let info = std::fs::read_to_string(format!("/proc/{process}/fdinfo/{number}"))?;
     Ok(info.lines().find_map(|line| line.strip_prefix("eventfd-id:")?.trim().parse().ok()))
 }
 
-/// What the kernel calls a pipe or socket, whichever end this is.
+/// The kernel's name of a pipe or socket, the same for both ends.
 fn name_of(fd: impl AsFd, kind: &str) -> Option<String> {
     Some(format!("{kind}:[{}]", fstat(fd).ok()?.st_ino))
 }
 
-/// The input of a rank that has the launcher's own, if that is a pipe or socket.
+/// The name of a rank's input, if that is the launcher's own and a pipe or socket.
 fn own_input(pid: u32) -> Option<String> {
     let link = |process: &str| std::fs::read_link(format!("/proc/{process}/fd/0")).ok();
     let own = link("self")?;
@@ -240,7 +238,7 @@ fn own_input(pid: u32) -> Option<String> {
     is_it.then_some(name)
 }
 
-/// What was written to a pipe and is not read yet. It stays there.
+/// The unread bytes of a pipe, which stay in it.
 pub(crate) fn unread(pipe: impl AsFd) -> io::Result<Vec<u8>> {
     let end = format!("/proc/self/fd/{}", pipe.as_fd().as_raw_fd());
     let reader = rustix::fs::open(end, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
@@ -268,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_in_a_pipe_is_seen_and_stays_there() {
+    fn unread_bytes_of_a_pipe_are_seen_and_stay_there() {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC).unwrap();
         assert_eq!(unread(&write).unwrap(), b"");
         rustix::io::write(&write, b"some ").unwrap();
@@ -293,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn an_eventfd_is_told_from_another() {
+    fn two_eventfds_are_distinguished() {
         let [one, other] = [(), ()].map(|()| oxmpi_sys::poller::new_alarm().unwrap());
         let id = |fd: &OwnedFd| eventfd_id("self", fd.as_raw_fd().cast_unsigned()).unwrap();
         let copy = one.try_clone().unwrap();

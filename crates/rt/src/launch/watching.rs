@@ -1,4 +1,4 @@
-//! Looking at the ranks from outside: the state report (SIGUSR1) and the watchdogs (parameters mpi_watchdog and
+//! Observing the ranks: the state report (SIGUSR1) and the watchdogs (parameters mpi_watchdog and
 //! mpi_watch_ended).
 
 use std::time::{Duration, Instant};
@@ -10,28 +10,25 @@ use oxmpi_sys::clock;
 use oxmpi_sys::process_stat::ProcessStat;
 
 use super::launcher::Launcher;
-use super::start::Rank;
-use crate::job::Event;
+use super::start::RankProcess;
+use crate::job::JobEvent;
 use crate::state::{self, Doing, Sight};
 use crate::waiting::Waiting;
 
-/// How long after a look that found a hang the second one is made.
-const SECOND_LOOK: Duration = Duration::from_millis(500);
+/// The pause between a check that found a hang and the second check.
+const SECOND_CHECK: Duration = Duration::from_millis(500);
 
-/// So many lines about waits are in the report on the end of a job's time.
+/// The most lines about waits in the report on a timeout.
 const MOST_LINES: usize = 40;
 
-/// Of what a watchdog tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hang {
-    /// A wait for which nothing has come for long.
     LongWait,
-    /// A wait for a rank that has ended.
     ForEnded,
 }
 
 impl Hang {
-    /// Whether it is there, and has lasted for `limit`.
+    /// Whether this hang has lasted for `limit`.
     fn is_in(self, sights: &[Sight], limit: Duration) -> bool {
         match self {
             Hang::LongWait => state::is_overdue(sights, limit, clock::now_ns()),
@@ -39,7 +36,6 @@ impl Hang {
         }
     }
 
-    /// What is said of it.
     fn words(self, limit: Duration) -> String {
         let seconds = limit.as_secs();
         match self {
@@ -53,29 +49,24 @@ impl Hang {
     }
 }
 
-/// Looks for hangs of one kind now and then.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     hang: Hang,
     limit: Duration,
     ends_job: bool,
-    /// When it looks next.
     next: Instant,
-    /// Some rank had waited for too long when it looked last.
     was_overdue: bool,
-    /// It has reported, and some rank waits as long still.
     has_reported: bool,
 }
 
 impl Watchdog {
-    /// Those that a job has by its parameters.
     pub(super) fn all(params: &Params) -> Vec<Watchdog> {
         let hangs = [(Hang::LongWait, params.mpi_watchdog()), (Hang::ForEnded, params.mpi_watch_ended())];
         let ends_job = params.mpi_watchdog_abort();
         hangs.into_iter().filter_map(|(hang, seconds)| Watchdog::new(hang, seconds, ends_job)).collect()
     }
 
-    /// A watchdog that reports what has lasted for `seconds`; none for 0.
+    /// A watchdog for hangs of `seconds`; none for 0.
     fn new(hang: Hang, seconds: u64, ends_job: bool) -> Option<Watchdog> {
         let limit = Duration::from_secs(seconds);
         let next = Instant::now() + limit;
@@ -89,23 +80,23 @@ impl Watchdog {
         })
     }
 
-    /// When it wants to look.
     pub(super) fn time(&self) -> Instant {
         self.next
     }
 
-    /// How long to the next look: often enough that a hang is told soon after its time.
+    /// The interval of checks, short enough to report a hang soon.
     fn pause(&self) -> Duration {
         (self.limit / 4).clamp(Duration::from_millis(250), Duration::from_secs(5))
     }
 
-    /// Notes what a look has found; returns whether to report it. What one look finds may be the wait of a rank for another one
-    /// whose note about its own wait is just being written: only what a second look finds as well is a hang.
+    /// Notes the result of a check; returns whether to report. Only a hang that two checks find is
+    /// reported: a single check may see a rank's wait before the peer has written the note about
+    /// its own wait.
     fn sees(&mut self, overdue: bool, now: Instant) -> bool {
         let reports = overdue && self.was_overdue && !self.has_reported;
-        self.next = now + if overdue && !self.was_overdue { SECOND_LOOK } else { self.pause() };
+        self.next = now + if overdue && !self.was_overdue { SECOND_CHECK } else { self.pause() };
         self.was_overdue = overdue;
-        // What else comes for who waits for an end that has been is no news.
+        // Later arrivals do not end a wait for an ended rank.
         let lasts = overdue || self.hang == Hang::ForEnded;
         self.has_reported = reports || lasts && self.has_reported;
         reports
@@ -113,7 +104,6 @@ impl Watchdog {
 }
 
 impl Launcher<'_> {
-    /// Prints what all ranks do.
     pub(super) fn report_state(&mut self) {
         let sights = self.sights();
         let head = "mpirun: what the ranks do (SIGUSR1):\n".to_string();
@@ -121,28 +111,27 @@ impl Launcher<'_> {
         self.print(&text);
     }
 
-    /// Reports if some rank has waited for too long.
-    pub(super) fn look_for_hangs(&mut self, now: Instant) {
+    pub(super) fn check_hangs(&mut self, now: Instant) {
         for at in 0..self.watchdogs.len() {
             if self.watchdogs[at].next <= now {
-                self.look_for_hang(at, now);
+                self.check_hang(at, now);
             }
         }
     }
 
-    /// Has the watchdog of this place look.
-    fn look_for_hang(&mut self, at: usize, now: Instant) {
+    fn check_hang(&mut self, at: usize, now: Instant) {
         let Watchdog { hang, limit, ends_job, .. } = self.watchdogs[at];
-        // Mostly nobody waits long: then the kernel is not asked about anybody.
+        // Usually no rank waits long: then the kernel is not queried about processes.
         let may_hang = self.job.is_running() && (self.has_wait_of(limit) || self.has_entrant_of(limit));
         let sights = if may_hang { self.sights() } else { Vec::new() };
         let is_hung = hang.is_in(&sights, limit) || hang == Hang::LongWait && self.has_entrant_of(limit);
         if !self.watchdogs[at].sees(is_hung, now) {
             return;
         }
-        // Who waits in vain for one that has ended waits long, too: one report names both.
-        let is_told = |(other, dog): (usize, &Watchdog)| other != at && dog.has_reported && dog.was_overdue;
-        if self.watchdogs.iter().enumerate().any(is_told) {
+        // A rank that waits for an ended one also waits long: one report names both.
+        let is_reported =
+            |(other, dog): (usize, &Watchdog)| other != at && dog.has_reported && dog.was_overdue;
+        if self.watchdogs.iter().enumerate().any(is_reported) {
             return;
         }
         let goes_on = if ends_job { "" } else { "; the job goes on" };
@@ -152,13 +141,13 @@ impl Launcher<'_> {
             self.lines(&sights) + &self.entrant_lines()
         );
         if ends_job {
-            self.tell(Event::Hung { text });
+            self.handle_event(JobEvent::Hung { text });
         } else {
             self.print(&text);
         }
     }
 
-    /// Whether some process of this host has waited for so long.
+    /// Whether a process of this host has waited for `limit`.
     fn has_wait_of(&self, limit: Duration) -> bool {
         let now_ns = clock::now_ns();
         self.members
@@ -167,7 +156,7 @@ impl Launcher<'_> {
             .any(|rank| waits_of(rank).any(|waiting| waiting.is_long(limit, now_ns)))
     }
 
-    /// Who waits for whom, as far as it is short; nothing if nobody waits for long.
+    /// The state report in at most [`MOST_LINES`] lines; empty if no rank waits for long.
     pub(super) fn waits(&self) -> String {
         let sights = self.sights();
         let entrants = self.entrant_lines();
@@ -186,7 +175,8 @@ impl Launcher<'_> {
         state::lines(sights, self.job.host(), clock::now_ns(), &|number| self.job.place(number))
     }
 
-    /// All processes that are still held. Of those on other hosts it is known what their agents have told last.
+    /// All processes that are not released. The state of processes on other hosts is the last
+    /// reported one.
     fn sights(&self) -> Vec<Sight> {
         let held = self.members.iter().filter(|(_, member)| member.rank.is_some() || member.host.is_some());
         held.map(|(&number, member)| {
@@ -210,8 +200,8 @@ impl Launcher<'_> {
     }
 }
 
-/// What a process waits for, since when by the launcher's clock.
-fn waits_of(rank: &Rank) -> impl Iterator<Item = Waiting> + '_ {
+/// The waits of a process, with starts on the launcher's clock.
+fn waits_of(rank: &RankProcess) -> impl Iterator<Item = Waiting> + '_ {
     let notes = rank.segment.wait_notes().iter().filter_map(WaitNote::read);
     notes.filter_map(|note| Waiting::decode(&note)).map(|waiting| {
         let since_ns = waiting.since_ns.saturating_add_signed(rank.clock_ahead_ns);
@@ -219,13 +209,13 @@ fn waits_of(rank: &Rank) -> impl Iterator<Item = Waiting> + '_ {
     })
 }
 
-/// What the kernel says of a process that has not ended, and how many threads it has.
+/// The kernel's state of a process that has not ended, and the number of its threads.
 fn doing(pid: u32, segment: &Segment) -> (Doing, u32) {
     let Some(stat) = ProcessStat::of(pid) else { return (Doing::Unknown, 0) };
     let threads = stat.threads;
     let doing = match stat.state {
         'T' | 't' => Doing::Stopped,
-        // Its first thread may have ended before others.
+        // The first thread may end before others.
         'Z' | 'X' if threads <= 1 => Doing::Ended,
         'S' | 'D' | 'I' if segment.door_word().has_sleepers() => Doing::SleepsInMpi,
         'S' | 'D' | 'I' => Doing::Sleeps,
@@ -243,11 +233,11 @@ mod tests {
     fn a_hang_is_reported_once_and_only_when_it_was_seen_twice() {
         let mut dog = Watchdog::new(Hang::LongWait, 1, false).unwrap();
         let now = Instant::now();
-        let looks = [true, false, true, true, true, false, true, true];
-        let reports = looks.map(|overdue| dog.sees(overdue, now));
+        let checks = [true, false, true, true, true, false, true, true];
+        let reports = checks.map(|overdue| dog.sees(overdue, now));
         assert_eq!(reports, [false, false, false, true, false, false, false, true]);
         let mut dog = Watchdog::new(Hang::ForEnded, 1, false).unwrap();
-        let reports = looks.map(|overdue| dog.sees(overdue, now));
+        let reports = checks.map(|overdue| dog.sees(overdue, now));
         assert_eq!(reports, [false, false, false, true, false, false, false, false]);
         assert!(Watchdog::new(Hang::ForEnded, 0, true).is_none());
     }

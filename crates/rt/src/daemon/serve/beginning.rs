@@ -1,46 +1,32 @@
-//! How a daemon begins: as a child that `oxmpi boot` talks with, until it goes into the background.
+//! The start of a daemon: a child of `oxmpi boot`, until it goes into the background.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::BorrowedFd;
 
 use oxmpi_sys::net::{self, Listener};
 use oxmpi_sys::poller::Poller;
 use oxmpi_sys::spawn::{self, Signals};
+use oxmpi_sys::stdio::write_all;
 use oxmpi_sys::{cpus, host, local};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 
 use super::super::channel::Channel;
-use super::super::links::Peer;
-use super::super::message::{Message, Seed, VERSION};
+use super::super::links::DaemonPeer;
+use super::super::message::{DaemonMessage, Seed, VERSION};
 use super::super::programs::Programs;
 use super::super::{check_suffix, socket_name};
 use super::{BOOT, DOOR, Daemon, FIRST, LISTENERS, MAGIC, SIGNALS};
 use crate::interfaces;
 
-/// Addresses at which a daemon listens at most.
 const MAX_ADDRESSES: usize = 8;
 
-/// Says something to `oxmpi boot`.
-pub(super) fn tell_boot(message: &Message) -> io::Result<()> {
+pub(super) fn report_to_boot(message: &DaemonMessage) -> io::Result<()> {
     let mut channel = Channel::trusted();
     channel.send(message).map_err(io::Error::other)?;
     write_all(rustix::stdio::stdout(), channel.output())
 }
 
-fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match rustix::io::write(to, bytes) {
-            Ok(n) => bytes = &bytes[n..],
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
-}
-
-/// Reads from `oxmpi boot` what has come; `false` at its end.
-fn hear_boot(channel: &mut Channel) -> io::Result<bool> {
+fn read_input(channel: &mut Channel) -> io::Result<bool> {
     let mut bytes = [0; 4096];
     loop {
         match rustix::io::read(rustix::stdio::stdin(), &mut bytes) {
@@ -54,8 +40,7 @@ fn hear_boot(channel: &mut Channel) -> io::Result<bool> {
     }
 }
 
-/// The next message of `oxmpi boot`; `None` if it has gone.
-fn await_boot(channel: &mut Channel) -> Result<Option<Message>, String> {
+fn await_boot(channel: &mut Channel) -> Result<Option<DaemonMessage>, String> {
     let not_boot = "it is started by 'oxmpi boot', not by hand";
     loop {
         match channel.next() {
@@ -63,7 +48,7 @@ fn await_boot(channel: &mut Channel) -> Result<Option<Message>, String> {
             Ok(None) => {}
             Err(error) => return Err(format!("{not_boot}: {error}")),
         }
-        match hear_boot(channel) {
+        match read_input(channel) {
             Ok(true) => {}
             Ok(false) => return Ok(None),
             Err(error) => return Err(format!("{not_boot}: cannot read its standard input: {error}")),
@@ -71,23 +56,22 @@ fn await_boot(channel: &mut Channel) -> Result<Option<Message>, String> {
     }
 }
 
-/// `oxmpi boot` says what it should not.
-fn wrong(message: &Message) -> String {
-    format!("'oxmpi boot' says what it should not: {message:?}")
+fn wrong(message: &DaemonMessage) -> String {
+    format!("'oxmpi boot' has sent an unexpected message: {message:?}")
 }
 
-/// The first that `oxmpi boot` says.
 pub(super) fn read_seed(boot: &mut Channel) -> Result<Seed, String> {
-    // If nobody reads it, reading will tell.
+    // If the output is closed, the input is too.
     let _ = write_all(rustix::stdio::stdout(), MAGIC);
     match await_boot(boot)? {
-        Some(Message::Seed(seed)) if seed.node < seed.size => Ok(seed),
+        Some(DaemonMessage::Seed(seed)) if seed.node < seed.size => Ok(seed),
         Some(other) => Err(wrong(&other)),
         None => Err("it is started by 'oxmpi boot', not by hand: its standard input is empty".into()),
     }
 }
 
-/// Becomes a daemon that can be reached, and knows all others. `None` if nobody wants it any more.
+/// Becomes a daemon that others can reach, with a table of all nodes. `None` if `oxmpi boot` has
+/// ended.
 pub(super) fn prepare(seed: Seed, boot: &mut Channel) -> Result<Option<Daemon>, String> {
     check_suffix(&seed.suffix)?;
     let door = local::bind_stream(&socket_name(&seed.suffix)).map_err(|error| match error.kind() {
@@ -96,20 +80,20 @@ pub(super) fn prepare(seed: Seed, boot: &mut Channel) -> Result<Option<Daemon>, 
     })?;
     let listeners = if seed.size > 1 { listen(&seed)? } else { Vec::new() };
     let addresses = listeners.iter().map(Listener::address).collect::<io::Result<Vec<_>>>();
-    let ready = Message::Ready {
+    let ready = DaemonMessage::Ready {
         version: VERSION,
         host: host::name(),
         cpus: cpus::usable() as u32,
-        addresses: addresses.map_err(|error| format!("cannot ask where a socket listens: {error}"))?,
+        addresses: addresses.map_err(|error| format!("cannot query the address of a socket: {error}"))?,
     };
-    let told = |error: io::Error| format!("cannot answer 'oxmpi boot': {error}");
-    tell_boot(&ready).map_err(told)?;
+    let failed = |error: io::Error| format!("cannot answer 'oxmpi boot': {error}");
+    report_to_boot(&ready).map_err(failed)?;
     let nodes = match await_boot(boot)? {
-        Some(Message::Table { nodes }) if nodes.len() == seed.size as usize => nodes,
+        Some(DaemonMessage::Table { nodes }) if nodes.len() == seed.size as usize => nodes,
         Some(other) => return Err(wrong(&other)),
         None => return Ok(None),
     };
-    let kernel = |error: io::Error| format!("cannot make what it sleeps on: {error}");
+    let kernel = |error: io::Error| format!("cannot create its poll set: {error}");
     let poller = Poller::new().map_err(kernel)?;
     poller.add(rustix::stdio::stdin(), BOOT, false).map_err(kernel)?;
     for (name, listener) in (LISTENERS..).zip(&listeners) {
@@ -119,7 +103,7 @@ pub(super) fn prepare(seed: Seed, boot: &mut Channel) -> Result<Option<Daemon>, 
     let mut daemon = Daemon {
         poller,
         seed,
-        peers: (0..).zip(nodes).map(|(number, node)| Peer::new(node, number, own)).collect(),
+        peers: (0..).zip(nodes).map(|(number, node)| DaemonPeer::new(node, number, own)).collect(),
         connections: BTreeMap::new(),
         next: FIRST,
         door: Some(door),
@@ -131,18 +115,18 @@ pub(super) fn prepare(seed: Seed, boot: &mut Channel) -> Result<Option<Daemon>, 
         is_connected: false,
         open_files: raise_open_files(),
     };
-    daemon.tell_when_connected().map_err(told)?;
+    daemon.report_when_connected().map_err(failed)?;
     Ok(Some(daemon))
 }
 
-/// Who has the name of the daemon's socket, for a person.
+/// The process that has the name of the daemon's socket, for the user.
 fn taken(suffix: &str) -> String {
     let own = rustix::process::geteuid().as_raw();
     let holder = local::connect_stream(&socket_name(suffix)).and_then(local::peer);
     match holder {
         Ok(peer) if peer.user != own => format!(
             "user {} has taken the name of the socket that a daemon of user {own} would have on {} (process {}); name another \
-             one with '--mca boot_session_suffix WORD' for all commands, and tell who runs the machine",
+             one with '--mca boot_session_suffix WORD' for all commands, and inform the administrator of the machine",
             peer.user,
             host::name(),
             peer.pid
@@ -154,18 +138,19 @@ fn taken(suffix: &str) -> String {
     }
 }
 
-/// Raises the limit on open files as far as it goes: each other node takes one. Returns what it was, if it was lower.
+/// Raises the soft limit on open files to the hard one, as each other node takes a descriptor.
+/// Returns the former limits if raised.
 fn raise_open_files() -> Option<(u64, u64)> {
     let limit = getrlimit(Resource::Nofile);
     let (soft, hard) = (limit.current?, limit.maximum?);
     let raised = Rlimit { current: Some(hard), maximum: Some(hard) };
-    // If it cannot be raised, connections beyond it fail and say so.
+    // If raising fails, connections beyond the limit fail with an error.
     (soft < hard && setrlimit(Resource::Nofile, raised).is_ok()).then_some((soft, hard))
 }
 
-/// Listens at the addresses of this host that others can reach.
+/// Listens at the addresses of this host that other hosts can reach.
 fn listen(seed: &Seed) -> Result<Vec<Listener>, String> {
-    let there = net::interfaces().map_err(|error| format!("cannot ask for the networks: {error}"))?;
+    let there = net::interfaces().map_err(|error| format!("cannot query the networks: {error}"))?;
     let ranked = interfaces::ranked(&there, &seed.include, &seed.exclude, false);
     let ranked = ranked.map_err(|error| error.to_string())?;
     let listen = |address| {
@@ -184,12 +169,11 @@ fn listen(seed: &Seed) -> Result<Vec<Listener>, String> {
 }
 
 impl Daemon {
-    /// Hears what `oxmpi boot` says; `false` if it has gone.
-    pub(super) fn hear_boot(&mut self) -> Result<bool, String> {
+    pub(super) fn read_boot(&mut self) -> Result<bool, String> {
         let Some(mut boot) = self.boot.take() else { return Ok(true) };
-        let is_there = hear_boot(&mut boot).unwrap_or(false);
+        let is_there = read_input(&mut boot).unwrap_or(false);
         match boot.next() {
-            Ok(Some(Message::Go)) => {
+            Ok(Some(DaemonMessage::Go)) => {
                 self.boot = Some(boot);
                 self.go_into_background()
                     .map_err(|error| format!("cannot go into the background: {error}"))?;
@@ -202,13 +186,13 @@ impl Daemon {
         Ok(true)
     }
 
-    /// Leaves who has started it.
     fn go_into_background(&mut self) -> io::Result<()> {
         self.poller.remove(rustix::stdio::stdin());
         spawn::detach_session()?;
         rustix::process::chdir("/")?;
         let wanted = [Signal::CHILD, Signal::TERM, Signal::INT, Signal::HUP].map(Signal::as_raw);
-        // A set of descriptors tells of signals to the process that has made it, so not before the fork.
+        // A signalfd reports the signals of the process that reads it (signalfd(2)), so it is made
+        // after the fork.
         let signals = Signals::new(&wanted)?;
         self.poller.add(&signals, SIGNALS, false)?;
         let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty())?;
@@ -220,15 +204,15 @@ impl Daemon {
             self.poller.add(door, DOOR, false)?;
         }
         self.background = Some((signals, programs));
-        tell_boot(&Message::Gone)?;
+        report_to_boot(&DaemonMessage::Gone)?;
         Ok(rustix::stdio::dup2_stdout(&null)?)
     }
 
-    pub(super) fn tell_when_connected(&mut self) -> io::Result<()> {
+    pub(super) fn report_when_connected(&mut self) -> io::Result<()> {
         if self.peers.iter().any(|peer| !peer.is_up()) || self.is_connected {
             return Ok(());
         }
         self.is_connected = true;
-        tell_boot(&Message::Connected)
+        report_to_boot(&DaemonMessage::Connected)
     }
 }

@@ -1,38 +1,32 @@
-//! How a daemon ends: when its user wants all to end, when another passes that on, or by a signal.
+//! The end of a daemon: on the user's request, on another daemon's, or by a signal.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use super::super::message::Message;
-use super::{Connection, Daemon, Role};
+use super::super::message::DaemonMessage;
+use super::{Daemon, DaemonConnection, Role};
 
-/// How long the other daemons have to end.
 const HALT_LIMIT: Duration = Duration::from_secs(15);
-/// How long the last words may take.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// How it comes to an end.
-pub(super) struct Ending {
-    /// Who wants to know of the end of all.
+pub(super) struct HaltState {
+    /// Clients that wait for the end of all daemons.
     pub(super) clients: Vec<u64>,
-    /// The daemons that want to know of the end of this one.
+    /// Daemons that wait for the end of this one.
     peers: Vec<u64>,
-    /// Those that have not yet said that they end.
     pub(super) waiting: BTreeSet<u32>,
-    /// Those that did not say so.
     pub(super) missing: BTreeSet<u32>,
     pub(super) limit: Instant,
 }
 
 impl Daemon {
-    /// A program wants the universe to end.
     pub(super) fn halt_all(&mut self, client: u64) {
         let mut waiting = BTreeSet::new();
         if self.ending.is_none() {
             let links: Vec<(u32, u64)> =
                 (0..).zip(&self.peers).filter_map(|(n, p)| Some((n, p.link?))).collect();
             for (node, link) in links {
-                self.tell(link, &Message::Halt);
+                self.send(link, &DaemonMessage::Halt);
                 if self.connections.contains_key(&link) {
                     waiting.insert(node);
                 }
@@ -47,9 +41,11 @@ impl Daemon {
         }
     }
 
-    /// Another daemon wants this one to end, or has ended itself.
+    /// Another daemon requests the end of this one, or has ended itself.
     pub(super) fn halt_from(&mut self, number: u64) {
-        let Some(Connection { role: Role::Peer(node), .. }) = self.connections.get(&number) else { return };
+        let Some(DaemonConnection { role: Role::Peer(node), .. }) = self.connections.get(&number) else {
+            return;
+        };
         let node = *node;
         if let Some(ending) = &mut self.ending
             && ending.waiting.remove(&node)
@@ -62,7 +58,6 @@ impl Daemon {
         }
     }
 
-    /// Begins to end this daemon.
     pub(super) fn end(&mut self) {
         if self.ending.is_some() {
             return;
@@ -70,7 +65,7 @@ impl Daemon {
         if let Some((_, programs)) = &mut self.background {
             programs.end(None);
         }
-        self.ending = Some(Ending {
+        self.ending = Some(HaltState {
             clients: Vec::new(),
             peers: Vec::new(),
             waiting: BTreeSet::new(),
@@ -79,7 +74,6 @@ impl Daemon {
         });
     }
 
-    /// Whether nothing is left to wait for.
     pub(super) fn is_over(&self, now: Instant) -> bool {
         let is_quiet = self.background.as_ref().is_none_or(|(_, programs)| programs.is_empty());
         self.ending
@@ -87,23 +81,21 @@ impl Daemon {
             .is_some_and(|ending| (is_quiet && ending.waiting.is_empty()) || ending.limit <= now)
     }
 
-    /// Says farewell, when its programs have ended.
     pub(super) fn finish(&mut self) {
         if let Some((_, programs)) = self.background.take() {
             programs.finish();
         }
-        // Who hears of the end may boot another at once: the name is free by then.
+        // The name is free before a client learns of the end, as the client may boot again at once.
         self.door = None;
         let Some(ending) = self.ending.take() else { return };
         let missing = ending.missing.iter().chain(&ending.waiting).copied().collect();
         ending
             .clients
             .iter()
-            .for_each(|client| self.tell(*client, &Message::Halted { missing: Vec::clone(&missing) }));
-        ending.peers.iter().for_each(|peer| self.tell(*peer, &Message::Halt));
+            .for_each(|client| self.send(*client, &DaemonMessage::Halted { missing: Vec::clone(&missing) }));
+        ending.peers.iter().for_each(|peer| self.send(*peer, &DaemonMessage::Halt));
         let limit = Instant::now() + FAREWELL;
         let mut ready = Vec::new();
-        // What its programs have written goes, too.
         while (!self.pass_last() || self.connections.values().any(|connection| connection.is_full))
             && Instant::now() < limit
         {

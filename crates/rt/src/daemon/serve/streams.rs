@@ -1,4 +1,4 @@
-//! The streams of programs: connections that wait for their program, and those that are passed on.
+//! The streams of programs: connections that wait for their program, and forwarded ones.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,33 +8,33 @@ use std::time::Duration;
 use oxmpi_sys::net;
 use oxmpi_sys::poller::Interest;
 
-use super::super::message::{Exec, Message};
+use super::super::message::{DaemonMessage, Exec};
 use super::super::passage::{Passage, Passing};
-use super::super::programs::Failure;
-use super::{Connection, Daemon, Held, Link, PROGRAM, Role};
+use super::super::programs::ExecFailure;
+use super::{Daemon, DaemonConnection, PROGRAM, PeerSocket, PendingStream, Role};
 
 impl Daemon {
-    /// Our answer is out: from now on its bytes are a program's.
+    /// Turns a connection into a stream once the answer is sent.
     pub(super) fn become_stream(&mut self, number: u64, of: u64, stream: u32) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
         self.poller.remove(&connection.link);
         if connection.channel.has_input() {
-            // It has not waited for the answer.
+            // The client has sent data before the answer.
             self.connections.remove(&number);
             return;
         }
         let held = match connection.link {
-            Link::Near(_) => match self.connections.remove(&number) {
-                Some(Connection { link: Link::Near(socket), .. }) => Held::Near(socket),
+            PeerSocket::Near(_) => match self.connections.remove(&number) {
+                Some(DaemonConnection { link: PeerSocket::Near(socket), .. }) => PendingStream::Near(socket),
                 _ => return,
             },
-            Link::Far(_) => {
-                (connection.role, connection.limit) = (Role::Held(of, stream), None);
-                Held::Far(number)
+            PeerSocket::Far(_) => {
+                (connection.role, connection.limit) = (Role::Parked(of, stream), None);
+                PendingStream::Far(number)
             }
         };
         match self.connections.get_mut(&of) {
-            Some(Connection { role: Role::Control(streams), .. }) => _ = streams.insert(stream, held),
+            Some(DaemonConnection { role: Role::Control(streams), .. }) => _ = streams.insert(stream, held),
             _ => self.drop_stream(held),
         }
     }
@@ -43,8 +43,7 @@ impl Daemon {
         let Some(connection) = self.connections.get_mut(&number) else { return };
         let Role::Control(streams) = &mut connection.role else { return };
         let held = (streams.remove(&exec.stdio), streams.remove(&exec.errors));
-        if let Link::Far(socket) = &connection.link {
-            // Where the kernel does not know it, a host that is gone is noticed later.
+        if let PeerSocket::Far(socket) = &connection.link {
             let _ = net::end_when_unanswered(socket, Duration::from_secs(exec.silence_s.into()));
         }
         let started = match held {
@@ -52,25 +51,24 @@ impl Daemon {
             _ => Err(failure("its streams are not there".into())),
         };
         let answer = match started {
-            Ok(pid) => Message::Started { id: exec.id, pid: pid.cast_unsigned() },
-            Err(Failure { error, reason }) => Message::Failed { id: exec.id, error, reason },
+            Ok(pid) => DaemonMessage::Started { id: exec.id, pid: pid.cast_unsigned() },
+            Err(ExecFailure { error, reason }) => DaemonMessage::Failed { id: exec.id, error, reason },
         };
-        self.tell(number, &answer);
+        self.send(number, &answer);
     }
 
-    /// Starts a program, and passes its streams on.
-    fn start(&mut self, number: u64, exec: &Exec, held: [Held; 2]) -> Result<i32, Failure> {
+    fn start(&mut self, number: u64, exec: &Exec, held: [PendingStream; 2]) -> Result<i32, ExecFailure> {
         let kernel = |error: io::Error| failure(error.to_string());
         let mut ends = Vec::new();
         let mut passages = Vec::new();
         for held in held {
             ends.push(match held {
-                Held::Near(socket) => {
-                    // What the program reads and writes is to block it.
+                PendingStream::Near(socket) => {
+                    // A program expects blocking standard streams.
                     blocking(&socket).map_err(kernel)?;
                     socket
                 }
-                Held::Far(stream) => {
+                PendingStream::Far(stream) => {
                     let (passage, end) = Passage::new(number).map_err(kernel)?;
                     passages.push((stream, passage));
                     end
@@ -83,7 +81,7 @@ impl Daemon {
             }
             _ => Err(failure("the universe is being booted".into())),
         };
-        // The program alone has its ends, so that theirs is seen.
+        // Only the program keeps its ends, so that the daemon sees them close.
         drop::<Vec<OwnedFd>>(ends);
         for (stream, passage) in passages {
             if let Some(connection) = self.connections.get_mut(&stream) {
@@ -94,9 +92,8 @@ impl Daemon {
         started
     }
 
-    /// Passes on what has come on either side of a passage.
     pub(super) fn pass(&mut self, number: u64) {
-        let Some(Connection { link: Link::Far(socket), channel, role, interests, .. }) =
+        let Some(DaemonConnection { link: PeerSocket::Far(socket), channel, role, interests, .. }) =
             self.connections.get_mut(&number)
         else {
             return;
@@ -108,7 +105,8 @@ impl Daemon {
                 let sides: [(BorrowedFd<'_>, u64); 2] =
                     [(socket.as_fd(), number), (passage.program().as_fd(), number | PROGRAM)];
                 for ((fd, name), (old, new)) in sides.into_iter().zip(interests.iter_mut().zip(new)) {
-                    // It fails for want of memory; then what comes is seen with what comes on the other side.
+                    // Fails without memory; the data are then seen with the next event of the other
+                    // side.
                     if self.poller.set_interest(fd, name, *old, new).is_ok() {
                         *old = new;
                     }
@@ -116,7 +114,8 @@ impl Daemon {
             }
             Ok(Passing::Over) => self.lose(number, "it has ended"),
             Err(why) => {
-                // Its client has gone, or somebody has interfered: the program must not take that for the end of its input.
+                // The client is gone or the data are not authentic: the program must not take this
+                // for the end of its input.
                 let of = passage.of;
                 self.answer_last(of, format!("a stream of the program was lost: {why}"));
                 self.lose(of, &why);
@@ -125,38 +124,38 @@ impl Daemon {
         }
     }
 
-    /// The client of some programs has gone, and their streams with it.
-    pub(super) fn drop_streams(&mut self, of: u64, held: BTreeMap<u32, Held>) {
+    pub(super) fn drop_streams(&mut self, of: u64, held: BTreeMap<u32, PendingStream>) {
         held.into_values().for_each(|held| self.drop_stream(held));
-        let belongs = |connection: &Connection| match &connection.role {
+        let belongs = |connection: &DaemonConnection| match &connection.role {
             Role::Passing(passage) => passage.of == of,
             Role::Stream(other, _) => *other == of,
             _ => false,
         };
         let all = self.connections.iter().filter(|(_, connection)| belongs(connection));
         let all: Vec<u64> = all.map(|(number, _)| *number).collect();
-        all.into_iter().for_each(|number| self.lose(number, "who has asked for it has gone"));
+        all.into_iter().for_each(|number| self.lose(number, "the client that requested it is gone"));
     }
 
-    fn drop_stream(&mut self, held: Held) {
-        if let Held::Far(number) = held {
+    fn drop_stream(&mut self, held: PendingStream) {
+        if let PendingStream::Far(number) = held {
             self.connections.remove(&number);
         }
     }
 
-    /// Passes on what programs have left that have all ended. Whether nothing is left of it.
+    /// Forwards the remaining output of programs that have ended; returns whether all is sent.
     pub(super) fn pass_last(&mut self) -> bool {
         let mut is_done = true;
         for (number, connection) in &mut self.connections {
-            let Connection { link: Link::Far(socket), channel, role, interests, .. } = connection else {
+            let DaemonConnection { link: PeerSocket::Far(socket), channel, role, interests, .. } = connection
+            else {
                 continue;
             };
             let Role::Passing(passage) = role else { continue };
-            let is_told = passage.pass_last(socket, channel);
-            is_done &= is_told;
+            let is_finished = passage.pass_last(socket, channel);
+            is_done &= is_finished;
             self.poller.remove(passage.program());
             interests[1] = Interest::default();
-            let new = Interest { read: false, write: !is_told };
+            let new = Interest { read: false, write: !is_finished };
             if self.poller.set_interest(&*socket, *number, interests[0], new).is_ok() {
                 interests[0] = new;
             }
@@ -165,8 +164,8 @@ impl Daemon {
     }
 }
 
-fn failure(reason: String) -> Failure {
-    Failure { error: 0, reason }
+fn failure(reason: String) -> ExecFailure {
+    ExecFailure { error: 0, reason }
 }
 
 fn blocking(fd: impl AsFd) -> io::Result<()> {

@@ -1,4 +1,5 @@
-//! What the ranks of an agent ask: answered here if it is about this host, else passed on to the head.
+//! Requests of an agent's ranks: answered here if they are about this host, otherwise forwarded to
+//! the head.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -12,7 +13,7 @@ use crate::control::{MAX_MESSAGE, Reply, Request};
 use crate::launch::parts::{INCARNATION, Reach, give_abroad, plug_whereabouts, reach_abroad};
 
 impl Agent<'_> {
-    /// Takes one message of a rank. Returns whether there may be more.
+    /// Handles one message of a rank; returns whether there may be more.
     pub(super) fn control_once(&mut self, rank: u32) -> bool {
         let Some(socket) = self.members.get(&rank).map(|member| &member.rank.control) else { return false };
         let mut bytes = [0; MAX_MESSAGE];
@@ -25,7 +26,7 @@ impl Agent<'_> {
             Err(_) => return false,
         };
         match Request::decode(&bytes[..n]) {
-            Ok(request) => self.heed(rank, &request, &bytes[..n], came),
+            Ok(request) => self.handle_request(rank, &request, &bytes[..n], came),
             Err(error) => {
                 let text = format!("mpirun: rank {rank}: {error}\n");
                 self.post(&FromAgent::Text { text });
@@ -34,7 +35,7 @@ impl Agent<'_> {
         true
     }
 
-    fn heed(&mut self, rank: u32, request: &Request, bytes: &[u8], came: Option<OwnedFd>) {
+    fn handle_request(&mut self, rank: u32, request: &Request, bytes: &[u8], came: Option<OwnedFd>) {
         match *request {
             Request::Segment { rank: wanted } => {
                 let member = self.members.get(&wanted);
@@ -69,7 +70,7 @@ impl Agent<'_> {
                 let place = member.map_or(0, |rank| rank.segment.boot().local_rank);
                 let file = member.and_then(|rank| rank.postboxes.clone());
                 let reply = match &file {
-                    Some(file) => Reply::Postboxes { shape: file.told(place) },
+                    Some(file) => Reply::Postboxes { shape: file.description(place) },
                     None => Reply::Refused { rank, reason: "its job has no postboxes".into() },
                 };
                 self.answer(rank, &reply, file.as_ref().map(|file| file.fd.as_fd()));
@@ -88,7 +89,7 @@ impl Agent<'_> {
                         self.post(&FromAgent::Request { rank, request, blob, seen });
                     }
                     Err(error) => {
-                        let reason = format!("what came with the message cannot be read: {error}");
+                        let reason = format!("the file beside the message cannot be read: {error}");
                         self.answer(rank, &Reply::Refused { rank, reason }, None);
                     }
                 }
@@ -96,7 +97,8 @@ impl Agent<'_> {
         }
     }
 
-    /// Where a rank of this host can be reached over sockets, by one of another host or of this one.
+    /// The socket addresses of a rank of this host, for a process of another host (`is_far`) or of
+    /// this one.
     pub(super) fn whereabouts(&mut self, wanted: u32, is_far: bool) -> Reply {
         if is_far && let Err(reason) = self.reach_member_abroad(wanted, true) {
             return Reply::Refused { rank: wanted, reason };
@@ -113,13 +115,13 @@ impl Agent<'_> {
         }
     }
 
-    /// Sees that a rank can be reached from other hosts. If all ranks of the job are on this one, only processes of other
-    /// launchers seek it there, and it may not know that.
-    fn reach_member_abroad(&mut self, wanted: u32, is_told: bool) -> Result<(), String> {
+    /// Makes a rank reachable from other hosts. If all ranks of its job are on this host, only
+    /// processes of other launchers need this, and the rank may not know of it.
+    fn reach_member_abroad(&mut self, wanted: u32, notifies: bool) -> Result<(), String> {
         let (Some(launch), Some(member)) = (&self.launch, self.members.get_mut(&wanted)) else {
             return Ok(());
         };
-        // If all ranks of the job are on this host they listen on its own network only, if they do.
+        // If all ranks of the job are on this host, they listen on the loopback only, if at all.
         let own = match member.rank.segment.boot().node {
             None if self.restored.is_empty() => Reach::Loopback,
             None => Reach::Networks,
@@ -128,7 +130,7 @@ impl Agent<'_> {
         if !member.running {
             return Ok(());
         }
-        reach_abroad((&member.rank.segment, &mut member.plug), launch, (own, Reach::Networks), is_told)
+        reach_abroad((&member.rank.segment, &mut member.plug), launch, (own, Reach::Networks), notifies)
     }
 
     fn give_abroad(&mut self, rank: u32) {
@@ -140,11 +142,10 @@ impl Agent<'_> {
         self.answer(rank, &reply, listener.as_ref().map(AsFd::as_fd));
     }
 
-    /// An answer of the head.
     pub(super) fn pass_answer(&mut self, rank: u32, reply: &[u8], contents: Option<Vec<u8>>) {
         let Some(member) = self.members.get(&rank) else { return };
         match contents.map(|bytes| blob::write(&bytes)).transpose() {
-            // A process that asks without reading the answers loses them.
+            // A process that sends requests without reading the answers loses them.
             Ok(fd) => _ = fdpass::send(&member.rank.control, reply, fd.as_ref().map(AsFd::as_fd)),
             Err(error) => self.answer(rank, &Reply::Refused { rank, reason: error.to_string() }, None),
         }

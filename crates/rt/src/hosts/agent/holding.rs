@@ -1,4 +1,4 @@
-//! The ranks of an agent stand still while images of them are made (see `launch/hold.rs`).
+//! Holding the ranks of an agent while they are imaged (see `launch/hold.rs`).
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use rustix::process::Signal;
 
 use super::super::message::FromAgent;
 use super::super::pieces::{FileReceiver, FileSender, ImageDirectory, PIECES_WAITING};
-use super::{Agent, IMAGED, ImageTask, ImagesMade, Member};
+use super::{Agent, IMAGED, ImageTask, ImagesMade, LocalRank};
 use crate::launch::HeldRank;
 use crate::launch::end::signal_group;
 use crate::launch::parts::{HeldInput, Plug, describe, is_ready, recover, returned, send, stop};
 
-/// Images that are being made, in a thread of its own: the head hears from this process meanwhile.
+/// Imaging in a thread of its own: the agent serves the head meanwhile.
 pub(super) struct Imaging {
     round: u32,
-    /// Its other end is closed when it is done.
+    /// Closed at its other end when the images are made.
     done: OwnedFd,
     thread: JoinHandle<Result<ImagesMade, String>>,
-    /// The processes go on when it is done: nobody wants the images any more.
+    /// The request is withdrawn: the processes continue after imaging.
     is_given_up: Arc<AtomicBool>,
-    /// What is sent to processes then.
+    /// Signals that are sent after imaging.
     signals: Vec<(Signal, Vec<u32>)>,
 }
 
-/// Images that are sent to the head, which does not see them.
+/// Images on their way to the head, which has no access to their directory.
 pub(super) struct ImageTransfer {
     round: u32,
     files: FileSender,
@@ -40,7 +40,7 @@ pub(super) struct ImageTransfer {
 }
 
 impl Agent<'_> {
-    /// Stops all processes, and passes on all that they have said and written.
+    /// Stops all processes, and forwards all their messages and output.
     pub(super) fn hold(&mut self, round: u32) {
         self.sending = None;
         self.go_on();
@@ -61,7 +61,7 @@ impl Agent<'_> {
         for rank in all {
             while self.control_once(rank) {}
             for kind in [0, 1] {
-                // However much that is: the writers are stopped.
+                // Ends, as the writers are stopped.
                 while self.members.get(&rank).is_some_and(|member| {
                     member.outputs[kind].as_ref().is_some_and(|pipe| is_ready(pipe, PollFlags::IN))
                 }) {
@@ -72,9 +72,7 @@ impl Agent<'_> {
         self.post(&FromAgent::Stopped { round, error });
     }
 
-    /// Sends the head a description of them.
     pub(super) fn describe(&mut self, round: u32) {
-        // If the socket has an error there is no reply to read.
         let is_unread =
             self.members.values().any(|member| fdpass::has_unread(&member.rank.control).unwrap_or(false));
         let described = if is_unread { Ok(Vec::new()) } else { self.describe_all() };
@@ -89,7 +87,7 @@ impl Agent<'_> {
     }
 
     fn describe_all(&self) -> Result<Vec<HeldRank>, String> {
-        let describe = |(number, member): (&u32, &Member)| {
+        let describe = |(number, member): (&u32, &LocalRank)| {
             let named = |why: String| format!("rank {number}: {why}");
             match member.rank.segment.status().state() {
                 RankState::Initialized => {}
@@ -108,7 +106,8 @@ impl Agent<'_> {
         self.members.iter().map(describe).collect()
     }
 
-    /// They go on, and so do ranks that were restored; while CRIU is at work, when it has ended (rule 4 of [`crate::launch`]'s `hold`).
+    /// Continues stopped and restored processes; while CRIU works, after its end (rule 4 of
+    /// [`crate::launch`]'s `hold`).
     pub(super) fn go_on(&mut self) {
         if let Some(imaging) = &self.imaging {
             imaging.is_given_up.store(true, Ordering::Relaxed);
@@ -118,12 +117,11 @@ impl Agent<'_> {
             return;
         }
         self.stopped.drain(..).for_each(|pid| send(pid, Signal::CONT));
-        // One that was restored may sleep on connections that it had, or had none.
+        // A restored rank may sleep on connections of its former life, or on none.
         let plugs = self.members.values().filter_map(|member| member.plug.as_ref());
         plugs.for_each(|plug| raise_alarm(&plug.alarm));
     }
 
-    /// Has images made of them.
     pub(super) fn begin_imaging(&mut self, round: u32, place: String) {
         let Some(params) = self.launch.as_ref().map(|launch| launch.params.clone()) else { return };
         let is_given_up = Arc::new(AtomicBool::new(false));
@@ -148,10 +146,8 @@ impl Agent<'_> {
         }
     }
 
-    /// They are made, or cannot be.
     pub(super) fn finish_imaging(&mut self) {
         let Some(Imaging { round, done, thread, is_given_up, signals }) = self.imaging.take() else { return };
-        // Closing takes it out of the set of events, too.
         drop(done);
         let made = thread.join().unwrap_or_else(|_| Err("the thread that made images has failed".into()));
         if made.is_err() {
@@ -179,7 +175,7 @@ impl Agent<'_> {
         self.post(&FromAgent::Imaged { round, error, facts });
     }
 
-    /// Sends a signal to processes, at once or when no image of them is under way.
+    /// Sends a signal to processes, after imaging if that is going on. SIGKILL does not wait.
     pub(super) fn signal(&mut self, signal: Signal, ranks: Vec<u32>) {
         match &mut self.imaging {
             Some(imaging) if signal != Signal::KILL => imaging.signals.push((signal, ranks)),
@@ -190,7 +186,6 @@ impl Agent<'_> {
         }
     }
 
-    /// Sends as much of images as there is room for in the stream.
     pub(super) fn send_pieces(&mut self) {
         while self.head.behind() < PIECES_WAITING
             && let Some(sending) = &mut self.sending
@@ -213,15 +208,14 @@ impl Agent<'_> {
         }
     }
 
-    /// Has the program's functions for checkpoints called.
     pub(super) fn call_functions(&mut self, number: u32) {
         self.calling = (CheckpointCall::of(number) != CheckpointCall::Open).then_some(number);
         let running = self.members.values().filter(|member| member.running);
         running.for_each(|member| member.rank.segment.status().want_call(number));
     }
 
-    /// Sends the head what they have returned, if all have.
-    pub(super) fn look_at_calls(&mut self) {
+    /// Sends the head the return values when all functions have returned.
+    pub(super) fn check_calls(&mut self) {
         let Some(number) = self.calling else { return };
         let ranks = self.members.iter().filter(|(_, member)| member.running);
         let found = returned(number, ranks.map(|(rank, member)| (*rank, member.rank.segment.status())));
@@ -235,7 +229,7 @@ impl Agent<'_> {
         self.post(&FromAgent::Returned { number, error, values });
     }
 
-    /// Takes a piece of an image that is to be restored here.
+    /// Writes a piece of an image that is to be restored here.
     pub(super) fn receive_piece(&mut self, name: &str, bytes: &[u8]) -> std::io::Result<()> {
         if self.received.is_none() {
             let order = self.ready.as_ref().and_then(|ready| ready.order.restore.as_ref());

@@ -1,4 +1,4 @@
-//! The ranks of an agent: their outputs, inputs and ends.
+//! The outputs, inputs and ends of an agent's ranks.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,61 +10,53 @@ use rustix::io::Errno;
 
 use super::super::message::{FromAgent, Seen};
 use super::{Agent, CONTROL, ENDED, INPUT, WINDOW};
-use crate::job::Stage;
-use crate::launch::parts::{Came, Outputs, Plug, Rank, exit_of, is_ready, plugs, read_some};
+use crate::job::MpiStage;
+use crate::launch::parts::{Came, Outputs, Plug, RankProcess, exit_of, is_ready, plugs, read_some};
 use crate::launch::{LaunchError, end};
 
-/// A rank of this host.
-pub(super) struct Member {
-    pub(super) rank: Rank,
+pub(super) struct LocalRank {
+    pub(super) rank: RankProcess,
     pub(super) outputs: Outputs,
     pub(super) plug: Option<Plug>,
     pub(super) running: bool,
-    /// Whether it has got its socket to the relay.
     pub(super) has_relay: bool,
     input: Option<Input>,
 }
 
-/// What the head has sent for its standard input.
 struct Input {
     fd: OwnedFd,
     waiting: Vec<u8>,
     has_ended: bool,
-    /// The set of events tells when there is room.
+    /// Whether the pipe is polled for room.
     is_listened_to: bool,
 }
 
-/// What is kept of a process whose job is over.
-pub(super) struct Relic {
-    /// For those who may still ask for it.
+pub(super) struct EndedProcess {
     pub(super) segment: Option<OwnedFd>,
-    /// As long as somebody may write to them.
     outputs: Outputs,
-    /// Whether it had called MPI_Finalize.
     pub(super) has_left: bool,
 }
 
-impl Relic {
+impl EndedProcess {
     fn is_written(&self) -> bool {
         self.outputs.iter().any(Option::is_some)
     }
 }
 
-impl Member {
-    pub(super) fn new(rank: Rank, outputs: Outputs, plug: Option<Plug>) -> Member {
-        Member { rank, outputs, plug, running: true, has_relay: false, input: None }
+impl LocalRank {
+    pub(super) fn new(rank: RankProcess, outputs: Outputs, plug: Option<Plug>) -> LocalRank {
+        LocalRank { rank, outputs, plug, running: true, has_relay: false, input: None }
     }
 
     pub(super) fn open_input(&mut self, fd: OwnedFd) {
         self.input = Some(Input { fd, waiting: Vec::new(), has_ended: false, is_listened_to: false });
     }
 
-    /// The pipe of its standard input, and what is still to be written to it.
+    /// The pipe of the standard input, and the bytes that are not written yet.
     pub(super) fn left(&self) -> Option<(BorrowedFd<'_>, &[u8])> {
         self.input.as_ref().map(|input| (input.fd.as_fd(), &*input.waiting))
     }
 
-    /// How far it has come.
     pub(super) fn seen(&self) -> Seen {
         let status = self.rank.segment.status();
         Seen {
@@ -76,18 +68,17 @@ impl Member {
     }
 }
 
-/// How far a process has come that is in this state.
-pub(crate) fn stage(state: RankState) -> Stage {
+pub(crate) fn stage(state: RankState) -> MpiStage {
     match state {
-        RankState::Created | RankState::Loaded => Stage::Untouched,
-        RankState::Initialized | RankState::Aborting => Stage::Initialized,
-        RankState::Finalizing => Stage::Finalizing,
-        RankState::Finalized | RankState::Resting => Stage::Finalized,
+        RankState::Created | RankState::Loaded => MpiStage::Untouched,
+        RankState::Initialized | RankState::Aborting => MpiStage::Initialized,
+        RankState::Finalizing => MpiStage::Finalizing,
+        RankState::Finalized | RankState::Resting => MpiStage::Finalized,
     }
 }
 
 impl Agent<'_> {
-    pub(super) fn enlist(&mut self, number: u32, member: Member) -> rustix::io::Result<()> {
+    pub(super) fn enlist(&mut self, number: u32, member: LocalRank) -> rustix::io::Result<()> {
         self.members.insert(number, member);
         let Some(member) = self.members.get(&number) else { return Ok(()) };
         self.listen(&self.events, member.rank.control.as_fd(), CONTROL, number)?;
@@ -100,21 +91,22 @@ impl Agent<'_> {
         Ok(())
     }
 
-    /// A spawned job is over: nothing of its processes is kept but their segments, and outputs to which others may write.
-    pub(super) fn bury(&mut self, processes: Range<u32>) {
+    /// Drops all state of a finished spawned job's processes, except segments, and outputs that
+    /// others may write to.
+    pub(super) fn release_job(&mut self, processes: Range<u32>) {
         let Some(guard) = &self.guard else { return };
         let of_it: Vec<u32> = self.members.range(processes).map(|(number, _)| *number).collect();
         for number in of_it {
             let Some(member) = self.members.remove(&number) else { continue };
-            end::bury(&member.rank, guard);
-            let has_left = member.seen().stage == Stage::Finalized;
-            let Member { rank, outputs, .. } = member;
+            end::kill_and_reap(&member.rank, guard);
+            let has_left = member.seen().stage == MpiStage::Finalized;
+            let LocalRank { rank, outputs, .. } = member;
             let segment = Some(rank.segment_fd);
-            self.relics.insert(number, Relic { segment, outputs, has_left });
+            self.relics.insert(number, EndedProcess { segment, outputs, has_left });
         }
     }
 
-    /// Nobody will ask for these any more.
+    /// Drops the segments of processes that no request can name any more.
     pub(super) fn forget(&mut self, processes: Range<u32>) {
         for (_, relic) in self.relics.range_mut(processes.clone()) {
             relic.segment = None;
@@ -122,14 +114,14 @@ impl Agent<'_> {
         self.relics.retain(|number, relic| !processes.contains(number) || relic.is_written());
     }
 
-    /// An output of a rank, or of one whose job is over.
+    /// An output of a rank, or of a process whose job is over.
     fn output_of(&mut self, rank: u32, kind: usize) -> Option<&mut Option<OwnedFd>> {
         let of_member = self.members.get_mut(&rank).map(|member| &mut member.outputs);
         let outputs = of_member.or_else(|| self.relics.get_mut(&rank).map(|relic| &mut relic.outputs));
         outputs?.get_mut(kind)
     }
 
-    /// Takes what a rank wrote. `kind` is 0 for standard output, 1 for standard error.
+    /// Reads a rank's output. `kind` is 0 for standard output, 1 for standard error.
     pub(super) fn output(&mut self, rank: u32, kind: usize) {
         let mut buffer = std::mem::take(&mut self.buffer);
         let came = match self.output_of(rank, kind) {
@@ -146,9 +138,8 @@ impl Agent<'_> {
         if bytes.is_empty()
             && let Some(output) = self.output_of(rank, kind)
         {
-            // Closing takes it out of the epoll set, too: nobody else has this end.
             *output = None;
-            let is_done = |relic: &Relic| relic.segment.is_none() && !relic.is_written();
+            let is_done = |relic: &EndedProcess| relic.segment.is_none() && !relic.is_written();
             if self.relics.get(&rank).is_some_and(is_done) {
                 self.relics.remove(&rank);
             }
@@ -157,12 +148,11 @@ impl Agent<'_> {
         self.post(&FromAgent::Output { rank, is_error: kind == 1, bytes });
     }
 
-    /// A rank's process has ended.
     pub(super) fn ended(&mut self, rank: u32) -> rustix::io::Result<()> {
         let Some(member) = self.members.get(&rank) else { return Ok(()) };
         let Some(exit) = exit_of(&member.rank)? else { return Ok(()) };
         epoll::delete(&self.events, &member.rank.process.pidfd)?;
-        // Its last words come before its end.
+        // The process's last messages and output come before its end.
         while self.control_once(rank) {}
         for kind in [0, 1] {
             let is_there = |agent: &Self| {
@@ -176,32 +166,32 @@ impl Agent<'_> {
         if let Some(member) = self.members.get_mut(&rank) {
             (member.running, member.input) = (false, None);
             if let Some(plug) = &mut member.plug {
-                // If it has never asked for it: nobody may go on connecting to it.
+                // If the rank has never requested its listener, peers must not connect to it any
+                // more.
                 plug.listener = None;
                 plug.abroad.iter_mut().for_each(|abroad| abroad.listener = None);
             }
             let seen = member.seen();
-            self.tell_relay_of_end(rank);
+            self.report_end_to_relay(rank);
             self.post(&FromAgent::Exited { rank, exit, seen });
         }
         Ok(())
     }
 
-    /// Tells all that run of deaths, each in its own segment.
     pub(super) fn announce(&mut self, count: u32) {
         for member in self.members.values().filter(|member| member.running) {
             (0..count).for_each(|_| member.rank.segment.status().note_death());
-            // The dead may have been about to wake it.
+            // The failed process may have been about to wake this one.
             let alarm = || member.plug.iter().for_each(|plug| raise_alarm(&plug.alarm));
             member.rank.segment.ring_after_death(alarm);
         }
     }
 
-    /// Lets all that run take a step on the way to where messages stand still, and go on. Who ends its connections for it has a
-    /// new listener at a new address.
-    pub(super) fn ask_step(&mut self, number: u32, closes: bool) {
+    /// Requests a step of a quiescence from all running ranks. A rank that closes its connections
+    /// gets a new listener with a new address.
+    pub(super) fn request_step(&mut self, number: u32, closes: bool) {
         if closes && let Err(why) = self.make_listeners() {
-            // They hear it when they ask for theirs.
+            // Ranks get the error when they request their listener.
             self.post(&FromAgent::Text { text: format!("mpirun: {why}\n") });
         }
         for member in self.members.values().filter(|member| member.running) {
@@ -219,7 +209,6 @@ impl Agent<'_> {
         own.into_iter().zip(made).try_for_each(|(plug, new)| plug.renew(new, launch))
     }
 
-    /// Standard input for a rank.
     pub(super) fn take_input(&mut self, rank: u32, bytes: &[u8]) {
         let input = self.members.get_mut(&rank).and_then(|member| member.input.as_mut());
         match input {
@@ -228,12 +217,11 @@ impl Agent<'_> {
                 input.has_ended |= bytes.is_empty();
                 self.feed(rank);
             }
-            // It reads no more.
             None => self.post(&FromAgent::InputTaken { rank, bytes: bytes.len() as u64 }),
         }
     }
 
-    /// Writes what a rank has not got of its input, as far as there is room.
+    /// Writes as much waiting input of a rank as its pipe has room for.
     pub(super) fn feed(&mut self, rank: u32) {
         let Some(member) = self.members.get_mut(&rank) else { return };
         let Some(input) = &mut member.input else { return };
@@ -253,7 +241,6 @@ impl Agent<'_> {
         let wants_room = !is_over && !input.waiting.is_empty();
         if wants_room != input.is_listened_to {
             let name = epoll::EventData::new_u64(INPUT << 32 | u64::from(rank));
-            // It fails if the set does not have it, or has it already, as it should be then.
             let _ = match wants_room {
                 true => epoll::add(&self.events, &input.fd, name, epoll::EventFlags::OUT),
                 false => epoll::delete(&self.events, &input.fd),

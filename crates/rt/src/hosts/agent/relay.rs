@@ -1,4 +1,4 @@
-//! The relay of an agent's host, in a job whose messages go through daemons.
+//! The relay on an agent's host, in a job whose messages go through daemons.
 
 use std::os::fd::AsFd;
 
@@ -11,10 +11,10 @@ use rustix::event::epoll;
 use super::super::message::{FromAgent, Order};
 use super::{Agent, RELAY, RELAY_ENDED};
 use crate::control::Reply;
-use crate::launch::parts::{Relay, listeners};
+use crate::launch::parts::{RelayProcess, listeners};
 use crate::launch::{Launch, LaunchError, kernel};
 
-/// What the relay listens on, and where that is reached, if there is to be one.
+/// The relay's listener and its address, if the job has relays.
 pub(super) fn listen(launch: &Launch) -> Result<Option<(Listener, String)>, LaunchError> {
     match launch.transport.has_daemons() {
         true => Ok(listeners(launch, 1, None, false, false)?.pop()),
@@ -23,14 +23,14 @@ pub(super) fn listen(launch: &Launch) -> Result<Option<(Listener, String)>, Laun
 }
 
 impl Agent<'_> {
-    /// Starts the relay. Where the others are the head tells it.
+    /// Starts the relay. The head sends it the addresses of the other relays.
     pub(super) fn start_relay(
         &mut self,
         (order, launch): (&Order, &Launch),
         guard: &Guard,
         listener: &Listener,
     ) -> Result<(), LaunchError> {
-        // The head's host is one more.
+        // One more node: the head's host.
         let nodes = order.nodes.iter().max().map_or(1, |last| last.saturating_add(2));
         let begin = RelayOrder::Begin {
             job: order.universe,
@@ -39,7 +39,7 @@ impl Agent<'_> {
             secret: order.secret,
             encrypt: encryption(&launch.params),
         };
-        let relay = Relay::start(self.signals, guard, &begin, Some(listener))?;
+        let relay = RelayProcess::start(self.signals, guard, &begin, Some(listener))?;
         let listened = self
             .listen(&self.events, relay.control(), RELAY, 0)
             .and_then(|()| self.listen(&self.events, relay.end_seen(), RELAY_ENDED, 0));
@@ -47,7 +47,6 @@ impl Agent<'_> {
         kernel("watch a daemon", listened)
     }
 
-    /// Gives a rank its socket to the relay.
     pub(super) fn give_relay(&mut self, rank: u32) {
         let none = || "the job was started without daemons (rpi lamd)".to_string();
         let member = self.members.get_mut(&rank);
@@ -63,21 +62,19 @@ impl Agent<'_> {
         self.answer(rank, &reply, socket.as_ref().ok().map(AsFd::as_fd));
     }
 
-    /// A rank has ended: the relay passes on what it has sent, before others hear of the end.
-    pub(super) fn tell_relay_of_end(&self, rank: u32) {
+    /// Reports the end of a rank to the relay, which forwards the rank's messages before others
+    /// learn of the end.
+    pub(super) fn report_end_to_relay(&self, rank: u32) {
         if let Some(relay) = &self.relay {
-            // Its own end is told.
-            let _ = relay.tell(&RelayOrder::Ended { number: rank }, None);
+            let _ = relay.send(&RelayOrder::Ended { number: rank }, None);
         }
     }
 
-    /// Passes on what the relay says.
-    pub(super) fn hear_relay(&mut self) {
+    pub(super) fn read_relay(&mut self) {
         while let Some(relay) = &self.relay {
-            match relay.hear() {
+            match relay.next_notice() {
                 Some(notice) => self.post(&FromAgent::Relay { notice }),
                 None => {
-                    // At its end, which is heard of.
                     if !relay.runs() {
                         let _ = epoll::delete(&self.events, relay.control());
                     }
@@ -87,9 +84,8 @@ impl Agent<'_> {
         }
     }
 
-    /// The relay has ended.
     pub(super) fn relay_ended(&mut self) -> rustix::io::Result<()> {
-        self.hear_relay();
+        self.read_relay();
         let Some(relay) = &mut self.relay else { return Ok(()) };
         let Some(exit) = relay.take_end()? else { return Ok(()) };
         let pid = relay.pid().cast_unsigned();

@@ -1,4 +1,4 @@
-//! The end of an agent: how it is awaited, and what is known of why it came too early.
+//! The end of an agent, and why it ended too early.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -9,15 +9,15 @@ use rustix::process::{Signal, WaitId, WaitIdOptions, kill_process_group, waitid}
 
 use super::super::message::{self, ToAgent};
 use super::super::opening::Carrier;
-use super::{Far, host_error, timespec};
+use super::{RemoteAgent, host_error, timespec};
 use crate::daemon::Ended;
 use crate::launch::LaunchError;
 
-/// How long it is awaited that a process ends which has closed its end of the stream.
+/// The limit for the exit of a process that has closed its end of the stream.
 const ENDING: Duration = Duration::from_secs(2);
 
-impl Far {
-    /// The process here that passes the stream on, if there is one.
+impl RemoteAgent {
+    /// The local process that forwards the stream, if there is one.
     pub(crate) fn carrier(&self) -> Option<i32> {
         match &self.carrier {
             Carrier::Process(process) => Some(process.pid),
@@ -25,7 +25,6 @@ impl Far {
         }
     }
 
-    /// Why the stream has ended before the ranks ran.
     pub(super) fn why_ended(&mut self, error: Option<io::Error>) -> LaunchError {
         let how = self.how_ended(error);
         let said = String::from_utf8_lossy(&self.said).trim().replace('\n', "\n    ");
@@ -33,11 +32,11 @@ impl Far {
         let words = if words.is_empty() { String::new() } else { format!(" and said:\n    {words}") };
         let host = &self.host;
         let next = match how {
-            Some(Exit::Code(127 | 126)) => {
+            Some(CarrierExit::Code(127 | 126)) => {
                 "install OxMPI on that host at the same path, or name its directory there with --prefix"
                     .to_string()
             }
-            Some(Exit::Code(255)) => format!(
+            Some(CarrierExit::Code(255)) => format!(
                 "see that 'ssh {host} true' works from here without a password, or name another program with --mca \
                  plm_rsh_agent"
             ),
@@ -50,10 +49,9 @@ impl Far {
         )
     }
 
-    /// How the process that passes the stream on has ended.
-    fn how_ended(&mut self, error: Option<io::Error>) -> Option<Exit> {
+    fn how_ended(&mut self, error: Option<io::Error>) -> Option<CarrierExit> {
         if let Some(error) = error {
-            return Some(Exit::Error(error.to_string()));
+            return Some(CarrierExit::Error(error.to_string()));
         }
         let end = Instant::now() + ENDING;
         let ended = match &self.carrier {
@@ -66,9 +64,9 @@ impl Far {
             Carrier::Process(process) => process,
             Carrier::Agent(running) if has_ended => {
                 return Some(match running.wait() {
-                    Ok(Ended::Exited(code)) => Exit::Code(code),
-                    Ok(Ended::Killed(signal)) => Exit::Signal(signal),
-                    Err(error) => Exit::Error(error.to_string()),
+                    Ok(Ended::Exited(code)) => CarrierExit::Code(code),
+                    Ok(Ended::Killed(signal)) => CarrierExit::Signal(signal),
+                    Err(error) => CarrierExit::Error(error.to_string()),
                 });
             }
             Carrier::Agent(_) => return None,
@@ -76,31 +74,30 @@ impl Far {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         let status = waitid(WaitId::PidFd(process.pidfd.as_fd()), options).ok()??;
         match (status.exit_status(), status.terminating_signal()) {
-            (Some(code), _) => Some(Exit::Code(code)),
-            (None, Some(signal)) => Some(Exit::Signal(signal)),
+            (Some(code), _) => Some(CarrierExit::Code(code)),
+            (None, Some(signal)) => Some(CarrierExit::Signal(signal)),
             _ => None,
         }
     }
 
-    /// Why nothing more comes while ranks run, for a person.
+    /// Why the stream has ended while ranks run, for the user.
     pub(crate) fn why_lost(&mut self, error: Option<io::Error>) -> String {
         let how = self.how_ended(error);
         let how = how.map_or("the stream has ended".to_string(), |exit| format!("'{}' {exit}", self.shown));
         let said = String::from_utf8_lossy(&self.said);
         let said = said.trim();
-        if said.is_empty() { how } else { format!("{how}; the last that came from there:\n    {said}") }
+        if said.is_empty() { how } else { format!("{how}; its last output:\n    {said}") }
     }
 
-    /// Says that everything is over, and waits until the agent has ended.
-    pub(crate) fn end_all(all: &mut Vec<Far>) {
+    /// Orders all agents to end, and waits for that.
+    pub(crate) fn end_all(all: &mut Vec<RemoteAgent>) {
         all.iter_mut().for_each(|far| far.post(&ToAgent::End));
         let end = Instant::now() + 2 * ENDING;
-        let mut left: Vec<&mut Far> = all.iter_mut().collect();
+        let mut left: Vec<&mut RemoteAgent> = all.iter_mut().collect();
         while !left.is_empty() {
             left.retain_mut(|far| {
                 far.stream.flush();
                 far.read_errors();
-                // What comes now is not looked at any more.
                 let goes_on = matches!(far.stream.read(), Ok(true));
                 let came = far.stream.came().len();
                 far.stream.take(came);
@@ -120,9 +117,9 @@ impl Far {
     }
 }
 
-impl Drop for Far {
-    /// Nothing is left of the process that passes the stream on; the agent sees the end of the stream, and ends. If a daemon has
-    /// started it, that ends it too.
+impl Drop for RemoteAgent {
+    /// Ends the process that forwards the stream; the agent sees the end of its stream, and ends. A
+    /// daemon ends an agent that it has started.
     fn drop(&mut self) {
         if let Carrier::Process(process) = &self.carrier {
             let ended = poll(
@@ -142,19 +139,18 @@ impl Drop for Far {
     }
 }
 
-/// How a process that passes a stream on has ended.
-enum Exit {
+enum CarrierExit {
     Code(i32),
     Signal(i32),
     Error(String),
 }
 
-impl std::fmt::Display for Exit {
+impl std::fmt::Display for CarrierExit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Exit::Code(code) => write!(f, "ended with exit code {code}"),
-            Exit::Signal(signal) => write!(f, "was killed by signal {signal}"),
-            Exit::Error(error) => write!(f, "is not heard any more: {error}"),
+            CarrierExit::Code(code) => write!(f, "ended with exit code {code}"),
+            CarrierExit::Signal(signal) => write!(f, "was killed by signal {signal}"),
+            CarrierExit::Error(error) => write!(f, "cannot be read any more: {error}"),
         }
     }
 }

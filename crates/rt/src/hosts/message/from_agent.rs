@@ -1,167 +1,133 @@
-//! What an agent tells the head: how far its ranks are, what they ask and write, and how they end.
+//! Messages of an agent to the head: its ranks' progress, requests, output and ends.
 
 use super::{StreamError, framed, read};
 use std::net::SocketAddr;
 
-use crate::codec::{Reader, Writer};
-use crate::job::{Exit, Stage};
+use crate::codec::{FieldReader, FieldWriter};
+use crate::job::{Exit, MpiStage};
 use crate::launch::{HeldRank, read_addresses, write_addresses};
 
-/// What an agent tells the head.
+/// A message of an agent to the head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromAgent {
-    /// Everything is made for the ranks; nothing runs yet.
+    /// All is prepared for the ranks; none runs yet.
     Ready {
-        /// Where each can be reached.
         addresses: Vec<(u32, String)>,
-        /// Where the relay of the host can be reached; empty if there is none.
+        /// The address of the host's relay; empty if there is none.
         relay: String,
     },
-    /// The ranks run.
     Started {
-        /// Their process numbers there.
         pids: Vec<(u32, u32)>,
     },
     /// The ranks cannot be started, and none of them is left.
     Failed {
-        /// The number of the first process of the job.
         base: u32,
-        /// Whether it is the program that cannot be run.
+        /// Whether the program cannot be executed.
         is_program: bool,
-        /// Why, for a person.
         text: String,
     },
-    /// The relay of the agent's host says something.
+    /// A notice of the relay on the agent's host.
     Relay {
-        /// The notice of `oxmpi_wire::relay`, encoded.
+        /// Of `oxmpi_wire::relay`, encoded.
         notice: Vec<u8>,
     },
-    /// It has ended.
     RelayEnded {
-        /// Its process number.
         pid: u32,
-        /// How.
         exit: Exit,
     },
-    /// Something for the user, in whole lines.
+    /// Whole lines for the user.
     Text {
-        /// It.
         text: String,
     },
-    /// A process asks, or says something.
+    /// A request or report of a process.
     Request {
-        /// The process.
         rank: u32,
-        /// The request of [`crate::control`], encoded.
+        /// Of [`crate::control`], encoded.
         request: Vec<u8>,
-        /// The contents of the descriptor beside it, if there is one.
         blob: Option<Vec<u8>>,
-        /// How far the process is.
         seen: Seen,
     },
-    /// What a process wrote.
     Output {
-        /// The process.
         rank: u32,
-        /// Whether to standard error.
         is_error: bool,
-        /// The bytes; none: the process has closed it.
+        /// Empty: the process has closed it.
         bytes: Vec<u8>,
     },
-    /// A process has ended.
     Exited {
-        /// The process.
         rank: u32,
-        /// How.
         exit: Exit,
-        /// How far it was.
         seen: Seen,
     },
-    /// How far the processes are.
+    /// The progress of all processes.
     Seen(Vec<(u32, Seen)>),
-    /// Where a process can be reached.
     Answer {
-        /// Who has asked.
         asker: u32,
-        /// The reply of [`crate::control`], encoded.
+        /// Of [`crate::control`], encoded.
         reply: Vec<u8>,
     },
-    /// A process has taken so much of its standard input.
     InputTaken {
-        /// The process.
         rank: u32,
-        /// How many bytes.
         bytes: u64,
     },
-    /// All processes stand still, and all that they have said and written was passed on before.
+    /// All processes are stopped, and all their messages and output were forwarded before.
     Stopped {
-        /// The attempt.
+        /// Numbers the attempts.
         round: u32,
-        /// Why they do not; empty if they do.
+        /// Empty: success.
         error: String,
     },
-    /// What has to be known of them.
     Described {
-        /// The attempt.
         round: u32,
-        /// Why that is not known; empty if it is.
+        /// Empty: success.
         error: String,
-        /// Whether one has not read an answer yet, so that they have to be stopped again.
+        /// Whether a process has an unread answer, so that all must continue and be stopped again.
         is_unread: bool,
-        /// Each of them.
         ranks: Vec<HeldRank>,
-        /// Where they listen.
         listeners: Vec<SocketAddr>,
     },
-    /// A piece of a file of an image that was made in another directory than that of the set.
+    /// A piece of an image file, if images were not made in the directory of the set.
     Piece {
-        /// The attempt.
         round: u32,
-        /// Its path in the set. The pieces of a file follow each other, and it ends with another's first.
+        /// The file's path in the set. Its pieces are consecutive, up to the first piece of another
+        /// file.
         name: String,
-        /// The bytes.
         bytes: Vec<u8>,
     },
-    /// The images that are to be restored are not seen on the agent's host: [`super::ToAgent::Piece`] has to bring them. It comes before
-    /// [`FromAgent::Ready`].
+    /// The agent's host has no access to the images that are to be restored:
+    /// [`super::ToAgent::Piece`] must bring them. Comes before [`FromAgent::Ready`].
     WantsImages,
-    /// A call of the program's functions for checkpoints has returned on all ranks of the agent's host.
+    /// A call of the program's checkpoint functions has returned on all ranks of the agent's host.
     Returned {
-        /// The call.
         number: u32,
-        /// Why one cannot call them; empty if all can.
+        /// Why a rank cannot call them; empty: all can.
         error: String,
-        /// What each has returned.
         values: Vec<(u32, i32)>,
     },
-    /// There are images of them, and all that had to be sent of them was.
+    /// The processes are imaged, and all pieces were sent.
     Imaged {
-        /// The attempt.
         round: u32,
-        /// Why not; empty if there are.
+        /// Empty: success.
         error: String,
-        /// What the tool that requested them has to know.
+        /// For the tool that requested the images.
         facts: Vec<u8>,
     },
-    /// The agent is there still; it says so from time to time.
     Alive,
 }
 
-/// What can be read of a rank from the header page of its segment.
+/// A rank's state in the header page of its segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// The process id; 0 if not known.
+    /// 0: unknown.
     pub pid: u32,
-    /// How far it has come.
-    pub stage: Stage,
-    /// The number of the MPI function that it called last; 0 if it called none.
+    pub stage: MpiStage,
+    /// The number of the last MPI function; 0: none.
     pub last_call: u16,
-    /// Whether it has left MPI for now, and may come back.
+    /// Whether the process has left MPI for now, and may return (a script's next program).
     pub rests: bool,
 }
 
 impl FromAgent {
-    /// As bytes, the length in front.
+    /// Encodes the message, with its length in front.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             FromAgent::Ready { addresses, relay } => framed(kind::READY, |out| {
@@ -254,10 +220,8 @@ impl FromAgent {
         }
     }
 
-    /// Reads a message that an agent sent, its length in front.
-    ///
-    /// # Errors
-    /// Anything that [`FromAgent::encode`] cannot have made.
+    /// Reads a message of an agent, with its length in front; an error for bytes that
+    /// [`FromAgent::encode`] cannot have written.
     pub fn decode(bytes: &[u8]) -> Result<FromAgent, StreamError> {
         read(bytes, |kind, from| {
             Some(match kind {
@@ -315,32 +279,32 @@ impl FromAgent {
 }
 
 impl Seen {
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut FieldWriter) {
         out.number(self.pid.into());
         out.number(match self.stage {
-            Stage::Untouched => 0,
-            Stage::Initialized => 1,
-            Stage::Finalized => 2,
-            Stage::Finalizing => 3,
+            MpiStage::Untouched => 0,
+            MpiStage::Initialized => 1,
+            MpiStage::Finalized => 2,
+            MpiStage::Finalizing => 3,
         });
         out.number(self.last_call.into());
         out.number(self.rests.into());
     }
 
-    fn read(from: &mut Reader<'_>) -> Option<Seen> {
+    fn read(from: &mut FieldReader<'_>) -> Option<Seen> {
         let pid = from.word()?;
         let stage = match from.number()? {
-            0 => Stage::Untouched,
-            1 => Stage::Initialized,
-            2 => Stage::Finalized,
-            3 => Stage::Finalizing,
+            0 => MpiStage::Untouched,
+            1 => MpiStage::Initialized,
+            2 => MpiStage::Finalized,
+            3 => MpiStage::Finalizing,
             _ => return None,
         };
         Some(Seen { pid, stage, last_call: from.number()?.try_into().ok()?, rests: from.bool()? })
     }
 }
 
-fn write_exit(out: &mut Writer, exit: Exit) {
+fn write_exit(out: &mut FieldWriter, exit: Exit) {
     let (how, number) = match exit {
         Exit::Code(code) => (0, code),
         Exit::Signal(signal) => (1, signal),
@@ -350,7 +314,7 @@ fn write_exit(out: &mut Writer, exit: Exit) {
     out.number(number.cast_unsigned().into());
 }
 
-fn read_exit(from: &mut Reader<'_>) -> Option<Exit> {
+fn read_exit(from: &mut FieldReader<'_>) -> Option<Exit> {
     Some(match (from.number()?, from.word()?.cast_signed()) {
         (0, code) => Exit::Code(code),
         (1, signal) => Exit::Signal(signal),

@@ -1,4 +1,4 @@
-//! The order to make ready for ranks: all that an agent must know to start them.
+//! The order to prepare ranks: all that an agent needs to start them.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -6,94 +6,77 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use super::VERSION;
-use crate::codec::{Reader, Writer};
+use crate::codec::{FieldReader, FieldWriter};
 use crate::launch::{Bind, HeldRank, Images};
 
 /// A variable of an environment.
 pub type Variable = (OsString, OsString);
 
-/// The ranks that an agent is to start, and what it needs to know of all others.
+/// The ranks that an agent is to start, and the facts about the other ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// Names all jobs of the head.
+    /// Identifies all jobs of the head.
     pub universe: u64,
-    /// Which of the nodes the agent's host is.
     pub node: u32,
-    /// The number of the first process of the job; each other one has the next.
+    /// The number of the first process of the job; the others follow.
     pub base: u32,
     /// Whether the jobs of the head are on several hosts.
     pub several: bool,
-    /// How many processes have died before.
+    /// The number of failed processes so far.
     pub deaths: u32,
-    /// The last step that was asked for on the way to where messages stand still.
+    /// The last step of a quiescence that was requested.
     pub step: u32,
-    /// Whether ranks get sockets.
     pub sockets: bool,
-    /// On which node each rank of the job is.
     pub nodes: Vec<u32>,
-    /// The programs; ranks are numbered through in this order.
-    pub apps: Vec<Program>,
-    /// Variables for all ranks, stronger than what they inherit.
+    /// Ranks are numbered in this order.
+    pub apps: Vec<OrderedProgram>,
+    /// Variables for all ranks; they replace inherited ones.
     pub env: Vec<Variable>,
-    /// By which processes of the job prove who they are.
     pub secret: [u8; 32],
-    /// Hosts, and the addresses that they tell in place of their own.
     pub hostmap: Vec<(String, String)>,
-    /// What ranks are bound to.
     pub bind: Bind,
-    /// Whether a line for each rank says what it is bound to.
     pub report_bindings: bool,
     /// The ranks whose standard input the head sends.
     pub fed: Vec<u32>,
-    /// Where the agent can hold a lifeline, if it needs one.
     pub lifeline: Option<LifelineOffer>,
-    /// They are not started, but restored from their images.
+    /// Restores the ranks from images in place of starting them.
     pub restore: Option<RestoreOrder>,
 }
 
-/// How ranks are restored from their images. They stand still until [`super::ToAgent::GoOn`].
+/// How ranks are restored. They stay stopped until [`super::ToAgent::GoOn`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoreOrder {
-    /// The set of images.
     pub images: Images,
-    /// The mark of a guard in the environment of the ranks.
     pub mark: String,
-    /// All marks that processes of the job may have: while one is there, the job runs still.
+    /// All marks that processes of the job may have: while a process has one, the job still runs.
     pub marks: Vec<String>,
-    /// The step by which they notice that they are to go on.
+    /// The quiescence step by which the ranks notice that they continue.
     pub step: u32,
-    /// Those of the agent's host.
     pub ranks: Vec<HeldRank>,
 }
 
-/// Where an agent can hold a lifeline (`hosts/lifeline.rs`).
+/// How an agent can connect a lifeline (`hosts/lifeline.rs`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LifelineOffer {
-    /// Where the head listens.
     pub addresses: Vec<SocketAddr>,
-    /// By which the two know each other.
     pub secret: [u8; 32],
 }
 
 /// A program of an [`Order`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Program {
-    /// How many ranks run it, on all hosts.
+pub struct OrderedProgram {
     pub ranks: u32,
-    /// The file as the head has found it.
+    /// As the head has found it.
     pub path: PathBuf,
-    /// Its arguments, its own name first.
     pub args: Vec<OsString>,
-    /// Variables that its ranks inherit from the head, if not those of the agent.
+    /// Variables that the ranks inherit from the head; `None`: those of the agent.
     pub inherited: Option<Vec<Variable>>,
-    /// Variables for its ranks alone.
     pub env: Vec<Variable>,
-    /// The directory to start in.
     pub directory: PathBuf,
 }
 
 impl Order {
-    pub(super) fn write(&self, out: &mut Writer) {
+    pub(super) fn write(&self, out: &mut FieldWriter) {
         out.number(VERSION.into());
         out.number(self.universe);
         out.number(self.node.into());
@@ -137,7 +120,7 @@ impl Order {
         }
     }
 
-    pub(super) fn read(from: &mut Reader<'_>) -> Option<Order> {
+    pub(super) fn read(from: &mut FieldReader<'_>) -> Option<Order> {
         from.word().filter(|version| *version == VERSION)?;
         Some(Order {
             universe: from.number()?,
@@ -147,8 +130,8 @@ impl Order {
             deaths: from.word()?,
             step: from.word()?,
             sockets: from.bool()?,
-            nodes: from.list(Reader::word)?,
-            apps: from.list(Program::read)?,
+            nodes: from.list(FieldReader::word)?,
+            apps: from.list(OrderedProgram::read)?,
             env: read_variables(from)?,
             secret: from.bytes()?.try_into().ok()?,
             hostmap: from.list(|from| from.text().zip(from.text()))?,
@@ -162,7 +145,7 @@ impl Order {
                 _ => return None,
             },
             report_bindings: from.bool()?,
-            fed: from.list(Reader::word)?,
+            fed: from.list(FieldReader::word)?,
             lifeline: match from.bool()? {
                 true => Some(LifelineOffer {
                     addresses: from.list(|from| address(&from.text()?))?,
@@ -174,7 +157,7 @@ impl Order {
                 true => Some(RestoreOrder {
                     images: Images::read(from)?,
                     mark: from.text()?,
-                    marks: from.list(Reader::text)?,
+                    marks: from.list(FieldReader::text)?,
                     step: from.word()?,
                     ranks: from.list(HeldRank::read)?,
                 }),
@@ -184,8 +167,8 @@ impl Order {
     }
 }
 
-impl Program {
-    fn write(&self, out: &mut Writer) {
+impl OrderedProgram {
+    fn write(&self, out: &mut FieldWriter) {
         out.number(self.ranks.into());
         out.bytes(self.path.as_os_str().as_bytes());
         out.list(&self.args, |out, word| out.bytes(word.as_bytes()));
@@ -197,11 +180,11 @@ impl Program {
         out.bytes(self.directory.as_os_str().as_bytes());
     }
 
-    fn read(from: &mut Reader<'_>) -> Option<Program> {
-        Some(Program {
+    fn read(from: &mut FieldReader<'_>) -> Option<OrderedProgram> {
+        Some(OrderedProgram {
             ranks: from.word()?,
             path: from.os_string()?.into(),
-            args: from.list(Reader::os_string)?,
+            args: from.list(FieldReader::os_string)?,
             inherited: if from.bool()? { Some(read_variables(from)?) } else { None },
             env: read_variables(from)?,
             directory: from.os_string()?.into(),
@@ -209,18 +192,18 @@ impl Program {
     }
 }
 
-/// An address as it is written; the same can be written otherwise.
+/// An address in its canonical form; other forms are refused.
 fn address(text: &str) -> Option<SocketAddr> {
     text.parse().ok().filter(|address: &SocketAddr| address.to_string() == text)
 }
 
-fn write_variables(out: &mut Writer, all: &[Variable]) {
+fn write_variables(out: &mut FieldWriter, all: &[Variable]) {
     out.list(all, |out, (name, value)| {
         out.bytes(name.as_bytes());
         out.bytes(value.as_bytes());
     });
 }
 
-fn read_variables(from: &mut Reader<'_>) -> Option<Vec<Variable>> {
+fn read_variables(from: &mut FieldReader<'_>) -> Option<Vec<Variable>> {
     from.list(|from| from.os_string().zip(from.os_string()))
 }

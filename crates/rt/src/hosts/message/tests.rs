@@ -1,10 +1,10 @@
 use super::*;
-use crate::job::{Exit, Stage};
+use crate::job::{Exit, MpiStage};
 use crate::launch::{Bind, HeldRank, Images};
 use proptest::prelude::*;
 
 fn seen() -> impl Strategy<Value = Seen> {
-    let stages = vec![Stage::Untouched, Stage::Initialized, Stage::Finalizing, Stage::Finalized];
+    let stages = vec![MpiStage::Untouched, MpiStage::Initialized, MpiStage::Finalizing, MpiStage::Finalized];
     let stage = proptest::sample::select(stages);
     (any::<u32>(), stage, any::<u16>(), any::<bool>()).prop_map(|(pid, stage, last_call, rests)| Seen {
         pid,
@@ -79,7 +79,7 @@ fn variables() -> Vec<Variable> {
 }
 
 fn order(universe: u64, nodes: Vec<u32>, bind: Bind, fed: Vec<u32>) -> Order {
-    let program = Program {
+    let program = OrderedProgram {
         ranks: 3,
         path: "/bin/a b".into(),
         args: vec!["a b".into(), "".into()],
@@ -96,7 +96,7 @@ fn order(universe: u64, nodes: Vec<u32>, bind: Bind, fed: Vec<u32>) -> Order {
         step: 2,
         sockets: true,
         nodes,
-        apps: vec![program, Program::default()],
+        apps: vec![program, OrderedProgram::default()],
         env: variables(),
         secret: [7; 32],
         hostmap: vec![("a".into(), "10.0.0.1".into())],
@@ -145,7 +145,7 @@ fn to_agents() -> impl Strategy<Value = ToAgent> {
         (".{0,20}", bytes()).prop_map(|(name, bytes)| ToAgent::Piece { name, bytes }),
         any::<u32>().prop_map(|number| ToAgent::CallFunctions { number }),
         any::<u32>().prop_map(|base| ToAgent::Abandon { base }),
-        any::<(u32, u32)>().prop_map(|(base, size)| ToAgent::Bury { base, size }),
+        any::<(u32, u32)>().prop_map(|(base, size)| ToAgent::ReleaseJob { base, size }),
         any::<(u32, u32)>().prop_map(|(base, size)| ToAgent::Forget { base, size }),
         (any::<u32>(), bytes(), proptest::option::of(bytes()))
             .prop_map(|(rank, reply, blob)| ToAgent::Answer { rank, reply, blob }),
@@ -163,7 +163,7 @@ fn to_agents() -> impl Strategy<Value = ToAgent> {
 
 proptest! {
     #[test]
-    fn what_a_head_says_comes_back_and_a_part_of_it_waits(message in to_agents()) {
+    fn a_heads_message_comes_back_and_a_part_of_it_waits(message in to_agents()) {
         let bytes = message.encode();
         prop_assert_eq!(next(&bytes), Ok(Some(bytes.len())));
         prop_assert_eq!(next(&bytes[..bytes.len() - 1]), Ok(None));
@@ -172,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn what_an_agent_says_comes_back(message in from_agents()) {
+    fn an_agents_message_comes_back(message in from_agents()) {
         let bytes = message.encode();
         prop_assert_eq!(FromAgent::decode(&bytes), Ok(message));
     }
@@ -193,7 +193,7 @@ fn the_greeting_is_found_behind_what_login_scripts_print() {
 }
 
 #[test]
-fn a_length_that_no_message_has_is_told() {
+fn an_impossible_length_is_reported() {
     assert_eq!(next(&[0, 0, 0, 0, 3]), Err(StreamError::Nonsense { kind: 3, length: 0 }));
     assert!(next(&[0xff, 0xff, 0xff, 0xff, 1]).is_err());
     assert_eq!(next(&[1, 0, 0]), Ok(None));

@@ -1,125 +1,106 @@
-//! What the head tells an agent: what to do with its ranks, and the answers to what they have asked.
+//! Messages of the head to an agent: orders, and answers to its ranks' requests.
 
 use super::{Order, StreamError, framed, read};
-use crate::codec::{Reader, Writer};
+use crate::codec::{FieldReader, FieldWriter};
 
-/// What the head tells an agent.
+/// A message of the head to an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToAgent {
-    /// Make ready for these ranks. Answered by [`super::FromAgent::Ready`] or [`super::FromAgent::Failed`].
+    /// Prepares ranks. Answered by [`super::FromAgent::Ready`] or [`super::FromAgent::Failed`].
     Order(Box<Order>),
-    /// Start them. Answered by [`super::FromAgent::Started`] or [`super::FromAgent::Failed`].
+    /// Starts the prepared ranks. Answered by [`super::FromAgent::Started`] or
+    /// [`super::FromAgent::Failed`].
     Go,
-    /// Stop all processes, and pass on all that they have said and written. Answered by [`super::FromAgent::Stopped`].
+    /// Stops all processes, and forwards all their messages and output. Answered by
+    /// [`super::FromAgent::Stopped`].
     Hold {
-        /// The attempt, which the answer names.
+        /// Numbers the attempts, also in the answer.
         round: u32,
     },
-    /// What has to be known of the processes, which stand still? Answered by [`super::FromAgent::Described`].
+    /// Describes the stopped processes. Answered by [`super::FromAgent::Described`].
     Describe {
-        /// The attempt, which the answer names.
         round: u32,
     },
-    /// Make images of the processes, which stand still. Answered by [`super::FromAgent::Imaged`].
     Image {
-        /// The attempt, which the answer names.
         round: u32,
-        /// Where, in the words of the tool that requests them.
+        /// The directory, in the form that the requesting tool uses.
         place: String,
     },
-    /// Have the program's functions for checkpoints called. Answered by [`super::FromAgent::Returned`].
+    /// Calls the program's checkpoint functions. Answered by [`super::FromAgent::Returned`].
     CallFunctions {
-        /// The number of the call, which says which of them.
+        /// The number of the call, which identifies the functions.
         number: u32,
     },
-    /// A piece of a file of the set whose images are to be restored.
+    /// A piece of a file of the images that are to be restored.
     Piece {
-        /// Its path in the set. The pieces of a file follow each other, and it ends with another's first.
+        /// The file's path in the set. Its pieces are consecutive, up to the first piece of another
+        /// file.
         name: String,
-        /// The bytes.
         bytes: Vec<u8>,
     },
-    /// Processes that were stopped, or restored from their images, go on.
     GoOn,
-    /// The job from this number on does not start: nothing of it is left.
+    /// Abandons a spawned job, and removes all of it.
     Abandon {
-        /// The number of its first process.
         base: u32,
     },
-    /// The spawned job that has these numbers is over: nothing of its processes is kept but what others may ask for.
-    Bury {
-        /// The number of its first process.
+    /// The spawned job with these numbers is over: only state for later requests is kept.
+    ReleaseJob {
         base: u32,
-        /// How many it had.
         size: u32,
     },
-    /// Nobody will ask for these processes any more.
+    /// No request will name these processes any more.
     Forget {
-        /// The number of the first.
         base: u32,
-        /// How many they were.
         size: u32,
     },
-    /// What a process has asked is answered so.
     Answer {
-        /// Its number.
         rank: u32,
-        /// The reply of [`crate::control`], encoded.
+        /// Of [`crate::control`], encoded.
         reply: Vec<u8>,
-        /// The contents of the descriptor beside it, if there is one.
+        /// The contents of the file beside it, if any.
         blob: Option<Vec<u8>>,
     },
-    /// Send a signal to processes.
     Signal {
-        /// Its number.
         number: i32,
-        /// The processes.
         ranks: Vec<u32>,
     },
-    /// Something for the relay of the agent's host (rpi lamd).
+    /// An order for the relay of the agent's host (rpi lamd).
     Relay {
-        /// The order of `oxmpi_wire::relay`, encoded.
+        /// Of `oxmpi_wire::relay`, encoded.
         order: Vec<u8>,
     },
-    /// So many more processes have died, which the others survive.
+    /// A failure notice about `count` further processes, which the others survive.
     Died {
-        /// How many.
         count: u32,
     },
-    /// Messages stand still: all processes shall take this step.
+    /// Requests a step of a quiescence from all processes.
     Step {
-        /// Its number.
         number: u32,
-        /// Whether it is to end connections: each needs a new listener for it.
+        /// Whether the step closes connections: each process needs a new listener then.
         closes: bool,
     },
-    /// How far are the processes? Answered by [`super::FromAgent::Seen`].
+    /// Queries the progress of the processes. Answered by [`super::FromAgent::Seen`].
     Look,
-    /// Where can this process be reached? Answered by [`super::FromAgent::Answer`].
+    /// Requests the socket addresses of a process. Answered by [`super::FromAgent::Answer`].
     Where {
-        /// Who asks.
         asker: u32,
-        /// The process.
         rank: u32,
     },
-    /// Standard input for a process.
     Input {
-        /// The process.
         rank: u32,
-        /// The bytes; none: its end.
+        /// Empty: the end.
         bytes: Vec<u8>,
     },
-    /// So many bytes of output were printed, and so many more may be sent.
+    /// Acknowledges printed output, which makes room for as much more.
     Taken {
-        /// How many.
         bytes: u64,
     },
-    /// Everything is over: kill what is left, and end.
+    /// Kills all processes, and ends the agent.
     End,
 }
 
 impl ToAgent {
-    /// As bytes, the length in front.
+    /// Encodes the message, with its length in front.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             ToAgent::Order(order) => framed(kind::ORDER, |out| order.write(out)),
@@ -137,7 +118,7 @@ impl ToAgent {
                 out.bytes(bytes);
             }),
             ToAgent::Abandon { base } => framed(kind::ABANDON, |out| out.number((*base).into())),
-            ToAgent::Bury { base, size } => framed(kind::BURY, |out| range(out, *base, *size)),
+            ToAgent::ReleaseJob { base, size } => framed(kind::RELEASE_JOB, |out| range(out, *base, *size)),
             ToAgent::Forget { base, size } => framed(kind::FORGET, |out| range(out, *base, *size)),
             ToAgent::Answer { rank, reply, blob } => framed(kind::ANSWER, |out| {
                 out.number((*rank).into());
@@ -168,10 +149,8 @@ impl ToAgent {
         }
     }
 
-    /// Reads a message that a head sent, its length in front.
-    ///
-    /// # Errors
-    /// Anything that [`ToAgent::encode`] cannot have made.
+    /// Reads a message of a head, with its length in front; an error for bytes that
+    /// [`ToAgent::encode`] cannot have written.
     pub fn decode(bytes: &[u8]) -> Result<ToAgent, StreamError> {
         read(bytes, |kind, from| {
             Some(match kind {
@@ -184,14 +163,15 @@ impl ToAgent {
                 kind::CALL => ToAgent::CallFunctions { number: from.word()? },
                 kind::TO_PIECE => ToAgent::Piece { name: from.text()?, bytes: from.bytes()? },
                 kind::ABANDON => ToAgent::Abandon { base: from.word()? },
-                kind::BURY => ToAgent::Bury { base: from.word()?, size: from.word()? },
+                kind::RELEASE_JOB => ToAgent::ReleaseJob { base: from.word()?, size: from.word()? },
                 kind::FORGET => ToAgent::Forget { base: from.word()?, size: from.word()? },
                 kind::ANSWER => {
                     ToAgent::Answer { rank: from.word()?, reply: from.bytes()?, blob: from.option()? }
                 }
-                kind::SIGNAL => {
-                    ToAgent::Signal { number: from.word()?.cast_signed(), ranks: from.list(Reader::word)? }
-                }
+                kind::SIGNAL => ToAgent::Signal {
+                    number: from.word()?.cast_signed(),
+                    ranks: from.list(FieldReader::word)?,
+                },
                 kind::TO_RELAY => ToAgent::Relay { order: from.bytes()? },
                 kind::DIED => ToAgent::Died { count: from.word()? },
                 kind::STEP => ToAgent::Step { number: from.word()?, closes: from.bool()? },
@@ -206,7 +186,7 @@ impl ToAgent {
     }
 }
 
-fn range(out: &mut Writer, base: u32, size: u32) {
+fn range(out: &mut FieldWriter, base: u32, size: u32) {
     out.number(base.into());
     out.number(size.into());
 }
@@ -225,7 +205,7 @@ mod kind {
     pub(super) const TO_RELAY: u8 = 11;
     pub(super) const STEP: u8 = 12;
     pub(super) const ABANDON: u8 = 13;
-    pub(super) const BURY: u8 = 14;
+    pub(super) const RELEASE_JOB: u8 = 14;
     pub(super) const FORGET: u8 = 15;
     pub(super) const GO_ON: u8 = 16;
     pub(super) const HOLD: u8 = 17;

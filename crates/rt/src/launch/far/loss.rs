@@ -1,4 +1,4 @@
-//! Hosts that are lost, as their streams have ended or nothing comes from them, and processes that are given up.
+//! Lost hosts, whose streams have ended or which are silent, and processes that are given up.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,11 +7,12 @@ use std::time::Instant;
 use super::super::launcher::Launcher;
 use crate::control::Reply;
 use crate::hosts::message::StreamError;
-use crate::job::{Event, Exit};
+use crate::job::{Exit, JobEvent};
 
 impl Launcher<'_> {
-    /// Goes on without processes that were to be killed, as their agents say nothing (their indices are told): these may have
-    /// stalled, and heed the order later; their other processes may go on as long.
+    /// Continues without processes that were to be killed and whose agents (`unanswered` has their
+    /// indices) do not answer. Such an agent may have stalled and obey later; its other processes
+    /// may continue.
     pub(super) fn give_up(&mut self, unanswered: &[(usize, u32)]) {
         let mut hosts = BTreeMap::new();
         for (at, rank) in unanswered {
@@ -21,7 +22,7 @@ impl Launcher<'_> {
         }
         for (at, ranks) in hosts {
             let host = self.far[at].as_ref().map_or_else(String::new, |far| far.host.clone());
-            self.tell(Event::Say { text: silent_host(&host, ranks.len()) });
+            self.handle_event(JobEvent::Say { text: silent_host(&host, ranks.len()) });
             for rank in ranks {
                 [0, 1].into_iter().for_each(|kind| self.take_output(rank, kind, &[]));
                 self.far_inputs.retain(|input| input.rank != rank);
@@ -54,7 +55,7 @@ impl Launcher<'_> {
         self.sinks[1].queue().extend_from_slice(&said);
         let text = far.why_lost(error);
         let (host, node) = (far.host.clone(), far.node);
-        let asking = std::mem::take(&mut far.asking);
+        let requests = std::mem::take(&mut far.address_requests);
         drop(far);
         let mut ranks = Vec::new();
         for (rank, member) in self.members.iter_mut().filter(|(_, member)| member.host == Some(at)) {
@@ -74,20 +75,20 @@ impl Launcher<'_> {
             self.ports.ended(*rank);
             self.takes_no_step(*rank);
         }
-        // Before those who survive it hear of deaths, and ask their relays.
-        self.tell_relays_of_loss(node);
-        self.tell(Event::HostLost { host, ranks: ranks.clone(), text });
-        ranks.into_iter().for_each(|rank| self.tell_others_of_end(rank, false));
-        for (asker, wanted) in asking {
+        // Before survivors get failure notices and query their relays.
+        self.report_loss_to_relays(node);
+        self.handle_event(JobEvent::HostLost { host, ranks: ranks.clone(), text });
+        ranks.into_iter().for_each(|rank| self.report_end_to_others(rank, false));
+        for (asker, wanted) in requests {
             let reason = "the agent of its host is lost".to_string();
             self.answer(asker, &Reply::Refused { rank: wanted, reason }, None);
         }
-        self.tell_deferred(Instant::now());
+        self.handle_deferred(Instant::now());
     }
 }
 
 fn silent_host(host: &str, killed: usize) -> String {
     format!(
-        "host {host} has not answered that {killed} of its ranks are to end; mpirun goes on without them, and they end when it does"
+        "host {host} has not confirmed the end of {killed} of its ranks; mpirun goes on without them, and they end when it does"
     )
 }

@@ -1,4 +1,5 @@
-//! Questions between launchers: what a process asks goes to the launcher that knows, and the answer comes back.
+//! Requests between launchers: a process's request is forwarded to the launcher that can answer it,
+//! and the answer comes back.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -7,51 +8,53 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use super::super::launcher::Launcher;
 use crate::client::to_hex;
 use crate::control::{Reply, Request};
-use crate::link::{Message, Resident};
+use crate::link::{LinkMessage, Resident};
 use crate::ports::PortName;
 use crate::universe::ProcessName;
 
-/// What is under way. A process asks one thing at a time.
+/// Requests without an answer. A process has one at a time.
 #[derive(Default)]
-pub(super) struct Asking {
+pub(super) struct RequestsInFlight {
     drawn: u32,
-    /// By number: what our processes ask.
-    questions: HashMap<u32, Asked>,
-    /// By the number here of the process: what others ask of us, and who is to be answered.
+    /// Requests of our processes, by number.
+    questions: HashMap<u32, ForwardedRequest>,
+    /// Requests of others' processes, by the process's number here: the launcher and the number of
+    /// the request.
     theirs: HashMap<u32, (u64, u32)>,
-    /// Of which processes that ask for the end of a communicator, how many answers are missing, and whether somebody has it.
+    /// Our processes that query the end of a communicator: the number of missing answers, and
+    /// whether a process still has it.
     bonds: HashMap<u32, (usize, bool)>,
-    /// By process of ours: the communicators that it has given up last, and the others whose processes have part in them.
+    /// By our process: the communicators that it has freed last, and the other launchers with
+    /// members in them.
     parts: HashMap<u32, VecDeque<(u64, Vec<u64>)>>,
 }
 
-/// Communicators at most that a process gives up at a time, in several threads, so that only those are asked who have part.
+/// The most communicators of a process that are remembered: as many as threads may free at a time.
+/// For others all launchers are queried.
 const AT_A_TIME: usize = 64;
 
-struct Asked {
+struct ForwardedRequest {
     universe: u64,
     asker: u32,
     question: Question,
 }
 
-/// What the answer is for.
+/// How an answer is passed on.
 #[derive(Clone, Copy)]
 pub(super) enum Question {
-    /// Whoever has asked gets it as it is.
+    /// Unchanged.
     Plain,
-    /// It is about this process, which has another number there.
+    /// With this process's number here, which differs from that in the answer.
     About(u32),
-    /// Whether somebody there has a communicator still.
+    /// Counted: whether a process there still has a communicator.
     Bond,
 }
 
-impl Asking {
-    /// A process of another launcher asks.
+impl RequestsInFlight {
     pub(super) fn begin(&mut self, process: u32, (universe, id): (u64, u32)) {
         self.theirs.insert(process, (universe, id));
     }
 
-    /// A process of ours has ended: it awaits nothing any more.
     pub(super) fn forget_asker(&mut self, rank: u32) {
         self.parts.remove(&rank);
     }
@@ -62,7 +65,7 @@ impl Asking {
 }
 
 impl Launcher<'_> {
-    /// Passes on what only another launcher can answer. What is left is for us.
+    /// Forwards requests that only another launcher can answer; returns other ones.
     pub(in super::super) fn pass_on(
         &mut self,
         rank: u32,
@@ -73,7 +76,7 @@ impl Launcher<'_> {
             if may_ask(&request) {
                 return Some((request, came));
             }
-            self.conclude(rank, Err("a process of another mpirun must not ask that".to_string()));
+            self.conclude(rank, Err("a process of another mpirun may not send this request".to_string()));
             return None;
         }
         let (to, request, question) = match request {
@@ -99,12 +102,12 @@ impl Launcher<'_> {
                 _ => return Some((request, came)),
             },
             Request::Bond { bond } if !self.job.is_bound(bond) => {
-                self.ask_all_for(rank, bond);
+                self.query_all_for(rank, bond);
                 return None;
             }
             _ => return Some((request, came)),
         };
-        self.ask_other(to, rank, &request, came, question);
+        self.forward_to_other(to, rank, &request, came, question);
         None
     }
 
@@ -114,8 +117,8 @@ impl Launcher<'_> {
         Some((ProcessName { universe, place, ..ProcessName::NONE }, resident))
     }
 
-    /// Asks another launcher for a process of ours.
-    pub(super) fn ask_other(
+    /// Forwards a request of our process to another launcher.
+    pub(super) fn forward_to_other(
         &mut self,
         to: ProcessName,
         asker: u32,
@@ -133,7 +136,7 @@ impl Launcher<'_> {
                 }
                 _ => why,
             };
-            return self.answer_asked(&Asked { universe, asker, question }, Err(why), None);
+            return self.answer_forwarded(&ForwardedRequest { universe, asker, question }, Err(why), None);
         }
         let job = self.job.first_of(asker).zip(self.job.size_of(asker));
         let Some((first, size)) = job else { return };
@@ -141,20 +144,20 @@ impl Launcher<'_> {
         asking.drawn = asking.drawn.wrapping_add(1);
         let id = asking.drawn;
         let process = Resident { number: asker, first, size };
-        let message = Message::Ask { id, process, request: request.encode() }.encode();
-        let asked = Asked { universe, asker, question };
+        let message = LinkMessage::Ask { id, process, request: request.encode() }.encode();
+        let forwarded = ForwardedRequest { universe, asker, question };
         if message.is_none() {
-            return self.answer_asked(
-                &asked,
-                Err("what is asked of another mpirun is too long".into()),
+            return self.answer_forwarded(
+                &forwarded,
+                Err("the request is too long for another mpirun".into()),
                 None,
             );
         }
-        asking.questions.insert(id, asked);
+        asking.questions.insert(id, forwarded);
         self.post_to(universe, message, fd);
     }
 
-    /// A process of ours is about to give up a communicator: notes whose processes have part in it.
+    /// Notes the launchers with members in a communicator that our process is about to free.
     pub(in super::super) fn note_parts(&mut self, rank: u32, bond: u64) {
         let jobs = self.job.bound_by(rank, bond).iter().filter_map(|first| self.links.jobs.get(first));
         let mut parts: Vec<u64> = jobs.map(|job| job.universe).collect();
@@ -165,14 +168,14 @@ impl Launcher<'_> {
         all.push_front((bond, parts));
     }
 
-    /// Asks the others whose processes have part in a communicator whether somebody has it still.
-    fn ask_all_for(&mut self, asker: u32, bond: u64) {
+    /// Queries all launchers with members in a communicator whether a process still has it.
+    fn query_all_for(&mut self, asker: u32, bond: u64) {
         let given_up = self.links.asking.parts.get(&asker);
         let parts = given_up.and_then(|all| all.iter().find(|(given_up, _)| *given_up == bond));
         let parts = parts.map(|(_, parts)| parts.clone());
         let parts = parts.unwrap_or_else(|| self.links.others.keys().copied().collect());
         let place = |universe| Some((universe, self.links.others.get(&universe)?.place));
-        // Who is gone has it no more.
+        // A launcher that is gone has no members any more.
         let all: Vec<(u64, u32)> = parts.into_iter().filter_map(place).collect();
         if all.is_empty() {
             return self.conclude(asker, Ok((true.into(), String::new())));
@@ -180,22 +183,26 @@ impl Launcher<'_> {
         self.links.asking.bonds.insert(asker, (all.len(), false));
         for (universe, place) in all {
             let to = ProcessName { universe, place, ..ProcessName::NONE };
-            self.ask_other(to, asker, &Request::Bond { bond }, None, Question::Bond);
+            self.forward_to_other(to, asker, &Request::Bond { bond }, None, Question::Bond);
         }
     }
 
-    /// Another launcher has answered.
-    pub(super) fn hear_answer(&mut self, (universe, id): (u64, u32), reply: &[u8], fd: Option<OwnedFd>) {
-        let asked = match self.links.asking.questions.remove(&id) {
-            Some(asked) if asked.universe == universe => asked,
+    pub(super) fn handle_answer(&mut self, (universe, id): (u64, u32), reply: &[u8], fd: Option<OwnedFd>) {
+        let forwarded = match self.links.asking.questions.remove(&id) {
+            Some(forwarded) if forwarded.universe == universe => forwarded,
             _ => return,
         };
         let reply = Reply::decode(reply).map_err(|error| error.to_string());
-        self.answer_asked(&asked, reply, fd);
+        self.answer_forwarded(&forwarded, reply, fd);
     }
 
-    fn answer_asked(&mut self, asked: &Asked, reply: Result<Reply, String>, fd: Option<OwnedFd>) {
-        let Asked { universe, asker, question } = *asked;
+    fn answer_forwarded(
+        &mut self,
+        forwarded: &ForwardedRequest,
+        reply: Result<Reply, String>,
+        fd: Option<OwnedFd>,
+    ) {
+        let ForwardedRequest { universe, asker, question } = *forwarded;
         let reply = reply.unwrap_or_else(|reason| Reply::Refused { rank: asker, reason });
         let reply = match (question, reply) {
             (Question::Bond, reply) => return self.count_bond(asker, &reply),
@@ -216,7 +223,7 @@ impl Launcher<'_> {
     fn count_bond(&mut self, asker: u32, reply: &Reply) {
         let Some((missing, is_bound)) = self.links.asking.bonds.get_mut(&asker) else { return };
         *missing -= 1;
-        // Who does not answer is gone, or has no part in it.
+        // A launcher that does not answer is gone, or has no members.
         *is_bound |= matches!(reply, Reply::Done { number: 0, .. });
         if *missing == 0 {
             let is_over = !*is_bound;
@@ -225,24 +232,23 @@ impl Launcher<'_> {
         }
     }
 
-    /// Another launcher is gone, and does not answer any more.
+    /// Answers the requests to a launcher that is gone.
     pub(super) fn give_up_questions(&mut self, universe: u64, why: &str) {
         let asking = &mut self.links.asking;
         asking.theirs.retain(|_, (other, _)| *other != universe);
         let lost: Vec<u32> = asking
             .questions
             .iter()
-            .filter(|(_, asked)| asked.universe == universe)
+            .filter(|(_, forwarded)| forwarded.universe == universe)
             .map(|(id, _)| *id)
             .collect();
         for id in lost {
-            if let Some(asked) = self.links.asking.questions.remove(&id) {
-                self.answer_asked(&asked, Err(format!("its mpirun: {why}")), None);
+            if let Some(forwarded) = self.links.asking.questions.remove(&id) {
+                self.answer_forwarded(&forwarded, Err(format!("its mpirun: {why}")), None);
             }
         }
     }
 
-    /// Answers a process of another launcher. Whether it is one that has asked.
     pub(in super::super) fn answer_other(
         &mut self,
         rank: u32,
@@ -254,12 +260,12 @@ impl Launcher<'_> {
             Ok(fd) => (reply.encode(), fd),
             Err(error) => (Reply::Refused { rank, reason: error.to_string() }.encode(), None),
         };
-        let (answer, fd) = match (Message::Answer { id, reply }).encode() {
+        let (answer, fd) = match (LinkMessage::Answer { id, reply }).encode() {
             Some(answer) => (Some(answer), fd),
             None => {
                 let reason = "the answer is too long for another mpirun".to_string();
                 let reply = Reply::Refused { rank, reason }.encode();
-                (Message::Answer { id, reply }.encode(), None)
+                (LinkMessage::Answer { id, reply }.encode(), None)
             }
         };
         self.post_to(universe, answer, fd);
@@ -267,7 +273,6 @@ impl Launcher<'_> {
     }
 }
 
-/// Whether a process may ask this of another's launcher.
 fn may_ask(request: &Request) -> bool {
     matches!(
         request,

@@ -1,14 +1,17 @@
-//! Names of sockets by which launchers of one user find each other, also where another user has taken them.
+//! Abstract names by which launchers of one user find each other, even where another user has taken
+//! such a name.
 //!
-//! An abstract name is whoever's binds it first, and everybody knows how these are made up. So a name that another user has
-//! (SO_PEERCRED) says nothing about launchers of this one.
+//! An abstract name belongs to the first process that binds it, and anyone can construct these
+//! names. So a name that another user's process has (SO_PEERCRED) says nothing about this user's
+//! launchers.
 //!
-//! 1. Whoever claims a name takes the name itself; if it is another user's, the name with a random word behind it, which
-//!    nobody can have taken before.
-//! 2. A claim holds if no other socket of this user has the name, in either form. That is looked at when one's own listens already, so of
-//!    two who claim it at the same time one at least sees the other, and gives way.
-//! 3. Whoever looks for a name connects to the name itself, and if no socket of this user has it, to those with a word behind it;
-//!    /proc/net/unix lists them.
+//! 1. A launcher claims the name itself, or, if another user has it, the name with a random suffix,
+//!    which nobody can have taken before.
+//! 2. A claim holds if no other socket of this user has the name, in either form. This is checked
+//!    after the own listener exists, so of two launchers that claim a name at the same time at
+//!    least one sees the other, and withdraws.
+//! 3. A search connects to the name itself, and if no socket of this user has it, to the names with
+//!    a suffix, which /proc/net/unix lists.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -20,26 +23,21 @@ use oxmpi_sys::net;
 
 use super::trusted;
 
-/// Looks at a name to which too many have connected who were not accepted.
-const LOOKS: u32 = 20;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+/// The most attempts to connect to a name whose accept queue is full.
+const ATTEMPTS: u32 = 20;
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(5);
 
-/// Why a claim does not hold.
 #[derive(Debug)]
 pub(super) enum Refused {
-    /// Another process of this user has the name.
     Taken,
-    /// The kernel refuses something.
     Failed(io::Error),
 }
 
-/// Who has a name.
 enum Holder {
-    /// A process of this user, with a connection to it.
+    /// A process of this user, and a connection to it.
     Own(OwnedFd, PeerCredentials),
-    /// Somebody who is not to be trusted, and why.
-    Stranger(String),
-    /// Nobody, or nobody who listens.
+    /// A process that cannot be trusted, and why.
+    Untrusted(String),
     Nobody,
 }
 
@@ -48,7 +46,7 @@ pub(super) fn claim(name: &str) -> Result<OwnedFd, Refused> {
     let (listener, own) = match local::listen_as(name) {
         Ok(listener) => (listener, name.to_string()),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            if matches!(holder(name, LOOKS).map_err(Refused::Failed)?, Holder::Own(..)) {
+            if matches!(holder(name, ATTEMPTS).map_err(Refused::Failed)?, Holder::Own(..)) {
                 return Err(Refused::Taken);
             }
             let mut word = [0; 8];
@@ -60,29 +58,28 @@ pub(super) fn claim(name: &str) -> Result<OwnedFd, Refused> {
     };
     let longer = match longer(name) {
         Ok(longer) => longer,
-        // Without the list there is no longer form, unless others can read it; then they see this one.
+        // Without the list there is no longer form, unless another process can read it, which then
+        // sees this claim.
         Err(_) if own == name => BTreeSet::new(),
         Err(error) => return Err(Refused::Failed(error)),
     };
     for other in longer.iter().map(String::as_str).chain([name]).filter(|other| *other != own) {
-        if let Ok(Holder::Own(..)) = holder(other, LOOKS) {
+        if let Ok(Holder::Own(..)) = holder(other, ATTEMPTS) {
             return Err(Refused::Taken);
         }
     }
     Ok(listener)
 }
 
-/// Connects to the process of this user that has a name, in either form (rule 3).
-///
-/// # Errors
-/// Why there is none, for a person.
+/// Connects to the process of this user that has a name, in either form (rule 3). The error is for
+/// the user.
 pub(super) fn find(name: &str) -> Result<(OwnedFd, PeerCredentials), String> {
     let mut why = "its mpirun has ended".to_string();
-    let mut ask = |name: &str, looks| match holder(name, looks) {
+    let mut query = |name: &str, attempts| match holder(name, attempts) {
         Ok(Holder::Own(socket, peer)) => Some((socket, peer)),
         Ok(Holder::Nobody) => None,
-        Ok(Holder::Stranger(stranger)) => {
-            why = format!("its mpirun has ended, or is not to be trusted: {stranger}");
+        Ok(Holder::Untrusted(untrusted)) => {
+            why = format!("its mpirun has ended, or is not to be trusted: {untrusted}");
             None
         }
         Err(error) => {
@@ -90,39 +87,39 @@ pub(super) fn find(name: &str) -> Result<(OwnedFd, PeerCredentials), String> {
             None
         }
     };
-    // Nobody waits for one who lets nobody in as long as there may be another.
-    if let Some(found) = ask(name, 1) {
+    // First one attempt each, as a full queue may be another user's.
+    if let Some(found) = query(name, 1) {
         return Ok(found);
     }
-    let found = longer(name).unwrap_or_default().iter().find_map(|longer| ask(longer, LOOKS));
-    found.or_else(|| ask(name, LOOKS)).ok_or(why)
+    let found = longer(name).unwrap_or_default().iter().find_map(|longer| query(longer, ATTEMPTS));
+    found.or_else(|| query(name, ATTEMPTS)).ok_or(why)
 }
 
-/// Who has a name. One who lets nobody in is looked at so often.
-fn holder(name: &str, mut looks: u32) -> io::Result<Holder> {
+/// The holder of a name, after at most `attempts` attempts while its accept queue is full.
+fn holder(name: &str, mut attempts: u32) -> io::Result<Holder> {
     loop {
         match local::connect(name) {
             Ok(socket) => {
                 return Ok(match trusted(&socket) {
                     Ok(peer) => Holder::Own(socket, peer),
-                    Err(why) => Holder::Stranger(why),
+                    Err(why) => Holder::Untrusted(why),
                 });
             }
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(Holder::Nobody),
-            // A launcher of this user would let in who waits.
+            // A launcher of this user accepts all connections soon.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                looks -= 1;
-                if looks == 0 {
-                    return Ok(Holder::Stranger("it lets nobody in".to_string()));
+                attempts -= 1;
+                if attempts == 0 {
+                    return Ok(Holder::Untrusted("it accepts no connections".to_string()));
                 }
-                std::thread::sleep(BETWEEN_LOOKS);
+                std::thread::sleep(BETWEEN_ATTEMPTS);
             }
             Err(error) => return Err(error),
         }
     }
 }
 
-/// The names with a word behind this one.
+/// The names with a suffix to this one.
 fn longer(name: &str) -> io::Result<BTreeSet<String>> {
     let prefix = format!("@{name}.");
     let list = std::fs::read("/proc/net/unix")?;
@@ -136,7 +133,8 @@ fn longer(name: &str) -> io::Result<BTreeSet<String>> {
 mod tests {
     use super::*;
 
-    /// A name that no launcher uses, with a socket that has it and does not listen: as good as another user's.
+    /// A name that no launcher uses, held by a socket that does not listen, as another user's
+    /// might.
     fn squatted(what: &str) -> (String, OwnedFd) {
         use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, socket};
         let name = format!("oxmpi-test-claim-{what}-{}", std::process::id());
@@ -146,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_1_and_2_a_name_has_one_holder_also_where_somebody_else_has_taken_it() {
+    fn rules_1_and_2_a_name_has_one_holder_even_if_another_user_has_taken_it() {
         let (name, squatter) = squatted("one");
         let other = format!("{name}0");
         let first = claim(&name).unwrap();

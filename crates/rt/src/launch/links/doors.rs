@@ -1,4 +1,4 @@
-//! Letting others in, as many and as long as there is room, and closing connections that nobody needs.
+//! Accepting connections of other launchers while there is room, and closing needless ones.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -9,32 +9,31 @@ use rustix::net::Shutdown;
 
 use super::super::launcher::{DOORS, Launcher};
 use super::{Links, trusted};
-use crate::strangers::{self, AT_ONCE};
+use crate::unauthenticated::{self, AT_ONCE};
 
-/// Connections at most whose other end has not yet said who it is.
-const MAX_STRANGERS: usize = 64;
-/// How long one that was accepted may take to say who it is.
+/// The most connections without a greeting.
+const MAX_UNAUTHENTICATED: usize = 64;
+/// The limit for the greeting of a connection that we have accepted.
 const GUEST: Duration = Duration::from_secs(5);
-/// How long one to which we have connected may: others may be before us.
+/// The limit for the greeting after we have connected: the other side may serve earlier connections
+/// first.
 const HOST: Duration = Duration::from_secs(15);
-/// How long nobody is let in when no descriptors are left.
+/// How long no connection is accepted after descriptors ran out.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How long the other end of a connection may take to say who it is.
 pub(super) fn patience(we_called: bool) -> Duration {
     if we_called { HOST } else { GUEST }
 }
 
 impl Links {
-    /// When [`Launcher::look_after_links`] is to be called next.
     pub(in super::super) fn time(&self) -> Option<Instant> {
-        let strangers = self.connections.values().filter(|connection| connection.universe.is_none());
-        strangers.map(|connection| connection.limit).chain(self.shut).min()
+        let silent = self.connections.values().filter(|connection| connection.universe.is_none());
+        silent.map(|connection| connection.limit).chain(self.shut).min()
     }
 }
 
 impl Launcher<'_> {
-    /// Others have connected. All are let in; if there are too many who have not said who they are, the oldest loses its place.
+    /// Accepts connections; if too many have not greeted, the oldest is closed.
     pub(in super::super) fn welcome_others(&mut self) {
         for at in 0..=self.links.names.len() {
             for _ in 0..AT_ONCE {
@@ -43,12 +42,12 @@ impl Launcher<'_> {
                 match local::accept(door) {
                     Ok(Some(socket)) => {
                         let Ok(peer) = trusted(&socket) else { continue };
-                        self.make_room(MAX_STRANGERS);
-                        // If it fails the socket is closed, and the other sees that.
+                        self.make_room(MAX_UNAUTHENTICATED);
+                        // On an error the socket is closed, which the other side sees.
                         let _ = self.connect(socket, peer, (None, None));
                     }
                     Ok(None) => break,
-                    // No descriptors are left, or no memory.
+                    // No descriptors or no memory are left.
                     Err(_) if self.make_room(1) => {}
                     Err(_) => return self.shut_doors(),
                 }
@@ -56,49 +55,47 @@ impl Launcher<'_> {
         }
     }
 
-    /// If there are `most` strangers that have connected to us one loses its place. Whether one has.
+    /// If there are `most` accepted connections without a greeting, closes one; returns whether it
+    /// did.
     fn make_room(&mut self, most: usize) -> bool {
-        let strangers = self.links.connections.iter();
-        let strangers = strangers.filter(|(_, other)| other.universe.is_none() && other.wanted.is_none());
-        // Nobody greets here without saying who it is.
-        let Some(number) = strangers::loser(strangers.map(|(number, _)| (*number, false)), most) else {
+        let silent = self.links.connections.iter();
+        let silent = silent.filter(|(_, other)| other.universe.is_none() && other.wanted.is_none());
+        // A greeting here identifies the peer, so none of these has greeted.
+        let Some(number) = unauthenticated::loser(silent.map(|(number, _)| (*number, false)), most) else {
             return false;
         };
-        self.lose(number, "others have come since");
+        self.lose(number, "newer connections needed its slot");
         true
     }
 
-    /// Lets nobody in for a while.
     fn shut_doors(&mut self) {
         let doors = self.links.door.iter().chain(self.links.names.values());
-        // It fails for one that is not in the set, which is as good.
         doors.for_each(|(_, door)| _ = epoll::delete(&self.events, door));
         self.links.shut = Some(Instant::now() + PAUSE);
     }
 
-    /// Gives up who does not say who it is, and lets others in again.
-    pub(in super::super) fn look_after_links(&mut self, now: Instant) {
+    /// Closes connections whose greeting is late, and accepts connections again.
+    pub(in super::super) fn service_links(&mut self, now: Instant) {
         if self.links.time().is_none_or(|time| time > now) {
             return;
         }
         if self.links.shut.is_some_and(|shut| shut <= now) {
             self.links.shut = None;
             for (_, door) in self.links.door.iter().chain(self.links.names.values()) {
-                // It fails for one that has come meanwhile and is in the set.
                 let _ = self.listen(&self.events, door.as_fd(), DOORS, 0);
             }
         }
         let late = self.links.connections.iter();
         let late = late.filter(|(_, connection)| connection.universe.is_none() && connection.limit <= now);
         let late: Vec<u32> = late.map(|(number, _)| *number).collect();
-        late.into_iter().for_each(|number| self.lose(number, "it does not say who it is"));
+        late.into_iter().for_each(|number| self.lose(number, "it does not greet"));
     }
 
-    /// Closes a connection that was made to look up a name if there is another one with the same launcher, of which neither side
-    /// thinks the same: one that was not made for a name by the other, or that was kept here. What the other has
-    /// written is read before it is gone.
+    /// Closes a connection that was made to look up a name, if there is another one with the same
+    /// launcher that both sides keep: one that the other side did not make for a lookup, or that
+    /// was kept here. The peer's queued messages are read before it ends.
     pub(super) fn close_if_needless(&mut self, number: u32, universe: u64) {
-        let lasts = |(other, connection): (&u32, &super::Connection)| {
+        let lasts = |(other, connection): (&u32, &super::LauncherConnection)| {
             *other != number
                 && connection.universe == Some(universe)
                 && connection.lasts

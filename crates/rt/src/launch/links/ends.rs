@@ -1,7 +1,7 @@
-//! The ends of processes, of connections and of launchers: what is said of them, and what follows.
+//! The ends of processes, connections and launchers: their reports and consequences.
 //!
-//! A launcher says of each process that it has ended, and as its last word that all have. One that is gone without a word
-//! was killed, and its processes with it.
+//! A launcher reports the end of each of its processes, and at last that all have ended. A launcher
+//! that disappears without that report was killed, with its processes.
 
 use std::time::{Duration, Instant};
 
@@ -9,31 +9,31 @@ use rustix::event::PollFlags;
 
 use super::super::launcher::Launcher;
 use super::super::output::is_ready;
-use super::Connection;
-use crate::job::Event;
-use crate::link::Message;
+use super::LauncherConnection;
+use crate::job::JobEvent;
+use crate::link::LinkMessage;
 
-/// How long a launcher that ends waits until the others have taken what it has to say.
+/// How long a launcher that ends waits for others to read its last messages.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// What is said of a launcher whose connection has ended.
 const HAS_ENDED: &str = "has ended";
 
-impl Connection {
-    /// Whom it leads to, or shall lead to.
+impl LauncherConnection {
+    /// The universe at the other end, known or wanted.
     fn leads_to(&self) -> Option<u64> {
         self.universe.or(self.wanted.filter(|wanted| *wanted != 0))
     }
 }
 
 impl Launcher<'_> {
-    /// The other end of a connection is closed. The launcher there is gone if there is no other connection with it.
+    /// Handles the end of a connection. The launcher there is gone if no other connection leads to
+    /// it.
     pub(super) fn end(&mut self, number: u32) {
         let Some((connection, universe)) = self.close_connection(number, HAS_ENDED) else { return };
         let all = &self.links.connections;
         if !all.values().any(|other| other.leads_to() == Some(universe)) {
             return self.lose_other(universe, connection.peer.pid, HAS_ENDED);
         }
-        let is_next = |other: &Connection| other.universe == Some(universe) && !other.is_closing;
+        let is_next = |other: &LauncherConnection| other.universe == Some(universe) && !other.is_closing;
         let next = all.iter().find(|(_, other)| is_next(other)).map(|(next, _)| *next);
         if let Some(other) = self.links.others.get_mut(&universe)
             && other.connection == Some(number)
@@ -43,19 +43,19 @@ impl Launcher<'_> {
         }
     }
 
-    /// A connection is of no use. Neither is the launcher there, unless it is written to over another one.
+    /// Closes a faulty connection. The launcher there is lost too, unless messages use another
+    /// connection.
     pub(super) fn lose(&mut self, number: u32, why: &str) {
         let Some((connection, universe)) = self.close_connection(number, why) else { return };
-        let way = self.links.others.get(&universe).and_then(|other| other.connection);
-        if way.is_none_or(|way| way == number) {
+        let used = self.links.others.get(&universe).and_then(|other| other.connection);
+        if used.is_none_or(|used| used == number) {
             self.lose_other(universe, connection.peer.pid, why);
         }
     }
 
-    /// Closes a connection, and says so to a process for which a name was to be looked up there. Returns whom it led to
-    /// otherwise.
-    fn close_connection(&mut self, number: u32, why: &str) -> Option<(Connection, u64)> {
-        // Closing takes it out of the epoll set: nobody else has this end.
+    /// Closes a connection, and answers a lookup that waits on it. Otherwise returns the connection
+    /// and its universe.
+    fn close_connection(&mut self, number: u32, why: &str) -> Option<(LauncherConnection, u64)> {
         let mut connection = self.links.connections.remove(&number)?;
         if let Some((asker, service)) = connection.search.take() {
             self.conclude(asker, Err(format!("nothing is published as '{service}': {why}")));
@@ -65,7 +65,6 @@ impl Launcher<'_> {
         Some((connection, universe))
     }
 
-    /// Another launcher is gone.
     fn lose_other(&mut self, universe: u64, pid: i32, why: &str) {
         let Some(other) = self.links.others.remove(&universe) else { return };
         self.links.connections.retain(|_, connection| connection.universe != Some(universe));
@@ -76,59 +75,57 @@ impl Launcher<'_> {
         for rank in jobs.iter().flat_map(|(first, size)| *first..first + size) {
             self.ports.ended(rank);
             if other.has_parted {
-                self.tell_in_turn(Event::OtherExited { rank, is_well: true });
+                self.handle_in_order(JobEvent::OtherExited { rank, is_well: true });
             }
         }
         let text = if why == HAS_ENDED {
             format!(
-                "mpirun {pid} {why} before its processes, and they with it; somebody may have killed it (SIGKILL)"
+                "mpirun {pid} {why} before its processes, and they with it; it may have been killed (SIGKILL)"
             )
         } else {
             format!("mpirun {pid}: {why}; nothing is known of its processes any more")
         };
         let firsts = jobs.into_iter().map(|(first, _)| first).collect();
-        self.tell_in_turn(Event::OtherGone { firsts, text });
+        self.handle_in_order(JobEvent::OtherGone { firsts, text });
     }
 
-    /// A process of ours has ended.
-    pub(in super::super) fn tell_others_of_end(&mut self, number: u32, is_well: bool) {
+    pub(in super::super) fn report_end_to_others(&mut self, number: u32, is_well: bool) {
         self.links.asking.forget_asker(number);
         if !is_well {
             self.links.unwell.insert(number);
         }
-        self.tell_others(&Message::Exited { number, is_well });
+        self.send_to_others(&LinkMessage::Exited { number, is_well });
     }
 
-    /// Another launcher has heard of a job of ours only now: it gets to know who of it has ended before.
-    pub(super) fn tell_who_has_ended(&mut self, universe: u64, first: u32, size: u32) {
+    /// Reports which processes of our job have ended, to a launcher that has just numbered the job.
+    pub(super) fn report_ended(&mut self, universe: u64, first: u32, size: u32) {
         for number in first..first.saturating_add(size).min(self.job.next()) {
             if !self.job.runs(number) && !self.links.is_other(number) {
                 let is_well = !self.links.unwell.contains(&number);
-                self.post_to(universe, Message::Exited { number, is_well }.encode(), None);
+                self.post_to(universe, LinkMessage::Exited { number, is_well }.encode(), None);
             }
         }
     }
 
-    /// Jobs of ours have failed.
-    pub(in super::super) fn tell_others_of_failure(&mut self, firsts: &[u32], code: i32, text: &str) {
+    pub(in super::super) fn report_failure_to_others(&mut self, firsts: &[u32], code: i32, text: &str) {
         for first in firsts {
-            self.tell_others(&Message::Ending { first: *first, code, text: text.to_string() });
+            self.send_to_others(&LinkMessage::Ending { first: *first, code, text: text.to_string() });
         }
     }
 
-    fn tell_others(&mut self, message: &Message) {
+    fn send_to_others(&mut self, message: &LinkMessage) {
         let all: Vec<u64> = self.links.others.keys().copied().collect();
         all.into_iter().for_each(|universe| self.post_to(universe, message.encode(), None));
     }
 
-    /// We end: the others get what is to be said, if they take it, and do not reach us any more. Over whichever connection
-    /// they notice it, they have read there that all our processes have ended.
+    /// Sends the last messages to all others if they read them, and closes all connections. On each
+    /// connection the report that all our processes have ended comes before its end.
     pub(in super::super) fn part_with_others(&mut self) {
         let limit = Instant::now() + PATIENCE;
         let all: Vec<u32> = self.links.connections.keys().copied().collect();
         for number in all {
             if self.links.connections.get(&number).is_some_and(|connection| connection.universe.is_some()) {
-                self.post(number, Message::Farewell.encode(), None);
+                self.post(number, LinkMessage::Farewell.encode(), None);
             }
             while let Some(connection) = self.links.connections.get(&number)
                 && !connection.queue.is_empty()

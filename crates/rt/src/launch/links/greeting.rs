@@ -1,11 +1,11 @@
-//! The greeting, in which a launcher says who it is and on what its processes can be reached.
+//! The greeting, in which a launcher identifies itself and states how its processes are reachable.
 
 use super::super::abroad::Reach;
 use super::super::launcher::Launcher;
 use super::asking::Question;
 use super::{MAX_PLACE, Other};
 use crate::control::Request;
-use crate::link::{Hello, Message};
+use crate::link::{Hello, LinkMessage};
 use crate::universe::ProcessName;
 
 impl Launcher<'_> {
@@ -14,7 +14,7 @@ impl Launcher<'_> {
         Hello { universe: self.universe, wanted, place, is_near, is_spread, secret: self.links.secret }
     }
 
-    /// On what the processes of a launcher and ours reach each other.
+    /// How the processes of a launcher and ours reach each other.
     fn reach_with(&self, hello: &Hello) -> Reach {
         if self.is_near() && hello.is_near {
             Reach::Memory
@@ -25,32 +25,30 @@ impl Launcher<'_> {
         }
     }
 
-    /// On what our processes and one of another launcher reach each other; `None` if it is none, or that has not said who it is.
+    /// How our processes and a process of another launcher reach each other; `None` before its
+    /// greeting, or for our own processes.
     pub(in super::super) fn reach_of(&self, number: u32) -> Option<Reach> {
         let (universe, _) = self.links.resident(number)?;
         self.links.others.get(&universe)?.reach
     }
 
-    /// On what our processes have to be reached, so that all others can; `None` as long as some of those have not said who they
-    /// are.
+    /// How our processes must be reachable for all others; `None` while greetings are missing.
     pub(in super::super) fn reach_of_all(&self) -> Option<Reach> {
         let all = self.links.others.values().map(|other| other.reach);
         all.collect::<Option<Vec<_>>>().map(|all| all.into_iter().max().unwrap_or(Reach::Memory))
     }
 
-    /// A process is to be answered when all others have said who they are.
+    /// Delays a process's answer until all greetings have come.
     pub(in super::super) fn wait_for_greetings(&mut self, rank: u32) {
         self.links.undecided.push(rank);
     }
 
-    /// Somebody has said who it is, or will not.
     pub(super) fn decide(&mut self) {
         if self.reach_of_all().is_some() {
             std::mem::take(&mut self.links.undecided).into_iter().for_each(|rank| self.give_abroad(rank));
         }
     }
 
-    /// Somebody says who it is.
     pub(super) fn meet_other(&mut self, number: u32, hello: Hello) {
         let Some(connection) = self.links.connections.get_mut(&number) else { return };
         let (peer, wanted, search) = (connection.peer, connection.wanted, connection.search.take());
@@ -67,7 +65,7 @@ impl Launcher<'_> {
         };
         if let Some(reason) = reason {
             if wanted.is_none() {
-                self.post(number, Message::Refused { reason: reason.clone() }.encode(), None);
+                self.post(number, LinkMessage::Refused { reason: reason.clone() }.encode(), None);
             }
             if let Some(connection) = self.links.connections.get_mut(&number) {
                 (connection.universe, connection.search) = (None, search);
@@ -76,7 +74,7 @@ impl Launcher<'_> {
         }
         if wanted.is_none() {
             let answer = self.own_hello(hello.universe, self.links.place());
-            self.post(number, Message::Hello(answer).encode(), None);
+            self.post(number, LinkMessage::Hello(answer).encode(), None);
         }
         let reach = self.reach_with(&hello);
         let other =
@@ -96,7 +94,7 @@ impl Launcher<'_> {
         }
         if let Some((asker, service)) = search {
             let to = ProcessName { universe: hello.universe, place: hello.place, ..ProcessName::NONE };
-            self.ask_other(to, asker, &Request::LookUp { service }, None, Question::Plain);
+            self.forward_to_other(to, asker, &Request::LookUp { service }, None, Question::Plain);
         }
     }
 }

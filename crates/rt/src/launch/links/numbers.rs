@@ -1,18 +1,19 @@
-//! The numbers that processes of other launchers have here, a job in a row, and the names by which everybody knows a process.
+//! The numbers of other launchers' processes here, consecutive for a job, and the names of
+//! processes that are valid everywhere.
 
 use super::super::launcher::Launcher;
 use super::{Links, MAX_NUMBER, OtherJob};
-use crate::job::Event;
-use crate::link::{Message, Resident};
+use crate::job::JobEvent;
+use crate::link::{LinkMessage, Resident};
 use crate::universe::ProcessName;
 
 impl Links {
-    /// Whether a process belongs to another launcher.
     pub(in super::super) fn is_other(&self, number: u32) -> bool {
         self.resident(number).is_some()
     }
 
-    /// The universe of a process that belongs to another launcher, and what that knows it as.
+    /// The universe of a process of another launcher, and the process as that launcher identifies
+    /// it.
     pub(super) fn resident(&self, number: u32) -> Option<(u64, Resident)> {
         let (here, job) = self.jobs.range(..=number).next_back()?;
         let rank = number - here;
@@ -29,7 +30,7 @@ impl Links {
         Some(here + (number - job.first))
     }
 
-    /// Nobody has to do with a job any more.
+    /// Forgets a job that no process here communicates with.
     pub(in super::super) fn forget(&mut self, first: u32) {
         if let Some(job) = self.jobs.remove(&first) {
             self.asking.forget(first..first + job.size);
@@ -38,10 +39,8 @@ impl Links {
 }
 
 impl Launcher<'_> {
-    /// The number here of another launcher's process; all of its job get numbers if they have none.
-    ///
-    /// # Errors
-    /// If there are no numbers left.
+    /// The number here of another launcher's process; numbers its job if necessary. An error if no
+    /// numbers are left.
     pub(super) fn number_for(&mut self, universe: u64, process: Resident) -> Result<u32, String> {
         if let Some(number) = self.links.number(universe, process.number) {
             return Ok(number);
@@ -50,12 +49,12 @@ impl Launcher<'_> {
         let here = self.job.next();
         if number.wrapping_sub(first) >= size {
             return Err(format!(
-                "process {number} of another mpirun is none of the {size} of its job from {first} on"
+                "process {number} of another mpirun is not among the {size} of its job from {first} on"
             ));
         }
         if here.checked_add(size).is_none_or(|end| end > MAX_NUMBER) {
             return Err(format!(
-                "this mpirun has no numbers left for the {size} processes of another mpirun's job: it has had to do with \
+                "this mpirun has no numbers left for the {size} processes of another mpirun's job: it has numbered \
                  {here} of {MAX_NUMBER}"
             ));
         }
@@ -63,17 +62,13 @@ impl Launcher<'_> {
             Some(other) => format!("the job of mpirun {}", other.pid),
             None => "the job of another mpirun".to_string(),
         };
-        self.tell(Event::Met { ranks: size, name });
+        self.handle_event(JobEvent::Met { ranks: size, name });
         self.links.jobs.insert(here, OtherJob { universe, first, size });
-        // Some may have ended before we knew of them.
-        self.post_to(universe, Message::Numbered { first, size }.encode(), None);
+        // Some may have ended before.
+        self.post_to(universe, LinkMessage::Numbered { first, size }.encode(), None);
         Ok(here + (number - first))
     }
 
-    /// What processes are called by everybody.
-    ///
-    /// # Errors
-    /// If one of them is not known.
     pub(in super::super) fn names(&self, numbers: &[u32]) -> Result<Vec<ProcessName>, String> {
         let name = |number: &u32| {
             if let Some((universe, Resident { number, first, size })) = self.links.resident(*number) {
@@ -89,10 +84,7 @@ impl Launcher<'_> {
         numbers.iter().map(name).collect()
     }
 
-    /// Which numbers processes have here.
-    ///
-    /// # Errors
-    /// If one of them cannot be reached.
+    /// The numbers here of processes; an error if one cannot be reached.
     pub(in super::super) fn numbers(&mut self, names: &[ProcessName]) -> Result<Vec<u32>, String> {
         let mut numbers = Vec::with_capacity(names.len());
         for ProcessName { universe, place, number, first, size } in names.iter().copied() {

@@ -1,4 +1,5 @@
-//! Published names that processes of other launchers can look up: a socket for each, named after it.
+//! Published names for other launchers' lookups: a listener for each, with a name derived from the
+//! published one.
 
 use std::os::fd::AsFd;
 
@@ -6,7 +7,7 @@ use super::super::launcher::{DOORS, Launcher};
 use super::claims::{self, Refused};
 use super::user;
 
-/// The name of the socket of a published name (FNV-1a: it can be longer than a socket's name).
+/// The abstract name for a published name (a hash, FNV-1a, as it can be too long).
 fn service_name(service: &str) -> String {
     let hash = service.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -15,10 +16,7 @@ fn service_name(service: &str) -> String {
 }
 
 impl Launcher<'_> {
-    /// Lets others look up a name.
-    ///
-    /// # Errors
-    /// If another launcher has published it.
+    /// Publishes a name for other launchers; an error if another launcher has published it.
     pub(in super::super) fn publish_everywhere(&mut self, owner: u32, service: &str) -> Result<(), String> {
         self.reach()?;
         let listener = claims::claim(&service_name(service)).map_err(|refused| match refused {
@@ -33,21 +31,18 @@ impl Launcher<'_> {
         Ok(())
     }
 
-    /// Others do not find a name any more.
     pub(in super::super) fn unpublish_everywhere(&mut self, service: &str) {
         self.links.names.remove(service);
     }
 
-    /// Asks who has published a name, for a process of ours.
-    ///
-    /// # Errors
-    /// If nobody has.
+    /// Searches for the launcher that has published a name, for a process of ours; an error if
+    /// there is none.
     pub(in super::super) fn search(&mut self, asker: u32, service: &str) -> Result<(), String> {
         let found = self.call(&service_name(service), 0, Some((asker, service.to_string())));
         found.map(drop).map_err(|_| format!("nothing is published as '{service}'"))
     }
 
-    /// Names go with the process that has published them.
+    /// Withdraws the names of a process that has ended.
     pub(in super::super) fn forget_services(&mut self, owner: u32) {
         self.links.names.retain(|_, (other, _)| *other != owner);
     }

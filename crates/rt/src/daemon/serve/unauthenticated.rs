@@ -1,8 +1,9 @@
-//! Who has connected and has not said what for.
+//! Connections without a purpose yet.
 //!
-//! Anybody can connect over the network, and say nothing. All are let in as they come, so that who has business here does not wait
-//! behind them, and when there are too many the oldest loses its place ([`crate::strangers`]). The door on the own host is apart:
-//! only processes of the user come in there, as the kernel says who they are.
+//! Any process can connect over the network and stay silent. All connections are accepted, so that
+//! a legitimate peer does not wait behind such ones, and if there are too many the oldest is closed
+//! ([`crate::unauthenticated`]). The listener on the own host is separate: the kernel admits only
+//! processes of the user there.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -10,16 +11,15 @@ use std::time::{Duration, Instant};
 use oxmpi_sys::local;
 
 use super::super::channel::Channel;
-use super::{DOOR, Daemon, LISTENERS, Link, Role};
-use crate::strangers::{self, AT_ONCE};
+use super::{DOOR, Daemon, LISTENERS, PeerSocket, Role};
+use crate::unauthenticated::{self, AT_ONCE};
 
-/// Strangers at most, over the network and on the own host.
-const MAX_STRANGERS: usize = 64;
-/// How long nobody is let in at a door when there are no descriptors left.
+/// The most connections without a purpose, over the network and on the own host each.
+const MAX_UNAUTHENTICATED: usize = 64;
+/// How long a listener is not polled after descriptors ran out.
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Daemon {
-    /// Somebody on this host has connected.
     pub(super) fn welcome_near(&mut self) {
         for _ in 0..AT_ONCE {
             let Some(door) = &self.door else { return };
@@ -27,8 +27,8 @@ impl Daemon {
                 Ok(Some(socket)) => {
                     let own = rustix::process::geteuid().as_raw();
                     if local::peer(&socket).is_ok_and(|peer| peer.user == own) {
-                        self.make_room(true, MAX_STRANGERS);
-                        self.add(Link::Near(socket), Channel::trusted(), Role::Stranger);
+                        self.make_room(true, MAX_UNAUTHENTICATED);
+                        self.add(PeerSocket::Near(socket), Channel::trusted(), Role::Unidentified);
                     }
                 }
                 Ok(None) => return,
@@ -38,14 +38,13 @@ impl Daemon {
         }
     }
 
-    /// Somebody has connected over the network.
     pub(super) fn welcome_far(&mut self, listener: usize) {
         for _ in 0..AT_ONCE {
             match self.listeners[listener].accept() {
                 Ok(Some((socket, _))) => {
-                    self.make_room(false, MAX_STRANGERS);
+                    self.make_room(false, MAX_UNAUTHENTICATED);
                     let channel = Channel::acceptor(&self.seed.secret, self.seed.node);
-                    self.add(Link::Far(socket), channel, Role::Stranger);
+                    self.add(PeerSocket::Far(socket), channel, Role::Unidentified);
                 }
                 Ok(None) => return,
                 Err(_) if self.make_room(false, 1) => {}
@@ -54,18 +53,18 @@ impl Daemon {
         }
     }
 
-    /// If there are `most` strangers of a kind one loses its place. Whether one has.
+    /// If there are `most` connections without a purpose, closes one; returns whether it did.
     fn make_room(&mut self, is_near: bool, most: usize) -> bool {
         let of_kind = self.connections.iter().filter(|(_, connection)| {
-            matches!(connection.role, Role::Stranger) && matches!(connection.link, Link::Near(_)) == is_near
+            matches!(connection.role, Role::Unidentified)
+                && matches!(connection.link, PeerSocket::Near(_)) == is_near
         });
         let all = of_kind.map(|(number, connection)| (*number, connection.channel.has_greeted()));
-        let Some(number) = strangers::loser(all, most) else { return false };
-        self.lose(number, "others have come since");
+        let Some(number) = unauthenticated::loser(all, most) else { return false };
+        self.lose(number, "newer connections needed its slot");
         true
     }
 
-    /// Lets nobody in at a door for a while: no descriptors are left, or no memory.
     fn shut(&mut self, name: u64) {
         match (&self.door, self.listeners.get(name.wrapping_sub(LISTENERS) as usize)) {
             (Some(door), _) if name == DOOR => self.poller.remove(door),
@@ -75,7 +74,6 @@ impl Daemon {
         self.shut.insert(name, Instant::now() + PAUSE);
     }
 
-    /// Lets others in again where it is time.
     pub(super) fn open_doors(&mut self, now: Instant) -> io::Result<()> {
         for (name, _) in self.shut.extract_if(.., |_, until| *until <= now) {
             match (&self.door, self.listeners.get(name.wrapping_sub(LISTENERS) as usize)) {
