@@ -1,7 +1,7 @@
-//! Attributes (MPI-5.0 section 7.7): keys, and how a program's copy and delete functions are called.
+//! Attributes (MPI-5.0 section 7.7): keys, and calls of the program's copy and delete functions.
 //!
-//! An attribute is taken out of its object before its delete function is called, and put back if that fails. So the function is
-//! called once, with nothing locked, and may itself use the object.
+//! An attribute is removed from its object before its delete function is called, and restored if
+//! the function fails. So the function is called once, without locks, and may use the object.
 
 use crate::errors::{class_of, on_comm, on_none, outcome};
 use crate::library::{Running, fetch, library, null, put};
@@ -24,7 +24,7 @@ use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
 
-/// What a copy function's address says. MPI_COMM_NULL_COPY_FN is a null pointer, MPI_COMM_DUP_FN is 1.
+/// The copy function at an address. MPI_COMM_NULL_COPY_FN is a null pointer, MPI_COMM_DUP_FN is 1.
 fn copying(address: usize) -> CopyFunction {
     match address {
         abi::MPI_COMM_NULL_COPY_FN => CopyFunction::Nothing,
@@ -33,7 +33,7 @@ fn copying(address: usize) -> CopyFunction {
     }
 }
 
-/// What a delete function's address says. MPI_COMM_NULL_DELETE_FN is a null pointer.
+/// The delete function at an address. MPI_COMM_NULL_DELETE_FN is a null pointer.
 fn deleting(address: usize) -> DeleteFunction {
     match address {
         abi::MPI_COMM_NULL_DELETE_FN => DeleteFunction::Nothing,
@@ -41,7 +41,7 @@ fn deleting(address: usize) -> DeleteFunction {
     }
 }
 
-/// A key, told to the program.
+/// Creates a key and stores its number at `place`.
 fn create(
     kind: ObjectKind,
     copy: usize,
@@ -58,7 +58,7 @@ fn create(
     unsafe { put(place, number, "keyval") }
 }
 
-/// The program gives a key up.
+/// Frees the program's reference to a key.
 ///
 /// # Safety
 /// `place` must be null or a place with an integer.
@@ -66,18 +66,18 @@ unsafe fn free(kind: ObjectKind, place: *mut c_int) -> Result<()> {
     // SAFETY: by the contract of this function.
     let number = unsafe { fetch(place, "keyval") }?;
     objects().keyvals.free(kind, number)?;
-    // SAFETY: as above.
+    // SAFETY: `place` is not null, as `fetch` has checked, and holds an integer.
     unsafe { put(place, abi::MPI_KEYVAL_INVALID, "keyval") }
 }
 
-/// The error of a function of the program's that returned `code`.
+/// The error of a program's function that returned `code`.
 fn failed(what: &str, keyval: &Keyval, code: c_int) -> MpiError {
     let text = format!("the {what} function of attribute key {} returned error code {code}", keyval.number);
-    // What is no error code cannot be one of the call either.
+    // A value that is no error code must not become the code of the call.
     MpiError::new(if class_of(code).is_ok() { code } else { abi::MPI_ERR_OTHER }, text)
 }
 
-/// Asks the program for the value that a duplicate gets, if it gets one.
+/// Calls the copy function of an attribute. Returns the value for the duplicate, if it gets one.
 fn copy_of(object: usize, attribute: &Attribute) -> Result<Option<usize>> {
     let keyval = &attribute.keyval;
     let function = match keyval.copy {
@@ -85,11 +85,13 @@ fn copy_of(object: usize, attribute: &Attribute) -> Result<Option<usize>> {
         CopyFunction::Same => return Ok(Some(attribute.value)),
         CopyFunction::User(function) => function,
     };
-    // SAFETY: it is what MPI_Comm_create_keyval (or its like) was given, a pointer to such a function. Those of datatypes
-    // and windows have the same type, for all handles are addresses.
+    // SAFETY: the address is the argument of MPI_Comm_create_keyval or its like, a pointer to such
+    // a function. The functions of datatypes and windows have the same type, as all handles are
+    // addresses.
     let function = unsafe { std::mem::transmute::<usize, CommCopyAttrFunction>(function) };
     let (mut value, mut flag) = (std::ptr::null_mut::<c_void>(), 0);
-    // SAFETY: the function gets what the standard says: what the program has stored, and places for the results.
+    // SAFETY: the function gets the arguments of the standard: stored values, and places for the
+    // results.
     let code = unsafe {
         function(
             object,
@@ -106,13 +108,13 @@ fn copy_of(object: usize, attribute: &Attribute) -> Result<Option<usize>> {
     }
 }
 
-/// Tells the program that an attribute goes.
+/// Calls the delete function of an attribute.
 fn call_delete(object: usize, attribute: &Attribute) -> Result<()> {
     let keyval = &attribute.keyval;
     let DeleteFunction::User(function) = keyval.delete else { return Ok(()) };
-    // SAFETY: as for the copy function.
+    // SAFETY: the address is the argument of MPI_Comm_create_keyval or its like; see `copy_of`.
     let function = unsafe { std::mem::transmute::<usize, CommDeleteAttrFunction>(function) };
-    // SAFETY: as for the copy function.
+    // SAFETY: the function gets the arguments of the standard.
     let code = unsafe {
         function(
             object,
@@ -127,28 +129,29 @@ fn call_delete(object: usize, attribute: &Attribute) -> Result<()> {
     }
 }
 
-/// As [`call_delete`], of an attribute that was taken out of its object. If the function fails, or throws, it is put back.
+/// Calls the delete function of an attribute that was removed from its object. The attribute is
+/// restored if the function fails or throws.
 fn call_delete_taken(object: usize, attributes: &Attributes, attribute: Attribute) -> Result<()> {
-    let taken = Taken { attributes, attribute: Some(attribute) };
+    let taken = TakenAttribute { attributes, attribute: Some(attribute) };
     let Some(attribute) = &taken.attribute else { return Ok(()) };
     call_delete(object, attribute)?;
     taken.forget();
     Ok(())
 }
 
-/// An attribute that goes back to its object unless it is gone for good.
-struct Taken<'a> {
+/// An attribute that is restored to its object on drop, unless `forget` is called.
+struct TakenAttribute<'a> {
     attributes: &'a Attributes,
     attribute: Option<Attribute>,
 }
 
-impl Taken<'_> {
+impl TakenAttribute<'_> {
     fn forget(mut self) {
         self.attribute = None;
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for TakenAttribute<'_> {
     fn drop(&mut self) {
         if let Some(attribute) = self.attribute.take() {
             self.attributes.restore(attribute);
@@ -156,32 +159,32 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Attributes for a duplicate that does not exist yet. What is not given to one is deleted.
-pub(crate) struct Copied(Vec<(Arc<Keyval>, usize)>);
+/// The attributes for a duplicate that does not exist yet.
+pub(crate) struct CopiedAttributes(Vec<(Arc<Keyval>, usize)>);
 
-impl Copied {
-    /// Gives them to the duplicate.
+impl CopiedAttributes {
     pub(crate) fn give_to(self, attributes: &Attributes) {
         for (keyval, value) in self.0 {
             attributes.add(keyval, value);
         }
     }
 
-    /// There will be no duplicate: the program's delete functions are told so.
+    /// Calls the delete functions, as the duplicate will not exist.
     pub(crate) fn delete(self) {
         let unused = Attributes::default();
         self.give_to(&unused);
         while let Some(attribute) = unused.take_youngest() {
-            // The error that ends the duplication is the one to tell.
+            // The caller reports the error that ended the duplication.
             let _ = call_delete(abi::MPI_COMM_NULL, &attribute);
         }
     }
 }
 
-/// The attributes that a duplicate of an object gets, in their order. The copy functions are called with nothing locked:
-/// hold no borrow of the library's tables. If one fails, what was copied is deleted, and the duplication must fail.
-pub(crate) fn copy_attributes(object: usize, from: &Attributes) -> Result<Copied> {
-    let mut copied = Copied(Vec::new());
+/// The attributes for a duplicate of an object, in their order. The copy functions are called
+/// without locks: the caller must not hold a borrow of the library's tables. If one fails, the
+/// copied attributes are deleted, and the duplication must fail.
+pub(crate) fn copy_attributes(object: usize, from: &Attributes) -> Result<CopiedAttributes> {
+    let mut copied = CopiedAttributes(Vec::new());
     for attribute in from.snapshot() {
         match copy_of(object, &attribute) {
             Ok(Some(value)) => copied.0.push((attribute.keyval, value)),
@@ -195,8 +198,9 @@ pub(crate) fn copy_attributes(object: usize, from: &Attributes) -> Result<Copied
     Ok(copied)
 }
 
-/// Deletes all attributes of an object that is about to go, the youngest first. If a delete function fails, its attribute
-/// and all that are older stay, and so must the object. Hold no borrow of the library's tables.
+/// Deletes all attributes of an object before its end, the youngest first. If a delete function
+/// fails, its attribute and all older ones stay, and so must the object. The caller must not hold a
+/// borrow of the library's tables.
 pub(crate) fn delete_attributes(object: usize, attributes: &Attributes) -> Result<()> {
     while let Some(attribute) = attributes.take_youngest() {
         call_delete_taken(object, attributes, attribute)?;
@@ -204,10 +208,9 @@ pub(crate) fn delete_attributes(object: usize, attributes: &Attributes) -> Resul
     Ok(())
 }
 
-/// Deletes one attribute.
 pub(crate) fn delete(kind: ObjectKind, object: usize, attributes: &Attributes, number: c_int) -> Result<()> {
     let Some(attribute) = attributes.take(number) else {
-        // A key that was freed may still be in use; it is wrong only where it is not.
+        // A freed key is valid as long as an attribute has it.
         let keyval = objects().keyvals.get(kind, number)?;
         let text = format!("the object has no attribute with key {}", keyval.number);
         return Err(MpiError::new(abi::MPI_ERR_KEYVAL, text));
@@ -215,7 +218,7 @@ pub(crate) fn delete(kind: ObjectKind, object: usize, attributes: &Attributes, n
     call_delete_taken(object, attributes, attribute)
 }
 
-/// Sets an attribute; an older value of the key is deleted first (MPI-5.0 section 7.7.2).
+/// Sets an attribute. An older value of the key is deleted first (MPI-5.0 section 7.7.2).
 pub(crate) fn set(
     kind: ObjectKind,
     object: usize,
@@ -229,12 +232,13 @@ pub(crate) fn set(
     }
     match attributes.add(keyval, value.expose_provenance()) {
         None => Ok(()),
-        // Another thread, or the delete function itself, has set it meanwhile: that one is older now.
+        // Another thread, or the delete function, has set the attribute meanwhile; that value is
+        // the older one now.
         Some(before) => call_delete(object, &before),
     }
 }
 
-/// Tells the value of an attribute.
+/// Stores the value of an attribute at `value`.
 ///
 /// # Safety
 /// `value` must be null or the address of a pointer, `flag` null or a place for an integer.
@@ -251,12 +255,18 @@ pub(crate) unsafe fn get(
     }
     let found = found.map(|value| std::ptr::with_exposed_provenance_mut::<c_void>(value).cast_const());
     // SAFETY: by the contract of this function.
-    unsafe { tell(found, value, flag) }
+    unsafe { store_found(found, value, flag) }
 }
 
+/// Stores `found` and whether there is a value.
+///
 /// # Safety
-/// As [`get`].
-pub(crate) unsafe fn tell(found: Option<*const c_void>, value: *mut c_void, flag: *mut c_int) -> Result<()> {
+/// `value` must be null or the address of a pointer, `flag` null or a place for an integer.
+pub(crate) unsafe fn store_found(
+    found: Option<*const c_void>,
+    value: *mut c_void,
+    flag: *mut c_int,
+) -> Result<()> {
     // SAFETY: by the contract of this function.
     unsafe {
         if let Some(found) = found {
@@ -267,7 +277,7 @@ pub(crate) unsafe fn tell(found: Option<*const c_void>, value: *mut c_void, flag
 }
 
 /// # Safety
-/// As [`get`].
+/// `value` must be null or the address of a pointer, `flag` null or a place for an integer.
 unsafe fn get_of_comm(
     comm: Comm,
     keyval: c_int,
@@ -279,14 +289,19 @@ unsafe fn get_of_comm(
         // SAFETY: by the contract of this function.
         unsafe {
             if is_predefined(keyval) {
-                return tell(predefined::attribute(library, keyval).map(<*const c_int>::cast), value, flag);
+                return store_found(
+                    predefined::attribute(library, keyval).map(<*const c_int>::cast),
+                    value,
+                    flag,
+                );
             }
             get(ObjectKind::Comm, &communicator.attributes, keyval, value, flag)
         }
     })
 }
 
-/// Does something that may call functions of the program's for attributes of a communicator: nothing is borrowed meanwhile.
+/// Runs a call that may call the program's functions for attributes of a communicator. The call
+/// holds no borrow of the tables.
 fn with_comm(
     function: FuncId,
     comm: Comm,
@@ -300,8 +315,8 @@ fn with_comm(
     outcome(function, Some(On::Comm(comm)), result)
 }
 
-/// Sets an attribute of a communicator. Those of MPIX_MCA_COLL and MPIX_COLL_BASE_ASSOCIATIVE are read here: what their texts say
-/// later does not count.
+/// Sets an attribute of a communicator. The texts of MPIX_MCA_COLL and MPIX_COLL_BASE_ASSOCIATIVE
+/// are read in this call; later changes of the texts have no effect.
 fn set_of_comm(
     library: &Running,
     (comm, communicator): (Comm, &Communicator),
@@ -314,7 +329,7 @@ fn set_of_comm(
     if value.is_null() {
         return Err(null("attribute_val"));
     }
-    // SAFETY: the value of this attribute is a string of C, as mpi-ext.h says.
+    // SAFETY: mpi-ext.h defines the value of this attribute as a string.
     let text = unsafe { CStr::from_ptr(value.cast()) }.to_string_lossy();
     let wrong = |text: String| MpiError::new(abi::MPI_ERR_ARG, text);
     if keyval == MPIX_COLL_BASE_ASSOCIATIVE {
@@ -352,7 +367,7 @@ fn delete_of_comm(
     Ok(())
 }
 
-/// As [`with_comm`], for a datatype.
+/// Runs a call on the attributes of a datatype. The call holds no borrow of the tables.
 fn with_type(function: FuncId, datatype: Datatype, call: impl FnOnce(&Attributes) -> Result<()>) -> c_int {
     on_none(function, |library| {
         let datatype = Arc::clone(&*library.datatype(datatype)?);
@@ -439,7 +454,8 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.7.2, and section 9.1.2 for the predefined attributes, which all communicators show.
+    /// MPI-5.0 section 7.7.2, and section 9.1.2 for the predefined attributes, which all
+    /// communicators show.
     fn MPI_Comm_get_attr(comm: Comm, comm_keyval: c_int, attribute_val: *mut c_void, flag: *mut c_int) -> c_int {
         // SAFETY: the C program passes the address of a pointer and a place for an integer.
         unsafe { get_of_comm(comm, comm_keyval, attribute_val, flag, FuncId::MPI_Comm_get_attr) }
@@ -461,7 +477,7 @@ mpi! {
 
     /// MPI-5.0 section 16.1 (deprecated).
     fn MPI_Attr_get(comm: Comm, keyval: c_int, attribute_val: *mut c_void, flag: *mut c_int) -> c_int {
-        // SAFETY: as for MPI_Comm_get_attr.
+        // SAFETY: the C program passes the address of a pointer and a place for an integer.
         unsafe { get_of_comm(comm, keyval, attribute_val, flag, FuncId::MPI_Attr_get) }
     }
 

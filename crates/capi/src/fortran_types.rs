@@ -1,7 +1,8 @@
-//! Fortran's types by precision, range or size, and pairs by their members (MPI-5.0 sections 19.1.9 and 6.9.4).
+//! Fortran's types by precision, range or size, and pairs by their members (MPI-5.0 sections 19.1.9
+//! and 6.9.4).
 //!
-//! A type by precision and range has no name, and yet belongs to the library: asked for again with the same arguments, the
-//! same handle comes, and nobody may free it. [`FortranTypes`] keeps these handles.
+//! A type by precision and range has no name but belongs to the library: the same arguments give
+//! the same handle, and the program must not free it. [`FortranTypes`] has these handles.
 
 use crate::errors::on_none;
 use crate::library::{Running, null, put};
@@ -15,13 +16,13 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The handles of the types that were made of a precision and a range, by constructor and arguments. They are bounded,
-/// since Fortran's kinds are.
+/// The handles of types by precision and range, by constructor and arguments. Their number is
+/// bounded, as that of Fortran's kinds is.
 #[derive(Debug, Default)]
 pub(crate) struct FortranTypes(Mutex<HashMap<(c_int, Vec<i32>), Handle>>);
 
 impl FortranTypes {
-    /// The handle of `datatype`, the same for all that were made alike.
+    /// The handle of `datatype`, the same for all types with these arguments.
     pub(crate) fn handle(&self, library: &Running, datatype: Datatype) -> Handle {
         let contents = datatype.contents();
         let key = (contents.combiner.to_int(), contents.integers.to_vec());
@@ -30,7 +31,8 @@ impl FortranTypes {
     }
 }
 
-/// A handle for a type that others were made from: its own if it belongs to the library, else a new one.
+/// A handle for a constructor argument of another type: its own handle if it belongs to the
+/// library, else a new one.
 pub(crate) fn handle_of(library: &Running, datatype: &Datatype) -> Handle {
     match (datatype.contents().combiner, datatype.facts()) {
         (Combiner::Named, Some(facts)) => facts.handle.into(),
@@ -78,7 +80,7 @@ mpi! {
                 other => return Err(MpiError::new(abi::MPI_ERR_ARG, format!("typeclass is {other}, which is none"))),
             };
             let found = by_size(typeclass, size).ok_or_else(|| {
-                MpiError::new(abi::MPI_ERR_ARG, format!("size is {size}: there is no {class} type of so many bytes"))
+                MpiError::new(abi::MPI_ERR_ARG, format!("size is {size}: there is no {class} type of {size} bytes"))
             })?;
             // SAFETY: the C program passes a place for a handle.
             unsafe { put(datatype, found.handle.into(), "datatype") }

@@ -28,7 +28,7 @@ unsafe fn words(argv: *mut *mut c_char) -> Result<Vec<Vec<u8>>> {
         return Ok(words);
     }
     loop {
-        // SAFETY: the null pointer that ends them has not come, so there is another one.
+        // SAFETY: no null pointer has come yet, so there is another element.
         let word = unsafe { argv.add(words.len()).read() };
         if word.is_null() {
             return Ok(words);
@@ -38,7 +38,8 @@ unsafe fn words(argv: *mut *mut c_char) -> Result<Vec<Vec<u8>>> {
     }
 }
 
-/// Spawns what `commands` says, which is called at the root alone, with the numbers that were wanted at most.
+/// Spawns the processes of `commands`, which is called only at the root. Its second value has the
+/// requested numbers of processes.
 fn spawn(
     library: &'static Running,
     comm: &Communicator,
@@ -54,7 +55,7 @@ fn spawn(
     let spawned = library.process.spawn(comm, root, start)?;
     if codes as usize != abi::MPI_ERRCODES_IGNORE {
         for (at, code) in spawned.codes.iter().enumerate() {
-            // SAFETY: the C program passes a place for as many codes as it wants processes.
+            // SAFETY: the C program passes room for a code of each requested process.
             unsafe { codes.add(at).write(*code) };
         }
     }
@@ -85,7 +86,7 @@ fn start(
     }
 }
 
-/// What an error of the launcher says.
+/// The text of an error of the launcher.
 pub(crate) fn why(error: UniverseError) -> String {
     error.to_string()
 }
@@ -104,7 +105,8 @@ mpi! {
     ) -> c_int {
         on_comm(FuncId::MPI_Comm_spawn, comm, |library, communicator| {
             spawn(library, communicator, root, intercomm, array_of_errcodes, || {
-                // SAFETY: the C program passes a string, and strings with a null pointer behind them.
+                // SAFETY: the C program passes a string, and strings with a null pointer behind
+                // them.
                 let (command, words) = unsafe { (strings::text(command, "command")?, words(argv)?) };
                 let command = wishes::command(command, words, maxprocs, &info::given(info)?)?;
                 Ok((vec![command], vec![maxprocs]))
@@ -130,7 +132,7 @@ mpi! {
                     let text = format!("count is {count}; it must be at least 1");
                     return Err(MpiError::new(abi::MPI_ERR_ARG, text));
                 };
-                // SAFETY: the C program passes arrays of so many elements.
+                // SAFETY: the C program passes arrays of `count` elements.
                 let (programs, most, infos) = unsafe {
                     (
                         array(array_of_commands.cast_const(), count, "array_of_commands")?,
@@ -143,10 +145,11 @@ mpi! {
                     let argv = if array_of_argv as usize == abi::MPI_ARGVS_NULL {
                         std::ptr::null_mut()
                     } else {
-                        // SAFETY: as above.
+                        // SAFETY: the C program passes an array of `count` argument vectors.
                         unsafe { array_of_argv.add(at).read() }
                     };
-                    // SAFETY: the C program passes a string, and strings with a null pointer behind them.
+                    // SAFETY: the C program passes a string, and strings with a null pointer behind
+                    // them.
                     let (program, words) = unsafe { (strings::text(*program, "array_of_commands")?, words(argv)?) };
                     commands.push(wishes::command(program, words, *most, &info::given(*info)?)?);
                 }
@@ -155,7 +158,8 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 11.8.2. The null handle if nobody has spawned the job, or its end of the communicator was freed.
+    /// MPI-5.0 section 11.8.2. MPI_COMM_NULL if the job was not spawned, or the communicator was
+    /// freed.
     fn MPI_Comm_get_parent(parent: *mut Comm) -> c_int {
         on_none(FuncId::MPI_Comm_get_parent, |library| {
             let handle = library.parent.get().copied();

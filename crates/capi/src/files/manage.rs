@@ -1,4 +1,5 @@
-//! How files begin and end, and what is set for them (MPI-5.0, "File Manipulation", "File Consistency").
+//! Opening and closing of files, and their settings (MPI-5.0, "File Manipulation", "File
+//! Consistency").
 
 use super::on_file;
 use crate::errors::outcome;
@@ -17,7 +18,6 @@ use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
-/// The name of a file.
 ///
 /// # Safety
 /// `filename` must be null or a string that lives as long as the result.
@@ -29,7 +29,7 @@ unsafe fn name<'a>(filename: *const c_char) -> Result<&'a [u8]> {
     }
 }
 
-/// Opens a file and gives it its handle.
+/// Opens a file and stores its handle.
 fn open(comm: Comm, filename: *const c_char, amode: c_int, info: Info, fh: *mut File) -> Result<()> {
     let library = library()?;
     let communicator = Arc::clone(&*library.communicator(comm)?);
@@ -46,8 +46,8 @@ fn open(comm: Comm, filename: *const c_char, amode: c_int, info: Info, fh: *mut 
 }
 
 mpi! {
-    /// MPI-5.0, "Opening a File". Collective. Errors are those of MPI_FILE_NULL. Test: tests/c/file_basic.c,
-    /// tests/c/file_errors.c.
+    /// MPI-5.0, "Opening a File". Collective. Errors are raised on MPI_FILE_NULL. Tests:
+    /// tests/c/file_basic.c, tests/c/file_errors.c.
     fn MPI_File_open(comm: Comm, filename: *const c_char, amode: c_int, info: Info, fh: *mut File) -> c_int {
         let result = open(comm, filename, amode, info, fh);
         outcome(FuncId::MPI_File_open, Some(On::File(abi::MPI_FILE_NULL)), result)
@@ -60,7 +60,8 @@ mpi! {
             Ok(handle) => handle,
             Err(error) => return outcome(FuncId::MPI_File_close, None, Err(error)),
         };
-        // The handler that counts for an error of closing is gone with the file, so it is looked for first.
+        // The file's handler is gone after a successful close, so later errors are raised on
+        // MPI_FILE_NULL.
         let mut on = On::File(handle);
         let result = (|| {
             let library = library()?;
@@ -69,14 +70,14 @@ mpi! {
             let freed = library.files.free(Handle::from_raw(handle as u64));
             freed.map_err(|bad| MpiError::new(abi::MPI_ERR_FILE, bad.to_string()))?;
             on = On::File(abi::MPI_FILE_NULL);
-            // SAFETY: as above.
+            // SAFETY: `fh` is not null, as `fetch` has checked, and holds a handle.
             unsafe { put(fh, abi::MPI_FILE_NULL, "fh") }?;
             closed
         })();
         outcome(FuncId::MPI_File_close, Some(on), result)
     }
 
-    /// MPI-5.0, "Deleting a File". Errors are those of MPI_FILE_NULL.
+    /// MPI-5.0, "Deleting a File". Errors are raised on MPI_FILE_NULL.
     fn MPI_File_delete(filename: *const c_char, info: Info) -> c_int {
         let result = (|| {
             library()?;
@@ -120,14 +121,15 @@ mpi! {
         })
     }
 
-    /// MPI-5.0, "File Info". Collective. Hints that are not known are ignored; those of the first rank count.
+    /// MPI-5.0, "File Info". Collective. Unknown hints are ignored; the values of the first rank
+    /// count.
     fn MPI_File_set_info(fh: File, info: Info) -> c_int {
         on_file(FuncId::MPI_File_set_info, fh, |library, file| {
             library.process.set_file_info(file, info::given(info))
         })
     }
 
-    /// MPI-5.0, "File Info". All known hints with the values that are in force.
+    /// MPI-5.0, "File Info". Returns all known hints with their current values.
     fn MPI_File_get_info(fh: File, info_used: *mut Info) -> c_int {
         on_file(FuncId::MPI_File_get_info, fh, |_, file| info::give(file.hints().info(), info_used, "info_used"))
     }

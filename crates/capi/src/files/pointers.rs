@@ -1,4 +1,4 @@
-//! File pointers (MPI-5.0, "Data Access", the functions that seek and tell).
+//! File pointers (MPI-5.0, "Data Access"): seek and position.
 
 use super::on_file;
 use crate::library::put;
@@ -7,7 +7,7 @@ use oxmpi_abi::types::{File, Offset};
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::c_int;
 
-/// Writes an offset where the program wants it.
+/// Stores an offset for the program.
 ///
 /// # Safety
 /// `place` must be null or writable.

@@ -1,9 +1,9 @@
-//! What windows have as objects: a group, hints, a name, an error handler, attributes (MPI-5.0 sections 12.2.6 and 12.2.7,
-//! 7.7.4, 7.8 and 9.3.2). Test: tests/c/win_objects.c.
+//! Groups, hints, names, error handlers and attributes of windows (MPI-5.0 sections 12.2.6 and
+//! 12.2.7, 7.7.4, 7.8 and 9.3.2). Test: tests/c/win_objects.c.
 
 use super::{on_win, with_win};
-use crate::attributes::{delete, get, set, tell};
-use crate::errhandlers::{Kind, attach, refer};
+use crate::attributes::{delete, get, set, store_found};
+use crate::errhandlers::{HandlerKind, attach, refer};
 use crate::errors;
 use crate::groups;
 use crate::info;
@@ -18,7 +18,8 @@ use oxmpi_core::window::Facts;
 use oxmpi_objects::attribute::ObjectKind;
 use std::ffi::{c_char, c_int, c_void};
 
-/// What the place of a predefined attribute gets: the address of its value, and of MPI_WIN_BASE the value, which is an address.
+/// The result for a predefined attribute: the address of its value, except that MPI_WIN_BASE has
+/// the value itself.
 fn predefined(facts: &Facts, keyval: c_int) -> Option<*const c_void> {
     Some(match keyval {
         abi::MPI_WIN_BASE => std::ptr::with_exposed_provenance(facts.base),
@@ -38,7 +39,8 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 12.2.7. Hints that are not known are ignored; those about memory count only when a window is made.
+    /// MPI-5.0 section 12.2.7. Unknown hints are ignored; hints about memory have an effect only
+    /// when a window is made.
     fn MPI_Win_set_info(win: Win, info: Info) -> c_int {
         on_win(FuncId::MPI_Win_set_info, win, |_, window| {
             window.set_hints(window.hints().updated(&info::given(info)?)?);
@@ -46,7 +48,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 12.2.7. All known hints with the values that are in force.
+    /// MPI-5.0 section 12.2.7. Returns all known hints with their current values.
     fn MPI_Win_get_info(win: Win, info_used: *mut Info) -> c_int {
         on_win(FuncId::MPI_Win_get_info, win, |_, window| {
             info::give(window.hints().info(), info_used, "info_used")
@@ -66,12 +68,14 @@ mpi! {
     fn MPI_Win_get_name(win: Win, win_name: *mut c_char, resultlen: *mut c_int) -> c_int {
         if win == abi::MPI_WIN_NULL {
             return errors::on_none(FuncId::MPI_Win_get_name, |_| {
-                // SAFETY: as below.
+                // SAFETY: the C program passes room for MPI_MAX_OBJECT_NAME characters and a place
+                // for an integer.
                 unsafe { put_named(b"MPI_WIN_NULL", abi::MPI_MAX_OBJECT_NAME, win_name, "win_name", resultlen) }
             });
         }
         on_win(FuncId::MPI_Win_get_name, win, |_, window| {
-            // SAFETY: the C program passes room for MPI_MAX_OBJECT_NAME characters and a place for an integer.
+            // SAFETY: the C program passes room for MPI_MAX_OBJECT_NAME characters and a place for
+            // an integer.
             unsafe { put_named(&window.name(), abi::MPI_MAX_OBJECT_NAME, win_name, "win_name", resultlen) }
         })
     }
@@ -79,7 +83,7 @@ mpi! {
     /// MPI-5.0 section 9.3.2.
     fn MPI_Win_set_errhandler(win: Win, errhandler: Errhandler) -> c_int {
         on_win(FuncId::MPI_Win_set_errhandler, win, |_, window| {
-            window.errhandler_cell().set(attach(errhandler, Kind::Win)?);
+            window.errhandler_cell().set(attach(errhandler, HandlerKind::Win)?);
             Ok(())
         })
     }
@@ -120,7 +124,7 @@ mpi! {
             // SAFETY: the C program passes the address of a pointer and a place for an integer.
             unsafe {
                 match predefined(&window.facts, win_keyval) {
-                    Some(value) => tell(Some(value), attribute_val, flag),
+                    Some(value) => store_found(Some(value), attribute_val, flag),
                     None => get(ObjectKind::Win, &window.attributes, win_keyval, attribute_val, flag),
                 }
             }

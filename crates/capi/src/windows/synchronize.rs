@@ -20,7 +20,8 @@ fn lock_type(lock_type: c_int) -> Result<LockType> {
     }
 }
 
-/// Completes what was asked of a target: what is complete there is complete here, so the local form is the same.
+/// Completes the accesses to a target. Completion at the target implies local completion, so the
+/// local form is the same.
 #[inline(always)]
 fn flush(function: FuncId, rank: c_int, win: Win) -> c_int {
     if let Some((library, window)) = at_hand(win)
@@ -32,10 +33,10 @@ fn flush(function: FuncId, rank: c_int, win: Win) -> c_int {
     flush_fully(function, rank, win)
 }
 
-/// The end of a straight line, behind which a look at everything may be due.
+/// Ends a straight line, after which a poll may be due.
 #[inline(always)]
-fn done(library: &Running, look_is_due: bool) -> c_int {
-    if look_is_due {
+fn done(library: &Running, poll_is_due: bool) -> c_int {
+    if poll_is_due {
         library.process.look_now_and_then();
     }
     abi::MPI_SUCCESS
