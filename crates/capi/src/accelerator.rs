@@ -36,7 +36,6 @@ pub(crate) struct Accelerator {
     driver: OnceLock<Arc<Driver>>,
 }
 
-/// The device on which an address lies.
 struct OnDevice<'a> {
     driver: &'a Arc<Driver>,
     context: Context,
@@ -47,7 +46,6 @@ const NEVER: u64 = u64::MAX;
 
 impl Accelerator {
     /// Follows the parameters `accelerator` and `accelerator_cuda_library`.
-    ///
     /// # Errors
     /// The parameters require the driver, and it cannot be loaded or initialised.
     pub(crate) fn new((wanted, library): (Use, String)) -> Result<Accelerator> {
@@ -82,7 +80,6 @@ impl Accelerator {
     }
 
     /// The driver, if it is loaded in this process.
-    ///
     /// # Errors
     /// The program has loaded a library that cannot be used as a driver, so nothing tells which
     /// buffers are on a device.
@@ -170,7 +167,6 @@ fn on_device(address: usize, what: &str) -> MpiError {
 
 impl Running {
     /// Checks an address of memory that the library itself accesses, now or later.
-    ///
     /// # Errors
     /// The address is on a device. `what` is the reason why that is not allowed.
     #[inline]
@@ -191,7 +187,6 @@ impl Running {
     }
 
     /// The data of a buffer that is only read, in host memory.
-    ///
     /// # Errors
     /// The driver cannot copy the data, or there is no memory.
     #[inline]

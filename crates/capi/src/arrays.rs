@@ -10,7 +10,6 @@ use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::c_int;
 use std::sync::Arc;
 
-/// The number of dimensions, which is the length of the arrays.
 fn dimensions(ndims: c_int) -> Result<usize> {
     usize::try_from(ndims)
         .ok()
@@ -19,7 +18,6 @@ fn dimensions(ndims: c_int) -> Result<usize> {
 }
 
 /// The datatype of a box in an array.
-///
 /// # Safety
 /// Each array must be null or point to `ndims` numbers.
 unsafe fn subarray<T: Copy + Into<i64>>(
@@ -41,7 +39,6 @@ unsafe fn subarray<T: Copy + Into<i64>>(
     Datatype::subarray(form, &sizes, &subsizes, &starts, Order::from_int(order)?, old)
 }
 
-/// The array arguments of MPI_Type_create_darray.
 struct DarrayArgs<T> {
     gsizes: *const T,
     distribs: *const c_int,
@@ -50,7 +47,6 @@ struct DarrayArgs<T> {
 }
 
 /// The datatype of a process's part of a distributed array.
-///
 /// # Safety
 /// Each array must be null or point to `ndims` numbers.
 unsafe fn darray<T: Copy + Into<i64>>(
@@ -77,7 +73,6 @@ unsafe fn darray<T: Copy + Into<i64>>(
 }
 
 mpi! {
-    /// MPI-5.0 section 5.1.3.
     fn MPI_Type_create_subarray(ndims: c_int, array_of_sizes: *const c_int, array_of_subsizes: *const c_int, array_of_starts: *const c_int, order: c_int, oldtype: Handle, newtype: *mut Handle) -> c_int {
         let arrays = [array_of_sizes, array_of_subsizes, array_of_starts];
         derive(FuncId::MPI_Type_create_subarray, oldtype, newtype, |old| {
@@ -94,7 +89,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.4.
     fn MPI_Type_create_darray(size: c_int, rank: c_int, ndims: c_int, array_of_gsizes: *const c_int, array_of_distribs: *const c_int, array_of_dargs: *const c_int, array_of_psizes: *const c_int, order: c_int, oldtype: Handle, newtype: *mut Handle) -> c_int {
         let arrays = DarrayArgs { gsizes: array_of_gsizes, distribs: array_of_distribs, dargs: array_of_dargs, psizes: array_of_psizes };
         derive(FuncId::MPI_Type_create_darray, oldtype, newtype, |old| {

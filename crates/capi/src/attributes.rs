@@ -1,4 +1,5 @@
-//! Attributes (MPI-5.0 section 7.7): keys, and calls of the program's copy and delete functions.
+//! Attributes (MPI-5.0 section 7.7; section 16.1 has the deprecated ones): keys, and calls of the
+//! program's copy and delete functions.
 //!
 //! An attribute is removed from its object before its delete function is called, and restored if
 //! the function fails. So the function is called once, without locks, and may use the object.
@@ -41,7 +42,6 @@ fn deleting(address: usize) -> DeleteFunction {
     }
 }
 
-/// Creates a key and stores its number at `place`.
 fn create(
     kind: ObjectKind,
     copy: usize,
@@ -59,7 +59,6 @@ fn create(
 }
 
 /// Frees the program's reference to a key.
-///
 /// # Safety
 /// `place` must be null or a place with an integer.
 unsafe fn free(kind: ObjectKind, place: *mut c_int) -> Result<()> {
@@ -108,7 +107,6 @@ fn copy_of(object: usize, attribute: &Attribute) -> Result<Option<usize>> {
     }
 }
 
-/// Calls the delete function of an attribute.
 fn call_delete(object: usize, attribute: &Attribute) -> Result<()> {
     let keyval = &attribute.keyval;
     let DeleteFunction::User(function) = keyval.delete else { return Ok(()) };
@@ -159,7 +157,6 @@ impl Drop for TakenAttribute<'_> {
     }
 }
 
-/// The attributes for a duplicate that does not exist yet.
 pub(crate) struct CopiedAttributes(Vec<(Arc<Keyval>, usize)>);
 
 impl CopiedAttributes {
@@ -239,7 +236,6 @@ pub(crate) fn set(
 }
 
 /// Stores the value of an attribute at `value`.
-///
 /// # Safety
 /// `value` must be null or the address of a pointer, `flag` null or a place for an integer.
 pub(crate) unsafe fn get(
@@ -259,7 +255,6 @@ pub(crate) unsafe fn get(
 }
 
 /// Stores `found` and whether there is a value.
-///
 /// # Safety
 /// `value` must be null or the address of a pointer, `flag` null or a place for an integer.
 pub(crate) unsafe fn store_found(
@@ -367,7 +362,6 @@ fn delete_of_comm(
     Ok(())
 }
 
-/// Runs a call on the attributes of a datatype. The call holds no borrow of the tables.
 fn with_type(function: FuncId, datatype: Datatype, call: impl FnOnce(&Attributes) -> Result<()>) -> c_int {
     on_none(function, |library| {
         let datatype = Arc::clone(&*library.datatype(datatype)?);
@@ -376,7 +370,7 @@ fn with_type(function: FuncId, datatype: Datatype, call: impl FnOnce(&Attributes
 }
 
 mpi! {
-    /// MPI-5.0 section 7.7.2. Test: tests/c/attr_comm.c, like all for communicators.
+    /// Test: tests/c/attr_comm.c, like all for communicators.
     fn MPI_Comm_create_keyval(
         comm_copy_attr_fn: Option<CommCopyAttrFunction>,
         comm_delete_attr_fn: Option<CommDeleteAttrFunction>,
@@ -388,7 +382,7 @@ mpi! {
         outcome(FuncId::MPI_Comm_create_keyval, None, result)
     }
 
-    /// MPI-5.0 section 7.7.3. Test: tests/c/attr_type.c, like all for datatypes.
+    /// Test: tests/c/attr_type.c, like all for datatypes.
     fn MPI_Type_create_keyval(
         type_copy_attr_fn: Option<TypeCopyAttrFunction>,
         type_delete_attr_fn: Option<TypeDeleteAttrFunction>,
@@ -400,7 +394,6 @@ mpi! {
         outcome(FuncId::MPI_Type_create_keyval, None, result)
     }
 
-    /// MPI-5.0 section 7.7.4.
     fn MPI_Win_create_keyval(
         win_copy_attr_fn: Option<WinCopyAttrFunction>,
         win_delete_attr_fn: Option<WinDeleteAttrFunction>,
@@ -412,7 +405,6 @@ mpi! {
         outcome(FuncId::MPI_Win_create_keyval, None, result)
     }
 
-    /// MPI-5.0 section 16.1 (deprecated).
     fn MPI_Keyval_create(
         copy_fn: Option<OldCopyFunction>,
         delete_fn: Option<OldDeleteFunction>,
@@ -423,31 +415,27 @@ mpi! {
         outcome(FuncId::MPI_Keyval_create, None, create(ObjectKind::Comm, copy, delete, keyval, extra_state))
     }
 
-    /// MPI-5.0 section 7.7.2. Attributes that have the key keep it.
+    /// Attributes that have the key keep it.
     fn MPI_Comm_free_keyval(comm_keyval: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place with a key.
         outcome(FuncId::MPI_Comm_free_keyval, None, unsafe { free(ObjectKind::Comm, comm_keyval) })
     }
 
-    /// MPI-5.0 section 7.7.3.
     fn MPI_Type_free_keyval(type_keyval: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place with a key.
         outcome(FuncId::MPI_Type_free_keyval, None, unsafe { free(ObjectKind::Type, type_keyval) })
     }
 
-    /// MPI-5.0 section 7.7.4.
     fn MPI_Win_free_keyval(win_keyval: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place with a key.
         outcome(FuncId::MPI_Win_free_keyval, None, unsafe { free(ObjectKind::Win, win_keyval) })
     }
 
-    /// MPI-5.0 section 16.1 (deprecated).
     fn MPI_Keyval_free(keyval: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place with a key.
         outcome(FuncId::MPI_Keyval_free, None, unsafe { free(ObjectKind::Comm, keyval) })
     }
 
-    /// MPI-5.0 section 7.7.2.
     fn MPI_Comm_set_attr(comm: Comm, comm_keyval: c_int, attribute_val: *mut c_void) -> c_int {
         with_comm(FuncId::MPI_Comm_set_attr, comm, |library, communicator| {
             set_of_comm(library, (comm, communicator), comm_keyval, attribute_val)
@@ -461,41 +449,35 @@ mpi! {
         unsafe { get_of_comm(comm, comm_keyval, attribute_val, flag, FuncId::MPI_Comm_get_attr) }
     }
 
-    /// MPI-5.0 section 7.7.2.
     fn MPI_Comm_delete_attr(comm: Comm, comm_keyval: c_int) -> c_int {
         with_comm(FuncId::MPI_Comm_delete_attr, comm, |library, communicator| {
             delete_of_comm(library, (comm, communicator), comm_keyval)
         })
     }
 
-    /// MPI-5.0 section 16.1 (deprecated).
     fn MPI_Attr_put(comm: Comm, keyval: c_int, attribute_val: *mut c_void) -> c_int {
         with_comm(FuncId::MPI_Attr_put, comm, |library, communicator| {
             set_of_comm(library, (comm, communicator), keyval, attribute_val)
         })
     }
 
-    /// MPI-5.0 section 16.1 (deprecated).
     fn MPI_Attr_get(comm: Comm, keyval: c_int, attribute_val: *mut c_void, flag: *mut c_int) -> c_int {
         // SAFETY: the C program passes the address of a pointer and a place for an integer.
         unsafe { get_of_comm(comm, keyval, attribute_val, flag, FuncId::MPI_Attr_get) }
     }
 
-    /// MPI-5.0 section 16.1 (deprecated).
     fn MPI_Attr_delete(comm: Comm, keyval: c_int) -> c_int {
         with_comm(FuncId::MPI_Attr_delete, comm, |library, communicator| {
             delete_of_comm(library, (comm, communicator), keyval)
         })
     }
 
-    /// MPI-5.0 section 7.7.3.
     fn MPI_Type_set_attr(datatype: Datatype, type_keyval: c_int, attribute_val: *mut c_void) -> c_int {
         with_type(FuncId::MPI_Type_set_attr, datatype, |attributes| {
             set(ObjectKind::Type, datatype, attributes, type_keyval, attribute_val)
         })
     }
 
-    /// MPI-5.0 section 7.7.3.
     fn MPI_Type_get_attr(datatype: Datatype, type_keyval: c_int, attribute_val: *mut c_void, flag: *mut c_int) -> c_int {
         with_type(FuncId::MPI_Type_get_attr, datatype, |attributes| {
             // SAFETY: the C program passes the address of a pointer and a place for an integer.
@@ -503,7 +485,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.7.3.
     fn MPI_Type_delete_attr(datatype: Datatype, type_keyval: c_int) -> c_int {
         with_type(FuncId::MPI_Type_delete_attr, datatype, |attributes| {
             delete(ObjectKind::Type, datatype, attributes, type_keyval)

@@ -21,7 +21,6 @@ fn attach(library: &Running, of: BufferOf<'_>, buffer: *mut c_void, size: i64) -
 }
 
 /// Waits for the buffered messages and returns the buffer to the program.
-///
 /// # Safety
 /// `buffer_addr` must be null or the address of a pointer, `size` null or a place for a number.
 unsafe fn detach<T>(
@@ -68,13 +67,11 @@ mpi! {
         on_none(FuncId::MPI_Buffer_attach_c, |library| attach(library, BufferOf::Process, buffer, size))
     }
 
-    /// `buffer_addr` is the address of a pointer.
     fn MPI_Buffer_detach(buffer_addr: *mut c_void, size: *mut c_int) -> c_int {
         // SAFETY: the C program passes the address of a pointer and a place for a number.
         on_none(FuncId::MPI_Buffer_detach, |library| unsafe { detach(library, BufferOf::Process, buffer_addr, size, int) })
     }
 
-    /// `buffer_addr` is the address of a pointer.
     fn MPI_Buffer_detach_c(buffer_addr: *mut c_void, size: *mut Count) -> c_int {
         // SAFETY: the C program passes the address of a pointer and a place for a number.
         on_none(FuncId::MPI_Buffer_detach_c, |library| unsafe { detach(library, BufferOf::Process, buffer_addr, size, count) })
@@ -96,7 +93,6 @@ mpi! {
         on_comm(FuncId::MPI_Comm_attach_buffer_c, comm, |library, comm| attach(library, BufferOf::Communicator(comm), buffer, size))
     }
 
-    /// `buffer_addr` is the address of a pointer.
     fn MPI_Comm_detach_buffer(comm: Comm, buffer_addr: *mut c_void, size: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Comm_detach_buffer, comm, |library, comm| {
             // SAFETY: the C program passes the address of a pointer and a place for a number.
@@ -104,7 +100,6 @@ mpi! {
         })
     }
 
-    /// `buffer_addr` is the address of a pointer.
     fn MPI_Comm_detach_buffer_c(comm: Comm, buffer_addr: *mut c_void, size: *mut Count) -> c_int {
         on_comm(FuncId::MPI_Comm_detach_buffer_c, comm, |library, comm| {
             // SAFETY: the C program passes the address of a pointer and a place for a number.
@@ -133,7 +128,6 @@ mpi! {
         })
     }
 
-    /// `buffer_addr` is the address of a pointer.
     fn MPI_Session_detach_buffer(session: Session, buffer_addr: *mut c_void, size: *mut c_int) -> c_int {
         on_session(FuncId::MPI_Session_detach_buffer, session, |library, session| {
             // SAFETY: the C program passes the address of a pointer and a place for a number.
@@ -141,7 +135,6 @@ mpi! {
         })
     }
 
-    /// `buffer_addr` is the address of a pointer.
     fn MPI_Session_detach_buffer_c(session: Session, buffer_addr: *mut c_void, size: *mut Count) -> c_int {
         on_session(FuncId::MPI_Session_detach_buffer_c, session, |library, session| {
             // SAFETY: the C program passes the address of a pointer and a place for a number.

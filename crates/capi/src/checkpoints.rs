@@ -19,7 +19,6 @@ use std::sync::Mutex;
 /// The type `int f(void)`. 0 means success.
 type Function = unsafe extern "C-unwind" fn() -> c_int;
 
-/// The functions of the program, with their names.
 struct CheckpointFunctions {
     checkpoint: (Function, String),
     restart: (Function, String),

@@ -33,10 +33,8 @@ mod reductions;
 mod short;
 pub(crate) mod vector;
 
-/// The form of a collective call.
 #[derive(Clone, Copy)]
 pub(crate) enum CallForm {
-    /// The call returns when the collective is complete.
     Blocking,
     /// The request is stored at this address.
     Nonblocking(*mut Request),
@@ -44,7 +42,6 @@ pub(crate) enum CallForm {
     Persistent(Info, *mut Request),
 }
 
-/// The buffer arguments of a call.
 #[derive(Clone, Copy)]
 pub(crate) struct BufferArgs {
     pub(crate) address: *const c_void,
@@ -118,7 +115,6 @@ fn scratch(bytes: usize) -> Result<UserBuf> {
     Ok(room.buf().clone())
 }
 
-/// Runs a collective that moves data.
 fn movement(
     library: &Running,
     comm: &Communicator,
@@ -168,7 +164,6 @@ pub(crate) fn movement_of(
     run_plan(library, comm, call, Memory { input, output, element: None }, moving, form)
 }
 
-/// Runs a collective by a plan.
 fn run_plan(
     library: &Running,
     comm: &Communicator,
@@ -389,7 +384,6 @@ fn alltoall(function: FuncId, send: BufferArgs, receive: BufferArgs, comm: Comm,
 }
 
 mpi! {
-    /// MPI-5.0 section 6.3.
     fn MPI_Barrier(comm: Comm) -> c_int {
         barrier(FuncId::MPI_Barrier, comm, CallForm::Blocking)
     }
@@ -398,7 +392,6 @@ mpi! {
         barrier(FuncId::MPI_Ibarrier, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.4.
     fn MPI_Bcast(buffer: *mut c_void, count: c_int, datatype: Datatype, root: c_int, comm: Comm) -> c_int {
         let data = BufferArgs { address: buffer, count: i64::from(count), datatype };
         bcast(FuncId::MPI_Bcast, data, root, comm, CallForm::Blocking)
@@ -409,7 +402,6 @@ mpi! {
         bcast(FuncId::MPI_Ibcast, data, root, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.5.
     fn MPI_Gather(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
         let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
         let receive = BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
@@ -422,7 +414,6 @@ mpi! {
         gather(FuncId::MPI_Igather, send, receive, root, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.6.
     fn MPI_Scatter(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
         let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
         let receive = BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
@@ -435,7 +426,6 @@ mpi! {
         scatter(FuncId::MPI_Iscatter, send, receive, root, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.7.
     fn MPI_Allgather(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, comm: Comm) -> c_int {
         let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
         let receive = BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
@@ -448,7 +438,6 @@ mpi! {
         allgather(FuncId::MPI_Iallgather, send, receive, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.8.
     fn MPI_Alltoall(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, comm: Comm) -> c_int {
         let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
         let receive = BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };

@@ -54,7 +54,6 @@ fn give_if_any(library: &Running, place: *mut Comm, made: Option<Communicator>) 
 }
 
 /// The string that distinguishes creations of communicators.
-///
 /// # Safety
 /// `stringtag` must be null or a string that lives during the call.
 unsafe fn string_tag<'a>(stringtag: *const c_char) -> Result<&'a [u8]> {
@@ -95,7 +94,6 @@ enum Release {
     Disconnect,
 }
 
-/// Ends a communicator and its handle.
 fn end(function: FuncId, comm: *mut Comm, how: Release) -> c_int {
     // SAFETY: the C program passes a place with a handle.
     let handle = match unsafe { fetch(comm, "comm") } {
@@ -129,7 +127,6 @@ fn resource(info: &oxmpi_objects::info::Info, split_type: c_int) -> Option<&str>
 }
 
 mpi! {
-    /// MPI-5.0 section 7.4.1.
     fn MPI_Comm_rank(comm: Comm, rank: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Comm_rank, comm, |_, communicator| {
             // SAFETY: the C program passes a place for an integer.
@@ -137,7 +134,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.4.1.
     fn MPI_Comm_size(comm: Comm, size: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Comm_size, comm, |_, communicator| {
             // SAFETY: the C program passes a place for an integer.
@@ -145,20 +141,20 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.4.2. Collective.
+    /// Collective.
     fn MPI_Comm_dup(comm: Comm, newcomm: *mut Comm) -> c_int {
         let result = duplicates::duplicate(comm, Ok(CommInfo::default()), newcomm);
         outcome(FuncId::MPI_Comm_dup, Some(On::Comm(comm)), result)
     }
 
-    /// MPI-5.0 section 7.4.2. Collective.
+    /// Collective.
     fn MPI_Comm_split(comm: Comm, color: c_int, key: c_int, newcomm: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Comm_split, comm, |library, communicator| {
             give_if_any(library, newcomm, library.process.split(communicator, color, key)?)
         })
     }
 
-    /// MPI-5.0 section 7.4.2. Collective.
+    /// Collective.
     fn MPI_Comm_split_type(
         comm: Comm,
         split_type: c_int,
@@ -180,7 +176,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.4.2. Collective.
+    /// Collective.
     fn MPI_Comm_create(comm: Comm, group: GroupHandle, newcomm: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Comm_create, comm, |library, communicator| {
             let group = library.group(group).and_then(|group| check_origin(communicator, group));
@@ -190,7 +186,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.4.2. Collective over the group. Test: tests/c/comm_from_group.c.
+    /// Collective over the group. Test: tests/c/comm_from_group.c.
     fn MPI_Comm_create_from_group(
         group: GroupHandle,
         stringtag: *const c_char,
@@ -211,7 +207,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.6.2. Collective over both groups. Test: tests/c/comm_from_group.c.
+    /// Collective over both groups. Test: tests/c/comm_from_group.c.
     fn MPI_Intercomm_create_from_groups(
         local_group: GroupHandle,
         local_leader: c_int,
@@ -234,7 +230,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.4.2. Collective over the group.
+    /// Collective over the group.
     fn MPI_Comm_create_group(comm: Comm, group: GroupHandle, tag: c_int, newcomm: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Comm_create_group, comm, |library, communicator| {
             let group = check_origin(communicator, library.group(group)?)?;
@@ -242,7 +238,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.4.1. Local.
+    /// Local.
     fn MPI_Comm_compare(comm1: Comm, comm2: Comm, result: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Comm_compare, comm1, |library, communicator| {
             let related = match communicator.compare(&*library.communicator(comm2)?)? {
@@ -256,7 +252,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.6.1.
     fn MPI_Comm_test_inter(comm: Comm, flag: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Comm_test_inter, comm, |_, communicator| {
             // SAFETY: the C program passes a place for an integer.
@@ -264,7 +259,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.6.1.
     fn MPI_Comm_remote_size(comm: Comm, size: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Comm_remote_size, comm, |_, communicator| {
             communicator.check_inter()?;
@@ -273,8 +267,8 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.6.2. Collective in each of the two groups; peer_comm, remote_leader and
-    /// tag are significant only at the leaders.
+    /// Collective in each of the two groups; peer_comm, remote_leader and tag are significant only
+    /// at the leaders.
     fn MPI_Intercomm_create(
         local_comm: Comm,
         local_leader: c_int,
@@ -303,7 +297,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.6.2. Collective over both groups.
+    /// Collective over both groups.
     fn MPI_Intercomm_merge(intercomm: Comm, high: c_int, newintracomm: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Intercomm_merge, intercomm, |library, communicator| {
             let made = library.process.merge(communicator, high != 0)?;
@@ -311,7 +305,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.4.3. Pending operations continue.
+    /// Pending operations continue.
     fn MPI_Comm_free(comm: *mut Comm) -> c_int {
         end(FuncId::MPI_Comm_free, comm, Release::Free)
     }

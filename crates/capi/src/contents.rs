@@ -31,7 +31,6 @@ fn check_made(datatype: &Datatype) -> Result<()> {
     Ok(())
 }
 
-/// Checks that an array of the program is long enough.
 fn check_room(name: &str, room: Count, there: usize) -> Result<()> {
     if usize::try_from(room).is_ok_and(|room| room >= there) {
         return Ok(());
@@ -40,7 +39,6 @@ fn check_room(name: &str, room: Count, there: usize) -> Result<()> {
 }
 
 /// Copies an array to the program's memory.
-///
 /// # Safety
 /// `place` must be null or have room for the values.
 unsafe fn put_all<T: Copy>(place: *mut T, values: &[T], what: &str) -> Result<()> {
@@ -57,7 +55,6 @@ unsafe fn put_all<T: Copy>(place: *mut T, values: &[T], what: &str) -> Result<()
 
 /// Stores the datatypes. Datatypes of the program get new handles. The caller makes all checks
 /// before, so that no new handle is lost.
-///
 /// # Safety
 /// `place` must be null or have room for the handles.
 unsafe fn put_types(library: &Running, place: *mut Handle, contents: &Contents) -> Result<()> {
@@ -73,7 +70,6 @@ unsafe fn put_types(library: &Running, place: *mut Handle, contents: &Contents) 
 }
 
 mpi! {
-    /// MPI-5.0 section 5.1.13.
     fn MPI_Type_get_envelope(datatype: Handle, num_integers: *mut c_int, num_addresses: *mut c_int, num_datatypes: *mut c_int, combiner: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Type_get_envelope, |library| {
             let datatype = library.datatype(datatype)?;
@@ -103,8 +99,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.13. The types are new ones for the program to free, if they are not
-    /// predefined.
+    /// The types are new ones for the program to free, if they are not predefined.
     fn MPI_Type_get_contents(datatype: Handle, max_integers: c_int, max_addresses: c_int, max_datatypes: c_int, array_of_integers: *mut c_int, array_of_addresses: *mut Aint, array_of_datatypes: *mut Handle) -> c_int {
         on_none(FuncId::MPI_Type_get_contents, |library| {
             let datatype = library.datatype(datatype)?;
@@ -141,20 +136,19 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.8. MPI_DATATYPE_NULL has a name too.
+    /// MPI_DATATYPE_NULL has a name too.
     fn MPI_Type_get_name(datatype: Handle, type_name: *mut c_char, resultlen: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Type_get_name, |library| {
             let name = match datatype {
                 abi::MPI_DATATYPE_NULL => Box::from(&b"MPI_DATATYPE_NULL"[..]),
                 _ => library.datatype(datatype)?.name(),
             };
-            // SAFETY: the C program passes room for MPI_MAX_OBJECT_NAME characters, and a place for
-            // an integer.
+            // SAFETY: the C program passes MPI_MAX_OBJECT_NAME characters and an integer.
             unsafe { put_named(&name, abi::MPI_MAX_OBJECT_NAME, type_name, "type_name", resultlen) }
         })
     }
 
-    /// MPI-5.0 section 7.8. A name that is longer than MPI_MAX_OBJECT_NAME is cut.
+    /// A name that is longer than MPI_MAX_OBJECT_NAME is cut.
     fn MPI_Type_set_name(datatype: Handle, type_name: *const c_char) -> c_int {
         on_none(FuncId::MPI_Type_set_name, |library| {
             let datatype = library.datatype(datatype)?;

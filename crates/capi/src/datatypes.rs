@@ -25,7 +25,6 @@ fn give(library: &Running, place: *mut Handle, made: Result<Arc<Datatype>>) -> R
     unsafe { put(place, handle.raw() as Handle, "newtype") }
 }
 
-/// Makes a datatype from an old one.
 pub(crate) fn derive(
     function: FuncId,
     old: Handle,
@@ -43,7 +42,6 @@ pub(crate) fn derive(
 pub(crate) type Widened = ShortList<i64, 16>;
 
 /// An array of numbers.
-///
 /// # Safety
 /// `first` must be null or point to `count` numbers.
 pub(crate) unsafe fn numbers<T: Copy + Into<i64>>(
@@ -57,7 +55,6 @@ pub(crate) unsafe fn numbers<T: Copy + Into<i64>>(
 }
 
 /// An array of displacements in bytes.
-///
 /// # Safety
 /// `first` must be null or point to `count` numbers.
 unsafe fn displacements<'a>(first: *const Aint, count: i64, what: &str) -> Result<&'a [isize]> {
@@ -66,7 +63,6 @@ unsafe fn displacements<'a>(first: *const Aint, count: i64, what: &str) -> Resul
     unsafe { array(first, count, what) }
 }
 
-/// Stores two numbers of a datatype's bounds.
 fn put_bounds<T: Copy>(
     function: FuncId,
     datatype: Handle,
@@ -129,26 +125,22 @@ unsafe fn structure<T: Copy + Into<i64>>(
 }
 
 mpi! {
-    /// MPI-5.0 section 5.1.2.
     fn MPI_Type_contiguous(count: c_int, oldtype: Handle, newtype: *mut Handle) -> c_int {
         derive(FuncId::MPI_Type_contiguous, oldtype, newtype, |old| Datatype::contiguous(Form::Int, i64::from(count), old))
     }
 
-    /// MPI-5.0 section 5.1.2.
     fn MPI_Type_vector(count: c_int, blocklength: c_int, stride: c_int, oldtype: Handle, newtype: *mut Handle) -> c_int {
         derive(FuncId::MPI_Type_vector, oldtype, newtype, |old| {
             Datatype::vector(Form::Int, i64::from(count), i64::from(blocklength), i64::from(stride), old)
         })
     }
 
-    /// MPI-5.0 section 5.1.2.
     fn MPI_Type_create_hvector(count: c_int, blocklength: c_int, stride: Aint, oldtype: Handle, newtype: *mut Handle) -> c_int {
         derive(FuncId::MPI_Type_create_hvector, oldtype, newtype, |old| {
             Datatype::hvector(Form::Int, i64::from(count), i64::from(blocklength), stride, old)
         })
     }
 
-    /// MPI-5.0 section 5.1.2.
     fn MPI_Type_indexed(count: c_int, array_of_blocklengths: *const c_int, array_of_displacements: *const c_int, oldtype: Handle, newtype: *mut Handle) -> c_int {
         derive(FuncId::MPI_Type_indexed, oldtype, newtype, |old| {
             // SAFETY: the C program passes arrays of `count` numbers.
@@ -159,7 +151,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.2.
     fn MPI_Type_create_hindexed(count: c_int, array_of_blocklengths: *const c_int, array_of_displacements: *const Aint, oldtype: Handle, newtype: *mut Handle) -> c_int {
         derive(FuncId::MPI_Type_create_hindexed, oldtype, newtype, |old| {
             // SAFETY: the C program passes arrays of `count` numbers.
@@ -170,7 +161,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.2.
     fn MPI_Type_create_indexed_block(count: c_int, blocklength: c_int, array_of_displacements: *const c_int, oldtype: Handle, newtype: *mut Handle) -> c_int {
         derive(FuncId::MPI_Type_create_indexed_block, oldtype, newtype, |old| {
             // SAFETY: the C program passes an array of `count` numbers.
@@ -179,7 +169,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.2.
     fn MPI_Type_create_hindexed_block(count: c_int, blocklength: c_int, array_of_displacements: *const Aint, oldtype: Handle, newtype: *mut Handle) -> c_int {
         derive(FuncId::MPI_Type_create_hindexed_block, oldtype, newtype, |old| {
             // SAFETY: the C program passes an array of `count` numbers.
@@ -188,13 +177,11 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.2.
     fn MPI_Type_create_struct(count: c_int, array_of_blocklengths: *const c_int, array_of_displacements: *const Aint, array_of_types: *const Handle, newtype: *mut Handle) -> c_int {
         // SAFETY: the C program passes arrays of `count` elements.
         unsafe { structure((FuncId::MPI_Type_create_struct, Form::Int), count.into(), array_of_blocklengths, array_of_displacements, array_of_types, newtype) }
     }
 
-    /// MPI-5.0 section 5.1.7.
     fn MPI_Type_create_resized(oldtype: Handle, lb: Aint, extent: Aint, newtype: *mut Handle) -> c_int {
         derive(FuncId::MPI_Type_create_resized, oldtype, newtype, |old| {
             Datatype::resized(Form::Int, lb, extent, old)
@@ -265,7 +252,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.10.
     fn MPI_Type_dup(oldtype: Handle, newtype: *mut Handle) -> c_int {
         on_none(FuncId::MPI_Type_dup, |library| {
             let old = Arc::clone(&*library.datatype(oldtype)?);
@@ -279,7 +265,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.9.
     fn MPI_Type_commit(datatype: *mut Handle) -> c_int {
         on_none(FuncId::MPI_Type_commit, |library| {
             // SAFETY: the C program passes a place with a handle.
@@ -290,7 +275,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.9. Pending operations keep the datatype.
+    /// Pending operations keep the datatype.
     fn MPI_Type_free(datatype: *mut Handle) -> c_int {
         on_none(FuncId::MPI_Type_free, |library| {
             // SAFETY: the C program passes a place with a handle.
@@ -305,7 +290,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.5. MPI_UNDEFINED if the size does not fit.
+    /// MPI_UNDEFINED if the size does not fit.
     fn MPI_Type_size(datatype: Handle, size: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Type_size, |library| {
             // SAFETY: nothing is freed and no function of the program called.
@@ -333,12 +318,10 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.7.
     fn MPI_Type_get_extent(datatype: Handle, lb: *mut Aint, extent: *mut Aint) -> c_int {
         put_bounds(FuncId::MPI_Type_get_extent, datatype, (lb, extent), |b| (b.lb(), b.extent()))
     }
 
-    /// MPI-5.0 section 5.1.8.
     fn MPI_Type_get_true_extent(datatype: Handle, true_lb: *mut Aint, true_extent: *mut Aint) -> c_int {
         put_bounds(FuncId::MPI_Type_get_true_extent, datatype, (true_lb, true_extent), |b| (b.true_lb(), b.true_extent()))
     }
@@ -359,7 +342,6 @@ mpi! {
         put_bounds(FuncId::MPI_Type_get_true_extent_x, datatype, (true_lb, true_extent), |b| (b.true_lb() as Count, b.true_extent() as Count))
     }
 
-    /// MPI-5.0 section 5.1.5.
     fn MPI_Get_address(location: *const c_void, address: *mut Aint) -> c_int {
         on_none(FuncId::MPI_Get_address, |_| {
             // SAFETY: the C program passes a place for an address.

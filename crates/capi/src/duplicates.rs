@@ -86,19 +86,19 @@ pub(crate) fn duplicate_later(
 }
 
 mpi! {
-    /// MPI-5.0 section 7.4.2. Collective. Test: tests/c/info_comm.c.
+    /// Collective. Test: tests/c/info_comm.c.
     fn MPI_Comm_dup_with_info(comm: Comm, info: Info, newcomm: *mut Comm) -> c_int {
         let wanted = CommInfo::given(info);
         outcome(FuncId::MPI_Comm_dup_with_info, Some(On::Comm(comm)), duplicate(comm, wanted, newcomm))
     }
 
-    /// MPI-5.0 section 7.4.2. Collective. Test: tests/c/comm_idup.c.
+    /// Collective. Test: tests/c/comm_idup.c.
     fn MPI_Comm_idup(comm: Comm, newcomm: *mut Comm, request: *mut Request) -> c_int {
         let result = duplicate_later(comm, Ok(CommInfo::default()), newcomm, request);
         outcome(FuncId::MPI_Comm_idup, Some(On::Comm(comm)), result)
     }
 
-    /// MPI-5.0 section 7.4.2. Collective. Test: tests/c/comm_idup.c.
+    /// Collective. Test: tests/c/comm_idup.c.
     fn MPI_Comm_idup_with_info(comm: Comm, info: Info, newcomm: *mut Comm, request: *mut Request) -> c_int {
         let wanted = CommInfo::given(info);
         let result = duplicate_later(comm, wanted, newcomm, request);

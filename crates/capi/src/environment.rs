@@ -68,12 +68,10 @@ fn not_finalizable() -> MpiError {
 }
 
 mpi! {
-    /// MPI-5.0 section 11.2.1.
     fn MPI_Init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> c_int {
         outcome(FuncId::MPI_Init, None, initialize(abi::MPI_THREAD_SINGLE).map(drop))
     }
 
-    /// MPI-5.0 section 11.2.1.
     fn MPI_Init_thread(
         _argc: *mut c_int,
         _argv: *mut *mut *mut c_char,
@@ -85,28 +83,25 @@ mpi! {
         outcome(FuncId::MPI_Init_thread, None, result)
     }
 
-    /// MPI-5.0 section 11.2.1.
     fn MPI_Initialized(flag: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place for an integer.
         let result = unsafe { put(flag, c_int::from(library::is_initialized()), "flag") };
         outcome(FuncId::MPI_Initialized, None, result)
     }
 
-    /// MPI-5.0 section 11.2.3.
     fn MPI_Finalized(flag: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place for an integer.
         let result = unsafe { put(flag, c_int::from(library::is_finalized()), "flag") };
         outcome(FuncId::MPI_Finalized, None, result)
     }
 
-    /// MPI-5.0 section 11.2.2.
     fn MPI_Finalize() -> c_int {
         let result = running_unless_closed().ok_or_else(not_finalizable).and_then(Running::end_world);
         outcome(FuncId::MPI_Finalize, None, result)
     }
 
-    /// MPI-5.0 section 11.6.2. Without the World Model the result is the level of the process:
-    /// sessions may have less (MPI_Session_get_info).
+    /// Without the World Model the result is the level of the process: sessions may have less
+    /// (MPI_Session_get_info).
     fn MPI_Query_thread(provided: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Query_thread, |library| {
             let level = library.world.get().map_or_else(|| library.level(), |world| world.level);
@@ -115,8 +110,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 11.6.2. Without the World Model the main thread is the one that called the
-    /// first MPI_Session_init.
+    /// Without the World Model the main thread is the one that called the first MPI_Session_init.
     fn MPI_Is_thread_main(flag: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Is_thread_main, |library| {
             let known = library.world.get().map_or(library.first_thread, |world| world.main_thread);
@@ -126,7 +120,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 9.7. Ends the whole job and does not return.
+    /// Ends the whole job and does not return.
     fn MPI_Abort(_comm: Comm, errorcode: c_int) -> c_int {
         if library::library().is_err() {
             let text = format!("MPI_Abort was called with code {errorcode} while MPI was not initialised");
@@ -147,7 +141,6 @@ mpi! {
         outcome(FuncId::MPI_Get_hw_resource_info, None, info::give(info, hw_info, "hw_info"))
     }
 
-    /// MPI-5.0 section 9.1.2.
     fn MPI_Get_processor_name(name: *mut c_char, resultlen: *mut c_int) -> c_int {
         outcome(FuncId::MPI_Get_processor_name, None, {
             // SAFETY: the C program passes room for MPI_MAX_PROCESSOR_NAME characters.

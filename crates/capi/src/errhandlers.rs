@@ -22,7 +22,6 @@ use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-/// The kind of object that a handler is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HandlerKind {
     Comm,
@@ -42,11 +41,9 @@ impl HandlerKind {
     }
 }
 
-/// A handler that the program has made.
 #[derive(Debug)]
 pub(crate) struct UserHandler {
     pub(crate) kind: HandlerKind,
-    /// The address of the function.
     pub(crate) function: usize,
     counts: Mutex<HandlerCounts>,
 }
@@ -87,7 +84,6 @@ fn no_handler(handle: Errhandler, why: impl std::fmt::Display) -> MpiError {
     MpiError::new(abi::MPI_ERR_ERRHANDLER, format!("the error handler {handle:#x}: {why}"))
 }
 
-/// Whether the handle is predefined.
 fn is_predefined(handle: Errhandler) -> Result<bool> {
     match handle {
         abi::MPI_ERRORS_ARE_FATAL | abi::MPI_ERRORS_ABORT | abi::MPI_ERRORS_RETURN => Ok(true),
@@ -112,7 +108,6 @@ fn counted<R>(
     change(&handler, &mut counts)
 }
 
-/// Attaches a handler to an object of this kind.
 pub(crate) fn attach(handle: Errhandler, kind: HandlerKind) -> Result<ErrorHandler> {
     if is_predefined(handle)? {
         return Ok(ErrorHandler::predefined(handle));
@@ -192,31 +187,28 @@ fn of_file<R>(file: File, query: impl FnOnce(&HandlerCell) -> Result<R>) -> Resu
 }
 
 mpi! {
-    /// MPI-5.0 section 9.3.1. Test: tests/c/errhandler_user.c, like all of this module.
+    /// Test: tests/c/errhandler_user.c, like all of this module.
     fn MPI_Comm_create_errhandler(comm_errhandler_fn: Option<CommErrhandlerFunction>, errhandler: *mut Errhandler) -> c_int {
         let function = comm_errhandler_fn.map(|f| f as usize);
         outcome(FuncId::MPI_Comm_create_errhandler, None, create(HandlerKind::Comm, function, "comm_errhandler_fn", errhandler))
     }
 
-    /// MPI-5.0 section 9.3.2.
     fn MPI_Win_create_errhandler(win_errhandler_fn: Option<WinErrhandlerFunction>, errhandler: *mut Errhandler) -> c_int {
         let function = win_errhandler_fn.map(|f| f as usize);
         outcome(FuncId::MPI_Win_create_errhandler, None, create(HandlerKind::Win, function, "win_errhandler_fn", errhandler))
     }
 
-    /// MPI-5.0 section 9.3.3.
     fn MPI_File_create_errhandler(file_errhandler_fn: Option<FileErrhandlerFunction>, errhandler: *mut Errhandler) -> c_int {
         let function = file_errhandler_fn.map(|f| f as usize);
         outcome(FuncId::MPI_File_create_errhandler, None, create(HandlerKind::File, function, "file_errhandler_fn", errhandler))
     }
 
-    /// MPI-5.0 section 9.3.4.
     fn MPI_Session_create_errhandler(session_errhandler_fn: Option<SessionErrhandlerFunction>, errhandler: *mut Errhandler) -> c_int {
         let function = session_errhandler_fn.map(|f| f as usize);
         outcome(FuncId::MPI_Session_create_errhandler, None, create(HandlerKind::Session, function, "session_errhandler_fn", errhandler))
     }
 
-    /// MPI-5.0 section 9.3.1. Test: tests/c/errhandler_inherit.c.
+    /// Test: tests/c/errhandler_inherit.c.
     fn MPI_Comm_set_errhandler(comm: Comm, errhandler: Errhandler) -> c_int {
         on_comm(FuncId::MPI_Comm_set_errhandler, comm, |library, communicator| {
             communicator.errhandler_cell().set(attach(errhandler, HandlerKind::Comm)?);
@@ -227,7 +219,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 9.3.1. The program gets a reference, which it must free.
+    /// The program gets a reference, which it must free.
     fn MPI_Comm_get_errhandler(comm: Comm, errhandler: *mut Errhandler) -> c_int {
         on_comm(FuncId::MPI_Comm_get_errhandler, comm, |_, communicator| {
             if errhandler.is_null() {
@@ -250,7 +242,6 @@ mpi! {
         }
     }
 
-    /// MPI-5.0 section 9.3.3.
     fn MPI_File_set_errhandler(file: File, errhandler: Errhandler) -> c_int {
         let set = of_file(file, |cell| {
             cell.set(attach(errhandler, HandlerKind::File)?);
@@ -259,7 +250,7 @@ mpi! {
         outcome(FuncId::MPI_File_set_errhandler, Some(On::File(file)), set)
     }
 
-    /// MPI-5.0 section 9.3.3. The program gets a reference, which it must free.
+    /// The program gets a reference, which it must free.
     fn MPI_File_get_errhandler(file: File, errhandler: *mut Errhandler) -> c_int {
         let got = of_file(file, |cell| {
             if errhandler.is_null() {
@@ -279,7 +270,7 @@ mpi! {
         }
     }
 
-    /// MPI-5.0 section 9.3.5. Predefined handlers remain; `errhandler` becomes MPI_ERRHANDLER_NULL.
+    /// Predefined handlers remain; `errhandler` becomes MPI_ERRHANDLER_NULL.
     fn MPI_Errhandler_free(errhandler: *mut Errhandler) -> c_int {
         outcome(FuncId::MPI_Errhandler_free, None, (|| {
             // SAFETY: the C program passes a place with a handle.

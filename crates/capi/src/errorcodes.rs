@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicI32, Ordering};
 /// The value of the attribute MPI_LASTUSEDCODE, to which MPI_Comm_get_attr points.
 static LAST_USED: AtomicI32 = AtomicI32::new(abi::MPI_ERR_LASTCODE);
 
-/// The address of the greatest code so far.
 pub(crate) fn last_used() -> *const c_int {
     LAST_USED.as_ptr()
 }
@@ -24,7 +23,6 @@ fn change(change: impl FnOnce(&mut ErrorCodes) -> Result<()>) -> Result<()> {
     change(&mut locked(&objects().codes))
 }
 
-/// Adds a class or code and stores its number.
 fn add(place: *mut c_int, what: &str, add: impl FnOnce(&mut ErrorCodes) -> Result<c_int>) -> Result<()> {
     if place.is_null() {
         return Err(null(what));

@@ -34,7 +34,6 @@ thread_local! {
     static LAST: RefCell<Option<(c_int, String)>> = const { RefCell::new(None) };
 }
 
-/// Sets the connection through which [`end_job`] ends the job.
 pub(crate) fn end_jobs_through(client: Arc<Client>) {
     // MPI_Init succeeds once, so the cell is set once.
     let _ = LAUNCHER.set(client);
@@ -232,7 +231,6 @@ fn active_handler(on: Option<On>) -> ActiveHandler {
     }
 }
 
-/// The name of a code in reports.
 fn name(code: c_int) -> String {
     if let Some(name) = error_class_name(code) {
         return name.to_owned();
@@ -248,7 +246,6 @@ fn name(code: c_int) -> String {
     }
 }
 
-/// Checks an error code of the program.
 pub(crate) fn check_code(code: c_int) -> Result<()> {
     class_of(code).map(drop)
 }
@@ -342,7 +339,6 @@ mpi! {
 }
 
 /// Copies a string with its closing zero, and stores its length without the zero.
-///
 /// # Safety
 /// `room` must be null or have place for `max` characters, `length` be null or writable.
 pub(crate) unsafe fn put_string(text: &str, max: c_int, room: *mut c_char, length: *mut c_int) -> Result<()> {

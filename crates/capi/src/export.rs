@@ -56,7 +56,6 @@ pub(crate) fn report_misuse() {
     }));
 }
 
-/// The number that [`entered`] has noted.
 fn last_call() -> u16 {
     // SAFETY: the pointer is that of `NOWHERE` or the argument of `note_calls_in`; both live
     // forever.

@@ -28,10 +28,8 @@ use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-/// The buffer arguments of an access: (address, count, datatype).
 type FileBuffer = (*const c_void, i64, TypeHandle);
 
-/// The direction, and the position in the file.
 type AccessTarget = (Direction, At);
 
 pub(crate) fn file(library: &Running, handle: FileHandle) -> Result<Arc<File>> {
@@ -66,7 +64,6 @@ fn elements(library: &Running, (address, count, datatype): FileBuffer) -> Result
     Ok(Elements { buffer, datatype: Arc::clone(&*library.datatype(datatype)?) })
 }
 
-/// Runs a read or write.
 fn access(
     function: FuncId,
     fh: FileHandle,
@@ -83,7 +80,6 @@ fn access(
     })
 }
 
-/// Starts a nonblocking read or write.
 fn start(
     function: FuncId,
     fh: FileHandle,
@@ -103,7 +99,6 @@ fn start(
     })
 }
 
-/// Runs a collective read or write.
 fn collective(
     function: FuncId,
     fh: FileHandle,
@@ -119,7 +114,6 @@ fn collective(
     })
 }
 
-/// Starts a nonblocking collective read or write.
 fn start_collective(
     function: FuncId,
     fh: FileHandle,

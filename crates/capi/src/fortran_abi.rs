@@ -15,7 +15,6 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::info::Info;
 use std::ffi::{c_int, c_void};
 
-/// The facts that were set.
 #[derive(Debug, Default)]
 pub(crate) struct FortranAbi {
     info: Option<Info>,
@@ -63,7 +62,6 @@ fn check_logical(bytes: c_int) -> Result<usize> {
 }
 
 /// The bytes at an address of the program.
-///
 /// # Safety
 /// `place` must be null or point to `len` readable bytes.
 unsafe fn bytes(place: *const c_void, len: usize, what: &str) -> Result<Vec<u8>> {
@@ -75,7 +73,6 @@ unsafe fn bytes(place: *const c_void, len: usize, what: &str) -> Result<Vec<u8>>
 }
 
 /// Copies bytes to an address of the program.
-///
 /// # Safety
 /// `place` must be null or have room for the bytes.
 unsafe fn put_bytes(place: *mut c_void, value: &[u8], what: &str) -> Result<()> {

@@ -41,7 +41,6 @@ pub(crate) fn handle_of(library: &Running, datatype: &Datatype) -> Handle {
     }
 }
 
-/// Makes a type by precision or range.
 fn by_kind(function: FuncId, place: *mut Handle, make: impl FnOnce() -> Result<Datatype>) -> c_int {
     on_none(function, |library| {
         if place.is_null() {
@@ -54,22 +53,18 @@ fn by_kind(function: FuncId, place: *mut Handle, make: impl FnOnce() -> Result<D
 }
 
 mpi! {
-    /// MPI-5.0 section 19.1.9.
     fn MPI_Type_create_f90_real(p: c_int, r: c_int, newtype: *mut Handle) -> c_int {
         by_kind(FuncId::MPI_Type_create_f90_real, newtype, || Datatype::f90_real(p, r))
     }
 
-    /// MPI-5.0 section 19.1.9.
     fn MPI_Type_create_f90_complex(p: c_int, r: c_int, newtype: *mut Handle) -> c_int {
         by_kind(FuncId::MPI_Type_create_f90_complex, newtype, || Datatype::f90_complex(p, r))
     }
 
-    /// MPI-5.0 section 19.1.9.
     fn MPI_Type_create_f90_integer(r: c_int, newtype: *mut Handle) -> c_int {
         by_kind(FuncId::MPI_Type_create_f90_integer, newtype, || Datatype::f90_integer(r))
     }
 
-    /// MPI-5.0 section 19.1.9.
     fn MPI_Type_match_size(typeclass: c_int, size: c_int, datatype: *mut Handle) -> c_int {
         on_none(FuncId::MPI_Type_match_size, |_| {
             let class = match typeclass {
@@ -87,7 +82,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 6.9.4. MPI_DATATYPE_NULL if there is no such pair.
+    /// MPI_DATATYPE_NULL if there is no such pair.
     fn MPI_Type_get_value_index(value_type: Handle, index_type: Handle, pair_type: *mut Handle) -> c_int {
         on_none(FuncId::MPI_Type_get_value_index, |library| {
             library.datatype(value_type)?;

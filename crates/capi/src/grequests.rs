@@ -31,9 +31,7 @@ pub(crate) struct GeneralizedRequests {
 #[derive(Clone, Copy, Debug)]
 struct GeneralizedRequest {
     calls: GrequestFunctions,
-    /// MPI_Grequest_complete was called.
     is_complete: bool,
-    /// MPI_Request_free was called.
     is_freed: bool,
 }
 
@@ -42,7 +40,6 @@ struct GrequestFunctions {
     query: GrequestQueryFunction,
     free: GrequestFreeFunction,
     cancel: GrequestCancelFunction,
-    /// An address for the functions.
     extra_state: usize,
 }
 
@@ -53,7 +50,6 @@ impl GrequestFunctions {
 
     /// Calls the query function, which writes the status of the request, or a temporary
     /// one for MPI_STATUS_IGNORE.
-    ///
     /// # Safety
     /// `status` must be MPI_STATUS_IGNORE or valid for writing.
     unsafe fn query(&self, status: *mut Status) -> Result<()> {
@@ -109,7 +105,6 @@ fn find(request: Request) -> Option<GeneralizedRequest> {
 /// Ends a generalized request that a call has completed. The program sets the status. The error is
 /// that of the free function, which is called last, or else that of the query function (MPI-5.0
 /// section 13.2).
-///
 /// # Safety
 /// `status` must be MPI_STATUS_IGNORE or valid for writing.
 pub(crate) unsafe fn conclude(request: Request, status: *mut Status) -> Result<()> {
@@ -124,7 +119,6 @@ pub(crate) unsafe fn conclude(request: Request, status: *mut Status) -> Result<(
 
 /// Writes the status of a generalized request that is complete and remains
 /// (MPI_Request_get_status).
-///
 /// # Safety
 /// `status` must be MPI_STATUS_IGNORE or valid for writing.
 pub(crate) unsafe fn query(request: Request, status: *mut Status) -> Result<()> {

@@ -32,7 +32,6 @@ fn number(n: c_int) -> Result<usize> {
         .map_err(|_| MpiError::new(abi::MPI_ERR_ARG, format!("n is {n}; it must not be negative")))
 }
 
-/// Makes a group from two groups.
 fn combine(
     function: FuncId,
     (one, other): (GroupHandle, GroupHandle),
@@ -63,7 +62,6 @@ fn choose<T>(
 }
 
 mpi! {
-    /// MPI-5.0 section 7.3.1.
     fn MPI_Group_size(group: GroupHandle, size: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Group_size, |library| {
             let members = library.group(group)?.size();
@@ -72,7 +70,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.3.1. MPI_UNDEFINED for a process that is no member.
+    /// MPI_UNDEFINED for a process that is no member.
     fn MPI_Group_rank(group: GroupHandle, rank: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Group_rank, |library| {
             let mine = library.group(group)?.rank_of(library.process.rank());
@@ -81,7 +79,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.3.1.
     fn MPI_Group_translate_ranks(
         group1: GroupHandle,
         n: c_int,
@@ -106,7 +103,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.3.1.
     fn MPI_Group_compare(group1: GroupHandle, group2: GroupHandle, result: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Group_compare, |library| {
             let (one, other) = (library.group(group1)?, library.group(group2)?);
@@ -121,7 +117,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.3.2. The local group of an intercommunicator.
+    /// The local group of an intercommunicator.
     fn MPI_Comm_group(comm: Comm, group: *mut GroupHandle) -> c_int {
         on_comm(FuncId::MPI_Comm_group, comm, |library, communicator| {
             give(library, group, "group", communicator.group()?)
@@ -135,22 +131,18 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.3.2.
     fn MPI_Group_union(group1: GroupHandle, group2: GroupHandle, newgroup: *mut GroupHandle) -> c_int {
         combine(FuncId::MPI_Group_union, (group1, group2), newgroup, Group::union)
     }
 
-    /// MPI-5.0 section 7.3.2.
     fn MPI_Group_intersection(group1: GroupHandle, group2: GroupHandle, newgroup: *mut GroupHandle) -> c_int {
         combine(FuncId::MPI_Group_intersection, (group1, group2), newgroup, Group::intersection)
     }
 
-    /// MPI-5.0 section 7.3.2.
     fn MPI_Group_difference(group1: GroupHandle, group2: GroupHandle, newgroup: *mut GroupHandle) -> c_int {
         combine(FuncId::MPI_Group_difference, (group1, group2), newgroup, Group::difference)
     }
 
-    /// MPI-5.0 section 7.3.2.
     fn MPI_Group_incl(
         group: GroupHandle,
         n: c_int,
@@ -160,7 +152,6 @@ mpi! {
         choose(FuncId::MPI_Group_incl, group, (n, ranks, "ranks"), newgroup, Group::include)
     }
 
-    /// MPI-5.0 section 7.3.2.
     fn MPI_Group_excl(
         group: GroupHandle,
         n: c_int,
@@ -170,7 +161,6 @@ mpi! {
         choose(FuncId::MPI_Group_excl, group, (n, ranks, "ranks"), newgroup, Group::exclude)
     }
 
-    /// MPI-5.0 section 7.3.2.
     fn MPI_Group_range_incl(
         group: GroupHandle,
         n: c_int,
@@ -183,7 +173,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.3.2.
     fn MPI_Group_range_excl(
         group: GroupHandle,
         n: c_int,
@@ -196,8 +185,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.3.3. MPI_GROUP_EMPTY may be freed like other empty groups; it remains
-    /// valid.
+    /// MPI_GROUP_EMPTY may be freed like other empty groups; it remains valid.
     fn MPI_Group_free(group: *mut GroupHandle) -> c_int {
         on_none(FuncId::MPI_Group_free, |library| {
             // SAFETY: the C program passes a place with a handle.

@@ -15,7 +15,6 @@ use std::ffi::c_int;
 /// The settings of a new communicator, from the info of the call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CommInfo {
-    /// The program's assertions.
     pub(crate) hints: CommHints,
     /// The only component for its collectives.
     pub(crate) component: Option<Component>,
@@ -23,7 +22,6 @@ pub(crate) struct CommInfo {
 
 impl CommInfo {
     /// Reads the info with this handle.
-    ///
     /// # Errors
     /// The handle is invalid, or [`CommInfo::of`] fails.
     pub(crate) fn given(info: InfoHandle) -> Result<CommInfo> {
@@ -31,7 +29,6 @@ impl CommInfo {
     }
 
     /// Reads an info.
-    ///
     /// # Errors
     /// MPI_ERR_INFO_VALUE for an unknown component.
     pub(crate) fn of(info: &Info) -> Result<CommInfo> {

@@ -25,13 +25,11 @@ pub(crate) fn settle_environment(ranks: u32, thread_level: c_int) {
     let _ = ENVIRONMENT.set(environment(&own_arguments(), Some(ranks), Some(thread_level)));
 }
 
-/// The command line of this process.
 fn own_arguments() -> Vec<Box<[u8]>> {
     std::env::args_os().map(|word| word.as_bytes().into()).collect()
 }
 
 /// The strings of an argument vector.
-///
 /// # Safety
 /// `argv` must be null or point to `argc` strings, or fewer and a null pointer.
 unsafe fn arguments(argc: c_int, argv: *const *mut c_char) -> Vec<Box<[u8]>> {
@@ -99,7 +97,6 @@ pub(crate) fn given(handle: InfoHandle) -> Result<Info> {
     }
 }
 
-/// Stores the handle of a new info for the program.
 pub(crate) fn give(info: Info, place: *mut InfoHandle, what: &str) -> Result<()> {
     if place.is_null() {
         return Err(null(what));
@@ -118,7 +115,6 @@ fn no_info(handle: InfoHandle, why: impl std::fmt::Display) -> MpiError {
     MpiError::new(abi::MPI_ERR_INFO, format!("the info {handle:#x}: {why}"))
 }
 
-/// Reads an info.
 fn read<R>(handle: InfoHandle, query: impl FnOnce(&Info) -> Result<R>) -> Result<R> {
     match handle {
         abi::MPI_INFO_NULL => Err(MpiError::new(abi::MPI_ERR_INFO, "the info is MPI_INFO_NULL")),
@@ -133,7 +129,6 @@ fn read<R>(handle: InfoHandle, query: impl FnOnce(&Info) -> Result<R>) -> Result
     }
 }
 
-/// Changes an info of the program.
 fn change<R>(handle: InfoHandle, change: impl FnOnce(&mut Info) -> Result<R>) -> Result<R> {
     match handle {
         abi::MPI_INFO_NULL => Err(MpiError::new(abi::MPI_ERR_INFO, "the info is MPI_INFO_NULL")),
@@ -146,7 +141,6 @@ fn change<R>(handle: InfoHandle, change: impl FnOnce(&mut Info) -> Result<R>) ->
 }
 
 /// The value of a key. It is copied, so that the program's memory is written without locks.
-///
 /// # Safety
 /// `key` must be null or a string.
 unsafe fn value_of(info: InfoHandle, key: *const c_char) -> Result<Option<Box<[u8]>>> {
@@ -156,7 +150,7 @@ unsafe fn value_of(info: InfoHandle, key: *const c_char) -> Result<Option<Box<[u
 }
 
 mpi! {
-    /// MPI-5.0 section 10. Test: tests/c/info_basic.c, like all of this module.
+    /// Test: tests/c/info_basic.c, like all of this module.
     fn MPI_Info_create(info: *mut InfoHandle) -> c_int {
         outcome(FuncId::MPI_Info_create, None, give(Info::new(), info, "info"))
     }
@@ -174,13 +168,11 @@ mpi! {
         outcome(FuncId::MPI_Info_create_env, None, give(made, info, "info"))
     }
 
-    /// MPI-5.0 section 10.
     fn MPI_Info_dup(info: InfoHandle, newinfo: *mut InfoHandle) -> c_int {
         let result = read(info, |info| Ok(info.clone())).and_then(|copy| give(copy, newinfo, "newinfo"));
         outcome(FuncId::MPI_Info_dup, None, result)
     }
 
-    /// MPI-5.0 section 10.
     fn MPI_Info_free(info: *mut InfoHandle) -> c_int {
         outcome(FuncId::MPI_Info_free, None, (|| {
             // SAFETY: the C program passes a place with a handle.
@@ -193,7 +185,6 @@ mpi! {
         })())
     }
 
-    /// MPI-5.0 section 10.
     fn MPI_Info_set(info: InfoHandle, key: *const c_char, value: *const c_char) -> c_int {
         // SAFETY: the C program passes strings.
         let strings = unsafe { text(key, "key").and_then(|key| Ok((key, text(value, "value")?))) };
@@ -201,15 +192,14 @@ mpi! {
         outcome(FuncId::MPI_Info_set, None, result)
     }
 
-    /// MPI-5.0 section 10.
     fn MPI_Info_delete(info: InfoHandle, key: *const c_char) -> c_int {
         // SAFETY: the C program passes a string.
         let key = unsafe { text(key, "key") };
         outcome(FuncId::MPI_Info_delete, None, key.and_then(|key| change(info, |info| info.delete(key))))
     }
 
-    /// MPI-5.0 section 10. `buflen` becomes the size that the value needs, with its closing zero; a
-    /// longer value is cut.
+    /// `buflen` becomes the size that the value needs, with its closing zero; a longer value is
+    /// cut.
     fn MPI_Info_get_string(
         info: InfoHandle,
         key: *const c_char,
@@ -271,14 +261,12 @@ mpi! {
         })())
     }
 
-    /// MPI-5.0 section 10.
     fn MPI_Info_get_nkeys(info: InfoHandle, nkeys: *mut c_int) -> c_int {
         let count = read(info, |info| Ok(info.len() as c_int));
         // SAFETY: the C program passes a place for an integer.
         outcome(FuncId::MPI_Info_get_nkeys, None, count.and_then(|n| unsafe { put(nkeys, n, "nkeys") }))
     }
 
-    /// MPI-5.0 section 10.
     fn MPI_Info_get_nthkey(info: InfoHandle, n: c_int, key: *mut c_char) -> c_int {
         let found = read(info, |info| Ok(Box::<[u8]>::from(info.key(n)?)));
         // SAFETY: the C program passes room for MPI_MAX_INFO_KEY characters.

@@ -71,7 +71,6 @@ pub(crate) struct Running {
     pub(crate) representations: RegisteredDatareps,
     /// The communicator to the processes that have spawned this process's job.
     pub(crate) parent: OnceLock<Comm>,
-    /// The number of sessions so far.
     pub(crate) sessions: AtomicU64,
 }
 
@@ -222,7 +221,6 @@ impl Drop for Closed {
     }
 }
 
-/// Whether this thread runs a function during which MPI is closed.
 pub(crate) fn is_inside() -> bool {
     // A thread without this variable is about to end, and runs no such function.
     IS_INSIDE.try_with(Cell::get).unwrap_or(false)
@@ -291,7 +289,6 @@ pub(crate) fn is_finalized() -> bool {
     PHASE.load(Ordering::Acquire) == FINALIZED
 }
 
-/// A communicator argument.
 pub(crate) enum CommRef<'a> {
     /// MPI_COMM_WORLD or MPI_COMM_SELF.
     Predefined(&'a Arc<Communicator>),
@@ -309,7 +306,6 @@ impl Deref for CommRef<'_> {
     }
 }
 
-/// A datatype argument.
 pub(crate) enum TypeRef<'a> {
     Predefined(&'a Arc<Datatype>),
     Made(Ref<'a, Arc<Datatype>>),
@@ -401,7 +397,6 @@ impl Running {
     }
 
     /// The datatype with this handle, without a reference count.
-    ///
     /// # Safety
     /// The contract of [`Table::glance`]: until the result is dropped this thread frees no
     /// datatype, drops no other reference to one, and calls no function of the program.
@@ -546,7 +541,6 @@ pub(crate) fn check_count(count: i64) -> Result<usize> {
 }
 
 /// Stores a result for the program; `what` names the argument.
-///
 /// # Safety
 /// A non-null `place` must be valid for writing, which the caller of the C function guarantees.
 #[inline]
@@ -560,7 +554,6 @@ pub(crate) unsafe fn put<T>(place: *mut T, value: T, what: &str) -> Result<()> {
 }
 
 /// Reads an argument that the program passes by address; `what` names it.
-///
 /// # Safety
 /// A non-null `place` must be valid for reading, which the caller of the C function guarantees.
 #[inline]
@@ -578,7 +571,6 @@ pub(crate) fn null(what: &str) -> MpiError {
 }
 
 /// An array argument.
-///
 /// # Safety
 /// `first` must be null or point to `count` readable elements that no thread writes during the
 /// call.

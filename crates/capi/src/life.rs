@@ -98,7 +98,6 @@ pub(crate) fn enter(threads: bool) -> Result<&'static Running> {
 
 /// Finalises one user by `end`, which may run the program's callbacks. The last user first waits
 /// until its messages are with their receivers.
-///
 /// # Errors
 /// `end` fails: the user remains.
 pub(crate) fn exit(library: &'static Running, end: impl FnOnce() -> Result<()>) -> Result<()> {
@@ -228,7 +227,6 @@ extern "C" fn at_exit() {
 
 impl Running {
     /// Allows calls from several threads.
-    ///
     /// # Errors
     /// MPI was open for another thread only.
     pub(crate) fn set_threaded(&self) -> Result<()> {

@@ -22,7 +22,6 @@ fn give(message: *mut Message, status: *mut Status, (found, completion): Found) 
     }
 }
 
-/// The buffer arguments of a matched receive.
 struct MatchedReceiveArgs {
     buf: *mut c_void,
     count: i64,
@@ -81,7 +80,6 @@ fn imrecv(function: FuncId, room: MatchedReceiveArgs, message: *mut Message, req
 }
 
 mpi! {
-    /// MPI-5.0 section 3.8.2.
     fn MPI_Mprobe(source: c_int, tag: c_int, comm: Comm, message: *mut Message, status: *mut Status) -> c_int {
         on_comm(FuncId::MPI_Mprobe, comm, |library, communicator| {
             if message.is_null() {
@@ -91,7 +89,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 3.8.2.
     fn MPI_Improbe(source: c_int, tag: c_int, comm: Comm, flag: *mut c_int, message: *mut Message, status: *mut Status) -> c_int {
         on_comm(FuncId::MPI_Improbe, comm, |library, communicator| {
             if message.is_null() || flag.is_null() {
@@ -107,7 +104,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 3.8.3.
     fn MPI_Mrecv(buf: *mut c_void, count: c_int, datatype: Datatype, message: *mut Message, status: *mut Status) -> c_int {
         mrecv(FuncId::MPI_Mrecv, MatchedReceiveArgs { buf, count: i64::from(count), datatype }, message, status)
     }
@@ -116,7 +112,6 @@ mpi! {
         mrecv(FuncId::MPI_Mrecv_c, MatchedReceiveArgs { buf, count, datatype }, message, status)
     }
 
-    /// MPI-5.0 section 3.8.3.
     fn MPI_Imrecv(buf: *mut c_void, count: c_int, datatype: Datatype, message: *mut Message, request: *mut Request) -> c_int {
         imrecv(FuncId::MPI_Imrecv, MatchedReceiveArgs { buf, count: i64::from(count), datatype }, message, request)
     }

@@ -35,7 +35,6 @@ impl OrdinaryMemory {
     }
 
     /// Frees memory of [`OrdinaryMemory::allocate`]. Returns `false` for other addresses.
-    ///
     /// # Safety
     /// The memory must not be in use.
     unsafe fn free(&self, address: usize) -> bool {
@@ -88,8 +87,8 @@ fn allocate(library: &Running, size: Aint, info: Info) -> Result<usize> {
 }
 
 mpi! {
-    /// MPI-5.0 section 9.2. `baseptr` is the address of a pointer. Memory of size 0 has an address
-    /// of its own, and must be freed. Test: tests/c/alloc_mem.c.
+    /// `baseptr` is the address of a pointer. Memory of size 0 has an address of its own, and must
+    /// be freed. Test: tests/c/alloc_mem.c.
     fn MPI_Alloc_mem(size: Aint, info: Info, baseptr: *mut c_void) -> c_int {
         on_none(FuncId::MPI_Alloc_mem, |library| {
             if baseptr.is_null() {
@@ -102,8 +101,8 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 9.2. A null pointer is ignored, as by free(), since programs rely on that.
-    /// Test: tests/c/alloc_mem.c.
+    /// A null pointer is ignored, as by free(), since programs rely on that. Test:
+    /// tests/c/alloc_mem.c.
     fn MPI_Free_mem(base: *mut c_void) -> c_int {
         on_none(FuncId::MPI_Free_mem, |library| {
             if base.is_null() {

@@ -172,7 +172,6 @@ fn combine_here(combining: Combining, count: i64, left: UserBuf, right: UserBuf)
 }
 
 mpi! {
-    /// MPI-5.0 section 6.9.7.
     fn MPI_Reduce_local(inbuf: *const c_void, inoutbuf: *mut c_void, count: c_int, datatype: Datatype, op: OpHandle) -> c_int {
         on_none(FuncId::MPI_Reduce_local, |library| reduce_local(library, inbuf, inoutbuf, count.into(), datatype, op))
     }
@@ -181,7 +180,6 @@ mpi! {
         on_none(FuncId::MPI_Reduce_local_c, |library| reduce_local(library, inbuf, inoutbuf, count, datatype, op))
     }
 
-    /// MPI-5.0 section 6.9.5.
     fn MPI_Op_create(user_fn: Option<UserFunction>, commute: c_int, op: *mut OpHandle) -> c_int {
         on_none(FuncId::MPI_Op_create, |library| {
             create(library, user_fn.map_or(0, |f| f as usize), commute, false, op)
@@ -194,7 +192,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 6.9.5. Pending reductions keep the function.
+    /// Pending reductions keep the function.
     fn MPI_Op_free(op: *mut OpHandle) -> c_int {
         on_none(FuncId::MPI_Op_free, |library| {
             // SAFETY: the C program passes a place with a handle.
@@ -211,7 +209,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 6.9.4.
     fn MPI_Op_commutative(op: OpHandle, commute: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Op_commutative, |library| {
             let commutative = library.operation(op)?.is_commutative();

@@ -23,7 +23,6 @@ use oxmpi_shm::ring::INLINE_MAX;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::ffi::{c_int, c_void};
 
-/// The arguments of a send.
 #[derive(Clone, Copy)]
 struct SendArgs {
     buf: *const c_void,
@@ -33,7 +32,6 @@ struct SendArgs {
     tag: c_int,
 }
 
-/// The arguments of a receive.
 #[derive(Clone, Copy)]
 struct ReceiveArgs {
     buf: *mut c_void,
@@ -469,64 +467,52 @@ fn iprobe_fully(source: c_int, tag: c_int, comm: Comm, flag: *mut c_int, status:
 }
 
 mpi! {
-    /// MPI-5.0 section 3.2.1.
     fn MPI_Send(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
         send(FuncId::MPI_Send, Mode::Standard, SendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm)
     }
 
-    /// MPI-5.0 section 3.7.2.
     fn MPI_Isend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
         isend(FuncId::MPI_Isend, Mode::Standard, SendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
     }
 
-    /// MPI-5.0 section 3.4.
     fn MPI_Bsend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
         send(FuncId::MPI_Bsend, Mode::Buffered, SendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm)
     }
 
-    /// MPI-5.0 section 3.7.2.
     fn MPI_Ibsend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
         isend(FuncId::MPI_Ibsend, Mode::Buffered, SendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
     }
 
-    /// MPI-5.0 section 3.4.
     fn MPI_Ssend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
         send(FuncId::MPI_Ssend, Mode::Synchronous, SendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm)
     }
 
-    /// MPI-5.0 section 3.7.2.
     fn MPI_Issend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
         isend(FuncId::MPI_Issend, Mode::Synchronous, SendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
     }
 
-    /// MPI-5.0 section 3.4.
     fn MPI_Rsend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
         send(FuncId::MPI_Rsend, Mode::Ready, SendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm)
     }
 
-    /// MPI-5.0 section 3.7.2.
     fn MPI_Irsend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
         isend(FuncId::MPI_Irsend, Mode::Ready, SendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
     }
 
-    /// MPI-5.0 section 3.2.4.
     fn MPI_Recv(buf: *mut c_void, count: c_int, datatype: Datatype, source: c_int, tag: c_int, comm: Comm, status: *mut Status) -> c_int {
         recv(FuncId::MPI_Recv, ReceiveArgs { buf, count: i64::from(count), datatype, source, tag }, comm, status)
     }
 
-    /// MPI-5.0 section 3.7.2.
     fn MPI_Irecv(buf: *mut c_void, count: c_int, datatype: Datatype, source: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
         irecv(FuncId::MPI_Irecv, ReceiveArgs { buf, count: i64::from(count), datatype, source, tag }, comm, request)
     }
 
-    /// MPI-5.0 section 3.11.
     fn MPI_Sendrecv(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, dest: c_int, sendtag: c_int, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, source: c_int, recvtag: c_int, comm: Comm, status: *mut Status) -> c_int {
         let s = SendArgs { buf: sendbuf, count: i64::from(sendcount), datatype: sendtype, dest, tag: sendtag };
         let r = ReceiveArgs { buf: recvbuf, count: i64::from(recvcount), datatype: recvtype, source, tag: recvtag };
         sendrecv(FuncId::MPI_Sendrecv, s, r, false, comm, status)
     }
 
-    /// MPI-5.0 section 3.11.
     fn MPI_Sendrecv_replace(buf: *mut c_void, count: c_int, datatype: Datatype, dest: c_int, sendtag: c_int, source: c_int, recvtag: c_int, comm: Comm, status: *mut Status) -> c_int {
         let count = i64::from(count);
         let s = SendArgs { buf, count, datatype, dest, tag: sendtag };
@@ -534,14 +520,12 @@ mpi! {
         sendrecv(FuncId::MPI_Sendrecv_replace, s, r, true, comm, status)
     }
 
-    /// MPI-5.0 section 3.11.
     fn MPI_Isendrecv(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, dest: c_int, sendtag: c_int, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, source: c_int, recvtag: c_int, comm: Comm, request: *mut Request) -> c_int {
         let s = SendArgs { buf: sendbuf, count: i64::from(sendcount), datatype: sendtype, dest, tag: sendtag };
         let r = ReceiveArgs { buf: recvbuf, count: i64::from(recvcount), datatype: recvtype, source, tag: recvtag };
         isendrecv(FuncId::MPI_Isendrecv, s, r, false, comm, request)
     }
 
-    /// MPI-5.0 section 3.11.
     fn MPI_Isendrecv_replace(buf: *mut c_void, count: c_int, datatype: Datatype, dest: c_int, sendtag: c_int, source: c_int, recvtag: c_int, comm: Comm, request: *mut Request) -> c_int {
         let count = i64::from(count);
         let s = SendArgs { buf, count, datatype, dest, tag: sendtag };
@@ -613,7 +597,6 @@ mpi! {
         isendrecv(FuncId::MPI_Isendrecv_replace_c, s, r, true, comm, request)
     }
 
-    /// MPI-5.0 section 3.8.1.
     fn MPI_Probe(source: c_int, tag: c_int, comm: Comm, status: *mut Status) -> c_int {
         on_comm(FuncId::MPI_Probe, comm, |library, communicator| {
             let completion = library.process.probe(communicator, source, tag)?;
@@ -623,7 +606,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 3.8.1.
     fn MPI_Iprobe(source: c_int, tag: c_int, comm: Comm, flag: *mut c_int, status: *mut Status) -> c_int {
         if let Some((library, context)) = at_hand(comm)
             && !flag.is_null()

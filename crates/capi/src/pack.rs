@@ -25,7 +25,6 @@ type UnpackedBuffer = (*const c_void, i64, Handle);
 
 impl<T: Copy + Into<i64> + TryFrom<i64>> PackedBuffer<T> {
     /// The next `bytes` bytes, and the position after them.
-    ///
     /// # Safety
     /// `position` must be null or point to a number; `start` must be null or have `size` bytes.
     unsafe fn next(&self, bytes: usize) -> Result<(PlainBuf, T)> {
@@ -59,7 +58,6 @@ impl<T: Copy + Into<i64> + TryFrom<i64>> PackedBuffer<T> {
 }
 
 /// Packs `from` behind the data in `to`.
-///
 /// # Safety
 /// The contract of [`PackedBuffer::next`]; the buffers are the program's.
 unsafe fn pack<T: Copy + Into<i64> + TryFrom<i64>>(
@@ -87,7 +85,6 @@ unsafe fn pack<T: Copy + Into<i64> + TryFrom<i64>>(
 }
 
 /// Unpacks the next data in `from`.
-///
 /// # Safety
 /// The contract of [`pack`].
 unsafe fn unpack<T: Copy + Into<i64> + TryFrom<i64>>(
@@ -115,7 +112,6 @@ unsafe fn unpack<T: Copy + Into<i64> + TryFrom<i64>>(
 }
 
 /// Packs buffers that may be in device memory.
-///
 /// # Safety
 /// The contract of [`pack`].
 unsafe fn pack_from_anywhere<T: Copy + Into<i64> + TryFrom<i64>>(
@@ -133,7 +129,6 @@ unsafe fn pack_from_anywhere<T: Copy + Into<i64> + TryFrom<i64>>(
 }
 
 /// Unpacks buffers that may be in device memory.
-///
 /// # Safety
 /// The contract of [`pack`].
 unsafe fn unpack_to_anywhere<T: Copy + Into<i64> + TryFrom<i64>>(
@@ -158,7 +153,6 @@ fn copy_settled(to: &UserBuf, from: &UserBuf) -> Result<()> {
 /// The reason why external32 does not accept device memory.
 const NO_EXTERNAL: &str = "external32 is made in memory of the host alone: copy the data there";
 
-/// The packed length of elements in bytes.
 fn packed_size(library: &Running, count: i64, datatype: Handle) -> Result<i64> {
     let datatype = library.datatype(datatype)?;
     let bytes = datatype.bounds().packed_len(check_count(count)?);
@@ -171,7 +165,6 @@ fn too_many(count: i64) -> MpiError {
 }
 
 /// Checks the name of the representation.
-///
 /// # Safety
 /// `name` must be null or a string with its closing zero.
 unsafe fn check_datarep(name: *const c_char) -> Result<()> {
@@ -190,7 +183,6 @@ fn external_size(library: &Running, count: i64, datatype: Handle) -> Result<i64>
 }
 
 /// Packs in external32.
-///
 /// # Safety
 /// The contracts of [`pack`] and [`check_datarep`].
 unsafe fn pack_external<T: Copy + Into<i64> + TryFrom<i64>>(
@@ -212,7 +204,6 @@ unsafe fn pack_external<T: Copy + Into<i64> + TryFrom<i64>>(
 }
 
 /// Unpacks from external32.
-///
 /// # Safety
 /// The contracts of [`pack`] and [`check_datarep`].
 unsafe fn unpack_external<T: Copy + Into<i64> + TryFrom<i64>>(
@@ -242,7 +233,6 @@ fn incoming<T, S: Into<i64>>(start: *const c_void, size: S, position: *mut T) ->
 }
 
 mpi! {
-    /// MPI-5.0 section 5.2.
     fn MPI_Pack(inbuf: *const c_void, incount: c_int, datatype: Handle, outbuf: *mut c_void, outsize: c_int, position: *mut c_int, comm: Comm) -> c_int {
         on_comm(FuncId::MPI_Pack, comm, |library, _| {
             // SAFETY: the C program passes its buffers and a position.
@@ -257,7 +247,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.2.
     fn MPI_Unpack(inbuf: *const c_void, insize: c_int, position: *mut c_int, outbuf: *mut c_void, outcount: c_int, datatype: Handle, comm: Comm) -> c_int {
         on_comm(FuncId::MPI_Unpack, comm, |library, _| {
             // SAFETY: the C program passes its buffers and a position.
@@ -272,7 +261,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.2. MPI_UNDEFINED if the size does not fit.
+    /// MPI_UNDEFINED if the size does not fit.
     fn MPI_Pack_size(incount: c_int, datatype: Handle, comm: Comm, size: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Pack_size, comm, |library, _| {
             let bytes = packed_size(library, incount.into(), datatype)?;
@@ -288,7 +277,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.3.
     fn MPI_Pack_external(datarep: *const c_char, inbuf: *const c_void, incount: c_int, datatype: Handle, outbuf: *mut c_void, outsize: Aint, position: *mut Aint) -> c_int {
         on_none(FuncId::MPI_Pack_external, |library| {
             // SAFETY: the C program passes a string, its buffers and a position; MPI_Aint and
@@ -304,7 +292,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.3.
     fn MPI_Unpack_external(datarep: *const c_char, inbuf: *const c_void, insize: Aint, position: *mut Aint, outbuf: *mut c_void, outcount: c_int, datatype: Handle) -> c_int {
         on_none(FuncId::MPI_Unpack_external, |library| {
             // SAFETY: the C program passes a string, its buffers and a position; MPI_Aint and
@@ -320,7 +307,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.3.
     fn MPI_Pack_external_size(datarep: *const c_char, incount: c_int, datatype: Handle, size: *mut Aint) -> c_int {
         on_none(FuncId::MPI_Pack_external_size, |library| {
             // SAFETY: the C program passes a string and a place for a number.

@@ -12,7 +12,6 @@ use oxmpi_core::partitioned::{Parts, Ready};
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::{c_int, c_void};
 
-/// The arguments of both initialisations.
 #[derive(Clone, Copy)]
 struct PartitionedArgs {
     buf: *const c_void,
@@ -25,7 +24,6 @@ struct PartitionedArgs {
 }
 
 impl PartitionedArgs {
-    /// Checks the arguments, and returns the memory with its partitions.
     fn parts(&self, library: &Running, request: *mut Request) -> Result<Parts> {
         if request.is_null() {
             return Err(null("request"));
@@ -79,7 +77,6 @@ fn on_request(function: FuncId, request: Request, call: impl FnOnce(&Running, u6
 }
 
 mpi! {
-    /// MPI-5.0, "Partitioned Communication Initialization and Freeing Functions".
     fn MPI_Psend_init(buf: *const c_void, partitions: c_int, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, info: Info, request: *mut Request) -> c_int {
         let args = PartitionedArgs { buf, partitions, count, datatype, peer: dest, tag, info };
         psend_init(FuncId::MPI_Psend_init, args, comm, request)
@@ -90,7 +87,6 @@ mpi! {
         psend_init(FuncId::MPI_Psend_init_c, args, comm, request)
     }
 
-    /// MPI-5.0, "Partitioned Communication Initialization and Freeing Functions".
     fn MPI_Precv_init(buf: *mut c_void, partitions: c_int, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, info: Info, request: *mut Request) -> c_int {
         let args = PartitionedArgs { buf, partitions, count, datatype, peer: dest, tag, info };
         precv_init(FuncId::MPI_Precv_init, args, comm, request)
@@ -101,19 +97,16 @@ mpi! {
         precv_init(FuncId::MPI_Precv_init_c, args, comm, request)
     }
 
-    /// MPI-5.0, "Communication Completion of Partitioned Operations".
     fn MPI_Pready(partition: c_int, request: Request) -> c_int {
         let ready = Ready::Range { low: partition, high: partition };
         on_request(FuncId::MPI_Pready, request, |library, request| library.process.pready(request, ready))
     }
 
-    /// MPI-5.0, "Communication Completion of Partitioned Operations".
     fn MPI_Pready_range(partition_low: c_int, partition_high: c_int, request: Request) -> c_int {
         let ready = Ready::Range { low: partition_low, high: partition_high };
         on_request(FuncId::MPI_Pready_range, request, |library, request| library.process.pready(request, ready))
     }
 
-    /// MPI-5.0, "Communication Completion of Partitioned Operations".
     fn MPI_Pready_list(length: c_int, array_of_partitions: *const c_int, request: Request) -> c_int {
         on_request(FuncId::MPI_Pready_list, request, |library, request| {
             let Ok(length) = usize::try_from(length) else {
@@ -126,7 +119,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0, "Communication Completion of Partitioned Operations".
     fn MPI_Parrived(request: Request, partition: c_int, flag: *mut c_int) -> c_int {
         let arrived = |has_arrived: bool| {
             // SAFETY: the C program passes a place for an integer.

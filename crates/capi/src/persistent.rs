@@ -11,7 +11,6 @@ use oxmpi_engine::{Completion, Mode, RequestId};
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::{c_int, c_void};
 
-/// The arguments of a persistent send.
 struct PersistentSendArgs {
     buf: *const c_void,
     count: i64,
@@ -41,7 +40,6 @@ fn send_init(
     })
 }
 
-/// The arguments of a persistent receive.
 struct PersistentReceiveArgs {
     buf: *mut c_void,
     count: i64,

@@ -32,7 +32,6 @@ fn error_of(class: c_int) -> impl Fn(UniverseError) -> MpiError {
 }
 
 /// A string for the launcher.
-///
 /// # Safety
 /// `string` must be null or a string that lives during the call.
 unsafe fn launcher_string(string: *const c_char, what: &str, longest: usize, class: c_int) -> Result<String> {
@@ -47,7 +46,6 @@ unsafe fn launcher_string(string: *const c_char, what: &str, longest: usize, cla
 }
 
 /// A port name of the program.
-///
 /// # Safety
 /// `port_name` must be null or a string that lives during the call.
 unsafe fn port_of(port_name: *const c_char) -> Result<String> {
@@ -145,8 +143,8 @@ fn introduced(fd: c_int, mine: Introduction) -> Result<Introduction> {
 }
 
 mpi! {
-    /// MPI-5.0 section 11.9.2. All processes of this user on this machine know the port, also those
-    /// of another mpirun. Test: tests/c/ports.c.
+    /// All processes of this user on this machine know the port, also those of another mpirun.
+    /// Test: tests/c/ports.c.
     fn MPI_Open_port(info: Info, port_name: *mut c_char) -> c_int {
         on_none(FuncId::MPI_Open_port, |library| {
             info::given(info)?;
@@ -159,7 +157,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 11.9.2.
     fn MPI_Close_port(port_name: *const c_char) -> c_int {
         on_none(FuncId::MPI_Close_port, |library| {
             // SAFETY: the C program passes a string.
@@ -168,8 +165,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 11.9.2. Collective. Waits forever, or for the time in the info's "timeout",
-    /// in seconds.
+    /// Collective. Waits forever, or for the time in the info's "timeout", in seconds.
     fn MPI_Comm_accept(
         port_name: *const c_char,
         info: Info,
@@ -182,8 +178,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 11.9.3. Collective. Waits for 60 seconds, or for the time in the info's
-    /// "timeout".
+    /// Collective. Waits for 60 seconds, or for the time in the info's "timeout".
     fn MPI_Comm_connect(
         port_name: *const c_char,
         info: Info,
@@ -196,8 +191,8 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 11.9.4. All processes of this user on this machine know the name, or with
-    /// the info key ompi_global_scope = false those of this mpirun.
+    /// All processes of this user on this machine know the name, or with the info key
+    /// ompi_global_scope = false those of this mpirun.
     fn MPI_Publish_name(service_name: *const c_char, info: Info, port_name: *const c_char) -> c_int {
         on_none(FuncId::MPI_Publish_name, |library| {
             let everywhere = is_global(info)?;
@@ -209,7 +204,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 11.9.4.
     fn MPI_Unpublish_name(service_name: *const c_char, info: Info, port_name: *const c_char) -> c_int {
         on_none(FuncId::MPI_Unpublish_name, |library| {
             info::given(info)?;
@@ -221,7 +215,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 11.9.4.
     fn MPI_Lookup_name(service_name: *const c_char, info: Info, port_name: *mut c_char) -> c_int {
         on_none(FuncId::MPI_Lookup_name, |library| {
             info::given(info)?;
@@ -233,7 +226,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 11.10.5. Test: tests/c/join.c.
+    /// Test: tests/c/join.c.
     fn MPI_Comm_join(fd: c_int, intercomm: *mut Comm) -> c_int {
         on_none(FuncId::MPI_Comm_join, |library| {
             if intercomm.is_null() {

@@ -16,7 +16,6 @@ use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::c_int;
 
 /// Writes the status of a complete request that remains.
-///
 /// # Safety
 /// `status` must be MPI_STATUS_IGNORE or valid for writing.
 unsafe fn write_status(request: Request, status: *mut Status, done: &Completion) -> Result<()> {
@@ -31,7 +30,6 @@ unsafe fn write_status(request: Request, status: *mut Status, done: &Completion)
 }
 
 /// Writes one status of an array, with MPI_ERROR.
-///
 /// # Safety
 /// `status` must be MPI_STATUS_IGNORE or valid for writing.
 unsafe fn write_status_of_many(request: Request, status: *mut Status, done: &Completion) -> Result<()> {
@@ -64,8 +62,7 @@ mpi! {
                 return Err(null("flag"));
             }
             let done = library.process.peek_raw(request as u64)?;
-            // SAFETY: the C program passes a place for an integer, and a status or
-            // MPI_STATUS_IGNORE.
+            // SAFETY: the C program passes an integer, and a status or MPI_STATUS_IGNORE.
             unsafe {
                 put(flag, c_int::from(done.is_some()), "flag")?;
                 done.map_or(Ok(()), |done| write_status(request, status, &done))

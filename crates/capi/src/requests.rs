@@ -19,7 +19,6 @@ use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::c_int;
 
 /// The handles of an array of requests as numbers.
-///
 /// # Safety
 /// `requests` must be null or point to `count` handles.
 pub(crate) unsafe fn handles(count: c_int, requests: *const Request) -> Result<Vec<u64>> {
@@ -42,7 +41,6 @@ pub(crate) fn error_of(done: &Completion) -> Option<MpiError> {
 
 /// Ends one complete request of an array: invalidates its handle, unless it is persistent, and
 /// writes its status. Returns the error of its operation.
-///
 /// # Safety
 /// `requests` must have an element `at`, `status` must be null or writable.
 unsafe fn finish(
@@ -68,7 +66,6 @@ unsafe fn finish(
 
 /// Ends one complete request of an array, with MPI_ERROR in the status. A failure is added to
 /// `failures`.
-///
 /// # Safety
 /// `requests` must have an element `at`, `status` must be null or writable.
 unsafe fn finish_of_many(
@@ -88,7 +85,6 @@ unsafe fn finish_of_many(
     }
 }
 
-/// A failed operation of several.
 struct FailedOperation {
     at: usize,
     completion: Completion,
@@ -130,7 +126,6 @@ fn good(library: &Running, request: Request) -> Option<Received> {
 const COMPLETE: Request = RequestId::COMPLETE.raw() as Request;
 
 /// Waits for one request with `handle`, the value at `request`.
-///
 /// # Safety
 /// `request` must point to a handle, `status` be null or writable.
 #[inline(never)]
@@ -144,7 +139,6 @@ unsafe fn wait(library: &Running, handle: Request, request: *mut Request, status
 }
 
 /// Waits for one request on the full path.
-///
 /// # Safety
 /// `request` must be null or point to a handle, `status` be null or writable.
 #[inline(never)]
@@ -159,7 +153,6 @@ unsafe fn wait_fully(request: *mut Request, status: *mut Status) -> c_int {
 }
 
 /// Ends a request that is complete without a fault.
-///
 /// # Safety
 /// `request` must point to a handle, `status` be null or writable.
 #[inline(always)]
@@ -173,7 +166,6 @@ unsafe fn end_received(request: *mut Request, status: *mut Status, done: Receive
 }
 
 /// Ends a call for one request, if the request is complete without a fault.
-///
 /// # Safety
 /// `request` must be null or point to a handle, `status` be null or writable.
 #[inline(always)]
@@ -192,7 +184,6 @@ unsafe fn finished_now(request: *mut Request, status: *mut Status) -> bool {
 
 /// Ends the requests at the beginning of an array that are complete without a fault. Returns their
 /// number.
-///
 /// # Safety
 /// `requests` must point to `count` handles, `statuses` be null or have room for as many.
 #[inline(always)]
@@ -229,7 +220,6 @@ fn single(done: Completion, error: Option<MpiError>, failed: &mut Option<On>) ->
     }
 }
 
-/// The output arguments of MPI_Waitsome and MPI_Testsome.
 struct SomeOutputs {
     requests: *mut Request,
     outcount: *mut c_int,
@@ -270,12 +260,10 @@ fn some(
 }
 
 mpi! {
-    /// MPI-5.0 section 3.7.3.
     fn MPI_Wait(request: *mut Request, status: *mut Status) -> c_int {
         let library = running().filter(|_| !request.is_null());
         let Some(library) = library else {
-            // SAFETY: the C program passes a place with a handle, and a status or
-            // MPI_STATUS_IGNORE.
+            // SAFETY: the C program passes a handle, and a status or MPI_STATUS_IGNORE.
             return unsafe { wait_fully(request, status) };
         };
         // SAFETY: the C program passes a place with a handle.
@@ -290,7 +278,6 @@ mpi! {
         unsafe { end_received(request, status, Received::NOTHING) }
     }
 
-    /// MPI-5.0 section 3.7.3.
     fn MPI_Test(request: *mut Request, flag: *mut c_int, status: *mut Status) -> c_int {
         if let Some(library) = running()
             && !request.is_null()
@@ -299,7 +286,7 @@ mpi! {
         {
             library.process.look_if_due();
         }
-        // SAFETY: the C program passes a place with a handle, and a status or MPI_STATUS_IGNORE.
+        // SAFETY: the C program passes a handle, and a status or MPI_STATUS_IGNORE.
         if !flag.is_null() && unsafe { finished_now(request, status) } {
             // SAFETY: not null; the C program passes a place for an integer.
             unsafe { flag.write(1) };
@@ -320,7 +307,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 3.7.5.
     fn MPI_Waitall(count: c_int, requests: *mut Request, statuses: *mut Status) -> c_int {
         on_requests(FuncId::MPI_Waitall, |library, failed| {
             let count = check_count(i64::from(count))?;
@@ -363,7 +349,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 3.7.5.
     fn MPI_Testall(count: c_int, requests: *mut Request, flag: *mut c_int, statuses: *mut Status) -> c_int {
         on_requests(FuncId::MPI_Testall, |library, failed| {
             let mut failures = Vec::new();
@@ -391,7 +376,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 3.7.5.
     fn MPI_Waitany(count: c_int, requests: *mut Request, index: *mut c_int, status: *mut Status) -> c_int {
         on_requests(FuncId::MPI_Waitany, |library, failed| {
             // SAFETY: the C program passes an array of `count` handles, a place for an integer, and
@@ -414,7 +398,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 3.7.5.
     fn MPI_Testany(
         count: c_int,
         requests: *mut Request,
@@ -449,7 +432,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 3.7.5.
     fn MPI_Waitsome(
         incount: c_int,
         requests: *mut Request,
@@ -461,7 +443,6 @@ mpi! {
         some(FuncId::MPI_Waitsome, incount, outputs, |library, all| library.process.wait_some(all))
     }
 
-    /// MPI-5.0 section 3.7.5.
     fn MPI_Testsome(
         incount: c_int,
         requests: *mut Request,
@@ -473,7 +454,6 @@ mpi! {
         some(FuncId::MPI_Testsome, incount, outputs, |library, all| library.process.test_some(all))
     }
 
-    /// MPI-5.0 section 3.7.3.
     fn MPI_Request_free(request: *mut Request) -> c_int {
         on_requests(FuncId::MPI_Request_free, |library, _| {
             // SAFETY: the C program passes a place with a handle.

@@ -28,7 +28,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// The origin of its communicators and groups.
     pub(crate) origin: Origin,
     pub(crate) errhandler: HandlerCell,
     level: c_int,
@@ -60,7 +59,6 @@ pub(crate) fn of_int(int: u32) -> u64 {
     objects().sessions.from_int(int).raw()
 }
 
-/// Runs a call on a session.
 pub(crate) fn on_session(
     function: FuncId,
     handle: SessionHandle,
@@ -70,7 +68,6 @@ pub(crate) fn on_session(
     outcome(function, Some(On::Session(handle)), result)
 }
 
-/// The thread level that the program requests.
 fn wanted_level(info: &Info) -> Result<Option<c_int>> {
     let Some(value) = info.get(THREAD_LEVEL.as_bytes())? else { return Ok(None) };
     let levels = abi::MPI_THREAD_SINGLE..=abi::MPI_THREAD_MULTIPLE;
@@ -105,7 +102,6 @@ impl Running {
     }
 }
 
-/// Makes a session.
 fn initialize(info: InfoHandle, errhandler: Errhandler, place: *mut SessionHandle) -> Result<()> {
     if place.is_null() {
         return Err(null("session"));
@@ -155,7 +151,6 @@ fn finalize(handle: SessionHandle) -> Result<()> {
 }
 
 /// The group of a process set.
-///
 /// # Safety
 /// `name` must be null or a string that lives during the call.
 unsafe fn process_set(library: &Running, name: *const c_char) -> Result<Group> {
@@ -174,16 +169,14 @@ unsafe fn process_set(library: &Running, name: *const c_char) -> Result<Group> {
 }
 
 mpi! {
-    /// MPI-5.0, "Session Creation and Destruction Methods". Any thread may call it at any time.
-    /// Test: tests/c/session_cycles.c.
+    /// Any thread may call it at any time. Test: tests/c/session_cycles.c.
     fn MPI_Session_init(info: InfoHandle, errhandler: Errhandler, session: *mut SessionHandle) -> c_int {
         let result = initialize(info, errhandler, session);
         outcome(FuncId::MPI_Session_init, Some(On::SessionCreation(errhandler)), result)
     }
 
-    /// MPI-5.0, "Session Creation and Destruction Methods". Disconnects the session's remaining
-    /// communicators. Pending requests are an error, and then the session remains. Test:
-    /// tests/c/session_live.c.
+    /// Disconnects the session's remaining communicators. Pending requests are an error, and then
+    /// the session remains. Test: tests/c/session_live.c.
     fn MPI_Session_finalize(session: *mut SessionHandle) -> c_int {
         // SAFETY: the C program passes a place with a handle.
         let handle = match unsafe { fetch(session, "session") } {
@@ -195,7 +188,7 @@ mpi! {
         outcome(FuncId::MPI_Session_finalize, Some(On::Session(handle)), result)
     }
 
-    /// MPI-5.0, "Runtime Query Functions". Test: tests/c/session_psets.c, like the three below.
+    /// Test: tests/c/session_psets.c, like the three below.
     fn MPI_Session_get_num_psets(session: SessionHandle, info: InfoHandle, npset_names: *mut c_int) -> c_int {
         on_session(FuncId::MPI_Session_get_num_psets, session, |_, _| {
             info::given(info)?;
@@ -204,8 +197,8 @@ mpi! {
         })
     }
 
-    /// MPI-5.0, "Runtime Query Functions". `pset_len` becomes the size that the name needs, with
-    /// its closing zero. A longer name is cut; with a size of 0 none is written.
+    /// `pset_len` becomes the size that the name needs, with its closing zero. A longer name is
+    /// cut; with a size of 0 none is written.
     fn MPI_Session_get_nth_pset(
         session: SessionHandle,
         info: InfoHandle,
@@ -219,8 +212,7 @@ mpi! {
                 let text = format!("n is {n}; there are {} process sets, counted from 0", ProcessSet::ALL.len());
                 return Err(MpiError::new(abi::MPI_ERR_ARG, text));
             };
-            // SAFETY: the C program passes a place with an integer, and room for that number of
-            // characters.
+            // SAFETY: the C program passes an integer, and room for that number of characters.
             unsafe {
                 let room = fetch(pset_len, "pset_len")?;
                 match usize::try_from(room) {
@@ -258,7 +250,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0, "Group Constructors". Test: tests/c/session_psets.c.
+    /// Test: tests/c/session_psets.c.
     fn MPI_Group_from_session_pset(session: SessionHandle, pset_name: *const c_char, newgroup: *mut GroupHandle) -> c_int {
         on_session(FuncId::MPI_Group_from_session_pset, session, |library, session| {
             // SAFETY: the C program passes a string.

@@ -19,7 +19,6 @@ use std::ffi::{c_char, c_int};
 use std::path::PathBuf;
 
 /// The words of an argument vector without the program's name.
-///
 /// # Safety
 /// `argv` must be null or point to strings with a null pointer behind the last.
 unsafe fn words(argv: *mut *mut c_char) -> Result<Vec<Vec<u8>>> {
@@ -86,13 +85,12 @@ fn start(
     }
 }
 
-/// The text of an error of the launcher.
 pub(crate) fn why(error: UniverseError) -> String {
     error.to_string()
 }
 
 mpi! {
-    /// MPI-5.0 section 11.8.2. Collective. Test: tests/c/spawn.c.
+    /// Collective. Test: tests/c/spawn.c.
     fn MPI_Comm_spawn(
         command: *const c_char,
         argv: *mut *mut c_char,
@@ -114,7 +112,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 11.8.3. Collective. Test: tests/c/spawn_multiple.c.
+    /// Collective. Test: tests/c/spawn_multiple.c.
     fn MPI_Comm_spawn_multiple(
         count: c_int,
         array_of_commands: *mut *mut c_char,
@@ -158,8 +156,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 11.8.2. MPI_COMM_NULL if the job was not spawned, or the communicator was
-    /// freed.
+    /// MPI_COMM_NULL if the job was not spawned, or the communicator was freed.
     fn MPI_Comm_get_parent(parent: *mut Comm) -> c_int {
         on_none(FuncId::MPI_Comm_get_parent, |library| {
             let handle = library.parent.get().copied();

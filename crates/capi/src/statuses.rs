@@ -13,7 +13,6 @@ use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::c_int;
 
 /// Writes the result of one operation; MPI_ERROR does not change (MPI-5.0 section 3.2.5).
-///
 /// # Safety
 /// `status` must be MPI_STATUS_IGNORE or valid for writing.
 #[inline]
@@ -33,7 +32,6 @@ pub(crate) unsafe fn put_status(status: *mut Status, completion: &Completion) {
 }
 
 /// Writes the result of a successful operation.
-///
 /// # Safety
 /// `status` must be MPI_STATUS_IGNORE or valid for writing.
 #[inline(always)]
@@ -51,7 +49,6 @@ pub(crate) unsafe fn put_received(status: *mut Status, received: Received) {
 }
 
 /// Writes an empty status (MPI-5.0 section 3.7.3), with MPI_SUCCESS in MPI_ERROR.
-///
 /// # Safety
 /// `status` must be MPI_STATUS_IGNORE or valid for writing.
 pub(crate) unsafe fn put_empty(status: *mut Status) {
@@ -69,7 +66,6 @@ fn bytes_of(status: &Status) -> u64 {
 }
 
 /// The number of elements in a received message; `None` if it ends within an element.
-///
 /// # Safety
 /// `status` must be null or a status that a call of this library has written.
 unsafe fn count(status: *const Status, datatype: Datatype) -> Result<Option<i64>> {
@@ -84,7 +80,6 @@ unsafe fn count(status: *const Status, datatype: Datatype) -> Result<Option<i64>
 }
 
 /// The number of basic elements in a received message; `None` if it ends within one.
-///
 /// # Safety
 /// `status` must be null or a status that a call of this library has written.
 unsafe fn elements(status: *const Status, datatype: Datatype) -> Result<Option<i64>> {
@@ -96,7 +91,6 @@ unsafe fn elements(status: *const Status, datatype: Datatype) -> Result<Option<i
 }
 
 /// Sets the number of received basic elements in a status.
-///
 /// # Safety
 /// `status` must be null or point to a status.
 unsafe fn set_elements(status: *mut Status, datatype: Datatype, count: i64) -> Result<()> {

@@ -5,7 +5,6 @@ use oxmpi_objects::error::Result;
 use std::ffi::{CStr, c_char, c_int};
 
 /// The characters of a string argument, without the closing zero.
-///
 /// # Safety
 /// `text` must be null or point to a string with a closing zero that no thread writes during the
 /// call.
@@ -18,7 +17,6 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a [u8
 }
 
 /// Copies a string with its closing zero. A longer string is cut.
-///
 /// # Safety
 /// `room` must be null or have place for `size` characters; `size` must be at least 1.
 pub(crate) unsafe fn put_text(text: &[u8], size: usize, room: *mut c_char, what: &str) -> Result<()> {
@@ -36,7 +34,6 @@ pub(crate) unsafe fn put_text(text: &[u8], size: usize, room: *mut c_char, what:
 
 /// Copies a string of at most `max` characters with its closing zero, and stores its length without
 /// the zero.
-///
 /// # Safety
 /// `room` must be null or have place for `max` characters, `length` be null or writable.
 pub(crate) unsafe fn put_named(

@@ -51,7 +51,6 @@ fn at<T>(all: &[T], index: c_int) -> Result<&T> {
 }
 
 /// MPI, once it is initialised, also after its end: its counters remain. `None` before.
-///
 /// # Errors
 /// Only another thread may call MPI, so this thread must not read its counters.
 fn measured() -> Result<Option<&'static Running>> {
@@ -67,7 +66,7 @@ pub(crate) fn mpi_initialized(library: &'static Running) -> std::result::Result<
 }
 
 mpi! {
-    /// MPI-5.0 section 15.3.4. Test: tests/c/mpit_init.c.
+    /// Test: tests/c/mpit_init.c.
     fn MPI_T_init_thread(required: c_int, provided: *mut c_int) -> c_int {
         let levels = [abi::MPI_THREAD_SINGLE, abi::MPI_THREAD_FUNNELED, abi::MPI_THREAD_SERIALIZED];
         // A value between two levels counts as the lower one, as in MPI_Init_thread.
@@ -87,8 +86,7 @@ mpi! {
         code(stored)
     }
 
-    /// MPI-5.0 section 15.3.4. The last call frees all sessions and handles. Test:
-    /// tests/c/mpit_init.c.
+    /// The last call frees all sessions and handles. Test: tests/c/mpit_init.c.
     fn MPI_T_finalize() -> c_int {
         let mut initialized = locked(&INITIALIZED);
         match *initialized {

@@ -17,7 +17,6 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::topology::{Cartesian, DistGraph, Graph, Neighbors, Topology, check_index, dims_create};
 use std::ffi::c_int;
 
-/// Checks that a length is not negative.
 fn check_length(length: c_int, what: &str) -> Result<usize> {
     usize::try_from(length)
         .map_err(|_| MpiError::new(abi::MPI_ERR_ARG, format!("{what} is {length}; it must not be negative")))
@@ -29,7 +28,6 @@ fn integers<'a>(first: *const c_int, length: usize, what: &str) -> Result<&'a [c
     unsafe { array(first, length, what) }
 }
 
-/// Stores integers for the program.
 fn put_all(place: *mut c_int, values: impl IntoIterator<Item = c_int>, what: &str) -> Result<()> {
     for (index, value) in values.into_iter().enumerate() {
         if place.is_null() {
@@ -41,7 +39,6 @@ fn put_all(place: *mut c_int, values: impl IntoIterator<Item = c_int>, what: &st
     Ok(())
 }
 
-/// Checks that the program's array is long enough.
 fn check_room(room: c_int, needed: usize, what: &str) -> Result<()> {
     if check_length(room, what)? < needed {
         let text = format!("{what} is {room}, less than the {needed} that there are");
@@ -63,14 +60,12 @@ fn rank_or_null(rank: Option<u32>) -> c_int {
     rank.map_or(abi::MPI_PROC_NULL, u32::cast_signed)
 }
 
-/// The grid of the arguments.
 fn grid(ndims: c_int, dims: *const c_int, periods: *const c_int) -> Result<Cartesian> {
     let ndims = check_length(ndims, "ndims")?;
     let periods: Vec<bool> = integers(periods, ndims, "periods")?.iter().map(|period| *period != 0).collect();
     Cartesian::new(integers(dims, ndims, "dims")?, &periods)
 }
 
-/// The graph of the arguments.
 fn graph(nnodes: c_int, indx: *const c_int, edges: *const c_int) -> Result<Graph> {
     let index = integers(indx, check_length(nnodes, "nnodes")?, "indx")?;
     check_index(index)?;
@@ -165,7 +160,7 @@ fn put_neighbors(
 }
 
 mpi! {
-    /// MPI-5.0 section 8.5.1. Collective.
+    /// Collective.
     fn MPI_Cart_create(comm_old: Comm, ndims: c_int, dims: *const c_int, periods: *const c_int, _reorder: c_int, comm_cart: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Cart_create, comm_old, |library, communicator| {
             let grid = grid(ndims, dims, periods)?;
@@ -177,7 +172,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.2.
     fn MPI_Dims_create(nnodes: c_int, ndims: c_int, dims: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Dims_create, |_| {
             let mut filled = integers(dims, check_length(ndims, "ndims")?, "dims")?.to_vec();
@@ -186,7 +180,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.3. Collective.
+    /// Collective.
     fn MPI_Graph_create(comm_old: Comm, nnodes: c_int, indx: *const c_int, edges: *const c_int, _reorder: c_int, comm_graph: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Graph_create, comm_old, |library, communicator| {
             let graph = graph(nnodes, indx, edges)?;
@@ -198,7 +192,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.4. Collective.
+    /// Collective.
     fn MPI_Dist_graph_create_adjacent(comm_old: Comm, indegree: c_int, sources: *const c_int, sourceweights: *const c_int, outdegree: c_int, destinations: *const c_int, destweights: *const c_int, info: Info, _reorder: c_int, comm_dist_graph: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Dist_graph_create_adjacent, comm_old, |library, communicator| {
             let graph = (|| {
@@ -225,7 +219,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.4. Collective.
+    /// Collective.
     fn MPI_Dist_graph_create(comm_old: Comm, n: c_int, sources: *const c_int, degrees: *const c_int, destinations: *const c_int, weights: *const c_int, info: Info, _reorder: c_int, comm_dist_graph: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Dist_graph_create, comm_old, |library, communicator| {
             let edges = if comm_dist_graph.is_null() {
@@ -243,7 +237,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.5.
     fn MPI_Topo_test(comm: Comm, status: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Topo_test, comm, |_, communicator| {
             let kind = match communicator.topology() {
@@ -257,7 +250,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.5.
     fn MPI_Graphdims_get(comm: Comm, nnodes: *mut c_int, nedges: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Graphdims_get, comm, |_, communicator| {
             let graph = communicator.graph()?;
@@ -269,7 +261,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.5.
     fn MPI_Graph_get(comm: Comm, maxindex: c_int, maxedges: c_int, indx: *mut c_int, edges: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Graph_get, comm, |_, communicator| {
             let graph = communicator.graph()?;
@@ -280,7 +271,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.5.
     fn MPI_Cartdim_get(comm: Comm, ndims: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Cartdim_get, comm, |_, communicator| {
             // SAFETY: the C program passes a place for an integer.
@@ -288,7 +278,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.5.
     fn MPI_Cart_get(comm: Comm, maxdims: c_int, dims: *mut c_int, periods: *mut c_int, coords: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Cart_get, comm, |_, communicator| {
             let grid = communicator.cartesian()?;
@@ -299,7 +288,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.5.
     fn MPI_Cart_rank(comm: Comm, coords: *const c_int, rank: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Cart_rank, comm, |_, communicator| {
             let grid = communicator.cartesian()?;
@@ -309,7 +297,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.5.
     fn MPI_Cart_coords(comm: Comm, rank: c_int, maxdims: c_int, coords: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Cart_coords, comm, |_, communicator| {
             let grid = communicator.cartesian()?;
@@ -319,7 +306,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.5.
     fn MPI_Graph_neighbors_count(comm: Comm, rank: c_int, nneighbors: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Graph_neighbors_count, comm, |_, communicator| {
             let graph = communicator.graph()?;
@@ -329,7 +315,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.5.
     fn MPI_Graph_neighbors(comm: Comm, rank: c_int, maxneighbors: c_int, neighbors: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Graph_neighbors, comm, |_, communicator| {
             let graph = communicator.graph()?;
@@ -339,7 +324,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.5.
     fn MPI_Dist_graph_neighbors_count(comm: Comm, indegree: *mut c_int, outdegree: *mut c_int, weighted: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Dist_graph_neighbors_count, comm, |_, communicator| {
             let graph = communicator.dist_graph()?;
@@ -352,7 +336,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.5. Shorter arrays get a part of the edges.
+    /// Shorter arrays get a part of the edges.
     fn MPI_Dist_graph_neighbors(comm: Comm, maxindegree: c_int, sources: *mut c_int, sourceweights: *mut c_int, maxoutdegree: c_int, destinations: *mut c_int, destweights: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Dist_graph_neighbors, comm, |_, communicator| {
             let graph = communicator.dist_graph()?;
@@ -365,7 +349,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.6.
     fn MPI_Cart_shift(comm: Comm, direction: c_int, disp: c_int, rank_source: *mut c_int, rank_dest: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Cart_shift, comm, |_, communicator| {
             let grid = communicator.cartesian()?;
@@ -378,7 +361,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.7. Collective.
+    /// Collective.
     fn MPI_Cart_sub(comm: Comm, remain_dims: *const c_int, newcomm: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Cart_sub, comm, |library, communicator| {
             let ndims = communicator.cartesian()?.dims().len();
@@ -392,7 +375,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.8. Ranks are not reordered.
+    /// Ranks are not reordered.
     fn MPI_Cart_map(comm: Comm, ndims: c_int, dims: *const c_int, periods: *const c_int, newrank: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Cart_map, comm, |_, communicator| {
             let lengths = integers(dims, check_length(ndims, "ndims")?, "dims")?;
@@ -410,7 +393,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.8. Ranks are not reordered.
+    /// Ranks are not reordered.
     fn MPI_Graph_map(comm: Comm, nnodes: c_int, indx: *const c_int, edges: *const c_int, newrank: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Graph_map, comm, |_, communicator| {
             let nodes = graph(nnodes, indx, edges)?.index().len();

@@ -42,8 +42,7 @@ mpi! {
 
     /// MPI-5.0, "Version Inquiries". The length does not count the closing zero.
     fn MPI_Get_library_version(version: *mut c_char, resultlen: *mut c_int) -> c_int {
-        // SAFETY: the C program passes room for MPI_MAX_LIBRARY_VERSION_STRING characters, and a
-        // place for an integer.
+        // SAFETY: the C program passes MPI_MAX_LIBRARY_VERSION_STRING characters and an integer.
         let result = unsafe { put_string(LIBRARY_VERSION, MPI_MAX_LIBRARY_VERSION_STRING, version, resultlen) };
         outcome(FuncId::MPI_Get_library_version, None, result)
     }
@@ -101,24 +100,21 @@ mpi! {
 
     /// MPI-5.0, "Associating Information with Status".
     fn MPI_Status_set_source(status: *mut Status, source: c_int) -> c_int {
-        // SAFETY: the C program passes a status. Only this field is accessed; the others may be
-        // uninitialised.
+        // SAFETY: the C program passes a status, of which other fields may be uninitialised.
         let result = given(status).and_then(|()| unsafe { put(&raw mut (*status).source, source, "source") });
         outcome(FuncId::MPI_Status_set_source, None, result)
     }
 
     /// MPI-5.0, "Associating Information with Status".
     fn MPI_Status_set_tag(status: *mut Status, tag: c_int) -> c_int {
-        // SAFETY: the C program passes a status. Only this field is accessed; the others may be
-        // uninitialised.
+        // SAFETY: the C program passes a status, of which other fields may be uninitialised.
         let result = given(status).and_then(|()| unsafe { put(&raw mut (*status).tag, tag, "tag") });
         outcome(FuncId::MPI_Status_set_tag, None, result)
     }
 
     /// MPI-5.0, "Associating Information with Status".
     fn MPI_Status_set_error(status: *mut Status, error: c_int) -> c_int {
-        // SAFETY: the C program passes a status. Only this field is accessed; the others may be
-        // uninitialised.
+        // SAFETY: the C program passes a status, of which other fields may be uninitialised.
         let result = given(status).and_then(|()| unsafe { put(&raw mut (*status).error, error, "error") });
         outcome(FuncId::MPI_Status_set_error, None, result)
     }
@@ -260,7 +256,6 @@ fortran_names! { "Comm" "Errhandler" "File" "Group" "Info" "Message" "Op" "Reque
 
 /// Copies a status, in either direction: a status of Fortran is the same eight integers in the same
 /// order.
-///
 /// # Safety
 /// `from` must point to a status, `to` must have room for one.
 // SAFETY: the standard reserves the symbol for MPI libraries.

@@ -19,7 +19,6 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 impl Running {
-    /// The window with this handle.
     pub(crate) fn window(&self, win: Win) -> Result<Ref<'_, Arc<Window>>> {
         if win == abi::MPI_WIN_NULL {
             return Err(MpiError::new(abi::MPI_ERR_WIN, "the window is MPI_WIN_NULL"));

@@ -18,7 +18,6 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::{Between, Blocks, Call, Groups, Member, Paired, Part, RootOnly, Shared};
 use std::ffi::c_int;
 
-/// A call on an intercommunicator.
 #[derive(Clone, Copy)]
 pub(super) struct IntercommCall<'a> {
     pub(super) library: &'static Running,
@@ -51,7 +50,6 @@ impl RemoteBlocks {
     }
 }
 
-/// `how_many` blocks of one length.
 fn even(length: usize, how_many: usize) -> Result<Blocks> {
     Blocks::new(std::iter::repeat_n(length, how_many)).ok_or_else(|| {
         let text = format!("{how_many} blocks of {length} are more than the address space has room for");

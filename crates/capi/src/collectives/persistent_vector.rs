@@ -1,4 +1,5 @@
-//! Persistent collectives whose ranks give blocks of different lengths; see `persistent`.
+//! Persistent collectives whose ranks give blocks of different lengths (MPI-5.0, "Persistent
+//! Collective Operations"); see `persistent`.
 
 use super::reductions::ReductionArgs;
 use super::vector::{
@@ -10,7 +11,6 @@ use oxmpi_abi::types::{Aint, Comm, Count, Datatype, Info, Op, Request};
 use std::ffi::{c_int, c_void};
 
 mpi! {
-    /// MPI-5.0, "Persistent Collective Operations".
     fn MPI_Gatherv_init(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, displs: *const c_int, recvtype: Datatype, root: c_int, comm: Comm, info: Info, request: *mut Request) -> c_int {
         let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
         let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(displs), types: BlockTypes::One(recvtype) };
@@ -23,7 +23,6 @@ mpi! {
         gatherv(FuncId::MPI_Gatherv_init_c, send, receive, root, comm, CallForm::Persistent(info, request))
     }
 
-    /// MPI-5.0, "Persistent Collective Operations".
     fn MPI_Scatterv_init(sendbuf: *const c_void, sendcounts: *const c_int, displs: *const c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, root: c_int, comm: Comm, info: Info, request: *mut Request) -> c_int {
         let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Int(sendcounts), displacements: NumberArray::Int(displs), types: BlockTypes::One(sendtype) };
         let receive = BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
@@ -36,7 +35,6 @@ mpi! {
         scatterv(FuncId::MPI_Scatterv_init_c, send, receive, root, comm, CallForm::Persistent(info, request))
     }
 
-    /// MPI-5.0, "Persistent Collective Operations".
     fn MPI_Allgatherv_init(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, displs: *const c_int, recvtype: Datatype, comm: Comm, info: Info, request: *mut Request) -> c_int {
         let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
         let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(displs), types: BlockTypes::One(recvtype) };
@@ -49,7 +47,6 @@ mpi! {
         allgatherv(FuncId::MPI_Allgatherv_init_c, send, receive, comm, CallForm::Persistent(info, request))
     }
 
-    /// MPI-5.0, "Persistent Collective Operations".
     fn MPI_Alltoallv_init(sendbuf: *const c_void, sendcounts: *const c_int, sdispls: *const c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const c_int, recvtype: Datatype, comm: Comm, info: Info, request: *mut Request) -> c_int {
         let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Int(sendcounts), displacements: NumberArray::Int(sdispls), types: BlockTypes::One(sendtype) };
         let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(rdispls), types: BlockTypes::One(recvtype) };
@@ -62,7 +59,6 @@ mpi! {
         alltoallv(FuncId::MPI_Alltoallv_init_c, send, receive, comm, CallForm::Persistent(info, request))
     }
 
-    /// MPI-5.0, "Persistent Collective Operations".
     fn MPI_Alltoallw_init(sendbuf: *const c_void, sendcounts: *const c_int, sdispls: *const c_int, sendtypes: *const Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const c_int, recvtypes: *const Datatype, comm: Comm, info: Info, request: *mut Request) -> c_int {
         let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Int(sendcounts), displacements: NumberArray::Int(sdispls), types: BlockTypes::Each(sendtypes) };
         let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(rdispls), types: BlockTypes::Each(recvtypes) };
@@ -75,7 +71,6 @@ mpi! {
         alltoallv(FuncId::MPI_Alltoallw_init_c, send, receive, comm, CallForm::Persistent(info, request))
     }
 
-    /// MPI-5.0, "Persistent Collective Operations".
     fn MPI_Reduce_scatter_init(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *const c_int, datatype: Datatype, op: Op, comm: Comm, info: Info, request: *mut Request) -> c_int {
         let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: 0, datatype, op };
         reduce_scatter(FuncId::MPI_Reduce_scatter_init, r, NumberArray::Int(recvcounts), comm, CallForm::Persistent(info, request))

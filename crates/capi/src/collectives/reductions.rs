@@ -19,7 +19,6 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::{Call, Shared};
 use std::ffi::{c_int, c_void};
 
-/// The common arguments of all reductions.
 #[derive(Clone, Copy)]
 pub(super) struct ReductionArgs {
     pub(super) send: *const c_void,
@@ -202,7 +201,6 @@ pub(super) fn reduce_scatter_block(function: FuncId, r: ReductionArgs, comm: Com
 }
 
 mpi! {
-    /// MPI-5.0 section 6.9.1.
     fn MPI_Reduce(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, root: c_int, comm: Comm) -> c_int {
         let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
         reduce(FuncId::MPI_Reduce, r, root, comm, CallForm::Blocking)
@@ -213,7 +211,6 @@ mpi! {
         reduce(FuncId::MPI_Ireduce, r, root, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.9.6.
     fn MPI_Allreduce(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, comm: Comm) -> c_int {
         let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
         allreduce(FuncId::MPI_Allreduce, r, comm, CallForm::Blocking)
@@ -224,7 +221,6 @@ mpi! {
         allreduce(FuncId::MPI_Iallreduce, r, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.11.1.
     fn MPI_Scan(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, comm: Comm) -> c_int {
         let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
         scan(FuncId::MPI_Scan, r, comm, CallForm::Blocking)
@@ -235,7 +231,6 @@ mpi! {
         scan(FuncId::MPI_Iscan, r, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.11.2.
     fn MPI_Exscan(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, comm: Comm) -> c_int {
         let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
         exscan(FuncId::MPI_Exscan, r, comm, CallForm::Blocking)
@@ -246,7 +241,6 @@ mpi! {
         exscan(FuncId::MPI_Iexscan, r, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.10.1.
     fn MPI_Reduce_scatter_block(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: c_int, datatype: Datatype, op: Op, comm: Comm) -> c_int {
         let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: i64::from(recvcount), datatype, op };
         reduce_scatter_block(FuncId::MPI_Reduce_scatter_block, r, comm, CallForm::Blocking)

@@ -28,7 +28,6 @@ pub(crate) enum NumberArray {
     Aint(*const Aint),
 }
 
-/// The elements of such an array.
 enum NumberSlice<'a> {
     Int(&'a [c_int]),
     Count(&'a [Count]),
@@ -66,7 +65,6 @@ impl NumberArray {
     }
 }
 
-/// The datatypes of blocks.
 #[derive(Clone, Copy)]
 pub(crate) enum BlockTypes {
     /// One datatype for all blocks; displacements count its extent.
@@ -75,7 +73,6 @@ pub(crate) enum BlockTypes {
     Each(*const Datatype),
 }
 
-/// The send or the receive buffer of a call, for messages.
 #[derive(Clone, Copy)]
 pub(crate) enum BufferSide {
     Send,
@@ -112,7 +109,6 @@ impl BufferSide {
     }
 }
 
-/// The block arguments of a call.
 #[derive(Clone, Copy)]
 pub(crate) struct BlockArgs {
     pub(crate) side: BufferSide,
@@ -192,7 +188,6 @@ impl BlockArgs {
     }
 }
 
-/// The packed lengths of the blocks in a list.
 pub(crate) fn lengths(list: &BlockList, side: BufferSide) -> Result<Blocks> {
     together(list.lengths(), side)
 }
@@ -364,7 +359,6 @@ pub(super) fn reduce_scatter(
 }
 
 mpi! {
-    /// MPI-5.0 section 6.5.
     fn MPI_Gatherv(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, displs: *const c_int, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
         let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
         let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(displs), types: BlockTypes::One(recvtype) };
@@ -389,7 +383,6 @@ mpi! {
         gatherv(FuncId::MPI_Igatherv_c, send, receive, root, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.6.
     fn MPI_Scatterv(sendbuf: *const c_void, sendcounts: *const c_int, displs: *const c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
         let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Int(sendcounts), displacements: NumberArray::Int(displs), types: BlockTypes::One(sendtype) };
         let receive = BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
@@ -414,7 +407,6 @@ mpi! {
         scatterv(FuncId::MPI_Iscatterv_c, send, receive, root, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.7.
     fn MPI_Allgatherv(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, displs: *const c_int, recvtype: Datatype, comm: Comm) -> c_int {
         let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
         let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(displs), types: BlockTypes::One(recvtype) };
@@ -439,7 +431,6 @@ mpi! {
         allgatherv(FuncId::MPI_Iallgatherv_c, send, receive, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.8.
     fn MPI_Alltoallv(sendbuf: *const c_void, sendcounts: *const c_int, sdispls: *const c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const c_int, recvtype: Datatype, comm: Comm) -> c_int {
         let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Int(sendcounts), displacements: NumberArray::Int(sdispls), types: BlockTypes::One(sendtype) };
         let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(rdispls), types: BlockTypes::One(recvtype) };
@@ -464,7 +455,6 @@ mpi! {
         alltoallv(FuncId::MPI_Ialltoallv_c, send, receive, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.8.
     fn MPI_Alltoallw(sendbuf: *const c_void, sendcounts: *const c_int, sdispls: *const c_int, sendtypes: *const Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const c_int, recvtypes: *const Datatype, comm: Comm) -> c_int {
         let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Int(sendcounts), displacements: NumberArray::Int(sdispls), types: BlockTypes::Each(sendtypes) };
         let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(rdispls), types: BlockTypes::Each(recvtypes) };
@@ -489,7 +479,6 @@ mpi! {
         alltoallv(FuncId::MPI_Ialltoallw_c, send, receive, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.10.2.
     fn MPI_Reduce_scatter(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *const c_int, datatype: Datatype, op: Op, comm: Comm) -> c_int {
         let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: 0, datatype, op };
         reduce_scatter(FuncId::MPI_Reduce_scatter, r, NumberArray::Int(recvcounts), comm, CallForm::Blocking)

@@ -22,7 +22,6 @@ use std::sync::{Arc, Mutex};
 #[derive(Default)]
 pub(crate) struct RegisteredDatareps(Mutex<Vec<Arc<dyn Conversion>>>);
 
-/// A conversion function.
 #[derive(Clone, Copy, Debug)]
 enum Converter {
     /// MPI_CONVERSION_FN_NULL: file and memory have the same representation.
@@ -36,7 +35,6 @@ struct UserConversion {
     read: Converter,
     write: Converter,
     extent: DatarepExtentFunction,
-    /// An address for the program's functions.
     extra_state: usize,
     library: &'static Running,
 }

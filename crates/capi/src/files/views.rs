@@ -16,7 +16,6 @@ use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
 /// The view of the arguments.
-///
 /// # Safety
 /// `datarep` must be null or a string.
 unsafe fn new_view(
@@ -43,7 +42,7 @@ unsafe fn new_view(
 }
 
 mpi! {
-    /// MPI-5.0, "File Views". Collective. Test: tests/c/file_view.c.
+    /// Collective. Test: tests/c/file_view.c.
     fn MPI_File_set_view(fh: File, disp: Offset, etype: Datatype, filetype: Datatype, datarep: *const c_char, info: Info) -> c_int {
         on_file(FuncId::MPI_File_set_view, fh, |library, file| {
             // SAFETY: the C program passes a string.
@@ -52,8 +51,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0, "File Views". Datatypes that are not predefined get new handles, which the program
-    /// must free.
+    /// Datatypes that are not predefined get new handles, which the program must free.
     fn MPI_File_get_view(fh: File, disp: *mut Offset, etype: *mut Datatype, filetype: *mut Datatype, datarep: *mut c_char) -> c_int {
         on_file(FuncId::MPI_File_get_view, fh, |library, file| {
             for (is_null, what) in
@@ -75,7 +73,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0, "Datatypes for File Interoperability". Test: tests/c/file_datarep.c.
+    /// Test: tests/c/file_datarep.c.
     fn MPI_File_get_type_extent(fh: File, datatype: Datatype, extent: *mut Aint) -> c_int {
         on_file(FuncId::MPI_File_get_type_extent, fh, |library, file| {
             let found = file.type_extent(&*library.datatype(datatype)?)?;

@@ -28,8 +28,7 @@ mpi! {
     ) -> c_int {
         call(|| {
             let category = at(&Category::ALL, cat_index)?;
-            // SAFETY: the C program passes places for results, or null for results that it does not
-            // want.
+            // SAFETY: the C program passes a place for each result that it wants, else null.
             unsafe {
                 put_string(category.name(), name, name_len);
                 put_string(category.help(), desc, desc_len);

@@ -17,7 +17,6 @@ const MOST: usize = 1 << 20;
 static HANDLES: LazyLock<Handles<usize>> =
     LazyLock::new(|| Handles::new(MOST, abi::MPI_T_ERR_INVALID_HANDLE, abi::MPI_T_ERR_OUT_OF_HANDLES));
 
-/// The values of the parameters, and the changes by the program.
 struct CvarState {
     params: Params,
     changes: Vec<(&'static str, String)>,
@@ -75,7 +74,6 @@ fn value_of(param: &Param) -> Value {
     locked(&CURRENT).params.value(param)
 }
 
-/// Checks that a parameter can be changed now.
 fn check_change(param: &Param) -> Result<()> {
     let is_now = match param.change {
         Change::Never => return Err(abi::MPI_T_ERR_CVAR_SET_NEVER),
@@ -133,8 +131,7 @@ mpi! {
                 Change::Always => abi::MPI_T_SCOPE_LOCAL,
                 Change::Alike => abi::MPI_T_SCOPE_ALL_EQ,
             };
-            // SAFETY: the C program passes places for results, or null for results that it does not
-            // want.
+            // SAFETY: the C program passes a place for each result that it wants, else null.
             unsafe {
                 put_string(param.name, name, name_len);
                 put_wanted(verbosity, self::verbosity(param.level));
@@ -215,8 +212,7 @@ mpi! {
         call(|| {
             let param = param_of(handle)?;
             check_change(param)?;
-            // SAFETY: the C program passes an element of the type that MPI_T_cvar_get_info has
-            // returned.
+            // SAFETY: the C program's value has the type that MPI_T_cvar_get_info has returned.
             let value = unsafe {
                 match CvarType::of(param) {
                     CvarType::Int => Value::Number(fetch(buf.cast::<c_int>())?.into()),

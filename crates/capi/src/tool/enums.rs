@@ -20,7 +20,7 @@ fn enumeration(handle: TEnum) -> Result<&'static Enumeration> {
 }
 
 mpi! {
-    /// MPI-5.0 section 15.3.5. Test: tests/c/mpit_cvars.c.
+    /// Test: tests/c/mpit_cvars.c.
     fn MPI_T_enum_get_info(
         enumtype: TEnum,
         num: *mut c_int,
@@ -29,8 +29,7 @@ mpi! {
     ) -> c_int {
         call(|| {
             let one = enumeration(enumtype)?;
-            // SAFETY: the C program passes places for results, or null for results that it does not
-            // want.
+            // SAFETY: the C program passes a place for each result that it wants, else null.
             unsafe {
                 put_wanted(num, one.items.len() as c_int);
                 put_string(&one.name, name, name_len);
@@ -39,7 +38,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 15.3.5. Test: tests/c/mpit_cvars.c.
+    /// Test: tests/c/mpit_cvars.c.
     fn MPI_T_enum_get_item(
         enumtype: TEnum,
         indx: c_int,
@@ -49,8 +48,7 @@ mpi! {
     ) -> c_int {
         call(|| {
             let (number, text) = at(&enumeration(enumtype)?.items, indx)?;
-            // SAFETY: the C program passes places for results, or null for results that it does not
-            // want.
+            // SAFETY: the C program passes a place for each result that it wants, else null.
             unsafe {
                 put_wanted(value, *number);
                 put_string(text, name, name_len);

@@ -18,7 +18,6 @@ use oxmpi_core::tool::events::{ElementType, all};
 use oxmpi_param::Level;
 use std::ffi::{c_char, c_int, c_void};
 
-/// Checks that a handle is an info or MPI_INFO_NULL.
 fn check_info(info: InfoHandle) -> Result<()> {
     info::given(info).map(drop).map_err(|_| abi::MPI_T_ERR_INVALID)
 }
@@ -32,7 +31,6 @@ const fn datatype(kind: ElementType) -> Datatype {
 
 /// Stores the datatypes and displacements of an event type's elements, up to the size of the
 /// arrays, and their number.
-///
 /// # Safety
 /// The pointers must be null or valid, the arrays for `num_elements` elements.
 unsafe fn put_elements(
@@ -85,8 +83,7 @@ mpi! {
     ) -> c_int {
         call(|| {
             let event = event_type(event_index)?;
-            // SAFETY: the C program passes places for results, or null for results that it does not
-            // want.
+            // SAFETY: the C program passes a place for each result that it wants, else null.
             unsafe {
                 put_string(event.name, name, name_len);
                 put_wanted(verbosity, self::verbosity(Level::User));
@@ -121,8 +118,7 @@ mpi! {
             if event_registration.is_null() {
                 return Err(abi::MPI_T_ERR_INVALID);
             }
-            // SAFETY: the C program passes the address of a handle, if the event is bound to
-            // something.
+            // SAFETY: the C program passes a handle's address, if the event is bound.
             let comm = unsafe { bound(event.bind, obj_handle) }?;
             // SAFETY: the C program passes a place for a handle.
             unsafe { put(event_registration, registrations::add(event, comm)?) }
@@ -205,7 +201,6 @@ mpi! {
     }
 }
 
-/// Checks that a callback exists.
 fn callback_of(registration: TEventRegistration, safety: TCbSafety) -> Result<()> {
     let (registration, level) = (registrations::get(registration)?, level(safety)?);
     if registration.has_callback(level) { Ok(()) } else { Err(abi::MPI_T_ERR_INVALID) }

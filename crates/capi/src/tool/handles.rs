@@ -17,12 +17,10 @@ pub(super) struct Handles<T> {
 }
 
 impl<T> Handles<T> {
-    /// Makes an empty table.
     pub(super) fn new(limit: usize, invalid: c_int, out: c_int) -> Handles<T> {
         Handles { table: Table::new(), count: AtomicUsize::new(0), limit, invalid, out }
     }
 
-    /// Adds an object and returns its handle.
     pub(super) fn insert(&self, value: T) -> Result<usize> {
         if self.count.fetch_add(1, Ordering::Relaxed) >= self.limit {
             self.count.fetch_sub(1, Ordering::Relaxed);

@@ -37,7 +37,6 @@ fn observe_all(library: &'static Running) -> Result<(), MpiError> {
     library.process.observe(Box::new(receive))
 }
 
-/// Stops to observe events.
 pub(super) fn unobserve() {
     if let Some(library) = latest() {
         // On an error the process continues to observe, and the events are delivered to no

@@ -37,7 +37,6 @@ fn current_event(instance: TEventInstance) -> Result<Event> {
 }
 
 /// Stores an element of an event.
-///
 /// # Safety
 /// `place` must be null or have room for the element, at any alignment.
 unsafe fn put_element(place: *mut c_void, kind: ElementType, value: i64) -> Result<()> {

@@ -6,7 +6,6 @@ use oxmpi_param::Level;
 use std::ffi::{CStr, c_char, c_int};
 
 /// Stores a mandatory result.
-///
 /// # Safety
 /// A non-null `place` must be valid for writing.
 pub(super) unsafe fn put<T>(place: *mut T, value: T) -> Result<()> {
@@ -19,7 +18,6 @@ pub(super) unsafe fn put<T>(place: *mut T, value: T) -> Result<()> {
 }
 
 /// Stores an optional result, unless `place` is null.
-///
 /// # Safety
 /// A non-null `place` must be valid for writing.
 pub(super) unsafe fn put_wanted<T>(place: *mut T, value: T) {
@@ -30,7 +28,6 @@ pub(super) unsafe fn put_wanted<T>(place: *mut T, value: T) {
 }
 
 /// Reads a mandatory argument.
-///
 /// # Safety
 /// A non-null `place` must be valid for reading.
 pub(super) unsafe fn fetch<T: Copy>(place: *const T) -> Result<T> {
@@ -45,7 +42,6 @@ pub(super) unsafe fn fetch<T: Copy>(place: *const T) -> Result<T> {
 /// buffer, with a closing zero; `length` becomes the size of the whole string with its zero.
 /// Without a length nothing is stored. Without a buffer, or with a size of 0, only the length is
 /// stored.
-///
 /// # Safety
 /// `length` must be null or valid, `buffer` null or valid for `*length` characters.
 pub(super) unsafe fn put_string(text: &str, buffer: *mut c_char, length: *mut c_int) {
@@ -67,7 +63,6 @@ pub(super) unsafe fn put_string(text: &str, buffer: *mut c_char, length: *mut c_
 }
 
 /// Stores indices, up to the size of the array.
-///
 /// # Safety
 /// `places` must be null or valid for `len` integers.
 pub(super) unsafe fn put_indices(all: &[usize], len: c_int, places: *mut c_int) -> Result<()> {
@@ -84,7 +79,6 @@ pub(super) unsafe fn put_indices(all: &[usize], len: c_int, places: *mut c_int) 
 }
 
 /// A name argument.
-///
 /// # Safety
 /// `name` must be null or a string.
 pub(super) unsafe fn name<'a>(name: *const c_char) -> Result<&'a str> {

@@ -24,11 +24,9 @@ static SESSIONS: LazyLock<Handles<Mutex<Vec<usize>>>> = LazyLock::new(|| {
 static HANDLES: LazyLock<Handles<PvarHandle>> =
     LazyLock::new(|| Handles::new(MOST, abi::MPI_T_ERR_INVALID_HANDLE, abi::MPI_T_ERR_OUT_OF_HANDLES));
 
-/// The state of a handle.
 struct PvarHandle {
     session: TPvarSession,
     pvar: &'static Pvar,
-    /// The bound object.
     comm: Option<Comm>,
     gauge: Mutex<MarkedGauge>,
 }
@@ -39,7 +37,6 @@ struct MarkedGauge {
     mark: u64,
 }
 
-/// Frees all handles and sessions.
 pub(super) fn free_all() {
     // Another thread may have freed the handle.
     HANDLES.all().for_each(|handle| _ = HANDLES.free(handle));
@@ -136,7 +133,6 @@ impl PvarHandle {
     }
 }
 
-/// Runs a call on one handle of a session.
 fn with<R>(
     session: TPvarSession,
     handle: TPvarHandle,
@@ -173,7 +169,6 @@ fn with_all(
 }
 
 /// Stores a value for the program.
-///
 /// # Safety
 /// `buf` must be null or have room for a value of the variable's type.
 unsafe fn hand_out(value: Value, buf: *mut c_void) -> Result<()> {
@@ -209,7 +204,6 @@ pub(super) const fn binding(bind: Bind) -> c_int {
 }
 
 /// The communicator for a handle whose variable or event is bound to one.
-///
 /// # Safety
 /// `object` must be null or point to a handle of the bound type.
 pub(super) unsafe fn bound(bind: Bind, object: *const c_void) -> Result<Option<Comm>> {
@@ -253,8 +247,7 @@ mpi! {
         call(|| {
             let pvar = at(all(), pvar_index)?;
             let is_continuous = pvar.class.is_continuous();
-            // SAFETY: the C program passes places for results, or null for results that it does not
-            // want.
+            // SAFETY: the C program passes a place for each result that it wants, else null.
             unsafe {
                 put_string(&pvar.name, name, name_len);
                 put_wanted(verbosity, self::verbosity(pvar.level));
@@ -317,8 +310,7 @@ mpi! {
             if handle.is_null() || count.is_null() {
                 return Err(abi::MPI_T_ERR_INVALID);
             }
-            // SAFETY: the C program passes the address of a handle, if the variable is bound to
-            // something.
+            // SAFETY: the C program passes a handle's address, if the variable is bound.
             let comm = unsafe { bound(pvar.bind, obj_handle) }?;
             let made = HANDLES.insert(PvarHandle::new(session, pvar, comm)?)?;
             locked(&*owner).push(made);
@@ -348,8 +340,7 @@ mpi! {
     }
 
     fn MPI_T_pvar_read(session: TPvarSession, handle: TPvarHandle, buf: *mut c_void) -> c_int {
-        // SAFETY: the C program passes room for a value of the type that MPI_T_pvar_get_info has
-        // returned.
+        // SAFETY: the C program passes room for the type that MPI_T_pvar_get_info has returned.
         call(|| with(session, handle, PvarHandle::read).and_then(|value| unsafe { hand_out(value, buf) }))
     }
 
@@ -359,8 +350,7 @@ mpi! {
                 if meter.is_continuous() {
                     return Err(abi::MPI_T_ERR_PVAR_NO_WRITE);
                 }
-                // SAFETY: the C program passes a value of the type that MPI_T_pvar_get_info has
-                // returned.
+                // SAFETY: the C program's value has the type that MPI_T_pvar_get_info has returned.
                 let value = unsafe {
                     match meter.pvar.class.zero() {
                         Value::Count(_) => Value::Count(fetch(buf.cast())?),
@@ -385,8 +375,7 @@ mpi! {
                 false if buf.is_null() => Err(abi::MPI_T_ERR_INVALID),
                 false => meter.reset(),
             })?;
-            // SAFETY: the C program passes room for a value of the type that MPI_T_pvar_get_info
-            // has returned.
+            // SAFETY: the C program passes room for the type that MPI_T_pvar_get_info has returned.
             unsafe { hand_out(value, buf) }
         })
     }

@@ -22,7 +22,6 @@ const MOST: usize = 1 << 12;
 
 static HANDLES: LazyLock<Handles<Arc<Registration>>> =
     LazyLock::new(|| Handles::new(MOST, abi::MPI_T_ERR_INVALID_HANDLE, abi::MPI_T_ERR_OUT_OF_HANDLES));
-/// The registrations that receive events.
 static ALL: Mutex<Vec<Arc<Registration>>> = Mutex::new(Vec::new());
 
 /// The safety level of callback situations.
@@ -35,7 +34,6 @@ const LEVELS: [TCbSafety; 4] = [
     abi::MPI_T_CB_REQUIRE_ASYNC_SIGNAL_SAFE,
 ];
 
-/// A callback with the address for it.
 #[derive(Clone, Copy)]
 pub(super) struct Callback {
     pub(super) function: TEventCbFunction,
@@ -55,12 +53,10 @@ pub(super) struct Registration {
     dropped: AtomicU64,
 }
 
-/// The functions of a registration.
 #[derive(Default)]
 struct RegistrationFunctions {
     callbacks: [Option<Callback>; LEVELS.len()],
     on_drop: Option<TEventDroppedCbFunction>,
-    /// A function of the registration is running.
     is_called: bool,
     /// The registration was freed. `on_free` is called when its other functions have returned.
     is_freed: bool,
@@ -128,19 +124,16 @@ pub(super) fn remove(
     Ok(())
 }
 
-/// Frees all registrations.
 pub(super) fn free_all() {
     // Another thread may have freed the handle.
     HANDLES.all().for_each(|handle| _ = remove(handle, None));
 }
 
 impl Registration {
-    /// The kind of its events.
     pub(super) fn kind(&self) -> EventKind {
         self.kind.kind
     }
 
-    /// Whether the registration receives events of this context.
     pub(super) fn receives(&self, context: Option<u32>) -> bool {
         self.context.is_none() || self.context == context
     }
@@ -153,12 +146,10 @@ impl Registration {
         locked(&self.functions).callbacks[level].is_some()
     }
 
-    /// Sets or removes the function for dropped events.
     pub(super) fn set_on_drop(&self, on_drop: Option<TEventDroppedCbFunction>) {
         locked(&self.functions).on_drop = on_drop;
     }
 
-    /// Counts dropped events.
     pub(super) fn note_dropped(&self, count: u64) {
         self.dropped.fetch_add(count, Ordering::Relaxed);
     }

@@ -46,8 +46,7 @@ mpi! {
     ) -> c_int {
         call(|| {
             let source = at(&Source::ALL, source_index)?;
-            // SAFETY: the C program passes places for results, or null for results that it does not
-            // want.
+            // SAFETY: the C program passes a place for each result that it wants, else null.
             unsafe {
                 put_string(source.name(), name, name_len);
                 put_string(source.help(), desc, desc_len);

@@ -20,7 +20,6 @@ use oxmpi_objects::predefined::Category;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::ffi::{c_int, c_void};
 
-/// The arguments at the origin.
 #[derive(Clone, Copy)]
 pub(super) struct OriginArgs {
     pub(super) addr: *const c_void,
@@ -28,7 +27,6 @@ pub(super) struct OriginArgs {
     pub(super) datatype: Datatype,
 }
 
-/// The arguments at the target.
 #[derive(Clone, Copy)]
 pub(super) struct TargetArgs {
     pub(super) rank: c_int,
@@ -37,7 +35,6 @@ pub(super) struct TargetArgs {
     pub(super) datatype: Datatype,
 }
 
-/// Checks the arguments at the target.
 fn at(library: &Running, place: TargetArgs) -> Result<At> {
     let datatype = library.datatype(place.datatype)?;
     datatype.check_committed()?;
@@ -177,7 +174,6 @@ fn accumulate_plainly(
     })
 }
 
-/// Accumulates one element by a straight line.
 #[inline(always)]
 fn fetched_now(origin: *const c_void, result: OriginArgs, place: (c_int, Aint), op: Op, win: Win) -> bool {
     let operand = if op == abi::MPI_NO_OP { Some(Bytes::empty()) } else { None };
@@ -280,7 +276,7 @@ fn swap_fully(
 }
 
 mpi! {
-    /// MPI-5.0 section 12.3.1. Test: tests/c/win_put_get.c.
+    /// Test: tests/c/win_put_get.c.
     fn MPI_Put(origin_addr: *const c_void, origin_count: c_int, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: c_int, target_datatype: Datatype, win: Win) -> c_int {
         let origin = OriginArgs { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
         let place = TargetArgs { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
@@ -293,7 +289,7 @@ mpi! {
         put_plainly(FuncId::MPI_Put_c, origin, place, win)
     }
 
-    /// MPI-5.0 section 12.3.2. Test: tests/c/win_put_get.c.
+    /// Test: tests/c/win_put_get.c.
     fn MPI_Get(origin_addr: *mut c_void, origin_count: c_int, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: c_int, target_datatype: Datatype, win: Win) -> c_int {
         let origin = OriginArgs { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
         let place = TargetArgs { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
@@ -306,7 +302,7 @@ mpi! {
         get_plainly(FuncId::MPI_Get_c, origin, place, win)
     }
 
-    /// MPI-5.0 section 12.3.4. Test: tests/c/win_accumulate.c.
+    /// Test: tests/c/win_accumulate.c.
     fn MPI_Accumulate(origin_addr: *const c_void, origin_count: c_int, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: c_int, target_datatype: Datatype, op: Op, win: Win) -> c_int {
         let origin = OriginArgs { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
         let place = TargetArgs { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
@@ -319,7 +315,7 @@ mpi! {
         accumulate_plainly(FuncId::MPI_Accumulate_c, (origin, None), place, op, win)
     }
 
-    /// MPI-5.0 section 12.3.4. Test: tests/c/win_accumulate.c.
+    /// Test: tests/c/win_accumulate.c.
     fn MPI_Get_accumulate(origin_addr: *const c_void, origin_count: c_int, origin_datatype: Datatype, result_addr: *mut c_void, result_count: c_int, result_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: c_int, target_datatype: Datatype, op: Op, win: Win) -> c_int {
         let origin = OriginArgs { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
         let result = OriginArgs { addr: result_addr, count: i64::from(result_count), datatype: result_datatype };
@@ -334,7 +330,7 @@ mpi! {
         accumulate_plainly(FuncId::MPI_Get_accumulate_c, (origin, Some(result)), place, op, win)
     }
 
-    /// MPI-5.0 section 12.3.4. Test: tests/c/win_atomics.c.
+    /// Test: tests/c/win_atomics.c.
     fn MPI_Fetch_and_op(origin_addr: *const c_void, result_addr: *mut c_void, datatype: Datatype, target_rank: c_int, target_disp: Aint, op: Op, win: Win) -> c_int {
         let (result, place) = (OriginArgs { addr: result_addr, count: 1, datatype }, (target_rank, target_disp));
         if fetched_now(origin_addr, result, place, op, win) {
@@ -343,7 +339,7 @@ mpi! {
         fetch_fully(origin_addr, result, place, op, win)
     }
 
-    /// MPI-5.0 section 12.3.4. Test: tests/c/win_atomics.c.
+    /// Test: tests/c/win_atomics.c.
     fn MPI_Compare_and_swap(origin_addr: *const c_void, compare_addr: *const c_void, result_addr: *mut c_void, datatype: Datatype, target_rank: c_int, target_disp: Aint, win: Win) -> c_int {
         if let Some(new) = plain(origin_addr, 1, datatype)
             && let Some(compare) = plain(compare_addr, 1, datatype)

@@ -28,7 +28,6 @@ fn bytes(size: Aint) -> Result<usize> {
         .map_err(|_| MpiError::new(abi::MPI_ERR_SIZE, format!("size is {size}; it must not be negative")))
 }
 
-/// Checks the arguments that all functions have.
 fn new_window(flavor: Flavor, size: Aint, disp_unit: Aint, info: Info) -> Result<NewWindow> {
     let size = bytes(size)?;
     if disp_unit <= 0 {
@@ -42,7 +41,6 @@ fn new_window(flavor: Flavor, size: Aint, disp_unit: Aint, info: Info) -> Result
 /// The reason against device memory: other processes access a window's memory directly.
 const NO_WINDOW: &str = "a window needs memory of the host: make it of such memory, and copy between the two";
 
-/// Memory of the program for a window.
 fn exposed(library: &Running, base: *mut c_void, len: usize) -> Result<Exposed> {
     if len > 0 {
         library.check_on_host(base, NO_WINDOW)?;
@@ -136,7 +134,7 @@ fn free(win: *mut Win) -> c_int {
 }
 
 mpi! {
-    /// MPI-5.0 section 12.2.1. Test: tests/c/win_create.c.
+    /// Test: tests/c/win_create.c.
     fn MPI_Win_create(base: *mut c_void, size: Aint, disp_unit: c_int, info: Info, comm: Comm, win: *mut Win) -> c_int {
         create_from(FuncId::MPI_Win_create, (base, size, disp_unit as Aint), info, comm, win)
     }
@@ -145,7 +143,7 @@ mpi! {
         create_from(FuncId::MPI_Win_create_c, (base, size, disp_unit), info, comm, win)
     }
 
-    /// MPI-5.0 section 12.2.2. `baseptr` is the address of a pointer. Test: tests/c/win_create.c.
+    /// `baseptr` is the address of a pointer. Test: tests/c/win_create.c.
     fn MPI_Win_allocate(size: Aint, disp_unit: c_int, info: Info, comm: Comm, baseptr: *mut c_void, win: *mut Win) -> c_int {
         let what = (size, disp_unit as Aint);
         allocate(FuncId::MPI_Win_allocate, Flavor::Allocate, what, info, comm, baseptr, win)
@@ -155,7 +153,7 @@ mpi! {
         allocate(FuncId::MPI_Win_allocate_c, Flavor::Allocate, (size, disp_unit), info, comm, baseptr, win)
     }
 
-    /// MPI-5.0 section 12.2.3. Test: tests/c/win_shared.c.
+    /// Test: tests/c/win_shared.c.
     fn MPI_Win_allocate_shared(size: Aint, disp_unit: c_int, info: Info, comm: Comm, baseptr: *mut c_void, win: *mut Win) -> c_int {
         let what = (size, disp_unit as Aint);
         allocate(FuncId::MPI_Win_allocate_shared, Flavor::Shared, what, info, comm, baseptr, win)
@@ -165,36 +163,33 @@ mpi! {
         allocate(FuncId::MPI_Win_allocate_shared_c, Flavor::Shared, (size, disp_unit), info, comm, baseptr, win)
     }
 
-    /// MPI-5.0 section 12.2.5. Test: tests/c/win_dynamic.c.
+    /// Test: tests/c/win_dynamic.c.
     fn MPI_Win_create_dynamic(info: Info, comm: Comm, win: *mut Win) -> c_int {
         on_comm(FuncId::MPI_Win_create_dynamic, comm, |library, communicator| {
             create(library, communicator, new_window(Flavor::Dynamic, 0, 1, info), None, win)
         })
     }
 
-    /// MPI-5.0 section 12.2.5.
     fn MPI_Win_attach(win: Win, base: *mut c_void, size: Aint) -> c_int {
         on_win(FuncId::MPI_Win_attach, win, |library, window| {
             library.process.attach_memory(window, exposed(library, base, bytes(size)?)?)
         })
     }
 
-    /// MPI-5.0 section 12.2.5.
     fn MPI_Win_detach(win: Win, base: *const c_void) -> c_int {
         on_win(FuncId::MPI_Win_detach, win, |library, window| {
             library.process.detach_memory(window, base.expose_provenance())
         })
     }
 
-    /// MPI-5.0 section 12.2.6. Waits for all ranks; an open epoch on any rank is an error on all.
-    /// Test: tests/c/win_errors.c.
+    /// Waits for all ranks; an open epoch on any rank is an error on all. Test:
+    /// tests/c/win_errors.c.
     fn MPI_Win_free(win: *mut Win) -> c_int {
         free(win)
     }
 }
 
 /// The location of a rank's memory.
-///
 /// # Safety
 /// `size` and `baseptr` must be null or places for an address-sized integer and a pointer.
 unsafe fn query(
@@ -215,8 +210,8 @@ unsafe fn query(
 }
 
 mpi! {
-    /// MPI-5.0 section 12.2.3. A rank whose memory cannot be reached by loads and stores has size
-    /// 0. Test: tests/c/win_shared.c.
+    /// A rank whose memory cannot be reached by loads and stores has size 0. Test:
+    /// tests/c/win_shared.c.
     fn MPI_Win_shared_query(win: Win, rank: c_int, size: *mut Aint, disp_unit: *mut c_int, baseptr: *mut c_void) -> c_int {
         on_win(FuncId::MPI_Win_shared_query, win, |library, window| {
             // SAFETY: the C program passes places for the three results.

@@ -32,15 +32,13 @@ fn predefined(facts: &Facts, keyval: c_int) -> Option<*const c_void> {
 }
 
 mpi! {
-    /// MPI-5.0 section 12.2.6.
     fn MPI_Win_get_group(win: Win, group: *mut Group) -> c_int {
         on_win(FuncId::MPI_Win_get_group, win, |library, window| {
             groups::give(library, group, "group", window.group()?)
         })
     }
 
-    /// MPI-5.0 section 12.2.7. Unknown hints are ignored; hints about memory have an effect only
-    /// when a window is made.
+    /// Unknown hints are ignored; hints about memory have an effect only when a window is made.
     fn MPI_Win_set_info(win: Win, info: Info) -> c_int {
         on_win(FuncId::MPI_Win_set_info, win, |_, window| {
             window.set_hints(window.hints().updated(&info::given(info)?)?);
@@ -48,14 +46,14 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 12.2.7. Returns all known hints with their current values.
+    /// Returns all known hints with their current values.
     fn MPI_Win_get_info(win: Win, info_used: *mut Info) -> c_int {
         on_win(FuncId::MPI_Win_get_info, win, |_, window| {
             info::give(window.hints().info(), info_used, "info_used")
         })
     }
 
-    /// MPI-5.0 section 7.8. A longer name is cut.
+    /// A longer name is cut.
     fn MPI_Win_set_name(win: Win, win_name: *const c_char) -> c_int {
         on_win(FuncId::MPI_Win_set_name, win, |_, window| {
             // SAFETY: the C program passes a string.
@@ -64,23 +62,20 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.8. MPI_WIN_NULL has a name, too.
+    /// MPI_WIN_NULL has a name, too.
     fn MPI_Win_get_name(win: Win, win_name: *mut c_char, resultlen: *mut c_int) -> c_int {
         if win == abi::MPI_WIN_NULL {
             return errors::on_none(FuncId::MPI_Win_get_name, |_| {
-                // SAFETY: the C program passes room for MPI_MAX_OBJECT_NAME characters and a place
-                // for an integer.
+                // SAFETY: the C program passes MPI_MAX_OBJECT_NAME characters and an integer.
                 unsafe { put_named(b"MPI_WIN_NULL", abi::MPI_MAX_OBJECT_NAME, win_name, "win_name", resultlen) }
             });
         }
         on_win(FuncId::MPI_Win_get_name, win, |_, window| {
-            // SAFETY: the C program passes room for MPI_MAX_OBJECT_NAME characters and a place for
-            // an integer.
+            // SAFETY: the C program passes MPI_MAX_OBJECT_NAME characters and an integer.
             unsafe { put_named(&window.name(), abi::MPI_MAX_OBJECT_NAME, win_name, "win_name", resultlen) }
         })
     }
 
-    /// MPI-5.0 section 9.3.2.
     fn MPI_Win_set_errhandler(win: Win, errhandler: Errhandler) -> c_int {
         on_win(FuncId::MPI_Win_set_errhandler, win, |_, window| {
             window.errhandler_cell().set(attach(errhandler, HandlerKind::Win)?);
@@ -88,7 +83,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 9.3.2. The program gets a reference, which it must free.
+    /// The program gets a reference, which it must free.
     fn MPI_Win_get_errhandler(win: Win, errhandler: *mut Errhandler) -> c_int {
         on_win(FuncId::MPI_Win_get_errhandler, win, |_, window| {
             if errhandler.is_null() {
@@ -111,7 +106,6 @@ mpi! {
         }
     }
 
-    /// MPI-5.0 section 7.7.4.
     fn MPI_Win_set_attr(win: Win, win_keyval: c_int, attribute_val: *mut c_void) -> c_int {
         with_win(FuncId::MPI_Win_set_attr, win, |_, window| {
             set(ObjectKind::Win, win, &window.attributes, win_keyval, attribute_val)
@@ -131,7 +125,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.7.4.
     fn MPI_Win_delete_attr(win: Win, win_keyval: c_int) -> c_int {
         with_win(FuncId::MPI_Win_delete_attr, win, |_, window| {
             delete(ObjectKind::Win, win, &window.attributes, win_keyval)

@@ -10,7 +10,6 @@ use oxmpi_engine::RequestId;
 use oxmpi_objects::error::Result;
 use std::ffi::{c_int, c_void};
 
-/// Starts an access and stores its request. A complete access has a complete request.
 fn start(
     function: FuncId,
     win: Win,
