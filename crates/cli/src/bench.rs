@@ -57,7 +57,6 @@ struct BenchOptions {
     markdown: Option<PathBuf>,
 }
 
-/// Runs `oxmpi bench ARGS` and returns the exit code.
 pub(crate) fn main(args: &[OsString]) -> i32 {
     let words: Vec<String> = args.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     if words.iter().any(|word| word == "--help" || word == "-h") {
@@ -172,7 +171,6 @@ fn read(file: &Path) -> Result<String, String> {
     oxmpi_param::file::read_text(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
 }
 
-/// Measures one transport by one job.
 fn measure(options: &BenchOptions, transport: &str) -> Result<Figures, String> {
     let own = oxmpi_sys::library::program().map_err(|error| format!("cannot find this program: {error}"))?;
     let mut command = Command::new(&own);

@@ -45,7 +45,6 @@ pub(crate) fn parameters() -> Result<Params, Stop> {
     Err(usage(found.errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))
 }
 
-/// The arguments of a command line as text.
 pub(crate) fn words(args: &[OsString]) -> impl Iterator<Item = String> {
     args.iter().map(|arg| arg.to_string_lossy().into_owned())
 }

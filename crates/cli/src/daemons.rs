@@ -55,7 +55,6 @@ oxmpi nodes, lamnodes: list the nodes where you have daemons
 A node whose daemon has ended or cannot be reached is marked no_answer, and standard error says why.
 ";
 
-/// The command line of each of these commands.
 struct DaemonCommand {
     params: Params,
     verbose: bool,

@@ -73,7 +73,6 @@ impl Severity {
     }
 }
 
-/// Runs `oxmpi doctor ARGS` and returns the exit code.
 pub(crate) fn main(args: &[OsString]) -> i32 {
     let words: Vec<String> = args.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -105,7 +104,6 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     i32::from(found.iter().any(|one| one.severity == Severity::Problem))
 }
 
-/// Runs `--measure` and returns the exit code.
 fn measured() -> i32 {
     match measure::measure() {
         Ok(text) => {

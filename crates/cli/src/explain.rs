@@ -58,7 +58,6 @@ It depends on single_copy, shm_pool_bytes, shm_pool_from_bytes and shm_eager_lim
 or measured (shm_copy_costs, 'oxmpi doctor --measure'): nothing is learnt from messages.
 ";
 
-/// The call of a collective that is to be explained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct CollectiveQuery {
     facts: Facts,
@@ -112,11 +111,9 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     }
 }
 
-/// What parameters say about a job.
 struct JobFacts {
     associative: Option<bool>,
     rpi: &'static Module,
-    /// Whether its collectives have shared memory.
     has_memory: bool,
     pool: PoolSegments,
 }
@@ -145,7 +142,6 @@ fn settings(query: &CollectiveQuery) -> Result<(Settings, JobFacts), String> {
 
 /// The components that serve the call.
 struct Served {
-    /// The component of each form.
     by: Vec<(Form, Result<Component, Unserved>)>,
     /// The algorithm of a blocking call that another component than tuned serves, and the reason
     /// for it.
@@ -383,7 +379,6 @@ fn in_text(
     out
 }
 
-/// Whether shared memory serves a call.
 fn is_small(
     facts: &Facts,
     decision: &Result<Decision<'_>, IllegalForced>,

@@ -354,7 +354,6 @@ fn set_as(params: &mut Params, name: &str, word: &str, of: &str) -> Result<(), M
     params.set_from(name, word, source).map_err(|error| mpirun_error(USAGE, error))
 }
 
-/// The automatic checkpoints that the options request.
 fn supervision(options: &LaunchOptions, is_spread: bool) -> Result<Option<Supervision>, MpirunError> {
     let found = Supervision { every: options.every, on_term: options.checkpoint_on_term };
     if found == Supervision::default() {
@@ -454,7 +453,6 @@ pub(crate) fn agent() -> i32 {
     }
 }
 
-/// Finds a program for MPI_Comm_spawn.
 fn find_program(wanted: &Wanted<'_>) -> Result<PathBuf, String> {
     if let Some(hosts) = wanted.hosts
         && let Some(host) = hosts::Hosts::of_list(hosts)?.elsewhere()
@@ -618,7 +616,6 @@ fn app(
 
 struct Search<'a> {
     path: Option<&'a OsStr>,
-    /// The working directory of the program.
     directory: Option<&'a Path>,
 }
 

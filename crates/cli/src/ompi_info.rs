@@ -73,7 +73,6 @@ fn components_of(module: &'static Module) -> Vec<Component> {
     [("rpi", module.name)].into_iter().chain(btl.map(|name| ("btl", *name))).collect()
 }
 
-/// Runs the command and returns the exit code.
 pub(crate) fn main(name: &str, args: &[OsString]) -> i32 {
     let words: Vec<String> = args.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     if words.iter().any(|word| matches!(word.as_str(), "--help" | "-help" | "-h")) {

@@ -16,7 +16,6 @@ use roff::RoffPage;
 const PAGES: [(&str, &str); 4] = [("mpirun", "1"), ("mpicc", "1"), ("oxmpi", "1"), ("oxmpi-params", "7")];
 const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
 
-/// Prints the manual page as roff.
 pub(crate) fn man(args: &[OsString]) -> i32 {
     print("man", args, &PAGES.map(|(name, _)| name), |name| match name {
         "mpirun" => mpirun(),

@@ -24,7 +24,6 @@ A file of parameters for all users that somebody has changed stays.
 /// A line of the list.
 #[derive(Debug, PartialEq, Eq)]
 enum InstalledPath {
-    /// A file or a link.
     File(PathBuf),
     /// A file that is removed only if its content has this length in bytes and this hash.
     Config(PathBuf, u64, u64),

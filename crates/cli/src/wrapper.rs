@@ -14,7 +14,6 @@ use std::process::Command;
 use self::arguments::{WrapperAction, WrapperRequest};
 use crate::prefix;
 
-/// The text of `mpicc --help`.
 pub(crate) fn help() -> String {
     help::text(Language::C)
 }
@@ -37,7 +36,6 @@ pub(crate) enum Language {
 }
 
 impl Language {
-    /// The language of the wrapper with this name.
     pub(crate) fn of(name: &str) -> Option<Language> {
         match name {
             "mpicc" => Some(Language::C),
@@ -53,7 +51,6 @@ impl Language {
         }
     }
 
-    /// The usual name of the compiler.
     fn compiler(self) -> &'static str {
         match self {
             Language::C => "cc",
@@ -70,7 +67,6 @@ impl Language {
         }
     }
 
-    /// The wrapper's option that names another compiler.
     fn option(self) -> &'static str {
         match self {
             Language::C => "-cc=",
@@ -79,7 +75,6 @@ impl Language {
     }
 }
 
-/// Runs the wrapper called `name`.
 pub(crate) fn main(language: Language, name: &str, args: &[OsString]) -> i32 {
     let mut request = WrapperRequest::read(language, args);
     request.compat |= std::env::var_os(COMPAT).is_some_and(|value| wants_compat(&value));

@@ -1,6 +1,5 @@
 //! The quantities that are measured, and the lines in which rank 0 reports them.
 
-/// A quantity that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measurement {
     Latency,
@@ -53,7 +52,6 @@ impl Overlap {
     }
 }
 
-/// The figures of one job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Figures {
     /// Bytes, and half a round trip in microseconds.
@@ -69,7 +67,6 @@ pub(crate) struct Figures {
 /// The first word of a line with a figure. All other lines of a job's output are skipped.
 const FIGURE: &str = "oxmpi-bench";
 
-/// The line of one figure.
 pub(crate) fn line(what: Measurement, bytes: usize, values: &[f64]) -> String {
     let values: Vec<String> = values.iter().map(|value| format!(" {value:.6}")).collect();
     format!("{FIGURE} {} {bytes}{}\n", what.name(), values.concat())

@@ -134,7 +134,6 @@ fn end(name: &str) -> String {
 }
 
 /// The page with the tables of the measured transports in place of its own ones.
-///
 /// # Errors
 /// A begin marker has no end marker behind it.
 pub(super) fn refreshed(page: &str, all: &All) -> Result<String, String> {

@@ -76,7 +76,6 @@ impl Pair<'_> {
         }
     }
 
-    /// Synchronises the two ranks.
     fn meet(&self) -> Result<()> {
         self.swap(0.0).map(drop)
     }
@@ -220,7 +219,6 @@ fn timed(loops: u64) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-/// The number of loops that take `us` microseconds.
 fn loops_of(us: f64) -> u64 {
     const TRIED: u64 = 100_000;
     let one = median((0..ROUNDS).map(|_| timed(TRIED)).collect()) / TRIED as f64;

@@ -36,7 +36,6 @@ pub(crate) fn exec(args: &[OsString]) -> i32 {
     answer("exec", HELP, try_exec(args))
 }
 
-/// The command line of `oxmpi exec`.
 struct ExecOptions {
     /// The options that [`DaemonCommand::read`] handles.
     common: Vec<OsString>,
@@ -233,7 +232,6 @@ impl Lines {
 /// A descriptor's meaning in [`watch`].
 #[derive(Clone, Copy)]
 enum Polled {
-    /// Standard input of this command.
     Input,
     /// The stream to the program accepts bytes again.
     Writable(usize),

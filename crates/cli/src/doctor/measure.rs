@@ -27,7 +27,6 @@ const BUDGET: Duration = Duration::from_millis(3);
 const MOST_PREEMPTIONS: u64 = 6;
 
 /// Measures, writes the file, and returns the report.
-///
 /// # Errors
 /// The reason why no file was written.
 pub(super) fn measure() -> Result<String, String> {
@@ -60,7 +59,6 @@ pub(super) fn measure() -> Result<String, String> {
         + &format!("written to {}: jobs use it from now on\n", path.display()))
 }
 
-/// The path of the file.
 fn target(params: &Params) -> Result<PathBuf, String> {
     let value = params.shm_copy_costs();
     copy_costs::path(value, std::env::var_os("HOME")).ok_or_else(|| match value {
@@ -83,7 +81,6 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
     written
 }
 
-/// The result of a measurement.
 struct MeasuredFacts {
     facts: CopyFacts,
     /// Figures that are copied from the built-in facts, with the reason.

@@ -35,7 +35,6 @@ impl CopyQuery {
 }
 
 /// Returns the answer to `oxmpi explain copy WORDS`.
-///
 /// # Errors
 /// A word or a parameter is wrong.
 pub(super) fn explain<'a>(words: impl Iterator<Item = &'a str>) -> Result<String, String> {

@@ -25,7 +25,6 @@ pub(crate) fn survey(module: &Module, params: &Params) -> Option<Result<Survey, 
     Constructor::of(module)?.survey.map(|survey| survey(params))
 }
 
-/// The survey as text.
 pub(super) fn text(module: &Module, found: &Result<Survey, String>) -> String {
     let found = match found {
         Ok(found) => found,
@@ -52,7 +51,6 @@ pub(super) fn text(module: &Module, found: &Result<Survey, String>) -> String {
     out
 }
 
-/// The survey as JSON.
 pub(super) fn json(found: &Result<Survey, String>) -> Value {
     let found = match found {
         Ok(found) => found,

@@ -5,7 +5,6 @@ use oxmpi_core::tool::events::{self, ElementType, EventType};
 use oxmpi_core::tool::{Bind, Pvar, pvars as table};
 use oxmpi_param::Param;
 
-/// All performance variables.
 pub(super) fn pvars() -> &'static [Pvar] {
     table::all()
 }

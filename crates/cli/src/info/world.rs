@@ -124,7 +124,6 @@ impl World {
     }
 }
 
-/// The collectives of intracommunicators.
 fn collectives() -> impl Iterator<Item = Collective> {
     Collective::ALL
         .into_iter()

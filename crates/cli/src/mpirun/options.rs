@@ -35,7 +35,6 @@ pub(crate) enum MpirunAction {
     Version,
 }
 
-/// The options of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LaunchOptions {
     pub(crate) programs: Vec<ProgramOptions>,
@@ -65,7 +64,6 @@ pub(crate) struct LaunchOptions {
     pub(crate) no_local: bool,
     /// The prefix of OxMPI on other hosts, if it differs from this one.
     pub(crate) prefix: Option<PathBuf>,
-    /// Whether mpirun returns as soon as the job starts.
     pub(crate) no_wait: bool,
     /// MPI_UNIVERSE_SIZE, if an option sets it.
     pub(crate) universe_size: Option<u32>,
@@ -104,10 +102,8 @@ pub(crate) struct ProgramOptions {
     pub(crate) inherit: Option<Inherit>,
 }
 
-/// The number of ranks of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RankCount {
-    /// No option gives the number.
     #[default]
     Unset,
     Number(u32),
@@ -178,7 +174,6 @@ impl LaunchOptions {
         }
     }
 
-    /// The binding of the ranks.
     pub(crate) fn bind(&self) -> Bind {
         match (self.bind_to, self.cores_each) {
             (Some(BindTarget::None), _) => Bind::None,
@@ -305,14 +300,12 @@ pub(crate) fn parse(args: &[OsString]) -> Result<MpirunAction, UsageError> {
 struct CommandLineReader {
     words: VecDeque<OsString>,
     options: LaunchOptions,
-    /// The program whose options are being read.
     program: ProgramOptions,
     /// The remaining lines of a file of programs, if `words` is a line of it. In such a line `:` is
     /// an ordinary word.
     lines: Option<VecDeque<Vec<OsString>>>,
 }
 
-/// An option with its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ParsedOption {
     name: String,
@@ -332,7 +325,6 @@ impl ParsedOption {
         UsageError::Wrong { option: self.name.clone(), value: self.shown(0), why: why.to_string() }
     }
 
-    /// Reads a number of at least 1.
     fn number(&self, wanted: &'static str) -> Result<u32, UsageError> {
         self.shown(0).parse().ok().filter(|&n| n > 0).ok_or_else(|| self.bad(wanted))
     }

@@ -15,7 +15,6 @@ pub(super) struct RankPlaces {
 
 impl RankPlaces {
     /// Resolves places on these hosts, or on this machine alone if there are none.
-    ///
     /// # Errors
     /// A place does not exist.
     pub(super) fn find(

@@ -65,7 +65,6 @@ pub(super) fn move_to(options: &mut LaunchOptions, hosts: &Hosts) -> Result<(), 
 }
 
 /// Moves the ranks to the hosts in the lines of an app schema.
-///
 /// # Errors
 /// The schema does not fit the job.
 pub(super) fn place_by(options: &mut LaunchOptions, schema: &LaunchOptions) -> Result<(), String> {

@@ -25,7 +25,6 @@ fn choices(values: &[&str]) -> Vec<String> {
     }
 }
 
-/// The number of values that must follow.
 fn following((names, values, _): &Opt) -> usize {
     if names.contains(&"--help") { 0 } else { values.len() }
 }

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use super::Language;
 
-/// The action that the arguments request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WrapperAction {
     Run,
@@ -147,7 +146,6 @@ impl WrapperRequest {
         })
     }
 
-    /// Whether the program is linked without shared libraries.
     pub(super) fn is_static(&self) -> bool {
         self.links() && self.without_values().any(|arg| arg == "-static" || arg == "--static")
     }

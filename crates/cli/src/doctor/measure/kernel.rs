@@ -29,7 +29,6 @@ pub(super) struct KernelRun {
 
 /// Measures with one process on each of two processors. `None`: the kernel does not let a process
 /// read the other's memory.
-///
 /// # Errors
 /// The second process cannot be started, or ends early.
 pub(super) fn between(processors: [usize; 2]) -> std::result::Result<Option<KernelRun>, String> {

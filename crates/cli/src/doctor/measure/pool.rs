@@ -58,7 +58,6 @@ struct LeastCosts {
 }
 
 /// Measures between two processors.
-///
 /// # Errors
 /// A thread may not run on its processor, or the other one does not respond.
 pub(super) fn between(processors: [usize; 2]) -> Result<PoolRun, String> {

@@ -4,7 +4,6 @@ use oxmpi_param::nearest::nearest;
 
 use super::table::{SPECS, Topic};
 
-/// A topic of the help.
 struct HelpTopic {
     topic: Topic,
     word: &'static str,
@@ -153,7 +152,6 @@ pub(crate) struct Chapter {
     pub(crate) options: Vec<Opt>,
 }
 
-/// The topics, for the manual page and for shells.
 pub(crate) fn chapters() -> Vec<Chapter> {
     let options = |topic| SPECS.iter().filter(move |spec| spec.topic == topic);
     let chapter = |page: &HelpTopic| Chapter {
@@ -164,7 +162,6 @@ pub(crate) fn chapters() -> Vec<Chapter> {
     PAGES.iter().map(chapter).collect()
 }
 
-/// Returns the help with all options by topic.
 pub(crate) fn help() -> String {
     let mut out = format!(
         "{USAGE}\n\nStarts the ranks of an MPI job, on this host or others, and waits for them. Programs that do not use MPI run too.\n"
@@ -176,7 +173,6 @@ pub(crate) fn help() -> String {
     out
 }
 
-/// Returns the page of a topic, or the error of an unknown one.
 pub(crate) fn topic(word: &str) -> Result<String, String> {
     if let Some(page) = PAGES.iter().find(|page| page.word == word) {
         return Ok(format!("{}\n\n{}\n{}", page.heading, page.text, options(page.topic)));

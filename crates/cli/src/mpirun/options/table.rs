@@ -66,7 +66,6 @@ pub(super) enum Id {
     Version,
 }
 
-/// The topic of an option in the help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Topic {
     Ranks,
