@@ -1,11 +1,12 @@
-/* What the C test programs share: counting failures on every rank, one verdict, and message contents that can be verified.
+/* Common parts of the C test programs: failures are counted on every rank, there is one verdict, and the contents of
+ * messages can be verified.
  *
  * A program calls check_begin, does its tests with CHECK, CHECK_EQ and CHECK_CLASS, and returns check_end(). Rank 0 then
  * prints "ok" as its last line if no rank saw a failure; otherwise every rank exits with code 1.
  *
- * Two environment variables, for slow machines: CHECK_DIVISOR=n divides the repetitions that go through scaled(), and
- * CHECK_SECONDS=n is the time after which a rank that hangs gives up (60 unless told). CHECK_BEGIN is a command that each rank
- * runs behind MPI_Init, before its first message. CHECK_MOVED: see moved.h.
+ * Environment variables: CHECK_DIVISOR=n divides the repetitions that go through scaled(), for slow machines.
+ * CHECK_SECONDS=n is the time after which a hanging rank gives up (60). CHECK_BEGIN is a command that each rank runs
+ * behind MPI_Init, before its first message. CHECK_MOVED: see moved.h.
  */
 #ifndef CHECK_H
 #define CHECK_H
@@ -27,9 +28,9 @@ static int rank = -1;
 static int size = 0;
 static int check_failures = 0;
 static char check_place[160] = "";
-/* True if the condition holds; a failure prints rank, file and line, and is counted. */
+/* A failure prints rank, file and line, and is counted. The value is true if the condition holds. */
 #define CHECK(condition) check_report(!!(condition), __FILE__, __LINE__, "%s", #condition)
-/* The same for two integers, whose values are printed. */
+/* The same for two integers, which a failure prints. */
 #define CHECK_EQ(got, want) \
     check_equal((long long) (got), (long long) (want), __FILE__, __LINE__, #got, #want)
 /* The call must fail with an error of this class. */
@@ -37,7 +38,7 @@ static char check_place[160] = "";
 /* The call must succeed. */
 #define CHECK_OK(call) check_class((call), MPI_SUCCESS, __FILE__, __LINE__, #call, "MPI_SUCCESS")
 
-/* Says which case is being tested: printed with the failures that follow. Not for use by several threads. */
+/* Names the current case, which failures print. Only one thread may call it. */
 __attribute__((format(printf, 1, 2))) static inline void check_where(const char *format, ...)
 {
     va_list values;
@@ -79,7 +80,7 @@ static inline int check_class(int code, int want, const char *file, int line, co
     return check_report(0, file, line, "%s gives class %d (%s), not %s = %d", call, class, text, want_text, want);
 }
 
-/* Repetitions after CHECK_DIVISOR, at least one. */
+/* Divides repetitions by CHECK_DIVISOR; at least one is left. */
 static inline int scaled(int repetitions)
 {
     const char *text = getenv("CHECK_DIVISOR");
@@ -98,7 +99,7 @@ static inline void check_out_of_time(int signal_number)
     _exit(2);
 }
 
-/* A hang ends by itself. */
+/* Ends a hanging rank after CHECK_SECONDS. */
 static inline void check_watch(void)
 {
     const char *text = getenv("CHECK_SECONDS");
@@ -106,7 +107,7 @@ static inline void check_watch(void)
     alarm(text ? (unsigned) atoi(text) : 60);
 }
 
-/* Rank and size, for programs that initialize MPI themselves. */
+/* Sets rank and size, for programs that initialise MPI themselves. */
 static inline void check_ranks(void)
 {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -125,7 +126,7 @@ static inline void check_begin(int *argc, char ***argv)
     if (begin && system(begin) != 0) MPI_Abort(MPI_COMM_WORLD, 2);
 }
 
-/* The failures of all ranks, while MPI is usable. */
+/* The sum of the failures of all ranks. MPI must be initialised. */
 static inline int check_total(void)
 {
     int total = -1;
@@ -134,7 +135,7 @@ static inline int check_total(void)
     return total;
 }
 
-/* The verdict; what main returns. */
+/* The verdict, which main returns. */
 static inline int check_end(void)
 {
     int total = check_total();
@@ -144,7 +145,7 @@ static inline int check_end(void)
     return total != 0 || check_failures != 0;
 }
 
-/* Contents: byte i of message `seed`. */
+/* Byte i of the message `seed`. */
 static inline unsigned char pattern_byte(unsigned seed, size_t i)
 {
     return (unsigned char) (seed * 31u + (unsigned) i * 7u + (unsigned) (i >> 8) * 13u + 1u);
@@ -156,7 +157,7 @@ static inline void pattern_fill(void *buffer, size_t bytes, unsigned seed)
     for (size_t i = 0; i < bytes; i++) at[i] = pattern_byte(seed, i);
 }
 
-/* The first byte that differs from the pattern, or -1. */
+/* The index of the first byte that differs from the pattern, or -1. */
 static inline long long pattern_differs(const void *buffer, size_t bytes, unsigned seed)
 {
     const unsigned char *at = buffer;
@@ -165,7 +166,7 @@ static inline long long pattern_differs(const void *buffer, size_t bytes, unsign
     return -1;
 }
 
-/* The first byte of buffer[from, to) that is not `value`, or -1: what must stay untouched. */
+/* The index of the first byte of buffer[from, to) that is not `value`, or -1: for bytes that must stay untouched. */
 static inline long long bytes_differ(const void *buffer, size_t from, size_t to, unsigned char value)
 {
     const unsigned char *at = buffer;
@@ -174,7 +175,7 @@ static inline long long bytes_differ(const void *buffer, size_t from, size_t to,
     return -1;
 }
 
-/* A random number that sender and receiver can both draw: the same for the same three values. */
+/* A pseudo-random number that sender and receiver can both compute: the same for the same three values. */
 static inline unsigned drawn(unsigned a, unsigned b, unsigned c)
 {
     uint64_t x = ((uint64_t) a << 42) ^ ((uint64_t) b << 21) ^ c;
@@ -184,7 +185,7 @@ static inline unsigned drawn(unsigned a, unsigned b, unsigned c)
     return (unsigned) ((x ^ (x >> 31)) >> 16);
 }
 
-/* Source, tag and length in bytes of a received message. */
+/* Checks source, tag and length in bytes of a received message. */
 #define CHECK_STATUS(status, source, tag, bytes) \
     check_status((status), (source), (tag), (bytes), __FILE__, __LINE__)
 
@@ -213,8 +214,8 @@ static inline void *allocate(size_t bytes)
     return memory;
 }
 
-/* Errors of world come back as codes. Not those of self: an error that is raised on the wrong communicator, or on none
- * though there is one, ends the job. */
+/* Makes errors on MPI_COMM_WORLD return codes. MPI_COMM_SELF keeps its handler, so an error that is raised on the wrong
+ * communicator, or on none instead of on world, ends the job. */
 static inline void return_errors(void)
 {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

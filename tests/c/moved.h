@@ -1,6 +1,6 @@
-/* With CHECK_MOVED: whether messages took the transport that is to be tested. It names performance
- * variables, with commas between them; a job of several ranks fails if all of them are still 0 at all
- * ranks in the end. For programs with check.h or must.h, whose CHECK it uses. */
+/* Checks that messages took the transport under test. CHECK_MOVED names performance variables, with commas between
+ * them. A job of several ranks fails if all of them are still 0 on all ranks at the end. For programs with check.h or
+ * must.h, whose CHECK it uses. */
 #ifndef MOVED_H
 #define MOVED_H
 
@@ -13,7 +13,7 @@ static MPI_T_pvar_session moved_session;
 static MPI_T_pvar_handle moved_counter[MOVED_MOST];
 static int moved_counters = 0;
 
-/* Lets the performance variables count from now on: after MPI_Init. */
+/* Starts the performance variables, after MPI_Init. */
 static inline void moved_begin(void)
 {
     const char *names = getenv("CHECK_MOVED");
