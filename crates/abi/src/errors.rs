@@ -10,7 +10,6 @@ use std::ffi::c_int;
 /// An error class.
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorClass {
-    /// The C name.
     pub name: &'static str,
     pub class: c_int,
     /// A few words, without a full stop.

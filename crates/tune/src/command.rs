@@ -150,7 +150,6 @@ fn simulate(options: &TuneOptions, simulated: &Simulation) -> Vec<Outcome> {
     cells.iter().enumerate().map(one).collect()
 }
 
-/// The state file of a running campaign, with a lock on it.
 struct StateFile {
     path: PathBuf,
     file: File,
@@ -176,7 +175,6 @@ fn measure(options: &TuneOptions) -> Result<(Vec<Outcome>, StateFile), String> {
     Ok((campaign.outcomes().to_vec(), state))
 }
 
-/// The path of the state file.
 fn state_of(options: &TuneOptions) -> PathBuf {
     options.resume.as_ref().or(options.state.as_ref()).cloned().unwrap_or_else(|| default_state(options))
 }
@@ -302,7 +300,6 @@ fn bar(done: usize, all: usize) -> String {
     format!("{}{}", "#".repeat(full), ".".repeat(24 - full.min(24)))
 }
 
-/// The result for the user.
 fn summary(options: &TuneOptions, rules: &Rules, winners: &[Winner]) -> String {
     let mut out = String::new();
     let faster: Vec<&Winner> = winners.iter().filter(|winner| winner.variant != Variant::FIXED).collect();

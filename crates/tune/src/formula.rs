@@ -89,7 +89,6 @@ fn nothing(_: f64) -> f64 {
     0.0
 }
 
-/// Recursive doubling of a whole vector.
 fn doubling_whole(c: &CostModel) -> f64 {
     let round = |distance| c.exchange(distance, c.m) + c.combine(c.m);
     c.fold(c.m, c.m) + c.doublings().filter(|d| 2.0 * d <= c.p).map(round).sum::<f64>()
@@ -279,7 +278,6 @@ mod tests {
             assert!(formula(id).is_some(), "{id}");
         }
         assert_eq!(FORMULAS.len(), tunable().count());
-        // Experimental algorithms have no formula.
         assert!(ALGORITHMS.len() > FORMULAS.len());
     }
 

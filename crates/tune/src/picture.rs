@@ -114,7 +114,6 @@ fn colour(number: u8) -> &'static str {
     COLOURS[(usize::from(number) + COLOURS.len() - 1) % COLOURS.len()]
 }
 
-/// Bytes with a unit.
 pub(crate) fn bytes_text(bytes: usize) -> String {
     match bytes {
         0 => "-".to_string(),

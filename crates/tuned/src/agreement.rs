@@ -24,9 +24,7 @@ pub enum AgreementAlgorithm {
 pub enum TreeShape {
     /// Two children for each rank.
     Binary,
-    /// All ranks are children of the root.
     Star,
-    /// One child for each rank.
     String,
     /// The root has as many children as the highest rank has binary digits.
     Binomial,

@@ -114,9 +114,6 @@ pub enum VirtualNodes {
 
 impl VirtualNodes {
     /// Parses the parameter `coll_smp_virtual_nodes`; `None` if it is empty.
-    ///
-    /// # Errors
-    /// The value is neither a number of nodes nor a list. The message is for the user.
     pub fn parse(text: &str) -> Result<Option<VirtualNodes>, String> {
         let wrong = || {
             format!(
@@ -214,9 +211,6 @@ impl Default for Components {
 
 impl Components {
     /// The settings of the parameters.
-    ///
-    /// # Errors
-    /// The name of the invalid parameter, and why its value is invalid.
     pub fn new(params: &Params) -> Result<Components, (&'static str, String)> {
         Ok(Components {
             selected: Asked::parse(params.coll()).map_err(|bad| ("coll", bad.to_string()))?,

@@ -14,7 +14,7 @@ use oxmpi_coll::{Area, Memory};
 use oxmpi_core::Communicator;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_plan::{Between, Blocks, Call, Groups, Member, Paired, Part, RootOnly, Shared};
+use oxmpi_plan::{Blocks, Call, Groups, InterCollective, InterRole, Paired, RootOnly, Shared, TeamMember};
 use std::ffi::c_int;
 
 /// A call on an intercommunicator.
@@ -63,8 +63,8 @@ fn nothing() -> Area {
 }
 
 impl Across<'_> {
-    fn me(&self) -> Member {
-        Member { rank: self.comm.collective_team().rank, size: self.comm.collective_team().size() }
+    fn me(&self) -> TeamMember {
+        TeamMember { rank: self.comm.collective_team().rank, size: self.comm.collective_team().size() }
     }
 
     fn remote(&self) -> usize {
@@ -72,13 +72,13 @@ impl Across<'_> {
     }
 
     /// What this rank is, by the root it gave.
-    fn part(&self, root: c_int) -> Result<Part> {
+    fn part(&self, root: c_int) -> Result<InterRole> {
         let remote = self.groups.remote(self.me());
         match root {
-            abi::MPI_ROOT => Ok(Part::Root),
-            abi::MPI_PROC_NULL => Ok(Part::Idle),
+            abi::MPI_ROOT => Ok(InterRole::Root),
+            abi::MPI_PROC_NULL => Ok(InterRole::Idle),
             _ => match u32::try_from(root).ok().filter(|root| (*root as usize) < remote.len()) {
-                Some(root) => Ok(Part::Leaf { root: remote.start + root }),
+                Some(root) => Ok(InterRole::Leaf { root: remote.start + root }),
                 None => {
                     let text = format!(
                         "root is {root}; it must be MPI_ROOT, MPI_PROC_NULL, or a rank of the remote group, 0 to {}",
@@ -90,84 +90,88 @@ impl Across<'_> {
         }
     }
 
-    fn moves(&self, what: Between, buffers: (Area, Area)) -> Result<()> {
+    fn moves(&self, what: InterCollective, buffers: (Area, Area)) -> Result<()> {
         let call = Call::Inter { groups: self.groups, what };
         movement_of(self.library, self.comm, call, buffers, self.end)
     }
 
     pub(super) fn bcast(&self, data: Named, root: c_int) -> Result<()> {
         let part = self.part(root)?;
-        let data = if part == Part::Idle { UserBuf::empty() } else { data.buffer(self.library)? };
-        let what = Between::Bcast { part, bytes: Paired(data.packed_len()) };
-        let buffers = if part == Part::Root { (data.into(), nothing()) } else { (nothing(), data.into()) };
+        let data = if part == InterRole::Idle { UserBuf::empty() } else { data.buffer(self.library)? };
+        let what = InterCollective::Bcast { part, bytes: Paired(data.packed_len()) };
+        let buffers =
+            if part == InterRole::Root { (data.into(), nothing()) } else { (nothing(), data.into()) };
         self.moves(what, buffers)
     }
 
     pub(super) fn gather(&self, send: Named, receive: &Remote, root: c_int) -> Result<()> {
         let part = self.part(root)?;
         let (input, output, mine, all) = self.rooted(part, send, receive)?;
-        self.moves(Between::Gather { part, mine, all }, (input, output))
+        self.moves(InterCollective::Gather { part, mine, all }, (input, output))
     }
 
     pub(super) fn scatter(&self, send: &Remote, receive: Named, root: c_int) -> Result<()> {
         let part = self.part(root)?;
         let (output, input, mine, all) = self.rooted(part, receive, send)?;
-        self.moves(Between::Scatter { part, mine, all }, (input, output))
+        self.moves(InterCollective::Scatter { part, mine, all }, (input, output))
     }
 
     /// The leaf's buffer, the root's, the length of the one, the blocks of the other.
     fn rooted(
         &self,
-        part: Part,
+        part: InterRole,
         leaf: Named,
         root: &Remote,
     ) -> Result<(Area, Area, Paired<usize>, RootOnly<Blocks>)> {
         match part {
-            Part::Root => {
+            InterRole::Root => {
                 let (all, blocks) = root.place(self.library, self.remote())?;
                 Ok((nothing(), all, Paired(0), RootOnly::at_root(blocks)))
             }
-            Part::Leaf { .. } => {
+            InterRole::Leaf { .. } => {
                 let mine = leaf.buffer(self.library)?;
                 let len = mine.packed_len();
                 Ok((mine.into(), nothing(), Paired(len), RootOnly::elsewhere()))
             }
-            Part::Idle => Ok((nothing(), nothing(), Paired(0), RootOnly::elsewhere())),
+            InterRole::Idle => Ok((nothing(), nothing(), Paired(0), RootOnly::elsewhere())),
         }
     }
 
     pub(super) fn allgather(&self, send: Named, receive: &Remote) -> Result<()> {
         let input = send.buffer(self.library)?;
         let (output, remote) = receive.place(self.library, self.remote())?;
-        let what = Between::Allgather { mine: Paired(input.packed_len()), remote: Paired(remote) };
+        let what = InterCollective::Allgather { mine: Paired(input.packed_len()), remote: Paired(remote) };
         self.moves(what, (input.into(), output))
     }
 
     pub(super) fn alltoall(&self, send: &Remote, receive: &Remote) -> Result<()> {
         let (input, send) = send.place(self.library, self.remote())?;
         let (output, receive) = receive.place(self.library, self.remote())?;
-        self.moves(Between::Alltoall { send: Paired(send), receive: Paired(receive) }, (input, output))
+        self.moves(
+            InterCollective::Alltoall { send: Paired(send), receive: Paired(receive) },
+            (input, output),
+        )
     }
 
     pub(super) fn reduce(&self, r: Reducing, root: c_int) -> Result<()> {
         let part = self.part(root)?;
         let (input, output) = match part {
-            Part::Root => (nothing(), r.receive().buffer(self.library)?.into()),
-            Part::Leaf { .. } => (r.send().buffer(self.library)?.into(), nothing()),
-            Part::Idle => (nothing(), nothing()),
+            InterRole::Root => (nothing(), r.receive().buffer(self.library)?.into()),
+            InterRole::Leaf { .. } => (r.send().buffer(self.library)?.into(), nothing()),
+            InterRole::Idle => (nothing(), nothing()),
         };
-        if part == Part::Idle {
+        if part == InterRole::Idle {
             // It says nothing of the operation either.
-            return self.moves(Between::Bcast { part, bytes: Paired(0) }, (input, output));
+            return self.moves(InterCollective::Bcast { part, bytes: Paired(0) }, (input, output));
         }
         let count = Paired(check_count(r.count)?);
-        self.combines(r, (input, output), |commutative| Between::Reduce { part, count, commutative })
+        self.combines(r, (input, output), |commutative| InterCollective::Reduce { part, count, commutative })
     }
 
     pub(super) fn allreduce(&self, r: Reducing) -> Result<()> {
         let (input, output) = (r.send().buffer(self.library)?, r.receive().buffer(self.library)?);
         let count = Shared(check_count(r.count)?);
-        self.combines(r, (input.into(), output.into()), |commutative| Between::Allreduce {
+        self.combines(r, (input.into(), output.into()), |commutative| InterCollective::Allreduce {
             count,
             commutative,
         })
@@ -183,7 +187,7 @@ impl Across<'_> {
         let mine = blocks.length(index as usize) as i64;
         let input = Reducing { count: blocks.total() as i64, ..r }.send().buffer(self.library)?;
         let output = Reducing { count: mine, ..r }.receive().buffer(self.library)?;
-        self.combines(r, (input.into(), output.into()), |commutative| Between::ReduceScatter {
+        self.combines(r, (input.into(), output.into()), |commutative| InterCollective::ReduceScatter {
             local: Paired(blocks),
             commutative,
         })
@@ -193,7 +197,7 @@ impl Across<'_> {
         &self,
         r: Reducing,
         (input, output): (Area, Area),
-        what: impl FnOnce(bool) -> Between,
+        what: impl FnOnce(bool) -> InterCollective,
     ) -> Result<()> {
         let how = combining(self.library, r.op, r.datatype)?;
         let element = Some(self.library.datatype(r.datatype)?.layout().clone());

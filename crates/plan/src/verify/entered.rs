@@ -2,12 +2,10 @@
 
 use std::collections::HashMap;
 
-/// A set of ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RankSet(Vec<u64>);
+pub(super) struct EnteredRanks(Vec<u64>);
 
-impl RankSet {
-    /// One rank of `size`.
+impl EnteredRanks {
     fn one(rank: u32, size: u32) -> Self {
         let mut words = vec![0; size.div_ceil(64) as usize];
         words[rank as usize / 64] |= 1 << (rank % 64);
@@ -28,23 +26,23 @@ impl RankSet {
 #[derive(Clone, Debug)]
 pub(super) struct BarrierKnowledge {
     /// This rank, and the knowledge of messages whose receives later steps depended on.
-    certain: RankSet,
+    certain: EnteredRanks,
     /// The knowledge of all other messages, by the number of the receive.
-    reported: HashMap<u64, RankSet>,
+    reported: HashMap<u64, EnteredRanks>,
 }
 
 impl BarrierKnowledge {
     pub(super) fn new(rank: u32, size: u32) -> Self {
-        Self { certain: RankSet::one(rank, size), reported: HashMap::new() }
+        Self { certain: EnteredRanks::one(rank, size), reported: HashMap::new() }
     }
 
     /// The knowledge that a message carries now.
-    pub(super) fn knowledge(&self) -> RankSet {
+    pub(super) fn knowledge(&self) -> EnteredRanks {
         self.certain.clone()
     }
 
     /// Records the knowledge of a received message.
-    pub(super) fn deliver(&mut self, receive: u64, reported: RankSet) {
+    pub(super) fn deliver(&mut self, receive: u64, reported: EnteredRanks) {
         self.reported.insert(receive, reported);
     }
 

@@ -3,7 +3,6 @@
 
 use crate::position::{Position, Problem, TextCursor};
 
-/// The deepest nesting of values.
 const MAX_DEPTH: usize = 32;
 
 #[derive(Clone, Debug)]
