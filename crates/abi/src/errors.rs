@@ -19,7 +19,6 @@ pub struct ErrorClass {
 /// The greatest error code of the standard; the codes that programs add are above it.
 pub const MPI_ERR_LASTCODE: c_int = 16383;
 
-/// Defines constants for error classes, and their table.
 macro_rules! classes {
     ($($name:ident = $value:literal, $text:literal;)*) => {
         $(

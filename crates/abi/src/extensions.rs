@@ -52,7 +52,6 @@ pub fn header() -> String {
          /* User-Level Failure Mitigation. */\n#define MPIX_HAVE_FT 1\n\n",
     );
     for class in ERROR_CLASSES {
-        // Writing to a String cannot fail.
         let _ = writeln!(text, "#define {:<29} {}", class.name, class.class);
     }
     let _ = write!(

@@ -16,9 +16,7 @@ pub struct Function {
 /// A function beyond the standard; its result is an error code.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extension {
-    /// The C name, `MPIX_Comm_agree`.
     pub(crate) name: &'static str,
-    /// The C parameters between the parentheses.
     pub(crate) params: &'static str,
 }
 

@@ -24,7 +24,6 @@ pub struct HcollMembers {
 #[derive(Debug)]
 pub struct HcollTransfer {
     pub is_send: bool,
-    /// The rank of the other process in the group.
     pub peer: u32,
     /// From 0 on.
     pub tag: i32,

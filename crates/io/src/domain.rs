@@ -171,7 +171,6 @@ mod tests {
         assert!(!together(Switch::Enable, &[AccessExtent { disjoint: true, ..AccessExtent::default() }]));
         let sparse = [access(0, 1 << 40, 10), access(10, 1 << 40, 10)];
         assert!(!together(Switch::Automatic, &sparse) && together(Switch::Enable, &sparse));
-        // Invalid offsets cause no arithmetic overflow.
         let senseless = [access(50, 20, u64::MAX), access(u64::MAX, 0, u64::MAX)];
         let domains = Domains::new(&senseless, &Hints::new(2, 1));
         assert!(!together(Switch::Automatic, &senseless) && domains.rounds() < u64::MAX);
@@ -181,8 +180,6 @@ mod tests {
     }
 
     proptest! {
-        /// The windows of all rounds cover the accessed range once, and their parts of a stream
-        /// cover the stream.
         #[test]
         fn windows_cover_the_range(
             start in 0_u64..20_000, len in 1_u64..60_000, ranks in 1_u32..9, aggregators in 1_u32..9,

@@ -369,7 +369,6 @@ mod tests {
     }
 
     proptest! {
-        /// Ranges, offsets and their inverse equal those of a list of all bytes.
         #[test]
         fn views_equal_a_list_of_bytes(
             gaps in proptest::collection::vec((0_usize..4, 1_usize..5), 1..6),

@@ -213,7 +213,6 @@ mod tests {
     }
 
     proptest! {
-        /// Windows of several ranks equal single bytes.
         #[test]
         fn windows_equal_single_bytes(
             ranks in proptest::collection::vec(

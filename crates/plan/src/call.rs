@@ -133,9 +133,9 @@ pub struct TeamMember {
 /// The arguments of a collective call on which a plan depends.
 ///
 /// Counts are packed bytes for the collectives that move data and elements for reductions
-/// ([`PlanUnit`](crate::Unit)). `in_place`: whether *this* rank gave `MPI_IN_PLACE`; false on all
-/// other ranks if only the root may give it. `commutative`: if false, contributions are combined in
-/// rank order.
+/// ([`PlanUnit`](crate::PlanUnit)). `in_place`: whether *this* rank gave `MPI_IN_PLACE`; false on
+/// all other ranks if only the root may give it. `commutative`: if false, contributions are
+/// combined in rank order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
     Barrier,

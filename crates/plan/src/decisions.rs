@@ -346,7 +346,6 @@ pub fn text(setup: Setup, collective: Collective, commutative: bool, powers_of_t
             let size = any(max_size.to_string(), max_size == u32::MAX);
             let bytes = any(max_bytes.to_string(), max_bytes == usize::MAX).replace("ANY", "LONG");
             let row = algorithm.algorithm();
-            // Writing to a String cannot fail.
             let _ = writeln!(
                 text,
                 "    {size}, {bytes} => {} {:?} {segment_bytes} {fan_out};",

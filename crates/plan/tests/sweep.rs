@@ -24,7 +24,6 @@ const AROUND_64: [u32; 6] = [40, 47, 48, 49, 63, 64];
 /// another.
 const SAMPLES: [u32; 4] = [31, 33, 64, 100];
 
-/// Whether to verify everything, which takes minutes.
 fn thorough() -> bool {
     std::env::var_os("OXMPI_PLAN_SWEEP").is_some_and(|sweep| sweep == "all")
 }
@@ -428,7 +427,6 @@ sweeps! {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases()) })]
 
-    /// Any size, count, segment, window and order of completion.
     #[test]
     fn random_calls_are_correct(
         collective in prop::sample::select(Collective::ALL.to_vec()),

@@ -13,7 +13,6 @@ pub struct CampaignSettings {
     pub ranks: Vec<u32>,
     /// In bytes, ascending.
     pub sizes: Vec<usize>,
-    /// The time limit of the whole campaign, in minutes.
     pub minutes: f64,
     pub mca: Vec<(String, String)>,
 }
@@ -41,7 +40,6 @@ pub struct Campaign {
 pub struct Answer {
     /// The time of one call of each run, in nanoseconds.
     pub times_ns: Vec<f64>,
-    /// The time of the whole round, in nanoseconds.
     pub all_ns: f64,
 }
 

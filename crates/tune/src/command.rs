@@ -93,7 +93,6 @@ fn text_of(rules: &Rules, file: &Path) -> Result<String, String> {
     }
 }
 
-/// Reports an output file that cannot be written before the campaign starts.
 fn check_writable(file: &Path, force: bool) -> Result<(), String> {
     if file.is_dir() {
         return Err(format!("{}: it is a directory", file.display()));
@@ -179,7 +178,6 @@ fn state_of(options: &TuneOptions) -> PathBuf {
     options.resume.as_ref().or(options.state.as_ref()).cloned().unwrap_or_else(|| default_state(options))
 }
 
-/// The path of the state file that the user does not name.
 fn default_state(options: &TuneOptions) -> PathBuf {
     with_suffix(&options.out, ".state")
 }
@@ -287,7 +285,6 @@ impl ProgressDisplay {
 }
 
 impl Drop for ProgressDisplay {
-    /// Clears the line for the next output.
     fn drop(&mut self) {
         if self.is_terminal {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
@@ -307,7 +304,6 @@ fn summary(options: &TuneOptions, rules: &Rules, winners: &[Winner]) -> String {
         let row = winner.algorithm().algorithm();
         let gain = winner.fixed_ns / winner.best_ns.max(1e-3);
         let tuning = tuning_text(&winner.variant);
-        // Writing to a String cannot fail.
         let _ = writeln!(
             out,
             "{:<22} {:>8} ranks {:>10}: {} {}{tuning}, {gain:.2} times as fast",

@@ -63,7 +63,6 @@ fn tables() -> String {
     let mut out = String::new();
     for row in TUNABLE {
         let Tunable { collective, id, measure, .. } = row;
-        // Writing to a String cannot fail.
         let _ = writeln!(out, "### {collective}\n");
         let unit = match collective {
             Collective::Barrier => "no bytes",

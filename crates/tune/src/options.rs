@@ -44,9 +44,7 @@ pub struct TuneOptions {
     pub out: PathBuf,
     pub svg: Option<PathBuf>,
     pub force: bool,
-    /// The state file, if the user names it.
     pub state: Option<PathBuf>,
-    /// The state file to resume from.
     pub resume: Option<PathBuf>,
     pub simulated: Option<Simulation>,
 }

@@ -34,7 +34,6 @@ pub fn request_line(round: &MeasuringRound) -> String {
     format!("{} {} {}\n", round.cell.collective, round.cell.bytes, runs.join(" "))
 }
 
-/// Parses [`request_line`] on a job of `ranks` ranks.
 fn parse_request(line: &str, ranks: u32) -> Option<MeasuringRound> {
     let mut words = line.split_whitespace();
     let name = words.next()?;

@@ -26,7 +26,6 @@ pub struct StateError {
 #[derive(Clone, Debug)]
 pub struct Resumed {
     pub settings: CampaignSettings,
-    /// The campaign with all times taken.
     pub campaign: Campaign,
     pub answers: usize,
     /// The length of the file without an incomplete last line, in bytes.
@@ -57,7 +56,6 @@ pub fn answered(round: &MeasuringRound, answer: &Answer) -> String {
         round.cell.collective, round.cell.bytes, round.cell.ranks, answer.all_ns
     );
     for ((variant, calls), time) in round.runs.iter().zip(&answer.times_ns) {
-        // Writing to a String cannot fail.
         let _ = write!(text, " {}:{calls}={time}", variant.word());
     }
     line(&text)

@@ -22,7 +22,6 @@ pub enum AgreementAlgorithm {
 /// has its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TreeShape {
-    /// Two children for each rank.
     Binary,
     Star,
     String,

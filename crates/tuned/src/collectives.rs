@@ -33,7 +33,6 @@ impl Measure {
 /// A collective that may be tuned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tunable {
-    /// Parameters use its name.
     pub collective: Collective,
     pub id: u8,
     pub json: &'static str,

@@ -13,10 +13,8 @@ pub use oxmpi_param::components::{Asked, BadName, Component};
 /// The form of a collective call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
-    /// The call returns when the collective is complete.
     Blocking,
     Nonblocking,
-    /// The call returns a request that can be started repeatedly.
     Persistent,
 }
 
@@ -178,9 +176,7 @@ pub struct Components {
 /// After how many operations the component sync adds a barrier; 0: never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Barriers {
-    /// Operations between barriers before a collective.
     pub before: u32,
-    /// Operations between barriers after a collective.
     pub after: u32,
 }
 

@@ -153,7 +153,6 @@ impl HandedOver {
     }
 }
 
-/// Why a component serves nothing in a job.
 fn refusal(params: &Params, is_enabled: bool, texts: &RefusalTexts) -> Option<&'static str> {
     if !is_enabled {
         Some(texts.disabled)

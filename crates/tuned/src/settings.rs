@@ -71,7 +71,6 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Applies the parameters of one collective.
     fn apply_collective<'a>(
         &mut self,
         index: usize,

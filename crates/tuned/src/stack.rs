@@ -191,7 +191,6 @@ impl Stack {
         (of <= priority && serves(Component::Sync, collective, Form::Blocking)).then_some(barriers)
     }
 
-    /// Why a component of the communicator does not serve a call.
     fn refusal(&self, component: Component, call: &CallFacts<'_>, nodes: Option<&Nodes>) -> Option<String> {
         let why = match component {
             Component::Ucc => self.ucc.refusal_of(call),
@@ -217,7 +216,6 @@ impl Stack {
     }
 }
 
-/// Why a component does not serve a communicator.
 fn unavailable(component: Component, components: &Components, facts: &CommFacts<'_>) -> Option<&'static str> {
     let on_one_node = facts.nodes.is_none_or(|nodes| nodes.how_many() < 2);
     let is_hierarchy = facts.nodes.is_some_and(Nodes::is_hierarchy);

@@ -50,7 +50,6 @@ impl Rules {
                     let algorithm = rule.and_then(|rule| rule.algorithm);
                     let number = algorithm.map_or(0, |id| id.algorithm().number);
                     let (fan_out, segment) = rule.map_or((0, 0), |rule| (rule.fan_out, rule.segment_bytes));
-                    // Writing to a String cannot fail.
                     let _ = write!(out, "{bytes} {number} {fan_out} {segment}");
                     match (version, rule.and_then(|rule| rule.max_requests)) {
                         (Version::One, Some(_)) => return Err(CannotWrite::MaxRequests { collective }),

@@ -464,7 +464,6 @@ const fn extension_len(kind: u8) -> Option<usize> {
     })
 }
 
-/// Two numbers as one, the first in the lower half.
 const fn of_halves((low, high): (u32, u32)) -> u64 {
     (high as u64) << 32 | low as u64
 }

@@ -48,7 +48,6 @@ pub const MAX_RECORD: usize = u16::MAX as usize - TAG;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encryption {
     Never,
-    /// Connections to other hosts.
     #[default]
     BetweenHosts,
     Always,
@@ -82,7 +81,6 @@ pub enum NoiseError {
     Keys(&'static str),
 }
 
-/// The side of a connection that sent a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NoiseSide {
     Initiator,

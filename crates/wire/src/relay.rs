@@ -173,7 +173,6 @@ pub enum Order {
         nodes: u32,
         /// The secret of the launcher's relays and processes.
         secret: [u8; 32],
-        /// The connections to other relays to encrypt.
         encrypt: Encryption,
     },
     /// The descriptor sent with it is the socket of a process of the node.

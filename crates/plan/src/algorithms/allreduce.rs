@@ -178,7 +178,6 @@ impl Rabenseifner {
         }
     }
 
-    /// Receives a span of the vector and combines it with the held span.
     fn combine(
         &mut self,
         steps: &mut Burst,

@@ -145,7 +145,6 @@ impl BinomialReduce {
         Self { task, v, child: 0, held: task.mine, reduced: Mark::NONE }
     }
 
-    /// The number of temporaries of this rank, each with the length of the vector.
     pub(crate) fn temporaries(&self) -> usize {
         let children = binomial::children(self.v, self.task.me.size) as usize;
         children.min(if self.ends_here() { 1 } else { 2 })

@@ -140,7 +140,6 @@ impl ReduceScatterDoubling {
         Self { me, fold, role: fold.role(me.rank), cut, mine, held: mine, stage: DoublingStage::Fold }
     }
 
-    /// The number of temporaries, each with the length of the vector.
     pub(crate) fn temporaries(&self) -> usize {
         match self.role {
             FoldRole::Active { .. } if self.me.size > 1 => 2,

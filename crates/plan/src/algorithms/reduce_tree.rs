@@ -122,7 +122,6 @@ impl ReduceTree {
         }
     }
 
-    /// The slot of an operand, counted over all segments.
     fn slot_of(&self, segment: usize, operand: u32) -> usize {
         (segment % SLOTS * self.operands() as usize + operand as usize) % SLOTS
     }

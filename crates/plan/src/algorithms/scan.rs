@@ -7,9 +7,7 @@ use crate::ir::{PlanBuffer, Span};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScanKind {
-    /// `MPI_Scan`.
     Inclusive,
-    /// `MPI_Exscan`.
     Exclusive,
 }
 

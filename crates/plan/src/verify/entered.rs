@@ -16,7 +16,6 @@ impl EnteredRanks {
         self.0.iter_mut().zip(&others.0).for_each(|(word, other)| *word |= other);
     }
 
-    /// The first of `size` ranks that is not in the set.
     fn missing(&self, size: u32) -> Option<u32> {
         (0..size).find(|rank| self.0[*rank as usize / 64] >> (rank % 64) & 1 == 0)
     }
@@ -41,7 +40,6 @@ impl BarrierKnowledge {
         self.certain.clone()
     }
 
-    /// Records the knowledge of a received message.
     pub(super) fn deliver(&mut self, receive: u64, reported: EnteredRanks) {
         self.reported.insert(receive, reported);
     }
@@ -57,7 +55,6 @@ impl BarrierKnowledge {
         });
     }
 
-    /// The first rank that is not known to have entered, when all steps are complete.
     pub(super) fn missing(mut self, size: u32) -> Option<u32> {
         self.settle(|_| false);
         self.certain.missing(size)

@@ -363,7 +363,6 @@ fn combined(position: usize, ranks: Contributors) -> Symbol {
     Symbol::Combined { position, ranks, expression: 0 }
 }
 
-/// The blocks of a root; none elsewhere.
 fn blocks_of(all: Option<&Blocks>) -> Blocks {
     all.cloned().or_else(|| Blocks::new([])).unwrap_or_else(|| unreachable!("no blocks have no length"))
 }

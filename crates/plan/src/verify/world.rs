@@ -113,7 +113,6 @@ impl<'a, G: Generator> PlanSimulation<'a, G> {
         Some(self.ready.swap_remove(at))
     }
 
-    /// Issues all steps that the rank may issue.
     fn issue(&mut self, rank: u32) -> Result<(), Violation> {
         while let Some(step) = self.ranks[rank as usize].may_issue(rank)? {
             let state = &mut self.ranks[rank as usize];
@@ -243,7 +242,6 @@ impl<G: Generator> SimulatedRank<G> {
         self.outstanding.iter().any(|(other, _)| *other == number)
     }
 
-    /// The next step, if its dependencies are complete and the window has room.
     fn may_issue(&self, rank: u32) -> Result<Option<PlanStep>, Violation> {
         let Some(step) = self.next else { return Ok(None) };
         let malformed = || Violation::Malformed {
