@@ -28,20 +28,16 @@ pub enum ConstantKind {
 /// A constant as data.
 #[derive(Clone, Copy, Debug)]
 pub struct Constant {
-    /// The C name.
     pub name: &'static str,
     pub kind: ConstantKind,
     pub value: i64,
-    /// The heading of its group.
     pub group: &'static str,
 }
 
 /// Another name of a constant.
 #[derive(Clone, Copy, Debug)]
 pub struct ConstantAlias {
-    /// The other C name.
     pub name: &'static str,
-    /// The C name of the constant.
     pub target: &'static str,
 }
 

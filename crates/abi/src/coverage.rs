@@ -28,7 +28,6 @@ pub fn defined_in(source: &str) -> impl Iterator<Item = (&str, usize)> {
 /// The functions defined by the sources of a directory.
 #[derive(Debug, Default)]
 pub struct Coverage {
-    /// The file and line of each defined function.
     pub defined: BTreeMap<FuncId, (PathBuf, usize)>,
     /// Error messages for unknown names, and for functions defined twice.
     pub mistakes: Vec<String>,

@@ -10,7 +10,6 @@ use std::ffi::c_int;
 /// An error class.
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorClass {
-    /// The C name.
     pub name: &'static str,
     pub class: c_int,
     /// A few words, without a full stop.
@@ -20,7 +19,6 @@ pub struct ErrorClass {
 /// The greatest error code of the standard; the codes that programs add are above it.
 pub const MPI_ERR_LASTCODE: c_int = 16383;
 
-/// Defines constants for error classes, and their table.
 macro_rules! classes {
     ($($name:ident = $value:literal, $text:literal;)*) => {
         $(

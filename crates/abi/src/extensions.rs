@@ -29,7 +29,6 @@ pub const MPIX_COLL_BASE_ASSOCIATIVE: c_int = 1001;
 /// that serves it.
 pub const MPIX_MCA_COLL_KEY: &str = "mpix_mca_coll";
 
-/// The functions, in the order of their numbers.
 pub(crate) static FUNCTIONS: &[Extension] = &[
     Extension { name: "MPIX_Comm_ack_failed", params: "MPI_Comm comm, int num_to_ack, int *num_acked" },
     Extension { name: "MPIX_Comm_agree", params: "MPI_Comm comm, int *flag" },
@@ -53,7 +52,6 @@ pub fn header() -> String {
          /* User-Level Failure Mitigation. */\n#define MPIX_HAVE_FT 1\n\n",
     );
     for class in ERROR_CLASSES {
-        // Writing to a String cannot fail.
         let _ = writeln!(text, "#define {:<29} {}", class.name, class.class);
     }
     let _ = write!(

@@ -8,7 +8,6 @@ use std::fmt;
 pub struct Function {
     /// The C name, `MPI_Send`; it is also exported as `PMPI_Send`.
     pub name: &'static str,
-    /// The C result type.
     pub result: &'static str,
     /// The C parameters between the parentheses: types and names, separated by commas, or `void`.
     pub params: &'static str,
@@ -17,9 +16,7 @@ pub struct Function {
 /// A function beyond the standard; its result is an error code.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extension {
-    /// The C name, `MPIX_Comm_agree`.
     pub(crate) name: &'static str,
-    /// The C parameters between the parentheses.
     pub(crate) params: &'static str,
 }
 
@@ -73,7 +70,6 @@ impl FuncId {
         (0..FUNCTION_COUNT as u16).map(FuncId)
     }
 
-    /// The functions beyond the standard.
     pub(crate) fn extensions() -> impl ExactSizeIterator<Item = FuncId> {
         let first = FUNCTION_COUNT as u16;
         (first..first + FUNCTIONS.len() as u16).map(FuncId)
@@ -87,7 +83,6 @@ impl FuncId {
 
 macro_rules! extensions {
     ($($name:ident = $at:literal)*) => {
-        /// The functions beyond the standard ([`crate::extensions`]).
         #[allow(non_upper_case_globals)]
         impl FuncId {
             $(
@@ -157,7 +152,6 @@ macro_rules! prototypes {
         #[allow(non_camel_case_types)]
         enum FuncIndex { $($name),* }
 
-        /// The functions by name.
         #[allow(non_upper_case_globals)]
         impl FuncId {
             $(

@@ -53,7 +53,6 @@ typedef int64_t MPI_Count;
 
 ";
 
-/// The beginning of the Fortran part.
 const FORTRAN_HEAD: &str = "
 /* Integer handles of Fortran: the integers that MPI_Comm_toint and the like return. */
 #ifndef OXMPI_MPI_ABI_STRICT
@@ -219,7 +218,6 @@ fn c_value(constant: &Constant) -> Option<String> {
     })
 }
 
-/// The parameters of a prototype, as the header declares them.
 fn declarations(given: &str) -> String {
     let mut all: Vec<String> = params(given).map(|param| param.declaration()).collect();
     // `void` alone, and `...` at the end, are no parameters.

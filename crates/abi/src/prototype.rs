@@ -10,10 +10,8 @@ use crate::callbacks::CALLBACKS;
 pub struct Param<'a> {
     /// Whether the type starts with `const`: the data are only read.
     pub constant: bool,
-    /// The type name, without stars.
     pub base: &'a str,
     pub name: &'a str,
-    /// The number of stars before the name.
     pub stars: usize,
     /// The brackets after the name: empty, `[]` or `[][3]`.
     pub brackets: &'a str,

@@ -11,9 +11,7 @@ use std::mem::{align_of, offset_of, size_of};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// The rank of the sender (`MPI_SOURCE`).
     pub source: c_int,
-    /// The tag of the message (`MPI_TAG`).
     pub tag: c_int,
     /// An error code (`MPI_ERROR`), written only by calls that complete several requests.
     pub error: c_int,

@@ -9,7 +9,6 @@ use std::process::Command;
 
 use oxmpi_abi::FuncId;
 
-/// A temporary directory with `mpi.h`, removed at the end.
 struct Include(PathBuf);
 
 impl Include {
@@ -20,7 +19,6 @@ impl Include {
         Include(path)
     }
 
-    /// Checks the syntax of a file; returns the compiler's errors.
     fn check(&self, compiler: &str, options: &[&str], file: &Path) -> Result<(), String> {
         let output = Command::new(compiler)
             .arg("-fsyntax-only")

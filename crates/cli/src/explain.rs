@@ -9,7 +9,7 @@ use oxmpi_core::shmem::limits::{fits_later, has_room, serves, serves_later};
 use oxmpi_param::nearest::nearest;
 use oxmpi_param::{Found, Module, Params, Source};
 use oxmpi_plan::table::{Parameter, algorithms, by_name};
-use oxmpi_plan::{Algorithm, Collective, Restriction, Setup, Unit};
+use oxmpi_plan::{Algorithm, Collective, PlanUnit, Restriction, Setup};
 use oxmpi_rt::client::control_section_pool;
 use oxmpi_shm::control_section::PoolSegments;
 use oxmpi_tuned::selection::refusal;
@@ -166,7 +166,7 @@ fn served(
         has_control_section: has_memory,
     };
     let stack = Stack::new(components, &comm, None);
-    let reduces = oxmpi_plan::table::unit(facts.collective) == Unit::Elements;
+    let reduces = oxmpi_plan::table::unit(facts.collective) == PlanUnit::Elements;
     let reduction = reduces.then_some(Reduction { is_exact: query.is_exact, associative });
     // The same conditions as in the library: ranks may have data, and only operations of the user
     // may be noncommutative.
@@ -318,7 +318,7 @@ fn in_text(
         Some(alias) => format!("{alias} (as {collective})"),
     };
     let bytes = if facts.knows_bytes() { format!(", {bytes} bytes") } else { String::new() };
-    let reduces = oxmpi_plan::table::unit(*collective) == Unit::Elements;
+    let reduces = oxmpi_plan::table::unit(*collective) == PlanUnit::Elements;
     let operation = match (reduces, facts.commutative) {
         (false, _) => "",
         (true, true) => ", commutative operation",

@@ -9,7 +9,7 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::{Kernel, ReduceError};
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::{Scratch, ScratchError};
-use oxmpi_plan::{Action, After, AlgorithmId, AnyPlan, Generator, Place, Span, Unit};
+use oxmpi_plan::{Action, After, AlgorithmId, AnyPlan, Generator, PlanBuffer, PlanUnit, Span};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 
@@ -116,7 +116,7 @@ impl Run {
         let mut temporaries = [const { None }; 4];
         for (place, &len) in temporaries.iter_mut().zip(plan.temporaries()) {
             let scratch = match (&memory.element, unit) {
-                (Some(element), Unit::Elements) => Scratch::new(len, element)?,
+                (Some(element), PlanUnit::Elements) => Scratch::new(len, element)?,
                 _ => Scratch::bytes(len)?,
             };
             *place = Some(scratch.buf().clone().into());
@@ -390,23 +390,23 @@ impl Run {
     /// Packed bytes of one unit.
     fn unit_bytes(&self, of: &Area) -> usize {
         match (self.script.unit, of) {
-            (Unit::Elements, Area::Whole(buffer)) => buffer.element_size(),
-            (Unit::Bytes, _) | (Unit::Elements, Area::Blocks(_)) => 1,
+            (PlanUnit::Elements, Area::Whole(buffer)) => buffer.element_size(),
+            (PlanUnit::Bytes, _) | (PlanUnit::Elements, Area::Blocks(_)) => 1,
         }
     }
 
-    fn area(&self, place: Place) -> &Area {
+    fn area(&self, place: PlanBuffer) -> &Area {
         const NONE: &Area = &Area::EMPTY;
         match place {
-            Place::Input => &self.memory.input,
-            Place::Output => &self.memory.output,
-            Place::Temporary(n) => {
+            PlanBuffer::Input => &self.memory.input,
+            PlanBuffer::Output => &self.memory.output,
+            PlanBuffer::Temporary(n) => {
                 self.temporaries.get(usize::from(n)).and_then(Option::as_ref).unwrap_or(NONE)
             }
         }
     }
 
-    fn whole(&self, place: Place) -> Option<&UserBuf> {
+    fn whole(&self, place: PlanBuffer) -> Option<&UserBuf> {
         self.area(place).as_whole()
     }
 
@@ -416,7 +416,7 @@ impl Run {
             return Some(Bytes::empty());
         }
         let whole = self.whole(span.place)?;
-        let unit = if self.script.unit == Unit::Elements { whole.element_size() } else { 1 };
+        let unit = if self.script.unit == PlanUnit::Elements { whole.element_size() } else { 1 };
         Some(whole.as_contiguous()?.slice(span.start * unit, span.len * unit))
     }
 
@@ -426,7 +426,7 @@ impl Run {
             return Some(BytesMut::from(&mut [][..]));
         }
         let whole = self.whole(span.place)?;
-        let unit = if self.script.unit == Unit::Elements { whole.element_size() } else { 1 };
+        let unit = if self.script.unit == PlanUnit::Elements { whole.element_size() } else { 1 };
         Some(whole.as_contiguous_mut()?.into_slice(span.start * unit, span.len * unit))
     }
 
@@ -436,8 +436,8 @@ impl Run {
             return Some(UserBuf::empty());
         }
         match self.script.unit {
-            Unit::Elements => Some(self.elements(span)),
-            Unit::Bytes => self.area(span.place).packed_range(span.start, span.len),
+            PlanUnit::Elements => Some(self.elements(span)),
+            PlanUnit::Bytes => self.area(span.place).packed_range(span.start, span.len),
         }
     }
 

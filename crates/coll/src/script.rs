@@ -1,6 +1,6 @@
 //! The steps of a plan, written down once and gone through any number of times.
 
-use oxmpi_plan::{AlgorithmId, AnyPlan, Generator, Step, Unit};
+use oxmpi_plan::{AlgorithmId, AnyPlan, Generator, PlanStep, PlanUnit};
 
 /// How many steps are written down at most. What a longer plan does after them is generated anew each time.
 const MOST: usize = 64;
@@ -8,7 +8,7 @@ const MOST: usize = 64;
 /// What a rank has to do, step by step.
 #[derive(Debug)]
 pub(crate) struct Script {
-    written: Vec<Step>,
+    written: Vec<PlanStep>,
     /// How many of those were done.
     at: usize,
     /// What comes after them; never stepped itself.
@@ -16,8 +16,8 @@ pub(crate) struct Script {
     /// A copy of the rest, as far as it was gone through.
     going: Option<Box<AnyPlan>>,
     /// The next step of that.
-    held: Option<Step>,
-    pub(crate) unit: Unit,
+    held: Option<PlanStep>,
+    pub(crate) unit: PlanUnit,
     pub(crate) window: usize,
     pub(crate) algorithm: Option<(AlgorithmId, usize)>,
 }
@@ -44,7 +44,7 @@ impl Script {
     }
 
     /// The next step, which stays the next.
-    pub(crate) fn peek(&mut self) -> Option<Step> {
+    pub(crate) fn peek(&mut self) -> Option<PlanStep> {
         match self.written.get(self.at) {
             Some(step) => Some(*step),
             None if self.rest.is_none() => None,
@@ -53,7 +53,7 @@ impl Script {
     }
 
     #[inline(never)]
-    fn peek_rest(&mut self) -> Option<Step> {
+    fn peek_rest(&mut self) -> Option<PlanStep> {
         if self.held.is_none() {
             if self.going.is_none() {
                 self.going.clone_from(&self.rest);

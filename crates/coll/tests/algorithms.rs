@@ -7,7 +7,7 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Owned;
 use oxmpi_plan::{
-    AlgorithmId, Blocks, Call, Collective, Member, Paired, Parameters, RootOnly, Shared, make, table,
+    AlgorithmId, Blocks, Call, Collective, Paired, Parameters, RootOnly, Shared, TeamMember, make, table,
 };
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::ContextId;
@@ -159,7 +159,7 @@ fn run_cases(
             Some(of) => of(rank, &output.buf()),
         };
         let buffers = Buffers { input: input.buf(), output: given, element: Some(element.clone()) };
-        let plan = make(id, Member { rank, size }, &call, &parameters).expect("a legal call");
+        let plan = make(id, TeamMember { rank, size }, &call, &parameters).expect("a legal call");
         runs.push(Some(Run::new(plan, team, 3, buffers, Combine::User).expect("temporary space")));
         lanes.push(lane);
         results.push((output, expected));

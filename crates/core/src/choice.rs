@@ -24,7 +24,7 @@ use oxmpi_mem::layout::Layout;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::table::by_name;
 use oxmpi_plan::{
-    AlgorithmId, AnyPlan, Call, Collective, Member, Nodes, Parameters, Setup, Shared, choose_on, make,
+    AlgorithmId, AnyPlan, Call, Collective, Nodes, Parameters, Setup, Shared, TeamMember, choose_on, make,
     make_on,
 };
 use oxmpi_tuned::components::{Asked as AskedFor, serves};
@@ -255,7 +255,7 @@ impl Choice {
     fn plan(&self, comm: &Communicator, call: &Call, picked: &Picked<'_>) -> Result<AnyPlan> {
         let Picked { component, facts, reduction, decision, asked } = picked;
         let team = comm.collective_team();
-        let me = Member { rank: team.rank, size: team.size() };
+        let me = TeamMember { rank: team.rank, size: team.size() };
         let plain = Parameters::default();
         let missing = || {
             MpiError::new(
@@ -387,7 +387,7 @@ pub(crate) fn fixed_plan(
     element: Option<&Arc<Layout>>,
     setup: Shared<Setup>,
 ) -> Result<AnyPlan> {
-    let me = Member { rank: team.rank, size: team.size() };
+    let me = TeamMember { rank: team.rank, size: team.size() };
     let unit = element.map_or(1, |element| element.size());
     let bytes = call.count().map(|count| count.saturating_mul(unit));
     let chosen = choose_on(setup, call.collective(), me.size, bytes, call.commutative());

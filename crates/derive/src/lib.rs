@@ -88,7 +88,6 @@ fn check(field: &Field) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// The error for a refused definition.
     fn refusal(definition: TokenStream) -> String {
         expand(definition).unwrap_err().to_string()
     }

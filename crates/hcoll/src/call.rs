@@ -59,7 +59,6 @@ impl HcollElement {
         HcollElement::Float64Complex,
     ];
 
-    /// The variable of the library that describes the element.
     pub(crate) fn symbol(self) -> &'static CStr {
         match self {
             HcollElement::Int8 => c"byte_dte",
@@ -117,7 +116,6 @@ impl HcollOperation {
         HcollOperation::Bxor,
     ];
 
-    /// The variable of the library for the operation.
     pub(crate) fn symbol(self) -> &'static CStr {
         match self {
             HcollOperation::Max => c"hcoll_dte_op_max",
@@ -165,7 +163,6 @@ impl Invocation {
     }
 }
 
-/// A buffer as HCOLL takes it.
 #[derive(Clone, Copy)]
 struct HcollBuffer {
     start: *mut c_void,
@@ -194,7 +191,6 @@ fn address(buffer: &UserBuf, is_written: bool) -> Result<*mut c_void, HcollError
     start.map(<*mut u8>::cast).ok_or(HcollError::InPieces)
 }
 
-/// A buffer of elements of `size` bytes.
 fn hcoll_buffer(buffer: &UserBuf, is_written: bool, size: usize) -> Result<HcollBuffer, HcollError> {
     Ok(HcollBuffer { start: address(buffer, is_written)?, count: length(buffer.packed_len() / size)? })
 }
@@ -252,9 +248,6 @@ const NOTHING: HcollBuffer = HcollBuffer { start: null_mut(), count: 0 };
 
 impl HcollCall {
     /// Describes a collective. No data move before [`HcollCall::start`].
-    ///
-    /// # Errors
-    /// HCOLL has no such function, or cannot count the bytes; a buffer is not contiguous.
     pub fn new(context: &HcollContext, invocation: Invocation) -> Result<HcollCall, HcollError> {
         let function = invocation.function();
         let has = context.library.collectives();

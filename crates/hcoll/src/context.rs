@@ -15,7 +15,6 @@ use std::sync::{Arc, PoisonError};
 pub enum HcollCreation {
     /// In progress, by the messages of its group.
     Going(ContextCreation),
-    /// Complete.
     Made(HcollContext),
 }
 
@@ -43,9 +42,6 @@ impl fmt::Debug for HcollContext {
 impl ContextCreation {
     /// Starts the creation of a group's context. All processes of the group do so, and create no
     /// other context meanwhile.
-    ///
-    /// # Errors
-    /// No thread can be started.
     pub fn begin(library: &Arc<Hcoll>, group: &HcollGroup) -> Result<ContextCreation, HcollError> {
         let (sender, receiver) = channel();
         let (library, group) = (library.clone(), group.clone());
@@ -72,9 +68,6 @@ impl ContextCreation {
     }
 
     /// The progress of the creation, without waiting.
-    ///
-    /// # Errors
-    /// HCOLL's error: there is no context.
     pub fn poll(self) -> Result<HcollCreation, HcollError> {
         match self.0.try_recv() {
             Ok(made) => made.map(HcollCreation::Made),

@@ -11,7 +11,6 @@ pub(crate) const HCOLL_ERROR: c_int = -1;
 /// `HCOL_DTE_ZERO`: no data.
 pub(crate) const HCOL_DTE_ZERO: c_short = 0;
 
-/// `HCOLL_IN_PLACE`.
 pub(crate) const HCOLL_IN_PLACE: usize = 1;
 
 pub(crate) const HCOLRTE_REQUEST_DONE: c_int = 0;
@@ -163,7 +162,6 @@ pub(crate) struct InitOpts {
     pub mem_hook_needed: c_int,
 }
 
-/// The functions and variables of the library.
 pub(crate) struct HcollSymbols {
     pub get_version: unsafe extern "C" fn() -> *const c_char,
     pub read_init_opts: unsafe extern "C" fn(*mut *mut InitOpts) -> c_int,

@@ -49,58 +49,33 @@ impl fmt::Debug for Hcoll {
 /// Why HCOLL cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HcollError {
-    /// The library cannot be loaded.
     #[error(
         "HCOLL cannot be loaded as '{library}' ({why}): it comes with NVIDIA's HPC-X; name its file by the parameter coll_hcoll_library"
     )]
-    Missing {
-        /// The name that was tried.
-        library: String,
-        /// The message of the loader.
-        why: String,
-    },
-    /// The library is not HCOLL 4.
+    Missing { library: String, why: String },
     #[error("'{library}' has no {symbol}: it is no HCOLL of version 4")]
-    Symbol {
-        library: String,
-        /// The missing symbol.
-        symbol: &'static str,
-    },
-    /// A call failed.
+    Symbol { library: String, symbol: &'static str },
     #[error("HCOLL's {call} has failed ({status})")]
-    Call {
-        call: &'static str,
-        /// The return value.
-        status: i32,
-    },
-    /// HCOLL requires memory hooks, which OxMPI does not have.
+    Call { call: &'static str, status: i32 },
     #[error(
         "HCOLL requires notification of unmapped memory (mem_hook_needed), which OxMPI does not have: memory that is mapped \
          again at the same address would be sent from the old pages"
     )]
     MemoryHooks,
-    /// Another rank of this program uses the library.
     #[error("HCOLL is used by another rank of this program, and has one state for the whole program")]
     Claimed,
-    /// A length exceeds HCOLL's counts.
     #[error("{bytes} bytes are more than HCOLL counts at once (2147483647)")]
     TooLong { bytes: usize },
-    /// HCOLL has no such function.
     #[error("HCOLL has no function {0:?}")]
     NoFunction(HcollFunction),
-    /// A buffer is not contiguous.
     #[error("a buffer is not contiguous")]
     InPieces,
-    /// No thread can be started.
     #[error("the thread that creates a context of HCOLL failed: {0}")]
     Thread(String),
 }
 
 impl Hcoll {
     /// Loads the library `name`: a file name for the dynamic loader.
-    ///
-    /// # Errors
-    /// [`HcollError::Missing`] or [`HcollError::Symbol`].
     pub fn open(name: &str) -> Result<Arc<Hcoll>, HcollError> {
         let missing = |why: String| HcollError::Missing { library: name.to_string(), why };
         let opened = ForeignLibrary::open(name).map_err(missing)?;
@@ -154,9 +129,6 @@ impl Hcoll {
 
     /// Claims the library for one process, with `world` as the group of its job `job`. The
     /// [initialisation](Hcoll::initialise) is later.
-    ///
-    /// # Errors
-    /// Another process of this program has claimed it.
     pub fn claim(&self, world: HcollMembers, job: u32) -> Result<HcollGroup, HcollError> {
         let group = runtime().claim(world, job)?;
         // SAFETY: the library is never unloaded, and no process has claimed it before this one.

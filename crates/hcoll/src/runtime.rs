@@ -15,26 +15,20 @@ pub(crate) const MAX_TAG: i32 = i32::MAX - 1;
 /// The processes of a group, by rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HcollMembers {
-    /// The rank of this process.
     pub rank: u32,
-    /// The number of each process in the job.
     pub processes: Vec<u32>,
-    /// The node of each process.
     pub nodes: Vec<u32>,
 }
 
 /// A message that HCOLL wants to send or receive.
 #[derive(Debug)]
 pub struct HcollTransfer {
-    /// Send or receive.
     pub is_send: bool,
-    /// The rank of the other process in the group.
     pub peer: u32,
     /// From 0 on.
     pub tag: i32,
     /// The data, which stay in place until HCOLL is notified of the end.
     pub buffer: UserBuf,
-    /// The number of the message in the runtime.
     pub(crate) number: usize,
 }
 
@@ -60,7 +54,6 @@ impl HcollTransfer {
     }
 }
 
-/// The state of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MessageState {
     Active,
@@ -68,21 +61,18 @@ pub(crate) enum MessageState {
     Failed,
 }
 
-/// A group that HCOLL knows.
 #[derive(Debug)]
 pub(crate) struct GroupState {
     pub(crate) members: HcollMembers,
     queued: Vec<HcollTransfer>,
     /// A closed group sends and receives no more messages.
     is_closed: bool,
-    /// Why one of its messages has failed.
     fault: Option<String>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Runtime {
     pub(crate) groups: BTreeMap<usize, GroupState>,
-    /// The group and the state of each message.
     messages: BTreeMap<usize, (usize, MessageState)>,
     /// Handles of collectives, and whether they are complete.
     handles: BTreeMap<usize, bool>,
@@ -159,7 +149,6 @@ impl Runtime {
         if message == MessageState::Ended { MessageState::Ended } else { MessageState::Failed }
     }
 
-    /// A new handle of a collective.
     pub(crate) fn new_handle(&mut self) -> usize {
         let number = self.draw();
         self.handles.insert(number, false);
@@ -204,7 +193,6 @@ impl HcollGroup {
         runtime().add(members)
     }
 
-    /// HCOLL's handle of the group.
     pub(crate) fn number(&self) -> usize {
         self.0.0
     }

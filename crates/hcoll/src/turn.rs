@@ -16,7 +16,6 @@ use std::time::Duration;
 
 struct TurnState {
     is_taken: bool,
-    /// The number of messages that have ended.
     ended: u64,
 }
 

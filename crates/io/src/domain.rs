@@ -11,9 +11,7 @@ use crate::view::View;
 /// The properties of a rank's access, which it sends to the others before the access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccessExtent {
-    /// The offset of the first byte in the file.
     pub start: u64,
-    /// The offset after the last byte.
     pub end: u64,
     /// Bytes of data; if 0, the offsets have no meaning.
     pub len: u64,
@@ -29,7 +27,6 @@ const ALIGNMENT: u64 = 4096;
 const SPARSE: u64 = 64;
 
 impl AccessExtent {
-    /// The number of words of the encoded form.
     pub const WORDS: usize = 4;
 
     /// The access to `len` bytes of the view's stream from `at` on, which [`View::check`] has
@@ -53,7 +50,6 @@ impl AccessExtent {
         AccessExtent { start, end, len, disjoint: disjoint != 0 }
     }
 
-    /// Whether there are gaps between the pieces.
     fn has_holes(&self) -> bool {
         self.end.saturating_sub(self.start) > self.len
     }
@@ -89,7 +85,6 @@ pub fn together(switch: Switch, accesses: &[AccessExtent]) -> bool {
 pub struct Domains {
     start: u64,
     end: u64,
-    /// The length of each domain but the last ones.
     each: u64,
     window: u64,
     ranks: u32,
@@ -176,7 +171,6 @@ mod tests {
         assert!(!together(Switch::Enable, &[AccessExtent { disjoint: true, ..AccessExtent::default() }]));
         let sparse = [access(0, 1 << 40, 10), access(10, 1 << 40, 10)];
         assert!(!together(Switch::Automatic, &sparse) && together(Switch::Enable, &sparse));
-        // Invalid offsets cause no arithmetic overflow.
         let senseless = [access(50, 20, u64::MAX), access(u64::MAX, 0, u64::MAX)];
         let domains = Domains::new(&senseless, &Hints::new(2, 1));
         assert!(!together(Switch::Automatic, &senseless) && domains.rounds() < u64::MAX);
@@ -186,8 +180,6 @@ mod tests {
     }
 
     proptest! {
-        /// The windows of all rounds cover the accessed range once, and their parts of a stream
-        /// cover the stream.
         #[test]
         fn windows_cover_the_range(
             start in 0_u64..20_000, len in 1_u64..60_000, ranks in 1_u32..9, aggregators in 1_u32..9,

@@ -50,7 +50,6 @@ pub struct Hints {
     pub write_bytes: u64,
 }
 
-/// The number of words of the encoded form.
 pub const WORDS: usize = 8;
 
 /// The upper limit of buffer sizes: a hint must not exhaust the memory.

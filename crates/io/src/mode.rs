@@ -19,9 +19,6 @@ pub struct Mode(i32);
 
 impl Mode {
     /// Checks an access mode.
-    ///
-    /// # Errors
-    /// MPI_ERR_AMODE; the message names the conflict.
     pub fn new(amode: i32) -> Result<Mode> {
         let wrong = |why: &str| Err(MpiError::new(abi::MPI_ERR_AMODE, format!("amode is {amode}: {why}")));
         let mode = Mode(amode);

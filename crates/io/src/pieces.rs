@@ -8,14 +8,12 @@ use crate::view::FileRange;
 pub struct PieceRun {
     /// Of the first piece in the file.
     pub offset: u64,
-    /// Bytes of a piece.
     pub len: u64,
     pub count: u64,
     /// Between the starts of two pieces; 0 for a single piece.
     pub stride: u64,
 }
 
-/// Bytes of an encoded run.
 pub const RUN_BYTES: usize = 32;
 
 impl PieceRun {

@@ -37,9 +37,6 @@ const PERMISSIONS: u32 = 0o666;
 impl PosixFile {
     /// Opens a file. Only with `first` are MPI_MODE_CREATE and MPI_MODE_EXCL obeyed: the other
     /// ranks open the file that the first rank has created.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn open(name: &[u8], mode: Mode, first: bool) -> Result<PosixFile, IoFailure> {
         let mut flags = OFlags::CLOEXEC
             | match (mode.reads(), mode.writes()) {
@@ -71,9 +68,6 @@ impl PosixFile {
     }
 
     /// The identity of the file.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn identity(&self) -> Result<Identity, IoFailure> {
         let facts = fs::fstat(&self.descriptor)?;
         Ok(Identity { device: facts.st_dev, inode: facts.st_ino })
@@ -85,17 +79,11 @@ impl PosixFile {
     }
 
     /// The size of the file.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn size(&self) -> Result<u64, IoFailure> {
         Ok(u64::try_from(fs::fstat(&self.descriptor)?.st_size).unwrap_or(0))
     }
 
     /// Truncates the file, or extends it by zeros.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn set_size(&self, size: u64) -> Result<(), IoFailure> {
         loop {
             match fs::ftruncate(&self.descriptor, size) {
@@ -107,9 +95,6 @@ impl PosixFile {
 
     /// Allocates space on the device for the first `size` bytes; the file has at least this size
     /// afterwards.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn preallocate(&self, size: u64) -> Result<(), IoFailure> {
         if size == 0 {
             return Ok(());
@@ -141,9 +126,6 @@ impl PosixFile {
     }
 
     /// Writes all data to the device.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn sync(&self) -> Result<(), IoFailure> {
         loop {
             match fs::fsync(&self.descriptor) {
@@ -156,18 +138,12 @@ impl PosixFile {
     }
 
     /// Deletes the file by its path.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn delete(&self) -> Result<(), IoFailure> {
         Ok(fs::unlink(&self.path)?)
     }
 }
 
 /// Deletes a file (MPI_File_delete).
-///
-/// # Errors
-/// The system's.
 pub fn delete(name: &[u8]) -> Result<(), IoFailure> {
     Ok(fs::unlink(OsStr::from_bytes(name))?)
 }

@@ -48,20 +48,15 @@ enum PointerStorage {
 
 /// The position of a pointer's memfd on the same node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Whereabouts {
-    /// The process that created it.
+pub struct PointerLocation {
     pub process: u32,
-    /// The descriptor in that process.
     pub descriptor: u32,
     /// A random number in the memory, which identifies it.
     pub token: u64,
 }
 
-/// The number and the token.
 const BYTES: usize = 16;
-/// The word of the number.
 const NUMBER: usize = 0;
-/// The word of the token.
 const TOKEN: usize = 1;
 
 fn token() -> Result<u64, IoFailure> {
@@ -102,22 +97,19 @@ impl SharedPointer {
     }
 
     /// Creates a pointer for the ranks of this node.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn create(value: u64) -> Result<(SharedPointer, Whereabouts), IoFailure> {
+    pub fn create(value: u64) -> Result<(SharedPointer, PointerLocation), IoFailure> {
         let descriptor = nameless::create("oxmpi-file-pointer")?;
         let token = token()?;
         begin(&descriptor, value, token)?;
         nameless::seal(&descriptor)?;
         let memory = Memory::of_file(&descriptor, BYTES)?;
         let number = u32::try_from(descriptor.as_raw_fd()).unwrap_or(u32::MAX);
-        let place = Whereabouts { process: std::process::id(), descriptor: number, token };
+        let place = PointerLocation { process: std::process::id(), descriptor: number, token };
         Ok((SharedPointer { storage: PointerStorage::Memory { memory, _file: Some(descriptor) } }, place))
     }
 
     /// The pointer that another rank of this node has created; `None` if it cannot be opened.
-    pub fn attach(place: Whereabouts) -> Option<SharedPointer> {
+    pub fn attach(place: PointerLocation) -> Option<SharedPointer> {
         let path = format!("/proc/{}/fd/{}", place.process, place.descriptor);
         let descriptor = fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, fs::Mode::empty()).ok()?;
         let memory = Memory::of_file(&descriptor, BYTES).ok()?;
@@ -128,9 +120,6 @@ impl SharedPointer {
 
     /// Creates a pointer in a file beside the data file; returns the token by which other ranks
     /// open it.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn create_beside(file: &PosixFile, value: u64) -> Result<(SharedPointer, u64), IoFailure> {
         let token = token()?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -156,7 +145,6 @@ impl SharedPointer {
         let _ = fs::unlink(beside(file.path(), token));
     }
 
-    /// Changes the number; returns the previous value.
     fn change(&self, change: impl Fn(u64) -> u64) -> Result<u64, IoFailure> {
         match &self.storage {
             PointerStorage::Nowhere => Err(IoFailure::of_class(abi::MPI_ERR_UNSUPPORTED_OPERATION)),
@@ -180,7 +168,7 @@ impl SharedPointer {
                 let descriptor = descriptor.lock().unwrap_or_else(PoisonError::into_inner);
                 let _lock = file::lock_range(descriptor.as_fd(), LockKind::Exclusive, 0, 8)?;
                 let mut bytes = [0; 8];
-                let number = Number(&descriptor);
+                let number = PointerFile(&descriptor);
                 if number.read_all_at(BytesMut::from(&mut bytes[..]), 0)? < bytes.len() {
                     return Err(IoFailure::of_class(abi::MPI_ERR_IO));
                 }
@@ -203,25 +191,19 @@ impl SharedPointer {
     }
 
     /// Sets the value.
-    ///
-    /// # Errors
-    /// As [`get`](Self::get).
     pub fn set(&self, value: u64) -> Result<(), IoFailure> {
         self.change(|_| value).map(drop)
     }
 
     /// Advances the value; returns the previous value.
-    ///
-    /// # Errors
-    /// As [`get`](Self::get).
     pub fn advance(&self, by: u64) -> Result<u64, IoFailure> {
         self.change(|value| value.saturating_add(by))
     }
 }
 
-struct Number<'a>(&'a OwnedFd);
+struct PointerFile<'a>(&'a OwnedFd);
 
-impl Store for Number<'_> {
+impl Store for PointerFile<'_> {
     fn read_at(&self, to: BytesMut<'_>, offset: u64) -> io::Result<usize> {
         file::read_at(self.0.as_fd(), to, offset)
     }
@@ -235,7 +217,6 @@ impl Store for Number<'_> {
     }
 }
 
-/// The temporary path of a pointer's file.
 fn beside(file: &Path, token: u64) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(file.file_name().unwrap_or_default());
@@ -269,7 +250,7 @@ mod tests {
     fn pointers_of_a_node() {
         let (first, place) = SharedPointer::create(7).unwrap();
         let second = SharedPointer::attach(place).unwrap();
-        assert!(SharedPointer::attach(Whereabouts { token: place.token ^ 1, ..place }).is_none());
+        assert!(SharedPointer::attach(PointerLocation { token: place.token ^ 1, ..place }).is_none());
         numbers_are_given_once(vec![first, second]);
         numbers_are_given_once(vec![SharedPointer::own(7)]);
         let class = SharedPointer::nowhere().advance(1).unwrap_err().class;

@@ -8,21 +8,12 @@ pub use oxmpi_sys::file::LockKind;
 /// Bytes at offsets, with an end.
 pub trait Store {
     /// Reads at most all of `to`; 0 at the end.
-    ///
-    /// # Errors
-    /// The system's.
     fn read_at(&self, to: BytesMut<'_>, offset: u64) -> io::Result<usize>;
 
     /// Writes at least one byte of `from`, unless it is empty.
-    ///
-    /// # Errors
-    /// The system's.
     fn write_at(&self, from: Bytes<'_>, offset: u64) -> io::Result<usize>;
 
     /// Calls `what` with a lock on a range.
-    ///
-    /// # Errors
-    /// The lock fails, or `what` fails.
     fn locked(
         &self,
         kind: LockKind,
@@ -31,9 +22,6 @@ pub trait Store {
     ) -> io::Result<()>;
 
     /// Reads until `to` is full or the end is reached; returns the number of bytes.
-    ///
-    /// # Errors
-    /// The system's.
     fn read_all_at(&self, mut to: BytesMut<'_>, offset: u64) -> io::Result<usize> {
         let mut done = 0;
         while done < to.len() {

@@ -13,7 +13,6 @@ use std::sync::Arc;
 /// Consecutive bytes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileRange {
-    /// Of the first byte in the file.
     pub offset: u64,
     pub len: u64,
 }
@@ -32,23 +31,20 @@ const LAST_OFFSET: u64 = i64::MAX as u64;
 #[derive(Clone, Debug)]
 pub struct View {
     displacement: u64,
-    /// Bytes of an elementary type.
     etype: u64,
     tiles: Tiles,
 }
 
 #[derive(Clone, Debug)]
 enum Tiles {
-    /// Without gaps.
     Solid,
-    /// Repetitions of this layout.
-    Of { layout: Arc<Layout>, size: u64, extent: u64, overlap: Overlap },
+    Of { layout: Arc<Layout>, size: u64, extent: u64, overlap: TileOverlap },
 }
 
 /// Whether a byte is seen twice, or a later part of the stream is before an earlier part in the
 /// file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Overlap {
+enum TileOverlap {
     Nowhere,
     /// Within a tile. The file is only read.
     Within,
@@ -93,7 +89,7 @@ impl View {
             return Ok(view(Tiles::Solid));
         }
         let extent = u64::try_from(filetype.extent()).unwrap_or(0);
-        let mut overlap = Overlap::Nowhere;
+        let mut overlap = TileOverlap::Nowhere;
         if size > 0 {
             let decreasing =
                 || wrong("the displacements of the filetype decrease, which they must not do".into());
@@ -109,9 +105,9 @@ impl View {
             }
             let next = (order.first.unsigned_abs() as u64).saturating_add(extent);
             if order.end.unsigned_abs() as u64 > next || extent == 0 {
-                overlap = Overlap::Between { once: writes || extent == 0 };
+                overlap = TileOverlap::Between { once: writes || extent == 0 };
             } else if !order.disjoint {
-                overlap = Overlap::Within;
+                overlap = TileOverlap::Within;
             }
         }
         Ok(view(Tiles::Of { layout: Arc::clone(filetype), size: size as u64, extent, overlap }))
@@ -131,8 +127,8 @@ impl View {
     /// overlap.
     pub fn is_disjoint(&self, at: u64, len: u64) -> bool {
         match &self.tiles {
-            Tiles::Solid | Tiles::Of { overlap: Overlap::Nowhere, .. } => true,
-            Tiles::Of { overlap: Overlap::Within, .. } => false,
+            Tiles::Solid | Tiles::Of { overlap: TileOverlap::Nowhere, .. } => true,
+            Tiles::Of { overlap: TileOverlap::Within, .. } => false,
             Tiles::Of { layout, size, .. } => {
                 len <= size.saturating_sub(at % size) && layout.order().is_some_and(|order| order.disjoint)
             }
@@ -174,7 +170,7 @@ impl View {
         // The last tile that begins before `offset`.
         let first = layout.order().and_then(|order| u64::try_from(order.first).ok()).unwrap_or(0);
         let tile = match overlap {
-            Overlap::Between { once: true } => 0,
+            TileOverlap::Between { once: true } => 0,
             _ => inside.saturating_sub(first).saturating_sub(1).checked_div(*extent).unwrap_or(0),
         };
         self.search(offset, tile.saturating_mul(*size), (tile + 1).saturating_mul(*size))
@@ -184,7 +180,7 @@ impl View {
     /// file; `at + len` if there is none. The bytes must be disjoint ([`View::is_disjoint`]).
     pub fn part_before(&self, offset: u64, (at, len): (u64, u64)) -> u64 {
         match &self.tiles {
-            Tiles::Of { overlap: Overlap::Between { .. }, .. } => self.search(offset, at, at + len),
+            Tiles::Of { overlap: TileOverlap::Between { .. }, .. } => self.search(offset, at, at + len),
             _ => self.data_before(offset).clamp(at, at + len),
         }
     }
@@ -207,7 +203,7 @@ impl View {
     /// MPI_ERR_ARG if they exceed the largest offset, or need a second repetition of a filetype
     /// that overlaps it.
     pub fn check(&self, at: u64, len: u64) -> Result<()> {
-        if let Tiles::Of { layout, size, extent, overlap: Overlap::Between { once: true } } = &self.tiles
+        if let Tiles::Of { layout, size, extent, overlap: TileOverlap::Between { once: true } } = &self.tiles
             && len > size.saturating_sub(at)
         {
             let end = layout.order().map_or(0, |order| order.end);
@@ -227,7 +223,6 @@ impl View {
     }
 }
 
-/// A position in the stream.
 #[derive(Debug)]
 struct StreamCursor<'a> {
     view: &'a View,
@@ -249,7 +244,6 @@ impl<'a> StreamCursor<'a> {
         }
     }
 
-    /// The next piece, at most `most` bytes.
     fn next(&mut self, most: u64) -> Option<FileRange> {
         let Tiles::Of { layout, size, extent, .. } = &self.view.tiles else {
             let offset = self.base;
@@ -375,7 +369,6 @@ mod tests {
     }
 
     proptest! {
-        /// Ranges, offsets and their inverse equal those of a list of all bytes.
         #[test]
         fn views_equal_a_list_of_bytes(
             gaps in proptest::collection::vec((0_usize..4, 1_usize..5), 1..6),

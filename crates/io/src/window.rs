@@ -126,9 +126,6 @@ impl FileWindow {
     }
 
     /// Writes the named bytes.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn write<S: Store + ?Sized>(&self, store: &S) -> io::Result<()> {
         self.places(0).try_for_each(|place| {
             let offset = self.start + place.start as u64;
@@ -137,9 +134,6 @@ impl FileWindow {
     }
 
     /// Reads the named bytes; returns the offset of the end of the file, if it was reached.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn read<S: Store + ?Sized>(&mut self, store: &S) -> io::Result<u64> {
         let places: Vec<_> = self.places(WORTH_READING).collect();
         for place in places {
@@ -219,7 +213,6 @@ mod tests {
     }
 
     proptest! {
-        /// Windows of several ranks equal single bytes.
         #[test]
         fn windows_equal_single_bytes(
             ranks in proptest::collection::vec(

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::ir::{Place, Span};
-use crate::shape::Parts;
+use crate::ir::{PlanBuffer, Span};
+use crate::shape::VectorParts;
 
 /// The lengths of consecutive blocks in a packed buffer, in units of the plan. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -75,14 +75,12 @@ impl Blocks {
     }
 }
 
-/// The division of a buffer into one block for each rank.
 #[derive(Clone, Debug)]
 pub(crate) enum Cut {
-    /// All blocks have this length.
     Even(usize),
     Uneven(Blocks),
     /// Lengths differ by at most one unit.
-    Parts(Parts),
+    Parts(VectorParts),
 }
 
 impl Cut {
@@ -94,29 +92,27 @@ impl Cut {
         }
     }
 
-    pub(crate) fn block(&self, place: Place, index: u32) -> Span {
+    pub(crate) fn block(&self, place: PlanBuffer, index: u32) -> Span {
         self.span(place, index, 1)
     }
 
     /// Blocks `first .. first + how_many` of a buffer.
-    pub(crate) fn span(&self, place: Place, first: u32, how_many: u32) -> Span {
+    pub(crate) fn span(&self, place: PlanBuffer, first: u32, how_many: u32) -> Span {
         let start = self.start(first);
         place.span(start, self.start(first + how_many) - start)
     }
 
     /// `how_many` blocks from `first` on, around the end of a buffer of `size` blocks: two spans,
     /// the second often empty.
-    pub(crate) fn wrapped(&self, place: Place, first: u32, how_many: u32, size: u32) -> [Span; 2] {
+    pub(crate) fn wrapped(&self, place: PlanBuffer, first: u32, how_many: u32, size: u32) -> [Span; 2] {
         let head = how_many.min(size - first);
         [self.span(place, first, head), self.span(place, 0, how_many - head)]
     }
 
-    /// The sum of the lengths of `size` blocks.
     pub(crate) fn total(&self, size: u32) -> usize {
         self.start(size)
     }
 
-    /// The length of the longest block.
     pub(crate) fn longest(&self) -> usize {
         match self {
             Self::Even(length) => *length,

@@ -3,10 +3,9 @@
 //! An algorithm pushes the steps of a round into a [`Burst`], which yields them one by one and
 //! turns the [`Mark`]s of the algorithm into distances.
 
-use crate::ir::{Action, After, Span, Step};
+use crate::ir::{Action, After, PlanStep, Span};
 use std::sync::Arc;
 
-/// The most steps in one round.
 const CAPACITY: usize = 6;
 
 /// A pushed step. The mark of a step that was left out because it moves no data counts as complete.
@@ -14,24 +13,20 @@ const CAPACITY: usize = 6;
 pub(crate) struct Mark(u64);
 
 impl Mark {
-    /// A step that counts as complete.
     pub(crate) const NONE: Self = Self(u64::MAX);
 }
 
-/// The dependencies of a pushed step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wait {
     Nothing,
-    /// Every earlier step.
     All,
     One(Mark),
     Two(Mark, Mark),
 }
 
-/// The steps of a round that have not been yielded yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Burst {
-    steps: [Step; CAPACITY],
+    steps: [PlanStep; CAPACITY],
     head: u8,
     len: u8,
     pushed: u64,
@@ -44,12 +39,11 @@ pub(crate) struct Burst {
 
 impl Burst {
     pub(crate) fn new() -> Self {
-        let idle = Step { after: After::None, action: Action::Send { to: 0, what: Span::NOTHING } };
+        let idle = PlanStep { after: After::None, action: Action::Send { to: 0, what: Span::NOTHING } };
         Self { steps: [idle; CAPACITY], head: 0, len: 0, pushed: 0, fenced: false, first: 0, among: None }
     }
 
-    /// Takes the next step.
-    pub(crate) fn pop(&mut self) -> Option<Step> {
+    pub(crate) fn pop(&mut self) -> Option<PlanStep> {
         if self.head == self.len {
             (self.head, self.len) = (0, 0);
             return None;
@@ -79,7 +73,6 @@ impl Burst {
         }
     }
 
-    /// The rank of the team for a rank of a pushed step.
     fn rank(&self, named: u32) -> u32 {
         match &self.among {
             None => named + self.first,
@@ -87,22 +80,18 @@ impl Burst {
         }
     }
 
-    /// Sends a span, unless it is empty.
     pub(crate) fn send(&mut self, wait: Wait, to: u32, what: Span) -> Mark {
         if what.len == 0 { Mark::NONE } else { self.push(wait, Action::Send { to, what }) }
     }
 
-    /// Receives a span, unless it is empty.
     pub(crate) fn receive(&mut self, wait: Wait, from: u32, into: Span) -> Mark {
         if into.len == 0 { Mark::NONE } else { self.push(wait, Action::Receive { from, into }) }
     }
 
-    /// Sends a message without data.
     pub(crate) fn signal(&mut self, wait: Wait, to: u32) -> Mark {
         self.push(wait, Action::Send { to, what: Span::NOTHING })
     }
 
-    /// Receives a message without data.
     pub(crate) fn await_signal(&mut self, wait: Wait, from: u32) -> Mark {
         self.push(wait, Action::Receive { from, into: Span::NOTHING })
     }
@@ -132,7 +121,7 @@ impl Burst {
             Action::Receive { from, into } => Action::Receive { from: self.rank(from), into },
             other => other,
         };
-        self.steps[usize::from(self.len)] = Step { after, action };
+        self.steps[usize::from(self.len)] = PlanStep { after, action };
         self.len += 1;
         let mark = Mark(self.pushed);
         self.pushed += 1;

@@ -123,7 +123,7 @@ impl fmt::Display for Collective {
 
 /// A rank of a team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Member {
+pub struct TeamMember {
     /// Below `size`.
     pub rank: u32,
     /// The number of ranks of the team, at least 1.
@@ -133,23 +133,21 @@ pub struct Member {
 /// The arguments of a collective call on which a plan depends.
 ///
 /// Counts are packed bytes for the collectives that move data and elements for reductions
-/// ([`Unit`](crate::Unit)). `in_place`: whether *this* rank gave `MPI_IN_PLACE`; false on all other
-/// ranks if only the root may give it. `commutative`: if false, contributions are combined in rank
-/// order.
+/// ([`PlanUnit`](crate::PlanUnit)). `in_place`: whether *this* rank gave `MPI_IN_PLACE`; false on
+/// all other ranks if only the root may give it. `commutative`: if false, contributions are
+/// combined in rank order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
     Barrier,
     /// The root's buffer to all. The only buffer is the output, at the root too.
     Bcast {
         root: u32,
-        /// The packed length of the buffer.
         bytes: Shared<usize>,
     },
     /// A block from each rank to the root, in rank order. Input: one block; output, at the root
     /// only: `size` blocks.
     Gather {
         root: u32,
-        /// The packed length of one block.
         block: Shared<usize>,
         /// At the root: its own block is already in the output.
         in_place: bool,
@@ -158,21 +156,17 @@ pub enum Call {
     /// block.
     Scatter {
         root: u32,
-        /// The packed length of one block.
         block: Shared<usize>,
         /// At the root: its own block stays in the input, and the root has no output.
         in_place: bool,
     },
     /// A block from each rank to all. Input: one block; output: `size` blocks.
     Allgather {
-        /// The packed length of one block.
         block: Shared<usize>,
-        /// This rank's block is already in the output.
         in_place: bool,
     },
     /// A block from each rank to each rank. Input and output: `size` blocks.
     Alltoall {
-        /// The packed length of one block.
         block: Shared<usize>,
         /// The blocks to send are in the output, and are replaced there.
         in_place: bool,
@@ -181,24 +175,19 @@ pub enum Call {
     /// `count` elements.
     Reduce {
         root: u32,
-        /// Elements of each rank's contribution.
         count: Shared<usize>,
         commutative: bool,
-        /// At the root: its contribution is in the output.
         in_place: bool,
     },
     /// All contributions combined, at all ranks. Input and output: `count` elements.
     Allreduce {
-        /// Elements of each rank's contribution.
         count: Shared<usize>,
         commutative: bool,
-        /// The contribution is in the output.
         in_place: bool,
     },
     /// All contributions combined, block `r` of the result at rank `r`. Input: `size` blocks;
     /// output: one block, or `size` blocks if in place.
     ReduceScatterBlock {
-        /// Elements of one block.
         block: Shared<usize>,
         commutative: bool,
         /// The contribution is in the output (`size` blocks), and its first block is replaced by
@@ -207,19 +196,15 @@ pub enum Call {
     },
     /// The contributions of ranks `0..=r` combined at rank `r`. Input and output: `count` elements.
     Scan {
-        /// Elements of each rank's contribution.
         count: Shared<usize>,
         commutative: bool,
-        /// The contribution is in the output.
         in_place: bool,
     },
     /// The contributions of ranks `0..r` combined at rank `r > 0`; the output of rank 0 is not
     /// written.
     Exscan {
-        /// Elements of each rank's contribution.
         count: Shared<usize>,
         commutative: bool,
-        /// The contribution is in the output.
         in_place: bool,
     },
     /// A block from each rank to the root, each with its own length. Input: one block; output, at
@@ -228,27 +213,21 @@ pub enum Call {
         root: u32,
         /// The packed length of this rank's block. Not used in place.
         mine: Paired<usize>,
-        /// The packed lengths of all blocks.
         all: RootOnly<Blocks>,
-        /// At the root: its own block is already in the output.
         in_place: bool,
     },
     /// A block from the root to each rank, each with its own length. Input, at the root only: all
     /// blocks; output: one block.
     Scatterv {
         root: u32,
-        /// The packed length of this rank's block. Not used in place.
         mine: Paired<usize>,
-        /// The packed lengths of all blocks.
         all: RootOnly<Blocks>,
-        /// At the root: its own block stays in the input, and the root has no output.
         in_place: bool,
     },
     /// A block from each rank to all, each with its own length. Input: one block; output: all
     /// blocks.
     Allgatherv {
         blocks: Shared<Blocks>,
-        /// This rank's block is already in the output.
         in_place: bool,
     },
     /// A block from each rank to each rank, each with its own length. Input: the blocks to send;
@@ -256,7 +235,6 @@ pub enum Call {
     Alltoallv {
         /// The packed lengths of the blocks to each rank. Not used in place.
         send: Paired<Blocks>,
-        /// The packed lengths of the blocks from each rank.
         receive: Paired<Blocks>,
         /// The blocks to send are in the output, and are replaced there by blocks of the same
         /// lengths.
@@ -265,7 +243,6 @@ pub enum Call {
     /// All contributions combined, block `r` of the result at rank `r`. Input: all blocks; output:
     /// one block, or all blocks if in place.
     ReduceScatter {
-        /// Elements of each block.
         blocks: Shared<Blocks>,
         commutative: bool,
         /// The contribution is in the output, and its beginning is replaced by the result.
@@ -278,7 +255,7 @@ pub enum Call {
     /// A collective of two groups that form one team.
     Inter {
         groups: Groups,
-        what: Between,
+        what: InterCollective,
     },
 }
 
@@ -286,32 +263,29 @@ pub enum Call {
 /// one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Groups {
-    /// The number of ranks of the first group.
     pub first: u32,
 }
 
 impl Groups {
     /// The ranks of this rank's group.
     #[must_use]
-    pub fn local(&self, me: Member) -> Range<u32> {
+    pub fn local(&self, me: TeamMember) -> Range<u32> {
         if me.rank < self.first { 0..self.first } else { self.first..me.size }
     }
 
     /// The ranks of the other group.
     #[must_use]
-    pub fn remote(&self, me: Member) -> Range<u32> {
+    pub fn remote(&self, me: TeamMember) -> Range<u32> {
         if me.rank < self.first { self.first..me.size } else { 0..self.first }
     }
 }
 
 /// The role of a rank in a collective of two groups with a root (MPI-5.0 section 6.2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Part {
-    /// The root (`MPI_ROOT`).
+pub enum InterRole {
     Root,
     /// In the root's group, but not the root (`MPI_PROC_NULL`): without any step.
     Idle,
-    /// In the other group.
     Leaf {
         /// The rank of the root in the team.
         root: u32,
@@ -323,56 +297,35 @@ pub enum Part {
 /// All data go from one group to the other. One group may contribute nothing while the other does,
 /// so lengths are known to pairs of ranks only.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Between {
+pub enum InterCollective {
     /// The root's buffer to all ranks of the other group. Input: at the root; output: at the
     /// others.
-    Bcast {
-        part: Part,
-        /// The packed length of the buffer.
-        bytes: Paired<usize>,
-    },
+    Bcast { part: InterRole, bytes: Paired<usize> },
     /// A block from each rank of the other group to the root. Input of a leaf: one block; output of
     /// the root: all blocks.
     Gather {
-        part: Part,
+        part: InterRole,
         /// At a leaf: the packed length of its block.
         mine: Paired<usize>,
-        /// The packed lengths of the blocks of the other group.
         all: RootOnly<Blocks>,
     },
     /// A block from the root to each rank of the other group. Input of the root: all blocks; output
     /// of a leaf: one block.
     Scatter {
-        part: Part,
+        part: InterRole,
         /// At a leaf: the packed length of its block.
         mine: Paired<usize>,
-        /// The packed lengths of the blocks of the other group.
         all: RootOnly<Blocks>,
     },
     /// A block from each rank to all ranks of the other group. Input: one block; output: the blocks
     /// of the other group.
-    Allgather {
-        /// The packed length of this rank's block.
-        mine: Paired<usize>,
-        /// The packed lengths of the blocks of the other group.
-        remote: Paired<Blocks>,
-    },
+    Allgather { mine: Paired<usize>, remote: Paired<Blocks> },
     /// A block from each rank to each rank of the other group. Input and output: a block for each
     /// rank of the other group.
-    Alltoall {
-        /// The packed lengths of the blocks to each rank.
-        send: Paired<Blocks>,
-        /// The packed lengths of the blocks from each rank.
-        receive: Paired<Blocks>,
-    },
+    Alltoall { send: Paired<Blocks>, receive: Paired<Blocks> },
     /// The contributions of the other group combined at the root. Input of a leaf and output of the
     /// root: `count` elements.
-    Reduce {
-        part: Part,
-        /// Elements of a contribution.
-        count: Paired<usize>,
-        commutative: bool,
-    },
+    Reduce { part: InterRole, count: Paired<usize>, commutative: bool },
     /// The contributions of each group combined at all ranks of the other group. Input and output:
     /// `count` elements.
     Allreduce {
@@ -390,7 +343,7 @@ pub enum Between {
     },
 }
 
-impl Between {
+impl InterCollective {
     /// Whether contributions may be combined in any order.
     #[must_use]
     pub const fn commutative(&self) -> bool {
@@ -404,7 +357,7 @@ impl Between {
 
     /// The role of this rank, if the collective has a root.
     #[must_use]
-    pub const fn part(&self) -> Option<Part> {
+    pub const fn part(&self) -> Option<InterRole> {
         match *self {
             Self::Bcast { part, .. }
             | Self::Gather { part, .. }
@@ -462,9 +415,9 @@ impl Call {
             | Self::Exscan { commutative, .. }
             | Self::Inter {
                 what:
-                    Between::Reduce { commutative, .. }
-                    | Between::Allreduce { commutative, .. }
-                    | Between::ReduceScatter { commutative, .. },
+                    InterCollective::Reduce { commutative, .. }
+                    | InterCollective::Allreduce { commutative, .. }
+                    | InterCollective::ReduceScatter { commutative, .. },
                 ..
             } => *commutative = false,
             _ => {}

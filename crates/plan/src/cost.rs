@@ -15,8 +15,8 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-use crate::call::{Call, Member};
-use crate::ir::{Action, After, Generator, Step, Unit};
+use crate::call::{Call, TeamMember};
+use crate::ir::{Action, After, Generator, PlanStep, PlanUnit};
 use crate::table::{AlgorithmId, Parameters, PlanError, make};
 
 /// The LogGP parameters of one level.
@@ -37,13 +37,9 @@ pub struct LogGp {
 pub struct Machine {
     /// 0 counts as 1.
     pub ranks_per_node: u32,
-    /// Between ranks of one node.
     pub inside: LogGp,
-    /// Between nodes.
     pub between: LogGp,
-    /// Copying a byte.
     pub copy_byte_ns: f64,
-    /// Combining two bytes.
     pub reduce_byte_ns: f64,
 }
 
@@ -64,9 +60,6 @@ pub enum CostError {
 /// The time in nanoseconds of a call that all of `size` ranks make with the same arguments, from
 /// the start of all to the end of the last. `element_bytes`: the length of an element of a
 /// reduction; other collectives count bytes.
-///
-/// # Errors
-/// The algorithm cannot serve the call.
 pub fn estimate(
     machine: &Machine,
     algorithm: AlgorithmId,
@@ -75,14 +68,11 @@ pub fn estimate(
     element_bytes: usize,
     parameters: &Parameters,
 ) -> Result<f64, CostError> {
-    let plans = (0..size).map(|rank| make(algorithm, Member { rank, size }, call, parameters));
+    let plans = (0..size).map(|rank| make(algorithm, TeamMember { rank, size }, call, parameters));
     time(machine, element_bytes, plans.collect::<Result<_, _>>()?)
 }
 
 /// The time in nanoseconds of plans, one for each rank.
-///
-/// # Errors
-/// The plans do not match.
 pub fn time<G: Generator>(machine: &Machine, element_bytes: usize, plans: Vec<G>) -> Result<f64, CostError> {
     let outline = outline(machine, element_bytes, plans, usize::MAX, f64::INFINITY)?;
     Ok(outline.map_or(f64::INFINITY, |outline| outline.time_ns))
@@ -91,7 +81,6 @@ pub fn time<G: Generator>(machine: &Machine, element_bytes: usize, plans: Vec<G>
 /// The time of a call, and the work of all its ranks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outline {
-    /// From the start of all ranks to the end of the last.
     pub time_ns: f64,
     /// The time in which ranks work, summed over all ranks: overheads, bytes on links, copies and
     /// reductions.
@@ -109,9 +98,6 @@ pub struct Outline {
 /// Messages inside a node of at least `fetched_from` bytes are not sent: their receivers copy them
 /// from the sender's memory, several at the same time if need be. The send is complete when the
 /// sender is notified of the copy.
-///
-/// # Errors
-/// The plans do not match.
 pub fn outline<G: Generator>(
     machine: &Machine,
     element_bytes: usize,
@@ -142,7 +128,6 @@ fn most_readers(reads: &[(u32, Picoseconds, Picoseconds)]) -> usize {
     most
 }
 
-/// A time in picoseconds.
 type Picoseconds = u64;
 
 const PER_NS: f64 = 1000.0;
@@ -151,7 +136,6 @@ fn picoseconds(nanoseconds: f64) -> Picoseconds {
     (nanoseconds * PER_NS).round() as Picoseconds
 }
 
-/// The state of all ranks and messages.
 struct Walk<G> {
     machine: Machine,
     element_bytes: usize,
@@ -170,7 +154,6 @@ struct Walk<G> {
     fetched: u64,
     /// The source, the start and the end of each such copy.
     reads: Vec<(u32, Picoseconds, Picoseconds)>,
-    /// The work of all ranks so far.
     work: Picoseconds,
 }
 
@@ -206,7 +189,7 @@ struct CostChannel {
 
 struct RankClock<G> {
     plan: G,
-    next: Option<Step>,
+    next: Option<PlanStep>,
     issued: u64,
     /// When the rank may continue.
     now: Picoseconds,
@@ -338,12 +321,11 @@ impl<G: Generator> Walk<G> {
         self.ranks[to as usize].close(number, end + overhead);
     }
 
-    /// Issues all steps that a rank can issue.
     fn issue(&mut self, rank: u32) {
         while let Some(step) = self.ranks[rank as usize].may_issue() {
             let state = &mut self.ranks[rank as usize];
             let (number, now) = (state.issued, state.now);
-            let unit = if state.plan.unit() == Unit::Elements { self.element_bytes } else { 1 };
+            let unit = if state.plan.unit() == PlanUnit::Elements { self.element_bytes } else { 1 };
             let work = &mut self.work;
             let mut local = |cost_ns: f64, len: usize| {
                 let cost = picoseconds(cost_ns * (len * unit) as f64);
@@ -394,7 +376,7 @@ impl<G: Generator> RankClock<G> {
     }
 
     /// The next step, once the time is known from which it may be issued; `now` becomes this time.
-    fn may_issue(&mut self) -> Option<Step> {
+    fn may_issue(&mut self) -> Option<PlanStep> {
         let step = self.next?;
         let back = |distance: u32| self.end(self.issued.saturating_sub(u64::from(distance)));
         let due = match step.after {

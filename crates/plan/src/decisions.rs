@@ -13,10 +13,10 @@
 use std::fmt::Write;
 
 use crate::blocks::Blocks;
-use crate::call::{Call, Collective, Member};
+use crate::call::{Call, Collective, TeamMember};
 use crate::choice::Setup;
 use crate::cost::{LogGp, Machine, Outline, outline};
-use crate::ir::Unit;
+use crate::ir::PlanUnit;
 use crate::knowledge::Shared;
 use crate::table::{AlgorithmId, Parameter, Parameters, make, settled, unit};
 
@@ -40,10 +40,8 @@ const FETCH_NS: f64 = 12_000.0;
 /// memory. (With a processor for each rank, the plain model is used.)
 const FETCHED_FROM: usize = (128 << 10) + 1;
 
-/// The largest number of ranks that share a processor.
 const SHARING: f64 = 4.0;
 
-/// Bytes of one element of a reduction.
 const ELEMENT: usize = 8;
 
 /// The longest call that is tried: for longer calls the last decision applies.
@@ -95,7 +93,6 @@ pub struct SizeClass {
 }
 
 impl SizeClass {
-    /// The sizes that represent the class.
     fn samples(&self, collective: Collective) -> Vec<u32> {
         match (self.powers_of_two, self.max) {
             (true, _) => vec![self.min],
@@ -127,7 +124,7 @@ pub fn classes(powers_of_two: bool) -> Vec<SizeClass> {
 
 /// One decision of a class, for lengths above those of the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decided {
+pub struct LengthDecision {
     /// `usize::MAX`: no bound.
     pub max_bytes: usize,
     pub candidate: Candidate,
@@ -157,7 +154,7 @@ impl Candidate {
 
 /// A call of `size` ranks with `bytes` bytes, as [`Call::count`] counts.
 fn call(collective: Collective, size: u32, bytes: usize, commutative: bool) -> Option<Call> {
-    let count = Shared(bytes.div_ceil(if unit(collective) == Unit::Elements { ELEMENT } else { 1 }));
+    let count = Shared(bytes.div_ceil(if unit(collective) == PlanUnit::Elements { ELEMENT } else { 1 }));
     let (root, in_place) = (0, false);
     let blocks = || Blocks::new(std::iter::repeat_n(count.0, size as usize)).map(Shared);
     Some(match collective {
@@ -178,7 +175,6 @@ fn call(collective: Collective, size: u32, bytes: usize, commutative: bool) -> O
     })
 }
 
-/// Whether a rank has a block for each rank.
 fn has_blocks(collective: Collective) -> bool {
     use Collective as C;
     matches!(
@@ -204,9 +200,9 @@ pub fn predicted(
     most_ns: f64,
 ) -> Option<f64> {
     let call = call(collective, size, bytes, commutative)?;
-    let element = if unit(collective) == Unit::Elements { ELEMENT } else { 1 };
+    let element = if unit(collective) == PlanUnit::Elements { ELEMENT } else { 1 };
     let parameters = candidate.parameters(element);
-    let plan = |rank| make(candidate.algorithm, Member { rank, size }, &call, &parameters);
+    let plan = |rank| make(candidate.algorithm, TeamMember { rank, size }, &call, &parameters);
     let plans = (0..size).map(plan).collect::<Result<Vec<_>, _>>().ok()?;
     let sharing = (f64::from(size) / 2.0).clamp(1.0, SHARING);
     let oversubscribed = LogGp { latency_ns: TURN_NS * sharing, ..DEDICATED.inside };
@@ -223,7 +219,6 @@ pub fn predicted(
     Some(time_ns).filter(|time| *time <= most_ns)
 }
 
-/// The candidates for a class.
 fn candidates(setup: Setup, collective: Collective, class: SizeClass, commutative: bool) -> Vec<Candidate> {
     let legal = |id: &AlgorithmId| {
         class.samples(collective).iter().all(|size| id.algorithm().refusal(*size, commutative).is_none())
@@ -258,8 +253,8 @@ pub fn decide(
     collective: Collective,
     commutative: bool,
     class: SizeClass,
-    smaller: &[Decided],
-) -> Vec<Decided> {
+    smaller: &[LengthDecision],
+) -> Vec<LengthDecision> {
     let candidates = candidates(setup, collective, class, commutative);
     let samples = class.samples(collective);
     let largest = samples.last().copied().unwrap_or(1) as usize;
@@ -267,7 +262,7 @@ pub fn decide(
     // For large teams, the lengths that are tried are fewer and end earlier, to limit the time.
     let (most_of_all, step) = if largest > 64 { (MAX_BYTES_OF_ALL / 16, 4) } else { (MAX_BYTES_OF_ALL, 2) };
     let most = MAX_BYTES.min(most_of_all / blocks);
-    let mut decided: Vec<Decided> = Vec::new();
+    let mut decided: Vec<LengthDecision> = Vec::new();
     let mut bytes = 8;
     while bytes <= most {
         let before = decided.last().map(|last| last.candidate);
@@ -293,7 +288,7 @@ pub fn decide(
                         // of the new one.
                         last.max_bytes = (bytes / step + bytes) / 2;
                     }
-                    decided.push(Decided { max_bytes: usize::MAX, candidate });
+                    decided.push(LengthDecision { max_bytes: usize::MAX, candidate });
                 }
             }
         }
@@ -334,8 +329,8 @@ fn ratios(
 #[must_use]
 pub fn text(setup: Setup, collective: Collective, commutative: bool, powers_of_two: bool) -> String {
     let mut text = String::new();
-    let mut before: Vec<Decided> = Vec::new();
-    let mut rows: Vec<(u32, Vec<Decided>)> = Vec::new();
+    let mut before: Vec<LengthDecision> = Vec::new();
+    let mut rows: Vec<(u32, Vec<LengthDecision>)> = Vec::new();
     for class in classes(powers_of_two) {
         let decided = decide(setup, collective, commutative, class, &before);
         match rows.last_mut() {
@@ -345,7 +340,7 @@ pub fn text(setup: Setup, collective: Collective, commutative: bool, powers_of_t
         before = decided;
     }
     for (max_size, decided) in rows {
-        for Decided { max_bytes, candidate } in decided {
+        for LengthDecision { max_bytes, candidate } in decided {
             let Candidate { algorithm, segment_bytes, fan_out } = candidate;
             let bound = |n: String, is_none: bool| if is_none { "-".to_string() } else { n };
             let size = bound(max_size.to_string(), max_size == u32::MAX);

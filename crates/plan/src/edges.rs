@@ -2,20 +2,19 @@
 
 use std::sync::Arc;
 
-use crate::ir::{Place, Span};
+use crate::ir::{PlanBuffer, Span};
 
 /// One message that a rank sends or receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Edge {
     /// The rank at the other end; a rank may have edges to itself.
     pub peer: u32,
-    /// The first unit of the data in the buffer.
     pub start: usize,
     pub len: usize,
 }
 
 impl Edge {
-    pub(crate) fn span(&self, place: Place) -> Span {
+    pub(crate) fn span(&self, place: PlanBuffer) -> Span {
         place.span(self.start, self.len)
     }
 }

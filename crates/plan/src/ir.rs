@@ -1,6 +1,6 @@
 //! The instruction set of plans.
 //!
-//! A [`Generator`] yields [`Step`]s; an executor issues them. Both rely on these rules:
+//! A [`Generator`] yields [`PlanStep`]s; an executor issues them. Both rely on these rules:
 //!
 //! 1. **Issue order.** Steps are issued in the order in which they are yielded. Therefore the sends
 //!    to one peer match its receives in order, and one tag is enough for a whole collective call.
@@ -22,7 +22,7 @@
 
 /// The unit of a [`Span`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Unit {
+pub enum PlanUnit {
     /// Bytes of the packed signature of the buffer: the type signature (MPI-5.0 section 3.3.1)
     /// without gaps. Root and leaves may describe one signature by different datatypes. Block `r`
     /// of the output of a gather begins at `r * block` bytes, wherever the user's datatype puts it.
@@ -33,7 +33,7 @@ pub enum Unit {
 
 /// A buffer of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum PlanBuffer {
     /// The user's send buffer: only read, and not used if this rank gave `MPI_IN_PLACE` for it.
     /// (The root of a scatter gives `MPI_IN_PLACE` for its receive buffer: it does not use the
     /// output.)
@@ -45,7 +45,7 @@ pub enum Place {
     Temporary(u8),
 }
 
-impl Place {
+impl PlanBuffer {
     /// Units `start .. start + len` of this buffer.
     #[must_use]
     pub const fn span(self, start: usize, len: usize) -> Span {
@@ -53,19 +53,17 @@ impl Place {
     }
 }
 
-/// A contiguous range of one buffer, in the plan's [`Unit`].
+/// A contiguous range of one buffer, in the plan's [`PlanUnit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
-    pub place: Place,
-    /// The first unit.
+    pub place: PlanBuffer,
     pub start: usize,
     /// Units; 0 for a message without data.
     pub len: usize,
 }
 
 impl Span {
-    /// The span of a message without data.
-    pub const NOTHING: Self = Self { place: Place::Output, start: 0, len: 0 };
+    pub const NOTHING: Self = Self { place: PlanBuffer::Output, start: 0, len: 0 };
 
     /// The first unit after the span.
     #[must_use]
@@ -110,7 +108,6 @@ pub enum After {
     All,
     /// The step issued this number of steps before.
     One(u32),
-    /// Two earlier steps.
     Two(u32, u32),
 }
 
@@ -159,7 +156,7 @@ impl Action {
 
 /// One operation of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Step {
+pub struct PlanStep {
     pub after: After,
     pub action: Action,
 }
@@ -170,10 +167,9 @@ pub struct Step {
 /// segments. A persistent collective clones the initial value at each start.
 pub trait Generator {
     /// The next step; `None` at the end, and at each later call.
-    fn next(&mut self) -> Option<Step>;
+    fn next(&mut self) -> Option<PlanStep>;
 
-    /// The unit of spans and temporaries.
-    fn unit(&self) -> Unit;
+    fn unit(&self) -> PlanUnit;
 
     /// The lengths of the temporaries, in units: at most four, known before the first step.
     fn temporaries(&self) -> &[usize];

@@ -1,17 +1,17 @@
 //! Collectives as plans.
 //!
 //! A *plan* is the list of steps of one rank in one collective call: sends, receives, copies and
-//! reductions. An algorithm is written once, as a [`Generator`] that yields [`Step`]s one by one.
-//! It serves the blocking, the nonblocking and the persistent form of its collective, the verifier,
-//! and a simulator. It is pure: it knows its rank, the size of the team, the root and the counts,
-//! and nothing of memory, networks or time.
+//! reductions. An algorithm is written once, as a [`Generator`] that yields [`PlanStep`]s one by
+//! one. It serves the blocking, the nonblocking and the persistent form of its collective, the
+//! verifier, and a simulator. It is pure: it knows its rank, the size of the team, the root and the
+//! counts, and nothing of memory, networks or time.
 //!
 //! ```
-//! use oxmpi_plan::{Call, Generator, Member, Parameters, Shared, choose, make};
+//! use oxmpi_plan::{Call, Generator, TeamMember, Parameters, Shared, choose, make};
 //!
 //! let call = Call::Bcast { root: 0, bytes: Shared(100) };
 //! let algorithm = choose(call.collective(), 4, Shared(100), true);
-//! let mut plan = make(algorithm, Member { rank: 3, size: 4 }, &call, &Parameters::default())?;
+//! let mut plan = make(algorithm, TeamMember { rank: 3, size: 4 }, &call, &Parameters::default())?;
 //! while let Some(step) = plan.next() {
 //!     println!("{step:?}");
 //! }
@@ -41,10 +41,10 @@ mod trees;
 pub mod verify;
 
 pub use blocks::Blocks;
-pub use call::{Between, Call, Collective, Groups, Member, Part};
+pub use call::{Call, Collective, Groups, InterCollective, InterRole, TeamMember};
 pub use choice::{Chosen, Setup, choose, choose_on, choose_within};
 pub use edges::{Edge, Edges};
-pub use ir::{Action, After, Generator, Place, Span, Step, Unit};
+pub use ir::{Action, After, Generator, PlanBuffer, PlanStep, PlanUnit, Span};
 pub use knowledge::{Paired, RootOnly, Shared};
 pub use nodes::Nodes;
 pub use plan::AnyPlan;

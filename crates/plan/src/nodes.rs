@@ -20,13 +20,10 @@ type Runs = Arc<[(u32, u32)]>;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nodes {
-    /// The node of each rank.
     of: Arc<[u32]>,
     /// The ranks of each node, ascending.
     members: Arc<[Arc<[u32]>]>,
-    /// The consecutive ranks of each node.
     runs: Arc<[Runs]>,
-    /// The lowest rank of each node.
     leaders: Arc<[u32]>,
 }
 

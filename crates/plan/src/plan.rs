@@ -5,7 +5,7 @@ use crate::algorithms::{
     reduce_scatter, reduce_tree, rings, scan, scatter, smp, split_binary,
 };
 use crate::burst::Burst;
-use crate::ir::{Generator, Step, Unit};
+use crate::ir::{Generator, PlanStep, PlanUnit};
 use crate::table::AlgorithmId;
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,6 @@ use std::sync::Arc;
 /// An algorithm that a plan can hold as a trait object. A variant of [`AlgorithmState`] saves the
 /// allocation; adding the variant is all that an algorithm needs for this.
 pub(crate) trait Boxable: Rounds + fmt::Debug + Send + Sync {
-    /// A clone.
     fn copied(&self) -> Box<dyn Boxable>;
 }
 
@@ -31,7 +30,6 @@ impl Clone for Box<dyn Boxable> {
 
 macro_rules! algorithm_states {
     ($($variant:ident($algorithm:ty)),* $(,)?) => {
-        /// The state of any algorithm.
         #[derive(Clone, Debug)]
         pub(crate) enum AlgorithmState {
             $($variant($algorithm),)*
@@ -95,22 +93,18 @@ algorithm_states! {
     Relay(smp::ChainBcast),
 }
 
-/// An algorithm, and its ranks.
 type PlanStage = (AlgorithmState, StageRanks);
 
-/// The ranks of the team that run an algorithm.
 #[derive(Clone, Debug)]
 enum StageRanks {
     /// All ranks from this one on.
     From(u32),
-    /// The ranks of this list.
     Of(Arc<[u32]>),
 }
 
 /// The stages of a plan, and its resources.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
-    /// The algorithms in their order.
     stages: [Option<PlanStage>; 3],
     stages_len: usize,
     temporaries: [usize; 4],
@@ -162,7 +156,6 @@ impl Draft {
         self
     }
 
-    /// Adds a temporary.
     pub(crate) fn temporary(mut self, length: usize) -> Self {
         self.temporaries[self.temporaries_len] = length;
         self.temporaries_len += 1;
@@ -195,16 +188,15 @@ pub struct AnyPlan {
     /// The algorithms in their order; `None` after the last.
     stages: [Option<PlanStage>; 3],
     stage: usize,
-    unit: Unit,
+    unit: PlanUnit,
     temporaries: [usize; 4],
     temporaries_len: usize,
     window: usize,
-    /// The algorithm, and the count of the call.
     made_by: Option<(AlgorithmId, usize)>,
 }
 
 impl AnyPlan {
-    pub(crate) fn new(unit: Unit, draft: Draft) -> Self {
+    pub(crate) fn new(unit: PlanUnit, draft: Draft) -> Self {
         Self {
             steps: Burst::new(),
             stages: draft.stages,
@@ -230,7 +222,7 @@ impl AnyPlan {
     }
 
     /// The plan of a call that moves no data.
-    pub(crate) fn empty(unit: Unit) -> Self {
+    pub(crate) fn empty(unit: PlanUnit) -> Self {
         Self {
             steps: Burst::new(),
             stages: [const { None }; 3],
@@ -245,7 +237,7 @@ impl AnyPlan {
 }
 
 impl Generator for AnyPlan {
-    fn next(&mut self) -> Option<Step> {
+    fn next(&mut self) -> Option<PlanStep> {
         loop {
             if let Some(step) = self.steps.pop() {
                 return Some(step);
@@ -264,7 +256,7 @@ impl Generator for AnyPlan {
         }
     }
 
-    fn unit(&self) -> Unit {
+    fn unit(&self) -> PlanUnit {
         self.unit
     }
 
@@ -280,15 +272,15 @@ impl Generator for AnyPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::Member;
+    use crate::call::TeamMember;
 
     #[test]
     fn a_boxed_algorithm_has_the_same_steps() {
         for rank in 0..5 {
-            let me = Member { rank, size: 5 };
+            let me = TeamMember { rank, size: 5 };
             let [known, boxed] =
                 [Draft::new(barrier::BarrierTree::new(me)), Draft::boxed(barrier::BarrierTree::new(me))]
-                    .map(|draft| AnyPlan::new(Unit::Bytes, draft));
+                    .map(|draft| AnyPlan::new(PlanUnit::Bytes, draft));
             let steps = |mut plan: AnyPlan| {
                 std::iter::from_fn(|| plan.next()).map(|step| format!("{step:?}")).collect::<Vec<_>>()
             };

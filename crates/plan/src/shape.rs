@@ -1,6 +1,6 @@
 //! Arithmetic that algorithms share: rings, binomial trees, powers of two, parts of a vector.
 
-use crate::ir::{Place, Span};
+use crate::ir::{PlanBuffer, Span};
 
 /// The number of doublings from 1 to at least `n`, which is at least 1.
 pub(crate) const fn levels(n: u32) -> u32 {
@@ -22,18 +22,15 @@ pub(crate) const fn down(rank: u32, distance: u32, size: u32) -> u32 {
 pub(crate) mod binomial {
     use super::levels;
 
-    /// The number of children of `v`.
     pub(crate) const fn children(v: u32, size: u32) -> u32 {
         let fit = levels(size - v);
         if v == 0 || fit < v.trailing_zeros() { fit } else { v.trailing_zeros() }
     }
 
-    /// The parent of `v`, which is not 0.
     pub(crate) const fn parent(v: u32) -> u32 {
         v & (v - 1)
     }
 
-    /// The number of ranks in the subtree of `v`.
     pub(crate) const fn extent(v: u32, size: u32) -> u32 {
         let rest = size - v;
         if v == 0 || rest < (1 << v.trailing_zeros()) { rest } else { 1 << v.trailing_zeros() }
@@ -49,11 +46,9 @@ pub(crate) struct Fold {
     pairs: u32,
 }
 
-/// The role of a rank in a [`Fold`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Role {
+pub(crate) enum FoldRole {
     Active {
-        /// The number among the active ranks.
         index: u32,
         /// The rank just above, for which this rank acts.
         partner: Option<u32>,
@@ -70,13 +65,13 @@ impl Fold {
         Self { active, pairs: size - active }
     }
 
-    pub(crate) fn role(&self, rank: u32) -> Role {
+    pub(crate) fn role(&self, rank: u32) -> FoldRole {
         if rank >= 2 * self.pairs {
-            Role::Active { index: rank - self.pairs, partner: None }
+            FoldRole::Active { index: rank - self.pairs, partner: None }
         } else if rank.is_multiple_of(2) {
-            Role::Active { index: rank / 2, partner: Some(rank + 1) }
+            FoldRole::Active { index: rank / 2, partner: Some(rank + 1) }
         } else {
-            Role::Idle { partner: rank - 1 }
+            FoldRole::Idle { partner: rank - 1 }
         }
     }
 
@@ -88,12 +83,12 @@ impl Fold {
 
 /// A vector of `count` units cut into `parts` that differ by at most one unit.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Parts {
+pub(crate) struct VectorParts {
     pub(crate) count: usize,
     pub(crate) parts: u32,
 }
 
-impl Parts {
+impl VectorParts {
     /// The start of part `index`, which may be one past the last.
     pub(crate) fn start(&self, index: u32) -> usize {
         let (parts, index) = (self.parts as usize, index as usize);
@@ -101,12 +96,11 @@ impl Parts {
     }
 
     /// Parts `first .. first + how_many` of a buffer that holds the vector.
-    pub(crate) fn span(&self, place: Place, first: u32, how_many: u32) -> Span {
+    pub(crate) fn span(&self, place: PlanBuffer, first: u32, how_many: u32) -> Span {
         let start = self.start(first);
         place.span(start, self.start(first + how_many) - start)
     }
 
-    /// The length of the longest part.
     pub(crate) fn longest(&self) -> usize {
         self.start(1)
     }
@@ -125,18 +119,15 @@ impl Segments {
         Self { count, length: if length == 0 { count.max(1) } else { length } }
     }
 
-    /// The number of segments.
     pub(crate) fn how_many(&self) -> usize {
         self.count.div_ceil(self.length)
     }
 
-    /// The length of the longest segment.
     pub(crate) fn longest(&self) -> usize {
         self.length.min(self.count)
     }
 
-    /// One segment of a buffer that holds the vector.
-    pub(crate) fn span(&self, place: Place, index: usize) -> Span {
+    pub(crate) fn span(&self, place: PlanBuffer, index: usize) -> Span {
         let start = index * self.length;
         place.span(start, self.length.min(self.count - start))
     }

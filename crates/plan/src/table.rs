@@ -9,8 +9,8 @@ use std::fmt;
 
 use self::setting::Setting;
 use crate::blocks::Blocks;
-use crate::call::{Between, Call, Collective, Member, Part};
-use crate::ir::Unit;
+use crate::call::{Call, Collective, InterCollective, InterRole, TeamMember};
+use crate::ir::PlanUnit;
 use crate::nodes::Nodes;
 use crate::plan::{AnyPlan, Draft};
 
@@ -51,13 +51,11 @@ impl Default for Parameters {
 /// `coll_tuned_<collective>_algorithm_<name>`, and `coll_tuned_<collective>_max_requests`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Parameter {
-    /// [`Parameters::segment`].
     Segment,
     /// [`Parameters::fanout`], as the radix of a tree or of Bruck's algorithm.
     TreeFanout,
     /// [`Parameters::fanout`], as a number of chains.
     ChainFanout,
-    /// [`Parameters::max_requests`].
     MaxRequests,
 }
 
@@ -126,7 +124,6 @@ pub struct Algorithm {
     pub name: &'static str,
     pub description: &'static str,
     pub restrictions: &'static [Restriction],
-    /// The parameters that the algorithm reads.
     pub parameters: &'static [Parameter],
     /// A paper, or `folklore`.
     pub source: &'static str,
@@ -160,51 +157,27 @@ impl fmt::Display for AlgorithmId {
 /// Why a plan cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// The algorithm cannot serve the call.
     #[error("algorithm {algorithm} cannot serve this call of {size} ranks: {restriction}")]
     Restricted { algorithm: AlgorithmId, size: u32, restriction: Restriction },
-    /// The algorithm is for another collective.
     #[error("algorithm {algorithm} does not do the collective {call}")]
-    WrongCollective {
-        algorithm: AlgorithmId,
-        /// The collective of the call.
-        call: Collective,
-    },
-    /// The rank or the root is not in the team.
+    WrongCollective { algorithm: AlgorithmId, call: Collective },
     #[error("rank {rank} is not in a team of {size} ranks")]
     NoSuchRank { rank: u32, size: u32 },
     /// This rank's message to itself does not have the length of its receive.
     #[error("this rank sends {sent} units to itself and receives {received}")]
-    OwnBlock {
-        /// In units.
-        sent: usize,
-        /// In units.
-        received: usize,
-    },
-    /// A list of blocks does not have one block for each rank.
+    OwnBlock { sent: usize, received: usize },
     #[error("{blocks} blocks are named for {size} ranks")]
-    WrongBlocks {
-        /// The number of blocks.
-        blocks: usize,
-        size: u32,
-    },
-    /// The node map is of another number of ranks.
+    WrongBlocks { blocks: usize, size: u32 },
     #[error("nodes are known of {ranks} ranks, not of {size}")]
     WrongNodes {
         /// Ranks of the node map.
         ranks: u32,
         size: u32,
     },
-    /// A team has more ranks than `MPI_Comm_size` can return.
     #[error("{size} ranks are more than a communicator can have")]
     TooManyRanks { size: u32 },
-    /// The buffer has more units than memory can hold.
     #[error("{size} blocks of {block} units are more than memory can hold")]
-    TooLong {
-        /// Units of one block.
-        block: usize,
-        size: u32,
-    },
+    TooLong { block: usize, size: u32 },
 }
 
 /// All algorithms of a collective, in the order of the table.
@@ -220,7 +193,6 @@ pub fn settled(collective: Collective) -> impl Iterator<Item = AlgorithmId> {
     algorithms(collective).filter(|id| !id.algorithm().is_experiment())
 }
 
-/// The first algorithm of a collective in the table.
 pub(crate) fn first(collective: Collective) -> AlgorithmId {
     algorithms(collective).next().unwrap_or(AlgorithmId(0))
 }
@@ -244,7 +216,7 @@ pub fn by_number(collective: Collective, number: u8) -> Option<AlgorithmId> {
 /// is not in the team.
 pub fn make(
     algorithm: AlgorithmId,
-    me: Member,
+    me: TeamMember,
     call: &Call,
     parameters: &Parameters,
 ) -> Result<AnyPlan, PlanError> {
@@ -257,7 +229,7 @@ pub fn make(
 /// As [`make`]; also if the node map is of another number of ranks.
 pub fn make_on(
     algorithm: AlgorithmId,
-    me: Member,
+    me: TeamMember,
     call: &Call,
     parameters: &Parameters,
     nodes: &Nodes,
@@ -270,7 +242,7 @@ pub fn make_on(
 
 fn made(
     algorithm: AlgorithmId,
-    me: Member,
+    me: TeamMember,
     call: &Call,
     parameters: &Parameters,
     nodes: Option<&Nodes>,
@@ -319,7 +291,7 @@ fn made(
 }
 
 /// Checks the blocks as far as this rank knows them.
-fn check_blocks(me: Member, call: &Call) -> Result<(), PlanError> {
+fn check_blocks(me: TeamMember, call: &Call) -> Result<(), PlanError> {
     let rank = me.rank as usize;
     let one_each = |blocks: &Blocks, size: u32| match blocks.how_many() {
         how_many if how_many == size as usize => Ok(()),
@@ -361,16 +333,18 @@ fn check_blocks(me: Member, call: &Call) -> Result<(), PlanError> {
             }
             let remote = groups.remote(me).len() as u32;
             match what {
-                Between::Gather { part: Part::Root, all, .. }
-                | Between::Scatter { part: Part::Root, all, .. } => {
+                InterCollective::Gather { part: InterRole::Root, all, .. }
+                | InterCollective::Scatter { part: InterRole::Root, all, .. } => {
                     all.get().map_or(Ok(()), |all| one_each(all, remote))
                 }
-                Between::Allgather { remote: theirs, .. } => one_each(&theirs.0, remote),
-                Between::Alltoall { send, receive } => {
+                InterCollective::Allgather { remote: theirs, .. } => one_each(&theirs.0, remote),
+                InterCollective::Alltoall { send, receive } => {
                     one_each(&send.0, remote)?;
                     one_each(&receive.0, remote)
                 }
-                Between::ReduceScatter { local, .. } => one_each(&local.0, groups.local(me).len() as u32),
+                InterCollective::ReduceScatter { local, .. } => {
+                    one_each(&local.0, groups.local(me).len() as u32)
+                }
                 _ => Ok(()),
             }
         }
@@ -428,7 +402,7 @@ impl Algorithm {
 
 /// The unit of the plans of a collective.
 #[must_use]
-pub const fn unit(collective: Collective) -> Unit {
+pub const fn unit(collective: Collective) -> PlanUnit {
     match collective {
         Collective::Barrier
         | Collective::Bcast
@@ -441,13 +415,13 @@ pub const fn unit(collective: Collective) -> Unit {
         | Collective::Allgatherv
         | Collective::Alltoallv
         | Collective::Neighbor
-        | Collective::InterMove => Unit::Bytes,
+        | Collective::InterMove => PlanUnit::Bytes,
         Collective::Reduce
         | Collective::Allreduce
         | Collective::ReduceScatterBlock
         | Collective::ReduceScatter
         | Collective::InterReduce
         | Collective::Scan
-        | Collective::Exscan => Unit::Elements,
+        | Collective::Exscan => PlanUnit::Elements,
     }
 }

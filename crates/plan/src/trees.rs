@@ -22,7 +22,6 @@ pub(crate) enum Tree {
 }
 
 impl Tree {
-    /// The parent of `v`, which is not 0.
     pub(crate) fn parent(self, v: u32, size: u32) -> u32 {
         match self {
             Self::Flat => 0,
@@ -41,7 +40,6 @@ impl Tree {
         }
     }
 
-    /// The number of children of `v`.
     pub(crate) fn children(self, v: u32, size: u32) -> u32 {
         match self {
             Self::Flat if v == 0 => size - 1,
@@ -68,7 +66,6 @@ impl Tree {
         }
     }
 
-    /// Child `number` of `v`.
     pub(crate) fn child(self, v: u32, number: u32, size: u32) -> u32 {
         match self {
             Self::Flat | Self::Chain => v + 1 + number,
@@ -105,7 +102,6 @@ fn lowest_place(v: u32, radix: u32, size: u32) -> u64 {
     place
 }
 
-/// Ranks `1..size` divided into chains.
 #[derive(Clone, Copy, Debug)]
 struct Chains {
     /// The length of the shorter chains.

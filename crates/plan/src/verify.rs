@@ -25,7 +25,7 @@ mod entered;
 mod symbol;
 mod world;
 
-use crate::call::{Call, Member};
+use crate::call::{Call, TeamMember};
 use crate::ir::{Action, Generator, Span};
 
 /// The input of a verification.
@@ -56,7 +56,6 @@ impl Check {
 pub struct Cost {
     pub steps: u64,
     pub messages: u64,
-    /// Units in all messages.
     pub units: u64,
     /// The most steps that one rank had outstanding.
     pub outstanding: usize,
@@ -65,40 +64,17 @@ pub struct Cost {
 /// A fault of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// No step can complete, and some ranks have not finished.
     #[error("deadlock: {} ranks wait, the first are {:?}", waiting.len(), &waiting[..waiting.len().min(4)])]
     Deadlock {
         /// The ranks that have not finished, each with its oldest outstanding step.
         waiting: Vec<(u32, Option<Action>)>,
     },
-    /// A message does not have the length of its receive.
     #[error("rank {from} sends {sent} units to rank {to}, which receives {received}")]
-    Length {
-        from: u32,
-        to: u32,
-        /// In units.
-        sent: usize,
-        /// In units.
-        received: usize,
-    },
-    /// A step uses memory that an earlier step may still be using.
+    Length { from: u32, to: u32, sent: usize, received: usize },
     #[error("rank {rank}: {action:?} (step {step}) may run while {earlier:?} (step {earlier_step}) does")]
-    Hazard {
-        rank: u32,
-        /// From 0.
-        step: u64,
-        action: Action,
-        earlier_step: u64,
-        earlier: Box<Action>,
-    },
-    /// A step reads memory that has not been written.
+    Hazard { rank: u32, step: u64, action: Action, earlier_step: u64, earlier: Box<Action> },
     #[error("rank {rank}: {action:?} reads undefined memory at unit {unit}")]
-    Undefined {
-        rank: u32,
-        action: Action,
-        /// The first undefined unit.
-        unit: usize,
-    },
+    Undefined { rank: u32, action: Action, unit: usize },
     /// A step uses a buffer that the rank does not have, or beyond its end, or writes a buffer that
     /// is read only.
     #[error("rank {rank}: {action:?} may not use {span:?}")]
@@ -107,26 +83,10 @@ pub enum Violation {
     /// different lengths or overlap, or it depends on a step that does not exist.
     #[error("rank {rank}: step {step}, {action:?}, is malformed: {why}")]
     Malformed { rank: u32, step: u64, action: Action, why: &'static str },
-    /// Operands must not be combined: they have different positions, or are not in rank order.
     #[error("rank {rank}: {action:?} combines at unit {unit} {left} with {right}")]
-    Combination {
-        rank: u32,
-        action: Action,
-        /// Of the left span.
-        unit: usize,
-        left: String,
-        right: String,
-    },
-    /// The result is not that of the standard.
+    Combination { rank: u32, action: Action, unit: usize, left: String, right: String },
     #[error("rank {rank}: unit {unit} of the output is {found}, not {expected}")]
-    Result {
-        rank: u32,
-        /// Of the output.
-        unit: usize,
-        found: String,
-        expected: String,
-    },
-    /// A rank may leave a barrier too early.
+    Result { rank: u32, unit: usize, found: String, expected: String },
     #[error("rank {rank} may leave the barrier before rank {missing} enters it")]
     Early {
         rank: u32,
@@ -136,23 +96,15 @@ pub enum Violation {
     /// Two ranks computed a result by different expressions: in floating point the values may
     /// differ.
     #[error("rank {rank} computes unit {unit} by another expression than rank 0")]
-    Expression {
-        rank: u32,
-        /// Of the output.
-        unit: usize,
-    },
-    /// The generator breaks a rule: more than four temporaries, an empty window, or no end.
+    Expression { rank: u32, unit: usize },
     #[error("rank {rank}: {why}")]
     Generator { rank: u32, why: &'static str },
 }
 
 /// Runs the plans of all ranks, which `plan` makes.
-///
-/// # Errors
-/// The first violation.
-pub fn verify<G: Generator>(check: &Check, mut plan: impl FnMut(Member) -> G) -> Result<Cost, Violation> {
+pub fn verify<G: Generator>(check: &Check, mut plan: impl FnMut(TeamMember) -> G) -> Result<Cost, Violation> {
     let size = check.size();
-    let plans = (0..size).map(|rank| plan(Member { rank, size })).collect();
+    let plans = (0..size).map(|rank| plan(TeamMember { rank, size })).collect();
     world::PlanSimulation::new(check, plans)?.run()
 }
 

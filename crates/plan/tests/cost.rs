@@ -2,7 +2,7 @@
 
 use oxmpi_plan::cost::{LogGp, Machine, estimate, outline};
 use oxmpi_plan::table::{algorithms, by_name, make};
-use oxmpi_plan::{Blocks, Call, Edge, Edges, Member, Paired, Parameters, RootOnly, Shared};
+use oxmpi_plan::{Blocks, Call, Edge, Edges, Paired, Parameters, RootOnly, Shared, TeamMember};
 
 const INSIDE: LogGp = LogGp { latency_ns: 100.0, overhead_ns: 20.0, gap_ns: 30.0, byte_ns: 0.25 };
 const BETWEEN: LogGp = LogGp { latency_ns: 1500.0, overhead_ns: 200.0, gap_ns: 300.0, byte_ns: 0.5 };
@@ -11,7 +11,6 @@ fn machine(ranks_per_node: u32) -> Machine {
     Machine { ranks_per_node, inside: INSIDE, between: BETWEEN, copy_byte_ns: 0.0, reduce_byte_ns: 0.125 }
 }
 
-/// The time of one message.
 fn hop(level: LogGp, bytes: usize) -> f64 {
     2.0 * level.overhead_ns + level.latency_ns + level.byte_ns * bytes as f64
 }
@@ -120,7 +119,7 @@ fn readers(name: &str, size: u32, calls: impl Fn(u32) -> Call) -> usize {
     let plans = (0..size).map(|rank| {
         let call = calls(rank);
         let algorithm = by_name(call.collective(), name).expect("in the table");
-        make(algorithm, Member { rank, size }, &call, &Parameters::default()).expect("legal")
+        make(algorithm, TeamMember { rank, size }, &call, &Parameters::default()).expect("legal")
     });
     let outline = outline(&machine(size), 1, plans.collect(), 1, f64::INFINITY).expect("they fit together");
     outline.expect("there is no limit").readers

@@ -5,7 +5,6 @@ use oxmpi_plan::{Chosen, Collective, Setup, Shared, choose_on};
 
 const LENGTHS: [usize; 4] = [8, 1 << 10, 64 << 10, 1 << 20];
 
-/// The most messages of a call that is tried here.
 const MAX_MESSAGES: u64 = 200_000;
 
 fn is_short(collective: Collective, size: u32, bytes: usize, has_rings: bool) -> bool {

@@ -6,7 +6,7 @@ use oxmpi_plan::cost::{LogGp, Machine, time};
 use oxmpi_plan::table::{algorithms, by_name};
 use oxmpi_plan::verify::{Check, verify};
 use oxmpi_plan::{
-    Blocks, Call, Collective, Member, Nodes, Parameters, PlanError, Restriction, Shared, make, make_on,
+    Blocks, Call, Collective, Nodes, Parameters, PlanError, Restriction, Shared, TeamMember, make, make_on,
     segment_bytes,
 };
 
@@ -22,7 +22,6 @@ const COLLECTIVES: [Collective; 9] = [
     Collective::Scan,
 ];
 
-/// Distributions of ranks over nodes.
 fn spreads(size: u32) -> Vec<Nodes> {
     let mixed = |rank: u32| rank.wrapping_mul(0x9e37_79b9) >> 28;
     let mut spreads: Vec<_> = [2, 3, 5, 8, 16].map(|each| Nodes::new((0..size).map(|r| r / each))).into();
@@ -34,7 +33,6 @@ fn spreads(size: u32) -> Vec<Nodes> {
     spreads
 }
 
-/// All forms of a call.
 fn calls(collective: Collective, size: u32, count: usize) -> Vec<Call> {
     let roots = || [0, 1, size / 2, size - 1].into_iter();
     let uneven = Blocks::new((0..size as usize).map(|rank| rank * 7 % (count + 2))).expect("they fit");
@@ -81,7 +79,8 @@ fn check(size: u32, counts: &[usize]) {
             for count in counts {
                 for call in calls(collective, size, *count) {
                     let refusal = smp.algorithm().refusal_on(size, call.commutative(), Some(&nodes));
-                    let made = make_on(smp, Member { rank: 0, size }, &call, &Parameters::default(), &nodes);
+                    let made =
+                        make_on(smp, TeamMember { rank: 0, size }, &call, &Parameters::default(), &nodes);
                     assert_eq!(made.is_err(), refusal.is_some(), "{collective}");
                     if refusal.is_some() {
                         assert!(!nodes.are_in_order(), "{collective} {refusal:?}");
@@ -147,7 +146,7 @@ fn segments_are_used_if_they_pay() {
                 let cost = |segment: usize| {
                     let parameters = Parameters { segment: segment / unit, ..Parameters::default() };
                     let plan = |rank| {
-                        make_on(smp, Member { rank, size }, &call, &parameters, &spread).expect("legal")
+                        make_on(smp, TeamMember { rank, size }, &call, &parameters, &spread).expect("legal")
                     };
                     time(&machine, 8, (0..size).map(plan).collect()).expect("no deadlock")
                 };
@@ -170,7 +169,7 @@ fn segments_are_used_if_they_pay() {
 #[test]
 fn two_levels_without_nodes_are_refused_with_a_reason() {
     let (size, parameters) = (4, Parameters::default());
-    let me = Member { rank: 0, size };
+    let me = TeamMember { rank: 0, size };
     for collective in Collective::ALL {
         for smp in algorithms(collective).filter(|id| id.algorithm().name == "smp") {
             let call = calls(collective, size, 1).remove(0);
@@ -194,7 +193,7 @@ fn few_messages_cross_between_nodes() {
         let id = by_name(Collective::Allreduce, name).expect("in the table");
         let sends = |rank: u32| {
             use oxmpi_plan::{Action, Generator};
-            let me = Member { rank, size: 12 };
+            let me = TeamMember { rank, size: 12 };
             let mut plan = make_on(id, me, &call, &Parameters::default(), &nodes).expect("legal");
             let steps: Vec<_> = std::iter::from_fn(|| plan.next()).collect();
             let nodes = &nodes;

@@ -9,8 +9,8 @@ use oxmpi_plan::verify::{Check, verify};
 use proptest::prelude::*;
 
 use oxmpi_plan::{
-    AlgorithmId, Between, Blocks, Call, Collective, Edge, Edges, Groups, Member, Paired, Parameter,
-    Parameters, Part, RootOnly, Shared, make,
+    AlgorithmId, Blocks, Call, Collective, Edge, Edges, Groups, InterCollective, InterRole, Paired,
+    Parameter, Parameters, RootOnly, Shared, TeamMember, make,
 };
 
 /// Sampled sizes: around powers of two, primes, and round numbers.
@@ -24,12 +24,10 @@ const AROUND_64: [u32; 6] = [40, 47, 48, 49, 63, 64];
 /// another.
 const SAMPLES: [u32; 4] = [31, 33, 64, 100];
 
-/// Whether to verify everything, which takes minutes.
 fn thorough() -> bool {
     std::env::var_os("OXMPI_PLAN_SWEEP").is_some_and(|sweep| sweep == "all")
 }
 
-/// The number of random calls.
 fn cases() -> u32 {
     std::env::var("OXMPI_PLAN_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(1000)
 }
@@ -39,7 +37,6 @@ fn few_roots(size: u32) -> [u32; 4] {
     [0, 1, size / 2 + 1, size - 1]
 }
 
-/// All roots of small teams, some of large ones.
 fn roots(collective: Collective, size: u32) -> Vec<u32> {
     let rooted = matches!(
         collective,
@@ -164,33 +161,33 @@ fn inter_calls(collective: Collective, size: u32, count: usize) -> Vec<Vec<Call>
 }
 
 fn inter_calls_between(collective: Collective, groups: Groups, size: u32, count: usize) -> Vec<Vec<Call>> {
-    let member = |rank| Member { rank, size };
-    let of_all = |what: &dyn Fn(Member) -> Between| {
+    let member = |rank| TeamMember { rank, size };
+    let of_all = |what: &dyn Fn(TeamMember) -> InterCollective| {
         (0..size).map(|rank| Call::Inter { groups, what: what(member(rank)) }).collect::<Vec<_>>()
     };
     let roots = [0, groups.first, size - 1];
-    let part = |me: Member, root: u32| match me.rank == root {
-        true => Part::Root,
-        false if groups.local(me).contains(&root) => Part::Idle,
-        false => Part::Leaf { root },
+    let part = |me: TeamMember, root: u32| match me.rank == root {
+        true => InterRole::Root,
+        false if groups.local(me).contains(&root) => InterRole::Idle,
+        false => InterRole::Leaf { root },
     };
     // The block that each rank of the other group contributes, or gets.
-    let theirs = |me: Member| blocks(groups.remote(me).map(|peer| uneven(peer, peer, count)));
-    let root_only = |me: Member, root: u32| match me.rank == root {
+    let theirs = |me: TeamMember| blocks(groups.remote(me).map(|peer| uneven(peer, peer, count)));
+    let root_only = |me: TeamMember, root: u32| match me.rank == root {
         true => RootOnly::at_root(theirs(me)),
         false => RootOnly::elsewhere(),
     };
-    let mine = |me: Member| Paired(uneven(me.rank, me.rank, count));
+    let mine = |me: TeamMember| Paired(uneven(me.rank, me.rank, count));
     if collective == Collective::InterMove {
         let rooted = roots.into_iter().flat_map(|root| {
             [
-                of_all(&|me| Between::Bcast { part: part(me, root), bytes: Paired(count) }),
-                of_all(&|me| Between::Gather {
+                of_all(&|me| InterCollective::Bcast { part: part(me, root), bytes: Paired(count) }),
+                of_all(&|me| InterCollective::Gather {
                     part: part(me, root),
                     mine: mine(me),
                     all: root_only(me, root),
                 }),
-                of_all(&|me| Between::Scatter {
+                of_all(&|me| InterCollective::Scatter {
                     part: part(me, root),
                     mine: mine(me),
                     all: root_only(me, root),
@@ -198,8 +195,8 @@ fn inter_calls_between(collective: Collective, groups: Groups, size: u32, count:
             ]
         });
         let others = [
-            of_all(&|me| Between::Allgather { mine: mine(me), remote: Paired(theirs(me)) }),
-            of_all(&|me| Between::Alltoall {
+            of_all(&|me| InterCollective::Allgather { mine: mine(me), remote: Paired(theirs(me)) }),
+            of_all(&|me| InterCollective::Alltoall {
                 send: Paired(blocks(groups.remote(me).map(|peer| uneven(me.rank, peer, count)))),
                 receive: Paired(blocks(groups.remote(me).map(|peer| uneven(peer, me.rank, count)))),
             }),
@@ -208,25 +205,24 @@ fn inter_calls_between(collective: Collective, groups: Groups, size: u32, count:
     }
     let of_op = |commutative: bool| {
         let rooted = roots.map(|root| {
-            of_all(&|me| Between::Reduce { part: part(me, root), count: Paired(count), commutative })
+            of_all(&|me| InterCollective::Reduce { part: part(me, root), count: Paired(count), commutative })
         });
         // Both groups have the same sum of blocks: the last rank gets the rest.
-        let cut = |me: Member| {
+        let cut = |me: TeamMember| {
             let ranks = groups.local(me).len();
             let total = count * 3;
             let each = total / ranks / 2;
             blocks((0..ranks).map(|at| if at + 1 < ranks { each } else { total - each * (ranks - 1) }))
         };
         let others = [
-            of_all(&|_| Between::Allreduce { count: Shared(count), commutative }),
-            of_all(&|me| Between::ReduceScatter { local: Paired(cut(me)), commutative }),
+            of_all(&|_| InterCollective::Allreduce { count: Shared(count), commutative }),
+            of_all(&|me| InterCollective::ReduceScatter { local: Paired(cut(me)), commutative }),
         ];
         rooted.into_iter().chain(others).collect::<Vec<_>>()
     };
     [false, true].into_iter().flat_map(of_op).collect()
 }
 
-/// All forms of a call with the same arguments on all ranks.
 fn regular_calls(collective: Collective, root: u32, count: usize) -> Vec<Call> {
     let count = Shared(count);
     let block = count;
@@ -285,7 +281,6 @@ fn settings(algorithm: AlgorithmId, size: u32, segments: &[usize], turn: u64) ->
     }
 }
 
-/// Verifies one algorithm for one size; returns the number of runs.
 fn verify_size(algorithm: AlgorithmId, size: u32, counts: &[usize], segments: &[usize]) -> u64 {
     let row = algorithm.algorithm();
     let mut runs = 0;
@@ -307,7 +302,7 @@ fn verify_size(algorithm: AlgorithmId, size: u32, counts: &[usize], segments: &[
                     let window = if runs % 4 == 3 { 0 } else { 64 };
                     let parameters = Parameters { window, ..parameters };
                     let check = Check { calls: calls.clone(), seed: runs };
-                    let call = |me: Member| &check.calls[me.rank as usize];
+                    let call = |me: TeamMember| &check.calls[me.rank as usize];
                     let cost =
                         verify(&check, |me| make(algorithm, me, call(me), &parameters).expect("legal"));
                     if let Err(violation) = cost {
@@ -321,12 +316,10 @@ fn verify_size(algorithm: AlgorithmId, size: u32, counts: &[usize], segments: &[
     runs
 }
 
-/// The sizes that a sweep verifies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sizes {
     /// Up to 17 with all roots and parameters, and a few samples above.
     EveryDay,
-    /// Above 17.
     Night,
 }
 
@@ -434,7 +427,6 @@ sweeps! {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases()) })]
 
-    /// Any size, count, segment, window and order of completion.
     #[test]
     fn random_calls_are_correct(
         collective in prop::sample::select(Collective::ALL.to_vec()),
@@ -456,7 +448,7 @@ proptest! {
         prop_assume!(algorithm.algorithm().refusal(size, calls[0].commutative()).is_none());
         let parameters = Parameters { segment, fanout, max_requests, window };
         let check = Check { calls, seed };
-        let call = |me: Member| &check.calls[me.rank as usize];
+        let call = |me: TeamMember| &check.calls[me.rank as usize];
         let cost = verify(&check, |me| make(algorithm, me, call(me), &parameters).expect("legal"));
         prop_assert!(cost.is_ok(), "{algorithm}: {cost:?}");
     }

@@ -3,20 +3,18 @@
 use oxmpi_plan::table::{algorithms, by_name, by_number};
 use oxmpi_plan::verify::{Check, Cost, verify};
 use oxmpi_plan::{
-    ALGORITHMS, Action, After, AlgorithmId, AnyPlan, Call, Collective, Generator, Member, Parameters,
-    PlanError, Restriction, Shared, Step, choose, make,
+    ALGORITHMS, Action, After, AlgorithmId, AnyPlan, Call, Collective, Generator, Parameters, PlanError,
+    PlanStep, Restriction, Shared, TeamMember, choose, make,
 };
 
-fn member(rank: u32, size: u32) -> Member {
-    Member { rank, size }
+fn member(rank: u32, size: u32) -> TeamMember {
+    TeamMember { rank, size }
 }
 
-/// All steps of a plan.
-fn steps(mut plan: AnyPlan) -> Vec<Step> {
+fn steps(mut plan: AnyPlan) -> Vec<PlanStep> {
     std::iter::from_fn(|| plan.next()).collect()
 }
 
-/// The cost of a call.
 fn cost(collective: Collective, name: &str, size: u32, call: &Call, parameters: Parameters) -> Cost {
     let algorithm = by_name(collective, name).expect("in the table");
     let check = Check::new(size, call, 0);
@@ -139,7 +137,6 @@ fn plans_are_small_and_lazy() {
     assert_eq!(std::iter::from_fn(|| plan.next()).take(1000).count(), 1000);
 }
 
-/// A call of a regular collective.
 fn regular(collective: Collective, count: usize) -> Call {
     let (count, commutative, in_place, root) = (Shared(count), true, false, 1);
     match collective {
@@ -158,7 +155,6 @@ fn regular(collective: Collective, count: usize) -> Call {
     }
 }
 
-/// The algorithms that can serve such a call.
 fn legal(collective: Collective, size: u32) -> impl Iterator<Item = AlgorithmId> {
     algorithms(collective).filter(move |id| id.algorithm().refusal(size, true).is_none())
 }

@@ -1,7 +1,7 @@
 //! The calls that are compared, and the variants of each.
 
 use oxmpi_plan::table::{Parameter, algorithms, by_number};
-use oxmpi_plan::{Algorithm, AlgorithmId, Blocks, Call, Collective, Paired, Shared, Unit, choose};
+use oxmpi_plan::{Algorithm, AlgorithmId, Blocks, Call, Collective, Paired, PlanUnit, Shared, choose};
 use oxmpi_tuned::{CollectiveFacts, Tuning};
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub const MAX_BUFFER_BYTES: usize = 256 << 20;
 pub struct Cell {
     pub ranks: u32,
     pub collective: Collective,
-    /// Bytes as in [`Facts::bytes`]: of the whole vector of a broadcast, reduction or scan, of one
+    /// As [`CollectiveFacts::bytes`]: of the whole vector of a broadcast, reduction or scan, of one
     /// block of other collectives.
     pub bytes: usize,
 }
@@ -32,8 +32,8 @@ impl Cell {
     #[must_use]
     pub fn element(&self) -> usize {
         match oxmpi_plan::table::unit(self.collective) {
-            Unit::Elements => ELEMENT_BYTES,
-            Unit::Bytes => 1,
+            PlanUnit::Elements => ELEMENT_BYTES,
+            PlanUnit::Bytes => 1,
         }
     }
 
@@ -184,7 +184,6 @@ fn tunings(cell: &Cell, row: &'static Algorithm) -> impl Iterator<Item = Tuning>
     row.parameters.iter().flat_map(each)
 }
 
-/// The default fan-out of an algorithm.
 pub(crate) fn own_fan_out(row: &Algorithm) -> u32 {
     if row.collective == Collective::Allgather { 2 } else { oxmpi_plan::table::DEFAULT_FANOUT }
 }

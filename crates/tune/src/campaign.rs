@@ -2,7 +2,7 @@
 //! far, so a file with the times is enough to resume a campaign.
 
 use crate::calls::{Cell, MAX_BUFFER_BYTES, cells, variants};
-use crate::comparison::{Outcome, Round, VariantComparison};
+use crate::comparison::{MeasuringRound, Outcome, VariantComparison};
 use oxmpi_plan::Collective;
 use std::collections::VecDeque;
 
@@ -10,13 +10,10 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug, PartialEq)]
 pub struct CampaignSettings {
     pub collectives: Vec<Collective>,
-    /// Ascending.
     pub ranks: Vec<u32>,
     /// In bytes, ascending.
     pub sizes: Vec<usize>,
-    /// The time limit of the whole campaign, in minutes.
     pub minutes: f64,
-    /// Names and values of parameters of the measuring jobs.
     pub mca: Vec<(String, String)>,
 }
 
@@ -33,18 +30,16 @@ impl CampaignSettings {
 pub struct Campaign {
     left: VecDeque<Cell>,
     now: Option<VariantComparison>,
-    /// The remaining time.
     left_ns: f64,
     cells: usize,
     outcomes: Vec<Outcome>,
 }
 
-/// The times of an [`Round`].
+/// The times of an [`MeasuringRound`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// The time of one call of each run, in nanoseconds.
     pub times_ns: Vec<f64>,
-    /// The time of the whole round, in nanoseconds.
     pub all_ns: f64,
 }
 
@@ -62,7 +57,7 @@ impl Campaign {
 
     /// The next round to measure; `None` at the end.
     #[must_use]
-    pub fn next_round(&self) -> Option<Round> {
+    pub fn next_round(&self) -> Option<MeasuringRound> {
         self.now.as_ref()?.next_round()
     }
 
@@ -82,7 +77,7 @@ impl Campaign {
     }
 
     fn go_on(&mut self) {
-        // Timing that a comparison leaves is shared by the remaining comparisons.
+        // Time that a comparison leaves is shared by the remaining comparisons.
         let share_ns = self.left_ns.max(0.0) / self.left.len().max(1) as f64;
         self.now = self.left.pop_front().map(|cell| VariantComparison::new(cell, variants(&cell), share_ns));
     }
@@ -120,8 +115,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Times that depend only on the variant and the call.
-    pub(crate) fn answer(round: &Round) -> Answer {
+    pub(crate) fn answer(round: &MeasuringRound) -> Answer {
         let time = |(at, _): (usize, &(_, u32))| 1000.0 + 700.0 * at as f64 + round.cell.bytes as f64;
         let times_ns: Vec<f64> = round.runs.iter().enumerate().map(time).collect();
         let all_ns =

@@ -93,7 +93,6 @@ fn text_of(rules: &Rules, file: &Path) -> Result<String, String> {
     }
 }
 
-/// Reports an output file that cannot be written before the campaign starts.
 fn check_writable(file: &Path, force: bool) -> Result<(), String> {
     if file.is_dir() {
         return Err(format!("{}: it is a directory", file.display()));
@@ -150,7 +149,6 @@ fn simulate(options: &TuneOptions, simulated: &Simulation) -> Vec<Outcome> {
     cells.iter().enumerate().map(one).collect()
 }
 
-/// The state file of a running campaign, with a lock on it.
 struct StateFile {
     path: PathBuf,
     file: File,
@@ -176,12 +174,10 @@ fn measure(options: &TuneOptions) -> Result<(Vec<Outcome>, StateFile), String> {
     Ok((campaign.outcomes().to_vec(), state))
 }
 
-/// The path of the state file.
 fn state_of(options: &TuneOptions) -> PathBuf {
     options.resume.as_ref().or(options.state.as_ref()).cloned().unwrap_or_else(|| default_state(options))
 }
 
-/// The path of the state file that the user does not name.
 fn default_state(options: &TuneOptions) -> PathBuf {
     with_suffix(&options.out, ".state")
 }
@@ -289,7 +285,6 @@ impl ProgressDisplay {
 }
 
 impl Drop for ProgressDisplay {
-    /// Clears the line for the next output.
     fn drop(&mut self) {
         if self.is_terminal {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
@@ -302,7 +297,6 @@ fn bar(done: usize, all: usize) -> String {
     format!("{}{}", "#".repeat(full), ".".repeat(24 - full.min(24)))
 }
 
-/// The result for the user.
 fn summary(options: &TuneOptions, rules: &Rules, winners: &[Winner]) -> String {
     let mut out = String::new();
     let faster: Vec<&Winner> = winners.iter().filter(|winner| winner.variant != Variant::FIXED).collect();
@@ -310,7 +304,6 @@ fn summary(options: &TuneOptions, rules: &Rules, winners: &[Winner]) -> String {
         let row = winner.algorithm().algorithm();
         let gain = winner.fixed_ns / winner.best_ns.max(1e-3);
         let tuning = tuning_text(&winner.variant);
-        // Writing to a String cannot fail.
         let _ = writeln!(
             out,
             "{:<22} {:>8} ranks {:>10}: {} {}{tuning}, {gain:.2} times as fast",

@@ -23,14 +23,12 @@ const MAX_ROUNDS: usize = 11;
 const DROP_FACTORS: [f64; 5] = [8.0, 8.0, 1.5, 1.25, 1.1];
 /// The smallest such factor for the fixed choice.
 const FIXED_DROP_FACTOR: f64 = 2.0;
-/// The most calls of a variant in a round.
 const MAX_CALLS: u32 = 200;
 
 /// One round of a comparison: the runs to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Round {
+pub struct MeasuringRound {
     pub cell: Cell,
-    /// The variants, and the number of calls of each.
     pub runs: Vec<(Variant, u32)>,
 }
 
@@ -39,7 +37,6 @@ pub struct Round {
 pub struct VariantComparison {
     cell: Cell,
     runs: Vec<Contender>,
-    /// Completed rounds.
     rounds: usize,
     /// The time of all runs so far, and its limit.
     spent_ns: f64,
@@ -49,7 +46,6 @@ pub struct VariantComparison {
 #[derive(Clone, Debug)]
 struct Contender {
     variant: Variant,
-    /// The time of the first round.
     first_ns: f64,
     times_ns: Vec<f64>,
     is_in: bool,
@@ -108,7 +104,7 @@ impl VariantComparison {
 
     /// The next round; `None` at the end.
     #[must_use]
-    pub fn next_round(&self) -> Option<Round> {
+    pub fn next_round(&self) -> Option<MeasuringRound> {
         let mut live: Vec<&Contender> = self.runs.iter().filter(|run| run.is_in).collect();
         let is_over = match self.rounds {
             0 => false,
@@ -128,7 +124,10 @@ impl VariantComparison {
             0 => 1,
             _ => ((slice_ns / run.first_ns.max(1.0)) as u32).clamp(1, MAX_CALLS),
         };
-        Some(Round { cell: self.cell, runs: live.into_iter().map(|run| (run.variant, calls(run))).collect() })
+        Some(MeasuringRound {
+            cell: self.cell,
+            runs: live.into_iter().map(|run| (run.variant, calls(run))).collect(),
+        })
     }
 
     /// Takes the times of the last [`VariantComparison::next_round`]: of one call for each run, in
@@ -136,7 +135,7 @@ impl VariantComparison {
     ///
     /// Returns false if the times do not fit the round.
     #[must_use]
-    pub fn take(&mut self, round: &Round, times_ns: &[f64], all_ns: f64) -> bool {
+    pub fn take(&mut self, round: &MeasuringRound, times_ns: &[f64], all_ns: f64) -> bool {
         if round.runs.len() != times_ns.len() {
             return false;
         }
@@ -282,7 +281,6 @@ mod tests {
         let (comparison, calls) = run(3, 0.0, |at| 10.0_f64.powi(at as i32));
         assert!(calls.iter().all(|calls| *calls <= 1 + MIN_ROUNDS as u32 + MAX_ROUNDS as u32));
         assert!(!comparison.outcome().times.is_empty());
-        // Too slow in the first round: dropped.
         assert_eq!(calls[5], 1);
     }
 

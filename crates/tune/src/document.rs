@@ -8,7 +8,7 @@ use crate::simulate::{MACHINE, WALKED_RANKS, outcome};
 use crate::winner::{Winner, winner};
 use oxmpi_plan::cost::Machine;
 use oxmpi_plan::table::settled;
-use oxmpi_plan::{Action, AlgorithmId, Collective, Generator as _, Member, Parameters, make};
+use oxmpi_plan::{Action, AlgorithmId, Collective, Generator as _, Parameters, TeamMember, make};
 use oxmpi_tuned::collectives::{TUNABLE, Tunable};
 use std::fmt::Write as _;
 
@@ -31,9 +31,6 @@ const COUNTED_RANKS: u32 = 64;
 const COUNTED_BYTES: usize = 1 << 20;
 
 /// Replaces the tables in the text of the chapter.
-///
-/// # Errors
-/// The chapter has no marks around the tables.
 pub fn refreshed(chapter: &str) -> Result<String, String> {
     let parts = chapter.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
     let (before, after) =
@@ -62,12 +59,10 @@ pub fn pictures() -> Vec<(String, String)> {
     PICTURES.iter().map(picture).collect()
 }
 
-/// A table for each collective.
 fn tables() -> String {
     let mut out = String::new();
     for row in TUNABLE {
         let Tunable { collective, id, measure, .. } = row;
-        // Writing to a String cannot fail.
         let _ = writeln!(out, "### {collective}\n");
         let unit = match collective {
             Collective::Barrier => "no bytes",
@@ -121,7 +116,8 @@ fn sent(id: AlgorithmId) -> Option<String> {
     let unit = if cell.element() == ELEMENT_BYTES { ELEMENT_BYTES } else { 1 };
     let (mut most_messages, mut most_bytes) = (0_usize, 0_usize);
     for rank in 0..ranks {
-        let mut plan = make(id, Member { rank, size: ranks }, &cell.call()?, &Parameters::default()).ok()?;
+        let mut plan =
+            make(id, TeamMember { rank, size: ranks }, &cell.call()?, &Parameters::default()).ok()?;
         let (mut messages, mut bytes) = (0, 0);
         while let Some(step) = plan.next() {
             if let Action::Send { what, .. } = step.action {

@@ -89,7 +89,6 @@ fn nothing(_: f64) -> f64 {
     0.0
 }
 
-/// Recursive doubling of a whole vector.
 fn doubling_whole(c: &CostModel) -> f64 {
     let round = |distance| c.exchange(distance, c.m) + c.combine(c.m);
     c.fold(c.m, c.m) + c.doublings().filter(|d| 2.0 * d <= c.p).map(round).sum::<f64>()
@@ -104,7 +103,6 @@ fn reduce_scatter_halving(c: &CostModel, far_first: bool) -> f64 {
     c.fold(all, c.m) + folded + c.halving_blocks(c.m, far_first) + home
 }
 
-/// A binomial reduction of all blocks, then each block to its rank.
 fn reduce_and_scatter(c: &CostModel) -> f64 {
     let all = c.untuned(c.p * c.m);
     all.nomial(2.0, |bytes| c.combine(bytes)) + c.flat(c.m)
@@ -124,7 +122,6 @@ fn reduce_scatter_doubling(c: &CostModel) -> f64 {
     c.fold(all, c.m) + c.doublings().filter(|d| 2.0 * d <= c.p).map(round).sum::<f64>()
 }
 
-/// A linear reduction of all blocks at one rank, then each block to its rank.
 fn reduce_and_scatter_linear(c: &CostModel) -> f64 {
     c.flat_combined(c.p * c.m) + c.flat(c.m)
 }
@@ -279,7 +276,6 @@ mod tests {
             assert!(formula(id).is_some(), "{id}");
         }
         assert_eq!(FORMULAS.len(), tunable().count());
-        // Experimental algorithms have no formula.
         assert!(ALGORITHMS.len() > FORMULAS.len());
     }
 
@@ -321,7 +317,6 @@ mod tests {
         }
     }
 
-    /// The formulas approximate the walks of the plans.
     #[test]
     fn formulas_approximate_the_cost_of_the_plans() {
         let far = RefCell::new((0, 0));
@@ -341,7 +336,6 @@ mod tests {
     /// Nodes, and ranks on each: more than `oxmpi tune` walks by default.
     const LARGE: [(u32, u32); 8] = [(1, 48), (1, 64), (1, 100), (1, 256), (6, 8), (8, 8), (25, 4), (16, 16)];
 
-    /// The best algorithm by the formulas is nearly the best by the walks.
     #[test]
     fn winners_by_formula_lose_little() {
         let found = RefCell::new(BTreeMap::<(Cell, u32), Vec<(f64, f64)>>::new());
@@ -358,7 +352,6 @@ mod tests {
     mod night {
         use super::*;
 
-        /// Each formula for numbers of ranks that are not walked.
         #[test]
         #[ignore = "cargo xtask nightly"]
         fn formulas_approximate_the_cost_of_the_plans_of_many_ranks() {

@@ -1,7 +1,7 @@
 //! The job that measures: `mpirun` of this installation, connected by pipes.
 
 use crate::campaign::Answer;
-use crate::comparison::Round;
+use crate::comparison::MeasuringRound;
 use crate::rank::{parse_answer, request_line};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -19,9 +19,6 @@ pub struct MeasuringJob {
 impl MeasuringJob {
     /// Starts a job by `oxmpi`, the program with the commands `mpirun` and `tune-rank`. `mpirun`
     /// ends the job after `timeout_seconds`.
-    ///
-    /// # Errors
-    /// `mpirun` cannot be started.
     pub fn start(
         oxmpi: &Path,
         ranks: u32,
@@ -56,10 +53,7 @@ impl MeasuringJob {
     }
 
     /// Measures a round.
-    ///
-    /// # Errors
-    /// The job has ended.
-    pub fn answer(&mut self, round: &Round) -> Result<Answer, String> {
+    pub fn answer(&mut self, round: &MeasuringRound) -> Result<Answer, String> {
         let line = request_line(round);
         let sent =
             self.questions.as_mut().map(|pipe| pipe.write_all(line.as_bytes()).and_then(|()| pipe.flush()));

@@ -13,14 +13,12 @@ use oxmpi_tuned::Tuning;
 #[derive(Clone, Copy, Debug)]
 pub struct CostModel {
     machine: Machine,
-    /// Ranks.
     pub p: f64,
     /// Ranks on each full node.
     q: f64,
     /// Bytes of the whole vector, or of a block.
     pub m: f64,
     element: f64,
-    /// The parameters of the algorithm.
     pub tuning: Tuning,
 }
 

@@ -41,17 +41,11 @@ largest number of ranks that was compared. Use them with
 #[derive(Clone, Debug, PartialEq)]
 pub struct TuneOptions {
     pub settings: CampaignSettings,
-    /// The rules file.
     pub out: PathBuf,
-    /// The file of the picture.
     pub svg: Option<PathBuf>,
-    /// Whether files may be overwritten.
     pub force: bool,
-    /// The state file, if the user names it.
     pub state: Option<PathBuf>,
-    /// The state file to resume from.
     pub resume: Option<PathBuf>,
-    /// A simulation in place of measurements.
     pub simulated: Option<Simulation>,
 }
 
@@ -64,7 +58,6 @@ pub struct Simulation {
     pub walked_ranks: u32,
 }
 
-/// All options.
 const OPTIONS: [&str; 16] = [
     "--collectives",
     "--ranks",
@@ -84,17 +77,12 @@ const OPTIONS: [&str; 16] = [
     "--help",
 ];
 
-/// TuneOptions that the state file sets, not allowed with `--resume`.
+/// Options that the state file sets, not allowed with `--resume`.
 const STATE_OPTIONS: [&str; 5] = ["--collectives", "--ranks", "--sizes", "--time", "--mca"];
-/// TuneOptions of measurements only.
 const MEASURE_OPTIONS: [&str; 4] = ["--time", "--state", "--resume", "--mca"];
-/// TuneOptions of simulations only.
 const SIMULATION_OPTIONS: [&str; 4] = ["--network", "--node", "--compute", "--walk"];
 
 /// Parses the arguments of `oxmpi tune`, on a machine with `processors` processors.
-///
-/// # Errors
-/// The message names the wrong argument, and suggests the most similar option.
 pub fn parse(words: &[String], processors: u32) -> Result<TuneOptions, String> {
     let mut given: Vec<&str> = Vec::new();
     let mut collectives: Vec<Collective> = TUNABLE.map(|row| row.collective).to_vec();

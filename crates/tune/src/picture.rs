@@ -46,14 +46,12 @@ pub fn draw(heading: &str, winners: &[Winner]) -> String {
     )
 }
 
-/// Draws a panel below `top`; returns its width and height.
 fn panel(body: &mut String, collective: Collective, winners: &[&Winner], top: usize) -> (usize, usize) {
     let sizes: Vec<usize> =
         winners.iter().map(|v| v.cell.bytes).collect::<BTreeSet<_>>().into_iter().collect();
     let ranks: Vec<u32> = winners.iter().map(|v| v.cell.ranks).collect::<BTreeSet<_>>().into_iter().collect();
     let (x0, y0) = (LEFT, top + TOP);
     let (right, bottom) = (x0 + sizes.len() * FIELD.0, y0 + ranks.len() * FIELD.1);
-    // Writing to a String cannot fail.
     let _ = writeln!(body, "<text class=\"h\" x=\"12\" y=\"{}\">{collective}</text>", top + 20);
     for (row, of) in ranks.iter().rev().enumerate() {
         let y = y0 + row * FIELD.1;
@@ -114,7 +112,6 @@ fn colour(number: u8) -> &'static str {
     COLOURS[(usize::from(number) + COLOURS.len() - 1) % COLOURS.len()]
 }
 
-/// Bytes with a unit.
 pub(crate) fn bytes_text(bytes: usize) -> String {
     match bytes {
         0 => "-".to_string(),

@@ -6,7 +6,7 @@
 
 use crate::calls::{Cell, ELEMENT_BYTES, Variant};
 use crate::campaign::Answer;
-use crate::comparison::Round;
+use crate::comparison::MeasuringRound;
 use oxmpi_coll::{Buffers, Combine};
 use oxmpi_core::Process;
 use oxmpi_core::start::{self, Started};
@@ -28,14 +28,13 @@ const MAX_REQUEST_BYTES: usize = 1 << 16;
 
 /// A request as a line.
 #[must_use]
-pub fn request_line(round: &Round) -> String {
+pub fn request_line(round: &MeasuringRound) -> String {
     let runs: Vec<_> =
         round.runs.iter().map(|(variant, calls)| format!("{}:{calls}", variant.word())).collect();
     format!("{} {} {}\n", round.cell.collective, round.cell.bytes, runs.join(" "))
 }
 
-/// Parses [`request_line`] on a job of `ranks` ranks.
-fn parse_request(line: &str, ranks: u32) -> Option<Round> {
+fn parse_request(line: &str, ranks: u32) -> Option<MeasuringRound> {
     let mut words = line.split_whitespace();
     let name = words.next()?;
     let collective = Collective::ALL.into_iter().find(|collective| collective.name() == name)?;
@@ -44,10 +43,9 @@ fn parse_request(line: &str, ranks: u32) -> Option<Round> {
         let (variant, calls) = word.split_once(':')?;
         Some((Variant::of_word(collective, variant)?, calls.parse().ok()?))
     };
-    Some(Round { cell, runs: words.map(run).collect::<Option<_>>()? })
+    Some(MeasuringRound { cell, runs: words.map(run).collect::<Option<_>>()? })
 }
 
-/// Times as a line.
 #[must_use]
 fn answer_line(answer: &Answer) -> String {
     let times: Vec<_> = answer.times_ns.iter().map(|time| format!(" {time:.0}")).collect();
@@ -63,9 +61,6 @@ pub fn parse_answer(line: &str) -> Option<Answer> {
 }
 
 /// Measures as a rank of the job until the input of rank 0 ends.
-///
-/// # Errors
-/// The message for the user.
 pub fn main() -> Result<(), String> {
     let Started { process, client, .. } = start::start().map_err(|error| error.to_string())?;
     client.segment().status().set_state(RankState::Initialized);
@@ -112,7 +107,6 @@ impl MeasuringRank {
         }
     }
 
-    /// Broadcasts a line of rank 0.
     fn broadcast_line(&self, line: String) -> Result<String, String> {
         let mut bytes = line.into_bytes();
         if bytes.len() > MAX_REQUEST_BYTES {
@@ -132,7 +126,7 @@ impl MeasuringRank {
         data.into_vec().map_err(|_| "a broadcast has not ended".to_string())
     }
 
-    fn answer(&self, round: &Round) -> Result<Answer, String> {
+    fn answer(&self, round: &MeasuringRound) -> Result<Answer, String> {
         let begin = Instant::now();
         let call = round.cell.call().ok_or_else(|| format!("{} cannot be measured", round.cell))?;
         let [input, output] = buffers_of(&round.cell);
@@ -208,7 +202,7 @@ mod tests {
     fn requests_and_times_parse_back() {
         let cell = Cell { ranks: 4, collective: Collective::Bcast, bytes: 1 << 20 };
         let runs = variants(&cell).into_iter().zip(1..).collect();
-        let round = Round { cell, runs };
+        let round = MeasuringRound { cell, runs };
         assert!(request_line(&round).len() < MAX_REQUEST_BYTES / 8);
         assert_eq!(parse_request(&request_line(&round), 4), Some(round));
         for line in ["", "bcast", "bcats 8 1/0/0/0:1", "bcast 8 1/0/0/0", "bcast 8 1/0/0/0:x"] {

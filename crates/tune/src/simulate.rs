@@ -25,7 +25,6 @@ pub const MACHINE: Machine = Machine {
 /// The default of the largest number of ranks whose plans are walked.
 pub const WALKED_RANKS: u32 = 32;
 
-/// The largest number of simulated ranks.
 pub const MAX_RANKS: u32 = 1 << 20;
 
 /// The largest number of walked ranks: with 4096 ranks, some algorithms have 16 million messages.

@@ -6,7 +6,7 @@
 //! damage is an error with its position.
 
 use crate::campaign::{Answer, Campaign, CampaignSettings};
-use crate::comparison::Round;
+use crate::comparison::MeasuringRound;
 use oxmpi_plan::Collective;
 use std::fmt::Write as _;
 
@@ -26,9 +26,7 @@ pub struct StateError {
 #[derive(Clone, Debug)]
 pub struct Resumed {
     pub settings: CampaignSettings,
-    /// The campaign with all times taken.
     pub campaign: Campaign,
-    /// The number of measured rounds.
     pub answers: usize,
     /// The length of the file without an incomplete last line, in bytes.
     pub good_bytes: u64,
@@ -52,13 +50,12 @@ pub fn head(settings: &CampaignSettings) -> String {
 
 /// The line of a round.
 #[must_use]
-pub fn answered(round: &Round, answer: &Answer) -> String {
+pub fn answered(round: &MeasuringRound, answer: &Answer) -> String {
     let mut text = format!(
         "answer {} {} {} {}",
         round.cell.collective, round.cell.bytes, round.cell.ranks, answer.all_ns
     );
     for ((variant, calls), time) in round.runs.iter().zip(&answer.times_ns) {
-        // Writing to a String cannot fail.
         let _ = write!(text, " {}:{calls}={time}", variant.word());
     }
     line(&text)
@@ -74,9 +71,6 @@ fn check(text: &str) -> u32 {
 }
 
 /// Parses a state file.
-///
-/// # Errors
-/// The first damaged line, or the first that does not fit the settings.
 pub fn resume(file: &str, bytes: &[u8]) -> Result<Resumed, StateError> {
     let error = |line: usize, text: String| StateError { file: file.to_string(), line, text };
     // Bytes that are no UTF-8 fail the check sum.
@@ -140,7 +134,7 @@ fn parse_settings(text: &str) -> Result<CampaignSettings, String> {
     read().ok_or_else(wrong)
 }
 
-fn parse_answer(round: &Round, text: &str) -> Option<Answer> {
+fn parse_answer(round: &MeasuringRound, text: &str) -> Option<Answer> {
     let cell = round.cell;
     let head = format!("answer {} {} {} ", cell.collective, cell.bytes, cell.ranks);
     let mut words = text.strip_prefix(&head)?.split(' ');
@@ -163,7 +157,6 @@ mod tests {
     use crate::campaign::tests::{answer, settings};
     use proptest::prelude::*;
 
-    /// The file of a whole campaign.
     fn file() -> String {
         let mut text = head(&settings());
         let mut campaign = Campaign::new(&settings());

@@ -270,7 +270,6 @@ mod tests {
         assert_eq!((comm.ranks.min, comm.messages.len(), comm.messages[0].sizes), (4, 1, SizeRange::from(0)));
     }
 
-    /// In both forms, the written rules choose the winner of each comparison.
     #[test]
     fn written_rules_choose_the_winners() {
         let mut all = Vec::new();

@@ -22,11 +22,8 @@ pub enum AgreementAlgorithm {
 /// has its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TreeShape {
-    /// Two children for each rank.
     Binary,
-    /// All ranks are children of the root.
     Star,
-    /// One child for each rank.
     String,
     /// The root has as many children as the highest rank has binary digits.
     Binomial,

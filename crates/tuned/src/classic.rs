@@ -221,7 +221,6 @@ impl<'a> RuleWords<'a> {
         self.next().is_some_and(|word| word.at.line == line)
     }
 
-    /// The number of words left in this line.
     fn numbers_in_line(mut self, line: usize) -> usize {
         std::iter::from_fn(|| self.next()).take_while(|word| word.at.line == line).count()
     }

@@ -13,7 +13,6 @@ pub enum Measure {
     Sum,
     /// Datatype size x number of ranks; the count does not matter.
     TypeByRanks,
-    /// Always 0.
     Unused,
 }
 
@@ -34,11 +33,8 @@ impl Measure {
 /// A collective that may be tuned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tunable {
-    /// Parameters use its name.
     pub collective: Collective,
-    /// The number in rules files of versions 1 and 2.
     pub id: u8,
-    /// The name in rules files in JSON.
     pub json: &'static str,
     pub measure: Measure,
 }
@@ -131,8 +127,8 @@ impl CollectiveFacts {
         let all = (bytes as u64).saturating_mul(u64::from(ranks));
         let message_size = message_size(collective, bytes as u64, all, type_size, ranks);
         let unit = match oxmpi_plan::table::unit(collective) {
-            oxmpi_plan::Unit::Bytes => 1,
-            oxmpi_plan::Unit::Elements => type_size.max(1),
+            oxmpi_plan::PlanUnit::Bytes => 1,
+            oxmpi_plan::PlanUnit::Elements => type_size.max(1),
         };
         let setup = Setup::Dedicated;
         CollectiveFacts { collective, ranks, bytes, message_size, unit, commutative, setup }

@@ -13,10 +13,8 @@ pub use oxmpi_param::components::{Asked, BadName, Component};
 /// The form of a collective call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
-    /// The call returns when the collective is complete.
     Blocking,
     Nonblocking,
-    /// The call returns a request that can be started repeatedly.
     Persistent,
 }
 
@@ -114,9 +112,6 @@ pub enum VirtualNodes {
 
 impl VirtualNodes {
     /// Parses the parameter `coll_smp_virtual_nodes`; `None` if it is empty.
-    ///
-    /// # Errors
-    /// The value is neither a number of nodes nor a list. The message is for the user.
     pub fn parse(text: &str) -> Result<Option<VirtualNodes>, String> {
         let wrong = || {
             format!(
@@ -181,9 +176,7 @@ pub struct Components {
 /// After how many operations the component sync adds a barrier; 0: never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Barriers {
-    /// Operations between barriers before a collective.
     pub before: u32,
-    /// Operations between barriers after a collective.
     pub after: u32,
 }
 
@@ -214,9 +207,6 @@ impl Default for Components {
 
 impl Components {
     /// The settings of the parameters.
-    ///
-    /// # Errors
-    /// The name of the invalid parameter, and why its value is invalid.
     pub fn new(params: &Params) -> Result<Components, (&'static str, String)> {
         Ok(Components {
             selected: Asked::parse(params.coll()).map_err(|bad| ("coll", bad.to_string()))?,

@@ -40,13 +40,11 @@ const HCOLL_TYPES: [Collective; 8] = [
     Collective::Alltoallv,
 ];
 
-/// Whether UCC has this collective.
 #[must_use]
 pub(crate) fn ucc_has(collective: Collective) -> bool {
     TYPES.contains(&collective)
 }
 
-/// Whether HCOLL has this collective.
 #[must_use]
 pub(crate) fn hcoll_has(collective: Collective) -> bool {
     HCOLL_TYPES.contains(&collective)
@@ -56,7 +54,6 @@ pub(crate) fn hcoll_has(collective: Collective) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandedOver {
     texts: &'static RefusalTexts,
-    /// Why the component serves nothing.
     refusal: Option<&'static str>,
     /// The smallest number of ranks of a communicator that the component serves.
     fewest: u32,
@@ -110,9 +107,6 @@ impl HandedOver {
     }
 
     /// The component ucc as the parameters set it.
-    ///
-    /// # Errors
-    /// `coll_ucc_cts` has a name that is no type of collective. The message is for the user.
     pub fn ucc(params: &Params) -> Result<HandedOver, String> {
         let refusal = refusal(params, params.coll_ucc_enable(), UCC);
         let types = types(params.coll_ucc_cts())?;
@@ -159,7 +153,6 @@ impl HandedOver {
     }
 }
 
-/// Why a component serves nothing in a job.
 fn refusal(params: &Params, is_enabled: bool, texts: &RefusalTexts) -> Option<&'static str> {
     if !is_enabled {
         Some(texts.disabled)

@@ -21,14 +21,11 @@ pub enum Matching {
 pub enum Distribution {
     #[default]
     Any,
-    /// No two ranks on one node.
     OnePerNode,
-    /// All ranks on one node.
     SingleNode,
 }
 
 impl Distribution {
-    /// The values of `comm_rank_distribution`.
     pub(crate) const WORDS: [(&'static str, Distribution); 3] = [
         ("any", Distribution::Any),
         ("one-per-node", Distribution::OnePerNode),
@@ -72,14 +69,12 @@ pub struct MessageRule {
     /// The largest number of outstanding requests; 0: the algorithm's default; `None`: the rule
     /// does not set it.
     pub max_requests: Option<u32>,
-    /// The position of the rule in the file.
     pub at: Position,
 }
 
 /// The rules for communicators of a range of sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommRules {
-    /// The numbers of ranks.
     pub ranks: SizeRange,
     /// The distribution of ranks that the rules require.
     pub distribution: Distribution,
@@ -90,7 +85,6 @@ pub struct CommRules {
 /// The rules of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// The name of the file in messages.
     pub file: String,
     pub matching: Matching,
     /// The rules of each collective, in the order of [`TUNABLE`].
@@ -112,9 +106,6 @@ impl Rules {
 
     /// Parses a file: JSON if it begins with a brace, version 1 or 2 otherwise. `file` is its name
     /// in messages.
-    ///
-    /// # Errors
-    /// The first syntax error.
     pub fn parse(file: &str, bytes: &[u8]) -> Result<ParsedRules, RulesError> {
         let named = |Problem { at, text }| RulesError { file: file.to_string(), at, problem: text };
         let text = match std::str::from_utf8(bytes) {
@@ -178,9 +169,6 @@ impl Rules {
 
 /// An algorithm by its number or name; `None` for 0 and "ignore", which stand for the fixed
 /// decisions.
-///
-/// # Errors
-/// The message lists the known algorithms, and suggests the most similar name.
 pub fn algorithm_of(collective: Collective, text: &str) -> Result<Option<AlgorithmId>, String> {
     let text = text.trim();
     if text == "0" || text == "ignore" {

@@ -10,9 +10,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Tuning {
     pub segment_bytes: u64,
-    /// Fan-out of trees and chains.
     pub fan_out: u32,
-    /// The largest number of outstanding requests.
     pub max_requests: u32,
 }
 
@@ -36,7 +34,6 @@ impl Tuning {
 pub struct Forced {
     pub algorithm: AlgorithmId,
     pub tuning: Tuning,
-    /// The name of the parameter.
     pub parameter: String,
     /// Where the parameter was set.
     pub source: String,

@@ -13,21 +13,9 @@ use oxmpi_plan::table::Parameter;
 pub enum SettingsError {
     /// A parameter names an unknown algorithm or component, or has an invalid value.
     #[error("{origin}: parameter '{parameter}': {text}")]
-    Algorithm {
-        /// Where the parameter was set.
-        origin: String,
-        parameter: &'static str,
-        /// The error, and the expected values.
-        text: String,
-    },
+    Algorithm { origin: String, parameter: &'static str, text: String },
     #[error("{origin}: coll_tuned_dynamic_rules_filename: {file}: {error}")]
-    File {
-        /// Where the parameter was set.
-        origin: String,
-        file: String,
-        error: String,
-    },
-    /// The rules file has an error.
+    File { origin: String, file: String, error: String },
     #[error(transparent)]
     Rules(#[from] RulesError),
 }
@@ -43,9 +31,6 @@ pub struct Settings {
 
 impl Settings {
     /// The settings of the parameters. `read` reads the rules file if a parameter names one.
-    ///
-    /// # Errors
-    /// A parameter names an unknown algorithm; the rules file cannot be read, or has an error.
     pub fn new(
         params: &Params,
         read: impl FnOnce(&str) -> Result<Vec<u8>, String>,
@@ -86,7 +71,6 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Applies the parameters of one collective.
     fn apply_collective<'a>(
         &mut self,
         index: usize,

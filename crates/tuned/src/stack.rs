@@ -45,7 +45,6 @@ pub struct CallFacts<'a> {
 pub struct Reduction {
     /// Whether any grouping gives the same result.
     pub is_exact: bool,
-    /// The parameter `coll_base_associative`.
     pub associative: Option<bool>,
 }
 
@@ -76,7 +75,6 @@ pub struct Stack {
     /// The component that serves agreements if the communicator names a component without
     /// agreements.
     unnamed: Option<Component>,
-    /// The components that do not serve the communicator, and why.
     left_out: Vec<(Component, &'static str)>,
     /// The barriers of the component sync, and its priority: components up to this priority get
     /// barriers.
@@ -146,9 +144,6 @@ impl Stack {
     }
 
     /// The component that serves a call.
-    ///
-    /// # Errors
-    /// No component serves the call.
     pub fn pick(&self, call: &CallFacts<'_>, nodes: Option<&Nodes>) -> Result<Component, Unserved> {
         let fits = |component: &Component| self.refusal(*component, call, nodes).is_none();
         let mut members = self.members.iter().map(|(component, _)| *component);
@@ -172,9 +167,6 @@ impl Stack {
     /// The component that serves agreements: of ftagree and basic (which tolerates no failures),
     /// the first. A component that the communicator names serves its collectives only: agreements
     /// are served as if no component were named.
-    ///
-    /// # Errors
-    /// No component serves agreements. The message for the user names the reasons.
     pub fn agreement(&self) -> Result<(Component, AgreementSettings), String> {
         let members = self.members.iter().map(|(component, _)| component);
         let mut servers = members.chain(&self.unnamed).filter_map(|component| match component {
@@ -199,7 +191,6 @@ impl Stack {
         (of <= priority && serves(Component::Sync, collective, Form::Blocking)).then_some(barriers)
     }
 
-    /// Why a component of the communicator does not serve a call.
     fn refusal(&self, component: Component, call: &CallFacts<'_>, nodes: Option<&Nodes>) -> Option<String> {
         let why = match component {
             Component::Ucc => self.ucc.refusal_of(call),
@@ -225,7 +216,6 @@ impl Stack {
     }
 }
 
-/// Why a component does not serve a communicator.
 fn unavailable(component: Component, components: &Components, facts: &CommFacts<'_>) -> Option<&'static str> {
     let on_one_node = facts.nodes.is_none_or(|nodes| nodes.how_many() < 2);
     let is_hierarchy = facts.nodes.is_some_and(Nodes::is_hierarchy);
@@ -285,7 +275,6 @@ fn refusal(component: Component, call: &CallFacts<'_>, nodes: Option<&Nodes>) ->
 pub struct Unserved {
     pub collective: Collective,
     pub form: Form,
-    /// Each component, and why it does not serve the call.
     pub why: Vec<(Component, String)>,
 }
 

@@ -9,10 +9,8 @@ use std::fmt::Write as _;
 /// Why rules cannot be written in a form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CannotWrite {
-    /// Versions 1 and 2 have no distribution of ranks.
     #[error("{collective}: only a rules file in JSON can require a distribution of ranks")]
     Distribution { collective: &'static str },
-    /// Version 1 has no maximal number of requests.
     #[error("{collective}: a rules file of version 1 cannot set a maximal number of requests")]
     MaxRequests { collective: &'static str },
 }
@@ -31,9 +29,6 @@ type MessageStep = (u64, Option<MessageRule>);
 
 impl Rules {
     /// The rules as a file of version 1 or 2. Rules with an upper end are written as steps.
-    ///
-    /// # Errors
-    /// The rules have a property that the version cannot express.
     pub fn to_classic(&self, version: Version) -> Result<String, CannotWrite> {
         let written = self.collectives.iter().filter(|rules| !rules.is_empty()).count();
         let mut out = String::new();
@@ -55,7 +50,6 @@ impl Rules {
                     let algorithm = rule.and_then(|rule| rule.algorithm);
                     let number = algorithm.map_or(0, |id| id.algorithm().number);
                     let (fan_out, segment) = rule.map_or((0, 0), |rule| (rule.fan_out, rule.segment_bytes));
-                    // Writing to a String cannot fail.
                     let _ = write!(out, "{bytes} {number} {fan_out} {segment}");
                     match (version, rule.and_then(|rule| rule.max_requests)) {
                         (Version::One, Some(_)) => return Err(CannotWrite::MaxRequests { collective }),

@@ -52,7 +52,6 @@ fn check(bytes: &[u8]) {
     }
 }
 
-/// Changes, removes or duplicates some bytes.
 fn spoil(random: &mut Random, bytes: &mut Vec<u8>) {
     for _ in 0..random.below(4) {
         if bytes.is_empty() {

@@ -325,7 +325,6 @@ fn some_rules(matching: Matching, with_requests: bool) -> impl Strategy<Value = 
     })
 }
 
-/// Checks that both find the same rules for all sizes.
 fn check_alike(one: &Rules, other: &Rules) {
     let sizes = |collective: usize| {
         let comms = &one.collectives[collective];

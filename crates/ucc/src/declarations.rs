@@ -107,7 +107,6 @@ pub(crate) struct BufferInfoV {
     pub mem_type: c_int,
 }
 
-/// The union of the two.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) union AnyInfo {
@@ -142,7 +141,6 @@ pub(crate) struct CollReq {
     pub status: Status,
 }
 
-/// The functions of the library.
 pub(crate) struct UccSymbols {
     pub get_version: unsafe extern "C" fn(*mut c_uint, *mut c_uint, *mut c_uint),
     pub status_string: unsafe extern "C" fn(Status) -> *const c_char,

@@ -33,38 +33,20 @@ impl fmt::Debug for UccLibrary {
 /// Why UCC cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UccError {
-    /// The library cannot be loaded.
     #[error(
         "UCC cannot be loaded as '{library}' ({why}): install it (Debian: libucc-dev, which has the file names of its modules), or name its file by the parameter coll_ucc_library"
     )]
-    Missing {
-        /// The name that was tried.
-        library: String,
-        /// The message of the loader.
-        why: String,
-    },
-    /// The library finds no modules.
+    Missing { library: String, why: String },
     #[error(
         "UCC ('{library}') finds none of its modules: install the package with their file names (Debian: libucc-dev, beside libucc1)"
     )]
     Modules { library: String },
-    /// The library is not UCC 1.
     #[error("'{library}' has no function {symbol}: it is no UCC of version 1")]
-    Symbol {
-        library: String,
-        /// The missing function.
-        symbol: &'static str,
-    },
-    /// The library has another major version.
+    Symbol { library: String, symbol: &'static str },
     #[error("'{library}' is UCC {major}.{minor}: a version 1 is needed")]
     Version { library: String, major: u32, minor: u32 },
-    /// A call failed.
     #[error("UCC's {call} fails: {why}")]
-    Call {
-        call: &'static str,
-        /// The library's text for the status.
-        why: String,
-    },
+    Call { call: &'static str, why: String },
 }
 
 /// `UCC_ERR_NOT_FOUND`.
@@ -72,9 +54,6 @@ const NOT_FOUND: Status = -7;
 
 impl UccLibrary {
     /// Loads the library `name`: a file name for the dynamic loader.
-    ///
-    /// # Errors
-    /// The library cannot be loaded, or is not UCC 1.
     pub fn open(name: &str) -> Result<Arc<UccLibrary>, UccError> {
         let missing = |why: String| UccError::Missing { library: name.to_string(), why };
         let opened = ForeignLibrary::open(name).map_err(missing)?;
@@ -129,9 +108,6 @@ impl UccLibrary {
     }
 
     /// Checks that UCC finds its modules, without which it has no collectives.
-    ///
-    /// # Errors
-    /// [`UccError::Modules`], or the error of the call.
     pub fn find_modules(&self) -> Result<(), UccError> {
         let config = self.read_config()?;
         // SAFETY: the configuration was read above, and is released once.
@@ -182,10 +158,6 @@ impl fmt::Debug for UccContext {
 impl UccContext {
     /// Makes the context of this process, without communication. `cls`: the collective layers that
     /// UCC may use, separated by commas; empty: UCC's configuration.
-    ///
-    /// # Errors
-    /// UCC's error.
-    /// What UCC says.
     pub fn new(library: &Arc<UccLibrary>, is_threaded: bool, cls: &str) -> Result<UccContext, UccError> {
         // UCC opens its components and UCX only here.
         keep_signals(|| UccContext::start(library, is_threaded, cls))

@@ -113,7 +113,6 @@ pub struct UccArguments {
     pub kind: UccCollective,
     /// This rank's contribution; for a broadcast the only buffer.
     pub source: UccOperand,
-    /// The buffer of the result.
     pub target: UccOperand,
     pub datatype: UccDatatype,
     pub operation: UccOperation,
@@ -143,7 +142,6 @@ pub struct UccRequest {
     library: Arc<UccLibrary>,
     handle: *mut CollReq,
     memory: *mut RequestMemory,
-    /// Whether the request was posted.
     is_posted: bool,
     /// The number of live requests of the team, this one included.
     live: Arc<AtomicUsize>,
@@ -158,12 +156,10 @@ impl fmt::Debug for UccRequest {
     }
 }
 
-/// The error for a buffer that is not contiguous.
 fn in_pieces() -> UccError {
     UccError::Call { call: "ucc_collective_init", why: "a buffer does not lie in one piece".to_string() }
 }
 
-/// The address of a contiguous buffer.
 fn address(buffer: &UserBuf, is_written: bool) -> Result<*mut u8, UccError> {
     if is_written {
         buffer.as_contiguous_mut().map(|mut bytes| bytes.as_mut_ptr()).ok_or_else(in_pieces)
@@ -228,9 +224,6 @@ fn describe(
 impl UccRequest {
     /// Initialises a collective. All ranks of the team initialise their collectives in the same
     /// order; no data move before [`UccRequest::post`].
-    ///
-    /// # Errors
-    /// UCC does not support the collective; a buffer is not contiguous.
     pub fn new(team: &UccTeam, arguments: UccArguments) -> Result<UccRequest, UccError> {
         let UccArguments { kind, source, target, datatype, operation, root, in_place } = arguments;
         let mut counts = [const { Vec::new() }; 4];

@@ -27,11 +27,9 @@ pub trait OutOfBand: Send + Sync {
 /// The argument of the callbacks of a team.
 struct Bridge {
     oob: Arc<dyn OutOfBand>,
-    /// The number of processes of the team.
     size: usize,
 }
 
-/// An exchange in progress.
 struct OobExchange {
     bridge: *const Bridge,
     into: *mut u8,
@@ -94,7 +92,6 @@ unsafe extern "C" fn free(request: *mut c_void) -> Status {
 pub enum UccCreation {
     /// In progress: [`UccContext::progress`] and the exchanges of the [`OutOfBand`] advance it.
     Going(UccTeamCreation),
-    /// Complete.
     Made(UccTeam),
 }
 
@@ -112,7 +109,6 @@ pub struct UccTeam {
     /// UCC has a pointer to it; it lives as long as the team.
     bridge: *mut Bridge,
     is_made: bool,
-    /// The number of its live requests.
     pub(crate) live: Arc<AtomicUsize>,
 }
 
@@ -132,9 +128,6 @@ impl UccTeamCreation {
     /// Starts the creation of a team of `size` processes, in which this process has rank `rank`.
     /// All its processes call. `id` is below [`UccTeamCreation::LAST_ID`], the same on all
     /// processes, and different from that of all other teams of each process.
-    ///
-    /// # Errors
-    /// UCC's error.
     pub fn begin(
         context: &UccContext,
         (rank, size): (u32, u32),

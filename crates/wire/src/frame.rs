@@ -126,10 +126,7 @@ pub enum Frame {
     /// Announces a long message, whose data stay with the sender until it is matched.
     Rendezvous { envelope: Envelope, announced: Announced },
     /// The receiver of this frame may complete its request: the message was matched.
-    SyncAck {
-        /// The request named in `EagerSync`.
-        request: u64,
-    },
+    SyncAck { request: u64 },
     /// Requests the data of an announced message.
     Pull {
         /// The request named in `Rendezvous`.
@@ -143,25 +140,18 @@ pub enum Frame {
         claimed: bool,
     },
     /// The data of the announced message have been read; the sender may reuse its buffer.
-    Fin {
-        /// The request named in `Rendezvous`.
-        request: u64,
-    },
+    Fin { request: u64 },
     /// Cancels a message of the sender of this frame: an unmatched message is dropped, and
     /// [`Frame::Withdrawn`] answers. A matched message needs no answer, since its match is
     /// answered.
     Withdraw {
-        /// The request named in `EagerSync` or `Rendezvous`.
         request: u64,
         /// The number of matching messages to this receiver before that one, modulo 2^32.
         number: u64,
     },
     /// A message of the receiver of this frame was dropped unmatched: the answer to `Withdraw`, or
     /// a notification that its communicator is gone.
-    Withdrawn {
-        /// The request named in the message.
-        request: u64,
-    },
+    Withdrawn { request: u64 },
     /// The sender of this frame finalizes while receives in this context may still match messages
     /// of the receiver, which answers with [`Frame::Last`] after its last message.
     AskLast { id: ContextId },
@@ -195,10 +185,7 @@ pub enum Frame {
     },
     /// Requests [`Frame::Arrived`] when all earlier messages of the sender of this frame have
     /// arrived.
-    AskArrived {
-        /// The number of these messages since `Meet`.
-        number: u64,
-    },
+    AskArrived { number: u64 },
     /// At least `number` messages of the receiver of this frame have arrived.
     Arrived {
         /// Since `Meet`.
@@ -213,7 +200,6 @@ pub enum Frame {
     /// and the other parts follow on request ([`Frame::AskParts`]). Messages with one label are
     /// announced in their order.
     InParts {
-        /// The network's name of the message.
         label: u64,
         /// The number by which its parts are named.
         number: u64,
@@ -232,11 +218,8 @@ pub enum Frame {
     /// A fragment of an announced message ([`Frame::Data`]) is in memory of the sender that the
     /// receiver's adapter may read; the body has its address. [`Frame::DataRead`] answers.
     DataAt {
-        /// The receive named in `Pull`.
         receiver: u64,
-        /// The position of the fragment in the message, in bytes.
         offset: u64,
-        /// In bytes.
         length: u64,
         /// The sender's number of the fragment.
         number: u64,
@@ -272,7 +255,6 @@ pub enum Frame {
 pub struct Received {
     /// Modulo 256; 0 for frames that are not matched.
     pub sequence: u8,
-    /// The process index of the sender.
     pub source: u32,
     pub frame: Frame,
     /// The offset of the body.
@@ -282,7 +264,6 @@ pub struct Received {
 /// Why bytes are no frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WireError {
-    /// There are fewer bytes than the frame needs.
     #[error("a frame of kind {kind:#04x} needs {needed} bytes, {got} came")]
     Short {
         /// 0xff if the header is incomplete.
@@ -290,18 +271,10 @@ pub enum WireError {
         needed: usize,
         got: usize,
     },
-    /// The kind byte is unknown.
     #[error("{0:#04x} is no kind of frame")]
     Kind(u8),
-    /// The header's extension length is wrong for the kind.
     #[error("a frame of kind {kind:#04x} has an extension of {needed} bytes, the header says {got}")]
-    Extension {
-        kind: u8,
-        /// The length of the extension of this kind.
-        needed: usize,
-        /// The length in the header.
-        got: usize,
-    },
+    Extension { kind: u8, needed: usize, got: usize },
 }
 
 // Kind bytes: high four bits the protocol, low four the message. Bit 3 of a matching kind: global
@@ -408,9 +381,6 @@ impl Frame {
     }
 
     /// Decodes a frame at the start of `bytes`.
-    ///
-    /// # Errors
-    /// There are too few bytes, or they are no frame.
     pub fn decode(bytes: &[u8]) -> Result<Received, WireError> {
         let Some(head) = bytes.first_chunk::<HEADER_LEN>() else {
             return Err(WireError::Short { kind: 0xff, needed: HEADER_LEN, got: bytes.len() });
@@ -494,7 +464,6 @@ const fn extension_len(kind: u8) -> Option<usize> {
     })
 }
 
-/// Two numbers as one, the first in the lower half.
 const fn of_halves((low, high): (u32, u32)) -> u64 {
     (high as u64) << 32 | low as u64
 }

@@ -36,7 +36,6 @@ const PATTERN: &str = "Noise_NNpsk0_25519_AESGCM_BLAKE2s";
 pub const HANDSHAKE: usize = 32 + TAG;
 /// Bytes that the cipher adds to a sealed message.
 pub const TAG: usize = 16;
-/// Bytes of a record's head.
 pub const RECORD_HEAD: usize = LENGTH + CHECK;
 /// Bytes of a length, and of the MAC after it.
 const LENGTH: usize = 2;
@@ -49,7 +48,6 @@ pub const MAX_RECORD: usize = u16::MAX as usize - TAG;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encryption {
     Never,
-    /// Connections to other hosts.
     #[default]
     BetweenHosts,
     Always,
@@ -76,7 +74,6 @@ pub enum NoiseError {
     /// was changed on the way.
     #[error("it does not know the secret, or what it said was changed on the way")]
     Forged,
-    /// A record is shorter than its tag.
     #[error("a record of {0} bytes is shorter than the {TAG} of its tag")]
     Short(usize),
     /// There is no randomness for a key, or the cipher has sealed 2^64 records.
@@ -84,7 +81,6 @@ pub enum NoiseError {
     Keys(&'static str),
 }
 
-/// The side of a connection that sent a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NoiseSide {
     Initiator,
@@ -106,9 +102,6 @@ fn builder<'a>(secret: &'a Secret, prologue: &'a [u8]) -> Result<Builder<'a>, sn
 
 impl Handshake {
     /// The connecting side, and its message.
-    ///
-    /// # Errors
-    /// [`NoiseError::Keys`] if the kernel gives no random bytes.
     pub fn initiator(secret: &Secret, prologue: &[u8]) -> Result<(Handshake, [u8; HANDSHAKE]), NoiseError> {
         let keys = |_| NoiseError::Keys("no random bytes");
         let mut state = builder(secret, prologue).and_then(Builder::build_initiator).map_err(keys)?;
@@ -118,19 +111,12 @@ impl Handshake {
     }
 
     /// Takes the acceptor's answer, after which records are exchanged.
-    ///
-    /// # Errors
-    /// [`NoiseError::Forged`] if the acceptor does not have the secret, or has another prologue.
     pub fn answered(mut self, answer: &[u8; HANDSHAKE]) -> Result<Cipher, NoiseError> {
         self.0.read_message(answer, &mut []).map_err(|_| NoiseError::Forged)?;
         Cipher::after(self.0, &self.1, NoiseSide::Initiator)
     }
 
     /// The accepting side: opens the initiator's message, and returns the answer.
-    ///
-    /// # Errors
-    /// [`NoiseError::Forged`] if the initiator does not have the secret, or has another prologue;
-    /// [`NoiseError::Keys`] if the kernel gives no random bytes.
     pub fn accept(
         secret: &Secret,
         prologue: &[u8],
@@ -180,9 +166,6 @@ impl Cipher {
     }
 
     /// Appends `plain` as records to `out`; no record if it is empty.
-    ///
-    /// # Errors
-    /// [`NoiseError::Keys`] after 2^64 records.
     pub fn seal(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), NoiseError> {
         for piece in plain.chunks(MAX_RECORD) {
             let sealed = piece.len() + TAG;

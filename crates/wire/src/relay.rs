@@ -23,7 +23,6 @@
 use crate::noise::Encryption;
 use crate::{Frame, HEADER_LEN, MAX_FRAME_LEN, Received, WireError};
 
-/// Bytes of a packet's header.
 pub const PACKET_HEADER: usize = 16;
 /// The longest body in a packet, in bytes; a longer body is in a file sent with the packet.
 pub const INLINE: usize = 64 << 10;
@@ -51,11 +50,9 @@ pub enum PacketKind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PacketHeader {
     pub kind: PacketKind,
-    /// Bytes of the frame.
     pub frame: u8,
     /// The process at the other end.
     pub peer: u32,
-    /// Bytes of the body.
     pub length: u64,
 }
 
@@ -63,7 +60,6 @@ pub struct PacketHeader {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packet<'a> {
     pub kind: PacketKind,
-    /// The process at the other end.
     pub peer: u32,
     /// `None` for questions and answers.
     pub got: Option<Received>,
@@ -76,27 +72,18 @@ pub struct Packet<'a> {
 /// Why bytes are no packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PacketError {
-    /// The header is wrong, or the rest does not fit it.
     #[error("{bytes} bytes beginning with {start:#018x} are no packet")]
     Shape {
         bytes: usize,
         /// The first eight.
         start: u64,
     },
-    /// The frame is invalid.
     #[error("{0}")]
     Frame(#[from] WireError),
-    /// The frame belongs to another route, or names another sender.
     #[error(
         "a frame of process {source_named} came from process {from}, or it belongs to another route: {frame:?}"
     )]
-    Foreign {
-        /// The process that sent the packet.
-        from: u32,
-        /// The sender named in the frame.
-        source_named: u32,
-        frame: Frame,
-    },
+    Foreign { from: u32, source_named: u32, frame: Frame },
 }
 
 impl PacketHeader {
@@ -126,9 +113,6 @@ pub fn readdress(packet: &mut [u8], peer: u32) {
 
 impl<'a> Packet<'a> {
     /// Decodes a packet. `from`: the process that must be the frame's source; `None`: any.
-    ///
-    /// # Errors
-    /// The bytes are no packet that a process of the job sends.
     pub fn read(bytes: &'a [u8], from: Option<u32>) -> Result<Packet<'a>, PacketError> {
         let start = bytes.iter().take(8).rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
         let wrong = PacketError::Shape { bytes: bytes.len(), start };
@@ -184,20 +168,20 @@ impl<'a> Packet<'a> {
 pub enum Order {
     /// The first order. With several nodes, the descriptor sent with it is the socket to listen on.
     Begin {
-        /// The number of the job.
         job: u64,
         node: u32,
-        /// The number of nodes.
         nodes: u32,
         /// The secret of the launcher's relays and processes.
         secret: [u8; 32],
-        /// The connections to other relays to encrypt.
         encrypt: Encryption,
     },
     /// The descriptor sent with it is the socket of a process of the node.
-    Process { number: u32 },
-    /// A process of the node has ended.
-    Ended { number: u32 },
+    Process {
+        number: u32,
+    },
+    Ended {
+        number: u32,
+    },
     /// The addresses of the relay of another node.
     Relay {
         node: u32,
@@ -207,36 +191,33 @@ pub enum Order {
         addresses: String,
     },
     /// A node is lost, with its relay and its processes.
-    Lost { node: u32 },
+    Lost {
+        node: u32,
+    },
     /// The processes `first .. first + count` are on this node.
-    Places { first: u32, count: u32, node: u32 },
+    Places {
+        first: u32,
+        count: u32,
+        node: u32,
+    },
 }
 
 /// A message from a relay to the launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// A process sent an invalid packet: it can take no part any more.
-    Wrong {
-        number: u32,
-        /// The error, for the user.
-        text: String,
-    },
+    Wrong { number: u32, text: String },
     /// A message for the user.
     Said { text: String },
     /// The relay has failed, and ends.
-    Lost {
-        /// The reason, for the user.
-        text: String,
-    },
+    Lost { text: String },
 }
 
 /// Bytes that are no order or notice.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{length} bytes of kind {kind} are no message between a launcher and a relay of this version")]
 pub struct OrderError {
-    /// The kind byte.
     pub kind: u8,
-    /// The number of bytes.
     pub length: usize,
 }
 
@@ -304,9 +285,6 @@ impl Order {
     }
 
     /// Decodes an order.
-    ///
-    /// # Errors
-    /// The bytes are no order.
     pub fn decode(bytes: &[u8]) -> Result<Order, OrderError> {
         let order = parse_message(bytes).and_then(|(kind, numbers, rest)| match (kind, numbers) {
             (kind::BEGIN, [node, nodes, encrypt]) => {
@@ -343,9 +321,6 @@ impl Notice {
     }
 
     /// Decodes a notice.
-    ///
-    /// # Errors
-    /// The bytes are no notice.
     pub fn decode(bytes: &[u8]) -> Result<Notice, OrderError> {
         let notice = parse_message(bytes).and_then(|(kind, numbers, rest)| match (kind, numbers) {
             (kind::WRONG, [number, 0, 0]) => Some(Notice::Wrong { number, text: text_of(rest)? }),

@@ -18,7 +18,6 @@ impl std::fmt::Debug for Secret {
 /// Random bytes that are used once.
 pub type Nonce = [u8; 32];
 
-/// Bytes of a MAC.
 pub const MAC: usize = 32;
 
 /// A MAC is wrong: its sender does not have the secret.
@@ -54,9 +53,6 @@ impl Transcript {
     }
 
     /// Checks a MAC of [`Transcript::mac_of`].
-    ///
-    /// # Errors
-    /// The MAC is wrong.
     pub fn check(&self, label: u8, message: &[u8], mac: &[u8; MAC]) -> Result<(), WrongMac> {
         // `Hash` compares in constant time.
         if self.mac(label, message) == blake3::Hash::from_bytes(*mac) { Ok(()) } else { Err(WrongMac) }
@@ -74,15 +70,11 @@ impl Transcript {
     }
 
     /// Checks a message of the other side, which ends with its MAC.
-    ///
-    /// # Errors
-    /// The MAC is wrong.
     pub fn open<const N: usize>(&mut self, label: u8, message: &[u8; N]) -> Result<(), WrongMac> {
         let (body, mac) = message.split_at(N - MAC);
         self.bytes.extend_from_slice(body);
         let mut wanted = [0; MAC];
         wanted.copy_from_slice(mac);
-        // `Hash` compares in constant time.
         if self.mac(label, &[]) != blake3::Hash::from_bytes(wanted) {
             return Err(WrongMac);
         }

@@ -42,7 +42,6 @@ fn any_bytes_are_a_frame_that_encodes_the_same_or_an_error() {
                 let len = got.frame.encode(got.sequence, got.source, &mut again);
                 assert_eq!(len, got.body_at);
                 assert_eq!(Frame::decode(&again[..len]), Ok(got));
-                // A frame cut by one byte is an error.
                 let cut = Frame::decode(&bytes[..got.body_at - 1]);
                 assert!(matches!(cut, Err(WireError::Short { .. })), "{cut:?}");
             }

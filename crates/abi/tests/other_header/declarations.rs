@@ -35,7 +35,6 @@ fn is_of_interface(name: &str) -> bool {
     ["MPI_", "PMPI_"].iter().any(|prefix| name.starts_with(prefix)) && name != "MPI_H_ABI"
 }
 
-/// The functions, types and enumerators of a preprocessed text.
 fn declared(text: &str) -> Declarations {
     let mut found = Declarations::new();
     let mut aliases = BTreeMap::new();
@@ -150,7 +149,6 @@ fn parameter(words: &[&str]) -> String {
     format!("{constant}{}{}{rows}", base.join(" "), " *".repeat(stars))
 }
 
-/// The constants among the macros of a list of definitions: types and values.
 fn defined(text: &str) -> Declarations {
     let definitions = text.lines().filter_map(|line| line.strip_prefix("#define ")?.split_once(' '));
     let definitions: BTreeMap<&str, &str> = definitions

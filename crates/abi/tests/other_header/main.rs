@@ -12,13 +12,10 @@ use declarations::{Declarations, declarations};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A justified difference.
 struct Difference {
     /// The name that differs; `PMPI_` names differ in the same way.
     name: &'static str,
-    /// The declaration in our header, if it has one.
     ours: Option<&'static str>,
-    /// The declaration in the other header, if it has one.
     theirs: Option<&'static str>,
 }
 
@@ -52,7 +49,6 @@ const JUSTIFIED: &[Difference] = &[
     tag("MPI_T_pvar_session", "struct MPI_ABI_T_pvar_session *", "struct MPI_T_pvar_session_t *"),
 ];
 
-/// A handle whose struct has another name.
 const fn tag(name: &'static str, ours: &'static str, theirs: &'static str) -> Difference {
     Difference { name, ours: Some(ours), theirs: Some(theirs) }
 }
@@ -69,7 +65,6 @@ fn other_header() -> PathBuf {
     header
 }
 
-/// The declarations of a header text.
 fn read(name: &str, text: &str) -> Declarations {
     let place = format!("{name}-{}.h", std::process::id());
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(place);
@@ -79,7 +74,6 @@ fn read(name: &str, text: &str) -> Declarations {
     found
 }
 
-/// The names that differ, with the declarations on both sides.
 fn differences<'a>(
     ours: &'a Declarations,
     theirs: &'a Declarations,

@@ -15,7 +15,7 @@ use oxmpi_coll::{Area, Memory};
 use oxmpi_core::Communicator;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_plan::{Between, Blocks, Call, Groups, Member, Paired, Part, RootOnly, Shared};
+use oxmpi_plan::{Blocks, Call, Groups, InterCollective, InterRole, Paired, RootOnly, Shared, TeamMember};
 use std::ffi::c_int;
 
 #[derive(Clone, Copy)]
@@ -62,8 +62,8 @@ fn nothing() -> Area {
 }
 
 impl IntercommCall<'_> {
-    fn me(&self) -> Member {
-        Member { rank: self.comm.collective_team().rank, size: self.comm.collective_team().size() }
+    fn me(&self) -> TeamMember {
+        TeamMember { rank: self.comm.collective_team().rank, size: self.comm.collective_team().size() }
     }
 
     fn remote(&self) -> usize {
@@ -71,13 +71,13 @@ impl IntercommCall<'_> {
     }
 
     /// The role of this rank, by its root argument.
-    fn part(&self, root: c_int) -> Result<Part> {
+    fn part(&self, root: c_int) -> Result<InterRole> {
         let remote = self.groups.remote(self.me());
         match root {
-            abi::MPI_ROOT => Ok(Part::Root),
-            abi::MPI_PROC_NULL => Ok(Part::Idle),
+            abi::MPI_ROOT => Ok(InterRole::Root),
+            abi::MPI_PROC_NULL => Ok(InterRole::Idle),
             _ => match u32::try_from(root).ok().filter(|root| (*root as usize) < remote.len()) {
-                Some(root) => Ok(Part::Leaf { root: remote.start + root }),
+                Some(root) => Ok(InterRole::Leaf { root: remote.start + root }),
                 None => {
                     let text = format!(
                         "root is {root}; it must be MPI_ROOT, MPI_PROC_NULL, or a rank of the remote group, 0 to {}",
@@ -89,86 +89,90 @@ impl IntercommCall<'_> {
         }
     }
 
-    fn moves(&self, what: Between, buffers: (Area, Area)) -> Result<()> {
+    fn moves(&self, what: InterCollective, buffers: (Area, Area)) -> Result<()> {
         let call = Call::Inter { groups: self.groups, what };
         movement_of(self.library, self.comm, call, buffers, self.form)
     }
 
     pub(super) fn bcast(&self, data: BufferArgs, root: c_int) -> Result<()> {
         let part = self.part(root)?;
-        let data = if part == Part::Idle { UserBuf::empty() } else { data.buffer(self.library)? };
-        let what = Between::Bcast { part, bytes: Paired(data.packed_len()) };
-        let buffers = if part == Part::Root { (data.into(), nothing()) } else { (nothing(), data.into()) };
+        let data = if part == InterRole::Idle { UserBuf::empty() } else { data.buffer(self.library)? };
+        let what = InterCollective::Bcast { part, bytes: Paired(data.packed_len()) };
+        let buffers =
+            if part == InterRole::Root { (data.into(), nothing()) } else { (nothing(), data.into()) };
         self.moves(what, buffers)
     }
 
     pub(super) fn gather(&self, send: BufferArgs, receive: &RemoteBlocks, root: c_int) -> Result<()> {
         let part = self.part(root)?;
         let (input, output, mine, all) = self.rooted(part, send, receive)?;
-        self.moves(Between::Gather { part, mine, all }, (input, output))
+        self.moves(InterCollective::Gather { part, mine, all }, (input, output))
     }
 
     pub(super) fn scatter(&self, send: &RemoteBlocks, receive: BufferArgs, root: c_int) -> Result<()> {
         let part = self.part(root)?;
         let (output, input, mine, all) = self.rooted(part, receive, send)?;
-        self.moves(Between::Scatter { part, mine, all }, (input, output))
+        self.moves(InterCollective::Scatter { part, mine, all }, (input, output))
     }
 
     /// Returns the leaf's buffer, the root's buffer, the length of the leaf's data, and the lengths
     /// of the root's blocks.
     fn rooted(
         &self,
-        part: Part,
+        part: InterRole,
         leaf: BufferArgs,
         root: &RemoteBlocks,
     ) -> Result<(Area, Area, Paired<usize>, RootOnly<Blocks>)> {
         match part {
-            Part::Root => {
+            InterRole::Root => {
                 let (all, blocks) = root.place(self.library, self.remote())?;
                 Ok((nothing(), all, Paired(0), RootOnly::at_root(blocks)))
             }
-            Part::Leaf { .. } => {
+            InterRole::Leaf { .. } => {
                 let mine = leaf.buffer(self.library)?;
                 let len = mine.packed_len();
                 Ok((mine.into(), nothing(), Paired(len), RootOnly::elsewhere()))
             }
-            Part::Idle => Ok((nothing(), nothing(), Paired(0), RootOnly::elsewhere())),
+            InterRole::Idle => Ok((nothing(), nothing(), Paired(0), RootOnly::elsewhere())),
         }
     }
 
     pub(super) fn allgather(&self, send: BufferArgs, receive: &RemoteBlocks) -> Result<()> {
         let input = send.buffer(self.library)?;
         let (output, remote) = receive.place(self.library, self.remote())?;
-        let what = Between::Allgather { mine: Paired(input.packed_len()), remote: Paired(remote) };
+        let what = InterCollective::Allgather { mine: Paired(input.packed_len()), remote: Paired(remote) };
         self.moves(what, (input.into(), output))
     }
 
     pub(super) fn alltoall(&self, send: &RemoteBlocks, receive: &RemoteBlocks) -> Result<()> {
         let (input, send) = send.place(self.library, self.remote())?;
         let (output, receive) = receive.place(self.library, self.remote())?;
-        self.moves(Between::Alltoall { send: Paired(send), receive: Paired(receive) }, (input, output))
+        self.moves(
+            InterCollective::Alltoall { send: Paired(send), receive: Paired(receive) },
+            (input, output),
+        )
     }
 
     pub(super) fn reduce(&self, r: ReductionArgs, root: c_int) -> Result<()> {
         let part = self.part(root)?;
         let (input, output) = match part {
-            Part::Root => (nothing(), r.receive().buffer(self.library)?.into()),
-            Part::Leaf { .. } => (r.send().buffer(self.library)?.into(), nothing()),
-            Part::Idle => (nothing(), nothing()),
+            InterRole::Root => (nothing(), r.receive().buffer(self.library)?.into()),
+            InterRole::Leaf { .. } => (r.send().buffer(self.library)?.into(), nothing()),
+            InterRole::Idle => (nothing(), nothing()),
         };
-        if part == Part::Idle {
+        if part == InterRole::Idle {
             // A rank with MPI_PROC_NULL has no valid operation argument either, so it takes part as
             // in a bcast.
-            return self.moves(Between::Bcast { part, bytes: Paired(0) }, (input, output));
+            return self.moves(InterCollective::Bcast { part, bytes: Paired(0) }, (input, output));
         }
         let count = Paired(check_count(r.count)?);
-        self.combines(r, (input, output), |commutative| Between::Reduce { part, count, commutative })
+        self.combines(r, (input, output), |commutative| InterCollective::Reduce { part, count, commutative })
     }
 
     pub(super) fn allreduce(&self, r: ReductionArgs) -> Result<()> {
         let (input, output) = (r.send().buffer(self.library)?, r.receive().buffer(self.library)?);
         let count = Shared(check_count(r.count)?);
-        self.combines(r, (input.into(), output.into()), |commutative| Between::Allreduce {
+        self.combines(r, (input.into(), output.into()), |commutative| InterCollective::Allreduce {
             count,
             commutative,
         })
@@ -184,7 +188,7 @@ impl IntercommCall<'_> {
         let mine = blocks.length(index as usize) as i64;
         let input = ReductionArgs { count: blocks.total() as i64, ..r }.send().buffer(self.library)?;
         let output = ReductionArgs { count: mine, ..r }.receive().buffer(self.library)?;
-        self.combines(r, (input.into(), output.into()), |commutative| Between::ReduceScatter {
+        self.combines(r, (input.into(), output.into()), |commutative| InterCollective::ReduceScatter {
             local: Paired(blocks),
             commutative,
         })
@@ -194,7 +198,7 @@ impl IntercommCall<'_> {
         &self,
         r: ReductionArgs,
         (input, output): (Area, Area),
-        what: impl FnOnce(bool) -> Between,
+        what: impl FnOnce(bool) -> InterCollective,
     ) -> Result<()> {
         let how = combining(self.library, r.op, r.datatype)?;
         let element = Some(self.library.datatype(r.datatype)?.layout().clone());

@@ -13,7 +13,7 @@ use oxmpi_engine::RequestId;
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::layout::Layout;
 use oxmpi_objects::error::Result;
-use oxmpi_plan::{AlgorithmId, AnyPlan, Call, Member, Parameters, make};
+use oxmpi_plan::{AlgorithmId, AnyPlan, Call, Parameters, TeamMember, make};
 use oxmpi_tuned::components::Barriers;
 use oxmpi_tuned::{Component, Form};
 use std::cell::Cell;
@@ -35,7 +35,7 @@ impl<F: Fabric> Process<F> {
         (algorithm, parameters): (AlgorithmId, &Parameters),
     ) -> Result<()> {
         let team = comm.collective_team();
-        let me = Member { rank: team.rank, size: team.size() };
+        let me = TeamMember { rank: team.rank, size: team.size() };
         let plan = make(algorithm, me, call, parameters).map_err(of_plan)?;
         self.execute_made(comm, plan, memory.into(), combine)
     }

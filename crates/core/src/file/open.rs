@@ -12,7 +12,7 @@ use oxmpi_fabric::Fabric;
 use oxmpi_io::hints::{self, Hints};
 use oxmpi_io::mode::Mode;
 use oxmpi_io::posix::{self, Identity, PosixFile};
-use oxmpi_io::shared::{SharedPointer, Whereabouts};
+use oxmpi_io::shared::{PointerLocation, SharedPointer};
 use oxmpi_io::view::View;
 use oxmpi_objects::datatype::Datatype;
 use oxmpi_objects::error::{MpiError, Result};
@@ -43,7 +43,7 @@ struct Opened {
     class: u64,
     size: u64,
     node: u64,
-    pointer: Option<Whereabouts>,
+    pointer: Option<PointerLocation>,
     hints: Hints,
 }
 
@@ -62,7 +62,8 @@ impl Opened {
     fn decode(words: [u64; OPENED_WORDS]) -> Opened {
         let mut hint_words = [0; hints::WORDS];
         hint_words.copy_from_slice(&words[6..]);
-        let pointer = Whereabouts { process: words[3] as u32, descriptor: words[4] as u32, token: words[5] };
+        let pointer =
+            PointerLocation { process: words[3] as u32, descriptor: words[4] as u32, token: words[5] };
         Opened {
             class: words[0],
             size: words[1],

@@ -4,13 +4,12 @@
 use super::Rounds;
 use crate::blocks::Cut;
 use crate::burst::{Burst, Wait};
-use crate::call::Member;
-use crate::ir::Place;
+use crate::call::TeamMember;
+use crate::ir::PlanBuffer;
 use crate::shape::{binomial, down, up};
 
-/// The order in which blocks are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Route {
+pub(crate) enum AllgatherRoute {
     /// Each rank sends its block to every other rank.
     Direct,
     /// In each round the ranks send the block of the previous round to the next rank.
@@ -36,16 +35,14 @@ pub(crate) enum Route {
     Sparbit,
 }
 
-/// An allgather by one of the routes.
 #[derive(Clone, Debug)]
 pub(crate) struct Allgather {
-    route: Route,
-    me: Member,
+    route: AllgatherRoute,
+    me: TeamMember,
     all: Cut,
     /// The buffer of this rank's block; `None` if the block is in its position.
-    own: Option<Place>,
-    /// The buffer for all blocks.
-    target: Place,
+    own: Option<PlanBuffer>,
+    target: PlanBuffer,
     /// The rank of the team that is rank 0 of the algorithm.
     first: u32,
     /// Whether each rank has the blocks of its subtree of a binomial tree, which are not sent
@@ -68,18 +65,21 @@ struct BlockExchange {
 }
 
 impl Allgather {
-    pub(crate) fn new(me: Member, all: Cut, own: Option<Place>, route: Route) -> Self {
+    pub(crate) fn new(me: TeamMember, all: Cut, own: Option<PlanBuffer>, route: AllgatherRoute) -> Self {
         let round = match route {
-            Route::Direct | Route::Ring | Route::Doubling | Route::Bruck { .. } => 1,
-            Route::Neighbor => 0,
-            Route::Sparbit => me.size.next_power_of_two() / 2,
+            AllgatherRoute::Direct
+            | AllgatherRoute::Ring
+            | AllgatherRoute::Doubling
+            | AllgatherRoute::Bruck { .. } => 1,
+            AllgatherRoute::Neighbor => 0,
+            AllgatherRoute::Sparbit => me.size.next_power_of_two() / 2,
         };
-        let target = Place::Output;
+        let target = PlanBuffer::Output;
         Self { route, me, all, own, target, first: 0, scattered: false, started: false, item: 0, round }
     }
 
     /// Collects the blocks in another buffer.
-    pub(crate) fn into(self, target: Place) -> Self {
+    pub(crate) fn into(self, target: PlanBuffer) -> Self {
         Self { target, ..self }
     }
 
@@ -87,7 +87,7 @@ impl Allgather {
     /// blocks of its subtree of a binomial tree.
     pub(crate) fn after_scatter(self, root: u32) -> Self {
         let rank = down(self.me.rank, root, self.me.size);
-        Self { first: root, scattered: true, me: Member { rank, ..self.me }, ..self }
+        Self { first: root, scattered: true, me: TeamMember { rank, ..self.me }, ..self }
     }
 
     /// The number of blocks that a rank has of the ranks `distance` and more above it.
@@ -96,13 +96,12 @@ impl Allgather {
         extent.saturating_sub(distance)
     }
 
-    /// The next exchange; `None` at the end.
     fn exchange(&mut self) -> Option<BlockExchange> {
-        let Member { rank, size } = self.me;
+        let TeamMember { rank, size } = self.me;
         let round = self.round;
         match self.route {
-            Route::Direct | Route::Ring => {
-                let direct = self.route == Route::Direct;
+            AllgatherRoute::Direct | AllgatherRoute::Ring => {
+                let direct = self.route == AllgatherRoute::Direct;
                 self.round += 1;
                 (round < size).then(|| BlockExchange {
                     to: up(rank, if direct { round } else { 1 }, size),
@@ -112,7 +111,7 @@ impl Allgather {
                     how_many: 1,
                 })
             }
-            Route::Doubling => {
+            AllgatherRoute::Doubling => {
                 let peer = rank ^ round;
                 self.round = round.saturating_mul(2);
                 (round < size).then(|| BlockExchange {
@@ -123,7 +122,7 @@ impl Allgather {
                     how_many: round,
                 })
             }
-            Route::Bruck { radix } => {
+            AllgatherRoute::Bruck { radix } => {
                 let distance = round.checked_mul(self.item + 1).filter(|distance| *distance < size)?;
                 self.item += 1;
                 if self.item + 1 == radix {
@@ -138,11 +137,11 @@ impl Allgather {
                     how_many: round.min(size - distance),
                 })
             }
-            Route::Neighbor => {
+            AllgatherRoute::Neighbor => {
                 self.round += 1;
                 (round < size / 2).then(|| self.neighbors(round))
             }
-            Route::Sparbit => {
+            AllgatherRoute::Sparbit => {
                 // A rank has the blocks of the ranks 2 * round, 4 * round... below it.
                 let there = self.item.checked_mul(2).and_then(|twice| twice.checked_mul(round));
                 let back = there.and_then(|there| there.checked_add(round));
@@ -171,7 +170,7 @@ impl Allgather {
     /// Round `round` of the neighbour exchange, with the blocks of pairs of an even rank and the
     /// next.
     fn neighbors(&self, round: u32) -> BlockExchange {
-        let Member { rank, size } = self.me;
+        let TeamMember { rank, size } = self.me;
         let even = rank.is_multiple_of(2);
         let pair = rank - rank % 2;
         if round == 0 {
@@ -196,7 +195,7 @@ impl Allgather {
 
 impl Rounds for Allgather {
     fn round(&mut self, steps: &mut Burst) -> bool {
-        let Member { rank, size } = self.me;
+        let TeamMember { rank, size } = self.me;
         if !self.started {
             self.started = true;
             if let Some(own) = self.own {
@@ -212,7 +211,8 @@ impl Rounds for Allgather {
         };
         // A new round depends on the previous one; blocks sent directly depend on the first copy
         // only.
-        if self.route != Route::Direct && (before.1 == 0 || before.0 != self.round && self.item == 1) {
+        if self.route != AllgatherRoute::Direct && (before.1 == 0 || before.0 != self.round && self.item == 1)
+        {
             steps.fence();
         }
         let known = self.known(rank, down(take, rank, size)).min(how_many);

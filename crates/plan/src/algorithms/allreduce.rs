@@ -3,17 +3,17 @@
 
 use super::Rounds;
 use crate::burst::{Burst, Mark, Wait};
-use crate::call::Member;
-use crate::ir::{Place, Span};
-use crate::shape::{Fold, Parts, Role};
+use crate::call::TeamMember;
+use crate::ir::{PlanBuffer, Span};
+use crate::shape::{Fold, FoldRole, VectorParts};
 
 /// The steps of a rank that is left out of the folded team: it sends its contribution to its
 /// partner and receives the result.
 fn idle(steps: &mut Burst, partner: u32, count: usize, in_place: bool) {
-    let mine = if in_place { Place::Output } else { Place::Input };
+    let mine = if in_place { PlanBuffer::Output } else { PlanBuffer::Input };
     let sent = steps.send(Wait::Nothing, partner, mine.span(0, count));
     let wait = if in_place { Wait::One(sent) } else { Wait::Nothing };
-    steps.receive(wait, partner, Place::Output.span(0, count));
+    steps.receive(wait, partner, PlanBuffer::Output.span(0, count));
 }
 
 /// Partners at distances 1, 2, 4... exchange their combined contributions. A combination always
@@ -22,39 +22,39 @@ fn idle(steps: &mut Burst, partner: u32, count: usize, in_place: bool) {
 #[derive(Clone, Debug)]
 pub(crate) struct AllreduceDoubling {
     fold: Fold,
-    role: Role,
+    role: FoldRole,
     count: usize,
     in_place: bool,
     /// Distance to the next partner; 0 before the fold.
     mask: u32,
-    held: Place,
+    held: PlanBuffer,
     reduced: Mark,
 }
 
 impl AllreduceDoubling {
-    pub(crate) fn new(me: Member, count: usize, in_place: bool) -> Self {
+    pub(crate) fn new(me: TeamMember, count: usize, in_place: bool) -> Self {
         let fold = Fold::new(me.size);
-        let held = if in_place { Place::Output } else { Place::Input };
+        let held = if in_place { PlanBuffer::Output } else { PlanBuffer::Input };
         Self { fold, role: fold.role(me.rank), count, in_place, mask: 0, held, reduced: Mark::NONE }
     }
 
-    fn whole(&self, place: Place) -> Span {
+    fn whole(&self, place: PlanBuffer) -> Span {
         place.span(0, self.count)
     }
 
-    fn spare(&self) -> Place {
-        if self.held == Place::Output { Place::Temporary(0) } else { Place::Output }
+    fn spare(&self) -> PlanBuffer {
+        if self.held == PlanBuffer::Output { PlanBuffer::Temporary(0) } else { PlanBuffer::Output }
     }
 }
 
 impl Rounds for AllreduceDoubling {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let (index, partner) = match self.role {
-            Role::Idle { partner } => {
+            FoldRole::Idle { partner } => {
                 idle(steps, partner, self.count, self.in_place);
                 return false;
             }
-            Role::Active { index, partner } => (index, partner),
+            FoldRole::Active { index, partner } => (index, partner),
         };
         if self.mask == 0 {
             self.mask = 1;
@@ -72,10 +72,14 @@ impl Rounds for AllreduceDoubling {
             self.mask *= 2;
             let mut sent = steps.send(Wait::All, peer, self.whole(self.held));
             if peer_index < index {
-                if self.held == Place::Input {
+                if self.held == PlanBuffer::Input {
                     // The right operand is overwritten, so it must be a copy of the input.
-                    sent = steps.copy(Wait::Nothing, self.whole(Place::Input), self.whole(Place::Output));
-                    self.held = Place::Output;
+                    sent = steps.copy(
+                        Wait::Nothing,
+                        self.whole(PlanBuffer::Input),
+                        self.whole(PlanBuffer::Output),
+                    );
+                    self.held = PlanBuffer::Output;
                 }
                 let spare = self.spare();
                 let received = steps.receive(Wait::Nothing, peer, self.whole(spare));
@@ -90,7 +94,7 @@ impl Rounds for AllreduceDoubling {
             return true;
         }
         // A send of the last exchange may still read the output.
-        steps.copy(Wait::All, self.whole(self.held), self.whole(Place::Output));
+        steps.copy(Wait::All, self.whole(self.held), self.whole(PlanBuffer::Output));
         if let Some(partner) = partner {
             steps.send(Wait::One(self.reduced), partner, self.whole(self.held));
         }
@@ -104,11 +108,11 @@ impl Rounds for AllreduceDoubling {
 #[derive(Clone, Debug)]
 pub(crate) struct Rabenseifner {
     fold: Fold,
-    role: Role,
-    parts: Parts,
+    role: FoldRole,
+    parts: VectorParts,
     in_place: bool,
     /// The buffer of the combination so far: of the contribution at first, then the output.
-    held: Place,
+    held: PlanBuffer,
     stage: RabenseifnerStage,
 }
 
@@ -120,19 +124,18 @@ enum RabenseifnerStage {
 }
 
 impl Rabenseifner {
-    pub(crate) fn new(me: Member, count: usize, in_place: bool) -> Self {
+    pub(crate) fn new(me: TeamMember, count: usize, in_place: bool) -> Self {
         let fold = Fold::new(me.size);
-        let parts = Parts { count, parts: fold.active };
-        let held = if in_place { Place::Output } else { Place::Input };
+        let parts = VectorParts { count, parts: fold.active };
+        let held = if in_place { PlanBuffer::Output } else { PlanBuffer::Input };
         Self { fold, role: fold.role(me.rank), parts, in_place, held, stage: RabenseifnerStage::Fold }
     }
 
-    /// Units of the temporary.
     pub(crate) fn temporary(&self) -> usize {
         match self.role {
-            Role::Idle { .. } if self.in_place => self.upper().len,
-            Role::Idle { .. } => 0,
-            Role::Active { .. } => {
+            FoldRole::Idle { .. } if self.in_place => self.upper().len,
+            FoldRole::Idle { .. } => 0,
+            FoldRole::Active { .. } => {
                 self.parts.start(self.fold.active.div_ceil(2)).max(self.parts.count.div_ceil(2))
             }
         }
@@ -141,72 +144,69 @@ impl Rabenseifner {
     /// The half of the vector that an active rank combines for itself and its partner;
     /// [`Self::upper`] is the partner's half.
     fn lower(&self) -> Span {
-        Place::Output.span(0, self.parts.count.div_ceil(2))
+        PlanBuffer::Output.span(0, self.parts.count.div_ceil(2))
     }
 
     fn upper(&self) -> Span {
         let start = self.parts.count.div_ceil(2);
-        Place::Output.span(start, self.parts.count - start)
+        PlanBuffer::Output.span(start, self.parts.count - start)
     }
 
-    /// The steps of an idle rank: it combines the upper half for its partner, and gets the result.
     fn idle(&self, steps: &mut Burst, partner: u32) {
         let (lower, upper) = (self.lower(), self.upper());
-        let into = if self.in_place { Place::Temporary(0).span(0, upper.len) } else { upper };
+        let into = if self.in_place { PlanBuffer::Temporary(0).span(0, upper.len) } else { upper };
         let received = steps.receive(Wait::Nothing, partner, into);
         steps.send(Wait::Nothing, partner, Span { place: self.held, ..lower });
-        let left = if self.in_place { into } else { Span { place: Place::Input, ..upper } };
+        let left = if self.in_place { into } else { Span { place: PlanBuffer::Input, ..upper } };
         let reduced = steps.reduce(Wait::One(received), left, upper);
         steps.send(Wait::One(reduced), partner, upper);
         // The two halves of the result come from the two ranks of the last exchange, so that
         // neither sends all of it.
-        let Role::Active { index, .. } = self.fold.role(partner) else { return };
+        let FoldRole::Active { index, .. } = self.fold.role(partner) else { return };
         let half = self.fold.active / 2;
         steps.fence();
         for first in [0, half] {
             let from = self.fold.rank(index & !half | first);
-            steps.receive(Wait::Nothing, from, self.parts.span(Place::Output, first, half));
+            steps.receive(Wait::Nothing, from, self.parts.span(PlanBuffer::Output, first, half));
         }
     }
 
-    /// The idle partner of an active rank.
     fn partner_of(&self, index: u32) -> Option<u32> {
         match self.fold.role(self.fold.rank(index)) {
-            Role::Active { partner, .. } => partner,
-            Role::Idle { .. } => None,
+            FoldRole::Active { partner, .. } => partner,
+            FoldRole::Idle { .. } => None,
         }
     }
 
-    /// Receives a span of the vector and combines it with the held span.
     fn combine(
         &mut self,
         steps: &mut Burst,
         from: u32,
-        span: impl Fn(Place) -> Span,
+        span: impl Fn(PlanBuffer) -> Span,
         sent: Option<(u32, Span)>,
     ) {
         steps.fence();
-        let result = span(Place::Output);
-        let apart = self.held == Place::Output;
-        let into = if apart { Place::Temporary(0).span(0, result.len) } else { result };
+        let result = span(PlanBuffer::Output);
+        let apart = self.held == PlanBuffer::Output;
+        let into = if apart { PlanBuffer::Temporary(0).span(0, result.len) } else { result };
         let received = steps.receive(Wait::Nothing, from, into);
         if let Some((to, what)) = sent {
             steps.send(Wait::Nothing, to, what);
         }
-        let left = if apart { into } else { span(Place::Input) };
+        let left = if apart { into } else { span(PlanBuffer::Input) };
         steps.reduce(Wait::One(received), left, result);
-        self.held = Place::Output;
+        self.held = PlanBuffer::Output;
     }
 }
 
 impl Rounds for Rabenseifner {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let (index, partner) = match self.role {
-            Role::Idle { partner } => {
+            FoldRole::Idle { partner } => {
                 self.idle(steps, partner);
                 return false;
             }
-            Role::Active { index, partner } => (index, partner),
+            FoldRole::Active { index, partner } => (index, partner),
         };
         let (fold, parts) = (self.fold, self.parts);
         self.stage = match self.stage {
@@ -220,7 +220,7 @@ impl Rounds for Rabenseifner {
                     steps.copy(
                         Wait::Nothing,
                         self.held.span(0, parts.count),
-                        Place::Output.span(0, parts.count),
+                        PlanBuffer::Output.span(0, parts.count),
                     );
                 }
                 RabenseifnerStage::Halve { mask: fold.active / 2 }
@@ -238,9 +238,9 @@ impl Rounds for Rabenseifner {
             RabenseifnerStage::Double { mask } => {
                 let peer = index ^ mask;
                 let (give, take) = (index & !(mask - 1), peer & !(mask - 1));
-                let given = parts.span(Place::Output, give, mask);
+                let given = parts.span(PlanBuffer::Output, give, mask);
                 steps.fence();
-                steps.receive(Wait::Nothing, fold.rank(peer), parts.span(Place::Output, take, mask));
+                steps.receive(Wait::Nothing, fold.rank(peer), parts.span(PlanBuffer::Output, take, mask));
                 steps.send(Wait::Nothing, fold.rank(peer), given);
                 if 2 * mask == fold.active {
                     for idle in [partner, self.partner_of(peer)].into_iter().flatten() {

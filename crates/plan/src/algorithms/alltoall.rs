@@ -3,21 +3,20 @@
 use super::Rounds;
 use crate::blocks::Cut;
 use crate::burst::{Burst, Mark, Wait};
-use crate::call::Member;
-use crate::ir::{Place, Span};
+use crate::call::TeamMember;
+use crate::ir::{PlanBuffer, Span};
 use crate::shape::{down, up};
 use std::collections::VecDeque;
 
-/// The buffer of the blocks to send.
-fn source(in_place: bool) -> Place {
-    if in_place { Place::Output } else { Place::Input }
+fn source(in_place: bool) -> PlanBuffer {
+    if in_place { PlanBuffer::Output } else { PlanBuffer::Input }
 }
 
 /// All exchanges at once within the window, or a limited number of them. In place, the blocks are
 /// first copied to a temporary.
 #[derive(Clone, Debug)]
 pub(crate) struct LinearAlltoall {
-    me: Member,
+    me: TeamMember,
     send: Cut,
     receive: Cut,
     in_place: bool,
@@ -30,7 +29,7 @@ pub(crate) struct LinearAlltoall {
 
 impl LinearAlltoall {
     /// In place, the blocks to send have the lengths of the blocks to receive.
-    pub(crate) fn new(me: Member, send: Cut, receive: Cut, in_place: bool) -> Self {
+    pub(crate) fn new(me: TeamMember, send: Cut, receive: Cut, in_place: bool) -> Self {
         Self { me, send, receive, in_place, distance: 0, limit: 0, pairs: VecDeque::new() }
     }
 
@@ -42,15 +41,19 @@ impl LinearAlltoall {
 
 impl Rounds for LinearAlltoall {
     fn round(&mut self, steps: &mut Burst) -> bool {
-        let Member { rank, size } = self.me;
+        let TeamMember { rank, size } = self.me;
         if self.distance == 0 {
             if self.in_place {
                 let whole = self.receive.total(size);
-                steps.copy(Wait::Nothing, Place::Output.span(0, whole), Place::Temporary(0).span(0, whole));
+                steps.copy(
+                    Wait::Nothing,
+                    PlanBuffer::Output.span(0, whole),
+                    PlanBuffer::Temporary(0).span(0, whole),
+                );
                 steps.fence();
             } else {
-                let own = self.send.block(Place::Input, rank);
-                steps.copy(Wait::Nothing, own, self.receive.block(Place::Output, rank));
+                let own = self.send.block(PlanBuffer::Input, rank);
+                steps.copy(Wait::Nothing, own, self.receive.block(PlanBuffer::Output, rank));
             }
         } else if self.distance < size {
             let (to, from) = (up(rank, self.distance, size), down(rank, self.distance, size));
@@ -61,11 +64,11 @@ impl Rounds for LinearAlltoall {
                 }
                 false => Wait::Nothing,
             };
-            let received = steps.receive(wait, from, self.receive.block(Place::Output, from));
+            let received = steps.receive(wait, from, self.receive.block(PlanBuffer::Output, from));
             let given = if self.in_place {
-                self.receive.block(Place::Temporary(0), to)
+                self.receive.block(PlanBuffer::Temporary(0), to)
             } else {
-                self.send.block(Place::Input, to)
+                self.send.block(PlanBuffer::Input, to)
             };
             let sent = steps.send(wait, to, given);
             if self.limit > 0 {
@@ -83,7 +86,7 @@ impl Rounds for LinearAlltoall {
 /// blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct PairwiseAlltoall {
-    me: Member,
+    me: TeamMember,
     send: Cut,
     receive: Cut,
     in_place: bool,
@@ -92,14 +95,14 @@ pub(crate) struct PairwiseAlltoall {
 
 impl PairwiseAlltoall {
     /// In place, the blocks to send have the lengths of the blocks to receive.
-    pub(crate) fn new(me: Member, send: Cut, receive: Cut, in_place: bool) -> Self {
+    pub(crate) fn new(me: TeamMember, send: Cut, receive: Cut, in_place: bool) -> Self {
         Self { me, send, receive, in_place, round: 0 }
     }
 }
 
 impl Rounds for PairwiseAlltoall {
     fn round(&mut self, steps: &mut Burst) -> bool {
-        let Member { rank, size } = self.me;
+        let TeamMember { rank, size } = self.me;
         let round = self.round;
         if round == size {
             return false;
@@ -110,27 +113,27 @@ impl Rounds for PairwiseAlltoall {
             // pair meets once.
             let peer = down(round, rank, size);
             if peer != rank {
-                let block = self.receive.block(Place::Output, peer);
-                let spare = Place::Temporary(0).span(0, block.len);
+                let block = self.receive.block(PlanBuffer::Output, peer);
+                let spare = PlanBuffer::Temporary(0).span(0, block.len);
                 let sent = steps.send(Wait::All, peer, block);
                 let received = steps.receive(Wait::Nothing, peer, spare);
                 steps.copy(Wait::Two(sent, received), spare, block);
             }
         } else if round == 0 {
-            let own = self.send.block(Place::Input, rank);
-            steps.copy(Wait::Nothing, own, self.receive.block(Place::Output, rank));
+            let own = self.send.block(PlanBuffer::Input, rank);
+            steps.copy(Wait::Nothing, own, self.receive.block(PlanBuffer::Output, rank));
         } else {
             let (to, from) = (up(rank, round, size), down(rank, round, size));
             steps.fence(); // the first of the two steps waits; either may be empty
-            steps.receive(Wait::Nothing, from, self.receive.block(Place::Output, from));
-            steps.send(Wait::Nothing, to, self.send.block(Place::Input, to));
+            steps.receive(Wait::Nothing, from, self.receive.block(PlanBuffer::Output, from));
+            steps.send(Wait::Nothing, to, self.send.block(PlanBuffer::Input, to));
         }
         true
     }
 }
 
-/// BruckAlltoall's algorithm: a block for the rank `d` above makes one hop for each bit of `d`,
-/// together with all other blocks that make this hop (BruckAlltoall et al., "Efficient algorithms
+/// Bruck's algorithm: a block for the rank `d` above makes one hop for each bit of `d`,
+/// together with all other blocks that make this hop (Bruck et al., "Efficient algorithms
 /// for all-to-all communications in multiport message-passing systems"). Few messages, and each
 /// block is sent several times: for short blocks.
 ///
@@ -138,7 +141,7 @@ impl Rounds for PairwiseAlltoall {
 /// 1 and 2 hold the blocks of one hop for sending and receiving.
 #[derive(Clone, Debug)]
 pub(crate) struct BruckAlltoall {
-    me: Member,
+    me: TeamMember,
     block: usize,
     in_place: bool,
     stage: BruckStage,
@@ -150,11 +153,11 @@ enum BruckStage {
     Pack { hop: u32, run: u32 },
     Exchange { hop: u32 },
     Unpack { hop: u32, run: u32 },
-    Place { distance: u32 },
+    Deliver { distance: u32 },
 }
 
 impl BruckAlltoall {
-    pub(crate) fn new(me: Member, block: usize, in_place: bool) -> Self {
+    pub(crate) fn new(me: TeamMember, block: usize, in_place: bool) -> Self {
         Self { me, block, in_place, stage: BruckStage::Rotate }
     }
 
@@ -177,7 +180,7 @@ impl BruckAlltoall {
 
     /// Run `run` of the distances with the bit `hop` set: its span in temporary 0, and in the list
     /// of the hop.
-    fn run(&self, hop: u32, run: u32, list: Place) -> Option<(Span, Span)> {
+    fn run(&self, hop: u32, run: u32, list: PlanBuffer) -> Option<(Span, Span)> {
         let first = u64::from(hop) * (2 * u64::from(run) + 1);
         let size = u64::from(self.me.size);
         if first >= size {
@@ -186,7 +189,7 @@ impl BruckAlltoall {
         let len = u64::from(hop).min(size - first) as usize * self.block;
         let in_list = u64::from(hop) * u64::from(run);
         Some((
-            Place::Temporary(0).span(first as usize * self.block, len),
+            PlanBuffer::Temporary(0).span(first as usize * self.block, len),
             list.span(in_list as usize * self.block, len),
         ))
     }
@@ -194,22 +197,22 @@ impl BruckAlltoall {
 
 impl Rounds for BruckAlltoall {
     fn round(&mut self, steps: &mut Burst) -> bool {
-        let Member { rank, size } = self.me;
+        let TeamMember { rank, size } = self.me;
         let block = self.block;
         self.stage = match self.stage {
             BruckStage::Rotate => {
                 let (first, source) = ((size - rank) as usize * block, source(self.in_place));
                 let here = rank as usize * block;
-                steps.copy(Wait::Nothing, source.span(here, first), Place::Temporary(0).span(0, first));
-                steps.copy(Wait::Nothing, source.span(0, here), Place::Temporary(0).span(first, here));
+                steps.copy(Wait::Nothing, source.span(here, first), PlanBuffer::Temporary(0).span(0, first));
+                steps.copy(Wait::Nothing, source.span(0, here), PlanBuffer::Temporary(0).span(first, here));
                 steps.fence();
                 if size == 1 {
-                    BruckStage::Place { distance: 0 }
+                    BruckStage::Deliver { distance: 0 }
                 } else {
                     BruckStage::Pack { hop: 1, run: 0 }
                 }
             }
-            BruckStage::Pack { hop, run } => match self.run(hop, run, Place::Temporary(1)) {
+            BruckStage::Pack { hop, run } => match self.run(hop, run, PlanBuffer::Temporary(1)) {
                 Some((from, into)) => {
                     steps.copy(Wait::Nothing, from, into);
                     BruckStage::Pack { hop, run: run + 1 }
@@ -218,12 +221,12 @@ impl Rounds for BruckAlltoall {
             },
             BruckStage::Exchange { hop } => {
                 let len = Self::hopping(hop, size) as usize * block;
-                steps.send(Wait::All, up(rank, hop, size), Place::Temporary(1).span(0, len));
-                steps.receive(Wait::Nothing, down(rank, hop, size), Place::Temporary(2).span(0, len));
+                steps.send(Wait::All, up(rank, hop, size), PlanBuffer::Temporary(1).span(0, len));
+                steps.receive(Wait::Nothing, down(rank, hop, size), PlanBuffer::Temporary(2).span(0, len));
                 steps.fence();
                 BruckStage::Unpack { hop, run: 0 }
             }
-            BruckStage::Unpack { hop, run } => match self.run(hop, run, Place::Temporary(2)) {
+            BruckStage::Unpack { hop, run } => match self.run(hop, run, PlanBuffer::Temporary(2)) {
                 Some((into, from)) => {
                     steps.copy(Wait::Nothing, from, into);
                     BruckStage::Unpack { hop, run: run + 1 }
@@ -233,18 +236,18 @@ impl Rounds for BruckAlltoall {
                     if u64::from(hop) * 2 < u64::from(size) {
                         BruckStage::Pack { hop: hop * 2, run: 0 }
                     } else {
-                        BruckStage::Place { distance: 0 }
+                        BruckStage::Deliver { distance: 0 }
                     }
                 }
             },
-            BruckStage::Place { distance } => {
+            BruckStage::Deliver { distance } => {
                 if distance == size {
                     return false;
                 }
                 let from = down(rank, distance, size) as usize * block;
-                let travelled = Place::Temporary(0).span(distance as usize * block, block);
-                steps.copy(Wait::Nothing, travelled, Place::Output.span(from, block));
-                BruckStage::Place { distance: distance + 1 }
+                let travelled = PlanBuffer::Temporary(0).span(distance as usize * block, block);
+                steps.copy(Wait::Nothing, travelled, PlanBuffer::Output.span(from, block));
+                BruckStage::Deliver { distance: distance + 1 }
             }
         };
         true

@@ -2,19 +2,19 @@
 
 use super::Rounds;
 use crate::burst::{Burst, Wait};
-use crate::call::Member;
-use crate::shape::{Fold, Role, binomial, down, up};
+use crate::call::TeamMember;
+use crate::shape::{Fold, FoldRole, binomial, down, up};
 
 /// All ranks signal rank 0, which signals all.
 #[derive(Clone, Debug)]
 pub(crate) struct LinearBarrier {
-    me: Member,
+    me: TeamMember,
     releasing: bool,
     peer: u32,
 }
 
 impl LinearBarrier {
-    pub(crate) fn new(me: Member) -> Self {
+    pub(crate) fn new(me: TeamMember) -> Self {
         Self { me, releasing: false, peer: 1 }
     }
 }
@@ -47,19 +47,19 @@ impl Rounds for LinearBarrier {
 /// and Manber, "Two algorithms for barrier synchronization").
 #[derive(Clone, Debug)]
 pub(crate) struct Dissemination {
-    me: Member,
+    me: TeamMember,
     distance: u32,
 }
 
 impl Dissemination {
-    pub(crate) fn new(me: Member) -> Self {
+    pub(crate) fn new(me: TeamMember) -> Self {
         Self { me, distance: 1 }
     }
 }
 
 impl Rounds for Dissemination {
     fn round(&mut self, steps: &mut Burst) -> bool {
-        let Member { rank, size } = self.me;
+        let TeamMember { rank, size } = self.me;
         if self.distance >= size {
             return false;
         }
@@ -75,12 +75,12 @@ impl Rounds for Dissemination {
 #[derive(Clone, Debug)]
 pub(crate) struct BarrierDoubling {
     fold: Fold,
-    role: Role,
+    role: FoldRole,
     mask: u32,
 }
 
 impl BarrierDoubling {
-    pub(crate) fn new(me: Member) -> Self {
+    pub(crate) fn new(me: TeamMember) -> Self {
         let fold = Fold::new(me.size);
         Self { fold, role: fold.role(me.rank), mask: 0 }
     }
@@ -89,12 +89,12 @@ impl BarrierDoubling {
 impl Rounds for BarrierDoubling {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let (index, partner) = match self.role {
-            Role::Idle { partner } => {
+            FoldRole::Idle { partner } => {
                 steps.signal(Wait::Nothing, partner);
                 steps.await_signal(Wait::Nothing, partner);
                 return false;
             }
-            Role::Active { index, partner } => (index, partner),
+            FoldRole::Active { index, partner } => (index, partner),
         };
         if self.mask == 0 {
             if let Some(partner) = partner {
@@ -121,19 +121,19 @@ impl Rounds for BarrierDoubling {
 /// the second, all ranks.
 #[derive(Clone, Debug)]
 pub(crate) struct DoubleRing {
-    me: Member,
+    me: TeamMember,
     again: bool,
 }
 
 impl DoubleRing {
-    pub(crate) fn new(me: Member) -> Self {
+    pub(crate) fn new(me: TeamMember) -> Self {
         Self { me, again: false }
     }
 }
 
 impl Rounds for DoubleRing {
     fn round(&mut self, steps: &mut Burst) -> bool {
-        let Member { rank, size } = self.me;
+        let TeamMember { rank, size } = self.me;
         if size == 1 {
             return false;
         }
@@ -152,13 +152,12 @@ impl Rounds for DoubleRing {
 /// Signals pass up a binomial tree, then down again.
 #[derive(Clone, Debug)]
 pub(crate) struct BarrierTree {
-    me: Member,
+    me: TeamMember,
     direction: SignalDirection,
     releasing: bool,
     child: u32,
 }
 
-/// The directions of signals in a [`BarrierTree`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SignalDirection {
     Both,
@@ -167,17 +166,17 @@ enum SignalDirection {
 }
 
 impl BarrierTree {
-    pub(crate) fn new(me: Member) -> Self {
+    pub(crate) fn new(me: TeamMember) -> Self {
         Self { me, direction: SignalDirection::Both, releasing: false, child: 0 }
     }
 
     /// Signals up only: afterwards rank 0 knows that all ranks have entered.
-    pub(crate) fn enter(me: Member) -> Self {
+    pub(crate) fn enter(me: TeamMember) -> Self {
         Self { direction: SignalDirection::Up, ..Self::new(me) }
     }
 
     /// Signals down only: afterwards all ranks know that rank 0 has entered.
-    pub(crate) fn leave(me: Member) -> Self {
+    pub(crate) fn leave(me: TeamMember) -> Self {
         // No child is awaited on the way up.
         Self { direction: SignalDirection::Down, child: u32::MAX, ..Self::new(me) }
     }
@@ -185,7 +184,7 @@ impl BarrierTree {
 
 impl Rounds for BarrierTree {
     fn round(&mut self, steps: &mut Burst) -> bool {
-        let Member { rank, size } = self.me;
+        let TeamMember { rank, size } = self.me;
         let children = binomial::children(rank, size);
         if self.child < children {
             if self.releasing {

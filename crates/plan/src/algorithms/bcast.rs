@@ -2,16 +2,16 @@
 
 use super::Rounds;
 use crate::burst::{Burst, Mark, Wait};
-use crate::call::Member;
-use crate::ir::Place;
-use crate::shape::{Parts, Segments, binomial, down, up};
+use crate::call::TeamMember;
+use crate::ir::PlanBuffer;
+use crate::shape::{Segments, VectorParts, binomial, down, up};
 use crate::trees;
 
 /// A broadcast: each segment is forwarded on arrival, while the receive of the next one is posted.
 #[derive(Clone, Debug)]
 pub(crate) struct BcastTree {
     shape: trees::Tree,
-    me: Member,
+    me: TeamMember,
     root: u32,
     v: u32,
     segments: Segments,
@@ -22,7 +22,7 @@ pub(crate) struct BcastTree {
 }
 
 impl BcastTree {
-    pub(crate) fn new(me: Member, root: u32, bytes: usize, segment: usize, shape: trees::Tree) -> Self {
+    pub(crate) fn new(me: TeamMember, root: u32, bytes: usize, segment: usize, shape: trees::Tree) -> Self {
         Self {
             shape,
             me,
@@ -41,7 +41,7 @@ impl BcastTree {
             return Mark::NONE;
         }
         let parent = up(self.shape.parent(self.v, self.me.size), self.root, self.me.size);
-        steps.receive(Wait::Nothing, parent, self.segments.span(Place::Output, segment))
+        steps.receive(Wait::Nothing, parent, self.segments.span(PlanBuffer::Output, segment))
     }
 }
 
@@ -58,7 +58,7 @@ impl Rounds for BcastTree {
         if self.child < children {
             let number = if self.shape.last_first() { children - 1 - self.child } else { self.child };
             let child = up(self.shape.child(self.v, number, self.me.size), self.root, self.me.size);
-            steps.send(Wait::One(self.here), child, self.segments.span(Place::Output, self.segment));
+            steps.send(Wait::One(self.here), child, self.segments.span(PlanBuffer::Output, self.segment));
             self.child += 1;
         } else {
             (self.segment, self.child) = (self.segment + 1, 0);
@@ -71,17 +71,17 @@ impl Rounds for BcastTree {
 /// above the root.
 #[derive(Clone, Debug)]
 pub(crate) struct BcastScatter {
-    me: Member,
+    me: TeamMember,
     root: u32,
     v: u32,
-    parts: Parts,
+    parts: VectorParts,
     /// Children still to be served; `None` before the parts have arrived.
     left: Option<u32>,
 }
 
 impl BcastScatter {
-    pub(crate) fn new(me: Member, root: u32, bytes: usize) -> Self {
-        let parts = Parts { count: bytes, parts: me.size };
+    pub(crate) fn new(me: TeamMember, root: u32, bytes: usize) -> Self {
+        let parts = VectorParts { count: bytes, parts: me.size };
         Self { me, root, v: down(me.rank, root, me.size), parts, left: None }
     }
 }
@@ -90,7 +90,7 @@ impl Rounds for BcastScatter {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let (v, size) = (self.v, self.me.size);
         let rank = |v: u32| up(v, self.root, size);
-        let subtree = |v: u32| self.parts.span(Place::Output, v, binomial::extent(v, size));
+        let subtree = |v: u32| self.parts.span(PlanBuffer::Output, v, binomial::extent(v, size));
         let left = match self.left {
             None => {
                 if v != 0 {
@@ -116,16 +116,16 @@ impl Rounds for BcastScatter {
 /// ranks. For long buffers.
 #[derive(Clone, Debug)]
 pub(crate) struct BcastRing {
-    me: Member,
+    me: TeamMember,
     root: u32,
     v: u32,
-    parts: Parts,
+    parts: VectorParts,
     round: u32,
 }
 
 impl BcastRing {
-    pub(crate) fn new(me: Member, root: u32, bytes: usize) -> Self {
-        let parts = Parts { count: bytes, parts: me.size };
+    pub(crate) fn new(me: TeamMember, root: u32, bytes: usize) -> Self {
+        let parts = VectorParts { count: bytes, parts: me.size };
         Self { me, root, v: down(me.rank, root, me.size), parts, round: 1 }
     }
 }
@@ -137,7 +137,7 @@ impl Rounds for BcastRing {
             return false;
         }
         let rank = |v: u32| up(v, self.root, size);
-        let part = |v: u32| self.parts.span(Place::Output, v, 1);
+        let part = |v: u32| self.parts.span(PlanBuffer::Output, v, 1);
         let (give, take) = (down(v, round - 1, size), down(v, round, size));
         steps.fence();
         // A rank has the parts of its subtree from the scatter: its neighbour below does not send

@@ -3,7 +3,7 @@
 use super::Rounds;
 use crate::burst::{Burst, Wait};
 use crate::edges::Edges;
-use crate::ir::Place;
+use crate::ir::PlanBuffer;
 
 /// Sends and receives everything. A graph may have any shape, so all steps may be outstanding at
 /// once.
@@ -11,25 +11,22 @@ use crate::ir::Place;
 pub(crate) struct EdgeExchange {
     rank: u32,
     edges: Edges,
-    source: Place,
-    target: Place,
+    source: PlanBuffer,
+    target: PlanBuffer,
     next: usize,
     /// The receives before this index have been searched for messages from the rank to itself.
     own: usize,
 }
 
 impl EdgeExchange {
-    /// From the input to the output.
     pub(crate) fn new(rank: u32, edges: Edges) -> Self {
-        Self::between(rank, edges, Place::Input, Place::Output)
+        Self::between(rank, edges, PlanBuffer::Input, PlanBuffer::Output)
     }
 
-    /// From one buffer to another.
-    pub(crate) fn between(rank: u32, edges: Edges, source: Place, target: Place) -> Self {
+    pub(crate) fn between(rank: u32, edges: Edges, source: PlanBuffer, target: PlanBuffer) -> Self {
         Self { rank, edges, source, target, next: 0, own: 0 }
     }
 
-    /// The largest number of steps.
     pub(crate) fn steps(&self) -> usize {
         self.edges.sends.len() + self.edges.receives.len()
     }

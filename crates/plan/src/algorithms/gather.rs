@@ -3,14 +3,14 @@
 use super::Rounds;
 use crate::blocks::Cut;
 use crate::burst::{Burst, Mark, Wait};
-use crate::call::Member;
-use crate::ir::{Place, Span};
+use crate::call::TeamMember;
+use crate::ir::{PlanBuffer, Span};
 use crate::shape::{binomial, down, up};
 
 /// The root receives each block at its position.
 #[derive(Clone, Debug)]
 pub(crate) struct LinearGather {
-    me: Member,
+    me: TeamMember,
     root: u32,
     own: Span,
     all: Cut,
@@ -19,7 +19,7 @@ pub(crate) struct LinearGather {
 
 impl LinearGather {
     /// `own` is this rank's block; `all` are the blocks of all ranks, which only the root uses.
-    pub(crate) fn new(me: Member, root: u32, own: Span, all: Cut) -> Self {
+    pub(crate) fn new(me: TeamMember, root: u32, own: Span, all: Cut) -> Self {
         Self { me, root, own, all, peer: 0 }
     }
 }
@@ -33,7 +33,7 @@ impl Rounds for LinearGather {
         if self.peer == self.me.size {
             return false;
         }
-        let slot = self.all.block(Place::Output, self.peer);
+        let slot = self.all.block(PlanBuffer::Output, self.peer);
         if self.peer != self.root {
             steps.receive(Wait::Nothing, self.peer, slot);
         } else {
@@ -49,7 +49,7 @@ impl Rounds for LinearGather {
 /// at once. For long blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct LinearSyncGather {
-    me: Member,
+    me: TeamMember,
     root: u32,
     own: Span,
     all: Cut,
@@ -61,7 +61,7 @@ pub(crate) struct LinearSyncGather {
 
 impl LinearSyncGather {
     /// As [`LinearGather::new`]; `segment` is the length of the first segment, in units.
-    pub(crate) fn new(me: Member, root: u32, own: Span, all: Cut, segment: usize) -> Self {
+    pub(crate) fn new(me: TeamMember, root: u32, own: Span, all: Cut, segment: usize) -> Self {
         Self { me, root, own, all, segment, peer: 0, head: Mark::NONE }
     }
 
@@ -83,7 +83,7 @@ impl Rounds for LinearSyncGather {
         if self.peer == self.me.size {
             return false;
         }
-        let slot = self.all.block(Place::Output, self.peer);
+        let slot = self.all.block(PlanBuffer::Output, self.peer);
         if self.peer != self.root {
             let [head, rest] = self.cut(slot);
             let before = std::mem::replace(&mut self.head, Mark::NONE);
@@ -103,7 +103,7 @@ impl Rounds for LinearSyncGather {
 /// rank.
 #[derive(Clone, Debug)]
 pub(crate) struct BinomialGather {
-    me: Member,
+    me: TeamMember,
     root: u32,
     v: u32,
     block: usize,
@@ -113,7 +113,7 @@ pub(crate) struct BinomialGather {
 }
 
 impl BinomialGather {
-    pub(crate) fn new(me: Member, root: u32, block: usize, in_place: bool) -> Self {
+    pub(crate) fn new(me: TeamMember, root: u32, block: usize, in_place: bool) -> Self {
         Self { me, root, v: down(me.rank, root, me.size), block, in_place, child: 0, started: false }
     }
 
@@ -126,15 +126,19 @@ impl BinomialGather {
 
 impl Rounds for BinomialGather {
     fn round(&mut self, steps: &mut Burst) -> bool {
-        let Member { rank, size } = self.me;
+        let TeamMember { rank, size } = self.me;
         let children = binomial::children(self.v, size);
-        let own = Place::Input.span(0, self.block);
+        let own = PlanBuffer::Input.span(0, self.block);
         if !self.started {
             self.started = true;
             if self.v == 0 && !self.in_place {
-                steps.copy(Wait::Nothing, own, Place::Output.span(rank as usize * self.block, self.block));
+                steps.copy(
+                    Wait::Nothing,
+                    own,
+                    PlanBuffer::Output.span(rank as usize * self.block, self.block),
+                );
             } else if self.v != 0 && children > 0 {
-                steps.copy(Wait::Nothing, own, Place::Temporary(0).span(0, self.block));
+                steps.copy(Wait::Nothing, own, PlanBuffer::Temporary(0).span(0, self.block));
             }
         }
         if self.child < children {
@@ -142,7 +146,7 @@ impl Rounds for BinomialGather {
             let from = up(child, self.root, size);
             let extent = binomial::extent(child, size);
             if self.v == 0 {
-                for part in Cut::Even(self.block).wrapped(Place::Output, from, extent, size) {
+                for part in Cut::Even(self.block).wrapped(PlanBuffer::Output, from, extent, size) {
                     steps.receive(Wait::Nothing, from, part);
                 }
             } else {
@@ -150,7 +154,7 @@ impl Rounds for BinomialGather {
                 steps.receive(
                     Wait::Nothing,
                     from,
-                    Place::Temporary(0).span(offset, extent as usize * self.block),
+                    PlanBuffer::Temporary(0).span(offset, extent as usize * self.block),
                 );
             }
             self.child += 1;
@@ -162,10 +166,10 @@ impl Rounds for BinomialGather {
         let parent = up(binomial::parent(self.v), self.root, size);
         let extent = binomial::extent(self.v, size);
         let collected =
-            if children == 0 { own } else { Place::Temporary(0).span(0, extent as usize * self.block) };
+            if children == 0 { own } else { PlanBuffer::Temporary(0).span(0, extent as usize * self.block) };
         if binomial::parent(self.v) == 0 {
             // Split where the root's blocks wrap around.
-            let [head, tail] = Cut::Even(self.block).wrapped(Place::Output, rank, extent, size);
+            let [head, tail] = Cut::Even(self.block).wrapped(PlanBuffer::Output, rank, extent, size);
             steps.send(Wait::All, parent, collected.part(0, head.len));
             steps.send(Wait::Nothing, parent, collected.part(head.len, tail.len));
         } else {

@@ -4,10 +4,9 @@
 use super::Rounds;
 use crate::blocks::Cut;
 use crate::burst::{Burst, Mark, Wait};
-use crate::ir::{Place, Span};
-use crate::shape::{Fold, Role, up};
+use crate::ir::{PlanBuffer, Span};
+use crate::shape::{Fold, FoldRole, up};
 
-/// The order in which partners exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExchangeOrder {
     /// The farthest first: the active rank `i` ends with part `i`. For commutative operations.
@@ -18,7 +17,6 @@ pub(crate) enum ExchangeOrder {
     NearFirst,
 }
 
-/// The destination of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HalvingEnd {
     Scatter,
@@ -26,7 +24,6 @@ pub(crate) enum HalvingEnd {
     Gather,
 }
 
-/// The arguments of a recursive halving.
 #[derive(Clone, Debug)]
 pub(crate) struct HalvingTask {
     /// This rank, counted from `first`.
@@ -37,10 +34,8 @@ pub(crate) struct HalvingTask {
     /// The parts of the vector: to scatter, a block for each rank; to gather, a part for each
     /// active rank ([`Fold`]).
     pub(crate) cut: Cut,
-    /// Whether contributions may be combined out of rank order.
     pub(crate) commutative: bool,
-    /// The buffer of this rank's contribution.
-    pub(crate) mine: Place,
+    pub(crate) mine: PlanBuffer,
 }
 
 /// Folds the team to a power of two, halves, and moves the results to their destination. Two
@@ -49,10 +44,10 @@ pub(crate) struct HalvingTask {
 pub(crate) struct Halving {
     task: HalvingTask,
     fold: Fold,
-    role: Role,
+    role: FoldRole,
     order: ExchangeOrder,
     end: HalvingEnd,
-    held: Place,
+    held: PlanBuffer,
     /// The first part that is still to be combined here, and the number of parts, both over active
     /// ranks.
     low: u32,
@@ -78,7 +73,7 @@ impl Halving {
     /// The number of temporaries, each with the length of the vector.
     pub(crate) fn temporaries(&self) -> usize {
         match self.role {
-            Role::Active { .. } if self.task.size > 1 => 2,
+            FoldRole::Active { .. } if self.task.size > 1 => 2,
             _ => 0,
         }
     }
@@ -92,7 +87,7 @@ impl Halving {
     }
 
     /// The parts of the active ranks `first .. first + how_many` and of their partners.
-    fn parts(&self, place: Place, first: u32, how_many: u32) -> Span {
+    fn parts(&self, place: PlanBuffer, first: u32, how_many: u32) -> Span {
         let start = |index: u32| match self.end {
             HalvingEnd::Gather => index,
             HalvingEnd::Scatter if index == self.fold.active => self.task.size,
@@ -101,8 +96,12 @@ impl Halving {
         self.task.cut.span(place, start(first), start(first + how_many) - start(first))
     }
 
-    fn spare(&self) -> Place {
-        if self.held == Place::Temporary(0) { Place::Temporary(1) } else { Place::Temporary(0) }
+    fn spare(&self) -> PlanBuffer {
+        if self.held == PlanBuffer::Temporary(0) {
+            PlanBuffer::Temporary(1)
+        } else {
+            PlanBuffer::Temporary(0)
+        }
     }
 
     /// Combines the held parts with the operand in the spare buffer, which comes from lower or
@@ -113,10 +112,10 @@ impl Halving {
         if self.held != self.task.mine && (from_below || self.task.commutative) {
             steps.reduce(wait, spare, held);
         } else if from_below && !self.task.commutative {
-            let copy = self.parts(Place::Temporary(1), low, width);
+            let copy = self.parts(PlanBuffer::Temporary(1), low, width);
             let copied = steps.copy(Wait::Nothing, held, copy);
             steps.reduce(Wait::Two(received, copied), spare, copy);
-            self.held = Place::Temporary(1);
+            self.held = PlanBuffer::Temporary(1);
         } else {
             steps.reduce(wait, held, spare);
             self.held = self.spare();
@@ -134,17 +133,16 @@ impl Halving {
         }
     }
 
-    /// The steps of an idle rank.
     fn idle(&self, steps: &mut Burst, partner: u32) {
         let whole = self.parts(self.task.mine, 0, self.fold.active);
         let sent = steps.send(Wait::Nothing, self.rank(partner), whole);
         if self.end == HalvingEnd::Scatter
-            && let Role::Active { index, .. } = self.fold.role(partner)
+            && let FoldRole::Active { index, .. } = self.fold.role(partner)
         {
             let from = self.fold.rank(self.part_of(index));
-            let block = self.task.cut.block(Place::Output, self.task.rank);
-            let wait = if self.task.mine == Place::Output { Wait::One(sent) } else { Wait::Nothing };
-            steps.receive(wait, self.rank(from), Place::Output.span(0, block.len));
+            let block = self.task.cut.block(PlanBuffer::Output, self.task.rank);
+            let wait = if self.task.mine == PlanBuffer::Output { Wait::One(sent) } else { Wait::Nothing };
+            steps.receive(wait, self.rank(from), PlanBuffer::Output.span(0, block.len));
         }
     }
 
@@ -152,7 +150,7 @@ impl Halving {
     fn scatter(&self, steps: &mut Burst, index: u32) {
         let part = self.part_of(index);
         let owner = self.fold.rank(part);
-        let own = Place::Output.span(0, self.task.cut.block(Place::Output, self.task.rank).len);
+        let own = PlanBuffer::Output.span(0, self.task.cut.block(PlanBuffer::Output, self.task.rank).len);
         if part == index {
             steps.copy(Wait::Nothing, self.task.cut.block(self.held, owner), own);
         } else {
@@ -161,7 +159,7 @@ impl Halving {
             steps.receive(Wait::Nothing, self.rank(owner), own);
             steps.send(Wait::Nothing, self.rank(owner), self.task.cut.block(self.held, owner));
         }
-        if let Role::Active { partner: Some(partner), .. } = self.fold.role(owner) {
+        if let FoldRole::Active { partner: Some(partner), .. } = self.fold.role(owner) {
             steps.send(Wait::Nothing, self.rank(partner), self.task.cut.block(self.held, partner));
         }
     }
@@ -170,11 +168,11 @@ impl Halving {
 impl Rounds for Halving {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let (index, partner) = match self.role {
-            Role::Idle { partner } => {
+            FoldRole::Idle { partner } => {
                 self.idle(steps, partner);
                 return false;
             }
-            Role::Active { index, partner } => (index, partner),
+            FoldRole::Active { index, partner } => (index, partner),
         };
         let active = self.fold.active;
         self.stage = match self.stage {
@@ -190,7 +188,7 @@ impl Rounds for Halving {
                 HalvingEnd::Scatter => HalvingStage::Scatter,
                 HalvingEnd::Gather => {
                     if index == 0 {
-                        let own = self.parts(Place::Output, 0, 1);
+                        let own = self.parts(PlanBuffer::Output, 0, 1);
                         steps.copy(Wait::Nothing, self.parts(self.held, 0, 1), own);
                     }
                     HalvingStage::Gather { mask: 1 }
@@ -219,7 +217,7 @@ impl Rounds for Halving {
                 return false;
             }
             HalvingStage::Gather { mask } => {
-                let place = if index == 0 { Place::Output } else { self.held };
+                let place = if index == 0 { PlanBuffer::Output } else { self.held };
                 let peer = self.rank(self.fold.rank(index + mask));
                 steps.receive(Wait::Nothing, peer, self.parts(place, index + mask, mask));
                 HalvingStage::Gather { mask: mask * 2 }

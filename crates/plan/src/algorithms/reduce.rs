@@ -2,28 +2,24 @@
 
 use super::Rounds;
 use crate::burst::{Burst, Mark, Wait};
-use crate::call::Member;
-use crate::ir::{Place, Span};
+use crate::call::TeamMember;
+use crate::ir::{PlanBuffer, Span};
 use crate::shape::{binomial, down, up};
 
-/// The arguments of a reduction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReduceTask {
-    pub(crate) me: Member,
-    /// The rank that gets the result.
+    pub(crate) me: TeamMember,
     pub(crate) root: u32,
-    /// Elements of the vector.
     pub(crate) count: usize,
-    /// Whether contributions may be combined out of rank order.
     pub(crate) commutative: bool,
     /// The buffer of this rank's contribution: read only, unless it is the root's result buffer.
-    pub(crate) mine: Place,
+    pub(crate) mine: PlanBuffer,
     /// The root's buffer for the result.
-    pub(crate) result: Place,
+    pub(crate) result: PlanBuffer,
 }
 
 impl ReduceTask {
-    pub(super) fn whole(&self, place: Place) -> Span {
+    pub(super) fn whole(&self, place: PlanBuffer) -> Span {
         place.span(0, self.count)
     }
 
@@ -73,18 +69,17 @@ impl LinearReduce {
         self.task.in_place() && self.task.root != self.task.me.size - 1
     }
 
-    fn accumulator(&self) -> Place {
-        if self.accumulates_apart() { Place::Temporary(2) } else { self.task.result }
+    fn accumulator(&self) -> PlanBuffer {
+        if self.accumulates_apart() { PlanBuffer::Temporary(2) } else { self.task.result }
     }
 
-    /// The buffer of an operand when it is combined.
-    fn place(&self, operand: u32) -> Place {
+    fn place(&self, operand: u32) -> PlanBuffer {
         if self.rank(operand) == self.task.root {
             self.task.mine
         } else if operand == 0 {
             self.accumulator()
         } else {
-            Place::Temporary((operand % 2) as u8)
+            PlanBuffer::Temporary((operand % 2) as u8)
         }
     }
 
@@ -92,7 +87,6 @@ impl LinearReduce {
         self.task.me.size - 1 - operand
     }
 
-    /// Posts the receive of an operand of another rank.
     fn post_receive(&self, steps: &mut Burst, operand: u32) -> Mark {
         if operand >= self.task.me.size || self.rank(operand) == self.task.root {
             return Mark::NONE;
@@ -141,8 +135,7 @@ pub(crate) struct BinomialReduce {
     task: ReduceTask,
     v: u32,
     child: u32,
-    /// The buffer of the combination so far.
-    held: Place,
+    held: PlanBuffer,
     reduced: Mark,
 }
 
@@ -152,7 +145,6 @@ impl BinomialReduce {
         Self { task, v, child: 0, held: task.mine, reduced: Mark::NONE }
     }
 
-    /// The number of temporaries of this rank, each with the length of the vector.
     pub(crate) fn temporaries(&self) -> usize {
         let children = binomial::children(self.v, self.task.me.size) as usize;
         children.min(if self.ends_here() { 1 } else { 2 })
@@ -163,19 +155,18 @@ impl BinomialReduce {
         self.v == 0 && self.task.is_root()
     }
 
-    fn may_write(&self, place: Place) -> bool {
+    fn may_write(&self, place: PlanBuffer) -> bool {
         match place {
-            Place::Temporary(0 | 1) => true,
+            PlanBuffer::Temporary(0 | 1) => true,
             place => place == self.task.result && self.ends_here(),
         }
     }
 
-    /// A buffer other than the one that holds the combination.
-    fn spare(&self) -> Place {
+    fn spare(&self) -> PlanBuffer {
         let [first, second] = if self.ends_here() {
-            [self.task.result, Place::Temporary(0)]
+            [self.task.result, PlanBuffer::Temporary(0)]
         } else {
-            [Place::Temporary(0), Place::Temporary(1)]
+            [PlanBuffer::Temporary(0), PlanBuffer::Temporary(1)]
         };
         if self.held == first { second } else { first }
     }

@@ -4,37 +4,37 @@
 use super::Rounds;
 use crate::blocks::Cut;
 use crate::burst::{Burst, Mark, Wait};
-use crate::call::Member;
-use crate::ir::{Place, Span};
-use crate::shape::{Fold, Role, down, up};
+use crate::call::TeamMember;
+use crate::ir::{PlanBuffer, Span};
+use crate::shape::{Fold, FoldRole, down, up};
 
 /// Blocks pass once around a ring and collect all contributions; block `r` arrives at rank `r`. For
 /// commutative operations. Two temporaries with the length of the longest block.
 #[derive(Clone, Debug)]
 pub(crate) struct ReduceScatterRing {
-    me: Member,
+    me: TeamMember,
     cut: Cut,
-    mine: Place,
+    mine: PlanBuffer,
     round: u32,
 }
 
 impl ReduceScatterRing {
-    pub(crate) fn new(me: Member, cut: Cut, mine: Place) -> Self {
+    pub(crate) fn new(me: TeamMember, cut: Cut, mine: PlanBuffer) -> Self {
         Self { me, cut, mine, round: 0 }
     }
 }
 
 impl Rounds for ReduceScatterRing {
     fn round(&mut self, steps: &mut Burst) -> bool {
-        let Member { rank, size } = self.me;
+        let TeamMember { rank, size } = self.me;
         let round = self.round;
-        let own = Place::Output.span(0, self.cut.block(self.mine, rank).len);
+        let own = PlanBuffer::Output.span(0, self.cut.block(self.mine, rank).len);
         if size == 1 {
             steps.copy(Wait::Nothing, self.cut.block(self.mine, 0), own);
             return false;
         }
         let slot = |round: u32, block: u32| {
-            Place::Temporary((round % 2) as u8).span(0, self.cut.block(self.mine, block).len)
+            PlanBuffer::Temporary((round % 2) as u8).span(0, self.cut.block(self.mine, block).len)
         };
         let (give, take) = (down(rank, round + 1, size), down(down(rank, round, size), 2, size));
         let given = match round {
@@ -50,7 +50,7 @@ impl Rounds for ReduceScatterRing {
             return true;
         }
         // In place, the last send may still read the first block of the contribution.
-        let wait = if self.mine == Place::Output { Wait::All } else { Wait::One(reduced) };
+        let wait = if self.mine == PlanBuffer::Output { Wait::All } else { Wait::One(reduced) };
         steps.copy(wait, slot(round, rank), own);
         false
     }
@@ -61,28 +61,28 @@ impl Rounds for ReduceScatterRing {
 /// length of the rank's block.
 #[derive(Clone, Debug)]
 pub(crate) struct PairwiseReduceScatter {
-    me: Member,
+    me: TeamMember,
     cut: Cut,
-    mine: Place,
+    mine: PlanBuffer,
     round: u32,
     reduced: Mark,
 }
 
 impl PairwiseReduceScatter {
     /// The combinations of this rank and all lower ranks, and of all higher ranks.
-    const LOWER: Place = Place::Temporary(2);
-    const HIGHER: Place = Place::Temporary(3);
+    const LOWER: PlanBuffer = PlanBuffer::Temporary(2);
+    const HIGHER: PlanBuffer = PlanBuffer::Temporary(3);
 
-    pub(crate) fn new(me: Member, cut: Cut, mine: Place) -> Self {
+    pub(crate) fn new(me: TeamMember, cut: Cut, mine: PlanBuffer) -> Self {
         Self { me, cut, mine, round: 0, reduced: Mark::NONE }
     }
 }
 
 impl Rounds for PairwiseReduceScatter {
     fn round(&mut self, steps: &mut Burst) -> bool {
-        let Member { rank, size } = self.me;
+        let TeamMember { rank, size } = self.me;
         let own = self.cut.block(self.mine, rank);
-        let at = |place: Place| place.span(0, own.len);
+        let at = |place: PlanBuffer| place.span(0, own.len);
         let round = self.round;
         self.round += 1;
         if round == 0 {
@@ -92,7 +92,7 @@ impl Rounds for PairwiseReduceScatter {
         if round < size {
             let (give, take) = (up(rank, round, size), down(rank, round, size));
             let is_first_higher = round == rank + 1;
-            let slot = Place::Temporary((round % 2) as u8);
+            let slot = PlanBuffer::Temporary((round % 2) as u8);
             let into = if is_first_higher { Self::HIGHER } else { slot };
             steps.fence();
             let received = steps.receive(Wait::Nothing, take, at(into));
@@ -108,7 +108,7 @@ impl Rounds for PairwiseReduceScatter {
         if result == Self::HIGHER {
             self.reduced = steps.reduce(Wait::Nothing, at(Self::LOWER), at(Self::HIGHER));
         }
-        steps.copy(Wait::One(self.reduced), at(result), at(Place::Output));
+        steps.copy(Wait::One(self.reduced), at(result), at(PlanBuffer::Output));
         false
     }
 }
@@ -118,12 +118,12 @@ impl Rounds for PairwiseReduceScatter {
 /// Two temporaries with the length of the vector.
 #[derive(Clone, Debug)]
 pub(crate) struct ReduceScatterDoubling {
-    me: Member,
+    me: TeamMember,
     fold: Fold,
-    role: Role,
+    role: FoldRole,
     cut: Cut,
-    mine: Place,
-    held: Place,
+    mine: PlanBuffer,
+    held: PlanBuffer,
     stage: DoublingStage,
 }
 
@@ -135,31 +135,33 @@ enum DoublingStage {
 }
 
 impl ReduceScatterDoubling {
-    pub(crate) fn new(me: Member, cut: Cut, mine: Place) -> Self {
+    pub(crate) fn new(me: TeamMember, cut: Cut, mine: PlanBuffer) -> Self {
         let fold = Fold::new(me.size);
         Self { me, fold, role: fold.role(me.rank), cut, mine, held: mine, stage: DoublingStage::Fold }
     }
 
-    /// The number of temporaries, each with the length of the vector.
     pub(crate) fn temporaries(&self) -> usize {
         match self.role {
-            Role::Active { .. } if self.me.size > 1 => 2,
+            FoldRole::Active { .. } if self.me.size > 1 => 2,
             _ => 0,
         }
     }
 
-    fn spare(&self) -> Place {
-        if self.held == Place::Temporary(0) { Place::Temporary(1) } else { Place::Temporary(0) }
+    fn spare(&self) -> PlanBuffer {
+        if self.held == PlanBuffer::Temporary(0) {
+            PlanBuffer::Temporary(1)
+        } else {
+            PlanBuffer::Temporary(0)
+        }
     }
 
-    /// The blocks of the active ranks `first .. end` and of their partners.
-    fn blocks(&self, place: Place, first: u32, end: u32) -> Span {
+    fn blocks(&self, place: PlanBuffer, first: u32, end: u32) -> Span {
         let start = |index: u32| if index == self.fold.active { self.me.size } else { self.fold.rank(index) };
         self.cut.span(place, start(first), start(end) - start(first))
     }
 
     /// The blocks before and after those of the group of `mask` active ranks that contains `index`.
-    fn outside(&self, place: Place, index: u32, mask: u32) -> [Span; 2] {
+    fn outside(&self, place: PlanBuffer, index: u32, mask: u32) -> [Span; 2] {
         let first = index & !(mask - 1);
         [self.blocks(place, 0, first), self.blocks(place, first + mask, self.fold.active)]
     }
@@ -168,15 +170,15 @@ impl ReduceScatterDoubling {
 impl Rounds for ReduceScatterDoubling {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let (rank, size) = (self.me.rank, self.me.size);
-        let own = Place::Output.span(0, self.cut.block(self.mine, rank).len);
+        let own = PlanBuffer::Output.span(0, self.cut.block(self.mine, rank).len);
         let (index, partner) = match self.role {
-            Role::Idle { partner } => {
+            FoldRole::Idle { partner } => {
                 let sent = steps.send(Wait::Nothing, partner, self.cut.span(self.mine, 0, size));
-                let wait = if self.mine == Place::Output { Wait::One(sent) } else { Wait::Nothing };
+                let wait = if self.mine == PlanBuffer::Output { Wait::One(sent) } else { Wait::Nothing };
                 steps.receive(wait, partner, own);
                 return false;
             }
-            Role::Active { index, partner } => (index, partner),
+            FoldRole::Active { index, partner } => (index, partner),
         };
         self.stage = match self.stage {
             DoublingStage::Fold => {
@@ -214,7 +216,7 @@ impl Rounds for ReduceScatterDoubling {
                 // rank and its partner.
                 let below = index & mask != 0;
                 let copies = below && self.held == self.mine;
-                let target = if copies { Place::Temporary(1) } else { self.held };
+                let target = if copies { PlanBuffer::Temporary(1) } else { self.held };
                 let span = |place| match piece {
                     2 => self.blocks(place, index, index + 1),
                     piece => self.outside(place, index, 2 * mask)[piece as usize],

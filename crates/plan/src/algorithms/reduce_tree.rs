@@ -3,11 +3,10 @@
 use super::Rounds;
 use super::reduce::ReduceTask;
 use crate::burst::{Burst, Mark, Wait};
-use crate::ir::{Place, Span};
+use crate::ir::{PlanBuffer, Span};
 use crate::shape::{Segments, down, up};
 use crate::trees::{self, InOrder};
 
-/// The tree of the reduction.
 #[derive(Clone, Copy, Debug)]
 enum ReduceTreeShape {
     /// Over ranks counted from the top: the root, or for an operation that is not commutative rank
@@ -65,7 +64,6 @@ impl ReduceTree {
         Self { task, shape, segments, segment: 0, operand: 0, coming: none, ready: none, released }
     }
 
-    /// Units of the temporary.
     pub(crate) fn temporary(&self) -> usize {
         let operands = (self.operands() as usize).saturating_mul(self.segments.how_many());
         self.segments.longest() * operands.min(SLOTS)
@@ -124,19 +122,17 @@ impl ReduceTree {
         }
     }
 
-    /// The slot of an operand, counted over all segments.
     fn slot_of(&self, segment: usize, operand: u32) -> usize {
         (segment % SLOTS * self.operands() as usize + operand as usize) % SLOTS
     }
 
-    /// The span for an operand.
     fn place(&self, segment: usize, operand: u32) -> Span {
         let there = self.segments.span(self.task.result, segment);
         if operand + 1 == self.operands() && self.parent().is_none() && !self.task.in_place() {
             there
         } else {
             let start = self.slot_of(segment, operand) * self.segments.longest();
-            Place::Temporary(0).span(start, there.len)
+            PlanBuffer::Temporary(0).span(start, there.len)
         }
     }
 
@@ -152,7 +148,6 @@ impl ReduceTree {
         }
     }
 
-    /// The steps of a rank without children.
     fn leaf(&mut self, steps: &mut Burst) -> bool {
         let (mine, result) = self.pair();
         match self.parent() {

@@ -3,28 +3,27 @@
 use super::Rounds;
 use crate::blocks::Cut;
 use crate::burst::{Burst, Mark, Wait};
-use crate::call::Member;
-use crate::ir::{Place, Span};
-use crate::shape::{Parts, Segments, down, up};
+use crate::call::TeamMember;
+use crate::ir::{PlanBuffer, Span};
+use crate::shape::{Segments, VectorParts, down, up};
 
 /// A ring, for long vectors and commutative operations: parts of the vector pass once around and
 /// collect all contributions, then the results pass around.
 #[derive(Clone, Debug)]
 pub(crate) struct AllreduceRing {
-    me: Member,
-    parts: Parts,
+    me: TeamMember,
+    parts: VectorParts,
     in_place: bool,
     round: u32,
     reduced: Mark,
 }
 
 impl AllreduceRing {
-    pub(crate) fn new(me: Member, count: usize, in_place: bool) -> Self {
-        let parts = Parts { count, parts: me.size };
+    pub(crate) fn new(me: TeamMember, count: usize, in_place: bool) -> Self {
+        let parts = VectorParts { count, parts: me.size };
         Self { me, parts, in_place, round: 0, reduced: Mark::NONE }
     }
 
-    /// Units of the temporary.
     pub(crate) fn temporary(&self) -> usize {
         if self.in_place && self.me.size > 1 { self.parts.longest() } else { 0 }
     }
@@ -32,12 +31,12 @@ impl AllreduceRing {
 
 impl Rounds for AllreduceRing {
     fn round(&mut self, steps: &mut Burst) -> bool {
-        let Member { rank, size } = self.me;
+        let TeamMember { rank, size } = self.me;
         let (above, below) = (up(rank, 1, size), down(rank, 1, size));
-        let part = |place: Place, index: u32| self.parts.span(place, index, 1);
+        let part = |place: PlanBuffer, index: u32| self.parts.span(place, index, 1);
         if size == 1 {
             if !self.in_place {
-                steps.copy(Wait::Nothing, part(Place::Input, 0), part(Place::Output, 0));
+                steps.copy(Wait::Nothing, part(PlanBuffer::Input, 0), part(PlanBuffer::Output, 0));
             }
             return false;
         }
@@ -46,18 +45,18 @@ impl Rounds for AllreduceRing {
         if round < size - 1 {
             let (give, take) = (down(rank, round, size), down(rank, round + 1, size));
             let first = round == 0 && !self.in_place;
-            let given = part(if first { Place::Input } else { Place::Output }, give);
-            let result = part(Place::Output, take);
+            let given = part(if first { PlanBuffer::Input } else { PlanBuffer::Output }, give);
+            let result = part(PlanBuffer::Output, take);
             steps.fence();
             if self.in_place {
-                let coming = Place::Temporary(0).span(0, result.len);
+                let coming = PlanBuffer::Temporary(0).span(0, result.len);
                 let received = steps.receive(Wait::Nothing, below, coming);
                 steps.send(Wait::One(self.reduced), above, given);
                 self.reduced = steps.reduce(Wait::One(received), coming, result);
             } else {
                 let received = steps.receive(Wait::Nothing, below, result);
                 steps.send(Wait::One(self.reduced), above, given);
-                self.reduced = steps.reduce(Wait::One(received), part(Place::Input, take), result);
+                self.reduced = steps.reduce(Wait::One(received), part(PlanBuffer::Input, take), result);
             }
             return true;
         }
@@ -67,8 +66,8 @@ impl Rounds for AllreduceRing {
         }
         let (give, take) = (down(up(rank, 1, size), round, size), down(rank, round, size));
         steps.fence();
-        steps.receive(Wait::Nothing, below, part(Place::Output, take));
-        steps.send(Wait::One(self.reduced), above, part(Place::Output, give));
+        steps.receive(Wait::Nothing, below, part(PlanBuffer::Output, take));
+        steps.send(Wait::One(self.reduced), above, part(PlanBuffer::Output, give));
         true
     }
 }
@@ -78,13 +77,11 @@ impl Rounds for AllreduceRing {
 /// rank `r`, in the output. For commutative operations.
 #[derive(Clone, Debug)]
 pub(crate) struct SegmentedAllreduceRing {
-    me: Member,
-    parts: Parts,
-    /// The length of the longest segment.
+    me: TeamMember,
+    parts: VectorParts,
     segment: usize,
     in_place: bool,
     round: u32,
-    /// The segment within the part.
     at: usize,
     coming: Mark,
     reduced: Mark,
@@ -92,8 +89,8 @@ pub(crate) struct SegmentedAllreduceRing {
 
 impl SegmentedAllreduceRing {
     /// `segment` is the length of a segment; 0: one segment.
-    pub(crate) fn new(me: Member, count: usize, segment: usize, in_place: bool) -> Self {
-        let parts = Parts { count, parts: me.size };
+    pub(crate) fn new(me: TeamMember, count: usize, segment: usize, in_place: bool) -> Self {
+        let parts = VectorParts { count, parts: me.size };
         let segment = Segments::new(parts.longest(), segment).longest();
         let none = Mark::NONE;
         Self { me, parts, segment, in_place, round: 0, at: 0, coming: none, reduced: none }
@@ -109,25 +106,23 @@ impl SegmentedAllreduceRing {
         self.parts.longest().div_ceil(self.segment)
     }
 
-    fn piece(&self, place: Place, part: u32, at: usize) -> Span {
+    fn piece(&self, place: PlanBuffer, part: u32, at: usize) -> Span {
         let part = self.parts.span(place, part, 1);
         let start = (at * self.segment).min(part.len);
         part.part(start, self.segment.min(part.len - start))
     }
 
-    /// The part received in a round.
     fn taken(&self, round: u32) -> u32 {
         down(down(self.me.rank, round, self.me.size), 2, self.me.size)
     }
 
-    /// The span for a received segment.
     fn arrival(&self, round: u32, at: usize) -> Span {
-        let result = self.piece(Place::Output, self.taken(round), at);
+        let result = self.piece(PlanBuffer::Output, self.taken(round), at);
         if !self.in_place {
             return result;
         }
         let slot = (round as usize % 2 * self.segments() + at) % 2;
-        Place::Temporary(0).span(slot * self.segment, result.len)
+        PlanBuffer::Temporary(0).span(slot * self.segment, result.len)
     }
 
     fn post_receive(&self, steps: &mut Burst, round: u32, at: usize) -> Mark {
@@ -142,26 +137,27 @@ impl SegmentedAllreduceRing {
 
 impl Rounds for SegmentedAllreduceRing {
     fn round(&mut self, steps: &mut Burst) -> bool {
-        let Member { rank, size } = self.me;
+        let TeamMember { rank, size } = self.me;
         let (round, at) = (self.round, self.at);
         if size == 1 {
             if !self.in_place {
                 steps.copy(
                     Wait::Nothing,
-                    self.parts.span(Place::Input, 0, 1),
-                    self.parts.span(Place::Output, 0, 1),
+                    self.parts.span(PlanBuffer::Input, 0, 1),
+                    self.parts.span(PlanBuffer::Output, 0, 1),
                 );
             }
             return false;
         }
         let received = if (round, at) == (0, 0) { self.post_receive(steps, 0, 0) } else { self.coming };
         let first = round == 0 && !self.in_place;
-        let source = if first { Place::Input } else { Place::Output };
+        let source = if first { PlanBuffer::Input } else { PlanBuffer::Output };
         let given = self.piece(source, down(down(rank, round, size), 1, size), at);
         steps.send(Wait::One(self.reduced), up(rank, 1, size), given);
         self.coming = self.post_receive(steps, round, at + 1);
-        let (arrival, result) = (self.arrival(round, at), self.piece(Place::Output, self.taken(round), at));
-        let left = if self.in_place { arrival } else { self.piece(Place::Input, self.taken(round), at) };
+        let (arrival, result) =
+            (self.arrival(round, at), self.piece(PlanBuffer::Output, self.taken(round), at));
+        let left = if self.in_place { arrival } else { self.piece(PlanBuffer::Input, self.taken(round), at) };
         let reduced = steps.reduce(Wait::Two(received, self.reduced), left, result);
         if reduced != Mark::NONE {
             self.reduced = reduced;
@@ -176,16 +172,14 @@ impl Rounds for SegmentedAllreduceRing {
 #[derive(Clone, Debug)]
 pub(crate) struct LocalReduce {
     all: Cut,
-    from: Place,
-    /// The contributions still to be combined.
+    from: PlanBuffer,
     left: u32,
     started: bool,
     reduced: Mark,
 }
 
 impl LocalReduce {
-    /// `size` contributions of `count` elements.
-    pub(crate) fn new(size: u32, count: usize, from: Place) -> Self {
+    pub(crate) fn new(size: u32, count: usize, from: PlanBuffer) -> Self {
         Self { all: Cut::Even(count), from, left: size - 1, started: false, reduced: Mark::NONE }
     }
 }
@@ -193,7 +187,7 @@ impl LocalReduce {
 impl Rounds for LocalReduce {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let contribution = self.all.block(self.from, self.left);
-        let result = Place::Output.span(0, contribution.len);
+        let result = PlanBuffer::Output.span(0, contribution.len);
         if !self.started {
             self.started = true;
             self.reduced = steps.copy(Wait::All, contribution, result);

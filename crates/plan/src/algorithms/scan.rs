@@ -2,36 +2,30 @@
 
 use super::Rounds;
 use crate::burst::{Burst, Mark, Wait};
-use crate::call::Member;
-use crate::ir::{Place, Span};
+use crate::call::TeamMember;
+use crate::ir::{PlanBuffer, Span};
 
-/// Whether a rank's own contribution is part of its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScanKind {
-    /// `MPI_Scan`.
     Inclusive,
-    /// `MPI_Exscan`.
     Exclusive,
 }
 
-/// The arguments of a prefix reduction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScanTask {
-    pub(crate) me: Member,
+    pub(crate) me: TeamMember,
     pub(crate) kind: ScanKind,
-    /// Elements of the vector.
     pub(crate) count: usize,
-    /// Whether the contribution is in the output.
     pub(crate) in_place: bool,
 }
 
 impl ScanTask {
-    fn whole(&self, place: Place) -> Span {
+    fn whole(&self, place: PlanBuffer) -> Span {
         place.span(0, self.count)
     }
 
     fn mine(&self) -> Span {
-        self.whole(if self.in_place { Place::Output } else { Place::Input })
+        self.whole(if self.in_place { PlanBuffer::Output } else { PlanBuffer::Input })
     }
 }
 
@@ -47,9 +41,9 @@ impl LinearScan {
     }
 
     fn inclusive(&self, steps: &mut Burst) {
-        let Member { rank, size } = self.task.me;
-        let output = self.task.whole(Place::Output);
-        let below = self.task.whole(Place::Temporary(0));
+        let TeamMember { rank, size } = self.task.me;
+        let output = self.task.whole(PlanBuffer::Output);
+        let below = self.task.whole(PlanBuffer::Temporary(0));
         let mut done = steps.copy(Wait::Nothing, self.task.mine(), output);
         if rank > 0 {
             let received = steps.receive(Wait::Nothing, rank - 1, below);
@@ -61,9 +55,9 @@ impl LinearScan {
     }
 
     fn exclusive(&self, steps: &mut Burst) {
-        let Member { rank, size } = self.task.me;
-        let output = self.task.whole(Place::Output);
-        let apart = self.task.whole(Place::Temporary(0));
+        let TeamMember { rank, size } = self.task.me;
+        let output = self.task.whole(PlanBuffer::Output);
+        let apart = self.task.whole(PlanBuffer::Temporary(0));
         let last = rank + 1 == size;
         if rank == 0 {
             if !last {
@@ -112,8 +106,8 @@ impl ScanDoubling {
     }
 
     fn start(&mut self, steps: &mut Burst) {
-        let Member { rank, size } = self.task.me;
-        let (mine, output) = (self.task.mine(), self.task.whole(Place::Output));
+        let TeamMember { rank, size } = self.task.me;
+        let (mine, output) = (self.task.mine(), self.task.whole(PlanBuffer::Output));
         let last = rank + 1 == size;
         match self.task.kind {
             ScanKind::Inclusive => {
@@ -122,7 +116,7 @@ impl ScanDoubling {
             ScanKind::Exclusive => {
                 let sent = if last { Mark::NONE } else { steps.send(Wait::Nothing, rank + 1, mine) };
                 if rank > 0 && self.task.in_place && !last {
-                    let apart = self.task.whole(Place::Temporary(0));
+                    let apart = self.task.whole(PlanBuffer::Temporary(0));
                     let received = steps.receive(Wait::Nothing, rank - 1, apart);
                     steps.copy(Wait::Two(sent, received), apart, output);
                 } else if rank > 0 {
@@ -136,7 +130,7 @@ impl ScanDoubling {
 
 impl Rounds for ScanDoubling {
     fn round(&mut self, steps: &mut Burst) -> bool {
-        let Member { rank, size } = self.task.me;
+        let TeamMember { rank, size } = self.task.me;
         let distance = self.distance;
         if distance == 0 {
             self.start(steps);
@@ -149,13 +143,13 @@ impl Rounds for ScanDoubling {
         if rank < first || distance >= size - first {
             return false;
         }
-        let output = self.task.whole(Place::Output);
+        let output = self.task.whole(PlanBuffer::Output);
         let mut sent = Mark::NONE;
         if rank + distance < size {
             sent = steps.send(Wait::All, rank + distance, output);
         }
         if rank >= first + distance {
-            let below = self.task.whole(Place::Temporary(0));
+            let below = self.task.whole(PlanBuffer::Temporary(0));
             let received = steps.receive(Wait::One(self.reduced), rank - distance, below);
             self.reduced = steps.reduce(Wait::Two(sent, received), below, output);
         }

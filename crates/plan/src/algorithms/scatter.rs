@@ -3,16 +3,16 @@
 use super::Rounds;
 use crate::blocks::Cut;
 use crate::burst::{Burst, Wait};
-use crate::call::Member;
-use crate::ir::Place;
+use crate::call::TeamMember;
+use crate::ir::PlanBuffer;
 use crate::shape::{binomial, down, up};
 
 /// The root sends each block from its position.
 #[derive(Clone, Debug)]
 pub(crate) struct LinearScatter {
-    me: Member,
+    me: TeamMember,
     root: u32,
-    source: Place,
+    source: PlanBuffer,
     mine: usize,
     all: Cut,
     in_place: bool,
@@ -22,14 +22,21 @@ pub(crate) struct LinearScatter {
 impl LinearScatter {
     /// `source` is the root's buffer; `mine` is the length of this rank's block; `all` are the
     /// blocks of all ranks, which only the root uses.
-    pub(crate) fn new(me: Member, root: u32, source: Place, mine: usize, all: Cut, in_place: bool) -> Self {
+    pub(crate) fn new(
+        me: TeamMember,
+        root: u32,
+        source: PlanBuffer,
+        mine: usize,
+        all: Cut,
+        in_place: bool,
+    ) -> Self {
         Self { me, root, source, mine, all, in_place, peer: 0 }
     }
 }
 
 impl Rounds for LinearScatter {
     fn round(&mut self, steps: &mut Burst) -> bool {
-        let own = Place::Output.span(0, self.mine);
+        let own = PlanBuffer::Output.span(0, self.mine);
         if self.me.rank != self.root {
             steps.receive(Wait::Nothing, self.root, own);
             return false;
@@ -53,7 +60,7 @@ impl Rounds for LinearScatter {
 /// subtree wraps around the last rank.
 #[derive(Clone, Debug)]
 pub(crate) struct BinomialScatter {
-    me: Member,
+    me: TeamMember,
     root: u32,
     v: u32,
     block: usize,
@@ -63,7 +70,7 @@ pub(crate) struct BinomialScatter {
 }
 
 impl BinomialScatter {
-    pub(crate) fn new(me: Member, root: u32, block: usize, in_place: bool) -> Self {
+    pub(crate) fn new(me: TeamMember, root: u32, block: usize, in_place: bool) -> Self {
         let v = down(me.rank, root, me.size);
         let left = binomial::children(v, me.size);
         Self { me, root, v, block, in_place, left, started: false }
@@ -78,8 +85,8 @@ impl BinomialScatter {
 
 impl Rounds for BinomialScatter {
     fn round(&mut self, steps: &mut Burst) -> bool {
-        let Member { rank, size } = self.me;
-        let own = Place::Output.span(0, self.block);
+        let TeamMember { rank, size } = self.me;
+        let own = PlanBuffer::Output.span(0, self.block);
         if !self.started {
             self.started = true;
             if self.v == 0 {
@@ -87,11 +94,14 @@ impl Rounds for BinomialScatter {
             }
             let parent = up(binomial::parent(self.v), self.root, size);
             let extent = binomial::extent(self.v, size);
-            let into =
-                if extent == 1 { own } else { Place::Temporary(0).span(0, extent as usize * self.block) };
+            let into = if extent == 1 {
+                own
+            } else {
+                PlanBuffer::Temporary(0).span(0, extent as usize * self.block)
+            };
             if binomial::parent(self.v) == 0 {
                 // Split where the root's blocks wrap around.
-                let [head, tail] = Cut::Even(self.block).wrapped(Place::Input, rank, extent, size);
+                let [head, tail] = Cut::Even(self.block).wrapped(PlanBuffer::Input, rank, extent, size);
                 steps.receive(Wait::Nothing, parent, into.part(0, head.len));
                 steps.receive(Wait::Nothing, parent, into.part(head.len, tail.len));
             } else {
@@ -106,20 +116,20 @@ impl Rounds for BinomialScatter {
             let to = up(child, self.root, size);
             let extent = binomial::extent(child, size);
             if self.v == 0 {
-                for part in Cut::Even(self.block).wrapped(Place::Input, to, extent, size) {
+                for part in Cut::Even(self.block).wrapped(PlanBuffer::Input, to, extent, size) {
                     steps.send(Wait::Nothing, to, part);
                 }
             } else {
                 let offset = (child - self.v) as usize * self.block;
-                let blocks = Place::Temporary(0).span(offset, extent as usize * self.block);
+                let blocks = PlanBuffer::Temporary(0).span(offset, extent as usize * self.block);
                 steps.send(Wait::Nothing, to, blocks);
             }
             return true;
         }
         if self.v == 0 && !self.in_place {
-            steps.copy(Wait::Nothing, Place::Input.span(rank as usize * self.block, self.block), own);
+            steps.copy(Wait::Nothing, PlanBuffer::Input.span(rank as usize * self.block, self.block), own);
         } else if self.v != 0 && binomial::extent(self.v, size) > 1 {
-            steps.copy(Wait::Nothing, Place::Temporary(0).span(0, self.block), own);
+            steps.copy(Wait::Nothing, PlanBuffer::Temporary(0).span(0, self.block), own);
         }
         false
     }

@@ -5,7 +5,7 @@
 use super::Rounds;
 use crate::blocks::Cut;
 use crate::burst::{Burst, Mark, Wait};
-use crate::ir::{Place, Span};
+use crate::ir::{PlanBuffer, Span};
 use crate::nodes::Nodes;
 use crate::shape::{Segments, down, up};
 use crate::trees::InOrder;
@@ -33,12 +33,12 @@ impl NodeAllgather {
     /// The blocks of run `at` of a node's consecutive ranks.
     fn run(&self, node: u32, at: usize) -> Option<Span> {
         let (first, how_many) = *self.nodes.runs(node).get(at)?;
-        Some(self.all.span(Place::Output, first, how_many))
+        Some(self.all.span(PlanBuffer::Output, first, how_many))
     }
 
     fn collect(&mut self, steps: &mut Burst) -> bool {
         let members = self.nodes.members(self.nodes.of(self.rank));
-        let block = self.all.block(Place::Output, self.rank);
+        let block = self.all.block(PlanBuffer::Output, self.rank);
         if members[0] != self.rank {
             steps.send(Wait::Nothing, members[0], self.own.unwrap_or(block));
             return false;
@@ -46,7 +46,7 @@ impl NodeAllgather {
         match (members.get(self.at), self.own) {
             (None, _) => self.round = Some(0),
             (Some(member), _) if self.at > 0 => {
-                steps.receive(Wait::Nothing, *member, self.all.block(Place::Output, *member));
+                steps.receive(Wait::Nothing, *member, self.all.block(PlanBuffer::Output, *member));
             }
             (Some(_), Some(own)) => _ = steps.copy(Wait::Nothing, own, block),
             (Some(_), None) => {}
@@ -108,7 +108,9 @@ impl ChainBcast {
 
     fn receive(&self, steps: &mut Burst, segment: usize) -> Mark {
         match self.parent.filter(|_| segment < self.segments.how_many()) {
-            Some(parent) => steps.receive(Wait::Nothing, parent, self.segments.span(Place::Output, segment)),
+            Some(parent) => {
+                steps.receive(Wait::Nothing, parent, self.segments.span(PlanBuffer::Output, segment))
+            }
             None => Mark::NONE,
         }
     }
@@ -123,7 +125,7 @@ impl Rounds for ChainBcast {
         let here = if at == 0 { self.receive(steps, 0) } else { self.coming };
         self.coming = self.receive(steps, at + 1);
         for child in self.children.into_iter().flatten() {
-            steps.send(Wait::One(here), child, self.segments.span(Place::Output, at));
+            steps.send(Wait::One(here), child, self.segments.span(PlanBuffer::Output, at));
         }
         self.segment += 1;
         true
@@ -155,9 +157,10 @@ impl ScanCarry {
 
 impl Rounds for ScanCarry {
     fn round(&mut self, steps: &mut Burst) -> bool {
-        let whole = |place: Place| place.span(0, self.count);
-        let output = whole(Place::Output);
-        let (comes, goes) = (whole(Place::Temporary(Self::COMES)), whole(Place::Temporary(Self::GOES)));
+        let whole = |place: PlanBuffer| place.span(0, self.count);
+        let output = whole(PlanBuffer::Output);
+        let (comes, goes) =
+            (whole(PlanBuffer::Temporary(Self::COMES)), whole(PlanBuffer::Temporary(Self::GOES)));
         let node = self.nodes.of(self.rank);
         let last_of = |node: u32| self.nodes.members(node).last().copied().unwrap_or(0);
         let members = self.nodes.members(node);

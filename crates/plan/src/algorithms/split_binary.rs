@@ -3,8 +3,8 @@
 
 use super::Rounds;
 use crate::burst::{Burst, Mark, Wait};
-use crate::call::Member;
-use crate::ir::{Place, Span};
+use crate::call::TeamMember;
+use crate::ir::{PlanBuffer, Span};
 use crate::shape::{Segments, down, up};
 use crate::trees::Tree;
 
@@ -14,9 +14,8 @@ use crate::trees::Tree;
 /// rank gets the second half from the root.
 #[derive(Clone, Debug)]
 pub(crate) struct SplitBinary {
-    me: Member,
+    me: TeamMember,
     root: u32,
-    /// The start of the second half.
     middle: usize,
     bytes: usize,
     segment: usize,
@@ -26,30 +25,26 @@ pub(crate) struct SplitBinary {
     coming: Mark,
 }
 
-/// The position of a rank other than the root.
 #[derive(Clone, Copy, Debug)]
 struct TreePosition {
     /// Whether the rank is in the second tree.
     second: bool,
-    /// The number in its tree.
     index: u32,
 }
 
 impl SplitBinary {
     /// `segment` is the length of a segment; 0: one segment.
-    pub(crate) fn new(me: Member, root: u32, bytes: usize, segment: usize) -> Self {
+    pub(crate) fn new(me: TeamMember, root: u32, bytes: usize, segment: usize) -> Self {
         let none = Mark::NONE;
         let middle = bytes.div_ceil(2);
         Self { me, root, middle, bytes, segment, at: 0, child: 0, here: none, coming: none }
     }
 
-    /// The number of ranks of a tree.
     fn members(&self, second: bool) -> u32 {
         let others = self.me.size - 1;
         if second { others / 2 } else { others.div_ceil(2) }
     }
 
-    /// The position of this rank; `None` for the root.
     fn position(&self) -> Option<TreePosition> {
         let v = down(self.me.rank, self.root, self.me.size).checked_sub(1)?;
         let first = self.members(false);
@@ -66,16 +61,15 @@ impl SplitBinary {
     }
 
     fn half(&self, second: bool) -> Span {
-        let whole = Place::Output.span(0, self.bytes);
+        let whole = PlanBuffer::Output.span(0, self.bytes);
         if second { whole.part(self.middle, self.bytes - self.middle) } else { whole.part(0, self.middle) }
     }
 
-    /// A segment of a half; `None` beyond its end.
     fn segment(&self, second: bool, index: usize) -> Option<Span> {
         let half = self.half(second);
         let segments = Segments::new(half.len, self.segment);
         (index < segments.how_many()).then(|| {
-            let there = segments.span(Place::Output, index);
+            let there = segments.span(PlanBuffer::Output, index);
             half.part(there.start, there.len)
         })
     }

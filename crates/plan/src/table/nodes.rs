@@ -2,8 +2,8 @@
 
 use super::setting::Setting;
 use crate::algorithms::{allreduce, barrier, bcast, reduce, reduce_tree, scan, scatter, smp};
-use crate::call::{Collective, Member};
-use crate::ir::Place;
+use crate::call::{Collective, TeamMember};
+use crate::ir::PlanBuffer;
 use crate::nodes::Nodes;
 use crate::plan::Draft;
 use crate::shape::{down, levels as doublings, up};
@@ -21,15 +21,14 @@ const OF_NODE: u8 = 2;
 /// The temporary of the result before it is scattered.
 const OF_ALL: u8 = 3;
 
-/// The two levels as one rank sees them.
 struct Levels {
     /// This rank among the ranks of its node.
-    here: Member,
+    here: TeamMember,
     members: Arc<[u32]>,
     /// The index in `members` of the rank that leads the node.
     leader: u32,
     /// This rank's node among the nodes.
-    there: Member,
+    there: TeamMember,
     leaders: Arc<[u32]>,
 }
 
@@ -49,10 +48,10 @@ impl Levels {
             }
         };
         Levels {
-            here: Member { rank: place(rank), size: members.len() as u32 },
+            here: TeamMember { rank: place(rank), size: members.len() as u32 },
             leader: place(leaders[node as usize]),
             members: members.clone(),
-            there: Member { rank: node, size: nodes.how_many() },
+            there: TeamMember { rank: node, size: nodes.how_many() },
             leaders,
         }
     }
@@ -86,8 +85,8 @@ impl Levels {
 ///
 /// Whole vectors go down trees, whose top rank sends one message after another. Segments go along
 /// chains, where each rank sends at most one message on each level. The first segment takes one hop
-/// for each node and for each rank of a node. The cheaper variant, counted in times of a segment, is
-/// confirmed by the cost model (`tests/smp.rs`).
+/// for each node and for each rank of a node. The cheaper variant, counted in times of a segment,
+/// is confirmed by the cost model (`tests/smp.rs`).
 #[must_use]
 pub fn segment_bytes(collective: Collective, nodes: &Nodes, bytes: usize, commutative: bool) -> usize {
     const SEGMENT: usize = 64 << 10;
@@ -129,7 +128,6 @@ pub(super) fn barrier(setting: &Setting) -> Draft {
     })
 }
 
-/// Whether the vector has several segments.
 fn is_cut(setting: &Setting) -> bool {
     setting.segment > 0 && setting.count > setting.segment
 }
@@ -158,7 +156,7 @@ fn spread(draft: Draft, levels: &Levels, setting: &Setting, count: usize) -> Dra
 }
 
 /// Combines the node's contributions at its leader.
-fn reduce_within(setting: &Setting, levels: &Levels, count: usize, result: Place) -> Draft {
+fn reduce_within(setting: &Setting, levels: &Levels, count: usize, result: PlanBuffer) -> Draft {
     let task = reduce::ReduceTask { me: levels.here, root: levels.leader, count, result, ..setting.reduce() };
     Draft::nothing().then_among(&levels.members, reduce::BinomialReduce::new(task))
 }
@@ -168,9 +166,9 @@ fn reduce_among(
     draft: Draft,
     setting: &Setting,
     nodes: &Nodes,
-    (levels, count, result): (&Levels, usize, Place),
+    (levels, count, result): (&Levels, usize, PlanBuffer),
 ) -> Draft {
-    let mine = Place::Temporary(OF_NODE);
+    let mine = PlanBuffer::Temporary(OF_NODE);
     let (me, root) = (levels.there, nodes.of(setting.root));
     let task = reduce::ReduceTask { me, root, count, mine, result, ..setting.reduce() };
     draft.then_among(&levels.leaders, reduce::BinomialReduce::new(task))
@@ -183,12 +181,12 @@ pub(super) fn reduce(setting: &Setting) -> Draft {
         if is_cut(setting) && setting.commutative {
             return gather_up(setting, &levels, (setting.root, nodes.of(setting.root)));
         }
-        let draft = reduce_within(setting, &levels, count, Place::Temporary(OF_NODE));
+        let draft = reduce_within(setting, &levels, count, PlanBuffer::Temporary(OF_NODE));
         let draft = draft.temporaries(SCRATCH, count);
         if !levels.leads() {
             return draft;
         }
-        reduce_among(draft, setting, nodes, (&levels, count, Place::Output)).temporary(count)
+        reduce_among(draft, setting, nodes, (&levels, count, PlanBuffer::Output)).temporary(count)
     })
 }
 
@@ -200,7 +198,7 @@ pub(super) fn allreduce(setting: &Setting) -> Draft {
             let up = gather_up(setting, &levels, (0, nodes.of(0)));
             return up.then(smp::ChainBcast::new(levels.chains(nodes.of(0)), count, setting.segment));
         }
-        let mut draft = reduce_within(setting, &levels, count, Place::Output);
+        let mut draft = reduce_within(setting, &levels, count, PlanBuffer::Output);
         if levels.leads() {
             draft = match setting.commutative && count >= LONG {
                 true => {
@@ -221,7 +219,7 @@ pub(super) fn allgather(setting: &Setting) -> Draft {
     draft(setting, |nodes| {
         let (all, me) = (setting.all(), setting.me);
         let total = all.total(me.size);
-        let own = (!setting.in_place).then(|| Place::Input.span(0, setting.mine()));
+        let own = (!setting.in_place).then(|| PlanBuffer::Input.span(0, setting.mine()));
         let levels = Levels::new(nodes, me.rank, nodes.leaders()[0]);
         spread(Draft::new(smp::NodeAllgather::new(me.rank, nodes, all, own)), &levels, setting, total)
     })
@@ -232,8 +230,8 @@ pub(super) fn reduce_scatter(setting: &Setting) -> Draft {
         let (all, me) = (setting.all(), setting.me);
         let (count, mine) = (all.total(me.size), setting.mine());
         let levels = Levels::new(nodes, me.rank, 0);
-        let result = Place::Temporary(OF_ALL);
-        let mut draft = reduce_within(setting, &levels, count, Place::Temporary(OF_NODE));
+        let result = PlanBuffer::Temporary(OF_ALL);
+        let mut draft = reduce_within(setting, &levels, count, PlanBuffer::Temporary(OF_NODE));
         draft = draft.temporaries(SCRATCH, count);
         if levels.leads() {
             draft = reduce_among(draft, setting, nodes, (&levels, count, result)).temporary(count);

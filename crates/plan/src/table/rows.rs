@@ -2,7 +2,7 @@
 
 use super::setting::*;
 use super::{Algorithm, Parameter, Restriction, nodes};
-use crate::algorithms::allgather::Route;
+use crate::algorithms::allgather::AllgatherRoute;
 use crate::algorithms::halving::ExchangeOrder;
 use crate::algorithms::{allreduce, alltoall, barrier, gather, rings, scan, scatter, split_binary};
 use crate::call::Collective;
@@ -117,17 +117,17 @@ rows! {
     Allgather 2 "bruck-k-fanout" (TreeFanout) "ranks send all their blocks to the ranks j k^i below", BRUCK
         => |s| s.bruck();
     Allgather 3 "recursive_doubling" [PowerOfTwo] "partners at distances 1, 2, 4... exchange all their data", THAKUR
-        => |s| s.allgather(Route::Doubling);
+        => |s| s.allgather(AllgatherRoute::Doubling);
     Allgather 4 "ring" "blocks travel around a ring", THAKUR
-        => |s| s.allgather(Route::Ring);
+        => |s| s.allgather(AllgatherRoute::Ring);
     Allgather 5 "neighbor" [EvenSize] "blocks travel by pairs between neighbours, alternately on both sides", CHEN
-        => |s| s.allgather(Route::Neighbor);
+        => |s| s.allgather(AllgatherRoute::Neighbor);
     Allgather 6 "two_proc" [TwoProcesses] "the two ranks exchange their blocks", FOLKLORE
-        => |s| s.allgather(Route::Direct);
+        => |s| s.allgather(AllgatherRoute::Direct);
     Allgather 7 "sparbit" "blocks travel to the rank p/2, p/4... 1 above, the far ones first", SPARBIT
-        => |s| s.allgather(Route::Sparbit);
+        => |s| s.allgather(AllgatherRoute::Sparbit);
     Allgather 8 "direct-messaging" "each rank sends its block to every other", FOLKLORE
-        => |s| s.allgather(Route::Direct);
+        => |s| s.allgather(AllgatherRoute::Direct);
     Allgather 32 "smp" [Nodes] "blocks of nodes travel around a ring of their first ranks, then all blocks are broadcast in each node", KIELMANN
         => nodes::allgather;
 
@@ -231,17 +231,17 @@ rows! {
     Allgatherv 1 "default" "linear gather to rank 0, then linear broadcast", FOLKLORE
         => |s| s.gather_bcast();
     Allgatherv 2 "bruck" "ranks send all their blocks to the rank 1, 2, 4... below", BRUCK
-        => |s| s.allgather(Route::Bruck { radix: 2 });
+        => |s| s.allgather(AllgatherRoute::Bruck { radix: 2 });
     Allgatherv 3 "ring" "blocks travel around a ring", THAKUR
-        => |s| s.allgather(Route::Ring);
+        => |s| s.allgather(AllgatherRoute::Ring);
     Allgatherv 4 "neighbor" [EvenSize] "blocks travel by pairs between neighbours, alternately on both sides", CHEN
-        => |s| s.allgather(Route::Neighbor);
+        => |s| s.allgather(AllgatherRoute::Neighbor);
     Allgatherv 5 "two_proc" [TwoProcesses] "the two ranks exchange their blocks", FOLKLORE
-        => |s| s.allgather(Route::Direct);
+        => |s| s.allgather(AllgatherRoute::Direct);
     Allgatherv 6 "sparbit" "blocks travel to the rank p/2, p/4... 1 above, the far ones first", SPARBIT
-        => |s| s.allgather(Route::Sparbit);
+        => |s| s.allgather(AllgatherRoute::Sparbit);
     Allgatherv 32 "linear" "each rank sends its block to every other", FOLKLORE
-        => |s| s.allgather(Route::Direct);
+        => |s| s.allgather(AllgatherRoute::Direct);
     Allgatherv 33 "smp" [Nodes] "blocks of nodes travel around a ring of their first ranks, then all blocks are broadcast in each node", KIELMANN
         => nodes::allgather;
 

@@ -1,23 +1,23 @@
 //! Constructors that several rows of the table share.
 
 use super::DEFAULT_FANOUT;
-use crate::algorithms::allgather::Route;
+use crate::algorithms::allgather::AllgatherRoute;
 use crate::algorithms::exchange::EdgeExchange;
 use crate::algorithms::halving::{self, ExchangeOrder, HalvingEnd};
 use crate::algorithms::{
     allgather, alltoall, bcast, gather, inter, reduce, reduce_scatter, reduce_tree, rings, scan, scatter,
 };
 use crate::blocks::Cut;
-use crate::call::{Between, Call, Member, Part};
-use crate::ir::{Place, Span};
+use crate::call::{Call, InterCollective, InterRole, TeamMember};
+use crate::ir::{PlanBuffer, Span};
 use crate::nodes::Nodes;
 use crate::plan::Draft;
-use crate::shape::{Fold, Parts, down};
+use crate::shape::{Fold, VectorParts, down};
 use crate::trees::Tree;
 
 /// A checked call with its parameters.
 pub(super) struct Setting<'a> {
-    pub(super) me: Member,
+    pub(super) me: TeamMember,
     pub(super) call: &'a Call,
     pub(super) root: u32,
     pub(super) count: usize,
@@ -40,12 +40,10 @@ impl Setting<'_> {
         Draft::new(bcast::BcastTree::new(self.me, self.root, self.count, segment, tree)).window(self.window)
     }
 
-    /// A number of chains.
     pub(super) fn chains(&self) -> Tree {
         Tree::Chains(if self.fanout == 0 { DEFAULT_FANOUT } else { self.fanout })
     }
 
-    /// A k-nomial tree.
     pub(super) fn knomial(&self) -> Tree {
         Tree::Knomial(if self.fanout == 0 { DEFAULT_FANOUT } else { self.fanout.max(2) })
     }
@@ -93,8 +91,8 @@ impl Setting<'_> {
     /// The span of this rank's block to gather.
     fn own_block(&self, all: &Cut) -> Span {
         match self.in_place {
-            true => all.block(Place::Output, self.me.rank),
-            false => Place::Input.span(0, self.mine()),
+            true => all.block(PlanBuffer::Output, self.me.rank),
+            false => PlanBuffer::Input.span(0, self.mine()),
         }
     }
 
@@ -113,17 +111,24 @@ impl Setting<'_> {
 
     pub(super) fn scatter(&self) -> Draft {
         let (mine, all) = (self.mine(), self.all());
-        Draft::new(scatter::LinearScatter::new(self.me, self.root, Place::Input, mine, all, self.in_place))
-            .window(self.window)
+        Draft::new(scatter::LinearScatter::new(
+            self.me,
+            self.root,
+            PlanBuffer::Input,
+            mine,
+            all,
+            self.in_place,
+        ))
+        .window(self.window)
     }
 
-    pub(super) fn allgather(&self, route: Route) -> Draft {
-        let own = (!self.in_place).then_some(Place::Input);
+    pub(super) fn allgather(&self, route: AllgatherRoute) -> Draft {
+        let own = (!self.in_place).then_some(PlanBuffer::Input);
         Draft::new(allgather::Allgather::new(self.me, self.all(), own, route)).window(self.window)
     }
 
     pub(super) fn bruck(&self) -> Draft {
-        self.allgather(Route::Bruck { radix: if self.fanout == 0 { 2 } else { self.fanout.max(2) } })
+        self.allgather(AllgatherRoute::Bruck { radix: if self.fanout == 0 { 2 } else { self.fanout.max(2) } })
     }
 
     /// A gather to rank 0, then a broadcast of all blocks.
@@ -163,8 +168,8 @@ impl Setting<'_> {
             root: self.root,
             count: self.count,
             commutative: self.commutative,
-            mine: if self.in_place { Place::Output } else { Place::Input },
-            result: Place::Output,
+            mine: if self.in_place { PlanBuffer::Output } else { PlanBuffer::Input },
+            result: PlanBuffer::Output,
         }
     }
 
@@ -206,7 +211,7 @@ fn reduced(algorithm: reduce_tree::ReduceTree, setting: &Setting) -> Draft {
 
 pub(super) fn reduce_rabenseifner(setting: &Setting) -> Draft {
     let me = setting.me;
-    let parts = Parts { count: setting.count, parts: Fold::new(me.size).active };
+    let parts = VectorParts { count: setting.count, parts: Fold::new(me.size).active };
     let task = halving::HalvingTask {
         rank: down(me.rank, setting.root, me.size),
         first: setting.root,
@@ -220,7 +225,7 @@ pub(super) fn reduce_scatter_halving(setting: &Setting, order: ExchangeOrder) ->
 }
 
 fn halving_task(setting: &Setting, cut: Cut) -> halving::HalvingTask {
-    let Member { rank, size } = setting.me;
+    let TeamMember { rank, size } = setting.me;
     let mine = setting.reduce().mine;
     halving::HalvingTask { rank, size, first: 0, cut, commutative: setting.commutative, mine }
 }
@@ -253,7 +258,7 @@ pub(super) fn reduce_scatter_doubling(setting: &Setting) -> Draft {
 
 pub(super) fn allreduce_segmented_ring(setting: &Setting) -> Draft {
     let Setting { me, count, .. } = *setting;
-    let parts = Parts { count, parts: me.size };
+    let parts = VectorParts { count, parts: me.size };
     let segment = match setting.segment {
         0 => parts.longest().div_ceil(32).max(4096),
         segment => segment,
@@ -261,16 +266,17 @@ pub(super) fn allreduce_segmented_ring(setting: &Setting) -> Draft {
     let algorithm = rings::SegmentedAllreduceRing::new(me, count, segment, setting.in_place);
     let temporary = algorithm.temporary();
     Draft::new(algorithm)
-        .then(allgather::Allgather::new(me, Cut::Parts(parts), None, Route::Ring))
+        .then(allgather::Allgather::new(me, Cut::Parts(parts), None, AllgatherRoute::Ring))
         .temporary(temporary)
         .window(setting.window)
 }
 
 pub(super) fn allgather_reduce(setting: &Setting) -> Draft {
     let Setting { me, count, .. } = *setting;
-    let all = Place::Temporary(0);
+    let all = PlanBuffer::Temporary(0);
     let mine = setting.reduce().mine;
-    let allgather = allgather::Allgather::new(me, Cut::Even(count), Some(mine), Route::Bruck { radix: 2 });
+    let allgather =
+        allgather::Allgather::new(me, Cut::Even(count), Some(mine), AllgatherRoute::Bruck { radix: 2 });
     Draft::new(allgather.into(all))
         .then(rings::LocalReduce::new(me.size, count, all))
         .temporary(count * me.size as usize)
@@ -279,8 +285,9 @@ pub(super) fn allgather_reduce(setting: &Setting) -> Draft {
 
 pub(super) fn bcast_scatter_allgather(setting: &Setting) -> Draft {
     let Setting { me, root, count, .. } = *setting;
-    let parts = Cut::Parts(Parts { count, parts: me.size });
-    let allgather = allgather::Allgather::new(me, parts, None, Route::Bruck { radix: 2 }).after_scatter(root);
+    let parts = Cut::Parts(VectorParts { count, parts: me.size });
+    let allgather =
+        allgather::Allgather::new(me, parts, None, AllgatherRoute::Bruck { radix: 2 }).after_scatter(root);
     bcast_scatter(setting).then(allgather)
 }
 
@@ -303,7 +310,7 @@ const RESULT: u8 = 2;
 
 /// A reduction to rank 0 of `task`, into a temporary.
 pub(super) fn reduce_for(task: reduce::ReduceTask, first: u32) -> Draft {
-    let result = Place::Temporary(RESULT);
+    let result = PlanBuffer::Temporary(RESULT);
     let reduce = reduce::BinomialReduce::new(reduce::ReduceTask { root: 0, result, ..task });
     let used = reduce.temporaries();
     let mut draft = Draft::nothing().then_within(first, reduce).temporaries(used, task.count);
@@ -316,14 +323,14 @@ pub(super) fn reduce_for(task: reduce::ReduceTask, first: u32) -> Draft {
 pub(super) fn reduce_scatter(setting: &Setting) -> Draft {
     let (me, all) = (setting.me, setting.all());
     let draft = reduce_for(reduce::ReduceTask { count: all.total(me.size), ..setting.reduce() }, 0);
-    let result = Place::Temporary(RESULT);
+    let result = PlanBuffer::Temporary(RESULT);
     draft.then(scatter::LinearScatter::new(me, 0, result, setting.mine(), all, false)).window(setting.window)
 }
 
 /// As [`reduce_scatter`], in strict rank order from the last rank on.
 pub(super) fn reduce_scatter_linear(setting: &Setting) -> Draft {
     let (me, all) = (setting.me, setting.all());
-    let (count, result) = (all.total(me.size), Place::Temporary(RESULT));
+    let (count, result) = (all.total(me.size), PlanBuffer::Temporary(RESULT));
     let reduce = reduce::LinearReduce::new(reduce::ReduceTask { root: 0, count, result, ..setting.reduce() });
     let used = reduce.temporaries();
     let mut draft = Draft::new(reduce).temporaries(used, count);
@@ -350,11 +357,11 @@ pub(super) fn inter_move(setting: &Setting) -> Draft {
 pub(super) fn inter_reduce(setting: &Setting) -> Draft {
     let (me, Call::Inter { groups, what }) = (setting.me, setting.call) else { return Draft::nothing() };
     let local = groups.local(me);
-    let here = Member { rank: me.rank - local.start, size: local.len() as u32 };
+    let here = TeamMember { rank: me.rank - local.start, size: local.len() as u32 };
     let (contributes, count) = match what {
-        Between::Reduce { part, count, .. } => (matches!(part, Part::Leaf { .. }), count.0),
-        Between::Allreduce { count, .. } => (true, count.0),
-        Between::ReduceScatter { local, .. } => (true, local.0.total()),
+        InterCollective::Reduce { part, count, .. } => (matches!(part, InterRole::Leaf { .. }), count.0),
+        InterCollective::Allreduce { count, .. } => (true, count.0),
+        InterCollective::ReduceScatter { local, .. } => (true, local.0.total()),
         _ => (false, 0),
     };
     let draft = if contributes && count > 0 {
@@ -364,13 +371,13 @@ pub(super) fn inter_reduce(setting: &Setting) -> Draft {
     };
     let edges = inter::results(me, *groups, what);
     let steps = edges.sends.len() + edges.receives.len();
-    let result = Place::Temporary(RESULT);
-    let Between::ReduceScatter { local: blocks, .. } = what else {
-        return draft.then(EdgeExchange::between(me.rank, edges, result, Place::Output)).window(steps);
+    let result = PlanBuffer::Temporary(RESULT);
+    let InterCollective::ReduceScatter { local: blocks, .. } = what else {
+        return draft.then(EdgeExchange::between(me.rank, edges, result, PlanBuffer::Output)).window(steps);
     };
     // The leaders swap the results of their groups, and scatter the other group's result in their
     // own group.
-    let theirs = Place::Temporary(RESULT + 1);
+    let theirs = PlanBuffer::Temporary(RESULT + 1);
     let draft = draft.then(EdgeExchange::between(me.rank, edges, result, theirs));
     let draft = if here.rank == 0 && count > 0 { draft.temporary(count) } else { draft };
     let mine = blocks.0.length(here.rank as usize);

@@ -2,12 +2,10 @@
 
 use std::collections::HashMap;
 
-/// A set of ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RankSet(Vec<u64>);
+pub(super) struct EnteredRanks(Vec<u64>);
 
-impl RankSet {
-    /// One rank of `size`.
+impl EnteredRanks {
     fn one(rank: u32, size: u32) -> Self {
         let mut words = vec![0; size.div_ceil(64) as usize];
         words[rank as usize / 64] |= 1 << (rank % 64);
@@ -18,7 +16,6 @@ impl RankSet {
         self.0.iter_mut().zip(&others.0).for_each(|(word, other)| *word |= other);
     }
 
-    /// The first of `size` ranks that is not in the set.
     fn missing(&self, size: u32) -> Option<u32> {
         (0..size).find(|rank| self.0[*rank as usize / 64] >> (rank % 64) & 1 == 0)
     }
@@ -28,23 +25,22 @@ impl RankSet {
 #[derive(Clone, Debug)]
 pub(super) struct BarrierKnowledge {
     /// This rank, and the knowledge of messages whose receives later steps depended on.
-    certain: RankSet,
+    certain: EnteredRanks,
     /// The knowledge of all other messages, by the number of the receive.
-    reported: HashMap<u64, RankSet>,
+    reported: HashMap<u64, EnteredRanks>,
 }
 
 impl BarrierKnowledge {
     pub(super) fn new(rank: u32, size: u32) -> Self {
-        Self { certain: RankSet::one(rank, size), reported: HashMap::new() }
+        Self { certain: EnteredRanks::one(rank, size), reported: HashMap::new() }
     }
 
     /// The knowledge that a message carries now.
-    pub(super) fn knowledge(&self) -> RankSet {
+    pub(super) fn knowledge(&self) -> EnteredRanks {
         self.certain.clone()
     }
 
-    /// Records the knowledge of a received message.
-    pub(super) fn deliver(&mut self, receive: u64, reported: RankSet) {
+    pub(super) fn deliver(&mut self, receive: u64, reported: EnteredRanks) {
         self.reported.insert(receive, reported);
     }
 
@@ -59,7 +55,6 @@ impl BarrierKnowledge {
         });
     }
 
-    /// The first rank that is not known to have entered, when all steps are complete.
     pub(super) fn missing(mut self, size: u32) -> Option<u32> {
         self.settle(|_| false);
         self.certain.missing(size)

@@ -4,28 +4,21 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::blocks::Blocks;
-use crate::call::{Between, Call, Groups, Member, Part};
+use crate::call::{Call, Groups, InterCollective, InterRole, TeamMember};
 use crate::edges::Edge;
-use crate::ir::Place;
+use crate::ir::PlanBuffer;
 
-/// The meaning of one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Symbol {
     /// Never written.
     Undefined,
-    /// A unit of a rank's contribution.
     Moved {
         rank: u32,
-        /// The unit of the contribution.
         position: usize,
     },
-    /// Combined contributions.
     Combined {
-        /// The element of the contributions.
         position: usize,
-        /// The contributing ranks.
         ranks: Contributors,
-        /// A hash of the expression.
         expression: u64,
     },
 }
@@ -40,7 +33,6 @@ pub(super) enum Contributors {
 }
 
 impl Contributors {
-    /// The ranks `0..high`.
     pub(super) fn below(high: u32, commutative: bool) -> Self {
         Self::within(0..high, commutative)
     }
@@ -118,17 +110,14 @@ pub(super) fn mix(value: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A buffer of one rank.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SymbolBuffer {
     /// Empty if the rank does not have the buffer.
     pub(super) units: Vec<Symbol>,
-    /// Whether a plan may write it.
     pub(super) writable: bool,
 }
 
 impl SymbolBuffer {
-    /// An undefined buffer.
     pub(super) fn scratch(len: usize) -> Self {
         Self { units: vec![Symbol::Undefined; len], writable: true }
     }
@@ -136,7 +125,6 @@ impl SymbolBuffer {
 
 /// The buffers of a rank, and the result that the standard requires.
 pub(super) struct Requirement<'a> {
-    /// The calls of all ranks.
     pub(super) calls: &'a [Call],
     pub(super) rank: u32,
 }
@@ -150,8 +138,8 @@ impl<'a> Requirement<'a> {
         self.calls.len()
     }
 
-    fn me(&self) -> Member {
-        Member { rank: self.rank, size: self.size() as u32 }
+    fn me(&self) -> TeamMember {
+        TeamMember { rank: self.rank, size: self.size() as u32 }
     }
 
     fn in_place(&self) -> bool {
@@ -228,22 +216,22 @@ impl<'a> Requirement<'a> {
         }
     }
 
-    fn inter_lengths(&self, groups: Groups, what: &Between) -> (usize, usize) {
+    fn inter_lengths(&self, groups: Groups, what: &InterCollective) -> (usize, usize) {
         let sides = |root: usize, leaf: usize| match what.part() {
-            Some(Part::Root) => (root, 0),
-            Some(Part::Leaf { .. }) => (0, leaf),
+            Some(InterRole::Root) => (root, 0),
+            Some(InterRole::Leaf { .. }) => (0, leaf),
             _ => (0, 0),
         };
         let turned = |(one, other): (usize, usize)| (other, one);
         match what {
-            Between::Bcast { bytes, .. } => sides(bytes.0, bytes.0),
-            Between::Gather { mine, all, .. } => turned(sides(blocks_of(all.get()).total(), mine.0)),
-            Between::Scatter { mine, all, .. } => sides(blocks_of(all.get()).total(), mine.0),
-            Between::Allgather { mine, remote } => (mine.0, remote.0.total()),
-            Between::Alltoall { send, receive } => (send.0.total(), receive.0.total()),
-            Between::Reduce { count, .. } => turned(sides(count.0, count.0)),
-            Between::Allreduce { count, .. } => (count.0, count.0),
-            Between::ReduceScatter { local, .. } => {
+            InterCollective::Bcast { bytes, .. } => sides(bytes.0, bytes.0),
+            InterCollective::Gather { mine, all, .. } => turned(sides(blocks_of(all.get()).total(), mine.0)),
+            InterCollective::Scatter { mine, all, .. } => sides(blocks_of(all.get()).total(), mine.0),
+            InterCollective::Allgather { mine, remote } => (mine.0, remote.0.total()),
+            InterCollective::Alltoall { send, receive } => (send.0.total(), receive.0.total()),
+            InterCollective::Reduce { count, .. } => turned(sides(count.0, count.0)),
+            InterCollective::Allreduce { count, .. } => (count.0, count.0),
+            InterCollective::ReduceScatter { local, .. } => {
                 let index = self.rank - groups.local(self.me()).start;
                 (local.0.total(), local.0.length(index as usize))
             }
@@ -251,7 +239,7 @@ impl<'a> Requirement<'a> {
     }
 
     fn reduces(&self) -> bool {
-        crate::table::unit(self.call().collective()) == crate::ir::Unit::Elements
+        crate::table::unit(self.call().collective()) == crate::ir::PlanUnit::Elements
     }
 
     fn contribution(&self, position: usize) -> Symbol {
@@ -326,7 +314,7 @@ impl<'a> Requirement<'a> {
         moved(edge.peer as usize, sent.start + unit - edge.start)
     }
 
-    fn inter_expected(&self, groups: Groups, what: &Between, unit: usize) -> Symbol {
+    fn inter_expected(&self, groups: Groups, what: &InterCollective, unit: usize) -> Symbol {
         let (local, remote) = (groups.local(self.me()), groups.remote(self.me()));
         let index = (self.rank - local.start) as usize;
         let theirs = |peer: usize| match &self.calls[peer] {
@@ -336,30 +324,32 @@ impl<'a> Requirement<'a> {
         let everyone = Contributors::within(remote.clone(), what.commutative());
         let first = remote.start as usize;
         match what {
-            Between::Bcast { part: Part::Leaf { root }, .. } => moved(*root as usize, unit),
-            Between::Gather { all, .. } => {
+            InterCollective::Bcast { part: InterRole::Leaf { root }, .. } => moved(*root as usize, unit),
+            InterCollective::Gather { all, .. } => {
                 let (from, at) = blocks_of(all.get()).find(unit);
                 moved(first + from, at)
             }
-            Between::Scatter { part: Part::Leaf { root }, .. } => match theirs(*root as usize) {
-                Some(Between::Scatter { all, .. }) => {
+            InterCollective::Scatter { part: InterRole::Leaf { root }, .. } => match theirs(*root as usize) {
+                Some(InterCollective::Scatter { all, .. }) => {
                     moved(*root as usize, blocks_of(all.get()).start(index) + unit)
                 }
                 _ => Symbol::Undefined,
             },
-            Between::Allgather { remote, .. } => {
+            InterCollective::Allgather { remote, .. } => {
                 let (from, at) = remote.0.find(unit);
                 moved(first + from, at)
             }
-            Between::Alltoall { receive, .. } => {
+            InterCollective::Alltoall { receive, .. } => {
                 let (from, at) = receive.0.find(unit);
                 match theirs(first + from) {
-                    Some(Between::Alltoall { send, .. }) => moved(first + from, send.0.start(index) + at),
+                    Some(InterCollective::Alltoall { send, .. }) => {
+                        moved(first + from, send.0.start(index) + at)
+                    }
                     _ => Symbol::Undefined,
                 }
             }
-            Between::Reduce { .. } | Between::Allreduce { .. } => combined(unit, everyone),
-            Between::ReduceScatter { local, .. } => combined(local.0.start(index) + unit, everyone),
+            InterCollective::Reduce { .. } | InterCollective::Allreduce { .. } => combined(unit, everyone),
+            InterCollective::ReduceScatter { local, .. } => combined(local.0.start(index) + unit, everyone),
             _ => Symbol::Undefined,
         }
     }
@@ -373,7 +363,6 @@ fn combined(position: usize, ranks: Contributors) -> Symbol {
     Symbol::Combined { position, ranks, expression: 0 }
 }
 
-/// The blocks of a root; none elsewhere.
 fn blocks_of(all: Option<&Blocks>) -> Blocks {
     all.cloned().or_else(|| Blocks::new([])).unwrap_or_else(|| unreachable!("no blocks have no length"))
 }
@@ -389,11 +378,10 @@ pub(super) fn agrees(found: Symbol, expected: Symbol) -> bool {
     }
 }
 
-/// The index of a buffer: input, output, temporaries.
-pub(super) fn index(place: Place) -> usize {
+pub(super) fn index(place: PlanBuffer) -> usize {
     match place {
-        Place::Input => 0,
-        Place::Output => 1,
-        Place::Temporary(n) => 2 + usize::from(n),
+        PlanBuffer::Input => 0,
+        PlanBuffer::Output => 1,
+        PlanBuffer::Temporary(n) => 2 + usize::from(n),
     }
 }

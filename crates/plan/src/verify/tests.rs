@@ -1,32 +1,31 @@
 //! Tests of the verifier with plans that are broken on purpose.
 
 use super::{Check, Violation, verify};
-use crate::call::{Call, Member};
-use crate::ir::{Action, After, Generator, Place, Span, Step, Unit};
+use crate::call::{Call, TeamMember};
+use crate::ir::{Action, After, Generator, PlanBuffer, PlanStep, PlanUnit, Span};
 use crate::knowledge::Shared;
 use crate::table::{Parameters, algorithms, by_name, make};
 use crate::{AnyPlan, Collective};
 
-/// A plan given as a list of steps.
 struct Script {
-    steps: std::vec::IntoIter<Step>,
+    steps: std::vec::IntoIter<PlanStep>,
     temporaries: Vec<usize>,
     window: usize,
 }
 
 impl Script {
-    fn new(steps: Vec<Step>) -> Self {
+    fn new(steps: Vec<PlanStep>) -> Self {
         Self { steps: steps.into_iter(), temporaries: vec![1], window: 8 }
     }
 }
 
 impl Generator for Script {
-    fn next(&mut self) -> Option<Step> {
+    fn next(&mut self) -> Option<PlanStep> {
         self.steps.next()
     }
 
-    fn unit(&self) -> Unit {
-        Unit::Elements
+    fn unit(&self) -> PlanUnit {
+        PlanUnit::Elements
     }
 
     fn temporaries(&self) -> &[usize] {
@@ -38,27 +37,27 @@ impl Generator for Script {
     }
 }
 
-const INPUT: Span = Span { place: Place::Input, start: 0, len: 1 };
-const OUTPUT: Span = Span { place: Place::Output, start: 0, len: 1 };
-const SPARE: Span = Span { place: Place::Temporary(0), start: 0, len: 1 };
+const INPUT: Span = Span { place: PlanBuffer::Input, start: 0, len: 1 };
+const OUTPUT: Span = Span { place: PlanBuffer::Output, start: 0, len: 1 };
+const SPARE: Span = Span { place: PlanBuffer::Temporary(0), start: 0, len: 1 };
 
-fn step(after: After, action: Action) -> Step {
-    Step { after, action }
+fn step(after: After, action: Action) -> PlanStep {
+    PlanStep { after, action }
 }
 
-fn send(after: After, to: u32, what: Span) -> Step {
+fn send(after: After, to: u32, what: Span) -> PlanStep {
     step(after, Action::Send { to, what })
 }
 
-fn receive(after: After, from: u32, into: Span) -> Step {
+fn receive(after: After, from: u32, into: Span) -> PlanStep {
     step(after, Action::Receive { from, into })
 }
 
-fn copy(after: After, from: Span, into: Span) -> Step {
+fn copy(after: After, from: Span, into: Span) -> PlanStep {
     step(after, Action::Copy { from, into })
 }
 
-fn reduce(after: After, left: Span, right: Span) -> Step {
+fn reduce(after: After, left: Span, right: Span) -> PlanStep {
     step(after, Action::Reduce { left, right })
 }
 
@@ -71,17 +70,16 @@ fn broadcast(size: u32) -> Check {
     Check::new(size, &Call::Bcast { root: 0, bytes: Shared(1) }, 3)
 }
 
-/// Runs scripts, one for each rank.
-fn run(check: &Check, scripts: &[&[Step]]) -> Result<super::Cost, Violation> {
+fn run(check: &Check, scripts: &[&[PlanStep]]) -> Result<super::Cost, Violation> {
     verify(check, |me| Script::new(scripts[me.rank as usize].to_vec()))
 }
 
-/// A correct reduce of two ranks.
-const REDUCE_ROOT: [Step; 2] = [
-    Step { after: After::None, action: Action::Receive { from: 1, into: OUTPUT } },
-    Step { after: After::One(1), action: Action::Reduce { left: INPUT, right: OUTPUT } },
+const REDUCE_ROOT: [PlanStep; 2] = [
+    PlanStep { after: After::None, action: Action::Receive { from: 1, into: OUTPUT } },
+    PlanStep { after: After::One(1), action: Action::Reduce { left: INPUT, right: OUTPUT } },
 ];
-const REDUCE_LEAF: [Step; 1] = [Step { after: After::None, action: Action::Send { to: 0, what: INPUT } }];
+const REDUCE_LEAF: [PlanStep; 1] =
+    [PlanStep { after: After::None, action: Action::Send { to: 0, what: INPUT } }];
 
 #[test]
 fn accepts_a_correct_plan_and_counts_its_cost() {
@@ -191,8 +189,8 @@ fn finds_buffers_that_a_step_may_not_use() {
     for action in [
         Action::Copy { from: INPUT, into: OUTPUT }, // not the root: no output
         Action::Copy { from: SPARE, into: INPUT },  // the input is only read
-        Action::Copy { from: SPARE, into: Place::Temporary(1).span(0, 1) }, // no such temporary
-        Action::Copy { from: INPUT, into: Place::Temporary(0).span(1, 1) }, // beyond its end
+        Action::Copy { from: SPARE, into: PlanBuffer::Temporary(1).span(0, 1) }, // no such temporary
+        Action::Copy { from: INPUT, into: PlanBuffer::Temporary(0).span(1, 1) }, // beyond its end
     ] {
         let found = run(&reduction(2, false), &[&[], &[step(After::None, action)]]);
         assert!(matches!(found, Err(Violation::Access { rank: 1, .. })), "{action:?}: {found:?}");
@@ -259,7 +257,7 @@ enum Mutation {
 }
 
 impl Generator for Mutant {
-    fn next(&mut self) -> Option<Step> {
+    fn next(&mut self) -> Option<PlanStep> {
         let mut step = self.plan.next()?;
         self.index += 1;
         match self.mutate {
@@ -274,7 +272,7 @@ impl Generator for Mutant {
         Some(step)
     }
 
-    fn unit(&self) -> Unit {
+    fn unit(&self) -> PlanUnit {
         self.plan.unit()
     }
 
@@ -292,10 +290,10 @@ fn finds_every_small_change_to_an_allreduce() {
     let call = Call::Allreduce { count: Shared(3), commutative: false, in_place: false };
     let check = Check::new(6, &call, 0);
     let algorithm = by_name(Collective::Allreduce, "recursive_doubling").unwrap();
-    let plan = |me: Member| make(algorithm, me, &call, &Parameters::default()).unwrap();
+    let plan = |me: TeamMember| make(algorithm, me, &call, &Parameters::default()).unwrap();
     for rank in 0..check.size() {
-        let mut whole = plan(Member { rank, size: 6 });
-        let steps: Vec<Step> = std::iter::from_fn(|| whole.next()).collect();
+        let mut whole = plan(TeamMember { rank, size: 6 });
+        let steps: Vec<PlanStep> = std::iter::from_fn(|| whole.next()).collect();
         for (at, step) in (0_u32..).zip(&steps) {
             let reduces = matches!(step.action, Action::Reduce { .. });
             let waits = step.after != After::None && reduces;
@@ -336,7 +334,7 @@ fn finds_a_step_that_is_missing_from_any_algorithm() {
             let check = Check::new(size, &call, 0);
             let plan = |me| make(id, me, &call, &Parameters::default()).unwrap();
             for rank in 0..size {
-                let mut whole = plan(Member { rank, size });
+                let mut whole = plan(TeamMember { rank, size });
                 for at in 0..std::iter::from_fn(|| whole.next()).count() as u32 {
                     let found = verify(&check, |me| Mutant {
                         plan: plan(me),

@@ -6,12 +6,11 @@ use super::entered::{self, BarrierKnowledge};
 use super::symbol::{Contributors, Requirement, Symbol, SymbolBuffer, agrees, index, mix};
 use super::{Check, Cost, Violation};
 use crate::call::Call;
-use crate::ir::{Action, After, Generator, Span, Step};
+use crate::ir::{Action, After, Generator, PlanStep, Span};
 
 /// A rank with more steps is considered endless.
 const TOO_MANY_STEPS: u64 = 100_000_000;
 
-/// The state of all ranks.
 pub(super) struct PlanSimulation<'a, G> {
     check: &'a Check,
     ranks: Vec<SimulatedRank<G>>,
@@ -23,22 +22,19 @@ pub(super) struct PlanSimulation<'a, G> {
     cost: Cost,
 }
 
-/// Unmatched steps from one rank to another.
 #[derive(Default)]
 struct UnmatchedSteps {
-    sends: VecDeque<(u64, Span, Option<entered::RankSet>)>,
+    sends: VecDeque<(u64, Span, Option<entered::EnteredRanks>)>,
     receives: VecDeque<(u64, Span)>,
 }
 
-/// The state of one rank.
 struct SimulatedRank<G> {
     plan: G,
-    next: Option<Step>,
+    next: Option<PlanStep>,
     issued: u64,
     window: usize,
     /// Input, output, temporaries.
     buffers: Vec<SymbolBuffer>,
-    /// Issued and incomplete, in order.
     outstanding: Vec<(u64, Action)>,
     /// Issued steps that no later step has depended on.
     unsettled: Vec<(u64, Action)>,
@@ -117,7 +113,6 @@ impl<'a, G: Generator> PlanSimulation<'a, G> {
         Some(self.ready.swap_remove(at))
     }
 
-    /// Issues all steps that the rank may issue.
     fn issue(&mut self, rank: u32) -> Result<(), Violation> {
         while let Some(step) = self.ranks[rank as usize].may_issue(rank)? {
             let state = &mut self.ranks[rank as usize];
@@ -209,7 +204,6 @@ impl<'a, G: Generator> PlanSimulation<'a, G> {
         Ok(())
     }
 
-    /// Compares all outputs with the required results.
     fn check_results(&self) -> Result<(), Violation> {
         let calls = &self.check.calls;
         let commutative = calls.first().is_none_or(Call::commutative);
@@ -248,8 +242,7 @@ impl<G: Generator> SimulatedRank<G> {
         self.outstanding.iter().any(|(other, _)| *other == number)
     }
 
-    /// The next step, if its dependencies are complete and the window has room.
-    fn may_issue(&self, rank: u32) -> Result<Option<Step>, Violation> {
+    fn may_issue(&self, rank: u32) -> Result<Option<PlanStep>, Violation> {
         let Some(step) = self.next else { return Ok(None) };
         let malformed = || Violation::Malformed {
             rank,

@@ -9,7 +9,6 @@ use oxmpi_plan::Collective;
 
 pub(crate) const VERSION: u64 = 3;
 
-/// Parses a file and adds warnings to `notes`.
 pub(crate) fn parse(file: &str, text: &str, notes: &mut Vec<Problem>) -> Result<Rules, Problem> {
     let root = parse_json(text)?;
     let members = object(&root, "an object", &["$schema", "rule_file_version", "module", "collectives"])?;
@@ -104,7 +103,6 @@ fn message_rule(
     }
 }
 
-/// The range that two members give.
 fn range(
     members: &[JsonMember],
     (min, max): (&str, &str),

@@ -3,7 +3,6 @@
 
 use crate::position::{Position, Problem, TextCursor};
 
-/// The deepest nesting of values.
 const MAX_DEPTH: usize = 32;
 
 #[derive(Clone, Debug)]
@@ -31,7 +30,6 @@ pub(super) struct JsonMember {
 }
 
 impl JsonValue {
-    /// The value as error messages show it.
     pub(super) fn shown(&self) -> String {
         match self {
             JsonValue::Null => "null".to_string(),
@@ -44,7 +42,6 @@ impl JsonValue {
     }
 }
 
-/// Parses a text that is one value.
 pub(super) fn parse(text: &str) -> Result<JsonNode, Problem> {
     let mut parser = JsonParser { cursor: TextCursor::new(text), depth: 0 };
     let node = parser.value("a value")?;

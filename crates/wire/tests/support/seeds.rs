@@ -30,7 +30,6 @@ pub(crate) fn each_seed(case: impl Fn(u64)) {
     }
 }
 
-/// The value of an environment variable.
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
