@@ -142,7 +142,7 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     let directory = prefix::find();
     let mut found = Found::gather(std::env::vars_os(), directory.as_deref());
     for (option, name, value) in &asked.said {
-        found.say(name, value, Source::CommandLine(format!("{option} {name} {value}")));
+        found.set_strongest(name, value, Source::CommandLine(format!("{option} {name} {value}")));
     }
     let survey = |module: &&'static Module| Some((*module, survey::survey(module, &found.params)?));
     let surveys = asked.surveys.iter().filter_map(survey).collect();

@@ -27,7 +27,7 @@ use oxmpi_plan::{
     AlgorithmId, AnyPlan, Call, Collective, Member, Nodes, Parameters, Setup, Shared, choose_on, make,
     make_on,
 };
-use oxmpi_tuned::components::{Asked as AskedFor, serves};
+use oxmpi_tuned::components::{ComponentSet as AskedFor, serves};
 use oxmpi_tuned::stack::{basic, reasons, smp_reason, smp_segment};
 use oxmpi_tuned::{
     AgreementSettings, CallFacts, CommFacts, Component, Components, Decision, Facts, Form, Position, Reason,

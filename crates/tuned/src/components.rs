@@ -8,7 +8,7 @@ use crate::agreement::AgreementSettings;
 use crate::collectives::index_of;
 use crate::handed::HandedOver;
 
-pub use oxmpi_param::components::{Asked, BadName, Component};
+pub use oxmpi_param::components::{BadName, Component, ComponentSet};
 
 /// How a collective is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -163,7 +163,7 @@ impl VirtualNodes {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Components {
     /// Which are asked.
-    pub asked: Asked,
+    pub asked: ComponentSet,
     /// The priority of each, in their order.
     pub priorities: [u32; Component::COUNT],
     /// The most ranks for which basic is linear.
@@ -206,7 +206,7 @@ impl Default for Components {
     fn default() -> Components {
         let params = Params::default();
         Components {
-            asked: Asked::ALL,
+            asked: ComponentSet::ALL,
             priorities: priorities(&params),
             crossover: params.coll_crossover(),
             reduce_crossover: params.coll_reduce_crossover(),
@@ -228,7 +228,7 @@ impl Components {
     /// The parameter that is wrong, and why.
     pub fn new(params: &Params) -> Result<Components, (&'static str, String)> {
         Ok(Components {
-            asked: Asked::parse(params.coll()).map_err(|bad| ("coll", bad.to_string()))?,
+            asked: ComponentSet::parse(params.coll()).map_err(|bad| ("coll", bad.to_string()))?,
             priorities: priorities(params),
             crossover: params.coll_crossover(),
             reduce_crossover: params.coll_reduce_crossover(),

@@ -6,7 +6,7 @@
 
 use crate::agreement::AgreementSettings;
 use crate::collectives::Facts;
-use crate::components::{Asked, Barriers, Component, Components, Form, serves};
+use crate::components::{Barriers, Component, ComponentSet, Components, Form, serves};
 use crate::handed::HandedOver;
 use oxmpi_plan::table::{Parameter, by_name};
 use oxmpi_plan::{AlgorithmId, Collective, Nodes, Setup, segment_bytes};
@@ -410,7 +410,7 @@ impl Components {
         // ftagree serves none.
         let mut priorities = Components::default().priorities;
         priorities[Component::Ftagree as usize] = self.priority(Component::Ftagree);
-        self.asked.with(Component::Ftagree) == Asked::ALL
+        self.asked.with(Component::Ftagree) == ComponentSet::ALL
             && self.priorities == priorities
             && self.barriers == Barriers::default()
             && self.virtual_nodes.is_none()

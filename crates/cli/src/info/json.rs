@@ -79,7 +79,7 @@ fn selection(asked: &Asked, params: &Params) -> Json {
             "steps": all(&found.steps),
             "world": World::new(params, asked.ranks()).map(|world| world.json()),
         }),
-        Err(SelectError::Impossible(failed)) => {
+        Err(SelectError::NothingLeft(failed)) => {
             json!({ "error": failed.to_string(), "steps": all(&failed.steps) })
         }
         Err(error) => json!({ "error": error.to_string() }),

@@ -119,7 +119,7 @@ fn selection(asked: &Asked, params: &Params) -> String {
             out += &format!("  rpi {}, coll {coll}{cr}, {}\n", found.rpi, found.level);
             (found.steps, true)
         }
-        Err(SelectError::Impossible(failed)) => (failed.steps, false),
+        Err(SelectError::NothingLeft(failed)) => (failed.steps, false),
         Err(_) => (Vec::new(), false), // told among the errors
     };
     steps.iter().for_each(|step| out += &format!("  {}\n", step.to_string().replace('\n', "\n  ")));

@@ -232,7 +232,7 @@ fn it_is_plain_unless_somebody_says_something_about_who_serves() {
     assert!(Components::default().is_plain());
     assert!(components(&[("coll_crossover", "9")]).is_plain(), "basic serves what it serves anyway");
     assert!(components(&[("coll_ftagree_priority", "9")]).is_plain(), "ftagree serves no collective");
-    assert_eq!(components(&[("coll", "^ftagree")]).asked.with(Component::Ftagree), Asked::ALL);
+    assert_eq!(components(&[("coll", "^ftagree")]).asked.with(Component::Ftagree), ComponentSet::ALL);
     for said in [
         ("coll", "tuned"),
         ("coll_tuned_priority", "60"),

@@ -52,7 +52,7 @@ static CRTCP: Module = Module {
     help: "'crtcp' is sockets whose connections can be given up and made again ('oxmpi quiesce').",
     params: &[&CR_SHORT, &CR_BUFFERS, &CR_PRIORITY],
     priority: Some(&CR_PRIORITY),
-    btl: Btl { names: &["tcp"], left: BtlRule::Asked },
+    btl: Btl { names: &["tcp"], left: BtlRule::Requested },
     checkpoints: true,
     needs: Supplies::Listeners,
     // A checkpoint has no image of what processes share.
