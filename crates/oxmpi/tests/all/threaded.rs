@@ -1,4 +1,5 @@
-//! A process whose threads all talk at once. Its own program: a process is initialised once.
+//! A process whose threads all communicate at the same time, in its own program, as a process is
+//! initialised once.
 
 use oxmpi::{
     ANY_SOURCE, Communicator, ErrorKind, Group, Message, Multiple, Persistent, Request, RequestSet,
@@ -39,7 +40,7 @@ fn all_threads_may_call_and_the_types_say_so() {
                 }
             });
         }
-        // Several threads wait for the same messages: each is given to one of them, whole.
+        // Several threads wait for the same messages: each message goes to one of them, whole.
         for _ in 0..2 {
             s.spawn(|| {
                 for _ in 0..200 {
@@ -49,7 +50,8 @@ fn all_threads_may_call_and_the_types_say_so() {
                 }
             });
         }
-        // Scopes of several threads, and found messages: whoever finds one has it alone.
+        // Scopes of several threads, and probed messages: the thread that finds a message is its
+        // only owner.
         for tag in 20..22 {
             let world = &world;
             s.spawn(move || {
