@@ -3,7 +3,7 @@
 //! The payload of a message lies in a user's buffer, which another thread of the program may
 //! (wrongly) write, or in a segment that another process maps. A `&[u8]` would promise the compiler
 //! that nobody writes it. [`Bytes`] and [`BytesMut`] promise only that the memory stays mapped for
-//! their lifetime; they can be sliced and copied.
+//! their lifetime. A copy panics if the lengths differ, a slice if it does not lie inside the view.
 
 mod long;
 mod vectors;
@@ -74,9 +74,6 @@ impl<'a> Bytes<'a> {
     }
 
     /// The `len` bytes from `offset` on.
-    ///
-    /// # Panics
-    /// If the range does not lie inside the view.
     #[inline(always)]
     pub fn slice(&self, offset: usize, len: usize) -> Bytes<'a> {
         if offset > self.len || len > self.len - offset {
@@ -86,9 +83,6 @@ impl<'a> Bytes<'a> {
     }
 
     /// Copies all bytes to `to`.
-    ///
-    /// # Panics
-    /// If the lengths differ.
     #[inline(always)]
     pub fn copy_to(&self, to: BytesMut<'_>) {
         assert_eq!(self.len, to.len, "copy between views of different lengths");
@@ -118,9 +112,6 @@ impl<'a> Bytes<'a> {
     /// the processor's string instruction, which does not fetch the lines that it overwrites. The C
     /// library uses this instruction only for some alignments. Where the instruction itself is slow
     /// (`long::is_slow`), vectors copy instead.
-    ///
-    /// # Panics
-    /// If the lengths differ.
     #[inline]
     pub fn copy_over(&self, to: BytesMut<'_>) {
         if self.len < long::SHARED_BYTES {
@@ -133,9 +124,6 @@ impl<'a> Bytes<'a> {
 
     /// [`copy_to`](Self::copy_to) with vectors in place of the string instruction for long copies:
     /// the string instruction is slower at reading data that a near processor has just written.
-    ///
-    /// # Panics
-    /// If the lengths differ.
     #[inline]
     pub fn copy_by_vectors(&self, to: BytesMut<'_>) {
         if self.len < long::STRING_BYTES {
@@ -162,9 +150,6 @@ impl<'a> Bytes<'a> {
     /// processors that have such stores. They are *not ordered* with later stores, not even with a
     /// release store: call [`store_fence`] before publishing the bytes to another thread. The ring
     /// does so for the data that its `fill` closures copy.
-    ///
-    /// # Panics
-    /// If the lengths differ.
     #[inline]
     pub fn copy_to_streaming(&self, to: BytesMut<'_>) {
         assert_eq!(self.len, to.len, "copy between views of different lengths");
@@ -174,18 +159,12 @@ impl<'a> Bytes<'a> {
 
     /// [`copy_to_streaming`](Self::copy_to_streaming), followed by [`store_fence`]: later stores
     /// become visible after the copied bytes.
-    ///
-    /// # Panics
-    /// If the lengths differ.
     pub fn copy_past_caches(&self, to: BytesMut<'_>) {
         self.copy_to_streaming(to);
         store_fence();
     }
 
     /// Copies all bytes to `to` in the manner of `kind`.
-    ///
-    /// # Panics
-    /// If the lengths differ.
     #[inline]
     pub fn copy_by(&self, kind: CopyKind, to: BytesMut<'_>) {
         match kind {
@@ -250,9 +229,6 @@ impl<'a> BytesMut<'a> {
     }
 
     /// The `len` bytes from `offset` on.
-    ///
-    /// # Panics
-    /// If the range does not lie inside the view.
     #[inline(always)]
     pub fn slice(&mut self, offset: usize, len: usize) -> BytesMut<'_> {
         if offset > self.len || len > self.len - offset {
@@ -262,9 +238,6 @@ impl<'a> BytesMut<'a> {
     }
 
     /// [`BytesMut::slice`] that consumes the view and keeps its lifetime.
-    ///
-    /// # Panics
-    /// If the range does not lie inside the view.
     #[inline]
     pub fn into_slice(self, offset: usize, len: usize) -> BytesMut<'a> {
         if offset > self.len || len > self.len - offset {

@@ -76,7 +76,6 @@ pub fn cores() -> io::Result<Vec<Core>> {
     Ok(cores)
 }
 
-/// The NUMA nodes and the processors of each; empty if sysfs has none.
 fn numa_nodes() -> Vec<(usize, Vec<usize>)> {
     let Ok(entries) = std::fs::read_dir("/sys/devices/system/node") else { return Vec::new() };
     let of_entry = |entry: std::fs::DirEntry| {

@@ -13,7 +13,6 @@ use std::{
     os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
 };
 
-/// The longest datagram in bytes.
 pub const DATAGRAM_MAX: usize = 4096;
 
 /// Creates two connected sockets, close-on-exec (socketpair(2)).

@@ -49,7 +49,6 @@ pub fn write_at(file: BorrowedFd<'_>, from: Bytes<'_>, offset: u64) -> io::Resul
 pub enum LockKind {
     /// Excludes writers: others may hold a shared lock on the same range.
     Shared,
-    /// Excludes readers and writers.
     Exclusive,
 }
 

@@ -93,9 +93,7 @@ struct SavedSignals {
 
 /// The state that all threads inside [`keep_signals`] share.
 struct SharedState {
-    /// The number of threads inside.
     inside: usize,
-    /// The process's state when the first of these threads entered.
     process: Option<(Dispositions, EnvironmentRequests)>,
 }
 

@@ -53,9 +53,7 @@ pub struct Watched {
 /// The kind of an access to data.
 #[derive(Clone, Copy, Debug)]
 pub enum Touch {
-    /// A read: concurrent reads are allowed.
     Read,
-    /// A write: no concurrent access is allowed.
     Write,
 }
 

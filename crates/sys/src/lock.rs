@@ -175,7 +175,6 @@ impl<T: fmt::Debug> fmt::Debug for LaneLock<T> {
 pub struct LaneGuard<'a, T> {
     lock: &'a LaneLock<T>,
     me: usize,
-    /// `Some` with threads.
     held: Option<MutexGuard<'a, ()>>,
     /// Makes the guard `!Send`, so that a `T` that is not `Sync` stays in its thread.
     _here: PhantomData<*const T>,

@@ -38,7 +38,6 @@ pub fn denied() -> Option<io::Error> {
     memfd_create("oxmpi-test", MemfdFlags::CLOEXEC).err().map(io::Error::from)
 }
 
-/// The directories for such files, the best first.
 fn directories() -> Vec<PathBuf> {
     let temporary = std::env::var_os("TMPDIR").filter(|path| !path.is_empty()).map(PathBuf::from);
     let known = ["/tmp", "/var/tmp"].map(PathBuf::from);
@@ -59,7 +58,6 @@ fn create_in(directories: &[PathBuf]) -> Result<OwnedFd, String> {
     narrow.ok_or_else(|| refusals.join("; "))
 }
 
-/// Creates a file in a directory; returns the free bytes of its file system, too.
 fn create_at(directory: &Path) -> rustix::io::Result<(OwnedFd, u64)> {
     // EXCL: the file can never be given a name.
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::EXCL | OFlags::CLOEXEC;

@@ -14,7 +14,6 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 const MAX_PIECES: usize = 4;
-/// The socket's buffer in bytes; the kernel lowers it to net.core.wmem_max.
 const BUFFER: usize = 1 << 20;
 const CONTROL: usize = 64;
 

@@ -26,7 +26,6 @@ pub struct Poller {
     closed: OnceLock<ClosedCallback>,
 }
 
-/// The callback, and whether it was called.
 struct ClosedCallback(Box<dyn Fn(Closed) + Send + Sync>, AtomicBool);
 
 impl std::fmt::Debug for ClosedCallback {
@@ -226,7 +225,6 @@ impl Poller {
 }
 
 impl AsFd for Poller {
-    /// Readable when a descriptor is ready.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.set.as_fd()
     }

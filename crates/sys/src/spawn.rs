@@ -129,7 +129,6 @@ pub fn spawn(program: &Program<'_>) -> io::Result<Process> {
     Ok(Process { pid, pidfd })
 }
 
-/// The code of the child, on its own stack in the launcher's memory.
 extern "C" fn run_child(arg: *mut c_void) -> c_int {
     // SAFETY: `spawn` passes a pointer to its `Child`, and sleeps until the child has called execve
     // or _exit.
@@ -249,7 +248,6 @@ pub fn split() -> io::Result<Option<rustix::process::Pid>> {
     Ok(child)
 }
 
-/// The number of the child in the parent, `None` in the child.
 fn fork() -> io::Result<Option<rustix::process::Pid>> {
     if std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() > 1) {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "a process with threads cannot be forked"));

@@ -17,7 +17,6 @@ use rustix::fs::{Mode, OFlags};
 /// SIGPIPE.
 pub const UNREAD_CODE: i32 = 128 + libc::SIGPIPE;
 
-/// The first error, with the name of its output.
 static LOST: Mutex<Option<(&str, io::Error)>> = Mutex::new(None);
 
 /// Whether standard output and error were closed when the program was loaded: Rust opens /dev/null

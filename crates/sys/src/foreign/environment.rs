@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 type Array = *const *const c_char;
 
 unsafe extern "C" {
-    /// environ(7) of POSIX.
     static mut environ: Array;
 }
 
@@ -30,7 +29,6 @@ pub(super) struct EnvironmentRequests {
 unsafe impl Send for EnvironmentRequests {}
 
 impl EnvironmentRequests {
-    /// Sets each variable that is not in the environment.
     pub(super) fn set(variables: &[(&'static CStr, &CStr)]) -> EnvironmentRequests {
         let before = array().load(Ordering::Acquire).cast_const();
         let mut names = Vec::new();

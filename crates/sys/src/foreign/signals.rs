@@ -5,19 +5,16 @@ use std::mem::zeroed;
 use std::ptr::{null, null_mut};
 
 const LAST: c_int = 64;
-/// Bytes of a signal mask that the kernel reads.
 const KNOWN: usize = LAST as usize / 8;
 
 pub(super) struct Dispositions(Vec<(c_int, libc::sigaction)>);
 
 impl Dispositions {
-    /// Reads all dispositions, by one system call for each signal.
     pub(super) fn read() -> Dispositions {
         // The C library refuses the signals that it uses itself; they are left out.
         Dispositions((1..=LAST).filter_map(|signal| Some((signal, disposition(signal)?))).collect())
     }
 
-    /// Restores each disposition that has changed.
     pub(super) fn restore(&self) {
         for (signal, before) in &self.0 {
             if disposition(*signal).is_some_and(|now| !is_same(&now, before)) {

@@ -104,7 +104,6 @@ impl PidNamespace {
         Ok(found)
     }
 
-    /// Ends a namespace that this process has made: afterwards the number of its init is free.
     fn end(self) {
         if let Some(init) = &self.init {
             // The init may have ended already.
@@ -151,7 +150,6 @@ impl PidNamespace {
         Ok(Some(found))
     }
 
-    /// The namespace whose init has this directory in /proc.
     fn below(init: &Path) -> io::Result<PidNamespace> {
         let open = |name: &str| File::open(init.join(name));
         let numbers = open("ns/pid")?;
@@ -308,7 +306,6 @@ fn why_foreign(process: &Path) -> io::Result<Option<String>> {
     Ok(None)
 }
 
-/// The real, effective, saved and file system user of a process (`Uid` of proc_pid_status(5)).
 fn users_in(status: &str) -> Vec<u32> {
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
     line.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()

@@ -47,7 +47,6 @@ fn mask_of(signals: &[i32]) -> libc::sigset_t {
     }
 }
 
-/// Changes the calling thread's mask and returns the old one.
 pub(super) fn set_mask(how: c_int, set: &libc::sigset_t) -> io::Result<SignalMask> {
     let mut old = std::mem::MaybeUninit::uninit();
     // SAFETY: both sets are valid; the old one is written on success.
