@@ -18,7 +18,7 @@ pub enum Level {
 
 /// When a program can change a parameter itself (MPI_T_cvar_write).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum ChangeRule {
     /// Never: the launcher or the other ranks depend on the value.
     Never,
     Always,
@@ -26,13 +26,13 @@ pub enum Change {
     Alike,
 }
 
-impl Change {
+impl ChangeRule {
     /// The moment, in words.
     pub const fn when(self) -> &'static str {
         match self {
-            Change::Never => "fixed when the job starts",
-            Change::Always => "a program may change it at any time",
-            Change::Alike => "a program may change it at any time, on all ranks alike",
+            ChangeRule::Never => "fixed when the job starts",
+            ChangeRule::Always => "a program may change it at any time",
+            ChangeRule::Alike => "a program may change it at any time, on all ranks alike",
         }
     }
 }
@@ -51,7 +51,7 @@ pub struct Param {
     /// Whether only powers of two are values, as for rings whose index is a mask.
     pub power_of_two: bool,
     pub level: Level,
-    pub change: Change,
+    pub change: ChangeRule,
     pub help: &'static str,
 }
 
@@ -66,7 +66,7 @@ impl Param {
         max: 1 << 20,
         power_of_two: false,
         level: Level::Tune,
-        change: Change::Never,
+        change: ChangeRule::Never,
         help: "",
     };
 

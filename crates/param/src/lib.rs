@@ -52,13 +52,13 @@ pub mod tuned;
 
 pub use absent::{Absence, NoEffect, absence};
 pub use choices::{Accelerator, Encrypt, InitialErrhandler, SingleCopy};
-pub use definition::{Change, Level, Param, Value};
+pub use definition::{ChangeRule, Level, Param, Value};
 pub use load::{Found, Ignored};
 pub use module::Module;
 pub use parse::{ParamError, SWITCH_WORDS, Unit};
 pub use registry::Params;
 pub use select::modules::LEAST_SOCKET_BUFFERS;
-pub use select::{Decision, Job, NodeCount, SelectError, ThreadLevel};
+pub use select::{Job, ModuleSelection, NodeCount, SelectError, ThreadLevel};
 pub use source::{FileLine, Source};
 
 use std::ffi::OsStr;

@@ -4,7 +4,7 @@
 //! ([`Module::params`]), and at the end the rows of the tuned collectives.
 
 use crate::choices::{Accelerator, Encrypt, InitialErrhandler, SingleCopy};
-use crate::definition::{Change, Level, Param, Value};
+use crate::definition::{ChangeRule, Level, Param, Value};
 use crate::module::Module;
 use crate::parse::{ParamError, Unit};
 use crate::source::Source;
@@ -310,8 +310,8 @@ macro_rules! parameters {
             help: $help,
         }
     };
-    (@change) => { Change::Never };
-    (@change $change:ident) => { Change::$change };
+    (@change) => { ChangeRule::Never };
+    (@change $change:ident) => { ChangeRule::$change };
     (@getter $name:ident, by_hand, $row:tt) => {};
     (@getter $name:ident, switch, {
         default: $default:literal, aliases: $aliases:expr, level: $level:ident, $(change: $change:ident,)?

@@ -93,7 +93,7 @@ impl fmt::Display for SelectionStep {
 
 /// The selected modules.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
+pub struct ModuleSelection {
     pub level: ThreadLevel,
     pub rpi: &'static str,
     /// The module that carries messages between nodes, if it is another one and was not dropped.
@@ -152,7 +152,7 @@ struct SelectionState<'a> {
 /// # Errors
 /// No module is left that could carry messages, serve collectives, or write the requested
 /// checkpoints.
-pub fn decide(rows: &[ModuleRow], request: &SelectionRequest) -> Result<Decision, NothingLeft> {
+pub fn decide(rows: &[ModuleRow], request: &SelectionRequest) -> Result<ModuleSelection, NothingLeft> {
     let left_out = rows.iter().filter(|row| row.left_out.is_some()).map(ModuleRow::title).collect();
     let (steps, left) = (Vec::new(), rows.iter().collect());
     let mut state = SelectionState { request, level: request.level, steps, left, left_out };
@@ -172,7 +172,7 @@ pub fn decide(rows: &[ModuleRow], request: &SelectionRequest) -> Result<Decision
     });
     let coll = state.list_coll()?;
     let cr = state.select_cr()?;
-    Ok(Decision { level, rpi: rpi.name, between, coll, cr, steps: state.steps })
+    Ok(ModuleSelection { level, rpi: rpi.name, between, coll, cr, steps: state.steps })
 }
 
 impl ModuleRow {
@@ -187,10 +187,10 @@ impl ModuleRow {
 
     /// The reason why it cannot carry messages to all nodes of a job.
     fn misses_route(&self, rows: &[ModuleRow], request: &SelectionRequest) -> Option<String> {
-        let (nodes, way) = (request.nodes.as_ref()?, self.between?);
-        let row = rows.iter().find(|row| row.framework == Framework::Between && row.name == way)?;
+        let (nodes, route) = (request.nodes.as_ref()?, self.between?);
+        let row = rows.iter().find(|row| row.framework == Framework::Between && row.name == route)?;
         let why = row.dropped()?;
-        Some(format!("the job is on {nodes}, between which messages go by {way}: {why}"))
+        Some(format!("the job is on {nodes}, between which messages go by {route}: {why}"))
     }
 
     /// The reason why it does not run at a thread level.
@@ -284,10 +284,12 @@ impl<'a> SelectionState<'a> {
             self.level = winner.lowest;
             text += &format!("; the thread level is raised to {}, from which on it runs", self.level);
         }
-        let is_left = |way: &&str| self.ranked(Framework::Between).iter().any(|row| row.name == *way);
+        let is_left = |route: &&str| self.ranked(Framework::Between).iter().any(|row| row.name == *route);
         let between = winner.between.filter(is_left);
         text += &match (winner.between, between) {
-            (Some(_), Some(way)) => format!("; between nodes, if there are several, messages go by {way}"),
+            (Some(_), Some(route)) => {
+                format!("; between nodes, if there are several, messages go by {route}")
+            }
             (Some(_), None) => "; nothing is left that carries messages between nodes".to_string(),
             (None, _) => String::new(),
         };

@@ -1,7 +1,7 @@
 //! The modules of this program, a row each, and the selection for a job.
 
 use super::transports::{ModuleRequests, SelectError};
-use super::{Decision, Framework, ModuleRow, SelectionRequest, ThreadLevel, decide};
+use super::{Framework, ModuleRow, ModuleSelection, SelectionRequest, ThreadLevel, decide};
 use crate::components::Component;
 use crate::module::{BetweenNodes, Module, SocketParams};
 use crate::registry::Params;
@@ -52,7 +52,7 @@ const SOCKET_BUFFERS: usize = 1 << 20;
 /// fit.
 pub const LEAST_SOCKET_BUFFERS: usize = 32 << 10;
 
-impl Decision {
+impl ModuleSelection {
     /// The selected transport.
     pub fn transport(&self) -> &'static Module {
         Module::named(self.rpi).unwrap_or_else(Module::first)
@@ -61,7 +61,7 @@ impl Decision {
 
 /// The rows for a job with these requests.
 fn rows(params: &Params, job: &Job, requests: &ModuleRequests) -> Vec<ModuleRow> {
-    let way = Module::between_nodes();
+    let route = Module::between_nodes();
     // Images of whole jobs work with any transport, but a transport that serves nothing else is not
     // selected without a request.
     let for_cr = params.cr().filter(|_| !requests.names_transport());
@@ -85,15 +85,15 @@ fn rows(params: &Params, job: &Job, requests: &ModuleRequests) -> Vec<ModuleRow>
             Some(_) => (module.unavailable)(job),
             None => module.refusal(params, job),
         },
-        between: way.filter(|_| module.between == BetweenNodes::Another).map(|way| way.name),
+        between: route.filter(|_| module.between == BetweenNodes::Another).map(|route| route.name),
     };
     let transports = Module::all().iter().map(|module| row(module));
-    let between = way.map(|way| ModuleRow {
+    let between = route.map(|route| ModuleRow {
         framework: Framework::Between,
         checkpoints: true,
         left_out: requests.left_out_between(),
         between: None,
-        ..row(way)
+        ..row(route)
     });
     // Whether a component serves a communicator is decided when the communicator is made.
     let components = Component::all().chain(requests.names_base_alone().then_some(Component::Base));
@@ -146,7 +146,7 @@ impl Params {
     /// # Errors
     /// The parameters `rpi`, `pml`, `btl`, `mtl` and `coll` name unknown modules or contradict each
     /// other, no module is left, or the variable is wrong.
-    pub fn select(&self, job: &Job, level: ThreadLevel) -> Result<Decision, SelectError> {
+    pub fn select(&self, job: &Job, level: ThreadLevel) -> Result<ModuleSelection, SelectError> {
         let (level, by) = match ThreadLevel::from_env()? {
             Some((level, variable)) => (level, format!("environment variable {variable}")),
             None => (level, "as the program requests".to_string()),
@@ -173,8 +173,8 @@ impl Params {
     /// The parameters of the sockets between processes: those of the transport in use, or of the
     /// one between nodes.
     pub fn sockets(&self) -> Option<&'static SocketParams> {
-        let way = || Module::between_nodes()?.sockets.as_ref();
-        self.rpi().sockets.as_ref().or_else(way)
+        let route = || Module::between_nodes()?.sockets.as_ref();
+        self.rpi().sockets.as_ref().or_else(route)
     }
 
     /// The eager limit of sockets in bytes, by the parameter of the transport in use. An odd number

@@ -29,14 +29,14 @@ pub enum SelectError {
     },
     /// The parameters exclude the transport between nodes.
     #[error(
-        "parameter 'btl' is '{value}' (from {from}): it leaves out '{way}', by which messages go between nodes, and the job \
+        "parameter 'btl' is '{value}' (from {from}): it leaves out '{route}', by which messages go between nodes, and the job \
          is on {nodes}: {remedy}"
     )]
     Between {
         value: String,
         from: String,
         /// The transport between nodes.
-        way: &'static str,
+        route: &'static str,
         nodes: NodeCount,
         remedy: String,
     },
@@ -131,7 +131,7 @@ fn request_mtl(pml: Option<&List<'_>>, mtl: Option<&List<'_>>) -> Result<MtlRequ
 /// The result of [`request_mtl`].
 struct MtlRequest {
     /// The requested transports, and the source of the request.
-    requested: Option<Named>,
+    requested: Option<RequestedTransports>,
     /// The excluded transports.
     left_out: Vec<&'static Module>,
     /// The parameter that excludes them, with its value and source.
@@ -161,12 +161,12 @@ fn plain_names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The transports that a parameter requests by name, and the source of the request.
-type Named = (Vec<&'static Module>, Source);
+type RequestedTransports = (Vec<&'static Module>, Source);
 
 /// The requests of all parameters.
 #[derive(Debug, Default)]
 pub(super) struct ModuleRequests {
-    rpi: Option<Named>,
+    rpi: Option<RequestedTransports>,
     /// The list of transports, and its parameter with value and source.
     btl: Option<(BtlList, String)>,
     /// Excluded transports whose network matches messages, and the parameter that excludes them.
@@ -306,17 +306,18 @@ impl ModuleRequests {
         let named: Vec<_> = names.into_iter().filter_map(Module::named).collect();
         let rpi = (!named.is_empty()).then(|| (named, from("rpi").clone()));
         // The named transports that another list keeps, which must keep at least one.
-        let left_by = |list: &List<'_>, rpi: &Named, leaves: &dyn Fn(&'static Module) -> bool| {
-            let left: Vec<_> = rpi.0.iter().copied().filter(|module| leaves(module)).collect();
-            let contradiction = || SelectError::Contradiction {
-                requested: names_of(&rpi.0),
-                from: rpi.1.to_string(),
-                parameter: list.parameter,
-                list: list.value.into(),
-                list_from: list.from.to_string(),
+        let left_by =
+            |list: &List<'_>, rpi: &RequestedTransports, leaves: &dyn Fn(&'static Module) -> bool| {
+                let left: Vec<_> = rpi.0.iter().copied().filter(|module| leaves(module)).collect();
+                let contradiction = || SelectError::Contradiction {
+                    requested: names_of(&rpi.0),
+                    from: rpi.1.to_string(),
+                    parameter: list.parameter,
+                    list: list.value.into(),
+                    list_from: list.from.to_string(),
+                };
+                if left.is_empty() { Err(contradiction()) } else { Ok((left, rpi.1.clone())) }
             };
-            if left.is_empty() { Err(contradiction()) } else { Ok((left, rpi.1.clone())) }
-        };
         let rpi = match (rpi, mtl.as_ref().or(pml.as_ref())) {
             (Some(rpi), Some(list)) => Some(left_by(list, &rpi, &|module| {
                 !left_out.contains(&module)
@@ -352,11 +353,11 @@ impl ModuleRequests {
             return Err(btl.wrong(format!("it leaves no way from one process to another: add {names}")));
         }
         let goes_itself = |module: &Module| module.between == BetweenNodes::Itself && left.names(module);
-        let way = Module::between_nodes().filter(|way| !left.has(way, false));
-        let way = way.filter(|_| !listed().any(goes_itself));
-        if let (Some(nodes), Some(way)) = (job.nodes, way) {
+        let route = Module::between_nodes().filter(|route| !left.has(route, false));
+        let route = route.filter(|_| !listed().any(goes_itself));
+        if let (Some(nodes), Some(route)) = (job.nodes, route) {
             let all = plain_names().collect::<Vec<_>>().join(",");
-            let way = way.btl.names.first().unwrap_or(&way.name);
+            let route = route.btl.names.first().unwrap_or(&route.name);
             let one_node = match nodes {
                 NodeCount::Hosts(_) => "run all ranks on one host",
                 NodeCount::Virtual(_) => "have no virtual nodes ('--mca mpi_virtual_nodes 1')",
@@ -364,10 +365,10 @@ impl ModuleRequests {
             return Err(SelectError::Between {
                 value: btl.value.into(),
                 from: btl.from.to_string(),
-                way,
+                route,
                 nodes,
                 remedy: format!(
-                    "add '{way}' ('--mca btl self,{all}'), leave the parameter out, or {one_node}"
+                    "add '{route}' ('--mca btl self,{all}'), leave the parameter out, or {one_node}"
                 ),
             });
         }
@@ -408,8 +409,8 @@ impl ModuleRequests {
     /// The reason why the parameters exclude the transport between nodes. `rpi` does not exclude
     /// it: a requested module that does not leave the node needs it.
     pub(super) fn left_out_between(&self) -> Option<String> {
-        let way = Module::between_nodes()?;
-        self.btl.as_ref().filter(|(left, _)| !left.has(way, false)).map(|(_, text)| text.clone())
+        let route = Module::between_nodes()?;
+        self.btl.as_ref().filter(|(left, _)| !left.has(route, false)).map(|(_, text)| text.clone())
     }
 
     /// Whether `coll` names `base` but not `basic`.
