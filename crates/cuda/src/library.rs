@@ -116,8 +116,7 @@ pub fn loads() -> u64 {
 }
 
 impl Driver {
-    /// Loads the library `name`, a file name as the loader takes it. Does not initialise the
-    /// driver.
+    /// Loads the library `name`, a file name for the loader, without initialising it.
     pub fn open(name: &str) -> Result<Arc<Driver>, DriverError> {
         let missing = |why: String| DriverError::Missing { library: name.to_string(), why };
         Driver::of_library(&ForeignLibrary::open(name).map_err(missing)?, name)
@@ -217,8 +216,7 @@ impl Driver {
             [CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_CONTEXT];
         let places: [*mut c_void; 3] =
             [(&raw mut kind).cast(), (&raw mut is_managed).cast(), (&raw mut context).cast()];
-        // SAFETY: each attribute has a destination of its size (a boolean takes at most four
-        // bytes).
+        // SAFETY: each attribute has a destination of its size (a boolean: at most four bytes).
         let status = unsafe {
             (self.symbols.pointer_get_attributes)(
                 attributes.len() as c_uint,

@@ -239,8 +239,7 @@ impl DeviceRegion {
         Ok(())
     }
 
-    /// Copies rows: in the device they are `rows.pitch` bytes apart, in the host's memory they are
-    /// contiguous.
+    /// Copies rows: `rows.pitch` bytes apart in the device, contiguous in the host's memory.
     fn copy_rows(&self, device: usize, rows: Rows, host: *mut u8, is_read: bool) -> Result<(), i32> {
         let (device, host) = (device as DevicePointer, host.cast::<c_void>());
         let (of_device, of_host) = (CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_HOST);

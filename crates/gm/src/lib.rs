@@ -1,5 +1,4 @@
-//! GM 2, the message-passing library of Myrinet networks, opened at run time, behind safe
-//! functions.
+//! GM 2, the library of Myrinet networks, opened at run time, behind safe functions.
 //!
 //! OxMPI builds without GM, and runs without it where no job uses it. A [`GmLibrary`] is opened by
 //! name. An [`OpenPort`] is a port of an interface: a process sends from it to ports of any node,

@@ -176,8 +176,7 @@ impl OpenPort {
             }
             let is_in_use = matches!(status, GM_BUSY | GM_STILL_SHUTTING_DOWN);
             let is_beyond = matches!(status, GM_INVALID_PARAMETER | GM_INVALID_PORT_NUMBER);
-            // The interface has fewer ports than the candidates: the error of an existing port is
-            // more useful.
+            // The interface has fewer ports: the error of an existing port is more useful.
             if !is_beyond || last.is_none() {
                 last = Some(library.error("gm_open", status));
             }
@@ -220,8 +219,7 @@ impl OpenPort {
             ended: Box::default(),
         };
         let mut node = 0;
-        // SAFETY: the port is open, `drop` closes it also after an error here; each call writes a
-        // number.
+        // SAFETY: the port is open, `drop` closes it after an error; each call writes a number.
         unsafe {
             library.check("gm_get_node_id", (symbols.get_node_id)(raw, &mut node))?;
             library
@@ -387,8 +385,7 @@ impl OpenPort {
         Ok(WordId(self.made_words as u32 - 1))
     }
 
-    /// The address of the word that the peer writes; 8 bytes behind lies the source of writes to
-    /// the peer.
+    /// The address of the word that the peer writes; the source for the peer's is 8 bytes on.
     fn place(&self, word: WordId) -> Option<*mut u8> {
         let at = word.0 as usize;
         let region = self.words.get(at / WORDS).filter(|_| at < self.made_words)?;
@@ -465,8 +462,7 @@ impl OpenPort {
                     // these kinds are messages.
                     into.extend(unsafe { self.received(&*event) });
                 }
-                // SAFETY: the event is the last one read. Callbacks access only records and
-                // `ended`.
+                // SAFETY: the event is the last one read. Callbacks access records and `ended`.
                 _ => unsafe { (self.library.symbols.unknown)(self.raw, event) },
             }
         }
@@ -500,8 +496,7 @@ impl OpenPort {
         self.receive_tokens += 1;
         if event.kind >= GM_FAST_RECV_EVENT {
             let message = u64::from_be(event.message) as *const u8;
-            // SAFETY: a fast message lies in the receive queue, where it stays until the next event
-            // is read.
+            // SAFETY: a fast message stays in the receive queue until the next event is read.
             let message = unsafe { std::slice::from_raw_parts(message, len) };
             self.slots.slot_mut(slot)[..len].copy_from_slice(message);
         }

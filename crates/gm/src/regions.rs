@@ -91,8 +91,7 @@ impl OpenPort {
         self.known_regions().regions.get(&region.0).map_or(0, |known| known.start as u64)
     }
 
-    /// Writes all of a region into registered memory of a peer, at this address. It takes a send
-    /// token.
+    /// Writes a region into registered memory of a peer at `address`. It takes a send token.
     ///
     /// # Errors
     /// There is no token, or no such region.
@@ -100,8 +99,7 @@ impl OpenPort {
         let (start, len) = self.use_region(region)?;
         let context = self.record_for(region, label, GmOperation::Put(region))?;
         let put = self.library().symbols.put;
-        // SAFETY: the region is registered and holds its memory until the callback; the record
-        // stays.
+        // SAFETY: the region holds its registered memory until the callback; the record stays.
         unsafe {
             put(self.raw(), start, address, len, GM_LOW_PRIORITY, to.node, to.port, callback, context);
         }

@@ -253,8 +253,7 @@ impl ComponentSet {
         ComponentSet(1 << component as u8)
     }
 
-    /// Reads the parameter `coll`: names separated by commas, or `^` and the names to exclude;
-    /// empty: all.
+    /// Reads the parameter `coll`: names, or `^` and the names to exclude; empty: all.
     ///
     /// # Errors
     /// A name is unknown, or the list excludes every component.

@@ -12,8 +12,7 @@ pub fn instead_of(name: &str) -> Option<&'static str> {
     instead_of_component(name).or_else(family)
 }
 
-/// Whether a name belongs to a framework that LAM/MPI has and Open MPI has not: checkpoints and
-/// transports.
+/// Whether a name belongs to a framework of LAM/MPI alone: checkpoints and transports.
 pub(crate) fn is_of_guide(name: &str) -> bool {
     ["cr", "rpi"].iter().any(|framework| {
         name.strip_prefix(framework).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))

@@ -97,8 +97,7 @@ pub fn encode_sources<'a>(all: impl Iterator<Item = (&'a str, &'a str, &'a Sourc
     )
 }
 
-/// The source of a value by [`SOURCES_VARIABLE`]; `None` if the value was changed, or not set by
-/// `mpirun`.
+/// The source of a value by [`SOURCES_VARIABLE`]; `None` if `mpirun` has not set this value.
 pub(crate) fn decode_source(encoded: &str, name: &str, value: &str) -> Option<Source> {
     encoded.split(ENTRY).find_map(|entry| match entry.split(PART).collect::<Vec<_>>()[..] {
         [of, said, source] if of == name && said == value => Some(Source::Launcher(source.to_string())),

@@ -36,8 +36,7 @@ pub struct Found {
     pub params: Params,
     /// In the order of reading.
     pub errors: Vec<ParamError>,
-    /// Default files that cannot be read: in a container the home directory may belong to another
-    /// user.
+    /// Default files that cannot be read, as another user's home directory in a container.
     pub unread: Vec<ParamError>,
     /// Skipped variables of Open MPI, sorted.
     pub ignored: Vec<Ignored>,

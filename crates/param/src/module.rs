@@ -35,8 +35,7 @@ pub struct Module {
     /// The lowest thread level at which it runs: a job at a lower level is raised to this one.
     pub lowest: ThreadLevel,
     pub highest: ThreadLevel,
-    /// Whether its messages can be drained and its connections closed and reopened, as a checkpoint
-    /// needs.
+    /// Whether its messages can be drained and its connections reopened, for a checkpoint.
     pub checkpoints: bool,
     /// The switch that enables this, if it has a cost.
     pub checkpoint_switch: Option<&'static Param>,
@@ -203,8 +202,7 @@ impl Module {
         self.checkpoints && self.checkpoint_switch.is_none_or(|switch| params.is_on(switch))
     }
 
-    /// Whether such a job shares memory for collectives, which an image of one process cannot
-    /// contain.
+    /// Whether such a job shares memory for collectives, which is in no image of one process.
     pub fn shares_sections(&self, params: &Params) -> bool {
         self.sections && !self.can_rest(params)
     }

@@ -11,8 +11,7 @@ use crate::source::Source;
 use crate::tuned;
 use std::sync::LazyLock;
 
-/// The values of all parameters with their sources. Only parameters that some source has set take
-/// memory.
+/// The values of all parameters with their sources. Only set parameters take memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Params {
     set: Vec<SetParam>,

@@ -24,8 +24,7 @@ pub enum Framework {
     Coll,
     /// Checkpoint and restart. At most one module is selected.
     Cr,
-    /// Message transport between nodes, for a module of [`Framework::Rpi`] that does not leave the
-    /// node.
+    /// Transport between nodes, for a module of [`Framework::Rpi`] that stays in its node.
     Between,
 }
 
@@ -57,8 +56,7 @@ pub struct ModuleRow {
     pub left_out: Option<String>,
     /// The reason why it cannot be used here.
     pub unavailable: Option<String>,
-    /// The module of [`Framework::Between`] for messages to other nodes; `None`: it carries them
-    /// itself.
+    /// The module of [`Framework::Between`] for other nodes; `None`: it carries them itself.
     pub between: Option<&'static str>,
 }
 
@@ -150,8 +148,7 @@ struct SelectionState<'a> {
 /// Selects among `rows` by the eight steps.
 ///
 /// # Errors
-/// No module is left that could carry messages, serve collectives, or write the requested
-/// checkpoints.
+/// No module is left for messages, collectives, or the requested checkpoints.
 pub fn decide(rows: &[ModuleRow], request: &SelectionRequest) -> Result<ModuleSelection, NothingLeft> {
     let left_out = rows.iter().filter(|row| row.left_out.is_some()).map(ModuleRow::title).collect();
     let (steps, left) = (Vec::new(), rows.iter().collect());
@@ -234,8 +231,7 @@ impl<'a> SelectionState<'a> {
         NothingLeft { framework, steps: self.steps.clone(), left_out: self.left_out.clone() }
     }
 
-    /// Step 1. A request for a module for checkpoints raises the level to the one that the module
-    /// needs.
+    /// Step 1. A request for a module for checkpoints raises the level to that of the module.
     fn set_level(&mut self) {
         let mut text = format!("the thread level is {}: {}", self.level, self.request.by);
         let requested =
@@ -273,8 +269,7 @@ impl<'a> SelectionState<'a> {
         if found.is_some() { Ok(()) } else { Err(self.fail(Framework::Rpi)) }
     }
 
-    /// Step 5. At least one transport is left. Returns also the module between nodes, if that is
-    /// another one.
+    /// Step 5. At least one transport is left. Returns also another module between nodes.
     fn select_rpi(&mut self) -> (&'a ModuleRow, Option<&'static str>) {
         let all = self.ranked(Framework::Rpi);
         let winner = all[0];

@@ -134,8 +134,7 @@ impl<T: Copy> PortalsInterface<T> {
             // No other events were requested.
             _ => return None,
         }
-        // A search that only finds a message leaves it; the event of a search that removes it has
-        // the data.
+        // The event of a search has the data only if the search removes the message.
         let found = (event.kind == PTL_EVENT_PUT_OVERFLOW && is_well).then(|| self.unexpected(event));
         let PendingOperation { token, handle, work } = self.slots.remove(number)?;
         let arrival = Arrival {
@@ -202,8 +201,7 @@ impl<T: Copy> PortalsInterface<T> {
         unsafe { slice::from_raw_parts(memory.as_ptr().add(offset), len) }.to_vec()
     }
 
-    /// A block is full: another one replaces it, and its memory is freed when its messages were
-    /// received.
+    /// A block is full: another one replaces it; its memory is freed after its messages.
     fn block_unlinked(&mut self, number: u64) {
         if self.slots.get_mut(number).is_some_and(|one| matches!(one.work, OperationKind::Block { .. })) {
             self.linked = self.linked.saturating_sub(1);

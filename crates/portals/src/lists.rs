@@ -1,5 +1,4 @@
-//! The match list: posted receives, searches among unexpected messages, and the blocks of these
-//! messages.
+//! The match list: posted receives, searches, and the blocks of unexpected messages.
 
 use crate::declarations::{
     PTL_ME_EVENT_COMM_DISABLE, PTL_ME_MANAGE_LOCAL, PTL_ME_OP_PUT, PTL_ME_USE_ONCE, PTL_OK,
@@ -21,8 +20,7 @@ pub struct MatchCriteria {
 }
 
 impl<T: Copy> PortalsInterface<T> {
-    /// Posts a receive ([`PortalsEnding::Came`](crate::PortalsEnding)). `false` if there is no room
-    /// now.
+    /// Posts a receive ([`PortalsEnding::Came`](crate::PortalsEnding)). `false`: no room now.
     pub fn receive(
         &mut self,
         wanted: MatchCriteria,
@@ -108,14 +106,12 @@ impl<T: Copy> PortalsInterface<T> {
         gone
     }
 
-    /// Links blocks up to the configured number, or until Portals refuses one. Returns the last
-    /// return code.
+    /// Links blocks up to the configured number. Returns the last return code.
     pub(crate) fn link_blocks(&mut self) -> c_int {
         while self.linked < self.options.blocks {
             let len = self.options.block_len;
             let mut memory = self.spare.pop().unwrap_or_else(|| vec![0; len]);
-            // A message makes no event when it comes into a block, but when a receive or a search
-            // finds it.
+            // A message makes no event on arrival, but when a receive or a search finds it.
             let options = PTL_ME_OP_PUT | PTL_ME_MANAGE_LOCAL | PTL_ME_EVENT_COMM_DISABLE;
             let start = memory.as_mut_ptr().cast();
             let mut entry = self.entry(start, len, options, ProcessAddress::ANY, (0, u64::MAX));

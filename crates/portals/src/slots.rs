@@ -11,8 +11,7 @@ use std::ptr::without_provenance_mut;
 #[derive(Debug)]
 pub(crate) enum OperationKind {
     Put(PutMessage),
-    /// A get into a buffer from this packed byte on, by way of `own` if the buffer is not
-    /// contiguous.
+    /// A get into a buffer from this packed byte on; `own` if the buffer is not contiguous.
     Get {
         own: Option<Vec<u8>>,
         buffer: UserBuf,

@@ -97,8 +97,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// Copies all bytes to the beginning of `to` and returns `true`, or returns `false` if `to` is
-    /// shorter.
+    /// Copies all bytes to the beginning of `to`. Returns `false` if `to` is shorter.
     #[inline(always)]
     pub fn copy_if_it_fits(&self, to: BytesMut<'_>) -> bool {
         if self.len > to.len {
@@ -141,8 +140,7 @@ impl<'a> Bytes<'a> {
             return unsafe { long::copy(self.ptr, to.ptr, self.len) };
         }
         // SAFETY: both views are mapped for their lifetimes and equally long. `copy` and not
-        // `copy_nonoverlapping`: an erroneous program may send from and receive into overlapping
-        // memory.
+        // `copy_nonoverlapping`: an erroneous program may send from memory that it receives into.
         unsafe { std::ptr::copy(self.ptr, to.ptr, self.len) }
     }
 
@@ -184,8 +182,7 @@ impl<'a> Bytes<'a> {
     pub fn append_to(&self, to: &mut Vec<u8>) {
         to.reserve(self.len);
         let before = to.len();
-        // SAFETY: the vector has room for `len` more bytes; all are written before `set_len` adds
-        // them.
+        // SAFETY: the vector has room for `len` more bytes; all are written before they count.
         unsafe {
             self.copy_to(BytesMut::from_raw(to.as_mut_ptr().add(before), self.len));
             to.set_len(before + self.len);

@@ -73,8 +73,7 @@ pub fn send(socket: impl AsFd, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::
 /// `InvalidData` if the datagram is longer than `bytes`; else the error of recvmsg(2), such as
 /// `WouldBlock`.
 pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
-    // Room for more descriptors than one: surplus descriptors are closed below instead of staying
-    // open.
+    // Room for more descriptors than one: surplus ones are closed below.
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let capacity = bytes.len();

@@ -29,8 +29,7 @@ fn until_done(mut call: impl FnMut() -> isize) -> io::Result<usize> {
     }
 }
 
-/// Reads from byte `offset` of the file on (pread(2)). Returns the number of bytes; 0 at the end of
-/// the file.
+/// Reads from byte `offset` of the file on (pread(2)). Returns the length; 0 at the end.
 pub fn read_at(file: BorrowedFd<'_>, mut to: BytesMut<'_>, offset: u64) -> io::Result<usize> {
     let (offset, len) = (to_off_t(offset)?, to.len().min(LONGEST_TRANSFER));
     // SAFETY: `to` is writable for `len` bytes.

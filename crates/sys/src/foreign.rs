@@ -1,8 +1,6 @@
-//! Foreign shared libraries that are opened at run time (dlopen(3)), so that a program without them
-//! starts.
+//! Foreign shared libraries, opened at run time (dlopen(3)): a program starts without them.
 //!
-//! The crate with the declarations of such a library knows the types of its functions; this module
-//! does not.
+//! The crate with a library's declarations knows the types of its functions.
 //!
 //! Code of the library runs when it is opened (its constructors) and when it is started: it may
 //! then open plugins, whose constructors run as well. Some of this code installs signal handlers

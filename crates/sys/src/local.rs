@@ -1,5 +1,4 @@
-//! Sockets with names, for processes of one user on one machine (unix(7), abstract socket
-//! addresses).
+//! Sockets with abstract names (unix(7)), for processes of one user on one machine.
 //!
 //! The name is in no file system: it vanishes with the last descriptor of its socket, also after a
 //! crash. Messages keep their boundaries and can carry a descriptor, as those of [`crate::fdpass`].
@@ -52,8 +51,7 @@ pub fn bind_stream(name: &str) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Listens on a socket that has a name. For the connecting side, [`peer`] returns the process that
-/// calls this.
+/// Listens on a socket with a name. [`peer`] of the connecting side returns this process.
 pub fn listen_on(socket: impl AsFd) -> io::Result<()> {
     Ok(listen(socket, BACKLOG)?)
 }

@@ -109,8 +109,7 @@ impl<T> LaneLock<T> {
         Some(HomeGuard { lock: self, me, _here: PhantomData })
     }
 
-    /// Allows any thread to take the lock from now on. Call it before a second thread takes the
-    /// lock.
+    /// Allows any thread to take the lock from now on. Call it before a second thread does.
     pub fn set_threaded(&self) -> Result<(), LockError> {
         let guard = self.try_enter()?;
         if guard.held.is_none() {
@@ -252,14 +251,12 @@ impl<T: fmt::Debug> fmt::Debug for LaneGuard<'_, T> {
     }
 }
 
-/// The calling thread's token (rule 3): one load, where a `thread_local!` in a shared library would
-/// be a call.
+/// The calling thread's token (rule 3): one load, where a `thread_local!` would be a call.
 #[inline(always)]
 fn token() -> usize {
     let token: usize;
     #[cfg(all(not(loom), target_os = "linux", target_arch = "x86_64"))]
-    // SAFETY: the ABI of Linux on x86-64 stores the address of the thread's control block at its
-    // offset 0.
+    // SAFETY: the ABI of Linux on x86-64 stores the control block's address at its offset 0.
     unsafe {
         std::arch::asm!("mov {0}, fs:[0]", out(reg) token, options(nostack, preserves_flags, readonly, pure));
     }

@@ -44,8 +44,7 @@ fn directories() -> Vec<PathBuf> {
     [PathBuf::from("/dev/shm")].into_iter().chain(temporary).chain(known).collect()
 }
 
-/// Creates a file in the first directory with enough free bytes, or else in the first that takes
-/// one.
+/// Creates a file in the first directory with enough free bytes, or else in any.
 fn create_in(directories: &[PathBuf]) -> Result<OwnedFd, String> {
     let (mut narrow, mut refusals) = (None, Vec::new());
     for directory in directories {

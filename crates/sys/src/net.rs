@@ -224,8 +224,7 @@ impl Socket {
     /// The bytes that the other side's kernel has not acknowledged yet.
     pub fn unsent(&self) -> io::Result<usize> {
         let mut bytes: libc::c_int = 0;
-        // SAFETY: SIOCOUTQ, which has the number of TIOCOUTQ (tcp(7)), stores an integer in its
-        // argument.
+        // SAFETY: SIOCOUTQ, whose number is TIOCOUTQ's (tcp(7)), stores an integer.
         let result = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(usize::try_from(bytes).unwrap_or(0)) }
     }
@@ -268,8 +267,7 @@ pub fn end_when_unanswered(fd: impl AsFd, time: Duration) -> io::Result<()> {
     Ok(sockopt::set_socket_keepalive(&fd, true)?)
 }
 
-/// The longest time of [`end_when_unanswered`], in seconds: the kernel counts milliseconds in 31
-/// bits.
+/// The longest time in seconds of [`end_when_unanswered`]: 31 bits of milliseconds.
 const MAX_UNANSWERED: u64 = 2_000_000;
 /// The kernel's limit for the time before the first probe and between probes, in seconds.
 const MAX_IDLE: u64 = 32_767;
@@ -281,8 +279,7 @@ pub fn is_own(address: IpAddr) -> bool {
     !address.is_unspecified() && std::net::UdpSocket::bind((address, 0)).is_ok()
 }
 
-/// Checks that processes of this host reach each other at one of its addresses, over the loopback
-/// interface.
+/// Checks that processes of this host reach each other at one of its addresses.
 ///
 /// # Errors
 /// The error of the connection; `TimedOut` after a second without an answer.
@@ -365,8 +362,7 @@ impl AsFd for Listener {
     }
 }
 
-/// Whether a socket is one that a restore leaves in place of a connection or a listener: TCP, bound
-/// to no port.
+/// Whether a socket replaces a connection or a listener after a restore: TCP, without port.
 fn is_left_behind(fd: BorrowedFd<'_>) -> bool {
     let is_stream = sockopt::socket_type(fd) == Ok(SocketType::STREAM);
     let address = getsockname(fd).ok().and_then(|address| SocketAddr::try_from(address).ok());
@@ -412,8 +408,7 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
         if flags & libc::IFF_UP as u32 == 0 {
             continue;
         }
-        // SAFETY: each of the two is null or points to a socket address of the length that its
-        // family has.
+        // SAFETY: each is null or points to a socket address of its family's length.
         let (address, mask) = unsafe { (ip_at(entry.ifa_addr), ip_at(entry.ifa_netmask)) };
         let Some(address) = address else { continue };
         // SAFETY: every element has a name, a C string.
@@ -434,8 +429,7 @@ unsafe fn ip_at(address: *const libc::sockaddr) -> Option<IpAddr> {
     if address.is_null() {
         return None;
     }
-    // SAFETY: not null; every socket address begins with its family, which decides the length that
-    // is read.
+    // SAFETY: not null; a socket address begins with its family, which decides the length.
     unsafe {
         match i32::from((*address).sa_family) {
             libc::AF_INET => {

@@ -14,8 +14,7 @@ use std::time::Duration;
 
 use crate::descriptor::Closed;
 
-/// A set of descriptors (epoll(7)), level-triggered: a descriptor stays ready until it is read or
-/// written.
+/// A set of descriptors (epoll(7)), level-triggered.
 #[derive(Debug)]
 pub struct Poller {
     set: OwnedFd,
@@ -86,8 +85,7 @@ impl Poller {
         let _ = self.closed.set(ClosedCallback(callback, AtomicBool::new(false)));
     }
 
-    /// Reports the set as closed if another file has its number; that file may be ready at any
-    /// time.
+    /// Reports the set as closed if another file has its number.
     fn check(&self) {
         let mut events = [const { std::mem::MaybeUninit::<epoll::Event>::uninit() }; 1];
         // Level-triggered: a ready descriptor stays ready after this wait.
@@ -181,8 +179,7 @@ impl Poller {
         }
     }
 
-    /// Sleeps until a descriptor is ready, the alarm is raised, or `timeout` is over. It may return
-    /// early.
+    /// Sleeps until a descriptor is ready, the alarm is raised or `timeout` ends; may end early.
     pub fn wait(&self, timeout: Option<Duration>) {
         let timeout = timeout.and_then(|t| Timespec::try_from(t).ok());
         let mut set = [PollFd::new(&self.set, PollFlags::IN)];
@@ -230,8 +227,7 @@ impl AsFd for Poller {
     }
 }
 
-/// Creates an alarm (eventfd(2)), to be passed to its process and to the processes that may raise
-/// it.
+/// Creates an alarm (eventfd(2)) for one process, which other processes may raise.
 ///
 /// # Errors
 /// The process has too many open descriptors.
@@ -288,8 +284,7 @@ mod tests {
         let counted = reported.clone();
         poller.when_closed(Box::new(move |_| _ = counted.fetch_add(1, Ordering::Relaxed)));
         let file = std::fs::File::open("/dev/zero").unwrap();
-        // SAFETY: both are open; the number of the set becomes a file's, and the poller is not
-        // dropped.
+        // SAFETY: both are open; the set's number becomes a file's; the poller is not dropped.
         unsafe { libc::dup2(file.as_raw_fd(), poller.set.as_raw_fd()) };
         for _ in 0..CHECK_EVERY {
             poller.wait(None);

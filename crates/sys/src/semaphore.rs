@@ -88,8 +88,7 @@ impl Semaphore {
 
     /// Adds 1.
     pub fn raise(self) {
-        // It fails if the set was removed with its launcher, or at 32767, which wakes the sleeper
-        // as well.
+        // It fails if the set was removed, or at 32767, which wakes the sleeper as well.
         let _ = self.change(1, 0, None);
     }
 
@@ -320,8 +319,7 @@ fn refused(ranks: u32, needed: usize, made: usize, error: SemaphoreError) -> Sem
 }
 
 fn remove(set: i32) {
-    // SAFETY: semctl(2) with IPC_RMID takes numbers only. It fails if another process has removed
-    // the set.
+    // SAFETY: IPC_RMID takes numbers only. It fails if the set was removed already.
     let _ = unsafe { libc::semctl(set, 0, libc::IPC_RMID) };
 }
 
@@ -344,8 +342,7 @@ fn remove_abandoned_at(now_s: i64, also_dead: Option<i32>) -> usize {
             continue;
         }
         let last = |number: u16| {
-            // SAFETY: GETPID takes numbers only and returns the process that has used the semaphore
-            // last.
+            // SAFETY: GETPID takes numbers only and returns the last user of the semaphore.
             unsafe { libc::semctl(set, number.into(), libc::GETPID) }
         };
         let is_unfinished = used_s == 0 && now_s - made_s > MAKING_S;

@@ -52,15 +52,13 @@ pub struct AdapterSettings {
     pub slot_len: usize,
     /// Slots in one allocation.
     pub slots: usize,
-    /// The most slots in the receive queue that connections share; `None`: each connection has a
-    /// queue.
+    /// The most slots in the shared receive queue; `None`: each connection has a queue.
     pub shared: Option<u32>,
     /// The most sends under way on a connection.
     pub send_depth: u32,
     /// The most posted receives of a connection without a shared queue.
     pub receive_depth: u32,
-    /// The time after which an unanswered packet is repeated: 4.096 microseconds times two to this
-    /// power.
+    /// The time before an unanswered packet is repeated: 4.096 us times two to this power.
     pub ack_timeout: u8,
 }
 
@@ -149,8 +147,7 @@ fn refusal(status: c_int) -> Option<Refusal> {
 struct QueuePair {
     raw: *mut Qp,
     remote: RemoteEnd,
-    /// The index of its two words: the one that the peer writes, and the source of writes to the
-    /// peer.
+    /// The index of its two words: the one that the peer writes, and the source for the peer's.
     words: usize,
     /// The number of its operations under way, without receives of a shared queue.
     live: u32,
@@ -258,8 +255,7 @@ impl Adapter {
             context,
         };
         let symbols = it.library.symbols;
-        // SAFETY: each object is made from an open one; after a failure `drop` closes the objects
-        // made before.
+        // SAFETY: each object is made from an open one; after a failure `drop` closes them.
         unsafe {
             it.pd = it.made("ibv_alloc_pd", (symbols.alloc_pd)(it.context.raw))?;
             it.channel = it.made("ibv_create_comp_channel", (symbols.create_comp_channel)(it.context.raw))?;

@@ -236,8 +236,7 @@ impl VerbsLibrary {
     }
 
     fn port(&self, name: &str, context: &OpenContext, number: u8) -> Result<DevicePort, VerbsError> {
-        // SAFETY: zeros are valid for this structure of numbers; the library writes its first 48
-        // bytes.
+        // SAFETY: zeros are valid for these numbers; the library writes the first 48 bytes.
         let (attr, answer) = unsafe {
             let mut attr: PortAttr = zeroed();
             let answer = (self.symbols.query_port)(context.raw, number, &mut attr);

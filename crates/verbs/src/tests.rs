@@ -48,8 +48,7 @@ fn a_connection_that_cannot_be_made_leaves_nothing() {
     device(100, 0, 1100);
     let mut adapter = open(None).unwrap();
     let first = adapter.create(1).unwrap();
-    // Without the release of their resources, the completion queue and the words would be
-    // exhausted.
+    // Without the release of their resources, queue and words would be exhausted.
     for _ in 0..300 {
         with(|fake| fake.fails_to_create = true);
         adapter.create(1).unwrap_err();
@@ -126,8 +125,7 @@ fn no_slot_of_a_shared_queue_is_lost_with_a_queue_pair() {
     assert_eq!(polled(&mut adapter), []);
     assert_eq!((adapter.take_closed(), with(|fake| fake.open.len())), (vec![end], 0));
     assert!(start.elapsed() >= DRAIN);
-    // Both slots belong to the caller again, and go into the shared queue although their queue pair
-    // is gone.
+    // Both slots belong to the caller again, although their queue pair is gone.
     for slot in &slots[..2] {
         adapter.receive(end, *slot).unwrap();
     }

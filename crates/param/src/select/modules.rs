@@ -48,8 +48,7 @@ impl fmt::Display for NodeCount {
 /// The kernel's buffer of a socket in bytes unless a parameter sets it. With less a stream of
 /// messages often waits for the receiver's program.
 const SOCKET_BUFFERS: usize = 1 << 20;
-/// With less a connection waits for the kernel's timers, as one segment of the loopback does not
-/// fit.
+/// With less a connection waits for timers, as one segment of the loopback does not fit.
 pub const LEAST_SOCKET_BUFFERS: usize = 32 << 10;
 
 impl ModuleSelection {

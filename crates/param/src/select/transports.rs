@@ -381,8 +381,7 @@ impl ModuleRequests {
         self.rpi.is_some() || self.btl.is_some()
     }
 
-    /// Whether a transport takes part in the selection: a transport without a priority only on
-    /// request.
+    /// Whether a transport takes part in the selection: without a priority only on request.
     pub(super) fn considers(&self, module: &Module) -> bool {
         let is_listed = || self.btl.as_ref().is_some_and(|(left, _)| left.names(module));
         module.priority.is_some() || self.requests(module) || is_listed()

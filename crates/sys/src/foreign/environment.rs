@@ -24,8 +24,7 @@ pub(super) struct EnvironmentRequests {
     names: Vec<(&'static CStr, *const c_char)>,
 }
 
-// SAFETY: the pointers refer to memory that is never freed, or are only compared; nothing is bound
-// to a thread.
+// SAFETY: the pointers refer to memory that is never freed, or are only compared.
 unsafe impl Send for EnvironmentRequests {}
 
 impl EnvironmentRequests {

@@ -64,8 +64,7 @@ impl ThreadSignals {
         }
     }
 
-    /// Restores the mask and the stack if they have changed. Call it in the thread that has read
-    /// them.
+    /// Restores the mask and the stack if they have changed, in the thread that has read them.
     pub(super) fn restore(&self) {
         let now = ThreadSignals::read();
         if !is_same_mask(&now.mask, &self.mask) {
@@ -74,8 +73,7 @@ impl ThreadSignals {
         }
         let parts = |stack: &libc::stack_t| (stack.ss_sp, stack.ss_size, stack.ss_flags);
         if parts(&now.stack) != parts(&self.stack) {
-            // The kernel sets SS_ONSTACK while the thread runs on the stack, and refuses it as an
-            // argument.
+            // The kernel sets SS_ONSTACK while the thread runs on the stack, but refuses it here.
             let stack = libc::stack_t { ss_flags: self.stack.ss_flags & !libc::SS_ONSTACK, ..self.stack };
             // SAFETY: this was the thread's signal stack, or the thread had none. The kernel
             // refuses the change while the thread runs on its signal stack.

@@ -67,8 +67,7 @@ pub fn without_signals<T>(act: impl FnOnce() -> io::Result<T>) -> io::Result<T> 
     result
 }
 
-/// Signals that end or stop a program by default, and that the starter of a program may ignore on
-/// purpose.
+/// Signals that end or stop a program by default, and that its starter may ignore on purpose.
 pub const IGNORABLE: [i32; 5] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGTSTP];
 
 pub(super) fn is_ignored(signal: c_int) -> bool {
@@ -170,8 +169,7 @@ mod tests {
         assert_eq!(unsafe { libc::sigismember(&now.0, libc::SIGUSR1) }, 0);
     }
 
-    /// Nextest runs each test in its own process; otherwise no other test of this crate uses these
-    /// signals.
+    /// Nextest runs each test in its own process; no other test here uses these signals.
     #[test]
     fn ignored_signals_stay_ignored_except_sigchld() {
         let ignore = |signal| {

@@ -15,8 +15,7 @@ use crate::library::VerbsError;
 use libc::c_int;
 use oxmpi_mem::buffer::UserBuf;
 
-/// An atomic operation on eight bytes of a peer's memory, at a multiple of 8, in the byte order of
-/// the peer.
+/// An atomic operation on eight aligned bytes of a peer's memory, in the peer's byte order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AtomicOperation {
     FetchAdd(u64),

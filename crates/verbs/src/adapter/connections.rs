@@ -20,8 +20,7 @@ use std::time::{Duration, Instant};
 /// connection to a dead peer would never fail.
 pub const RETRIES: u8 = 6;
 
-/// The time that a queue pair with a shared receive queue stays in the error state before it is
-/// destroyed.
+/// The time in the error state before a queue pair with a shared queue is destroyed.
 pub(crate) const DRAIN: Duration = Duration::from_secs(1);
 
 impl Adapter {

@@ -69,8 +69,7 @@ impl LastingMemories {
         }
     }
 
-    /// Releases the least recently used registration without a region. Returns whether there was
-    /// one.
+    /// Releases the least recently used registration without a region, if there is one.
     fn give_up_one(&mut self, library: &VerbsLibrary) -> bool {
         let unused = self.all.values_mut().filter(|one| !one.mr.is_null() && one.regions == 0);
         let oldest = unused.min_by_key(|one| one.used);
@@ -183,8 +182,7 @@ impl Adapter {
         })
     }
 
-    /// Repeats `make`, which locks memory, until it succeeds or no unused registration is left to
-    /// release.
+    /// Repeats `make`, which locks memory, while it fails and a registration can be released.
     pub(super) fn with_room<T>(
         &mut self,
         mut make: impl FnMut(&mut Adapter) -> Result<T, VerbsError>,

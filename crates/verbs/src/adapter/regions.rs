@@ -184,8 +184,7 @@ impl Adapter {
         self.regions.free_checks.pop().ok_or(VerbsError::Exhausted { device, what: "checks" })
     }
 
-    /// Ends a region. Returns `false` and does nothing while a read into it or a write from it is
-    /// under way.
+    /// Ends a region. Returns `false` and does nothing while an operation of it is under way.
     pub fn deregister(&mut self, region: RegionId) -> bool {
         let ended = self.regions.regions.extract_if(|at, known| *at == region.0 && known.uses == 0).next();
         if let Some((_, region)) = ended {
@@ -198,8 +197,7 @@ impl Adapter {
         !self.regions.regions.contains_key(&region.0)
     }
 
-    /// The addresses of an exposed region for a peer; `None` if there is none, or its memory was
-    /// forgotten.
+    /// The addresses of an exposed region for a peer; `None` if its memory was forgotten.
     pub fn exposed(&self, region: RegionId) -> Option<RemoteMemory> {
         let known = self.regions.regions.get(&region.0).filter(|known| !known.mr.is_null());
         let RegisteredRegion { mr, start, check, .. } = known?;

@@ -41,8 +41,7 @@ impl Adapter {
         self.queue_pairs.get(&queue_pair).map_or(0, |pair| self.word(pair.words).load(Ordering::Acquire))
     }
 
-    /// Writes the word of a connection at the peer. Only one such write may be under way on a
-    /// connection.
+    /// Writes the word of a connection at the peer. Only one write at a time.
     pub fn write_word(&mut self, queue_pair: u32, value: u64) -> Result<(), VerbsError> {
         let Some(pair) = self.queue_pairs.get(&queue_pair) else {
             return Err(self.error("ibv_post_send", libc::ENOTCONN));

@@ -25,8 +25,7 @@ fn memory_that_is_opened_may_be_written_by_peers_until_it_is_deregistered() {
     let message = adapter.expose(&memory.buf()).unwrap();
     assert!(adapter.is_of(region, start) && adapter.is_of(message, start));
     assert!(adapter.deregister(region) && adapter.deregister(message) && adapter.forget(start));
-    // If a message was first, a window has its own registration: no key of a message lets a peer
-    // write.
+    // After a message, a window has its own registration: no message's key permits writes.
     adapter.keep(&memory.buf());
     let message = adapter.expose(&memory.buf()).unwrap();
     let region = adapter.open_to_peers(&memory.buf()).unwrap();
