@@ -124,9 +124,6 @@ impl Driver {
 
     /// The driver that the program has loaded by this name or file; `None` if it has loaded none.
     /// Loads nothing.
-    ///
-    /// # Errors
-    /// The program has loaded another library under this name.
     pub fn of_program(name: &str) -> Result<Option<Arc<Driver>>, DriverError> {
         ForeignLibrary::of_program(name).map(|opened| Driver::of_library(&opened, name)).transpose()
     }
@@ -170,9 +167,6 @@ impl Driver {
     }
 
     /// Initialises the driver, as a program does before it uses a device.
-    ///
-    /// # Errors
-    /// There is no device, or the library does not fit the kernel's module.
     pub fn initialise(&self) -> Result<(), DriverError> {
         // SAFETY: no flag is defined.
         let status = keep_signals(|| unsafe { (self.symbols.init)(0) });

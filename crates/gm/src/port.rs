@@ -143,9 +143,6 @@ impl Drop for OpenPort {
 impl OpenPort {
     /// Opens the first free port of an interface (`unit`) among `candidates`, for messages of at
     /// least `message_len` bytes.
-    ///
-    /// # Errors
-    /// GM's error; that of the last candidate, if all are in use.
     pub fn open(
         library: &Arc<GmLibrary>,
         unit: u32,
@@ -275,9 +272,6 @@ impl OpenPort {
     }
 
     /// This interface's number for a node of the network.
-    ///
-    /// # Errors
-    /// The network has no such node.
     pub fn resolve(&self, node: u32) -> Result<u32, GmError> {
         let mut local = 0;
         // SAFETY: the port is open; the call writes a number.
@@ -315,9 +309,6 @@ impl OpenPort {
     }
 
     /// Provides a slot for a message of any sender. It takes a receive token.
-    ///
-    /// # Errors
-    /// There is no token, or GM has the slot already.
     pub fn provide(&mut self, slot: GmSlot) -> Result<(), GmError> {
         if self.receive_tokens == 0 {
             return Err(GmError::Exhausted { port: self.number, what: "receive tokens" });
@@ -355,9 +346,6 @@ impl OpenPort {
     }
 
     /// Sends the first `len` bytes of a slot. It takes a send token.
-    ///
-    /// # Errors
-    /// There is no token, or GM has the slot already.
     pub fn send(&mut self, label: u32, to: GmTarget, slot: GmSlot, len: usize) -> Result<(), GmError> {
         let context = self.record(label, GmOperation::Send(slot))?;
         let Some(start) = self.slots.lend(slot) else {

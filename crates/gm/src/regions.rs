@@ -92,9 +92,6 @@ impl OpenPort {
     }
 
     /// Writes a region into registered memory of a peer at `address`. It takes a send token.
-    ///
-    /// # Errors
-    /// There is no token, or no such region.
     pub fn put(&mut self, label: u32, to: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError> {
         let (start, len) = self.use_region(region)?;
         let context = self.record_for(region, label, GmOperation::Put(region))?;
@@ -107,9 +104,6 @@ impl OpenPort {
     }
 
     /// Fills a region from registered memory of a peer, at this address. It takes a send token.
-    ///
-    /// # Errors
-    /// There is no token, or no such region.
     pub fn get(&mut self, label: u32, to: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError> {
         let (start, len) = self.use_region(region)?;
         let context = self.record_for(region, label, GmOperation::Get(region))?;
@@ -124,9 +118,6 @@ impl OpenPort {
 
     /// Reads a word of a peer into a word of this process ([`OpenPort::word`]) that no peer writes.
     /// It takes a send token. Only one read at a time for each word.
-    ///
-    /// # Errors
-    /// There is no token, or no such word.
     pub fn get_word(&mut self, label: u32, to: GmTarget, word: WordId, address: u64) -> Result<(), GmError> {
         let place = self.word_address(word);
         if place == 0 {

@@ -7,8 +7,7 @@ const ROWS: usize = 48;
 const COLUMNS: usize = 96;
 const HOT: f64 = 100.0;
 
-/// The columns of this rank with a column of each neighbour (or the edge) at either side, row by
-/// row.
+/// The columns of this rank, with a neighbour's column (or the edge) at either side.
 struct Strip {
     width: usize,
     now: Vec<f64>,

@@ -11,8 +11,7 @@ fn main() -> oxmpi::Result<()> {
     let (right, left) = ((rank + 1) % size, (rank + size - 1) % size);
     let mut token = [0];
     for round in 0..ROUNDS {
-        // Rank 0 begins. A rank that sends to itself has to post the receive first, so this send is
-        // a request.
+        // Rank 0 may be its own receiver, so that its send must not wait.
         if rank == 0 {
             let sent = world.isend(vec![token[0] + rank], right, TOKEN)?;
             world.recv_into(&mut token, left, TOKEN)?;

@@ -14,13 +14,11 @@ use oxmpi_mem::regions::{Buffer, BufferMut};
 use oxmpi_objects::error::Result as CoreResult;
 use oxmpi_plan::{Call, Shared};
 
-/// The bytes of `count` elements in a message.
 fn bytes<T: Element>(count: usize) -> Shared<usize> {
     Shared(size_of_element::<T>().saturating_mul(count))
 }
 
-/// Descriptions of the calls for the blocking and the nonblocking forms, after a check of the
-/// arguments.
+/// Descriptions of the calls for both forms, after a check of the arguments.
 impl<L: Level> Communicator<'_, L> {
     #[track_caller]
     pub(crate) fn root(&self, operation: &'static str, root: Rank) -> u32 {
@@ -34,7 +32,6 @@ impl<L: Level> Communicator<'_, L> {
         self.core.team.rank == root
     }
 
-    /// The length of `len` elements from each rank.
     pub(crate) fn times_size(&self, len: usize) -> usize {
         len.saturating_mul(self.core.team.size() as usize)
     }
@@ -168,8 +165,7 @@ impl<L: Level> Communicator<'_, L> {
         settle(operation, done)
     }
 
-    /// Moves data within a buffer, which is the input or output of ranks that are not the root of a
-    /// call in place.
+    /// Moves data within a buffer.
     #[track_caller]
     fn moves_within<B>(&self, operation: &'static str, call: Call, data: &mut B) -> Result<()>
     where
@@ -211,8 +207,8 @@ impl<L: Level> Communicator<'_, L> {
         settle("barrier", self.moves(Call::Barrier, UserBuf::empty(), UserBuf::empty()))
     }
 
-    /// Sends the `data` of `root` to all ranks, with the same length everywhere (MPI_Bcast, MPI-5.0
-    /// section 6.4).
+    /// Sends the `data` of `root` to all ranks (MPI_Bcast, MPI-5.0 section 6.4). `data` has the same
+    /// length at all ranks.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -258,8 +254,7 @@ impl<L: Level> Communicator<'_, L> {
         self.moves_between("gather", call, block, &mut all).map(|()| me.then_some(all))
     }
 
-    /// [`gather`](Communicator::gather) into existing memory: `all` is used only at `root`, and may
-    /// be empty elsewhere.
+    /// [`gather`](Communicator::gather) into existing memory: `all` is used only at `root`.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -282,8 +277,7 @@ impl<L: Level> Communicator<'_, L> {
     }
 
     /// [`gather`](Communicator::gather) with one buffer: at `root`, `data` has all blocks, of which
-    /// its own is in place already; elsewhere it is the block (MPI_Gather with MPI_IN_PLACE at the
-    /// root).
+    /// its own is in place already; elsewhere it is the block (MPI_IN_PLACE at the root).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -359,8 +353,7 @@ impl<L: Level> Communicator<'_, L> {
     }
 
     /// Gives each rank its block of the data at `root`: `block` is filled at all ranks
-    /// (MPI_Scatter, MPI-5.0 section 6.6). `all` is read only at `root`, and may be empty
-    /// elsewhere.
+    /// (MPI_Scatter, MPI-5.0 section 6.6). `all` is read only at `root`.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -384,8 +377,7 @@ impl<L: Level> Communicator<'_, L> {
     }
 
     /// [`scatter`](Communicator::scatter) with one buffer: at `root`, `data` has all blocks, and
-    /// its own stays in place; elsewhere it is the block (MPI_Scatter with MPI_IN_PLACE at the
-    /// root).
+    /// its own stays in place; elsewhere it is the block (MPI_IN_PLACE at the root).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {

@@ -12,8 +12,7 @@ use std::sync::Arc;
 /// The number of a rank in a communicator, from 0.
 pub type Rank = i32;
 
-/// A group of ranks whose messages are separate from those of other communicators (MPI-5.0 chapter
-/// 7).
+/// A group of ranks with separate messages (MPI-5.0 chapter 7).
 ///
 /// It cannot outlive its [`Universe`](crate::Universe), and is closed on drop: operations under way
 /// continue, and no other rank takes part.

@@ -16,11 +16,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// This process could not become a rank: a parameter is wrong, or the data from `mpirun` are
-    /// unusable.
+    /// This process could not become a rank: a parameter or the data from `mpirun` are wrong.
     Start,
-    /// [`init`](crate::init) or [`init_threaded`](crate::init_threaded) was called before in this
-    /// process.
+    /// [`init`](crate::init) or [`init_threaded`](crate::init_threaded) was called before.
     AlreadyInitialized,
     /// A message was longer than its receive buffer.
     Truncated,
@@ -52,7 +50,6 @@ pub struct Error(Box<ErrorInfo>);
 struct ErrorInfo {
     kind: ErrorKind,
     class: i32,
-    /// The rank concerned; negative if unknown.
     rank: i32,
     operation: &'static str,
     detail: String,

@@ -26,7 +26,6 @@ use std::ops::RangeBounds;
 #[derive(Clone)]
 pub struct Group {
     processes: Processes,
-    /// The number of this process in the job.
     own: u32,
 }
 

@@ -1,5 +1,4 @@
-//! Message passing between the processes of a parallel program: MPI for Rust, without a C MPI
-//! underneath.
+//! Message passing between the processes of a parallel program: MPI in Rust, not over a C MPI.
 //!
 //! # The first program
 //!
@@ -78,8 +77,7 @@
 //! # Structs
 //!
 //! Messages consist of [`Element`]s: numbers, arrays and tuples of elements, and structs of
-//! elements, nested to any depth. Padding is not sent: this struct has 24 bytes in memory and 13 in
-//! a message.
+//! elements, nested to any depth. Padding is not sent: this struct has 13 bytes in a message.
 //!
 //! ```
 //! #[derive(oxmpi::Element, Clone, Copy, Debug, PartialEq)]
@@ -225,8 +223,7 @@
 //! });
 //! ```
 //!
-//! Communicators and requests borrow from the universe: the compiler refuses their use after its
-//! end.
+//! Communicators and requests borrow from the universe, and cannot be used after its end.
 //!
 //! ```compile_fail,E0505
 //! # let universe = oxmpi::init()?;

@@ -28,7 +28,6 @@ use std::marker::PhantomData;
 #[must_use = "a message that is dropped is thrown away"]
 pub struct Message<'u, L: Level = Funneled> {
     process: &'u Process<Routes>,
-    /// `None` after it was received.
     raw: Option<u64>,
     status: Status,
     level: PhantomData<L>,
@@ -176,7 +175,6 @@ impl<'u, L: Level> Message<'u, L> {
     }
 }
 
-/// The message of a value that its receive consumes.
 fn taken(raw: Option<u64>) -> u64 {
     raw.unwrap_or(oxmpi_core::matched::NULL)
 }

@@ -79,8 +79,7 @@ impl From<Tag> for TagMatch {
 }
 
 impl Dest {
-    /// The number for the core, where negative numbers are the standard's constants. Panics on a
-    /// negative rank.
+    /// The core's number, where negative numbers are constants. Panics on a negative rank.
     #[track_caller]
     pub(crate) fn raw(self) -> i32 {
         match self {
@@ -94,7 +93,6 @@ impl Dest {
 }
 
 impl Source {
-    /// The number for the core. Panics on a negative rank.
     #[track_caller]
     pub(crate) fn raw(self) -> i32 {
         match self {
@@ -109,7 +107,6 @@ impl Source {
 }
 
 impl TagMatch {
-    /// The number for the core. Panics on a negative tag.
     #[track_caller]
     pub(crate) fn raw(self) -> i32 {
         match self {
@@ -273,8 +270,7 @@ impl<L: Level> Communicator<'_, L> {
     ) -> Result<(Vec<T>, Status)> {
         let (source, tag) = (source.into(), tag.into());
         loop {
-            // The memory is allocated before the message is taken: without memory the message
-            // stays.
+            // Allocated before the message is taken: without memory the message stays.
             let room = room_for::<T>("recv", self.probe_as("recv", source, tag)?)?;
             // Another thread may have taken the message meanwhile.
             if let Some(message) = self.improbe_as("recv", source, tag)? {
@@ -283,8 +279,7 @@ impl<L: Level> Communicator<'_, L> {
         }
     }
 
-    /// Receives into `buffer` (MPI_Recv). The message may be shorter: [`Status::count`] is its
-    /// length.
+    /// Receives into `buffer` (MPI_Recv). [`Status::count`] is the length of the message.
     ///
     /// ```
     /// oxmpi::threads(2, |world| {
@@ -315,8 +310,7 @@ impl<L: Level> Communicator<'_, L> {
         received::<B::Element>("recv_into", settle("recv_into", done), source)
     }
 
-    /// Sends and receives at the same time, so that ranks can exchange data without a deadlock
-    /// (MPI_Sendrecv).
+    /// Sends and receives at the same time, which cannot deadlock (MPI_Sendrecv).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -426,7 +420,6 @@ pub(crate) fn room<T: Element>(operation: &'static str, len: usize) -> Result<Ve
     zeros(len).map_err(|e| Error::new(ErrorKind::NoMemory, operation, e.to_string()))
 }
 
-/// A vector of zeros for a message.
 pub(crate) fn room_for<T: Element>(operation: &'static str, status: Status) -> Result<Vec<T>> {
     room(operation, status.bytes.div_ceil(size_of_element::<T>()))
 }

@@ -99,8 +99,7 @@ impl<T: Element> Op<T> {
         Op { kind: OpKind::Function { function: Arc::new(function), commutative: true } }
     }
 
-    /// [`commutative`](Op::commutative) for a function whose operands must be combined in the order
-    /// of ranks.
+    /// [`commutative`](Op::commutative) with the operands in the order of ranks.
     ///
     /// ```
     /// use oxmpi::Op;
@@ -126,13 +125,11 @@ impl<T: Element> Op<T> {
         }
     }
 
-    /// Converts the operation for the core.
     pub(crate) fn lower(self) -> Lowered {
         match self.kind {
             OpKind::Kernel(op, scalar) => {
                 let Some(kernel) = kernels::kernel(op, scalar) else {
-                    // The conversions below exist only for pairs with a kernel; a test checks all
-                    // of them.
+                    // The conversions below exist only for pairs with a kernel: a test checks it.
                     unreachable!("no kernel for {op:?} of {scalar:?}")
                 };
                 Lowered { combine: Combine::Kernel(kernel), user: None, panic: Panic::default() }
@@ -146,7 +143,6 @@ impl<T: Element> Op<T> {
     }
 }
 
-/// An operation for the core.
 pub(crate) struct Lowered {
     pub(crate) combine: Combine,
     pub(crate) user: Option<UserCall>,
@@ -158,7 +154,6 @@ pub(crate) struct Lowered {
 pub(crate) struct Panic(Arc<Mutex<Option<Box<dyn Any + Send>>>>);
 
 impl Panic {
-    /// Continues the panic, if there was one.
     pub(crate) fn resume(&self) {
         let payload = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(payload) = payload {
@@ -171,8 +166,7 @@ impl Panic {
     }
 }
 
-/// Catches panics, which must not leave the reduction half done while the caller's buffers are
-/// lent.
+/// Catches panics, which must not leave the reduction half done.
 fn guarded<T: Element>(function: Arc<Function<T>>, panic: Panic) -> UserCall {
     Arc::new(move |reduction: &UserReduction| {
         let combined = catch_unwind(AssertUnwindSafe(|| {

@@ -68,8 +68,7 @@ pub fn wait_all<R: Pending>(requests: impl IntoIterator<Item = R>) -> Result<Vec
     all
 }
 
-/// Requests that are waited for in the order of their completion. Each has an index, from 0 in the
-/// order of insertion.
+/// Requests that are waited for as they complete. Each has an index, in order of insertion.
 ///
 /// ```
 /// oxmpi::threads(3, |world| {
@@ -90,7 +89,6 @@ pub fn wait_all<R: Pending>(requests: impl IntoIterator<Item = R>) -> Result<Vec
 /// Requests in the set are dropped with it.
 #[derive(Debug)]
 pub struct RequestSet<R> {
-    /// `None` for completed requests.
     requests: Vec<Option<R>>,
 }
 
@@ -150,7 +148,6 @@ impl<R: Pending> RequestSet<R> {
         self.len() == 0
     }
 
-    /// The indices and identifiers of the remaining requests.
     fn open(&self) -> (Vec<usize>, Vec<u64>) {
         let open = self.requests.iter().enumerate();
         open.filter_map(|(index, r)| r.as_ref().map(|r| (index, r.id().raw()))).unzip()
@@ -177,8 +174,7 @@ impl<R: Pending> RequestSet<R> {
         self.requests.iter().flatten().next()
     }
 
-    /// Waits for one request and returns its index and its result; `None` if the set is empty
-    /// (MPI_Waitany).
+    /// Waits for one request; returns its index and result, `None` without requests (MPI_Waitany).
     #[track_caller]
     pub fn wait_any(&mut self) -> Option<Indexed<R>> {
         let (open, ids) = self.open();
@@ -211,8 +207,7 @@ impl<R: Pending> RequestSet<R> {
         self.give(open[at], completion)
     }
 
-    /// Waits for at least one request and returns all complete ones; empty if the set is empty
-    /// (MPI_Waitsome).
+    /// Waits for at least one request and returns all complete ones (MPI_Waitsome).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {

@@ -1,5 +1,4 @@
-//! Persistent messages, which are described once and sent or received repeatedly (MPI-5.0 section
-//! 3.9).
+//! Persistent messages: described once, sent or received repeatedly (MPI-5.0 section 3.9).
 
 use crate::communicator::Communicator;
 use crate::error::{Result, settle};
@@ -16,8 +15,7 @@ use oxmpi_mem::memory::Owned;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A message that is sent or received each time it is [started](Persistent::start), with its
-/// buffer.
+/// A message, with its buffer, for each [start](Persistent::start).
 ///
 /// ```
 /// oxmpi::threads(2, |world| {
@@ -42,7 +40,6 @@ pub struct Persistent<'u, T: Element, L: Level = Funneled> {
     id: RequestId,
     kind: MessageKind,
     peer: i32,
-    /// `None` after the buffer was returned.
     buffer: Option<Owned<T>>,
     active: bool,
     level: PhantomData<L>,
@@ -88,8 +85,7 @@ impl<'u, L: Level> Communicator<'u, L> {
         Ok(self.persistent(settle("send_init", made)?, MessageKind::Send, dest, data))
     }
 
-    /// Describes a receive into `buffer`, which must be long enough (MPI_Recv_init). See
-    /// [`Persistent`].
+    /// Describes a receive into `buffer` (MPI_Recv_init). See [`Persistent`].
     #[track_caller]
     pub fn recv_init<T: Element>(
         &self,
@@ -156,7 +152,6 @@ impl<'u, T: Element, L: Level> Persistent<'u, T, L> {
         self.buffer.take().and_then(|buffer| buffer.into_vec().ok()).unwrap_or_default()
     }
 
-    /// Waits for an earlier start, and ignores its result.
     fn rest(&mut self) {
         if self.active {
             // The request exists until it is freed.
@@ -206,8 +201,7 @@ impl<T: Element, L: Level> Started<'_, '_, T, L> {
         is_complete(self.message.process, self.message.id)
     }
 
-    /// Withdraws the message if it is not matched yet, and returns `None`; otherwise waits for it
-    /// (MPI_Cancel).
+    /// Withdraws an unmatched message and returns `None`, or waits for it (MPI_Cancel).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {

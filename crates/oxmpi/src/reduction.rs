@@ -13,8 +13,7 @@ use oxmpi_mem::memory::{lend, lend_mut};
 use oxmpi_objects::error::Result as CoreResult;
 use oxmpi_plan::{Call, Shared};
 
-/// Descriptions of the calls for the blocking and the nonblocking forms, after a check of the
-/// arguments.
+/// Descriptions of the calls for both forms, after a check of the arguments.
 impl<L: Level> Communicator<'_, L> {
     /// `len` is the length of each rank's vector, `result` that of the root's result.
     #[track_caller]
@@ -79,8 +78,7 @@ impl<L: Level> Communicator<'_, L> {
         settle(operation, done)
     }
 
-    /// Combines data within a vector, which is the input of ranks that are not the root of a call
-    /// in place.
+    /// Combines data within a vector.
     #[track_caller]
     fn combines_within<T: Element>(
         &self,
@@ -335,8 +333,7 @@ impl<L: Level> Communicator<'_, L> {
         Ok(&mut blocks[..len])
     }
 
-    /// Combines the vectors of ranks 0 to this one, element by element (MPI_Scan, MPI-5.0 section
-    /// 6.11.1).
+    /// Combines the vectors of ranks 0 to this one (MPI_Scan, MPI-5.0 section 6.11.1).
     ///
     /// ```
     /// oxmpi::threads(4, |world| {
@@ -352,8 +349,7 @@ impl<L: Level> Communicator<'_, L> {
         self.combines_into("scan", call, data, &mut result, op).map(|()| result)
     }
 
-    /// [`scan`](Communicator::scan) with one buffer, which the result replaces (MPI_Scan with
-    /// MPI_IN_PLACE).
+    /// [`scan`](Communicator::scan) with one buffer, which the result replaces (MPI_IN_PLACE).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {

@@ -28,7 +28,6 @@ pub struct Request<'u, T: Element, L: Level = Funneled> {
     id: RequestId,
     kind: MessageKind,
     peer: i32,
-    /// `None` after the buffer was returned.
     buffer: Option<Owned<T>>,
     level: PhantomData<L>,
 }
@@ -132,14 +131,12 @@ pub(crate) fn is_complete(process: &Process<Routes>, id: RequestId) -> bool {
     !matches!(process.peek_raw(id.raw()), Ok(None))
 }
 
-/// Cancels a request, and waits for it.
 #[track_caller]
 pub(crate) fn cancelled(process: &Process<Routes>, id: RequestId) -> Result<Completion> {
     settle("cancel", process.cancel(id.raw()))?;
     settle("cancel", process.wait_raw(id.raw()))
 }
 
-/// The status or the error of a complete message.
 #[track_caller]
 pub(crate) fn status_of<T: Element>(
     operation: &'static str,

@@ -31,14 +31,12 @@ pub struct Scope<'run, 'scope, 'env: 'scope, L: Level> {
     running: &'run ScopeRequests<'run>,
 }
 
-/// The requests that were started and not waited for. All end on drop, so before the buffers' loans
-/// end.
+/// The requests that were not waited for. All end on drop, before the buffers' loans do.
 struct ScopeRequests<'u> {
     process: &'u Process<Routes>,
     started: Mutex<BTreeMap<u64, ScopedOperation>>,
 }
 
-/// A request, with the data for its result.
 pub(crate) struct ScopedOperation {
     id: RequestId,
     kind: ScopedKind,
@@ -69,7 +67,6 @@ impl ScopedOperation {
         matches!(self.kind, ScopedKind::Collective { .. })
     }
 
-    /// The result of a complete request.
     #[track_caller]
     fn complete(self, operation: &'static str, done: Completion) -> Result<Status> {
         match self.kind {
@@ -116,8 +113,7 @@ impl Drop for ScopeRequests<'_> {
             self.process.abandon(message.id.raw());
         }
         for collective in collectives {
-            // The other ranks need this one to complete the collective, so only a panic abandons
-            // it.
+            // The other ranks need this one to complete the collective: only a panic abandons it.
             if std::thread::panicking() || self.process.wait_raw(collective.id.raw()).is_err() {
                 self.process.abandon(collective.id.raw());
             }
@@ -125,8 +121,7 @@ impl Drop for ScopeRequests<'_> {
     }
 }
 
-/// A message or collective started in a [`Scope`]. If it is dropped, the scope waits for it at its
-/// end.
+/// A message or collective of a [`Scope`]. After its drop the scope waits for it.
 pub struct ScopedRequest<'run, L: Level> {
     running: &'run ScopeRequests<'run>,
     id: RequestId,
@@ -210,7 +205,6 @@ impl<L: Level> Communicator<'_, L> {
 }
 
 impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
-    /// Registers a request with the scope.
     pub(crate) fn started(&self, started: ScopedOperation) -> ScopedRequest<'run, L> {
         let (id, is_message) = (started.id, matches!(started.kind, ScopedKind::Message { .. }));
         let key = self.running.add(started);
@@ -315,8 +309,7 @@ impl<L: Level> ScopedRequest<'_, L> {
         is_complete(self.running.process, self.id)
     }
 
-    /// Withdraws the message if it is not matched yet, and returns `None`; otherwise waits for it
-    /// (MPI_Cancel).
+    /// Withdraws an unmatched message and returns `None`, or waits for it (MPI_Cancel).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {

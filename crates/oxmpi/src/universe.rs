@@ -21,8 +21,7 @@ pub struct Funneled(PhantomData<*const ()>);
 #[derive(Debug)]
 pub struct Multiple(());
 
-/// The thread level: [`Funneled`] or [`Multiple`]. Objects of a level are `Send` and `Sync` if the
-/// level is.
+/// The thread level. Objects of a level are `Send` and `Sync` if the level is.
 pub trait Level: sealed::Sealed + 'static {}
 
 impl Level for Funneled {}

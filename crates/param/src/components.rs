@@ -254,9 +254,6 @@ impl ComponentSet {
     }
 
     /// Reads the parameter `coll`: names, or `^` and the names to exclude; empty: all.
-    ///
-    /// # Errors
-    /// A name is unknown, or the list excludes every component.
     pub fn parse(text: &str) -> Result<ComponentSet, BadName> {
         let text = text.trim();
         if text.is_empty() {

@@ -106,9 +106,6 @@ impl Param {
     }
 
     /// Reads `text` as a value of this parameter.
-    ///
-    /// # Errors
-    /// [`ParamError::Value`] with the text and the accepted values.
     pub fn parse(&self, text: &str) -> Result<Value, ParamError> {
         match self.unit {
             Unit::Text { .. } => return Ok(Value::Text(text.trim().into())),

@@ -115,9 +115,6 @@ pub(crate) fn assignment(line: &str) -> Result<Assignment<'_>, Wrong> {
 }
 
 /// Reads a parameter file, or a file that a parameter names; `None` if there is no such file.
-///
-/// # Errors
-/// The file cannot be read, is no ordinary file, or is larger than [`MAX_BYTES`].
 pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     // Opening a pipe would wait for its writer, so the type is checked first.
     let found = match std::fs::metadata(path) {

@@ -123,9 +123,6 @@ pub struct Profile {
 
 impl Profile {
     /// Finds and reads a file. A name without a `/` is searched for in the directories of `search`.
-    ///
-    /// # Errors
-    /// There is no such file, or it cannot be read.
     pub fn open(name: &Path, search: &[PathBuf]) -> Result<Profile, ParamError> {
         let is_plain = name.components().count() == 1 && !name.is_absolute();
         let places: Vec<PathBuf> = match is_plain {

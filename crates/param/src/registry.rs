@@ -36,9 +36,6 @@ impl Eq for SetParam {}
 
 impl Params {
     /// Sets the parameter `name` (or alias) to the value in `text`.
-    ///
-    /// # Errors
-    /// There is no such parameter, or it does not accept the value.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), ParamError> {
         self.put(name, text, || Source::Program)
     }

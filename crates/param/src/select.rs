@@ -146,9 +146,6 @@ struct SelectionState<'a> {
 }
 
 /// Selects among `rows` by the eight steps.
-///
-/// # Errors
-/// No module is left for messages, collectives, or the requested checkpoints.
 pub fn decide(rows: &[ModuleRow], request: &SelectionRequest) -> Result<ModuleSelection, NothingLeft> {
     let left_out = rows.iter().filter(|row| row.left_out.is_some()).map(ModuleRow::title).collect();
     let (steps, left) = (Vec::new(), rows.iter().collect());

@@ -75,9 +75,6 @@ fn unpack(own: Option<&[u8]>, buffer: &UserBuf, at: usize, stored: usize) {
 
 impl<T: Copy> PortalsInterface<T> {
     /// Reads a batch of events. Returns whether there may be more.
-    ///
-    /// # Errors
-    /// Events were lost, or a queue is unusable.
     pub fn poll(&mut self, events: &mut Vec<PortalsEvent<T>>) -> Result<bool, PortalsError> {
         events.extend(self.pending.drain(..));
         let mut more = false;

@@ -27,9 +27,6 @@ pub fn is_one(fd: impl AsFd) -> bool {
 }
 
 /// Whether the other side has unread datagrams.
-///
-/// # Errors
-/// The kernel's error, as for a descriptor that is no socket.
 pub fn has_unread(socket: impl AsFd) -> io::Result<bool> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the kernel writes a number to `bytes`, which lives during the call. For Unix sockets

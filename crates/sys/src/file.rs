@@ -80,9 +80,6 @@ fn set_lock(
 
 /// Locks `len` bytes from `start` on (up to the end of the file if `len` is 0), and waits for
 /// conflicting locks.
-///
-/// # Errors
-/// The kernel's error: the file system has no locks, or the file is not open for the access.
 pub fn lock_range(file: BorrowedFd<'_>, kind: LockKind, start: u64, len: u64) -> io::Result<RangeLock<'_>> {
     let (start, len) = (to_off_t(start)?, to_off_t(len)?);
     let lock_type = match kind {

@@ -27,9 +27,6 @@ pub struct ForeignLibrary {
 impl ForeignLibrary {
     /// Loads the library `name`: a file name as the loader takes it. The program's signals stay as
     /// they are ([`keep_signals`]).
-    ///
-    /// # Errors
-    /// The loader's message.
     pub fn open(name: &str) -> Result<ForeignLibrary, String> {
         keep_signals(|| ForeignLibrary::load(name, libc::RTLD_NOW | libc::RTLD_LOCAL))
     }

@@ -29,9 +29,6 @@ fn socket() -> rustix::io::Result<OwnedFd> {
 }
 
 /// Listens under a name (at most 107 bytes).
-///
-/// # Errors
-/// `AddrInUse` if the name is taken; the errors of socket(2), bind(2) and listen(2).
 pub fn listen_as(name: &str) -> io::Result<OwnedFd> {
     let socket = socket()?;
     bind(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
@@ -41,9 +38,6 @@ pub fn listen_as(name: &str) -> io::Result<OwnedFd> {
 
 /// Takes a name for a stream socket (SOCK_STREAM; stream names are separate from others).
 /// Connections are refused until [`listen_on`].
-///
-/// # Errors
-/// `AddrInUse` if the name is taken; the errors of socket(2) and bind(2).
 pub fn bind_stream(name: &str) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

@@ -85,9 +85,6 @@ impl<T> LaneLock<T> {
     }
 
     /// Takes the lock, and waits for other threads if the process has any.
-    ///
-    /// # Errors
-    /// See [`LockError`].
     #[inline]
     pub fn try_enter(&self) -> Result<LaneGuard<'_, T>, LockError> {
         let me = token();

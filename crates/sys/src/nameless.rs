@@ -67,18 +67,12 @@ fn create_at(directory: &Path) -> rustix::io::Result<(OwnedFd, u64)> {
 
 /// Sets the length of a file. Fails for a length above the limit on file sizes, where the kernel
 /// would kill the program by SIGXFSZ.
-///
-/// # Errors
-/// The limit (RLIMIT_FSIZE), or the error of ftruncate(2).
 pub fn set_length(file: impl AsFd, bytes: u64) -> io::Result<()> {
     check_length(bytes)?;
     Ok(ftruncate(file, bytes)?)
 }
 
 /// Checks a length against the limit on file sizes.
-///
-/// # Errors
-/// The length is above RLIMIT_FSIZE.
 pub fn check_length(bytes: u64) -> io::Result<()> {
     match getrlimit(Resource::Fsize).current {
         Some(limit) if bytes > limit => Err(io::Error::new(

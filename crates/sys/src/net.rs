@@ -44,9 +44,6 @@ impl Socket {
     /// Begins to connect. The socket becomes writable when the attempt has ended: see
     /// [`Socket::outcome`]. `buffers` is the size of the kernel's buffer for each direction in
     /// bytes; `None` leaves it to the kernel.
-    ///
-    /// # Errors
-    /// The immediate error of socket(2) or connect(2).
     pub fn connect(to: SocketAddr, buffers: Option<usize>) -> io::Result<Socket> {
         let fd = socket_with(family(to), SocketType::STREAM, FLAGS, Some(ipproto::TCP))?;
         set_buffers(fd.as_fd(), buffers)?;
@@ -65,9 +62,6 @@ impl Socket {
     }
 
     /// The result of the attempt to connect. Call it once, when the socket is writable.
-    ///
-    /// # Errors
-    /// The reason why there is no connection.
     pub fn outcome(&self) -> io::Result<()> {
         Ok(sockopt::socket_error(&*self.0)??)
     }
@@ -252,9 +246,6 @@ pub struct Listener(Descriptor);
 ///
 /// Use it for connections with little traffic: data that a stopped process has no room for count as
 /// unanswered, too (tcp(7), TCP_USER_TIMEOUT).
-///
-/// # Errors
-/// The kernel does not know one of the options.
 pub fn end_when_unanswered(fd: impl AsFd, time: Duration) -> io::Result<()> {
     let seconds = time.as_secs().clamp(1, MAX_UNANSWERED);
     // The first probe comes after half of the time and the others more often, so that one lost
@@ -314,9 +305,6 @@ impl Listener {
     }
 
     /// Takes a listening socket that another process, such as the launcher, has made.
-    ///
-    /// # Errors
-    /// The descriptor is no listening socket.
     pub fn from_fd(fd: OwnedFd) -> io::Result<Listener> {
         if !sockopt::socket_acceptconn(&fd)? {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the socket does not listen"));

@@ -60,9 +60,6 @@ const MAX_EVENTS: usize = 64;
 
 impl Poller {
     /// Creates an empty set.
-    ///
-    /// # Errors
-    /// The process has too many open descriptors.
     pub fn new() -> io::Result<Poller> {
         Poller::with_alarm(new_alarm()?)
     }
@@ -228,9 +225,6 @@ impl AsFd for Poller {
 }
 
 /// Creates an alarm (eventfd(2)) for one process, which other processes may raise.
-///
-/// # Errors
-/// The process has too many open descriptors.
 pub fn new_alarm() -> io::Result<OwnedFd> {
     Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
 }

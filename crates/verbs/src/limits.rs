@@ -64,9 +64,6 @@ impl DeviceLimits {
 
     /// The length of the shared receive queue, if there is one, with which these settings fit the
     /// device.
-    ///
-    /// # Errors
-    /// [`VerbsError::Limit`]: a connection does not fit.
     pub(crate) fn check(&self, settings: &AdapterSettings) -> Result<Option<u32>, VerbsError> {
         let AdapterSettings { device, shared, send_depth, receive_depth, .. } = settings;
         let check = |envelopes: u32, most: u32, what: &'static str, remedy: &'static str| {

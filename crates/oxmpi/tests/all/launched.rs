@@ -115,8 +115,7 @@ fn an_abort_ends_the_job_with_its_code_and_text() {
     assert!(err.contains("rank 1") && err.contains("the input is wrong"), "{err}");
 }
 
-/// The sequential computation of the example `heat`: the heat of the plate after `steps` steps, and
-/// the last change.
+/// The sequential computation of the example `heat`: the heat and the last change.
 fn plate(steps: u32) -> (f64, f64) {
     const ROWS: usize = 48;
     const WIDTH: usize = 98;

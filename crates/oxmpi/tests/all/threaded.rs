@@ -1,5 +1,4 @@
-//! A process whose threads all communicate at the same time, in its own program, as a process is
-//! initialised once.
+//! A process whose threads all communicate, in its own program: a process initialises once.
 
 use oxmpi::{
     ANY_SOURCE, Communicator, ErrorKind, Group, Message, Multiple, Persistent, Request, RequestSet,
@@ -50,8 +49,7 @@ fn all_threads_may_call_and_the_types_say_so() {
                 }
             });
         }
-        // Scopes of several threads, and probed messages: the thread that finds a message is its
-        // only owner.
+        // Scopes of several threads, and probed messages, each of which one thread owns.
         for tag in 20..22 {
             let world = &world;
             s.spawn(move || {

@@ -49,9 +49,6 @@ impl ThreadLevel {
 
     /// Reads the level from the environment, with the variable that sets it: a name with or without
     /// `MPI_THREAD_`, or a number from 0 to 3.
-    ///
-    /// # Errors
-    /// The variable has another value.
     pub fn from_env() -> Result<Option<(ThreadLevel, &'static str)>, LevelError> {
         for variable in [LEVEL_VARIABLE, FOREIGN_LEVEL_VARIABLE] {
             let Some(value) = std::env::var_os(variable).filter(|value| !value.is_empty()) else { continue };

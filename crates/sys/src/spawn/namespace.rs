@@ -268,9 +268,6 @@ fn set_namespace(namespace: &File, kind: c_int) -> io::Result<()> {
 }
 
 /// The kernel's number of a process's PID namespace, unique among the existing ones.
-///
-/// # Errors
-/// The process is gone or not visible.
 pub fn identity_of(process: u32) -> io::Result<u64> {
     Ok(fs::metadata(format!("/proc/{process}/ns/pid"))?.ino())
 }

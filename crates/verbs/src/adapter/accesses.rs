@@ -26,9 +26,6 @@ impl Adapter {
     /// Registers a contiguous buffer for reads and writes of peers ([`Adapter::exposed`] has its
     /// address), and for atomic operations if the device has them.
     ///
-    /// # Errors
-    /// As [`Adapter::expose`].
-    ///
     /// # Panics
     /// If the buffer is read-only.
     pub fn open_to_peers(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError> {
@@ -73,9 +70,6 @@ impl Adapter {
 
     /// Writes `len` bytes of a region, from `offset` on, into a peer's memory at an address with
     /// its key. Ends with [`AdapterOperation::Write`](super::AdapterOperation::Write).
-    ///
-    /// # Errors
-    /// The range does not lie in the region, or the library's error.
     pub fn write(
         &mut self,
         queue_pair: u32,

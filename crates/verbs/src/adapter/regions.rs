@@ -144,9 +144,6 @@ impl Adapter {
 
     /// Registers a contiguous buffer as the destination of reads.
     ///
-    /// # Errors
-    /// As [`Adapter::expose`].
-    ///
     /// # Panics
     /// If the buffer is read-only.
     pub fn register(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError> {
@@ -226,9 +223,6 @@ impl Adapter {
     /// Reads `len` bytes of a peer's memory, at an address with its key, into a region of
     /// [`Adapter::register`] from `offset` on. Ends with
     /// [`AdapterOperation::Read`](super::AdapterOperation::Read).
-    ///
-    /// # Errors
-    /// The range does not lie in the region, or the library's error.
     pub fn read(
         &mut self,
         queue_pair: u32,
