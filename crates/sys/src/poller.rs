@@ -93,7 +93,7 @@ impl Poller {
     }
 
     fn report_closed(&self, fd: &OwnedFd) {
-        let what = "what OxMPI sleeps on until messages come";
+        let what = "OxMPI's epoll set for messages";
         if let Some(ClosedCallback(callback, was_called)) = self.closed.get()
             && !was_called.swap(true, Ordering::Relaxed)
         {
